@@ -1,0 +1,117 @@
+"""The one exception tree.
+
+Every field is plain data, so that an error raised on a board is the same error on the host.
+The message form is: what, where, why, what to try.
+"""
+
+from __future__ import annotations
+
+
+class DovetailError(Exception):
+    """Report what failed, why, and what to try.
+
+    `str(error)` is one line: the message, then the hint where there is one.
+    """
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        self.message = message
+        self.hint = hint
+        super().__init__(message if hint is None else f"{message} {hint}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _restore, (type(self), self.args, dict(self.__dict__))
+
+
+def _restore(kind: type[DovetailError], args: tuple[object, ...], fields: dict[str, object]) -> DovetailError:
+    error = kind.__new__(kind)
+    Exception.__init__(error, *args)
+    error.__dict__.update(fields)
+    return error
+
+
+class LoadError(DovetailError):
+    """A model file cannot be read; `source_node` names the place in it when it is known."""
+
+    def __init__(self, message: str, *, source_node: str | None = None, hint: str | None = None) -> None:
+        self.source_node = source_node
+        super().__init__(message, hint=hint)
+
+
+class GraphError(DovetailError):
+    """A Graph breaks an invariant of the intermediate representation."""
+
+
+class PassError(DovetailError):
+    """A pass cannot do its work on this Graph."""
+
+    def __init__(self, message: str, *, pass_name: str, hint: str | None = None) -> None:
+        self.pass_name = pass_name
+        super().__init__(f"pass {pass_name}: {message}", hint=hint)
+
+
+class DataError(DovetailError):
+    """A data set, a sample or a preprocess file cannot be used."""
+
+
+class PlanError(DovetailError):
+    """A recipe or a plan does not fit the Graph or the targets."""
+
+
+class UnsupportedPlacement(PlanError):
+    """A node cannot run where the plan puts it."""
+
+    def __init__(self, node: str, target: str, precision: str, reason: str, *, hint: str | None = None) -> None:
+        self.node = node
+        self.target = target
+        self.precision = precision
+        self.reason = reason
+        super().__init__(f"{node}: {target} cannot run it at {precision}: {reason}.", hint=hint)
+
+
+class QuantizeError(DovetailError):
+    """A tensor cannot be quantised as the plan asks."""
+
+
+class CompileError(DovetailError):
+    """A partition does not compile."""
+
+    def __init__(
+        self, message: str, *, partition: int | None = None, log_path: str | None = None, hint: str | None = None
+    ) -> None:
+        self.partition = partition
+        self.log_path = log_path
+        super().__init__(message, hint=hint)
+
+
+class BundleError(DovetailError):
+    """A bundle is damaged, unsafe or made for something else."""
+
+
+class DeviceError(DovetailError):
+    """A device cannot do what is asked of it."""
+
+
+class DeviceNotFound(DeviceError):
+    """No device, target or backend of that name."""
+
+
+class DeviceLost(DeviceError):
+    """A device or its worker process stopped answering."""
+
+
+class SearchError(DovetailError):
+    """A search cannot start or go on."""
+
+
+class RemoteError(DovetailError):
+    """A network peer misbehaved or cannot be reached."""
+
+
+class FormatError(DovetailError):
+    """A text file in a known format is wrong at a known place."""
+
+    def __init__(self, message: str, *, path: str, line: int, code: str, hint: str | None = None) -> None:
+        self.path = path
+        self.line = line
+        self.code = code
+        super().__init__(f"{path}:{line}: {code}: {message}", hint=hint)
