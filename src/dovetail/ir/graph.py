@@ -12,7 +12,7 @@ import numpy as np
 
 from dovetail.ir.digest import digest_graph
 from dovetail.ir.dtypes import AnyArray
-from dovetail.ir.node import Node
+from dovetail.ir.node import Body, Node
 from dovetail.ir.types import TensorType
 from dovetail.ir.verify import verify_graph
 
@@ -21,7 +21,7 @@ OPSET = 21
 
 
 @dataclass(frozen=True, eq=False)
-class Graph:
+class Graph(Body):
     """Hold nodes in topological order and the type of every tensor; verified on construction.
 
     `captures` are the tensors that a control-flow body reads from the graph around it.

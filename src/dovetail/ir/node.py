@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from dovetail.ir.graph import Graph
-
 DOVETAIL_DOMAIN = "dovetail"
 """Domain of the operators that ONNX lacks: Requantize."""
+
+
+class Body:
+    """Mark a graph that can be the value of an attribute: the body of a control-flow operator."""
+
+    captures: tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,11 +72,9 @@ class Node:
             raise TypeError(f"{self.label}: attribute {name} is not a list of integers")
         return value
 
-    def bodies(self) -> tuple[Graph, ...]:
+    def bodies(self) -> tuple[Body, ...]:
         """Return the graphs among the attributes (control flow)."""
-        from dovetail.ir.graph import Graph
-
-        return tuple(value for value in self.attributes.values() if isinstance(value, Graph))
+        return tuple(value for value in self.attributes.values() if isinstance(value, Body))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Node):

@@ -15,9 +15,11 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
+
+from dovetail.ir.node import Body
 
 if TYPE_CHECKING:
     from dovetail.ir.dtypes import AnyArray
@@ -89,10 +91,8 @@ def _node_line(graph: Graph, node: Node, constant: ConstantPrinter) -> str:
 
 
 def _attribute(value: object, constant: ConstantPrinter) -> str:
-    from dovetail.ir.graph import Graph
-
-    if isinstance(value, Graph):
-        return json.dumps({"$graph": list(graph_lines(value, constant))})
+    if isinstance(value, Body):
+        return json.dumps({"$graph": list(graph_lines(cast("Graph", value), constant))})
     if isinstance(value, np.ndarray):
         return json.dumps({"$array": f"{value.dtype.str}{list(value.shape)} = {constant(value)}"})
     return json.dumps(list(value) if isinstance(value, tuple) else value)
