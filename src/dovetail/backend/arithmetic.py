@@ -1,0 +1,57 @@
+"""How a processor rounds: the facts that make a simulation equal to it bit by bit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from dovetail.ir.dtypes import DType
+
+
+class Tie(Enum):
+    """Say where a value halfway between two integers goes."""
+
+    EVEN = "even"
+    AWAY = "away"
+    """Away from zero."""
+    UP = "up"
+    """Towards plus infinity."""
+
+
+class ZeroPointOrder(Enum):
+    """Say whether the zero point is added before or after rounding; it matters for ties only."""
+
+    AFTER = "after"
+    """`round(x / s) + zp`"""
+    BEFORE = "before"
+    """`round(x / s + zp)`"""
+
+
+@dataclass(frozen=True, slots=True)
+class Rounding:
+    """Say how a real result becomes a stored integer."""
+
+    tie: Tie = Tie.EVEN
+    zero_point: ZeroPointOrder = ZeroPointOrder.AFTER
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """Hold the rounding facts of a target.
+
+    `multiplier_bits`: mantissa bits that an accumulator's multiplier `s_x * s_w / s_y` is cut to (towards zero);
+    None keeps it in double precision. `by_op` refines `default` by operator, or by (operator, stored type).
+    """
+
+    default: Rounding = Rounding()
+    multiplier_bits: int | None = None
+    by_op: Mapping[str | tuple[str, DType], Rounding] = field(default_factory=dict)
+
+    def rounding(self, op: str, stored: DType) -> Rounding:
+        """Return the rounding of an operator whose output is stored in this type."""
+        return self.by_op.get((op, stored)) or self.by_op.get(op) or self.default
+
+
+EXACT = Arithmetic()
+"""Ties to even, double-precision multipliers: the semantics of ONNX Q/DQ in exact arithmetic."""

@@ -1,0 +1,97 @@
+"""Find backends and targets; backends come only from entry points and are loaded on first use."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+
+from dovetail.backend.protocols import Backend, Device
+from dovetail.backend.target import Target
+from dovetail.errors import DeviceNotFound
+
+GROUP = "dovetail.backends"
+
+
+@dataclass(frozen=True, slots=True)
+class BackendStatus:
+    """Say whether a backend can be used, and why not."""
+
+    name: str
+    available: bool
+    reason: str = ""
+
+
+@cache
+def _points() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=GROUP)}
+
+
+@cache
+def backend(name: str) -> Backend:
+    """Return the backend of that name; raise DeviceNotFound with the reason when it cannot be had."""
+    point = _points().get(name)
+    if point is None:
+        raise DeviceNotFound(f"backend '{name}' is not installed.", hint=_suggest(name, list(_points())))
+    try:
+        loaded: Backend = point.load()
+    except ImportError as error:
+        raise DeviceNotFound(
+            f"backend '{name}' cannot be used: {error}.", hint="Install the package that it needs."
+        ) from error
+    return loaded
+
+
+def backend_statuses() -> tuple[BackendStatus, ...]:
+    """Return every installed backend with the reason why it cannot be used, where it cannot."""
+    found: list[BackendStatus] = []
+    for name in sorted(_points()):
+        try:
+            backend(name)
+        except DeviceNotFound as error:
+            found.append(BackendStatus(name, False, error.message))
+        else:
+            found.append(BackendStatus(name, True))
+    return tuple(found)
+
+
+def available_backends() -> tuple[Backend, ...]:
+    """Return the backends that can be used."""
+    return tuple(backend(status.name) for status in backend_statuses() if status.available)
+
+
+@cache
+def find_target(name: str) -> Target:
+    """Return the target of that name; raise DeviceNotFound naming the nearest known one."""
+    known = {target.name: target for one in available_backends() for target in one.targets()}
+    if name not in known:
+        raise DeviceNotFound(f"target '{name}' is unknown.", hint=_suggest(name, sorted(known)))
+    return known[name]
+
+
+def known_targets() -> tuple[Target, ...]:
+    """Return every target that some backend can compile for."""
+    found = {target.name: target for one in available_backends() for target in one.targets()}
+    return tuple(found[name] for name in sorted(found))
+
+
+def backends_for(target: str) -> tuple[Backend, ...]:
+    """Return the backends that can compile for a target."""
+    return tuple(one for one in available_backends() if any(item.name == target for item in one.targets()))
+
+
+def find_device(backend_name: str, target: str) -> Device:
+    """Return a device of the backend that runs the target; raise DeviceNotFound when there is none."""
+    for device in backend(backend_name).devices():
+        if device.accepts(target):
+            return device
+    raise DeviceNotFound(
+        f"backend '{backend_name}' has no device for target '{target}'.",
+        hint="Run 'dovetail devices' to see what is there.",
+    )
+
+
+def _suggest(name: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    return (f"Did you mean '{near[0]}'? " if near else "") + f"Known: {', '.join(known)}."

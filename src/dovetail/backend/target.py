@@ -1,0 +1,148 @@
+"""Targets: offline knowledge of a kind of processor, as typed data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Protocol
+
+from dovetail.backend.arithmetic import Arithmetic
+from dovetail.ir.graph import Graph
+from dovetail.ir.node import Node
+from dovetail.ir.precision import Precision
+
+
+class Engine(Enum):
+    """Name the part of a processor that runs an operator."""
+
+    CPU = "CPU"
+    NN = "NN"
+    """Multiply-accumulate array."""
+    TP = "TP"
+    """Tensor processor: data movement, pooling, table look-ups."""
+    SH = "SH"
+    """Programmable shaders: flexible and slow."""
+    SP = "SP"
+    """Stream processor of the newest parts."""
+
+
+class Support(Enum):
+    """Say whether a target runs a node."""
+
+    YES = "yes"
+    NO = "no"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Say whether and where a target runs a node at a precision; `reason` is empty when it does."""
+
+    node: str
+    op: str
+    target: str
+    precision: Precision
+    support: Support
+    engine: Engine | None
+    reason: str = ""
+
+    @property
+    def supported(self) -> bool:
+        """Tell whether the target runs the node."""
+        return self.support is Support.YES
+
+
+class Target(Protocol):
+    """Know a kind of processor without having one."""
+
+    @property
+    def name(self) -> str:
+        """Return the name that plans use, such as `vsi:v853`."""
+
+    @property
+    def precisions(self) -> tuple[Precision, ...]:
+        """Return the precisions that some operator supports, cheapest first."""
+
+    @property
+    def arithmetic(self) -> Arithmetic:
+        """Return how the target rounds."""
+
+    def verdict(self, graph: Graph, node: Node, precision: Precision) -> Verdict:
+        """Say whether the target runs the node at the precision."""
+
+
+class Constraint(Protocol):
+    """Refuse nodes that an operator rule would otherwise allow."""
+
+    def refusal(self, graph: Graph, node: Node) -> str | None:
+        """Return why the node is refused, or None when it is allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorRule:
+    """Say where operators run at some precisions, and under which constraints."""
+
+    ops: frozenset[str]
+    precisions: frozenset[Precision]
+    engine: Engine
+    constraints: tuple[Constraint, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Say where a figure comes from."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class HardwareFacts:
+    """Hold the figures of a part: multiply-accumulates a cycle at 8 bits, clock, memory sizes."""
+
+    nn_cores: int
+    macs_per_cycle: int
+    clock_hz: int
+    ddr_bytes_per_cycle: float
+    sram_bytes: int
+    sdk_name: str
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class TargetProfile:
+    """A target described by rules; the first rule that names operator and precision decides."""
+
+    name: str
+    title: str
+    precisions: tuple[Precision, ...]
+    rules: tuple[OperatorRule, ...]
+    arithmetic: Arithmetic
+    always: tuple[Constraint, ...] = ()
+    hardware: HardwareFacts | None = None
+    refusals: Mapping[str, str] = field(default_factory=dict)
+    """Reasons for operators that are known to be refused at every precision."""
+
+    def verdict(self, graph: Graph, node: Node, precision: Precision) -> Verdict:
+        """Say whether the target runs the node at the precision."""
+        rule, reason = self._rule(node, precision)
+        if rule is not None:
+            found = (constraint.refusal(graph, node) for constraint in self.always + rule.constraints)
+            reason = next((text for text in found if text is not None), "")
+        if rule is None or reason:
+            return Verdict(node.name, node.op, self.name, precision, Support.NO, None, reason)
+        return Verdict(node.name, node.op, self.name, precision, Support.YES, rule.engine)
+
+    def _rule(self, node: Node, precision: Precision) -> tuple[OperatorRule | None, str]:
+        if precision not in self.precisions:
+            known = ", ".join(item.value for item in self.precisions)
+            return None, f"the target has no precision {precision.value} (it has {known})"
+        if node.op in self.refusals:
+            return None, self.refusals[node.op]
+        named = [rule for rule in self.rules if node.op in rule.ops and not node.domain]
+        for rule in named:
+            if precision in rule.precisions:
+                return rule, ""
+        if not named:
+            return None, f"the target has no operator {node.op}"
+        able = sorted({item.value for rule in named for item in rule.precisions})
+        return None, f"{node.op} runs only at {', '.join(able)}"
