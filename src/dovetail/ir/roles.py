@@ -152,6 +152,22 @@ def _is_control(node: Node, index: int) -> bool:
 
 def is_pass_through(graph: Graph, node: Node) -> bool:
     """Tell whether a node only moves values of its first input, so that its outputs share that input's scale."""
-    if node.domain or node.op not in PASS_THROUGH or not node.inputs or node.inputs[0] in graph.constants:
+    if node.domain or not node.inputs or node.inputs[0] in graph.constants or not node.inputs[0]:
         return False
-    return graph.types[node.inputs[0]].holds_reals
+    return _moves_values(graph, node) and graph.types[node.inputs[0]].holds_reals
+
+
+def _moves_values(graph: Graph, node: Node) -> bool:
+    if node.op == "Pad":
+        # A zero is a value of every quantised tensor, so padding with it needs no scale of its own.
+        return node.text("mode", "constant") != "constant" or _pads_with_zero(graph, node)
+    if node.op == "Resize":
+        return node.text("mode", "nearest") == "nearest"
+    return node.op in PASS_THROUGH
+
+
+def _pads_with_zero(graph: Graph, node: Node) -> bool:
+    if len(node.inputs) < 3 or not node.inputs[2]:
+        return True
+    value = graph.constants.get(node.inputs[2])
+    return value is not None and not value.any()

@@ -1,0 +1,120 @@
+"""Cut a placed graph into partitions by scheduling it.
+
+Run every node of one target that can run, and what that unlocks on the same target; that is a partition. Then switch
+target. The groups are convex and acyclic by construction, and for two targets no schedule has fewer of them than the
+better of the two starts. Constants tie nothing together: each partition gets its own copy. See docs/adr.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from dovetail.ir.graph import Graph, prune, read_tensors
+from dovetail.ir.node import Node
+from dovetail.partition.partitioned import BorderTensor, Partition, PartitionedGraph
+from dovetail.quantize.quantizer import QuantizedGraph
+
+
+def partition(quantized: QuantizedGraph) -> PartitionedGraph:
+    """Return the partitions of a quantised graph in schedule order; O(nodes + edges) for each target."""
+    graph = quantized.graph
+    targets = {node.name: quantized.placements[node.name].target for node in graph.nodes}
+    partitions = tuple(
+        Partition(index, targets[nodes[0].name], _subgraph(graph, nodes, index))
+        for index, nodes in enumerate(schedule(graph, targets))
+    )
+    return PartitionedGraph(quantized, partitions, _borders(graph, partitions))
+
+
+def schedule(graph: Graph, targets: Mapping[str, str]) -> list[list[Node]]:
+    """Return the nodes of every partition, in an order in which the partitions can run."""
+    links = _Links(graph, targets)
+    ready = {links.target[index] for index, count in enumerate(links.needs) if count == 0}
+    runs = [_run(links, first) for first in sorted(ready)]
+    best = min(runs, key=len, default=[])
+    return [[graph.nodes[index] for index in sorted(group)] for group in best]
+
+
+class _Links:
+    """Know who follows whom, by position in the graph."""
+
+    def __init__(self, graph: Graph, targets: Mapping[str, str]) -> None:
+        self.target = [targets[node.name] for node in graph.nodes]
+        self.needs = [0] * len(graph.nodes)
+        self.followers: list[list[int]] = [[] for _ in graph.nodes]
+        made_by = {tensor: index for index, node in enumerate(graph.nodes) for tensor in node.outputs if tensor}
+        for index, node in enumerate(graph.nodes):
+            sources = {made_by[tensor] for tensor in read_tensors(node) if tensor in made_by}
+            self.needs[index] = len(sources)
+            for source in sources:
+                self.followers[source].append(index)
+        self.switches = self._switches()
+
+    def _switches(self) -> list[int]:
+        """Count for every node the target changes on the longest path to an end."""
+        found = [0] * len(self.target)
+        for index in reversed(range(len(self.target))):
+            for user in self.followers[index]:
+                found[index] = max(found[index], found[user] + (self.target[user] != self.target[index]))
+        return found
+
+
+def _run(links: _Links, first: str) -> list[list[int]]:
+    needs = list(links.needs)
+    ready: dict[str, list[int]] = {}
+    for index, count in enumerate(needs):
+        if count == 0:
+            ready.setdefault(links.target[index], []).append(index)
+    current = first
+    groups: list[list[int]] = []
+    while ready:
+        group = ready.pop(current)
+        for index in group:
+            for user in links.followers[index]:
+                needs[user] -= 1
+                if needs[user] == 0:
+                    # Iterating over a list that grows: what this group unlocks on its own target joins it.
+                    (group if links.target[user] == current else ready.setdefault(links.target[user], [])).append(user)
+        groups.append(group)
+        if ready:
+            current = max(sorted(ready), key=lambda name: max(links.switches[index] for index in ready[name]))
+    return groups
+
+
+def _subgraph(graph: Graph, nodes: Sequence[Node], index: int) -> Graph:
+    made = {tensor for node in nodes for tensor in node.outputs if tensor}
+    read = list(dict.fromkeys(tensor for node in nodes for tensor in read_tensors(node)))
+    inside = {node.name for node in nodes}
+    outputs = [
+        tensor
+        for node in nodes
+        for tensor in node.outputs
+        if tensor
+        and (tensor in graph.outputs or any(user.name not in inside for user in graph.consumers.get(tensor, ())))
+    ]
+    inputs = [tensor for tensor in read if tensor not in made and tensor not in graph.constants]
+    names = {*read, *made}
+    return prune(
+        Graph(
+            name=f"{graph.name}/{index}",
+            nodes=tuple(nodes),
+            inputs=tuple(inputs),
+            outputs=tuple(outputs),
+            types={name: graph.types[name] for name in graph.types if name in names},
+            constants={name: graph.constants[name] for name in read if name in graph.constants},
+            origins={name: graph.origins[name] for name in graph.origins if name in names},
+        )
+    )
+
+
+def _borders(graph: Graph, partitions: Sequence[Partition]) -> tuple[BorderTensor, ...]:
+    producer = {tensor: part.index for part in partitions for tensor in part.graph.outputs}
+    consumers: dict[str, list[int]] = {}
+    for part in partitions:
+        for tensor in part.graph.inputs:
+            if tensor in producer:
+                consumers.setdefault(tensor, []).append(part.index)
+    return tuple(
+        BorderTensor(tensor, graph.types[tensor], producer[tensor], tuple(users), graph.types[tensor].size_bytes())
+        for tensor, users in consumers.items()
+    )

@@ -1,0 +1,23 @@
+"""Plans: what the machine obeys; recipes: what a person writes."""
+
+from dovetail.plan.explain import Verdicts, explain
+from dovetail.plan.placement import Placement, parse_placement
+from dovetail.plan.plan import Override, Plan
+from dovetail.plan.recipe import Recipe, Rule, load_recipe
+from dovetail.plan.resolve import make_plan
+from dovetail.plan.units import Unit, find_units
+
+__all__ = [
+    "Override",
+    "Placement",
+    "Plan",
+    "Recipe",
+    "Rule",
+    "Unit",
+    "Verdicts",
+    "explain",
+    "find_units",
+    "load_recipe",
+    "make_plan",
+    "parse_placement",
+]

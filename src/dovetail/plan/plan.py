@@ -1,0 +1,112 @@
+"""Plans: every node has exactly one placement."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+
+from dovetail.errors import PlanError
+from dovetail.ir.graph import Graph
+from dovetail.plan.placement import Placement, parse_placement
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """Place a node elsewhere than the default, with the reason."""
+
+    placement: Placement
+    reason: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Place every node of one graph: a default plus overrides with reasons."""
+
+    graph_digest: str
+    default: Placement
+    overrides: Mapping[str, Override] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "overrides", MappingProxyType(dict(self.overrides)))
+
+    def placement(self, node: str) -> Placement:
+        """Return the placement of a node."""
+        override = self.overrides.get(node)
+        return self.default if override is None else override.placement
+
+    def reason(self, node: str) -> str:
+        """Return why a node is where it is."""
+        override = self.overrides.get(node)
+        return "default" if override is None else override.reason
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """Return the targets that the plan names, the default's first."""
+        names = [self.default.target, *(item.placement.target for item in self.overrides.values())]
+        return tuple(dict.fromkeys(names))
+
+    @cached_property
+    def digest(self) -> str:
+        """Return a SHA-256 over the placements; reasons do not count."""
+        lines = [self.graph_digest, str(self.default)]
+        lines += [f"{node}\0{self.overrides[node].placement}" for node in sorted(self.overrides)]
+        return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+    def check(self, graph: Graph) -> None:
+        """Raise PlanError when the plan was made for another graph or names nodes that it lacks."""
+        if self.graph_digest != graph.digest:
+            raise PlanError(
+                f"the plan was made for graph {self.graph_digest[:12]}, not for '{graph.name}' ({graph.digest[:12]}).",
+                hint="Make the plan again with 'dovetail plan'.",
+            )
+        names = {node.name for node in graph.nodes}
+        for node in self.overrides:
+            if node not in names:
+                raise PlanError(f"the plan places node '{node}' which graph '{graph.name}' does not have.")
+
+    def to_json(self) -> str:
+        """Return the plan as JSON text."""
+        document = {
+            "schema": SCHEMA,
+            "kind": "dovetail-plan",
+            "graph": self.graph_digest,
+            "default": str(self.default),
+            "overrides": {
+                node: {"place": str(item.placement), "reason": item.reason} for node, item in self.overrides.items()
+            },
+        }
+        return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+
+    def save(self, path: Path) -> None:
+        """Write the plan to a file."""
+        path.write_text(self.to_json(), encoding="utf-8")
+
+
+def plan_from_json(text: str, where: str = "plan") -> Plan:
+    """Return the plan in a JSON text; raise PlanError naming the field that is wrong."""
+    try:
+        document = json.loads(text)
+        if document["kind"] != "dovetail-plan" or document["schema"] != SCHEMA:
+            raise PlanError(f"{where}: not a Dovetail plan of schema {SCHEMA}.")
+        overrides = {
+            str(node): Override(parse_placement(str(item["place"])), str(item["reason"]))
+            for node, item in document["overrides"].items()
+        }
+        return Plan(str(document["graph"]), parse_placement(str(document["default"])), overrides)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise PlanError(f"{where}: malformed: {error!r}.", hint="Make the plan again with 'dovetail plan'.") from error
+
+
+def load_plan(path: Path) -> Plan:
+    """Return the plan in a file; raise PlanError when it cannot be read."""
+    try:
+        return plan_from_json(path.read_text(encoding="utf-8"), str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise PlanError(f"{path}: cannot be read: {error}.") from error

@@ -1,0 +1,96 @@
+"""Make a plan from a recipe: rules first, then fallbacks for what a target refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dovetail.backend.target import Target
+from dovetail.errors import PlanError, UnsupportedPlacement
+from dovetail.ir.graph import Graph
+from dovetail.ir.node import Node
+from dovetail.plan.placement import Placement
+from dovetail.plan.plan import Override, Plan
+from dovetail.plan.recipe import Recipe
+from dovetail.plan.units import Unit, Units, find_units
+
+
+def make_plan(graph: Graph, recipe: Recipe, targets: Mapping[str, Target]) -> Plan:
+    """Return the plan that a recipe asks for; whole units move together.
+
+    A unit that its placement refuses goes to the first fallback that takes it, with the refusal as the reason.
+    Raises PlanError when a rule matches nothing, UnsupportedPlacement when no placement takes a unit.
+    """
+    _check_recipe(graph, recipe, targets)
+    units = placeable_units(graph, recipe.default, targets)
+    wanted = _apply_rules(graph, recipe, units)
+    overrides: dict[str, Override] = {}
+    for unit in units.items:
+        override = wanted.get(unit.name)
+        first = recipe.default if override is None else override.placement
+        refused = unit_refusal(graph, unit, first, targets)
+        if refused is not None:
+            override = _fall_back(graph, unit, (first, *recipe.fallback), refused, targets)
+        if override is not None and override.placement != recipe.default:
+            overrides.update(dict.fromkeys(unit.nodes, override))
+    return Plan(graph.digest, recipe.default, overrides)
+
+
+def placeable_units(graph: Graph, default: Placement, targets: Mapping[str, Target]) -> Units:
+    """Return the units of a graph, where a refused pass-through node stays apart from the unit before it."""
+    target = targets[default.target]
+    return find_units(graph, lambda node: target.verdict(graph, node, default.precision).supported)
+
+
+def unit_refusal(
+    graph: Graph, unit: Unit, placement: Placement, targets: Mapping[str, Target]
+) -> tuple[Node, str] | None:
+    """Return the first node of a unit that a placement refuses, with the reason; None when it takes all."""
+    target = targets[placement.target]
+    for name in unit.nodes:
+        node = graph.node(name)
+        verdict = target.verdict(graph, node, placement.precision)
+        if not verdict.supported:
+            return node, verdict.reason
+    return None
+
+
+def _fall_back(
+    graph: Graph,
+    unit: Unit,
+    placements: tuple[Placement, ...],
+    refused: tuple[Node, str],
+    targets: Mapping[str, Target],
+) -> Override:
+    node, reason = refused
+    for placement in placements[1:]:
+        if unit_refusal(graph, unit, placement, targets) is None:
+            return Override(placement, f"{placements[0]} refuses {node.label}: {reason}")
+    raise UnsupportedPlacement(
+        node.label,
+        placements[0].target,
+        placements[0].precision.value,
+        reason,
+        hint="Add a fallback such as cpu@fp32 to the recipe (dovetail explain shows who takes it).",
+    )
+
+
+def _apply_rules(graph: Graph, recipe: Recipe, units: Units) -> dict[str, Override]:
+    wanted: dict[str, Override] = {}
+    for number, rule in enumerate(recipe.rules, 1):
+        matched = {units.of_node[node.name].name for node in graph.nodes if rule.matches(node)}
+        if not matched:
+            what = f"node '{rule.node}'" + (f", op {rule.op}" if rule.op else "")
+            raise PlanError(
+                f"recipe: rule {number} ({what}) matches no node of '{graph.name}'.",
+                hint="Run 'dovetail inspect' to see the names.",
+            )
+        wanted.update(dict.fromkeys(matched, Override(rule.placement, rule.reason)))
+    return wanted
+
+
+def _check_recipe(graph: Graph, recipe: Recipe, targets: Mapping[str, Target]) -> None:
+    for placement in (recipe.default, *recipe.fallback, *(rule.placement for rule in recipe.rules)):
+        if placement.target not in targets:
+            raise PlanError(f"recipe: target '{placement.target}' is unknown.", hint=f"Known: {', '.join(targets)}.")
+    if not graph.nodes:
+        raise PlanError(f"graph '{graph.name}' has no node to place.")

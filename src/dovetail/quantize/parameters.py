@@ -1,0 +1,97 @@
+"""Scales and zero points from ranges.
+
+Formulas as in Acuity: asymmetric: the range is widened to contain 0, scale = (max - min) / (2^n - 1),
+zero point = round(q_min - min / scale); symmetric: scale = max|x| / (2^(n-1) - 1);
+dynamic fixed point: fl = (n - 1) - ceil(log2 max|x|), scale = 2^-fl.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from dovetail.errors import QuantizeError
+from dovetail.ir.dtypes import AnyArray, DType
+from dovetail.ir.precision import NumberFormat
+from dovetail.ir.types import Quantization
+from dovetail.quantize.ranges import Range
+
+_TINY = float(np.finfo(np.float32).tiny)
+_BIAS_LIMIT = 2.0**30
+"""Keep an int32 bias a factor of two below its largest value."""
+
+
+def choose_quantization(limits: Range, form: NumberFormat) -> Quantization:
+    """Return the scale and zero point of a per-tensor format for values in a range.
+
+    A tensor that is always 0 gets scale 1. Raises QuantizeError for limits that are not finite.
+    """
+    low, high = min(limits.low, 0.0), max(limits.high, 0.0)
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise QuantizeError(f"a range of [{limits.low}, {limits.high}] cannot be quantised.")
+    lowest, highest = form.dtype.integer_range
+    largest = max(-low, high)
+    if largest == 0.0:
+        return Quantization((1.0,), (0,))
+    if form.power_of_two:
+        return Quantization((_fixed_point_scale(largest, form.dtype),), (0,))
+    if form.symmetric:
+        return Quantization((_single(largest / highest),), (0,))
+    scale = _single((high - low) / (highest - lowest))
+    zero_point = int(np.clip(np.rint(lowest - low / scale), lowest, highest))
+    return Quantization((scale,), (zero_point,))
+
+
+def choose_weight_quantization(
+    weight: AnyArray, form: NumberFormat, channel_axis: int, bias_floor: AnyArray | None = None
+) -> Quantization:
+    """Return the scales of a constant weight.
+
+    `bias_floor` is, per channel (or one number), the smallest scale that keeps the bias within its integers.
+    """
+    if not form.per_channel or not 0 <= channel_axis < weight.ndim:
+        per_tensor = NumberFormat(form.dtype, form.symmetric, power_of_two=form.power_of_two)
+        limits = Range(float(weight.min(initial=0.0)), float(weight.max(initial=0.0)))
+        quant = choose_quantization(limits, per_tensor)
+        floor = 0.0 if bias_floor is None or form.power_of_two else float(bias_floor.max(initial=0.0))
+        if floor > quant.scale[0] and quant.zero_point == (0,):
+            return Quantization((_single(floor),), (0,))
+        return quant
+    others = tuple(axis for axis in range(weight.ndim) if axis != channel_axis)
+    largest = np.abs(weight.astype(np.float64)).max(axis=others, initial=0.0)
+    scales = largest / form.dtype.integer_range[1]
+    if bias_floor is not None:
+        scales = np.maximum(scales, bias_floor)
+    scales = np.where(scales == 0.0, 1.0, np.maximum(scales, _TINY))
+    return Quantization(tuple(_single(scale) for scale in scales), (0,) * len(scales), channel_axis)
+
+
+def bias_scale_floor(bias: AnyArray, input_scale: float) -> AnyArray:
+    """Return per channel the smallest weight scale at which the bias fits into int32 with room to spare."""
+    floor: AnyArray = np.abs(bias.astype(np.float64)) / (input_scale * _BIAS_LIMIT)
+    return floor
+
+
+def quantize_bias(
+    bias: AnyArray, dtype: DType, input_scale: float, weight: Quantization
+) -> tuple[AnyArray, Quantization]:
+    """Return the stored bias and its quantisation: scale `s_x * s_w`, zero point 0."""
+    scales = tuple(_single(input_scale * scale) for scale in weight.scale)
+    axis = 0 if len(scales) > 1 else None
+    lowest, highest = dtype.integer_range
+    steps = np.rint(bias.astype(np.float64) / np.asarray(scales, dtype=np.float64))
+    # The largest int64 is not a double; stay below it.
+    limit = min(float(highest), 2.0**62)
+    stored: AnyArray = np.clip(steps, max(float(lowest), -limit), limit).astype(dtype.carrier)
+    return stored, Quantization(scales, (0,) * len(scales), axis)
+
+
+def _fixed_point_scale(largest: float, dtype: DType) -> float:
+    bits = 8 * dtype.size_bytes
+    fraction = (bits - 1) - math.ceil(math.log2(largest))
+    return 2.0 ** -max(-126, min(126, fraction))
+
+
+def _single(value: float) -> float:
+    return max(float(np.float32(value)), _TINY)

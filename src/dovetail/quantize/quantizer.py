@@ -1,0 +1,52 @@
+"""Quantise a graph as a plan says: integer types on tensors, explicit boundaries between placements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from dovetail.ir.graph import Graph
+from dovetail.plan.placement import Placement
+from dovetail.plan.plan import Plan
+from dovetail.quantize.draft import Draft
+from dovetail.quantize.ranges import Ranges
+from dovetail.quantize.weights import WeightStore
+
+
+@dataclass(frozen=True)
+class QuantizedGraph:
+    """Hold a graph whose tensor types carry quantisation, and the placement of every node.
+
+    `boundaries` are the nodes that convert between placements; `plan` is what the graph obeys.
+    """
+
+    graph: Graph
+    plan: Plan
+    placements: Mapping[str, Placement]
+    boundaries: frozenset[str] = field(default_factory=frozenset)
+
+
+class Quantizer:
+    """Quantise one graph for many plans; quantised weights are made once and kept."""
+
+    def __init__(self, graph: Graph, ranges: Ranges) -> None:
+        self.graph = graph
+        self.ranges = ranges
+        self._weights = WeightStore(graph)
+
+    def quantize(self, plan: Plan) -> QuantizedGraph:
+        """Return the graph that obeys the plan.
+
+        Raises QuantizeError when a tensor has no usable range, PlanError when the plan is for another graph.
+        """
+        plan.check(self.graph)
+        draft = Draft(self.graph, plan, self.ranges, self._weights)
+        for node in self.graph.nodes:
+            draft.add(node)
+        graph = draft.finish()
+        return QuantizedGraph(graph, plan, draft.placements, frozenset(draft.boundaries))
+
+
+def quantize(graph: Graph, plan: Plan, ranges: Ranges) -> QuantizedGraph:
+    """Return the graph that obeys the plan."""
+    return Quantizer(graph, ranges).quantize(plan)

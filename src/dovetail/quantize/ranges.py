@@ -1,0 +1,98 @@
+"""Ranges: what calibration learnt about every tensor."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+
+from dovetail.errors import QuantizeError
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Bound the values of a tensor."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """Hold the range of every real tensor of one graph, and how it was found."""
+
+    graph_digest: str
+    method: str
+    samples: int
+    tensors: Mapping[str, Range]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tensors", MappingProxyType(dict(self.tensors)))
+
+    def of(self, tensor: str) -> Range:
+        """Return the range of a tensor; raise QuantizeError when calibration has not seen it."""
+        found = self.tensors.get(tensor)
+        if found is None:
+            raise QuantizeError(
+                f"tensor '{tensor}' has no range: calibration never saw a value of it.",
+                hint="Calibrate with samples that reach it, or place its nodes on cpu@fp32.",
+            )
+        return found
+
+    @cached_property
+    def digest(self) -> str:
+        """Return a SHA-256 over the ranges."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()
+
+    def to_json(self) -> str:
+        """Return the ranges as JSON text."""
+        document = {
+            "schema": SCHEMA,
+            "kind": "dovetail-ranges",
+            "graph": self.graph_digest,
+            "method": self.method,
+            "samples": self.samples,
+            "tensors": {name: [item.low, item.high] for name, item in sorted(self.tensors.items())},
+        }
+        return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+
+    def save(self, path: Path) -> None:
+        """Write the ranges to a file."""
+        path.write_text(self.to_json(), encoding="utf-8")
+
+
+def ranges_from_json(text: str, where: str = "ranges") -> Ranges:
+    """Return the ranges in a JSON text; raise QuantizeError naming what is wrong."""
+    try:
+        document = json.loads(text)
+        if document["kind"] != "dovetail-ranges" or document["schema"] != SCHEMA:
+            raise QuantizeError(f"{where}: not Dovetail ranges of schema {SCHEMA}.")
+        tensors = {str(name): _range(low, high) for name, (low, high) in document["tensors"].items()}
+        return Ranges(str(document["graph"]), str(document["method"]), int(document["samples"]), tensors)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise QuantizeError(
+            f"{where}: malformed: {error!r}.", hint="Calibrate again with 'dovetail calibrate'."
+        ) from error
+
+
+def load_ranges(path: Path) -> Ranges:
+    """Return the ranges in a file; raise QuantizeError when it cannot be read."""
+    try:
+        return ranges_from_json(path.read_text(encoding="utf-8"), str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise QuantizeError(f"{path}: cannot be read: {error}.") from error
+
+
+def _range(low: object, high: object) -> Range:
+    if not isinstance(low, int | float) or not isinstance(high, int | float):
+        raise TypeError("a range is a pair of numbers")
+    if not (math.isfinite(low) and math.isfinite(high) and low <= high):
+        raise ValueError(f"[{low}, {high}] is not a range")
+    return Range(float(low), float(high))

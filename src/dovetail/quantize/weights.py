@@ -1,0 +1,111 @@
+"""Quantised constants, made once per format and kept for every further plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dovetail.errors import QuantizeError
+from dovetail.ir.dtypes import AnyArray, DType, round_to_bf16
+from dovetail.ir.graph import Graph
+from dovetail.ir.node import Node
+from dovetail.ir.precision import NumberFormat, Precision
+from dovetail.ir.roles import WeightLayout
+from dovetail.ir.types import Quantization, TensorType, quantize_array
+from dovetail.quantize.parameters import (
+    bias_scale_floor,
+    choose_quantization,
+    choose_weight_quantization,
+    quantize_bias,
+)
+from dovetail.quantize.ranges import Range
+
+
+@dataclass(frozen=True, slots=True)
+class StoredConstant:
+    """Hold a constant in some format, with the name that it gets in the quantised graph."""
+
+    name: str
+    kind: TensorType
+    value: AnyArray
+
+
+class WeightStore:
+    """Make and keep the quantised constants of one graph."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._kept: dict[tuple[object, ...], StoredConstant] = {}
+
+    def data(self, tensor: str, form: NumberFormat) -> StoredConstant:
+        """Return a constant operand (such as the addend of an Add) in an activation format."""
+        key = (tensor, form)
+        if key not in self._kept:
+            value = self._real(tensor)
+            if form.dtype.is_float:
+                self._kept[key] = self._cast(tensor, value, form.dtype)
+            else:
+                quant = choose_quantization(Range(float(value.min(initial=0)), float(value.max(initial=0))), form)
+                self._kept[key] = _stored(tensor, form.key, value, form.dtype, quant)
+        return self._kept[key]
+
+    def weight(self, node: Node, layout: WeightLayout, precision: Precision, input_scale: float) -> StoredConstant:
+        """Return the weight of an accumulating node; its scales leave room for the bias."""
+        tensor = node.inputs[layout.weight]
+        bias = self._bias_name(node, layout)
+        key = (tensor, precision.weight, layout.channel_axis, bias, input_scale if bias else None)
+        if key not in self._kept:
+            value = self._real(tensor)
+            needs_floor = bias is not None and precision.bias is DType.I32
+            floor = bias_scale_floor(self._real(bias), input_scale) if bias and needs_floor else None
+            floor = None if floor is None or floor.ndim != 1 else floor
+            quant = choose_weight_quantization(value, precision.weight, layout.channel_axis, floor)
+            suffix = precision.weight.key + (f"#{len(self._kept)}" if self._clashes(tensor, precision, quant) else "")
+            self._kept[key] = _stored(tensor, suffix, value, precision.weight.dtype, quant)
+        return self._kept[key]
+
+    def bias(
+        self, node: Node, layout: WeightLayout, precision: Precision, scales: tuple[float, Quantization]
+    ) -> StoredConstant:
+        """Return the bias of an accumulating node at scale `s_x * s_w`; `scales` are `(s_x, weight's)`."""
+        assert layout.bias is not None
+        tensor = node.inputs[layout.bias]
+        key = (tensor, precision.bias, scales)
+        if key not in self._kept:
+            stored, quant = quantize_bias(self._real(tensor), precision.bias, *scales)
+            kind = TensorType(precision.bias, tuple(stored.shape), quant)
+            stored.setflags(write=False)
+            self._kept[key] = StoredConstant(f"{tensor}@{precision.bias.value}#{len(self._kept)}", kind, stored)
+        return self._kept[key]
+
+    def _clashes(self, tensor: str, precision: Precision, quant: Quantization) -> bool:
+        name = f"{tensor}@{precision.weight.key}"
+        return any(kept.name == name and kept.kind.quant != quant for kept in self._kept.values())
+
+    def _bias_name(self, node: Node, layout: WeightLayout) -> str | None:
+        if layout.bias is None or len(node.inputs) <= layout.bias or not node.inputs[layout.bias]:
+            return None
+        return node.inputs[layout.bias] if node.inputs[layout.bias] in self._graph.constants else None
+
+    def _real(self, tensor: str) -> AnyArray:
+        value = self._graph.constants[tensor]
+        if not np.isfinite(value).all():
+            raise QuantizeError(
+                f"constant '{tensor}' holds NaN or infinity and cannot be quantised.",
+                hint="Place the nodes that read it on cpu@fp32.",
+            )
+        return value
+
+    def _cast(self, tensor: str, value: AnyArray, dtype: DType) -> StoredConstant:
+        cast = round_to_bf16(value) if dtype is DType.BF16 else value.astype(dtype.carrier)
+        cast.setflags(write=False)
+        return StoredConstant(f"{tensor}@{dtype.value}", TensorType(dtype, tuple(value.shape)), cast)
+
+
+def _stored(tensor: str, suffix: str, value: AnyArray, dtype: DType, quant: Quantization) -> StoredConstant:
+    array = quantize_array(value.astype(np.float64), dtype, quant)
+    if quant.zero_point == (0,) * len(quant.zero_point) and dtype is DType.I8 and quant.axis is not None:
+        array = np.maximum(array, np.int8(-127))
+    array.setflags(write=False)
+    return StoredConstant(f"{tensor}@{suffix}", TensorType(dtype, tuple(value.shape), quant), array)
