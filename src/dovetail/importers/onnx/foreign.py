@@ -90,10 +90,20 @@ def rewrite_foreign(source: Source) -> None:
             if graph is not source.graph:
                 raise rewriter.refused("integer operators inside control flow are not represented")
             rewrite(rewriter)
+            _keep_name(rewriter)
             nodes.extend(rewriter.nodes)
         if len(nodes) != len(graph.node):
             del graph.node[:]
             graph.node.extend(nodes)
+
+
+def _keep_name(one: _Rewriter) -> None:
+    """Give the node that computes the name of the node that it stands for."""
+    main = next((node for node in reversed(one.nodes) if node.op_type not in _AROUND), one.nodes[-1])
+    main.name = one.node.name
+
+
+_AROUND = ("QuantizeLinear", "DequantizeLinear", "Cast")
 
 
 def _check_known(source: Source, node: NodeProto) -> None:

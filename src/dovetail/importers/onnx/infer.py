@@ -55,7 +55,12 @@ def infer_types(source: Source) -> dict[str, TensorType]:
         if ours is not source.graph:
             _copy_body_types(ours, theirs)
     values = [*inferred.graph.input, *inferred.graph.output, *inferred.graph.value_info]
-    return types_of(values) | {
+    found = types_of(values)
+    for name, declared in types_of(source.graph.output).items():
+        # What the file says of an output counts only where inference says nothing.
+        if name not in found or found[name].shape is None:
+            found[name] = declared
+    return found | {
         name: TensorType(stored.dtype, tuple(stored.array.shape)) for name, stored in source.constants.items()
     }
 
