@@ -67,10 +67,11 @@ class _Window:
                 counts = np.concatenate([np.zeros(before, np.int64), counts, np.zeros(after, np.int64)])
                 edges = first + width * np.arange(counts.size + 1)
         self.edges = edges
+        self._zero = int(np.clip(np.searchsorted(edges, 0.0, side="right") - 1, 0, counts.size - 1))
+        counts = _without_zeros(counts, self._zero)
         self._counts = counts.astype(np.float64)
         self._sums = np.concatenate([[0.0], np.cumsum(self._counts)])
         self._filled = np.concatenate([[0], np.cumsum(counts > 0)])
-        self._zero = int(np.clip(np.searchsorted(edges, 0.0, side="right") - 1, 0, counts.size - 1))
 
     def search_both(self) -> tuple[int, int]:
         """Grow a window around zero; return the one with the least divergence."""
@@ -109,6 +110,19 @@ class _Window:
         merged = np.where(inner > 0, np.repeat(share, np.diff(bounds)), 0.0)
         p, q = _smooth(real), _smooth(merged)
         return float(np.sum(p * np.log(p / q)))
+
+
+def _without_zeros(counts: NDArray[np.int64], zero: int) -> NDArray[np.int64]:
+    """Cut the spike of exact zeros down to its neighbours: every grid represents zero without error.
+
+    As in NVIDIA's pytorch-quantization, whose histogram calibrator sets bin 0 to bin 1.
+    """
+    beside = np.concatenate([counts[max(0, zero - 1) : zero], counts[zero + 1 : zero + 2]])
+    if beside.size == 0 or beside.max() == 0:
+        return counts
+    lowered = counts.copy()
+    lowered[zero] = min(int(counts[zero]), int(beside.max()))
+    return lowered
 
 
 def _smooth(counts: NDArray[np.float64]) -> NDArray[np.float64]:

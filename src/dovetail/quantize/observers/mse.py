@@ -84,7 +84,7 @@ class MseObserver:
         for _ in range(2):
             best = self._best(density, [best, *((best[0], min(high, best[1] * f)) for f in _REFINE)])
             best = self._best(density, [best, *((max(low, best[0] * f), best[1]) for f in _REFINE)])
-        return best
+        return float(best[0]), float(best[1])
 
     def _best(self, density: Density, candidates: list[tuple[float, float]]) -> tuple[float, float]:
         """Return the first of the best candidates, cut to the range of the data."""
