@@ -1,0 +1,1 @@
+"""Calibrated ranges and quantised graphs."""
