@@ -52,9 +52,7 @@ def cast_exactly(array: NDArray[Any], dtype: np.dtype[Any], where: str) -> NDArr
     Raises DataError for text and objects, NaN and infinity, and integers that the type cannot hold exactly.
     """
     if array.dtype.kind not in _KINDS_NUMERIC:
-        raise DataError(
-            f"{where}: dtype {array.dtype} is not numeric.", hint="Give integers, floats or booleans."
-        )
+        raise DataError(f"{where}: dtype {array.dtype} is not numeric.", hint="Give integers, floats or booleans.")
     if array.dtype.kind == _KIND_FLOAT:
         _check_finite(array, where)
     if array.dtype == dtype:

@@ -54,13 +54,9 @@ def load_image(path: Path, channels: Channels, where: str) -> Image:
     try:
         with PIL.Image.open(path) as image:
             if image.width * image.height > MAX_PIXELS:
-                raise DataError(
-                    f"{where}: {image.width}x{image.height} exceeds the limit of {MAX_PIXELS} pixels."
-                )
+                raise DataError(f"{where}: {image.width}x{image.height} exceeds the limit of {MAX_PIXELS} pixels.")
             if image.mode not in _MODES_8BIT:
-                raise DataError(
-                    f"{where}: mode {image.mode} has more than 8 bits a channel.", hint="Save as 8-bit."
-                )
+                raise DataError(f"{where}: mode {image.mode} has more than 8 bits a channel.", hint="Save as 8-bit.")
             return image.convert("L" if channels is Channels.GREY else "RGB")
     except PIL.Image.DecompressionBombError as error:
         raise DataError(f"{where}: exceeds the limit of {MAX_PIXELS} pixels.") from error
@@ -75,9 +71,7 @@ def load_image(path: Path, channels: Channels, where: str) -> Image:
         TypeError,
     ) as error:
         reason = " ".join(str(error).split())[:200]
-        raise DataError(
-            f"{where}: damaged or truncated image ({reason}).", hint="Replace or remove it."
-        ) from error
+        raise DataError(f"{where}: damaged or truncated image ({reason}).", hint="Replace or remove it.") from error
 
 
 def image_of(pixels: NDArray[Any], channels: Channels, where: str) -> Image:
@@ -126,9 +120,7 @@ def _apply(
         return image.crop((left, top, left + step.width, top + step.height)), placement.moved(-left, -top)
     new_height, new_width = _resized(step, height, width)
     if new_height * new_width > MAX_PIXELS:
-        raise DataError(
-            f"{where}: resizing {height}x{width} gives {new_height}x{new_width}, more than {MAX_PIXELS}."
-        )
+        raise DataError(f"{where}: resizing {height}x{width} gives {new_height}x{new_width}, more than {MAX_PIXELS}.")
     filters = PIL.Image.Resampling
     resample = {
         Interpolation.NEAREST: filters.NEAREST,

@@ -50,9 +50,7 @@ class IterableStore:
     def read(self, indices: Sequence[int] | None) -> Iterator[Sample]:
         if self._one_shot:
             if self._used:
-                raise DataError(
-                    "the samples came from a one-shot iterator, which is used up.", hint="Pass a list."
-                )
+                raise DataError("the samples came from a one-shot iterator, which is used up.", hint="Pass a list.")
             self._used = True
         return self._walk(indices)
 
@@ -70,9 +68,7 @@ class IterableStore:
         if index < 0:
             raise DataError("the data set is empty.")
         if indices is not None:
-            raise DataError(
-                f"subset: index {indices[position]} is outside the data set of {index + 1} samples."
-            )
+            raise DataError(f"subset: index {indices[position]} is outside the data set of {index + 1} samples.")
 
     def _sample(self, item: Item, index: int) -> Sample:
         if isinstance(item, Sample):
@@ -88,6 +84,4 @@ class IterableStore:
             )
         arrays = {str(name): np.asarray(value) for name, value in item.items()}
         inputs = self._wanted.inputs_of(arrays, sample_id)
-        return Sample(
-            sample_id, inputs, {name: array for name, array in arrays.items() if name not in inputs}
-        )
+        return Sample(sample_id, inputs, {name: array for name, array in arrays.items() if name not in inputs})

@@ -108,11 +108,7 @@ def _table(text: str, path: Path) -> dict[str, dict[str, NDArray[Any]]]:
     files = [line[header.index("file")].strip() for line in lines[1:]]
     if not files:
         raise DataError(f"{path}: the table lists no file.")
-    repeated = (
-        next((name for name in files if files.count(name) > 1), None)
-        if len(set(files)) < len(files)
-        else None
-    )
+    repeated = next((name for name in files if files.count(name) > 1), None) if len(set(files)) < len(files) else None
     if repeated is not None:
         raise DataError(f"{path}: {repeated!r} is listed twice.")
     rows: dict[str, dict[str, NDArray[Any]]] = {name: {} for name in files}
@@ -130,9 +126,7 @@ def _column(cells: Sequence[str]) -> list[NDArray[Any]]:
         widest = max(len(items) for items in parts)
         if widest == 1:
             return [np.array(int(items[0]), dtype=np.int64) for items in parts]
-        return [
-            np.array([*map(int, items), *[-1] * (widest - len(items))], dtype=np.int64) for items in parts
-        ]
+        return [np.array([*map(int, items), *[-1] * (widest - len(items))], dtype=np.int64) for items in parts]
     numbers = [_float(cell) for cell in cells]
     if all(value is not None for value in numbers):
         return [np.array(value, dtype=np.float64) for value in numbers]
@@ -161,9 +155,7 @@ def _boxes(text: str, path: Path) -> dict[str, dict[str, NDArray[Any]]]:
         except (ValueError, TypeError) as error:
             raise DataError(f"{path}: {file!r}: expected rows of class, x1, y1, x2, y2.") from error
         if not np.isfinite(array).all() or (array[:, 0] < 0).any() or (array[:, 3:] < array[:, 1:3]).any():
-            raise DataError(
-                f"{path}: {file!r}: a box is not finite, has a negative class, or x2 < x1 or y2 < y1."
-            )
+            raise DataError(f"{path}: {file!r}: a box is not finite, has a negative class, or x2 < x1 or y2 < y1.")
         arrays[file] = array
     most = max(len(array) for array in arrays.values())
     return {

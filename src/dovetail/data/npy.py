@@ -43,13 +43,9 @@ def read_header(stream: IO[bytes], total_bytes: int, where: str) -> NpyHeader:
         else:
             raise DataError(f"{where}: .npy version {version[0]}.{version[1]} is not supported.")
     except (ValueError, EOFError, TypeError, SyntaxError) as error:
-        raise DataError(
-            f"{where}: damaged .npy header ({_one_line(error)}).", hint="Write the file again."
-        ) from error
+        raise DataError(f"{where}: damaged .npy header ({_one_line(error)}).", hint="Write the file again.") from error
     if dtype.hasobject or dtype.names is not None or dtype.itemsize == 0:
-        raise DataError(
-            f"{where}: dtype {dtype} is not an array of plain values.", hint="Save numbers or text."
-        )
+        raise DataError(f"{where}: dtype {dtype} is not an array of plain values.", hint="Save numbers or text.")
     if any(size < 0 for size in shape):
         raise DataError(f"{where}: damaged .npy header (negative size in {shape}).")
     header = NpyHeader(tuple(shape), dtype, bool(fortran), stream.tell())

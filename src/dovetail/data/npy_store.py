@@ -77,9 +77,7 @@ def _entries(root: Path, inputs: tuple[str, ...]) -> list[_Entry]:
             stem = name.removesuffix(".npy")
             owner = next((i for i in sorted(inputs, key=len, reverse=True) if stem.endswith(f".{i}")), None)
             if owner is None:
-                raise DataError(
-                    f"{root}: {name!r} names no input of {list(inputs)}.", hint="Use <id>.<input>.npy."
-                )
+                raise DataError(f"{root}: {name!r} names no input of {list(inputs)}.", hint="Use <id>.<input>.npy.")
             parts.setdefault(stem.removesuffix(f".{owner}"), {})[owner] = name
     else:
         for name, folder in folders.items():

@@ -46,9 +46,7 @@ class NpzStore:
         with ExitStack() as stack:
             archive = stack.enter_context(open_archive(self._path))
             rows = {
-                key: read_rows(
-                    archive, member, self._headers[member], indices, f"{self._path}: {member!r}", stack
-                )
+                key: read_rows(archive, member, self._headers[member], indices, f"{self._path}: {member!r}", stack)
                 for key, member in columns.items()
             }
             for index in indices if indices is not None else range(self.count):
@@ -130,7 +128,5 @@ class NpzStore:
             if at_once > MAX_SAMPLE_BYTES:
                 raise DataError(
                     f"{self._path}: {name!r}: {at_once} bytes at once exceed {MAX_SAMPLE_BYTES}.",
-                    hint="Save it with numpy.ascontiguousarray."
-                    if header.fortran
-                    else "Use smaller samples.",
+                    hint="Save it with numpy.ascontiguousarray." if header.fortran else "Use smaller samples.",
                 )

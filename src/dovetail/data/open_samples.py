@@ -37,9 +37,7 @@ def open_samples(
     asked = Wanted(tuple(inputs), preprocess)
     if not isinstance(source, str | Path):
         if labels is not None:
-            raise DataError(
-                "a labels file serves a folder.", hint="Put the labels into the mappings or the Samples."
-            )
+            raise DataError("a labels file serves a folder.", hint="Put the labels into the mappings or the Samples.")
         return StoredSamples(IterableStore(source, asked))
     return StoredSamples(_store(str(source), asked, labels))
 
@@ -57,13 +55,9 @@ def _store(source: str, asked: Wanted, labels: Path | None) -> Store:
     if not path.is_file():
         raise DataError(f"{path}: no such file or folder.")
     if path.suffix.lower() != ".npz":
-        raise DataError(
-            f"{path}: not a data set.", hint="Give an .npz file, a folder of .npy files or of images."
-        )
+        raise DataError(f"{path}: not a data set.", hint="Give an .npz file, a folder of .npy files or of images.")
     if labels is not None:
-        raise DataError(
-            f"{path}: a labels file serves a folder.", hint="Put the labels into the .npz as [N, ...]."
-        )
+        raise DataError(f"{path}: a labels file serves a folder.", hint="Put the labels into the .npz as [N, ...].")
     return NpzStore(path, asked, member)
 
 

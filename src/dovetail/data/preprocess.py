@@ -67,9 +67,7 @@ class Step:
 
     def __post_init__(self) -> None:
         if not (1 <= self.height <= MAX_SIDE and 1 <= self.width <= MAX_SIDE):
-            raise DataError(
-                f"preprocess: {self.kind.value} to {self.height}x{self.width} is outside 1..{MAX_SIDE}."
-            )
+            raise DataError(f"preprocess: {self.kind.value} to {self.height}x{self.width} is outside 1..{MAX_SIDE}.")
         if self.kind is StepKind.RESIZE_SHORT and self.height != self.width:
             raise DataError("preprocess: resize_short takes one size, that of the short side.")
         if not 0 <= self.pad <= 255:

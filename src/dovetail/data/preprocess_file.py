@@ -135,16 +135,10 @@ def _steps(table: _Table) -> tuple[Step, ...]:
     short = [key for key in _SHORT_KEYS if key in table]
     if "step" in table:
         if short:
-            raise DataError(
-                f"{table.where}: {short[0]!r} and [[step]] exclude each other.", hint="Keep [[step]]."
-            )
-        return tuple(
-            _step(values, f"{table.where}: step {i}") for i, values in enumerate(table.tables("step"), 1)
-        )
+            raise DataError(f"{table.where}: {short[0]!r} and [[step]] exclude each other.", hint="Keep [[step]].")
+        return tuple(_step(values, f"{table.where}: step {i}") for i, values in enumerate(table.tables("step"), 1))
     if "resize" not in table and short and short != ["centre_crop"]:
-        raise DataError(
-            f"{table.where}: {short[0]!r} without 'resize'.", hint="Add resize = [height, width]."
-        )
+        raise DataError(f"{table.where}: {short[0]!r} without 'resize'.", hint="Add resize = [height, width].")
     steps: list[Step] = []
     if "resize" in table:
         kind = table.pick("resize_mode", _RESIZE_MODES, StepKind.RESIZE)
@@ -160,12 +154,8 @@ def _steps(table: _Table) -> tuple[Step, ...]:
 def _step(values: Mapping[str, object], where: str) -> Step:
     table = _Table(values, where, _STEP_KEYS)
     if "kind" not in table:
-        raise DataError(
-            f"{where}: 'kind' is missing.", hint=f"One of {', '.join(k.value for k in StepKind)}."
-        )
+        raise DataError(f"{where}: 'kind' is missing.", hint=f"One of {', '.join(k.value for k in StepKind)}.")
     kind = table.choice("kind", StepKind, StepKind.RESIZE)
     if kind is not StepKind.LETTERBOX and ("pad" in table or "anchor" in table):
         raise DataError(f"{where}: pad and anchor belong to kind = 'letterbox'.")
-    return Step(
-        kind, *table.size("size"), table.integer("pad", 0), table.choice("anchor", Anchor, Anchor.CENTRE)
-    )
+    return Step(kind, *table.size("size"), table.integer("pad", 0), table.choice("anchor", Anchor, Anchor.CENTRE))

@@ -61,9 +61,7 @@ class Wanted:
             raise DataError(f"sample {sample_id!r}: input {missing[0]!r} is missing; found {found}.")
         return {spec.name: self._tensor(arrays[spec.name], spec, sample_id)[0] for spec in self.inputs}
 
-    def _tensor(
-        self, array: NDArray[Any], spec: InputSpec, sample_id: str
-    ) -> tuple[NDArray[Any], Placement2d]:
+    def _tensor(self, array: NDArray[Any], spec: InputSpec, sample_id: str) -> tuple[NDArray[Any], Placement2d]:
         if self.preprocess is None:
             return conform(array, spec, sample_id), Placement2d()
         where = f"sample {sample_id!r}, input {spec.name!r}"

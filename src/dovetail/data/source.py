@@ -55,9 +55,7 @@ class StoredSamples:
         if len(set(chosen)) != len(chosen):
             raise DataError("subset: an index is repeated.")
         if chosen[0] < 0 or (self.count is not None and chosen[-1] >= self.count):
-            raise DataError(
-                f"subset: index {chosen[0] if chosen[0] < 0 else chosen[-1]} is outside the data set."
-            )
+            raise DataError(f"subset: index {chosen[0] if chosen[0] < 0 else chosen[-1]} is outside the data set.")
         if self._indices is not None:
             chosen = [self._indices[i] for i in chosen]
         return StoredSamples(self._store, tuple(chosen))

@@ -29,12 +29,8 @@ def split(count: int, fractions: Sequence[float], seed: int) -> tuple[tuple[int,
         raise DataError(f"split: count {count} is negative.")
     order = np.random.RandomState(seed).permutation(count)
     bounds = [0, *(min(count, round(count * total)) for total in np.cumsum(fractions).tolist())]
-    parts = tuple(
-        tuple(sorted(int(i) for i in order[start:stop])) for start, stop in itertools.pairwise(bounds)
-    )
+    parts = tuple(tuple(sorted(int(i) for i in order[start:stop])) for start, stop in itertools.pairwise(bounds))
     for fraction, part in zip(fractions, parts, strict=True):
         if not part:
-            raise DataError(
-                f"split: {fraction:g} of {count} samples leaves a part empty.", hint="Give more samples."
-            )
+            raise DataError(f"split: {fraction:g} of {count} samples leaves a part empty.", hint="Give more samples.")
     return parts

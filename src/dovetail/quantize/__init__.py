@@ -1,1 +1,20 @@
-"""Calibrated ranges and quantised graphs."""
+"""Calibrate a float graph and quantise it as a plan says."""
+
+from dovetail.quantize.calibrate import Calibration, CalibrationOptions, calibrate
+from dovetail.quantize.observers import CalibrationMethod, ObserverOptions
+from dovetail.quantize.quantizer import QuantizedGraph, Quantizer, quantize
+from dovetail.quantize.ranges import Range, Ranges, load_ranges
+
+__all__ = [
+    "Calibration",
+    "CalibrationMethod",
+    "CalibrationOptions",
+    "ObserverOptions",
+    "QuantizedGraph",
+    "Quantizer",
+    "Range",
+    "Ranges",
+    "calibrate",
+    "load_ranges",
+    "quantize",
+]

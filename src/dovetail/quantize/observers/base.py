@@ -89,9 +89,7 @@ def extremes(array: NDArray[Any]) -> tuple[float, float]:
         raise DataError(f"tensor: dtype {array.dtype} has no range.")
     low, high = float(np.min(array)), float(np.max(array))
     if not (np.isfinite(low) and np.isfinite(high)):
-        raise DataError(
-            "tensor: values are NaN or infinite.", hint="Look at the float model's own outputs first."
-        )
+        raise DataError("tensor: values are NaN or infinite.", hint="Look at the float model's own outputs first.")
     return low, high
 
 

@@ -87,9 +87,7 @@ class Histogram:
         """
         if not self.count:
             raise nothing_seen()
-        edges = np.ldexp(
-            np.arange(self._first, self._first + self._counts.size + 1, dtype=np.float64), self._exponent
-        )
+        edges = np.ldexp(np.arange(self._first, self._first + self._counts.size + 1, dtype=np.float64), self._exponent)
         edges[0], edges[-1] = self._low, self._high
         return Density(self._counts.copy(), edges)
 

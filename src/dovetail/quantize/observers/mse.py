@@ -51,9 +51,7 @@ def expected_error(density: Density, low: float, high: float, bits: int, symmetr
     code = np.clip(np.rint(edges), grid.lowest, grid.highest)
     integral = np.diff(code / 12.0 + (edges - code) ** 3 / 3.0)
     spread = widths > 0
-    mean = np.where(
-        spread, integral / np.where(spread, widths / grid.step, 1.0), (edges[:-1] - code[:-1]) ** 2
-    )
+    mean = np.where(spread, integral / np.where(spread, widths / grid.step, 1.0), (edges[:-1] - code[:-1]) ** 2)
     return float(np.sum(density.counts * mean) / density.counts.sum() * grid.step**2)
 
 
@@ -89,8 +87,7 @@ class MseObserver:
     def _best(self, density: Density, candidates: list[tuple[float, float]]) -> tuple[float, float]:
         """Return the first of the best candidates, cut to the range of the data."""
         inside = [
-            (max(density.low, min(a, density.high)), min(density.high, max(b, density.low)))
-            for a, b in candidates
+            (max(density.low, min(a, density.high)), min(density.high, max(b, density.low))) for a, b in candidates
         ]
         ordered = [(a, b) for a, b in inside if a <= b]
         errors = [expected_error(density, a, b, self._bits, self._symmetric) for a, b in ordered]
