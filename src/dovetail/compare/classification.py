@@ -67,9 +67,7 @@ class Top1Agreement:
         measured = pick(outputs, self.output, "output", lambda _: True).reshape(count, -1)
         golden = pick(labels, self.output, "golden output", lambda _: True)
         if golden.size != measured.size or golden.shape[0] != count:
-            raise DataError(
-                f"metric {self.name!r}: golden {list(golden.shape)}, measured {list(measured.shape)}."
-            )
+            raise DataError(f"metric {self.name!r}: golden {list(golden.shape)}, measured {list(measured.shape)}.")
         same = top_k(measured, 1)[:, 0] == top_k(golden.reshape(count, -1), 1)[:, 0]
         return np.asarray(same & ~np.isnan(measured.astype(np.float64)).any(axis=1), dtype=np.float64)
 

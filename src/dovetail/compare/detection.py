@@ -96,9 +96,7 @@ def _match(boxes: Floats, objects: Floats, iou: float) -> NDArray[np.bool_]:
     return hit
 
 
-def mean_average_precision(
-    found: Sequence[Detections], real: Sequence[Objects], ious: Sequence[float]
-) -> float:
+def mean_average_precision(found: Sequence[Detections], real: Sequence[Objects], ious: Sequence[float]) -> float:
     """Return the mean over classes that have an object, and over IoU thresholds.
 
     Raises DataError when nothing is labelled or the numbers of images differ.

@@ -116,9 +116,7 @@ def _read(folder: Path, entry: GoldenFile) -> NDArray[Any]:
     path = folder / entry.file
     where = f"{path} (tensor {entry.name!r})"
     if path.is_symlink() or path.parent.is_symlink():
-        raise DataError(
-            f"{where}: a link, which may leave the folder.", hint="Make the golden tensors again."
-        )
+        raise DataError(f"{where}: a link, which may leave the folder.", hint="Make the golden tensors again.")
     try:
         if path.stat().st_size > MAX_SAMPLE_BYTES + (1 << 20):
             raise DataError(f"{where}: too large.")
@@ -147,9 +145,7 @@ def _samples(folder: Path) -> dict[str, tuple[GoldenFile, ...]]:
         with path.open("rb") as stream:
             data = stream.read(_MAX_MANIFEST_BYTES + 1)
     except OSError as error:
-        raise DataError(
-            f"{path}: no golden tensors here ({error.strerror}).", hint="Save them first."
-        ) from error
+        raise DataError(f"{path}: no golden tensors here ({error.strerror}).", hint="Save them first.") from error
     if len(data) > _MAX_MANIFEST_BYTES:
         raise DataError(f"{path}: more than {_MAX_MANIFEST_BYTES} bytes.")
     try:

@@ -35,9 +35,7 @@ class DetectionAp:
 
     def score(self, outputs: Arrays, labels: Arrays) -> float:
         rows = pick(outputs, self.output, "output", lambda a: a.ndim == 3 and a.shape[2] == 6)
-        boxes = pick(
-            labels, self.label, "label of boxes [N, M, 5]", lambda a: a.ndim == 3 and a.shape[2] == 5
-        )
+        boxes = pick(labels, self.label, "label of boxes [N, M, 5]", lambda a: a.ndim == 3 and a.shape[2] == 5)
         if rows.ndim != 3 or rows.shape[2] != 6 or boxes.ndim != 3 or boxes.shape[2] != 5:
             raise DataError(f"metric {self.name!r}: output {list(rows.shape)}, labels {list(boxes.shape)}.")
         return mean_average_precision([_detections(r) for r in rows], [_objects(b) for b in boxes], self.ious)

@@ -103,9 +103,7 @@ def _check_names(options: CompareOptions, golden: Arrays) -> None:
 
 def _named(name: str, golden: Arrays, measured: Arrays, options: CompareOptions) -> list[SliceScore]:
     try:
-        return judged_slices(
-            golden[name], measured[name], options.heads.get(name, ()), options.axes.get(name)
-        )
+        return judged_slices(golden[name], measured[name], options.heads.get(name, ()), options.axes.get(name))
     except DataError as error:
         raise DataError(f"tensor {name!r}: {error.message}", hint=error.hint) from error
 
@@ -196,9 +194,7 @@ def _task_reasons(task: TaskRow, check: TaskCheck) -> list[str]:
     return reasons
 
 
-def _why_pass(
-    rows: Sequence[TensorRow], judged: Sequence[str], tasks: Sequence[TaskRow], min_sqnr_db: float
-) -> str:
+def _why_pass(rows: Sequence[TensorRow], judged: Sequence[str], tasks: Sequence[TaskRow], min_sqnr_db: float) -> str:
     worst = min((row for row in rows if row.name in judged), key=lambda row: row.worst.sqnr_db)
     done = "".join(f"; metric {task.name!r} {task.measured:.4g} (golden {task.golden:.4g})" for task in tasks)
     return (

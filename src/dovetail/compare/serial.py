@@ -50,9 +50,7 @@ def from_json(text: str) -> Comparison:
         raise DataError(f"comparison: not JSON ({error}).") from error
     top = _Object(document, "comparison")
     if top.text("schema") != SCHEMA:
-        raise DataError(
-            f"comparison: schema {top.text('schema')!r} is not {SCHEMA!r}.", hint="Compare again."
-        )
+        raise DataError(f"comparison: schema {top.text('schema')!r} is not {SCHEMA!r}.", hint="Compare again.")
     values = [member.value for member in Verdict]
     if top.text("verdict") not in values:
         raise DataError(f"comparison: verdict {top.text('verdict')!r} is not one of {', '.join(values)}.")

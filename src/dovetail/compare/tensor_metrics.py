@@ -32,9 +32,7 @@ class Pair:
 def pair(golden: NDArray[Any], measured: NDArray[Any]) -> Pair:
     """Check two tensors and keep what can be compared."""
     if golden.shape != measured.shape:
-        raise DataError(
-            f"compare: shapes differ: golden {list(golden.shape)}, measured {list(measured.shape)}."
-        )
+        raise DataError(f"compare: shapes differ: golden {list(golden.shape)}, measured {list(measured.shape)}.")
     for name, array in (("golden", golden), ("measured", measured)):
         if array.dtype.kind not in "biuf":
             raise DataError(f"compare: the {name} tensor has dtype {array.dtype}, which is not numeric.")
@@ -101,9 +99,7 @@ def lsb_histogram(golden: NDArray[Any], measured: NDArray[Any]) -> dict[int, int
     if golden.dtype.kind not in "biu" or measured.dtype.kind not in "biu":
         raise DataError(f"compare: {golden.dtype} and {measured.dtype} are not both integers.")
     if golden.shape != measured.shape:
-        raise DataError(
-            f"compare: shapes differ: golden {list(golden.shape)}, measured {list(measured.shape)}."
-        )
+        raise DataError(f"compare: shapes differ: golden {list(golden.shape)}, measured {list(measured.shape)}.")
     wide = object if max(golden.dtype.itemsize, measured.dtype.itemsize) > 4 else np.int64
     differences, counts = np.unique(measured.astype(wide) - golden.astype(wide), return_counts=True)
     return {int(d): int(c) for d, c in zip(differences, counts, strict=True)}
@@ -120,9 +116,7 @@ def top_k_agreement(golden: NDArray[Any], measured: NDArray[Any], k: int = 1) ->
     a, b = golden.reshape(-1, golden.shape[-1]), measured.reshape(-1, golden.shape[-1])
     best_a, best_b = top_k(a, k), top_k(b, k)
     shared = (best_a[:, :, None] == best_b[:, None, :]).any(axis=2).mean(axis=1)
-    usable = (
-        ~(np.isnan(a).any(axis=1) | np.isnan(b).any(axis=1)) if a.dtype.kind == b.dtype.kind == "f" else True
-    )
+    usable = ~(np.isnan(a).any(axis=1) | np.isnan(b).any(axis=1)) if a.dtype.kind == b.dtype.kind == "f" else True
     return float(np.mean(np.where(usable, shared, 0.0)))
 
 
