@@ -1,0 +1,172 @@
+"""Run ONNX's own operator tests through import, export and ONNX Runtime, and print a table per operator.
+
+    python benchmarks/onnx_node_tests.py [--json] [--operator NAME] [--failures]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+from onnx import ModelProto, TensorProto, numpy_helper
+from onnx.backend.test.case.node import collect_testcases
+
+from dovetail.errors import DovetailError
+from dovetail.exporters import to_onnx
+from dovetail.importers import load_onnx
+
+_SILENT = 4
+
+
+class Outcome(Enum):
+    """Say how a case ended."""
+
+    PASS = "pass"
+    REFUSED = "refused"
+    """A DovetailError: the importer or exporter says why it cannot represent the model."""
+    NO_KERNEL = "no kernel"
+    """ONNX Runtime cannot run the exported model, nor the original one."""
+    MISMATCH = "mismatch"
+    RUNTIME = "runtime"
+    """ONNX Runtime runs the original model but not the exported one."""
+    ORIGINAL = "original differs"
+    """The outputs differ from the expected ones, and those of the original model differ as well."""
+    CRASH = "crash"
+    """An exception that is not a DovetailError."""
+
+
+@dataclass(frozen=True, slots=True)
+class CaseResult:
+    """Hold the outcome of one case."""
+
+    name: str
+    operator: str
+    outcome: Outcome
+    reason: str = ""
+
+
+def run_cases(operator: str | None = None) -> list[CaseResult]:
+    """Run every case, or those of one operator."""
+    ort.set_default_logger_severity(_SILENT)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        cases = collect_testcases(None)
+    with np.errstate(all="ignore"):
+        return [_run_case(case) for case in cases if operator is None or _operator(case.model) == operator]
+
+
+def _operator(model: ModelProto) -> str:
+    return str(model.graph.node[0].op_type)
+
+
+def _run_case(case: Any) -> CaseResult:
+    model: ModelProto = case.model
+    name, operator = str(case.name), _operator(model)
+    if "_expanded" in name:
+        operator = f"expanded:{name.split('_')[1]}"
+    try:
+        exported = to_onnx(load_onnx(model.SerializeToString()))
+    except DovetailError as error:
+        return CaseResult(name, operator, Outcome.REFUSED, str(error))
+    except Exception as error:
+        return CaseResult(name, operator, Outcome.CRASH, f"{type(error).__name__}: {error}")
+    problem = _compare(exported, case)
+    if problem is None:
+        return CaseResult(name, operator, Outcome.PASS)
+    original = _compare(model, case)
+    failed = not isinstance(problem, _Differs)
+    if failed:
+        outcome = Outcome.RUNTIME if original is None else Outcome.NO_KERNEL
+    else:
+        outcome = Outcome.MISMATCH if original is None else Outcome.ORIGINAL
+    return CaseResult(name, operator, outcome, " ".join(str(problem).split())[:200])
+
+
+class _Differs(Exception):
+    """The outputs differ from what the case expects."""
+
+
+def _compare(model: ModelProto, case: Any) -> Exception | None:
+    """Run a model on the case's data; return what went wrong, or None."""
+    try:
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = 1
+        options.log_severity_level = _SILENT
+        session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        for inputs, outputs in case.data_sets:
+            names = [item.name for item in session.get_inputs()]
+            feeds = {name: _array(value) for name, value in zip(names, inputs, strict=True)}
+            found = session.run(None, feeds)
+            for got, expected in zip(found, outputs, strict=True):
+                _check(np.asarray(got), _array(expected), case)
+    except _Differs as error:
+        return error
+    except Exception as error:
+        return error
+    return None
+
+
+def _array(value: object) -> Any:
+    return numpy_helper.to_array(value) if isinstance(value, TensorProto) else value
+
+
+def _check(got: Any, expected: Any, case: Any) -> None:
+    if got.dtype != expected.dtype or got.shape != expected.shape:
+        raise _Differs(f"{got.dtype}{got.shape} for {expected.dtype}{expected.shape}")
+    if got.dtype.kind in "fc":
+        try:
+            np.testing.assert_allclose(got, expected, rtol=case.rtol, atol=case.atol)
+        except AssertionError as error:
+            raise _Differs(str(error)) from error
+    elif not np.array_equal(got, expected):
+        raise _Differs("integers differ")
+
+
+def count_outcomes(results: Sequence[CaseResult]) -> dict[str, int]:
+    """Return how many cases ended in each way."""
+    counts = Counter(result.outcome for result in results)
+    return {outcome.value: counts[outcome] for outcome in Outcome}
+
+
+def table(results: Sequence[CaseResult]) -> Iterator[str]:
+    """Yield the lines of the table: operator, cases, imported, passing, first reason of a refusal."""
+    operators = sorted({result.operator for result in results})
+    yield f"{'operator':36} {'cases':>5} {'imported':>8} {'passing':>7}  refused or failing, first reason"
+    for operator in operators:
+        mine = [result for result in results if result.operator == operator]
+        imported = sum(result.outcome not in (Outcome.REFUSED, Outcome.CRASH) for result in mine)
+        passing = sum(result.outcome is Outcome.PASS for result in mine)
+        reason = next((f"{item.outcome.value}: {item.reason}" for item in mine if item.outcome is not Outcome.PASS), "")
+        yield f"{operator:36} {len(mine):5} {imported:8} {passing:7}  {reason[:120]}"
+    yield "; ".join(f"{name}: {count}" for name, count in count_outcomes(results).items())
+
+
+def main() -> None:
+    """Print the table, or everything as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--failures", action="store_true", help="list every case that does not pass")
+    parser.add_argument("--operator")
+    arguments = parser.parse_args()
+    results = run_cases(arguments.operator)
+    if arguments.json:
+        rows = [asdict(result) | {"outcome": result.outcome.value} for result in results]
+        print(json.dumps({"counts": count_outcomes(results), "cases": rows}, indent=1))
+    elif arguments.failures:
+        for result in results:
+            if result.outcome is not Outcome.PASS:
+                print(f"{result.name}: {result.outcome.value}: {result.reason}")
+    else:
+        print("\n".join(table(results)))
+
+
+if __name__ == "__main__":
+    main()

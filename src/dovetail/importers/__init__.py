@@ -1,0 +1,19 @@
+"""Read trained models into Graphs."""
+
+from __future__ import annotations
+
+from os import PathLike, fspath
+from pathlib import Path
+
+from dovetail.importers.formats import ModelFormat, format_of, model_formats, register_format
+from dovetail.importers.onnx import load_onnx
+from dovetail.importers.options import LoadOptions
+from dovetail.ir import Graph
+
+__all__ = ["LoadOptions", "ModelFormat", "load_model", "load_onnx", "model_formats", "register_format"]
+
+
+def load_model(path: str | PathLike[str], options: LoadOptions | None = None) -> Graph:
+    """Read a model file of any known format; raise LoadError when it cannot be used."""
+    place = Path(fspath(path))
+    return format_of(place).load(place, options or LoadOptions())

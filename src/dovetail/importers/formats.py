@@ -1,0 +1,69 @@
+"""The file formats that can be imported, recognised by content first and suffix second."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from dovetail.errors import LoadError
+from dovetail.importers.onnx import load_onnx
+from dovetail.importers.options import LoadOptions
+from dovetail.ir import Graph, graph_from_bytes
+
+_HEAD_BYTES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFormat:
+    """Describe a format: `matches` sees the path and the first 64 bytes of the file."""
+
+    name: str
+    suffixes: tuple[str, ...]
+    matches: Callable[[Path, bytes], bool]
+    load: Callable[[Path, LoadOptions], Graph]
+
+
+def _is_dovetail(_path: Path, head: bytes) -> bool:
+    return head.startswith(b"dovetail graph ")
+
+
+def _load_dovetail(path: Path, _options: LoadOptions) -> Graph:
+    return graph_from_bytes(path.read_bytes(), str(path))
+
+
+def _is_onnx(path: Path, head: bytes) -> bool:
+    # An ONNX file is a bare protobuf message without a magic number; its first field is nearly always ir_version.
+    return path.suffix.lower() == ".onnx" or (not path.suffix and head[:1] == b"\x08")
+
+
+_FORMATS: list[ModelFormat] = [
+    ModelFormat("dovetail", (".dvg",), _is_dovetail, _load_dovetail),
+    ModelFormat("onnx", (".onnx",), _is_onnx, load_onnx),
+]
+
+
+def register_format(model_format: ModelFormat) -> None:
+    """Add a format; a later one is asked first."""
+    _FORMATS.insert(0, model_format)
+
+
+def model_formats() -> tuple[ModelFormat, ...]:
+    """Return the known formats in the order in which they are asked."""
+    return tuple(_FORMATS)
+
+
+def format_of(path: Path) -> ModelFormat:
+    """Return the format of a file; raise LoadError when it is missing, unreadable or unknown."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEAD_BYTES)
+    except OSError as error:
+        raise LoadError(f"{path}: cannot be read: {error.strerror}.", hint="Check the path.") from error
+    if not head:
+        raise LoadError(f"{path}: the file is empty.", hint="Copy or export the model again.")
+    for candidate in _FORMATS:
+        if candidate.matches(path, head):
+            return candidate
+    known = ", ".join(suffix for candidate in _FORMATS for suffix in candidate.suffixes)
+    raise LoadError(f"{path}: not a model format that is known here.", hint=f"Known suffixes: {known}.")

@@ -1,0 +1,39 @@
+"""Read ONNX models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from onnx import ModelProto
+
+from dovetail.importers.onnx.build import build_graph
+from dovetail.importers.onnx.fold import fold_constants
+from dovetail.importers.onnx.foreign import rewrite_foreign
+from dovetail.importers.onnx.infer import check_model
+from dovetail.importers.onnx.opsets import bring_to_pinned, inline_functions, opset_of
+from dovetail.importers.onnx.reader import check_interface, read_source
+from dovetail.importers.onnx.structure import arrange
+from dovetail.importers.onnx.weights import check_values
+from dovetail.importers.options import LoadOptions
+from dovetail.ir import Graph
+
+__all__ = ["load_onnx"]
+
+
+def load_onnx(source: Path | bytes | ModelProto, options: LoadOptions | None = None) -> Graph:
+    """Return the Graph of an ONNX model at opset 7 or newer; raise LoadError when it cannot be represented.
+
+    Constants are folded, functions inlined, and Quantize/Dequantize pairs become quantised types.
+    """
+    model = read_source(source, options or LoadOptions())
+    opset_of(model.model, model.where)
+    check_interface(model)
+    arrange(model)
+    check_model(model)
+    inline_functions(model)
+    bring_to_pinned(model)
+    rewrite_foreign(model)
+    arrange(model)
+    types = fold_constants(model)
+    check_values(model)
+    return build_graph(model, types)

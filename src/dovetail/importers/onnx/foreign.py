@@ -1,0 +1,234 @@
+"""Rewrite integer operators (QLinear*, *Integer, DynamicQuantizeLinear) in operators over quantised types; refuse others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from onnx import NodeProto, TensorProto, defs, helper
+
+from dovetail.errors import LoadError
+from dovetail.importers.onnx.reader import Source, all_graphs, node_label
+from dovetail.importers.onnx.tensors import Stored
+from dovetail.ir import OPSET, AnyArray, DType
+
+MICROSOFT = "com.microsoft"
+_EXACT_IN_FLOAT = 2**24
+"""Integers up to here are exact in float32."""
+
+
+class _Rewriter:
+    """Collect the nodes that stand for one node."""
+
+    def __init__(self, source: Source, node: NodeProto) -> None:
+        self.source, self.node = source, node
+        self.nodes: list[NodeProto] = []
+        self.label = f"{source.where}: {node_label(node)}"
+
+    def name(self, index: int) -> str:
+        """Return an input's name, empty when it is omitted."""
+        return self.node.input[index] if index < len(self.node.input) else ""
+
+    def value(self, index: int, what: str) -> AnyArray:
+        """Return the value of a constant input; raise LoadError when it is computed."""
+        stored = self.source.constants.get(self.name(index))
+        if stored is None:
+            raise self.refused(f"its {what} is not a constant")
+        return stored.array
+
+    def refused(self, reason: str) -> LoadError:
+        """Return the error that says why this node cannot be represented."""
+        return LoadError(f"{self.label}: {reason}.", source_node=self.node.name, hint="Export the float or Q/DQ model.")
+
+    def constant(self, label: str, array: AnyArray) -> str:
+        """Add a constant of this node's own."""
+        name = f"{self.node.name}/{label}"
+        self.source.constants[name] = Stored(DType.of(array.dtype), array)
+        return name
+
+    def add(self, op: str, inputs: list[str], output: str = "", **attributes: object) -> str:
+        """Add a node and return the name of its output."""
+        name = output or f"{self.node.name}/{op.lower()}{len(self.nodes)}"
+        title = f"{self.node.name}/{op}{len(self.nodes)}"
+        self.nodes.append(helper.make_node(op, inputs, [name], title, **attributes))
+        self.source.origins[title] = self.source.origins.get(self.node.name, (self.node.name,))
+        return name
+
+    def dequantize(self, tensor: int, scale: int, zero: int, axis: int | None = None) -> str:
+        """Add a DequantizeLinear of the inputs at these places."""
+        attributes: dict[str, object] = {}
+        values = self.value(scale, "scale")
+        if values.size > 1 and axis is not None:
+            attributes["axis"] = axis
+        elif values.size > 1:
+            raise self.refused("it has several scales where one is expected")
+        inputs = [self.name(tensor), self.name(scale), self.name(zero)]
+        return self.add("DequantizeLinear", inputs if inputs[2] else inputs[:2], **attributes)
+
+    def quantize(self, real: str, scale: int, zero: int) -> None:
+        """Add the QuantizeLinear that makes the node's output."""
+        inputs = [real, self.name(scale), self.name(zero)]
+        self.add("QuantizeLinear", inputs if inputs[2] else inputs[:2], self.node.output[0])
+
+    def attributes(self, *without: str) -> dict[str, object]:
+        """Return the node's attributes but for the named ones."""
+        kept = (item for item in self.node.attribute if item.name not in without)
+        return {item.name: helper.get_attribute_value(item) for item in kept}
+
+
+def rewrite_foreign(source: Source) -> None:
+    """Rewrite in place; raise LoadError naming the first operator that has no meaning here."""
+    for graph in all_graphs(source.graph):
+        nodes: list[NodeProto] = []
+        for node in graph.node:
+            rewrite = _REWRITES.get((node.domain, node.op_type))
+            if rewrite is None:
+                _check_known(source, node)
+                nodes.append(node)
+                continue
+            rewriter = _Rewriter(source, node)
+            if graph is not source.graph:
+                raise rewriter.refused("integer operators inside control flow are not represented")
+            rewrite(rewriter)
+            _keep_name(rewriter)
+            nodes.extend(rewriter.nodes)
+        if len(nodes) != len(graph.node):
+            del graph.node[:]
+            graph.node.extend(nodes)
+
+
+def _keep_name(one: _Rewriter) -> None:
+    """Give the node that computes the name of the node that it stands for."""
+    main = next((node for node in reversed(one.nodes) if node.op_type not in _AROUND), one.nodes[-1])
+    main.name = one.node.name
+
+
+_AROUND = ("QuantizeLinear", "DequantizeLinear", "Cast")
+
+
+def _check_known(source: Source, node: NodeProto) -> None:
+    if node.domain:
+        raise LoadError(
+            f"{source.where}: {node_label(node)} is an operator of domain '{node.domain}', which Dovetail does not know.",
+            source_node=node.name,
+            hint="Export the model with standard ONNX operators.",
+        )
+    if not defs.has(node.op_type, OPSET, ""):
+        raise LoadError(
+            f"{source.where}: {node_label(node)}: ONNX has no such operator at opset {OPSET}.", source_node=node.name
+        )
+
+
+def _conv(one: _Rewriter) -> None:
+    data, weight = one.dequantize(0, 1, 2), one.dequantize(3, 4, 5, axis=0)
+    inputs = [data, weight]
+    if one.name(8):
+        scale = one.value(1, "scale").reshape(-1) * one.value(4, "weight scale").reshape(-1)
+        bias = [one.name(8), one.constant("bias_scale", _one_or_many(scale.astype(np.float32)))]
+        inputs.append(one.add("DequantizeLinear", bias, axis=0))
+    one.quantize(one.add("Conv", inputs, **one.attributes()), 6, 7)
+
+
+def _one_or_many(values: AnyArray) -> AnyArray:
+    return values.reshape(()) if values.size == 1 else values
+
+
+def _matmul(one: _Rewriter) -> None:
+    product = one.add("MatMul", [one.dequantize(0, 1, 2, axis=-2), one.dequantize(3, 4, 5, axis=-1)])
+    one.quantize(product, 6, 7)
+
+
+def _gemm(one: _Rewriter) -> None:
+    channel = 0 if any(item.name == "transB" and item.i for item in one.node.attribute) else 1
+    inputs = [one.dequantize(0, 1, 2), one.dequantize(3, 4, 5, axis=channel)]
+    if one.name(6):
+        alpha = next((item.f for item in one.node.attribute if item.name == "alpha"), 1.0)
+        scale = alpha * one.value(1, "scale").reshape(-1) * one.value(4, "weight scale").reshape(-1)
+        bias = [one.name(6), one.constant("bias_scale", _one_or_many(scale.astype(np.float32)))]
+        axis = len(one.value(6, "bias").shape) - 1
+        inputs.append(one.add("DequantizeLinear", bias, axis=axis))
+    if one.name(7):
+        one.quantize(one.add("Gemm", inputs, **one.attributes()), 7, 8)
+    else:
+        one.add("Gemm", inputs, one.node.output[0], **one.attributes())
+
+
+def _binary(op: str) -> Callable[[_Rewriter], None]:
+    def rewrite(one: _Rewriter) -> None:
+        one.quantize(one.add(op, [one.dequantize(0, 1, 2), one.dequantize(3, 4, 5)]), 6, 7)
+
+    return rewrite
+
+
+def _unary(op: str) -> Callable[[_Rewriter], None]:
+    def rewrite(one: _Rewriter) -> None:
+        if any(item.name == "channels_last" and item.i for item in one.node.attribute):
+            raise one.refused("its channels come last")
+        attributes = one.attributes("channels_last")
+        one.quantize(one.add(op, [one.dequantize(0, 1, 2)], **attributes), 3, 4)
+
+    return rewrite
+
+
+def _concat(one: _Rewriter) -> None:
+    parts = [one.dequantize(index, index + 1, index + 2) for index in range(2, len(one.node.input), 3)]
+    one.quantize(one.add("Concat", parts, **one.attributes()), 0, 1)
+
+
+def _matmul_integer(one: _Rewriter) -> None:
+    sides: list[str] = []
+    for index in (0, 1):
+        side = one.add("Cast", [one.name(index)], to=TensorProto.INT32)
+        if one.name(2 + index):
+            if index == 0 and one.value(2, "zero point").size > 1:
+                raise one.refused("it has one zero point per row")
+            side = one.add("Sub", [side, one.add("Cast", [one.name(2 + index)], to=TensorProto.INT32)])
+        sides.append(side)
+    one.add("MatMul", sides, one.node.output[0])
+
+
+def _conv_integer(one: _Rewriter) -> None:
+    weight = one.value(1, "weight")
+    zero = one.value(3, "weight zero point") if one.name(3) else np.zeros((), dtype=weight.dtype)
+    shape = (-1, *(1,) * (weight.ndim - 1)) if zero.size > 1 else ()
+    centred = weight.astype(np.int64) - zero.astype(np.int64).reshape(shape)
+    reach = int(np.abs(centred).reshape(len(centred), -1).sum(axis=1).max(initial=0)) * 255
+    if reach > _EXACT_IN_FLOAT:
+        raise one.refused("its sums do not fit float32 exactly")
+    data = one.add("Cast", [one.name(0)], to=TensorProto.FLOAT)
+    if one.name(2):
+        data = one.add("Sub", [data, one.add("Cast", [one.name(2)], to=TensorProto.FLOAT)])
+    real = one.add("Conv", [data, one.constant("weight", centred.astype(np.float32))], **one.attributes())
+    one.add("Cast", [real], one.node.output[0], to=TensorProto.INT32)
+
+
+def _dynamic_quantize(one: _Rewriter) -> None:
+    """Spell out ONNX's definition: the range always contains 0, the scale is its 255th part."""
+    steps = one.constant("steps", np.asarray(np.float32(255)))
+    zero = one.constant("zero", np.zeros((), dtype=np.float32))
+    low = one.add("Min", [one.add("ReduceMin", [one.name(0)], keepdims=0), zero])
+    high = one.add("Max", [one.add("ReduceMax", [one.name(0)], keepdims=0), zero])
+    names = [*one.node.output, "", ""]
+    scale = one.add("Div", [one.add("Sub", [high, low]), steps], names[1])
+    point = one.add("Round", [one.add("Clip", [one.add("Div", [one.add("Neg", [low]), scale]), zero, steps])])
+    one.add("Cast", [point], names[2], to=TensorProto.UINT8)
+    ratio = one.add("Round", [one.add("Div", [one.name(0), scale])])
+    shifted = one.add("Clip", [one.add("Add", [ratio, point]), zero, steps])
+    one.add("Cast", [shifted], names[0], to=TensorProto.UINT8)
+
+
+_REWRITES: dict[tuple[str, str], Callable[[_Rewriter], None]] = {
+    ("", "QLinearConv"): _conv,
+    ("", "QLinearMatMul"): _matmul,
+    ("", "ConvInteger"): _conv_integer,
+    ("", "MatMulInteger"): _matmul_integer,
+    ("", "DynamicQuantizeLinear"): _dynamic_quantize,
+    (MICROSOFT, "QGemm"): _gemm,
+    (MICROSOFT, "QLinearAdd"): _binary("Add"),
+    (MICROSOFT, "QLinearMul"): _binary("Mul"),
+    (MICROSOFT, "QLinearAveragePool"): _unary("AveragePool"),
+    (MICROSOFT, "QLinearGlobalAveragePool"): _unary("GlobalAveragePool"),
+    (MICROSOFT, "QLinearSigmoid"): _unary("Sigmoid"),
+    (MICROSOFT, "QLinearLeakyRelu"): _unary("LeakyRelu"),
+    (MICROSOFT, "QLinearConcat"): _concat,
+}

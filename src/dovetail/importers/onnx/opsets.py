@@ -1,0 +1,272 @@
+"""Bring a model to the pinned opset, from below and from above."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import onnx
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, defs, helper, inliner, version_converter
+
+from dovetail.errors import LoadError
+from dovetail.importers.onnx.infer import infer_types, visible_model
+from dovetail.importers.onnx.reader import Source, all_graphs, node_label
+from dovetail.importers.onnx.tensors import read_tensor
+from dovetail.ir import OPSET
+
+OLDEST = 7
+MICROSOFT = "com.microsoft"
+
+_CHANGED_MEANING = {"GroupNormalization": 21, "RoiAlign": 16, "ConvTranspose": 11, "Upsample": 10}
+"""Operators that changed meaning under an unchanged signature, and the opset of the change."""
+
+_SOFTMAXES = ("Softmax", "LogSoftmax", "Hardmax")
+
+
+def opset_of(model: ModelProto, where: str) -> int:
+    """Return the version of ONNX's own operator set; raise LoadError when it is unknown here."""
+    versions = {item.version for item in model.opset_import if item.domain in ("", "ai.onnx")}
+    newest = defs.onnx_opset_version()
+    if len(versions) != 1:
+        raise LoadError(f"{where}: imports {len(versions)} versions of ONNX's operator set; exactly one is expected.")
+    version = versions.pop()
+    if not OLDEST <= version <= newest:
+        raise LoadError(
+            f"{where}: opset {version}; {OLDEST} to {newest} are read here.",
+            hint="Convert it with onnx.version_converter or export it again.",
+        )
+    return version
+
+
+def bring_to_pinned(source: Source) -> None:
+    """Rewrite the model in place at the pinned opset; raise LoadError naming the operator that cannot follow."""
+    version = opset_of(source.model, source.where)
+    if version > OPSET:
+        _expand_new_functions(source, version)
+    elif version < OPSET:
+        _adapt_simple(source, version)
+    refusal = next(_refusals(source, version), None)
+    if refusal is not None and version < OPSET:
+        _convert(source, version, refusal)
+    elif refusal is not None:
+        node, reason = refusal
+        raise LoadError(
+            f"{source.where}: {node_label(node)}: {reason} at opset {version}; Dovetail works at opset {OPSET}.",
+            source_node=node.name,
+            hint=f"Export the model at opset {OPSET}.",
+        )
+    _set_opset(source.model, OPSET)
+
+
+def _set_opset(model: ModelProto, version: int) -> None:
+    others = [item for item in model.opset_import if item.domain not in ("", "ai.onnx")]
+    imports = [helper.make_opsetid("", version), *others]
+    del model.opset_import[:]
+    model.opset_import.extend(imports)
+
+
+def _refusals(source: Source, version: int) -> Iterator[tuple[NodeProto, str]]:
+    for graph in all_graphs(source.graph):
+        for node in graph.node:
+            reason = "" if node.domain else _why_not_pinned(node, version)
+            if reason:
+                yield node, reason
+
+
+def _why_not_pinned(node: NodeProto, version: int) -> str:
+    """Return why a node does not mean the same at the pinned opset, or nothing when it does."""
+    if not defs.has(node.op_type, version, ""):
+        return "ONNX has no such operator"
+    theirs = defs.get_schema(node.op_type, version, "")
+    if not defs.has(node.op_type, OPSET, ""):
+        return f"the operator is newer than opset {OPSET}"
+    ours = defs.get_schema(node.op_type, OPSET, "")
+    if ours.since_version == theirs.since_version:
+        return ""
+    changed = _CHANGED_MEANING.get(node.op_type, 0)
+    if ours.deprecated or version < changed <= OPSET:
+        return "the operator has changed its meaning"
+    return _signature_difference(node, theirs, ours)
+
+
+def _signature_difference(node: NodeProto, theirs: defs.OpSchema, ours: defs.OpSchema) -> str:
+    present = {attribute.name: attribute for attribute in node.attribute}
+    for name, attribute in present.items():
+        if name not in ours.attributes:
+            unset = name in theirs.attributes and _is_default(attribute, theirs.attributes[name])
+            if not unset:
+                return f"attribute '{name}' is not known"
+    for name in set(theirs.attributes) & set(ours.attributes) - set(present):
+        if theirs.attributes[name].default_value != ours.attributes[name].default_value:
+            return f"the default of attribute '{name}' differs"
+    count, made = len(node.input), len(node.output)
+    if not ours.min_input <= count <= ours.max_input or not ours.min_output <= made <= ours.max_output:
+        return "the number of inputs or outputs differs"
+    names = [(item.name, other.name) for item, other in zip(theirs.inputs, ours.inputs, strict=False)][:count]
+    if any(one != other for one, other in names) and node.op_type != "BatchNormalization":
+        return "the order of inputs differs"
+    if node.op_type == "BatchNormalization" and made > 1:
+        return "the extra outputs differ"
+    return "the number of outputs must be stated" if node.op_type == "Split" and _bare_split(node) else ""
+
+
+def _bare_split(node: NodeProto) -> bool:
+    return len(node.input) < 2 and not any(item.name == "num_outputs" for item in node.attribute)
+
+
+def _is_default(attribute: AttributeProto, schema: defs.OpSchema.Attribute) -> bool:
+    value = schema.default_value
+    return bool(helper.get_attribute_value(attribute) == helper.get_attribute_value(value)) if value.name else False
+
+
+def _adapt_simple(source: Source, version: int) -> None:
+    """Upgrade in place what needs no new nodes, so that most models keep their structure."""
+    ranks: dict[str, int | None] | None = None
+    for graph in all_graphs(source.graph):
+        for node in graph.node:
+            if node.domain:
+                continue
+            if node.op_type in _SOFTMAXES and version < 13:
+                if ranks is None:
+                    ranks = {name: kind.rank for name, kind in infer_types(source).items()}
+                axis = next((item.i for item in node.attribute if item.name == "axis"), 1)
+                rank = ranks.get(node.input[0]) if node.input else None
+                if axis == -1 or (rank is not None and axis == rank - 1):
+                    _set_attribute(node, "axis", -1)
+            elif node.op_type == "Split" and 13 <= version < 18 and _bare_split(node):
+                _set_attribute(node, "num_outputs", len(node.output))
+            elif node.op_type == "RoiAlign" and version < 16:
+                _set_attribute(node, "coordinate_transformation_mode", "output_half_pixel")
+    if version < 13:
+        _mark_softmaxes(source)
+
+
+def _mark_softmaxes(source: Source) -> None:
+    # An explicit last axis means the same before and after opset 13; an inner one flattens before it.
+    for graph in all_graphs(source.graph):
+        for node in graph.node:
+            if node.op_type in _SOFTMAXES and not any(item.name == "axis" for item in node.attribute):
+                _set_attribute(node, "axis", 1)
+
+
+def _set_attribute(node: NodeProto, name: str, value: int | str) -> None:
+    kept = [item for item in node.attribute if item.name != name]
+    del node.attribute[:]
+    node.attribute.extend([*kept, helper.make_attribute(name, value)])
+
+
+def _convert(source: Source, version: int, refusal: tuple[NodeProto, str]) -> None:
+    """Let ONNX's own converter rewrite the model; large constants stay out of it."""
+    node, reason = refusal
+    label = node_label(node)
+    model = visible_model(source)
+    model.ir_version = 10
+    inputs = {value.name for value in source.graph.input}
+    try:
+        converted = version_converter.convert_version(model, OPSET)
+    except Exception as error:
+        detail = " ".join(str(error).split())[:200]
+        raise LoadError(
+            f"{source.where}: {label}: {reason} between opset {version} and {OPSET}, and ONNX's converter fails: {detail}",
+            source_node=node.name,
+            hint=f"Export the model at opset {OPSET}.",
+        ) from error
+    _adopt(source, converted, inputs)
+
+
+def _adopt(source: Source, converted: ModelProto, inputs: set[str]) -> None:
+    for tensor in converted.graph.initializer:
+        if tensor.name not in source.constants:
+            source.constants[tensor.name] = read_tensor(tensor, None, f"constant '{tensor.name}'")
+    del converted.graph.initializer[:]
+    kept = [value for value in converted.graph.input if value.name in inputs]
+    del converted.graph.input[:]
+    converted.graph.input.extend(kept)
+    for graph in all_graphs(converted.graph):
+        del graph.value_info[:]
+    _inherit_origins(source, converted.graph)
+    source.model.CopyFrom(converted)
+
+
+def _inherit_origins(source: Source, graph: GraphProto) -> None:
+    """Give nodes that the converter added the origin of the node that they serve."""
+    named = {name: node.name for node in graph.node if node.name for name in node.output if name}
+    readers = {name: node.name for node in reversed(graph.node) if node.name for name in node.input if name}
+    for _ in range(2):
+        for node in graph.node:
+            if node.name:
+                continue
+            close = [readers.get(name) for name in node.output] + [named.get(name) for name in node.input]
+            origin = next((name for name in close if name), None)
+            if origin is None:
+                continue
+            node.name = f"{origin}/{node.op_type}:{node.output[0]}"
+            source.origins[node.name] = source.origins.get(origin, (origin,))
+            named.update(dict.fromkeys(node.output, node.name))
+            readers.update(dict.fromkeys(node.input, node.name))
+
+
+def _expand_new_functions(source: Source, version: int) -> None:
+    """Replace operators newer than the pinned opset by ONNX's own definition of them, where it has one."""
+    new = {
+        node.op_type
+        for graph in all_graphs(source.graph)
+        for node in graph.node
+        if not node.domain and not defs.has(node.op_type, OPSET, "") and defs.has(node.op_type, version, "")
+    }
+    functions = [name for name in sorted(new) if _is_function(defs.get_schema(name, version, ""))]
+    if not functions:
+        return
+    inputs = {value.name for value in source.graph.input}
+    try:
+        expanded = inliner.inline_selected_functions(
+            visible_model(source), [("", name) for name in functions], inline_schema_functions=True
+        )
+    except Exception as error:
+        raise LoadError(
+            f"{source.where}: operator {functions[0]} is newer than opset {OPSET} and cannot be expanded.",
+            hint=f"Export the model at opset {OPSET}.",
+        ) from error
+    _adopt(source, expanded, inputs)
+
+
+def _is_function(schema: defs.OpSchema) -> bool:
+    return bool(schema.has_function or schema.has_context_dependent_function)
+
+
+def inline_functions(source: Source) -> None:
+    """Inline the model's own functions; raise LoadError when they call each other in a circle."""
+    model = source.model
+    if not model.functions:
+        return
+    _check_functions(source)
+    inputs = {value.name for value in source.graph.input}
+    try:
+        inlined = inliner.inline_local_functions(visible_model(source), convert_version=False)
+    except Exception as error:
+        detail = " ".join(str(error).split())[:200]
+        raise LoadError(f"{source.where}: its functions cannot be inlined: {detail}") from error
+    _adopt(source, inlined, inputs)
+    del source.model.functions[:]
+
+
+def _check_functions(source: Source) -> None:
+    functions = {(item.domain, item.name): item for item in source.model.functions}
+    if len(functions) != len(source.model.functions):
+        raise LoadError(f"{source.where}: two functions have the same name.")
+    state: dict[tuple[str, str], int] = {}
+
+    def visit(key: tuple[str, str], depth: int) -> None:
+        if state.get(key) == 1 or depth > 64:
+            raise LoadError(f"{source.where}: function '{key[1]}' calls itself.")
+        if key in state:
+            return
+        state[key] = 1
+        body = onnx.GraphProto(node=functions[key].node)
+        for graph in all_graphs(body):
+            for node in graph.node:
+                if (node.domain, node.op_type) in functions:
+                    visit((node.domain, node.op_type), depth + 1)
+        state[key] = 2
+
+    for key in functions:
+        visit(key, 0)
