@@ -9,7 +9,7 @@ from typing import Protocol
 
 from dovetail.backend.arithmetic import Arithmetic
 from dovetail.ir.graph import Graph
-from dovetail.ir.node import Node
+from dovetail.ir.node import DOVETAIL_DOMAIN, Node
 from dovetail.ir.precision import Precision
 
 
@@ -110,7 +110,7 @@ class HardwareFacts:
 
 @dataclass(frozen=True, slots=True)
 class TargetProfile:
-    """A target described by rules; the first rule that names operator and precision decides."""
+    """A target described by rules; the first rule that names operator and precision and has no objection decides."""
 
     name: str
     title: str
@@ -121,28 +121,45 @@ class TargetProfile:
     hardware: HardwareFacts | None = None
     refusals: Mapping[str, str] = field(default_factory=dict)
     """Reasons for operators that are known to be refused at every precision."""
+    precision_refusals: Mapping[Precision, str] = field(default_factory=dict)
+    """Reasons for precisions that the target lacks."""
 
     def verdict(self, graph: Graph, node: Node, precision: Precision) -> Verdict:
         """Say whether the target runs the node at the precision."""
-        rule, reason = self._rule(node, precision)
-        if rule is not None:
-            found = (constraint.refusal(graph, node) for constraint in self.always + rule.constraints)
-            reason = next((text for text in found if text is not None), "")
-        if rule is None or reason:
-            return Verdict(node.name, node.op, self.name, precision, Support.NO, None, reason)
-        return Verdict(node.name, node.op, self.name, precision, Support.YES, rule.engine)
+        engine, reason = self._engine(graph, node, precision)
+        support = Support.NO if engine is None else Support.YES
+        return Verdict(node.name, node.op, self.name, precision, support, engine, reason)
 
-    def _rule(self, node: Node, precision: Precision) -> tuple[OperatorRule | None, str]:
+    def _engine(self, graph: Graph, node: Node, precision: Precision) -> tuple[Engine | None, str]:
+        rules, reason = self._rules(node, precision)
+        if not rules:
+            return None, reason
+        for constraint in self.always:
+            objection = constraint.refusal(graph, node)
+            if objection is not None:
+                return None, objection
+        objections: list[str] = []
+        for rule in rules:
+            found = next((text for item in rule.constraints if (text := item.refusal(graph, node)) is not None), None)
+            if found is None:
+                return rule.engine, ""
+            objections.append(found)
+        return None, objections[0]
+
+    def _rules(self, node: Node, precision: Precision) -> tuple[tuple[OperatorRule, ...], str]:
         if precision not in self.precisions:
             known = ", ".join(item.value for item in self.precisions)
-            return None, f"the target has no precision {precision.value} (it has {known})"
+            lacking = f"the target has no precision {precision.value} (it has {known})"
+            return (), self.precision_refusals.get(precision, lacking)
+        if node.domain not in ("", DOVETAIL_DOMAIN):
+            return (), f"the target has no operator {node.domain}::{node.op}"
         if node.op in self.refusals:
-            return None, self.refusals[node.op]
-        named = [rule for rule in self.rules if node.op in rule.ops and not node.domain]
-        for rule in named:
-            if precision in rule.precisions:
-                return rule, ""
+            return (), self.refusals[node.op]
+        named = tuple(rule for rule in self.rules if node.op in rule.ops)
         if not named:
-            return None, f"the target has no operator {node.op}"
-        able = sorted({item.value for rule in named for item in rule.precisions})
-        return None, f"{node.op} runs only at {', '.join(able)}"
+            return (), f"the target has no operator {node.op}"
+        able = tuple(rule for rule in named if precision in rule.precisions)
+        if not able:
+            names = sorted({item.value for rule in named for item in rule.precisions})
+            return (), f"{node.op} runs only at {', '.join(names)}"
+        return able, ""

@@ -1,0 +1,179 @@
+"""VeriSilicon VIP targets: three generations of one architecture.
+
+Engines, rounding and multiplier widths were measured operator by operator on the vendor's instruction-level simulator
+(the SDKs of 2023-11 and 2025-08), each against float64 arithmetic. Where ties tell rounding modes apart the mode is set
+below. Known and not modelled: average pooling and int8 Add of the v7 parts (mixed ties), the tables of Sigmoid and Gelu
+(up to 1 LSB) and of 16-bit activations (up to 3 LSB).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from dovetail.backend.arithmetic import Arithmetic, Rounding, Tie, ZeroPointOrder
+from dovetail.backend.constraints import (
+    AttributeIn,
+    ConstantInputs,
+    MaxRank,
+    RealTensors,
+    SpatialRank,
+    StaticShapes,
+)
+from dovetail.backend.profiles import operators as ops
+from dovetail.backend.target import Engine, HardwareFacts, OperatorRule, Source, TargetProfile
+from dovetail.ir.dtypes import DType
+from dovetail.ir.precision import Precision
+
+_P = Precision
+
+
+class Generation(Enum):
+    """Name a generation of the architecture."""
+
+    V7 = "VIP v7"
+    VIP8000 = "VIP8000"
+    VIP9000 = "VIP9000"
+
+
+_PER_TENSOR = frozenset({_P.U8, _P.I8, _P.I8DFP})
+_BYTES = _PER_TENSOR | {_P.I8PC}
+_INTEGERS = _BYTES | {_P.I16}
+_FLOATS = frozenset({_P.FP16, _P.FP32})
+_ALL = _INTEGERS | _FLOATS
+
+_WEIGHT = ConstantInputs((1,))
+_FLAT = SpatialRank(2)
+
+
+def _matrix_rules(generation: Generation) -> tuple[OperatorRule, ...]:
+    newest = generation is Generation.VIP9000
+    integers = _INTEGERS if newest else _INTEGERS - {_P.I8PC}
+    shader = _FLOATS if newest else _FLOATS | {_P.I8PC}
+    fixed = ops.FULLY_CONNECTED | {"MatMul"}
+    product = Engine.NN if newest else Engine.SH
+    return (
+        OperatorRule(ops.CONVOLUTIONS, integers, Engine.NN, (_WEIGHT, _FLAT)),
+        OperatorRule(ops.CONVOLUTIONS, shader, Engine.SH, (_WEIGHT, _FLAT)),
+        OperatorRule(fixed, integers, Engine.NN, (_WEIGHT,)),
+        OperatorRule(fixed, shader, Engine.SH, (_WEIGHT,)),
+        OperatorRule(frozenset({"MatMul"}), _INTEGERS, product),
+        OperatorRule(frozenset({"MatMul"}), _FLOATS, Engine.SH),
+    )
+
+
+def _pool_rules(generation: Generation) -> tuple[OperatorRule, ...]:
+    maximum = Engine.TP if generation is Generation.V7 else Engine.NN
+    return (
+        OperatorRule(frozenset({"MaxPool"}) | ops.GLOBAL_MAX, _INTEGERS, maximum, (_FLAT,)),
+        OperatorRule(frozenset({"MaxPool"}) | ops.GLOBAL_MAX, _FLOATS, Engine.SH, (_FLAT,)),
+        OperatorRule(frozenset({"AveragePool"}), _BYTES, Engine.NN, (_FLAT,)),
+        OperatorRule(frozenset({"AveragePool"}), _FLOATS | {_P.I16}, Engine.SH, (_FLAT,)),
+    )
+
+
+_SIGNED_SUMS = _BYTES - {_P.U8}
+_RESIZE = (
+    AttributeIn("mode", "nearest", ("nearest", "linear")),
+    AttributeIn(
+        "coordinate_transformation_mode",
+        "half_pixel",
+        ("half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel"),
+    ),
+)
+_PAD = (AttributeIn("mode", "constant", ("constant", "edge", "reflect")),)
+
+
+def _rules(generation: Generation) -> tuple[OperatorRule, ...]:
+    return (
+        *_matrix_rules(generation),
+        *_pool_rules(generation),
+        OperatorRule(ops.SUMS, _SIGNED_SUMS, Engine.NN),
+        OperatorRule(ops.SUMS, _ALL - _SIGNED_SUMS, Engine.SH),
+        OperatorRule(ops.LOOKUPS, _INTEGERS, Engine.TP),
+        OperatorRule(ops.LOOKUPS, _FLOATS, Engine.SH),
+        OperatorRule(frozenset({"Pad"}), _INTEGERS | {_P.FP16}, Engine.TP, _PAD),
+        OperatorRule(frozenset({"Pad"}), frozenset({_P.FP32}), Engine.SH, _PAD),
+        OperatorRule(ops.MOVEMENT - {"Pad"}, _INTEGERS | {_P.FP16}, Engine.TP),
+        OperatorRule(ops.MOVEMENT - {"Pad"}, frozenset({_P.FP32}), Engine.SH),
+        OperatorRule(frozenset({"Resize"}), _INTEGERS, Engine.TP, (*_RESIZE, ConstantInputs((1, 2, 3)))),
+        OperatorRule(frozenset({"Resize"}), _FLOATS, Engine.SH, (*_RESIZE, ConstantInputs((1, 2, 3)))),
+        OperatorRule(ops.BOUNDARIES, _ALL, Engine.TP),
+        OperatorRule(ops.BINARY | ops.UNARY | ops.NORMALISATIONS | ops.REDUCTIONS, _ALL, Engine.SH),
+        OperatorRule(ops.GATHERS | ops.REGIONS, _ALL, Engine.SH),
+        OperatorRule(ops.COMPARISONS, _ALL, Engine.SH),
+    )
+
+
+_SHADER_SUM = Rounding(Tie.EVEN, ZeroPointOrder.BEFORE)
+_AWAY = Rounding(Tie.AWAY)
+
+
+def _arithmetic(generation: Generation) -> Arithmetic:
+    by_op: dict[str | tuple[str, DType], Rounding] = {("Add", DType.U8): _SHADER_SUM, ("Sub", DType.U8): _SHADER_SUM}
+    if generation is Generation.VIP8000:
+        by_op |= {("Add", DType.I8): _AWAY, ("Sub", DType.I8): _AWAY}
+    if generation is not Generation.V7:
+        by_op |= {("AveragePool", DType.U8): _AWAY, ("AveragePool", DType.I8): _AWAY}
+    return Arithmetic(multiplier_bits=16 if generation is Generation.V7 else 24, by_op=by_op)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Describe one part: its name in plans, the simulator's name for it, cores and on-chip memory."""
+
+    name: str
+    title: str
+    generation: Generation
+    sdk_name: str
+    nn_cores: int
+    sram_bytes: int
+
+
+_FIGURES = Source(
+    "cores and memory as the vendor's simulator prints them for this part; "
+    "64 x 3 multiply-accumulates a core and cycle, 1 GHz and 3.8 bytes a cycle are its performance model's defaults"
+)
+
+
+def _profile(part: Part) -> TargetProfile:
+    if part.generation is Generation.VIP9000:
+        order = (_P.U8, _P.I8, _P.I8PC, _P.I8DFP, _P.I16, _P.FP16, _P.FP32)
+    else:
+        # Per-channel convolutions run on the shaders there: dearer than 16 bits on the array.
+        order = (_P.U8, _P.I8, _P.I8DFP, _P.I16, _P.I8PC, _P.FP16, _P.FP32)
+    return TargetProfile(
+        name=part.name,
+        title=part.title,
+        precisions=order,
+        rules=_rules(part.generation),
+        arithmetic=_arithmetic(part.generation),
+        always=(RealTensors(), StaticShapes(), MaxRank(6)),
+        hardware=HardwareFacts(
+            nn_cores=part.nn_cores,
+            macs_per_cycle=part.nn_cores * 64 * 3,
+            clock_hz=1_000_000_000,
+            ddr_bytes_per_cycle=3.8,
+            sram_bytes=part.sram_bytes,
+            sdk_name=part.sdk_name,
+            source=_FIGURES,
+        ),
+        refusals=ops.REFUSALS,
+        precision_refusals={
+            _P.W8A16: "the compiler refuses 16-bit activations with 8-bit weights; use i16",
+            _P.BF16: "the driver interface has no bfloat16; use fp16",
+        },
+    )
+
+
+_KIB = 1024
+
+VSI_PROFILES: tuple[TargetProfile, ...] = tuple(
+    _profile(part)
+    for part in (
+        Part("vsi:a311d", "Amlogic A311D (Khadas VIM3)", Generation.V7, "VIPNANOQI_PID0X88", 8, 512 * _KIB),
+        Part("vsi:imx8mp", "NXP i.MX 8M Plus", Generation.VIP8000, "VIP8000NANOSI_PLUS_PID0X9F", 6, 256 * _KIB),
+        Part("vsi:v853", "Allwinner V853", Generation.VIP9000, "VIP9000PICO_PID0XEE", 3, 128 * _KIB),
+    )
+)
+"""Every VeriSilicon target that is known, by name."""
