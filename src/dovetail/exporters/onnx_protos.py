@@ -75,4 +75,3 @@ def _list_attribute(name: str, value: tuple[object, ...], kind: int | None) -> A
     if kind == _FLOATS or any(isinstance(item, float) for item in numbers):
         return AttributeProto(name=name, type=_FLOATS, floats=[float(item) for item in numbers])
     return AttributeProto(name=name, type=_INTS, ints=[int(item) for item in numbers])
-

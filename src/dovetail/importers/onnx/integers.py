@@ -106,9 +106,7 @@ def _without_arithmetic(draft: Draft, quants: dict[str, Quantization], body: boo
             arithmetic = any(
                 not _pending(node) and not _consistent(draft, node, kept) for node in consumers.get(name, ())
             )
-            differs = any(
-                _pending(node) and parameters_of(node) != kept[name] for node in consumers.get(name, ())
-            )
+            differs = any(_pending(node) and parameters_of(node) != kept[name] for node in consumers.get(name, ()))
             if foreign or held or arithmetic or differs or (body and name in draft.outputs):
                 del kept[name]
                 changed = True
