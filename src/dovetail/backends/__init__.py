@@ -1,0 +1,1 @@
+"""Backends that come with Dovetail; loaded only through their entry points."""

@@ -1,0 +1,82 @@
+"""A graph as a list of kernels, with every tensor released after its last use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from dovetail.backend.arithmetic import Arithmetic
+from dovetail.backend.protocols import Signature
+from dovetail.backends.feeds import check_feeds
+from dovetail.backends.npusim.build import build_kernel
+from dovetail.backends.npusim.kernel import Kernel, NodeContext
+from dovetail.errors import DeviceError
+from dovetail.ir import AnyArray, Graph
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Run one node; `dying` are the tensors that nothing reads after it."""
+
+    label: str
+    kernel: Kernel
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    dying: tuple[str, ...]
+
+
+def build_steps(graph: Graph, arithmetic: Arithmetic) -> tuple[Step, ...]:
+    """Return the steps of a graph; raise CompileError when a node cannot be simulated."""
+    last = {tensor: index for index, node in enumerate(graph.nodes) for tensor in node.inputs if tensor}
+    kept = set(graph.outputs) | set(graph.constants)
+    steps: list[Step] = []
+    for index, node in enumerate(graph.nodes):
+        dying = {name for name in node.inputs if name and last[name] == index and name not in kept}
+        dying |= {name for name in node.outputs if name and name not in last and name not in kept}
+        kernel = build_kernel(NodeContext(graph, node, arithmetic))
+        steps.append(Step(node.label, kernel, node.inputs, node.outputs, tuple(sorted(dying))))
+    return tuple(steps)
+
+
+class Program:
+    """Run a graph on integers, as the target would."""
+
+    def __init__(self, graph: Graph, arithmetic: Arithmetic, signature: Signature) -> None:
+        self._graph = graph
+        self._signature = signature
+        self._steps: tuple[Step, ...] | None = build_steps(graph, arithmetic)
+
+    def run(self, inputs: Mapping[str, AnyArray], taps: Sequence[str] = ()) -> Mapping[str, AnyArray]:
+        """Return the outputs and the tapped tensors as stored values; raise DeviceError."""
+        if self._steps is None:
+            raise DeviceError("npusim: the executable is closed.")
+        check_feeds("npusim", self._signature, inputs)
+        for tensor in taps:
+            if tensor not in self._graph.types:
+                raise DeviceError(f"npusim: no tensor is called '{tensor}'.")
+        wanted = set(taps) | set(self._graph.outputs)
+        found: dict[str, AnyArray] = {}
+        alive: dict[str, AnyArray] = {**self._graph.constants, **inputs}
+        for step in self._steps:
+            results = _run_step(step, alive)
+            for name, value in zip(step.outputs, results, strict=False):
+                if name:
+                    alive[name] = value
+            for name in step.dying:
+                value = alive.pop(name)
+                if name in wanted:
+                    found[name] = value
+        found.update({name: alive[name] for name in wanted if name not in found})
+        return {name: found[name] for name in dict.fromkeys((*self._graph.outputs, *taps))}
+
+    def close(self) -> None:
+        """Free the kernels."""
+        self._steps = None
+
+
+def _run_step(step: Step, alive: Mapping[str, AnyArray]) -> Sequence[AnyArray]:
+    try:
+        return step.kernel([alive[name] if name else None for name in step.inputs])
+    except (ValueError, IndexError, TypeError, MemoryError, FloatingPointError, OverflowError) as error:
+        why = (str(error).splitlines() or [type(error).__name__])[0]
+        raise DeviceError(f"npusim: {step.label}: {why}.") from error

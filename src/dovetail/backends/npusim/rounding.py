@@ -1,0 +1,96 @@
+"""From real numbers and accumulators to stored integers, vectorised."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dovetail.backend.arithmetic import Rounding, Tie, ZeroPointOrder
+from dovetail.ir import AnyArray, TensorType
+
+
+def cut_multiplier(multiplier: AnyArray, bits: int | None) -> AnyArray:
+    """Cut the mantissa of positive multipliers to some bits, towards zero; None keeps them."""
+    if bits is None:
+        return multiplier
+    mantissa, exponent = np.frexp(multiplier)
+    cut: AnyArray = np.ldexp(np.floor(np.ldexp(mantissa, bits)), exponent - bits)
+    return cut
+
+
+def round_in_place(values: AnyArray, tie: Tie) -> None:
+    """Round float64 values to integers in place; every mode is exact."""
+    if tie is Tie.EVEN:
+        np.rint(values, out=values)
+        return
+    whole = np.trunc(values) if tie is Tie.AWAY else np.floor(values)
+    # What is left lies below 1 in size, so that doubling it is exact.
+    np.subtract(values, whole, out=values)
+    values *= 2.0
+    (np.trunc if tie is Tie.AWAY else np.floor)(values, out=values)
+    values += whole
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Turn real values in units of the output scale into stored integers of a type."""
+
+    kind: TensorType
+    rounding: Rounding
+
+    def from_steps(self, steps: AnyArray) -> AnyArray:
+        """Return stored integers; `steps` is real / scale in float64 and is overwritten."""
+        assert self.kind.quant is not None
+        lowest, highest = self.kind.dtype.integer_range
+        zero = self.kind.quant.zero_point_array(steps.ndim)
+        early = self.rounding.zero_point is ZeroPointOrder.BEFORE
+        shifts = bool(np.any(zero))
+        if shifts and early:
+            steps += zero
+        round_in_place(steps, self.rounding.tie)
+        if shifts and not early:
+            steps += zero
+        np.clip(steps, lowest, highest, out=steps)
+        return steps.astype(self.kind.dtype.carrier)
+
+    def from_reals(self, reals: AnyArray) -> AnyArray:
+        """Return the stored integers of real values; NaN becomes 0."""
+        assert self.kind.quant is not None
+        with np.errstate(over="ignore", invalid="ignore"):
+            steps = np.divide(reals, self.kind.quant.scale_array(reals.ndim), dtype=np.float64)
+        if not isinstance(steps, np.ndarray):
+            steps = np.asarray(steps)
+        missing = np.isnan(steps)
+        if missing.any():
+            stored = self.from_steps(np.where(missing, 0.0, steps))
+            stored[missing] = 0
+            return stored
+        return self.from_steps(steps)
+
+
+def reals_of(stored: AnyArray, kind: TensorType) -> AnyArray:
+    """Return the real values of a tensor in float64."""
+    if kind.quant is None:
+        return stored.astype(np.float64)
+    reals: AnyArray = (stored.astype(np.float64) - kind.quant.zero_point_array(stored.ndim)) * kind.quant.scale_array(
+        stored.ndim
+    )
+    return reals
+
+
+def centred(stored: AnyArray, kind: TensorType, dtype: np.dtype[np.generic] | type[np.generic]) -> AnyArray:
+    """Return `q - zero_point` as floats that hold it exactly (or as int64)."""
+    assert kind.quant is not None
+    values: AnyArray = stored.astype(dtype)
+    zero = kind.quant.zero_point_array(stored.ndim)
+    if np.any(zero):
+        values -= zero.astype(dtype)
+    return values
+
+
+def largest_size(kind: TensorType) -> int:
+    """Return the largest |q - zero_point| that a quantised type can hold."""
+    assert kind.quant is not None
+    lowest, highest = kind.dtype.integer_range
+    return max(max(highest - zero, zero - lowest) for zero in kind.quant.zero_point)

@@ -1,0 +1,95 @@
+"""The plug-in: VeriSilicon targets simulated on this machine, exactly or fast."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from dovetail.backend.profiles import VSI_PROFILES
+from dovetail.backend.protocols import Backend, Blob, CompileOptions, Device, Executable, Signature
+from dovetail.backend.target import Target
+from dovetail.backends.feeds import same_signature
+from dovetail.backends.npusim.payload import pack, unpack
+from dovetail.backends.npusim.program import Program, build_steps
+from dovetail.errors import CompileError, DeviceError
+from dovetail.ir import DType, Graph, Node
+from dovetail.ir.precision import Precision
+
+EXACT = "npusim-exact"
+FAST = "npusim-fast"
+_REVISION = 1
+"""Raise it when simulated results change."""
+
+
+class NpuSimulator:
+    """Compile for the VeriSilicon targets and run on this machine."""
+
+    name = "npusim"
+
+    @property
+    def version(self) -> str:
+        """Return the version of the package and of the simulation."""
+        return f"{version('dovetail')}+{_REVISION}"
+
+    def targets(self) -> Sequence[Target]:
+        """Return the targets that are simulated."""
+        return VSI_PROFILES
+
+    def compile(self, graph: Graph, target: Target, options: CompileOptions) -> Blob:
+        """Return the simulated partition; raise CompileError when the target or the simulator refuses a node."""
+        for node in graph.nodes:
+            reason = _refusal(graph, node, target)
+            if reason:
+                raise CompileError(f"{node.label}: {target.name} cannot run it: {reason}.", hint="Place it on cpu.")
+        build_steps(graph, target.arithmetic)
+        return Blob(EXACT, pack(graph, target.arithmetic))
+
+    def devices(self) -> Sequence[Device]:
+        """Return the one simulated device."""
+        return (SimulatedDevice(),)
+
+
+class SimulatedDevice:
+    """Stand for every simulated target at once."""
+
+    name = "npusim"
+
+    def accepts(self, target: str) -> bool:
+        """Tell whether a target is simulated."""
+        return any(profile.name == target for profile in VSI_PROFILES)
+
+    def load(self, blob: Blob, signature: Signature) -> Executable:
+        """Prepare a blob for running; raise DeviceError when it is damaged or made for something else."""
+        if blob.format == EXACT:
+            graph, arithmetic = unpack(blob.payload)
+            kinds = {name: graph.types[name] for name in graph.inputs}
+            same_signature("npusim", signature, kinds, graph.outputs)
+            try:
+                return Program(graph, arithmetic, signature)
+            except CompileError as error:
+                raise DeviceError(error.message, hint=error.hint) from error
+        raise DeviceError(
+            f"npusim: a blob of format '{blob.format}' is not for this device.", hint=f"It loads {EXACT} and {FAST}."
+        )
+
+
+_BY_ACTIVATION: dict[DType, tuple[Precision, ...]] = {
+    DType.U8: (Precision.U8,),
+    DType.I8: (Precision.I8, Precision.I8PC, Precision.I8DFP),
+    DType.I16: (Precision.I16, Precision.W8A16),
+    DType.F32: (Precision.FP32,),
+    DType.F16: (Precision.FP16,),
+    DType.BF16: (Precision.BF16,),
+}
+
+
+def _refusal(graph: Graph, node: Node, target: Target) -> str:
+    """Return why the target refuses a node at every precision that the tensors may stand for."""
+    kinds = [graph.types[name] for name in (*node.outputs, *node.inputs) if name and graph.types[name].holds_reals]
+    dtype = kinds[0].dtype if kinds else DType.F32
+    able = _BY_ACTIVATION.get(dtype, (Precision.FP32,))
+    verdicts = [target.verdict(graph, node, precision) for precision in able]
+    return "" if any(verdict.supported for verdict in verdicts) else verdicts[0].reason
+
+
+backend: Backend = NpuSimulator()
