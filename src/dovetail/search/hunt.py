@@ -86,7 +86,7 @@ class Hunt:
         self._highest = True
         return GateVerdict.SIXTEEN_BITS_FAIL, (low, high)
 
-    def find(self, allowance: float, verdict: GateVerdict) -> Found:
+    def find(self, allowance: float) -> Found:
         """Return a 1-minimal set of raised units whose loss is within the allowance."""
         if self._judge({}, allowance).status is Status.PASS:
             return self._found({}, (), allowance)

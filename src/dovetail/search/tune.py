@@ -91,22 +91,33 @@ def tune(request: TuneRequest, listener: TuneListener | None = None) -> TuneResu
         heard.stage("gate")
         hunt = Hunt(space, request.calibration, bench.search, bench.recorded, heard)
         verdict, gate = hunt.gate(request.goal)
-        acceptance, found = _rounds(request, bench, hunt, verdict, heard)
-        return _result(request, bench, space, (verdict, gate), found, acceptance, time.perf_counter() - started)
+        acceptance, found = _rounds(request, bench, hunt, heard)
+        outcome = _Outcome(verdict, gate, found, acceptance)
+        return _result(request, bench, outcome, time.perf_counter() - started)
     finally:
         bench.journal.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """Hold what the stages gave."""
+
+    verdict: GateVerdict
+    gate: tuple[Trial, ...]
+    found: Found
+    acceptance: Acceptance
 
 
 @dataclass(frozen=True, slots=True)
 class _Bench:
     """Hold the evaluators and the two splits."""
 
+    space: Space
     journal: Journal
     exact: RecordedEvaluator
     recorded: RecordedEvaluator
     search: Oracle
     holdout: Oracle
-    splits: tuple[Split, Split]
 
     @classmethod
     def open(cls, request: TuneRequest, space: Space) -> _Bench:
@@ -122,26 +133,29 @@ class _Bench:
         journal = Journal(options.journal, context)
         recorded = RecordedEvaluator(rewriter, journal)
         held, searched = split(samples.count, (options.holdout, 1 - options.holdout), options.seed)
-        splits = (Split("search", tuple(searched)), Split("holdout", tuple(held)))
         return cls(
+            space=space,
             journal=journal,
             exact=RecordedEvaluator(Rewriter(data, ranges, request.low.target, Fidelity.EXACT), journal, "exact"),
             recorded=recorded,
-            search=Oracle(recorded, journal, splits[0], space.float_plan),
-            holdout=Oracle(recorded, journal, splits[1], space.float_plan),
-            splits=splits,
+            search=Oracle(recorded, journal, Split("search", searched), space.float_plan),
+            holdout=Oracle(recorded, journal, Split("holdout", held), space.float_plan),
         )
 
+    def cost(self, trials: int, elapsed_s: float) -> TuneCost:
+        """Return what the search has cost so far."""
+        fresh = self.recorded.fresh_samples + self.exact.fresh_samples
+        recalled = self.recorded.recalled_samples + self.exact.recalled_samples
+        return TuneCost((fresh + recalled) / self.search.sample_count, fresh, recalled, trials, elapsed_s)
 
-def _rounds(
-    request: TuneRequest, bench: _Bench, hunt: Hunt, verdict: GateVerdict, heard: TuneListener
-) -> tuple[Acceptance, Found]:
+
+def _rounds(request: TuneRequest, bench: _Bench, hunt: Hunt, heard: TuneListener) -> tuple[Acceptance, Found]:
     """Search with some of the allowed drop in hand; with more of it when the hold-out does not agree."""
     allowance = request.goal.allowance(bench.search.float_score)
     margin = request.options.margin
     acceptance: Acceptance | None = None
     for number in range(max(1, request.options.rounds)):
-        found = hunt.find(allowance * (1 - margin), verdict)
+        found = hunt.find(allowance * (1 - margin))
         heard.stage("hold-out")
         acceptance = accept(bench.holdout, bench.exact, found.plan, request.goal)
         if acceptance.accepted or number == request.options.rounds - 1 or found.everything:
@@ -152,27 +166,19 @@ def _rounds(
     return acceptance, found
 
 
-def _result(
-    request: TuneRequest,
-    bench: _Bench,
-    space: Space,
-    gate: tuple[GateVerdict, tuple[Trial, ...]],
-    found: Found,
-    acceptance: Acceptance,
-    elapsed_s: float,
-) -> TuneResult:
+def _result(request: TuneRequest, bench: _Bench, outcome: _Outcome, elapsed_s: float) -> TuneResult:
+    found, space = outcome.found, bench.space
     searched = bench.search.judge(found.plan, tuple(found.raised), 0.0, race=False)
-    low = gate[1][0]
+    low_on_holdout = bench.holdout.judge(space.base, (), 0.0, race=False)
     culprits = tuple(
         Culprit(unit, space.units[unit].nodes, request.graph.node(unit).op, override.placement, override.reason)
         for unit, override in found.raised.items()
     )
-    total = bench.recorded.fresh_samples + bench.recorded.recalled_samples
     return TuneResult(
         plan=found.plan,
-        accepted=acceptance.accepted,
-        verdict=gate[0],
-        summary=acceptance.summary,
+        accepted=outcome.acceptance.accepted,
+        verdict=outcome.verdict,
+        summary=outcome.acceptance.summary,
         goal=request.goal,
         metric=request.metric.name,
         higher_is_better=request.metric.higher_is_better,
@@ -180,15 +186,11 @@ def _result(
         unit_count=len(space.units),
         culprits=culprits,
         evidence=found.evidence,
-        search=SplitScores("search", bench.search.sample_count, bench.search.float_score, low.score, searched.score),
-        holdout=acceptance.scores(bench.holdout.judge(space.base, (), 0.0, race=False).score),
-        gate=gate[1],
-        pareto=pareto_points(found.trials, found.plan.digest),
-        cost=TuneCost(
-            full_equivalents=total / bench.search.sample_count,
-            fresh_samples=bench.recorded.fresh_samples,
-            recalled_samples=bench.recorded.recalled_samples,
-            trials=len(found.trials),
-            elapsed_s=elapsed_s,
+        search=SplitScores(
+            "search", bench.search.sample_count, bench.search.float_score, outcome.gate[0].score, searched.score
         ),
+        holdout=outcome.acceptance.scores(low_on_holdout.score),
+        gate=outcome.gate,
+        pareto=pareto_points(found.trials, found.plan.digest),
+        cost=bench.cost(len(found.trials), elapsed_s),
     )
