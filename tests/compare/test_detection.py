@@ -40,7 +40,7 @@ def test_iou_by_hand():
 
 
 def slow_average_precision(detections, objects, iou, label):
-    """Follow the definition with plain loops: for each recall step, the best precision at that recall or beyond."""
+    """Follow the definition with plain loops: for each recall, the best precision there or beyond."""
     ranked = sorted(
         (
             (-d.scores[k], i, k)

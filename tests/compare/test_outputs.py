@@ -27,7 +27,7 @@ def detector_output(boxes, seed=0):
 
 
 def as_u8(tensor):
-    """Quantise per tensor to 8 bits, as the vendor's concat does: the step of 2.52 leaves no score above zero."""
+    """Quantise per tensor to 8 bits, as a vendor's concat does: a step of 2.52 erases every score."""
     step = 643 / 255
     return (np.rint(tensor / step) * step).astype(np.float32)
 
