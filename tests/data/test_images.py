@@ -54,7 +54,7 @@ def test_values_are_pixel_minus_mean_times_scale(tmp_path, layout, channels):
 
 
 def test_mobilenet_steps_equal_pillow(tmp_path):
-    """The preprocessing of a collected MobileNet: short side 256, centre crop 224, resize 128, x / 127.5 - 1."""
+    """The steps of a collected MobileNet: short side 256, crop 224, resize 128, x / 127.5 - 1."""
     wanted = preprocess(
         tmp_path,
         "mean = 127.5\nscale = 0.00784313725490196\n"
