@@ -42,12 +42,7 @@ def test_iou_by_hand():
 def slow_average_precision(detections, objects, iou, label):
     """Follow the definition with plain loops: for each recall, the best precision there or beyond."""
     ranked = sorted(
-        (
-            (-d.scores[k], i, k)
-            for i, d in enumerate(detections)
-            for k in range(len(d.scores))
-            if d.classes[k] == label
-        )
+        ((-d.scores[k], i, k) for i, d in enumerate(detections) for k in range(len(d.scores)) if d.classes[k] == label)
     )
     taken, outcome = set(), []
     total = sum(int(c == label) for o in objects for c in o.classes)
@@ -103,16 +98,12 @@ def test_against_brute_force(case, iou):
 
 
 def test_registered_metrics_read_padded_arrays():
-    outputs = {
-        "det": np.array([[[*A, 0.9, 0], [*B, 0.8, 1], [0] * 6], [[*B, 0.7, 0], [np.nan] * 6, [0] * 6]])
-    }
+    outputs = {"det": np.array([[[*A, 0.9, 0], [*B, 0.8, 1], [0] * 6], [[*B, 0.7, 0], [np.nan] * 6, [0] * 6]])}
     labels = {"boxes": np.array([[[0, *A], [1, *B]], [[0, *B], [-1] * 5]])}
     assert TASK_METRICS["ap50"].score(outputs, labels) == 1
     assert TASK_METRICS["map"].score(outputs, labels) == 1
     assert TASK_METRICS["ap50"].per_sample(outputs, labels) is None
-    shifted = {
-        "det": outputs["det"] + np.array([3, 0, 3, 0, 0, 0])
-    }  # IoU 7 / 13 = 0.538: one threshold of ten
+    shifted = {"det": outputs["det"] + np.array([3, 0, 3, 0, 0, 0])}  # IoU 7 / 13 = 0.538: one threshold of ten
     assert TASK_METRICS["ap50"].score(shifted, labels) == 1
     assert TASK_METRICS["map"].score(shifted, labels) == pytest.approx(0.1)
 
@@ -128,6 +119,4 @@ def test_masks():
 
 def test_box_iou_metric():
     outputs = {"y": np.array([A, [5.0, 0, 15, 10], [np.nan] * 4])}
-    assert TASK_METRICS["box_iou"].per_sample(outputs, {"box": np.array([A, A, A])}) == pytest.approx(
-        [1, 1 / 3, 0]
-    )
+    assert TASK_METRICS["box_iou"].per_sample(outputs, {"box": np.array([A, A, A])}) == pytest.approx([1, 1 / 3, 0])

@@ -81,9 +81,7 @@ def test_links_are_refused(tmp_path):
         load_golden(folder)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "[]", "{}", '{"schema": "dovetail.golden/2", "samples": []}', '{"schema": 1}']
-)
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": "dovetail.golden/2", "samples": []}', '{"schema": 1}'])
 def test_damaged_manifests_are_refused(tmp_path, text):
     (tmp_path / "manifest.json").write_text(text)
     with pytest.raises(DataError, match=r"manifest\.json"):

@@ -69,9 +69,7 @@ def test_declared_heads_fail_by_name_and_pass_when_good():
     failed = compare_outputs({"output": golden}, {"output": as_u8(golden)}, options)
     assert failed.verdict is Verdict.FAIL
     assert "heads 'score'" in failed.reasons[0]
-    fine = golden + np.float32(0.004) * np.random.default_rng(1).standard_normal(golden.shape).astype(
-        np.float32
-    )
+    fine = golden + np.float32(0.004) * np.random.default_rng(1).standard_normal(golden.shape).astype(np.float32)
     passed = compare_outputs({"output": golden}, {"output": fine}, options)
     assert passed.verdict is Verdict.PASS
     assert "head 'score'" in passed.reasons[0]
@@ -127,9 +125,7 @@ def test_errors_name_the_tensor():
 def test_json_round_trip_keeps_everything_with_infinities():
     golden = {"f": detector_output(4), "i": np.array([[1, -2]], np.int16)}
     measured = {"f": as_u8(golden["f"]), "i": golden["i"]}
-    options = CompareOptions(
-        tasks=(TaskCheck(TASK_METRICS["worst_slice_sqnr_db"], None),), isolated_errors={"f": 1.0}
-    )
+    options = CompareOptions(tasks=(TaskCheck(TASK_METRICS["worst_slice_sqnr_db"], None),), isolated_errors={"f": 1.0})
     comparison = compare_outputs(golden, measured, options)
     assert any(row.sqnr_db == np.inf for row in comparison.rows)
     assert from_json(to_json(comparison)) == comparison

@@ -41,9 +41,7 @@ def test_slices_are_the_metric_of_the_slice(tensors, data):
     axis = data.draw(st.integers(-a.ndim, a.ndim - 1))
     along = sqnr_db_along(a, b, axis)
     for i, value in enumerate(along):
-        assert value == pytest.approx(
-            TENSOR_METRICS["sqnr_db"](np.take(a, i, axis), np.take(b, i, axis)), abs=1e-6
-        )
+        assert value == pytest.approx(TENSOR_METRICS["sqnr_db"](np.take(a, i, axis), np.take(b, i, axis)), abs=1e-6)
 
 
 def test_limits_are_defined():

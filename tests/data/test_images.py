@@ -72,8 +72,7 @@ def test_mobilenet_steps_equal_pillow(tmp_path):
 def test_letterbox(tmp_path, anchor, top, left):
     wanted = preprocess(
         tmp_path,
-        'resize = [64, 67]\nresize_mode = "letterbox"\ninterpolation = "nearest"\n'
-        f'pad = 114\nanchor = "{anchor}"\n',
+        f'resize = [64, 67]\nresize_mode = "letterbox"\ninterpolation = "nearest"\npad = 114\nanchor = "{anchor}"\n',
     )
     got = first(open_samples(image_folder(tmp_path / "i"), [InputSpec("x", F32, (1, 3, 64, 67))], wanted))[0]
     inner = np.asarray(Image.fromarray(PIXELS).resize((67, 44), Image.Resampling.NEAREST)).transpose(2, 0, 1)
@@ -86,9 +85,7 @@ def test_letterbox(tmp_path, anchor, top, left):
 
 
 def test_short_form_equals_steps(tmp_path):
-    short = preprocess(
-        tmp_path, 'resize = 50\nresize_mode = "short_side"\ncentre_crop = [40, 48]\nlayout = "nhwc"\n'
-    )
+    short = preprocess(tmp_path, 'resize = 50\nresize_mode = "short_side"\ncentre_crop = [40, 48]\nlayout = "nhwc"\n')
     assert short == Preprocess(
         (Step(StepKind.RESIZE_SHORT, 50, 50), Step(StepKind.CENTRE_CROP, 40, 48)), layout=Layout.NHWC
     )
@@ -186,10 +183,7 @@ def png_of_size(path, width, height):
 
     head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
     path.write_bytes(
-        b"\x89PNG\r\n\x1a\n"
-        + chunk(b"IHDR", head)
-        + chunk(b"IDAT", zlib.compress(b"\0" * 100))
-        + chunk(b"IEND", b"")
+        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(b"\0" * 100)) + chunk(b"IEND", b"")
     )
 
 

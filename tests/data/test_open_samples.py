@@ -41,9 +41,7 @@ def zipped(path, **members):
 @pytest.mark.parametrize("name", ["x", "anything"])
 def test_npz_rows_are_cast_and_other_arrays_are_labels(tmp_path, compressed, name):
     labels = np.arange(5)
-    path = npz(
-        tmp_path / "d.npz", compressed, **{name: RAW, "label": labels, "classes": np.array(["a", "b"])}
-    )
+    path = npz(tmp_path / "d.npz", compressed, **{name: RAW, "label": labels, "classes": np.array(["a", "b"])})
     source = open_samples(path, [X])
     assert source.count == 5
     for _ in range(2):  # as often as asked
@@ -58,9 +56,7 @@ def test_npz_rows_are_cast_and_other_arrays_are_labels(tmp_path, compressed, nam
 @given(data=st.data())
 @settings(max_examples=20, deadline=None)
 def test_subsets_of_subsets_are_the_rows(tmp_path_factory, compressed, data):
-    path = npz(
-        tmp_path_factory.mktemp("d") / "d.npz", compressed, x=RAW, f=np.asfortranarray(RAW), y=np.arange(5)
-    )
+    path = npz(tmp_path_factory.mktemp("d") / "d.npz", compressed, x=RAW, f=np.asfortranarray(RAW), y=np.arange(5))
     source = open_samples(path, [X])
     first = data.draw(st.lists(st.integers(0, 4), unique=True, min_size=1))
     second = data.draw(st.lists(st.integers(0, len(first) - 1), unique=True, min_size=1))
@@ -193,9 +189,7 @@ def test_any_damage_to_an_npz_is_a_data_error_or_unseen(tmp_path, compressed):
     rng = np.random.default_rng(0)
     cases = [good[:n] for n in range(0, len(good), 11)]
     for position in range(len(good)):
-        cases.append(
-            good[:position] + bytes([good[position] ^ int(rng.integers(1, 256))]) + good[position + 1 :]
-        )
+        cases.append(good[:position] + bytes([good[position] ^ int(rng.integers(1, 256))]) + good[position + 1 :])
     refused = 0
     for data in cases:
         path.write_bytes(data)

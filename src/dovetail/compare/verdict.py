@@ -60,9 +60,7 @@ def task_reasons(task: TaskRow, max_drop: float | None, minimum: float | None) -
     return reasons
 
 
-def why_pass(
-    rows: Sequence[TensorRow], judged: Sequence[str], tasks: Sequence[TaskRow], min_sqnr_db: float
-) -> str:
+def why_pass(rows: Sequence[TensorRow], judged: Sequence[str], tasks: Sequence[TaskRow], min_sqnr_db: float) -> str:
     """Say which slice and which scores a PASS rests on."""
     worst = min((row for row in rows if row.name in judged), key=lambda row: row.worst.sqnr_db)
     done = "".join(f"; metric {task.name!r} {task.measured:.4g} (golden {task.golden:.4g})" for task in tasks)

@@ -279,9 +279,7 @@ def test_kl_refuses_16_bits():
         make_observer(CM.KL, ObserverOptions(bits=16))
 
 
-@pytest.mark.parametrize(
-    ("method", "limit_ms"), [(CM.MINMAX, 5), (CM.PERCENTILE, 30), (CM.KL, 30), (CM.MSE, 30)]
-)
+@pytest.mark.parametrize(("method", "limit_ms"), [(CM.MINMAX, 5), (CM.PERCENTILE, 30), (CM.KL, 30), (CM.MSE, 30)])
 def test_a_million_values_are_taken_quickly(method, limit_ms):
     x = np.random.default_rng(0).standard_normal(1_000_000).astype(np.float32)
     observer = make_observer(method)
