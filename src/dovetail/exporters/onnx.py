@@ -143,7 +143,11 @@ class _Writer:
     def boundary(self, op: str, source: str, target: str, name: str, label: str = "") -> str:
         """Append the QuantizeLinear or DequantizeLinear of tensor `name`."""
         kind = self.graph.types[name]
-        if kind.quant is not None and kind.dtype not in _QUANTIZED and (op == "QuantizeLinear" or kind.dtype != DType.I32):
+        if (
+            kind.quant is not None
+            and kind.dtype not in _QUANTIZED
+            and (op == "QuantizeLinear" or kind.dtype != DType.I32)
+        ):
             raise GraphError(f"tensor '{name}' is quantised in {kind.dtype.value}, which ONNX cannot compute")
         self.add(op, [source, *self._shared_parameters(name, kind, op)], target, label)
         if kind.quant is not None and kind.quant.axis is not None:
@@ -237,4 +241,3 @@ class _Writer:
         visible = self.visible or {"": ""}
         _Writer(value, proto.g, self.taken, visible).write()
         return proto
-

@@ -47,7 +47,10 @@ def _attribute_kinds(op: str) -> dict[str, int]:
     if not defs.has(op, OPSET, ""):
         return {}
     schema = defs.get_schema(op, OPSET, "")
-    return {name: int(attribute.type.value) for name, attribute in schema.attributes.items()}
+    return {
+        name: AttributeProto.AttributeType.Value(str(attribute.type).removeprefix("AttrType."))
+        for name, attribute in schema.attributes.items()
+    }
 
 
 def attribute_proto(node: Node, name: str, value: object) -> AttributeProto:
@@ -75,4 +78,3 @@ def _list_attribute(name: str, value: tuple[object, ...], kind: int | None) -> A
     if kind == _FLOATS or any(isinstance(item, float) for item in numbers):
         return AttributeProto(name=name, type=_FLOATS, floats=[float(item) for item in numbers])
     return AttributeProto(name=name, type=_INTS, ints=[int(item) for item in numbers])
-

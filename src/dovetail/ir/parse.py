@@ -36,11 +36,23 @@ def parse_lines(lines: list[str], constant: ConstantReader, nesting: int = 0) ->
     for number, line in enumerate(lines, 1):
         try:
             draft.read(line)
-        except (ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError, IndexError, AssertionError, RecursionError) as error:
             raise GraphError(f"text form, line {number}: {error}: {line[:80]!r}") from error
     if not draft.ended:
         raise GraphError("text form: no line 'end'; the text is cut short")
     return draft.graph()
+
+
+def parse_type(text: str) -> TensorType:
+    """Return the type that a text such as `i8[1, 3] q(scale=[0.5], zero=[3])` describes; raise GraphError."""
+    cursor = _Cursor(text)
+    try:
+        kind = _read_type(cursor)
+    except (ValueError, KeyError, TypeError, IndexError, AssertionError, RecursionError) as error:
+        raise GraphError(f"type {text[:80]!r}: {error}") from error
+    if cursor.rest():
+        raise GraphError(f"type {text[:80]!r}: {cursor.rest()[:20]!r} is left over")
+    return kind
 
 
 class _Cursor:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from dovetail.ir.graph import Graph
 from dovetail.ir.types import TensorType
-from dovetail.quantize.quantizer import QuantizedGraph
+from dovetail.plan.quantized import QuantizedGraph
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dovetail.ir.graph import Graph, prune, read_tensors
 from dovetail.ir.node import Node
 from dovetail.partition.partitioned import BorderTensor, Partition, PartitionedGraph
-from dovetail.quantize.quantizer import QuantizedGraph
+from dovetail.plan.quantized import QuantizedGraph
 
 
 def partition(quantized: QuantizedGraph) -> PartitionedGraph:

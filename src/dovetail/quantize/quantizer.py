@@ -2,28 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-
 from dovetail.ir.graph import Graph
-from dovetail.plan.placement import Placement
 from dovetail.plan.plan import Plan
+from dovetail.plan.quantized import QuantizedGraph
 from dovetail.quantize.draft import Draft
 from dovetail.quantize.ranges import Ranges
 from dovetail.quantize.weights import WeightStore
-
-
-@dataclass(frozen=True)
-class QuantizedGraph:
-    """Hold a graph whose tensor types carry quantisation, and the placement of every node.
-
-    `boundaries` are the nodes that convert between placements; `plan` is what the graph obeys.
-    """
-
-    graph: Graph
-    plan: Plan
-    placements: Mapping[str, Placement]
-    boundaries: frozenset[str] = field(default_factory=frozenset)
 
 
 class Quantizer:

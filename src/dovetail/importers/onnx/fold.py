@@ -158,5 +158,3 @@ def _bytes(kind: TensorType) -> int | None:
     """Return an upper bound of a tensor's bytes; None when its size is unknown."""
     shape = kind.static_shape
     return None if shape is None else math.prod(shape) * kind.dtype.carrier.itemsize
-
-

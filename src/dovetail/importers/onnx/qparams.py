@@ -75,7 +75,9 @@ def _parameters(draft: Draft, node: Node, kind: TensorType, where: str) -> Quant
     scales = scale.astype(np.float64).reshape(-1)
     zeros = np.zeros(scales.shape, dtype=np.int64) if zero is None else zero.astype(np.int64).reshape(-1)
     if zeros.size != scales.size or scale.ndim > 1:
-        raise _refused(node, f"its scale has shape {list(scale.shape)} and its zero point has {zeros.size} values", where)
+        raise _refused(
+            node, f"its scale has shape {list(scale.shape)} and its zero point has {zeros.size} values", where
+        )
     if not np.isfinite(scales).all() or (scales <= 0).any():
         raise _refused(node, "its scale is not a positive number", where)
     axis = _axis(node, kind, scale, where)
@@ -135,5 +137,3 @@ def _expand_blocks(draft: Draft, node: Node, where: str) -> None:
     dtype = draft.types[name].dtype
     draft.constants[name] = real.astype(dtype.carrier)
     draft.types[name] = TensorType(dtype, tuple(real.shape))
-
-

@@ -136,9 +136,7 @@ def _push_forward(draft: Draft) -> None:
             break
 
 
-def _can_move_integers(
-    draft: Draft, node: Node, producers: dict[str, Node], consumers: dict[str, list[Node]]
-) -> bool:
+def _can_move_integers(draft: Draft, node: Node, producers: dict[str, Node], consumers: dict[str, list[Node]]) -> bool:
     if node.domain or node.op not in PASS_THROUGH or len(node.outputs) != 1 or node.outputs[0] in draft.outputs:
         return False
     before = producers.get(node.inputs[0])
@@ -149,7 +147,8 @@ def _can_move_integers(
         return False
     readers = consumers.get(node.outputs[0], [])
     return bool(readers) and all(
-        not is_boundary(reader) and (_outputs_quantized(draft, reader, consumers) or _moves(reader)) for reader in readers
+        not is_boundary(reader) and (_outputs_quantized(draft, reader, consumers) or _moves(reader))
+        for reader in readers
     )
 
 
@@ -286,5 +285,3 @@ def _drop_unread(draft: Draft) -> None:
         if len(kept) == len(draft.nodes):
             return
         draft.nodes = kept
-
-

@@ -7,7 +7,14 @@ import numpy as np
 from dovetail.errors import LoadError
 from dovetail.importers.onnx.reader import Source, node_label
 
-_WEIGHTED = {"Conv": (1, 2), "ConvTranspose": (1, 2), "Gemm": (1, 2), "MatMul": (0, 1), "LSTM": (1, 2, 3), "GRU": (1, 2, 3)}
+_WEIGHTED = {
+    "Conv": (1, 2),
+    "ConvTranspose": (1, 2),
+    "Gemm": (1, 2),
+    "MatMul": (0, 1),
+    "LSTM": (1, 2, 3),
+    "GRU": (1, 2, 3),
+}
 """Operators whose constant inputs at these places are weights. Elsewhere infinity is legitimate, as in a mask."""
 
 
@@ -16,7 +23,8 @@ def check_values(source: Source) -> None:
     for name, stored in source.constants.items():
         if stored.dtype.is_float and np.isnan(stored.array).any():
             raise LoadError(
-                f"{source.where}: constant '{name}' holds NaN.", hint="The training diverged; use an earlier checkpoint."
+                f"{source.where}: constant '{name}' holds NaN.",
+                hint="The training diverged; use an earlier checkpoint.",
             )
     for node in source.graph.node:
         for index in _WEIGHTED.get(node.op_type, ()) if not node.domain else ():

@@ -1,0 +1,45 @@
+# Every target makes .venv and installs what it needs; a bare Debian with Python 3.11 or newer is enough.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: demo test check bench env clean
+
+env: $(VENV)/.installed-run
+
+demo: $(VENV)/.installed-run
+	$(BIN)/dovetail demo --out dovetail-out
+
+test: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest
+
+check: $(VENV)/.installed-dev
+	$(BIN)/ruff check src tests benchmarks examples docs
+	$(BIN)/ruff format --check src tests benchmarks examples docs
+	$(BIN)/mypy
+	$(BIN)/lint-imports --config pyproject.toml
+
+bench: $(VENV)/.installed-bench
+	$(BIN)/python benchmarks/run_all.py
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Dovetail needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 2; }
+	@$(PYTHON) -m venv $(VENV) || \
+		{ echo "The venv module is missing. On Debian: apt-get install python3-venv"; rm -rf $(VENV); exit 2; }
+
+$(VENV)/.installed-run: $(BIN)/python pyproject.toml constraints.txt
+	$(BIN)/python -m pip install -q -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed-run
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[dev]'
+	@touch $@
+
+$(VENV)/.installed-bench: $(VENV)/.installed-dev
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[bench]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) dovetail-out

@@ -1,0 +1,56 @@
+"""The compiled model as a value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dovetail.backend.protocols import Blob, Signature
+from dovetail.ir.types import TensorType
+from dovetail.plan.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledPartition:
+    """Hold one compiled partition and what it was compiled for.
+
+    `tensors` types every tensor of the partition, so that a run can be asked to tap it.
+    """
+
+    target: str
+    backend: str
+    backend_version: str
+    blob: Blob
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    tensors: Mapping[str, TensorType]
+
+    @property
+    def signature(self) -> Signature:
+        """Return the types of the inputs and outputs."""
+        return Signature(
+            {name: self.tensors[name] for name in self.inputs}, {name: self.tensors[name] for name in self.outputs}
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """Hold a compiled model: partitions in schedule order, the plan, and the types of inputs and outputs.
+
+    `origins` maps a tensor to its name in the source file where they differ.
+    """
+
+    name: str
+    plan: Plan
+    inputs: Mapping[str, TensorType]
+    outputs: Mapping[str, TensorType]
+    partitions: tuple[CompiledPartition, ...]
+    origins: Mapping[str, str]
+
+    @property
+    def tensors(self) -> Mapping[str, TensorType]:
+        """Return the type of every tensor that the model computes or reads."""
+        found = dict(self.inputs)
+        for part in self.partitions:
+            found.update(part.tensors)
+        return found

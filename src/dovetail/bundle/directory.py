@@ -1,0 +1,173 @@
+"""Bundles on disk.
+
+    manifest.json     names, types, partitions, checksums (schema 1)
+    plan.json         the plan
+    partition-0.blob  ... opaque bytes for the backends
+
+A bundle is untrusted: sizes are bounded, names are fixed, links are refused and checksums are compared.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from dovetail.backend.protocols import Blob
+from dovetail.bundle.bundle import Bundle, CompiledPartition
+from dovetail.errors import BundleError, GraphError
+from dovetail.ir.parse import parse_type
+from dovetail.ir.text import print_type
+from dovetail.ir.types import TensorType
+from dovetail.plan.plan import plan_from_json
+
+SCHEMA = 1
+_MANIFEST = "manifest.json"
+_PLAN = "plan.json"
+_MAX_MANIFEST_BYTES = 256 << 20
+_MAX_BLOB_BYTES = 4 << 30
+_MAX_PARTITIONS = 100_000
+
+
+def save_bundle(bundle: Bundle, folder: Path) -> None:
+    """Write a bundle to a folder, all or nothing; an older bundle there is replaced.
+
+    Raises BundleError when the folder holds something else or cannot be written.
+    """
+    if folder.exists() and not (folder / _MANIFEST).is_file() and any(folder.iterdir()):
+        raise BundleError(f"{folder}: exists and is not a bundle.", hint="Choose another folder.")
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+        try:
+            _write(bundle, draft)
+            if folder.exists():
+                shutil.rmtree(folder)
+            os.replace(draft, folder)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+    except OSError as error:
+        raise BundleError(f"{folder}: cannot be written: {error.strerror}.") from error
+
+
+def load_bundle(folder: Path) -> Bundle:
+    """Return the bundle in a folder; raise BundleError naming what is missing, damaged or unsafe."""
+    document = _read_document(folder / _MANIFEST)
+    try:
+        if document["kind"] != "dovetail-bundle" or document["schema"] != SCHEMA:
+            raise BundleError(
+                f"{folder}: made for schema {document['schema']!r}; this version reads {SCHEMA}.",
+                hint="Compile it again with this version.",
+            )
+        plan_text = _read_checked(folder, _PLAN, str(document["plan_sha256"]), _MAX_MANIFEST_BYTES).decode()
+        entries = document["partitions"]
+        if not isinstance(entries, list) or len(entries) > _MAX_PARTITIONS:
+            raise BundleError(f"{folder}: the list of partitions is malformed.")
+        return Bundle(
+            name=str(document["name"]),
+            plan=plan_from_json(plan_text, str(folder / _PLAN)),
+            inputs=_types(document["inputs"]),
+            outputs=_types(document["outputs"]),
+            partitions=tuple(_partition(folder, index, entry) for index, entry in enumerate(entries)),
+            origins={str(key): str(value) for key, value in _mapping(document["origins"]).items()},
+        )
+    except (KeyError, TypeError, ValueError, AttributeError, GraphError) as error:
+        raise BundleError(f"{folder / _MANIFEST}: malformed: {error}.", hint="Copy the bundle again.") from error
+
+
+def _write(bundle: Bundle, folder: Path) -> None:
+    plan_text = bundle.plan.to_json().encode()
+    (folder / _PLAN).write_bytes(plan_text)
+    entries: list[object] = []
+    for index, part in enumerate(bundle.partitions):
+        (folder / _blob_name(index)).write_bytes(part.blob.payload)
+        entries.append(
+            {
+                "target": part.target,
+                "backend": part.backend,
+                "backend_version": part.backend_version,
+                "format": part.blob.format,
+                "sha256": hashlib.sha256(part.blob.payload).hexdigest(),
+                "inputs": list(part.inputs),
+                "outputs": list(part.outputs),
+                "tensors": _printed(part.tensors),
+            }
+        )
+    document = {
+        "schema": SCHEMA,
+        "kind": "dovetail-bundle",
+        "name": bundle.name,
+        "plan_sha256": hashlib.sha256(plan_text).hexdigest(),
+        "inputs": _printed(bundle.inputs),
+        "outputs": _printed(bundle.outputs),
+        "origins": dict(bundle.origins),
+        "partitions": entries,
+    }
+    (folder / _MANIFEST).write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _partition(folder: Path, index: int, entry: Mapping[str, object]) -> CompiledPartition:
+    inputs, outputs = entry["inputs"], entry["outputs"]
+    if not isinstance(inputs, list) or not isinstance(outputs, list):
+        raise TypeError(f"partition {index}: inputs and outputs are lists")
+    payload = _read_checked(folder, _blob_name(index), str(entry["sha256"]), _MAX_BLOB_BYTES)
+    part = CompiledPartition(
+        target=str(entry["target"]),
+        backend=str(entry["backend"]),
+        backend_version=str(entry["backend_version"]),
+        blob=Blob(str(entry["format"]), payload),
+        inputs=tuple(str(name) for name in inputs),
+        outputs=tuple(str(name) for name in outputs),
+        tensors=_types(entry["tensors"]),
+    )
+    _ = part.signature
+    return part
+
+
+def _blob_name(index: int) -> str:
+    return f"partition-{index}.blob"
+
+
+def _printed(types: Mapping[str, TensorType]) -> dict[str, str]:
+    return {name: print_type(kind) for name, kind in types.items()}
+
+
+def _types(value: object) -> dict[str, TensorType]:
+    return {str(name): parse_type(str(text)) for name, text in _mapping(value).items()}
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    if not isinstance(value, dict):
+        raise TypeError("a table is expected")
+    return value
+
+
+def _read_document(path: Path) -> Mapping[str, object]:
+    if not path.parent.is_dir():
+        raise BundleError(f"{path.parent}: no such bundle.", hint="Make one with 'dovetail compile'.")
+    try:
+        return _mapping(json.loads(_read_bounded(path, _MAX_MANIFEST_BYTES)))
+    except (ValueError, TypeError, RecursionError) as error:
+        raise BundleError(f"{path}: malformed: {error}.", hint="Copy the bundle again.") from error
+
+
+def _read_checked(folder: Path, name: str, sha256: str, limit: int) -> bytes:
+    data = _read_bounded(folder / name, limit)
+    if hashlib.sha256(data).hexdigest() != sha256:
+        raise BundleError(f"{folder / name}: damaged: its checksum differs.", hint="Copy the bundle again.")
+    return data
+
+
+def _read_bounded(path: Path, limit: int) -> bytes:
+    if path.is_symlink() or not path.is_file():
+        raise BundleError(f"{path}: missing, or not a plain file.", hint="Copy the bundle again.")
+    if path.stat().st_size > limit:
+        raise BundleError(f"{path}: larger than {limit} bytes.")
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise BundleError(f"{path}: cannot be read: {error.strerror}.") from error

@@ -1,0 +1,40 @@
+"""How far measured tensors are from golden ones, and whether that is good enough."""
+
+from __future__ import annotations
+
+from dovetail.compare.golden import GoldenSet, load_golden, save_golden
+from dovetail.compare.outputs import CompareOptions, TaskCheck, compare_outputs
+from dovetail.compare.record import Comparison, TaskRow, TensorRow, Verdict
+from dovetail.compare.registry import TASK_METRICS, load_metric
+from dovetail.compare.serial import from_json, to_json
+from dovetail.compare.slices import Head, SliceScore, judged_slices, sqnr_db_along, worst_slice
+from dovetail.compare.task import Reference, TaskMetric, callable_metric
+from dovetail.compare.tensor_metrics import TENSOR_METRICS, lsb_histogram, top_k_agreement
+
+__all__ = [
+    "TASK_METRICS",
+    "TENSOR_METRICS",
+    "CompareOptions",
+    "Comparison",
+    "GoldenSet",
+    "Head",
+    "Reference",
+    "SliceScore",
+    "TaskCheck",
+    "TaskMetric",
+    "TaskRow",
+    "TensorRow",
+    "Verdict",
+    "callable_metric",
+    "compare_outputs",
+    "from_json",
+    "judged_slices",
+    "load_golden",
+    "load_metric",
+    "lsb_histogram",
+    "save_golden",
+    "sqnr_db_along",
+    "to_json",
+    "top_k_agreement",
+    "worst_slice",
+]

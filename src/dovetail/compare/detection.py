@@ -1,0 +1,109 @@
+"""Boxes, masks and average precision."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dovetail.errors import DataError
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Detections:
+    """Hold what was found in one image: boxes `[K, 4]` (x1, y1, x2, y2), scores `[K]`, classes `[K]`."""
+
+    boxes: Floats
+    scores: Floats
+    classes: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Objects:
+    """Hold what is really in one image: boxes `[M, 4]` and classes `[M]`."""
+
+    boxes: Floats
+    classes: NDArray[np.int64]
+
+
+def box_iou(a: Floats, b: Floats) -> Floats:
+    """Return the IoU `[K, M]` of boxes `[K, 4]` and `[M, 4]`; 0 where both areas are 0."""
+    low = np.maximum(a[:, None, :2], b[None, :, :2])
+    high = np.minimum(a[:, None, 2:], b[None, :, 2:])
+    common = np.prod(np.clip(high - low, 0.0, None), axis=2)
+    area_a = np.prod(np.clip(a[:, 2:] - a[:, :2], 0.0, None), axis=1)
+    area_b = np.prod(np.clip(b[:, 2:] - b[:, :2], 0.0, None), axis=1)
+    union = area_a[:, None] + area_b[None, :] - common
+    return np.asarray(np.divide(common, union, out=np.zeros_like(common), where=union > 0), dtype=np.float64)
+
+
+def mask_iou(golden: NDArray[np.int64], measured: NDArray[np.int64], class_count: int) -> float:
+    """Return the mean IoU over the classes that occur in either mask of class ids.
+
+    Where `golden` is outside 0..class_count-1 the pixel is void and left out.
+    """
+    known = (golden >= 0) & (golden < class_count)
+    a, b = golden[known], measured[known]
+    scores = []
+    for label in np.union1d(a, b):
+        both, either = (
+            np.count_nonzero((a == label) & (b == label)),
+            np.count_nonzero((a == label) | (b == label)),
+        )
+        scores.append(both / either)
+    if not scores:
+        raise DataError("mean IoU: the mask holds no labelled pixel.")
+    return float(np.mean(scores))
+
+
+def average_precision(found: Sequence[Detections], real: Sequence[Objects], iou: float, label: int) -> float:
+    """Return the average precision of one class: the area under the precision envelope at all recall points.
+
+    Detections of all images go by falling score, and each takes the free object of its image with the highest
+    IoU of at least `iou`, as in COCO; COCO then samples the envelope at 101 recalls, this is the exact area
+    (VOC 2010).
+    Raises DataError when no image has an object of the class.
+    """
+    total = sum(int(np.count_nonzero(objects.classes == label)) for objects in real)
+    if total == 0:
+        raise DataError(f"average precision: no object of class {label} is labelled.")
+    scores, hits = [], []
+    for detections, objects in zip(found, real, strict=True):
+        mine = detections.classes == label
+        order = np.argsort(-detections.scores[mine], kind="stable")
+        scores.append(detections.scores[mine][order])
+        hits.append(_match(detections.boxes[mine][order], objects.boxes[objects.classes == label], iou))
+    ranked = np.argsort(-np.concatenate(scores), kind="stable")
+    true = np.concatenate(hits)[ranked]
+    precision = np.cumsum(true) / np.arange(1, true.size + 1)
+    envelope = np.maximum.accumulate(precision[::-1])[::-1]
+    return float(np.sum(envelope[true]) / total)
+
+
+def _match(boxes: Floats, objects: Floats, iou: float) -> NDArray[np.bool_]:
+    """Tell which boxes, best first, take an object that no better box has taken."""
+    overlaps = box_iou(boxes, objects)
+    hit = np.zeros(len(boxes), dtype=np.bool_)
+    for row in range(len(boxes) if len(objects) else 0):
+        best = int(np.argmax(overlaps[row]))
+        if overlaps[row, best] >= iou:
+            hit[row] = True
+            overlaps[:, best] = -1.0
+    return hit
+
+
+def mean_average_precision(found: Sequence[Detections], real: Sequence[Objects], ious: Sequence[float]) -> float:
+    """Return the mean over classes that have an object, and over IoU thresholds.
+
+    Raises DataError when nothing is labelled or the numbers of images differ.
+    """
+    if len(found) != len(real):
+        raise DataError(f"average precision: {len(found)} images were run, {len(real)} are labelled.")
+    labels = sorted({int(label) for objects in real for label in objects.classes})
+    if not labels or not ious:
+        raise DataError("average precision: no object is labelled.")
+    return float(np.mean([average_precision(found, real, iou, label) for iou in ious for label in labels]))

@@ -1,0 +1,53 @@
+"""Make the tensor that a Preprocess describes from a placed image."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dovetail.data.conform import describe_shape
+from dovetail.data.preprocess import Channels, Layout, Preprocess
+from dovetail.data.sample import InputSpec
+from dovetail.errors import DataError
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+def to_tensor(image: Image, preprocess: Preprocess, spec: InputSpec, where: str) -> NDArray[Any]:
+    """Make the tensor `[C, H, W]` or `[H, W, C]` in the dtype of `spec`, without a batch dimension."""
+    pixels = np.asarray(image, dtype=np.uint8)
+    planes = pixels[..., None] if pixels.ndim == 2 else pixels
+    if preprocess.channels is Channels.BGR:
+        planes = planes[..., ::-1]
+    values = (planes.astype(np.float64) - np.array(preprocess.mean)) * np.array(preprocess.scale)
+    if spec.dtype.kind in "iu":
+        limits = np.iinfo(spec.dtype)
+        values = np.rint(values)
+        if values.min() < limits.min or values.max() > limits.max:
+            raise DataError(
+                f"{where}: values in [{values.min():g}, {values.max():g}] leave the range of {spec.dtype}.",
+                hint="Correct mean and scale in the preprocess file.",
+            )
+    tensor = values.astype(spec.dtype)
+    layout = preprocess.layout or layout_of(spec, preprocess.channel_count)
+    return np.ascontiguousarray(tensor.transpose(2, 0, 1) if layout is Layout.NCHW else tensor)
+
+
+def layout_of(spec: InputSpec, channel_count: int) -> Layout:
+    """Read the layout from an input's shape.
+
+    Raises DataError where both or neither reading fits.
+    """
+    dims = spec.shape[-3:] if len(spec.shape) in (3, 4) else ()
+    first = bool(dims) and dims[0] == channel_count
+    last = bool(dims) and dims[2] == channel_count
+    if first == last:
+        raise DataError(
+            f"input {spec.name!r} {describe_shape(spec.shape)}: the shape does not tell where the "
+            f"{channel_count} channel(s) are.",
+            hint="Set layout = 'nchw' or 'nhwc' in the preprocess file.",
+        )
+    return Layout.NCHW if first else Layout.NHWC

@@ -1,0 +1,129 @@
+"""Evaluators: how well does a plan do on some samples.
+
+The rewriter quantises the graph in memory from cached ranges, hands the whole of it to the simulator and runs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from dovetail.backend.protocols import CompileOptions, Executable, Fidelity
+from dovetail.backend.registry import backend
+from dovetail.compare.task import Reference, TaskMetric
+from dovetail.errors import DeviceNotFound
+from dovetail.ir.dtypes import AnyArray
+from dovetail.ir.graph import Graph
+from dovetail.plan.plan import Plan
+from dovetail.quantize.calibrate import load_float, signature_of
+from dovetail.quantize.quantizer import Quantizer
+from dovetail.quantize.ranges import Ranges
+from dovetail.search.journal import Scores
+from dovetail.search.samples import SampleSet, stack_outputs
+
+SIMULATOR = "npusim"
+
+
+class Evaluator(Protocol):
+    """Score plans on samples."""
+
+    @property
+    def identity(self) -> str:
+        """Return a text that changes whenever the same plan could score differently."""
+
+    def evaluate(self, plan: Plan, indices: Sequence[int]) -> Scores:
+        """Return the scores of a plan; raise DovetailError when it cannot be compiled or run."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationData:
+    """Hold what every evaluation needs."""
+
+    graph: Graph
+    samples: SampleSet
+    metric: TaskMetric
+    metric_identity: str
+
+
+class Scorer:
+    """Turn outputs into scores; golden outputs are made once for metrics that need them."""
+
+    def __init__(self, data: EvaluationData) -> None:
+        self._data = data
+        self._golden: dict[tuple[int, ...], dict[str, AnyArray]] = {}
+
+    def scores(self, outputs: dict[str, AnyArray], indices: Sequence[int]) -> Scores:
+        """Return the scores of stacked outputs."""
+        metric = self._data.metric
+        golden = metric.reference is Reference.GOLDEN
+        labels = self.golden(indices) if golden else self._data.samples.labels(indices)
+        per_sample = metric.per_sample(outputs, labels)
+        score = metric.score(outputs, labels) if per_sample is None else float(per_sample.mean())
+        sign = 1.0 if metric.higher_is_better else -1.0
+        return Scores(sign * score, None if per_sample is None else sign * per_sample)
+
+    def golden(self, indices: Sequence[int]) -> dict[str, AnyArray]:
+        """Return the float model's outputs."""
+        key = tuple(indices)
+        if key not in self._golden:
+            self._golden[key] = run_batches(load_float(self._data.graph), self._data, indices)
+        return self._golden[key]
+
+
+class Rewriter:
+    """Evaluate plans on the simulator, one rebuilt graph a plan."""
+
+    def __init__(self, data: EvaluationData, ranges: Ranges, target: str, fidelity: Fidelity = Fidelity.FAST) -> None:
+        self._data = data
+        self._fidelity = fidelity
+        self._ranges = ranges
+        self._quantizer = Quantizer(data.graph, ranges)
+        self._scorer = Scorer(data)
+        self._backend = backend(SIMULATOR)
+        known = {item.name: item for item in self._backend.targets()}
+        if target not in known:
+            raise DeviceNotFound(
+                f"backend '{SIMULATOR}' does not simulate target '{target}'.", hint=f"It does: {', '.join(known)}."
+            )
+        self._target = known[target]
+
+    @property
+    def identity(self) -> str:
+        """Return a text that changes whenever the same plan could score differently."""
+        data = self._data
+        return "\n".join(
+            (
+                SIMULATOR,
+                self._backend.version,
+                self._fidelity.value,
+                self._target.name,
+                data.graph.digest,
+                self._ranges.digest,
+                data.samples.digest,
+                data.metric_identity,
+            )
+        )
+
+    def evaluate(self, plan: Plan, indices: Sequence[int]) -> Scores:
+        """Return the scores of a plan."""
+        return self._scorer.scores(self.outputs(plan, indices), indices)
+
+    def outputs(self, plan: Plan, indices: Sequence[int]) -> dict[str, AnyArray]:
+        """Return the outputs of a plan, stacked to `[N, ...]`."""
+        graph = self._quantizer.quantize(plan).graph
+        blob = self._backend.compile(graph, self._target, CompileOptions(fidelity=self._fidelity))
+        return run_batches(self._backend.devices()[0].load(blob, signature_of(graph)), self._data, indices)
+
+    def golden(self, indices: Sequence[int]) -> dict[str, AnyArray]:
+        """Return the float model's outputs."""
+        return self._scorer.golden(indices)
+
+
+def run_batches(executable: Executable, data: EvaluationData, indices: Sequence[int]) -> dict[str, AnyArray]:
+    """Return the outputs of an executable over samples, stacked; the executable is closed."""
+    try:
+        runs = [executable.run(batch.inputs) for batch in data.samples.batches(indices)]
+    finally:
+        executable.close()
+    return stack_outputs(data.graph, runs)

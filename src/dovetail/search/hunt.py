@@ -1,0 +1,165 @@
+"""The hunt for culprits: gate, order, gallop and bisect, minimise, then the cheapest rung for each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from dovetail.errors import SearchError
+from dovetail.plan.plan import Override, Plan
+from dovetail.quantize.calibrate import Calibration
+from dovetail.search.goal import Goal
+from dovetail.search.oracle import Oracle
+from dovetail.search.prior import Suspicion, suspect
+from dovetail.search.recorded import RecordedEvaluator
+from dovetail.search.result import Evidence, GateVerdict
+from dovetail.search.sensitivity import quantise_one
+from dovetail.search.space import Space
+from dovetail.search.strategy import minimise, shortest_prefix
+from dovetail.search.trial import Status, Trial
+
+AMBIGUOUS = 6
+"""A passing prefix longer than this means that the prior did not tell the units apart: measure them."""
+
+
+class Listener(Protocol):
+    """Hear of progress."""
+
+    def stage(self, title: str) -> None:
+        """A stage begins."""
+
+    def trial(self, trial: Trial) -> None:
+        """A plan was judged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Hold a passing plan, its raised units with reasons, and every trial made on the way."""
+
+    plan: Plan
+    raised: Mapping[str, Override]
+    evidence: tuple[Evidence, ...]
+    trials: tuple[Trial, ...]
+    everything: bool
+
+
+class Hunt:
+    """Find a 1-minimal set of units to raise on the search split."""
+
+    def __init__(
+        self, space: Space, calibration: Calibration, oracle: Oracle, recorded: RecordedEvaluator, listener: Listener
+    ) -> None:
+        self._space = space
+        self._oracle = oracle
+        self._recorded = recorded
+        self._listener = listener
+        self._suspicions = suspect(space, calibration)
+        self._reasons = {item.unit: item.reason for item in self._suspicions}
+        self._highest = False
+        self._verdicts: dict[tuple[str, float], Trial] = {}
+        self._trials: dict[str, Trial] = {}
+
+    @property
+    def suspicions(self) -> Sequence[Suspicion]:
+        """Return the prior, worst unit first."""
+        return self._suspicions
+
+    def gate(self, goal: Goal) -> tuple[GateVerdict, tuple[Trial, ...]]:
+        """Judge float, everything low and everything at the first rung.
+
+        Raises SearchError when the float model itself misses the goal.
+        """
+        float_score = self._oracle.float_score
+        if goal.min_score is not None and abs(float_score) < goal.min_score:
+            raise SearchError(
+                f"target unreachable: the float model scores {abs(float_score):.4g}, below {goal.min_score:g}.",
+                hint="Check the data, the labels and the preprocessing; or lower --min-score.",
+            )
+        allowance = goal.allowance(float_score)
+        low = self._judge({}, allowance, race=False)
+        high = self._judge(self._raise(self._space.units), allowance, race=False)
+        if low.status is Status.PASS:
+            return GateVerdict.NOTHING_TO_DO, (low, high)
+        if high.status is Status.PASS:
+            return GateVerdict.QUANTISATION_BREAKS, (low, high)
+        self._highest = True
+        return GateVerdict.SIXTEEN_BITS_FAIL, (low, high)
+
+    def find(self, allowance: float) -> Found:
+        """Return a 1-minimal set of raised units whose loss is within the allowance."""
+        if self._judge({}, allowance).status is Status.PASS:
+            return self._found({}, (), allowance)
+        self._listener.stage("culprits")
+        order = [item.unit for item in self._suspicions]
+
+        def test(units: frozenset[str]) -> Status:
+            return self._judge(self._raise([name for name in order if name in units]), allowance).status
+
+        length = shortest_prefix(order, test)
+        if length is None and not self._highest:
+            # The first rung cannot meet this allowance; float on the CPU can.
+            self._highest = True
+            length = shortest_prefix(order, test)
+        if length is None:
+            return self._found(self._raise(order), (), allowance)
+        if length > AMBIGUOUS:
+            order = self._measured(order, length)
+            length = shortest_prefix(order, test) or len(order)
+        self._listener.stage("minimise")
+        minimal = minimise(order[:length], test)
+        raised = self._raise(minimal.kept)
+        if self._highest:
+            raised = self._lower(raised, allowance)
+        evidence = self._evidence(raised, allowance)
+        return self._found(raised, evidence, allowance)
+
+    def _measured(self, order: list[str], length: int) -> list[str]:
+        """Order the suspects anew by what each does alone to the float model's outputs."""
+        self._listener.stage("quantise-one")
+        reach = min(len(order), 2 * length)
+        damage = quantise_one(self._space, self._recorded, self._oracle.first_indices, order[:reach])
+        return sorted(order[:reach], key=lambda unit: -damage[unit]) + order[reach:]
+
+    def _lower(self, raised: Mapping[str, Override], allowance: float) -> dict[str, Override]:
+        """Precision before place: give every unit the lowest rung at which the set still passes."""
+        self._listener.stage("precision before place")
+        chosen = dict(raised)
+        for unit in reversed(tuple(raised)):
+            for rung in self._space.ladders[unit][:-1]:
+                trial = {**chosen, unit: Override(rung, chosen[unit].reason)}
+                if self._judge(trial, allowance).status is Status.PASS:
+                    chosen = trial
+                    break
+        return chosen
+
+    def _evidence(self, raised: Mapping[str, Override], allowance: float) -> tuple[Evidence, ...]:
+        """Return the trial of every single removal from the final set; all were or are now tested."""
+        found: list[Evidence] = []
+        for unit in raised:
+            rest = {name: override for name, override in raised.items() if name != unit}
+            found.append(Evidence(unit, self._judge(rest, allowance)))
+        return tuple(found)
+
+    def _raise(self, units: Sequence[str] | Mapping[str, object]) -> dict[str, Override]:
+        return {
+            unit: Override(self._space.rung(unit, self._highest), f"breaks at {self._space.low}: {self._reasons[unit]}")
+            for unit in units
+        }
+
+    def _judge(self, raised: Mapping[str, Override], allowance: float, *, race: bool = True) -> Trial:
+        plan = self._space.plan(raised)
+        key = (plan.digest, allowance)
+        known = self._verdicts.get(key)
+        if known is not None and (known.complete or race):
+            return known
+        trial = self._oracle.judge(plan, tuple(raised), allowance, race=race)
+        self._verdicts[key] = trial
+        self._trials[plan.digest] = trial
+        self._listener.trial(trial)
+        return trial
+
+    def _found(self, raised: Mapping[str, Override], evidence: tuple[Evidence, ...], allowance: float) -> Found:
+        plan = self._space.plan(raised)
+        everything = len(raised) == len(self._space.units)
+        return Found(plan, raised, evidence, tuple(self._trials.values()), everything)

@@ -1,0 +1,148 @@
+"""The oracle: is a plan good enough; clear losers are rejected on the first samples (racing)."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dovetail.errors import DovetailError
+from dovetail.ir.dtypes import AnyArray
+from dovetail.plan.plan import Plan
+from dovetail.search.journal import Journal, Scores
+from dovetail.search.recorded import RecordedEvaluator
+from dovetail.search.trial import Status, Trial
+
+FIRST_BLOCK = 64
+"""Samples that every candidate is tried on first."""
+
+_Z = 3.0
+"""Standard errors by which a loss must exceed the allowance before a candidate is rejected early (p about 0.001)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Name a part of the samples, in the order in which they are used."""
+
+    name: str
+    indices: tuple[int, ...]
+
+    def blocks(self) -> list[tuple[int, ...]]:
+        """Return the indices cut into blocks of growing size."""
+        found: list[tuple[int, ...]] = []
+        start, size = 0, FIRST_BLOCK
+        while start < len(self.indices):
+            stop = start + size
+            if len(self.indices) - stop < size // 2:
+                stop = len(self.indices)
+            found.append(self.indices[start:stop])
+            start, size = stop, size * 2
+        return found
+
+
+class Oracle:
+    """Judge plans on one split against the float plan."""
+
+    def __init__(self, evaluator: RecordedEvaluator, journal: Journal, split: Split, float_plan: Plan) -> None:
+        self._evaluator = evaluator
+        self._journal = journal
+        self._split = split
+        self._blocks = split.blocks()
+        self._float = [evaluator.evaluate(float_plan, block) for block in self._blocks]
+        if self._float[0].failure:
+            raise DovetailError(f"the float model cannot be evaluated: {self._float[0].failure}")
+        self._set_level = self._float[0].per_sample is None
+        if self._set_level:
+            self._blocks = [split.indices]
+            self._float = [evaluator.evaluate(float_plan, split.indices)]
+
+    @property
+    def float_score(self) -> float:
+        """Return the float model's score on the split."""
+        return _pooled(self._float)
+
+    @property
+    def sample_count(self) -> int:
+        """Return the number of samples of the split."""
+        return len(self._split.indices)
+
+    @property
+    def indices(self) -> tuple[int, ...]:
+        """Return the samples of the split."""
+        return self._split.indices
+
+    @property
+    def first_indices(self) -> tuple[int, ...]:
+        """Return the samples that candidates are tried on first."""
+        return self._split.blocks()[0]
+
+    def judge(self, plan: Plan, raised: Sequence[str], allowance: float, *, race: bool = True) -> Trial:
+        """Return the verdict on a plan that may lose `allowance` against float."""
+        done: list[Scores] = []
+        status, reason = Status.PASS, ""
+        for block in self._blocks:
+            scores = self._evaluator.evaluate(plan, block)
+            if scores.failure:
+                status, reason = Status.CANNOT_TEST, scores.failure
+                break
+            done.append(scores)
+            if race and len(done) < len(self._blocks) and self._lost(done, allowance):
+                status, reason = Status.FAIL, f"rejected after {sum(map(len, self._blocks[: len(done)]))} samples"
+                break
+        else:
+            status = Status.PASS if self.float_score - _pooled(done) <= allowance + 1e-12 else Status.FAIL
+        tested = sum(len(block) for block in self._blocks[: len(done)])
+        trial = Trial(
+            plan_digest=plan.digest,
+            raised=tuple(raised),
+            status=status,
+            score=_pooled(done) if done else float("nan"),
+            float_score=_pooled(self._float[: len(done)]) if done else self.float_score,
+            samples=tested,
+            samples_total=len(self._split.indices),
+            reason=reason,
+        )
+        self._log(trial)
+        return trial
+
+    def losses(self, plan: Plan) -> AnyArray | None:
+        """Return what a plan loses on every sample against float, or None for a set-level metric."""
+        parts = [self._evaluator.evaluate(plan, block) for block in self._blocks]
+        if any(part.per_sample is None for part in parts):
+            return None
+        return _joined(self._float) - _joined(parts)
+
+    def _lost(self, done: Sequence[Scores], allowance: float) -> bool:
+        """Tell whether the loss so far is above the allowance beyond doubt."""
+        losses = _joined(self._float[: len(done)]) - _joined(done)
+        count, total = len(losses), len(self._split.indices)
+        # One made-up sample of the largest loss keeps the variance of unanimous verdicts above zero.
+        largest = max(float(np.abs(losses).max(initial=0.0)), 1e-12)
+        variance = float(np.var(losses)) + largest**2 / count
+        error = math.sqrt(variance / count * (1 - count / total))
+        return float(losses.mean()) - allowance > _Z * error
+
+    def _log(self, trial: Trial) -> None:
+        fields = (
+            trial.status.value,
+            None if math.isnan(trial.score) else trial.score,
+            trial.float_score,
+            trial.samples,
+            trial.samples_total,
+            json.dumps(trial.raised),
+            trial.reason,
+        )
+        self._journal.log_trial(self._split.name, trial.plan_digest, fields)
+
+
+def _pooled(parts: Sequence[Scores]) -> float:
+    if len(parts) == 1:
+        return parts[0].score
+    return float(_joined(parts).mean())
+
+
+def _joined(parts: Sequence[Scores]) -> AnyArray:
+    return np.concatenate([part.per_sample for part in parts if part.per_sample is not None])

@@ -1,0 +1,101 @@
+"""What a search found, with its evidence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from dovetail.plan.placement import Placement
+from dovetail.plan.plan import Plan
+from dovetail.search.goal import Goal
+from dovetail.search.trial import Trial
+
+
+class GateVerdict(Enum):
+    """Say what the first few evaluations mean."""
+
+    NOTHING_TO_DO = "nothing to do: low precision meets the target everywhere"
+    QUANTISATION_BREAKS = "bad quantisation: low precision fails, the next precision up meets the target"
+    SIXTEEN_BITS_FAIL = "even the highest NPU precision fails: some units need float on the CPU"
+    FLOAT_FAILS = "target unreachable: the float model itself does not reach it"
+
+
+@dataclass(frozen=True, slots=True)
+class Culprit:
+    """Name a raised unit, where it went, and why it breaks at low precision."""
+
+    unit: str
+    nodes: tuple[str, ...]
+    op: str
+    placement: Placement
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Record that a unit cannot go back to low precision: the trial of exactly that."""
+
+    unit: str
+    trial: Trial
+
+
+@dataclass(frozen=True, slots=True)
+class ParetoPoint:
+    """Pair a number of raised units with the best score found for it."""
+
+    raised: tuple[str, ...]
+    score: float
+    meets_target: bool
+    chosen: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SplitScores:
+    """Hold scores on one split; `low` is the plan before the search."""
+
+    name: str
+    samples: int
+    float_score: float
+    low: float
+    tuned: float
+    tuned_exact: float | None = None
+    loss_bound: float | None = None
+    """Upper confidence bound (95 %) of the tuned plan's loss against float."""
+
+
+@dataclass(frozen=True, slots=True)
+class TuneCost:
+    """Count what the search cost; full equivalents are evaluated samples over the samples of the search split."""
+
+    full_equivalents: float
+    fresh_samples: int
+    recalled_samples: int
+    trials: int
+    elapsed_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class TuneResult:
+    """Hold the answer: the plan, whether it is accepted, why, and the evidence."""
+
+    plan: Plan
+    accepted: bool
+    verdict: GateVerdict
+    summary: str
+    goal: Goal
+    metric: str
+    higher_is_better: bool
+    low: Placement
+    unit_count: int
+    culprits: tuple[Culprit, ...]
+    evidence: tuple[Evidence, ...]
+    search: SplitScores
+    holdout: SplitScores
+    gate: tuple[Trial, ...]
+    pareto: tuple[ParetoPoint, ...]
+    cost: TuneCost
+
+    @property
+    def one_minimal(self) -> bool:
+        """Tell whether every single removal was tested and did not pass."""
+        return {item.unit for item in self.evidence} == {item.unit for item in self.culprits}

@@ -1,0 +1,117 @@
+"""The samples of a search: kept in memory while they fit, batched where the model allows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dovetail.data.sample import Sample, SampleSource
+from dovetail.errors import DataError
+from dovetail.ir.dtypes import AnyArray
+from dovetail.ir.graph import Graph
+
+_KEEP_BYTES = 1 << 30
+_BATCH = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Hold samples that go through the model together."""
+
+    inputs: Mapping[str, AnyArray]
+    samples: tuple[Sample, ...]
+
+
+class SampleSet:
+    """Give samples by index, again and again."""
+
+    def __init__(self, graph: Graph, source: SampleSource) -> None:
+        self._source = source
+        self._batchable = batchable(graph)
+        self._kept = _keep(source)
+        count = len(self._kept) if self._kept is not None else source.count
+        if not count:
+            raise DataError("the data set is empty: there is nothing to evaluate on.", hint="Give at least one sample.")
+        self.count: int = count
+        self.digest = source.digest
+
+    def batches(self, indices: Sequence[int]) -> Iterator[Batch]:
+        """Yield the samples at these indices, in this order, in batches of equal shape."""
+        waiting: list[Sample] = []
+        for sample in self.samples(indices):
+            if waiting and (not self._batchable or len(waiting) == _BATCH or _shapes(sample) != _shapes(waiting[0])):
+                yield _join(waiting)
+                waiting = []
+            waiting.append(sample)
+        if waiting:
+            yield _join(waiting)
+
+    def samples(self, indices: Sequence[int]) -> Iterator[Sample]:
+        """Yield the samples at these indices."""
+        if self._kept is not None:
+            for index in indices:
+                yield self._kept[index]
+            return
+        # Too large for memory: stream in the order of the source, then give them in the order asked for.
+        for start in range(0, len(indices), _BATCH):
+            window = list(indices[start : start + _BATCH])
+            found = dict(zip(sorted(window), self._source.subset(sorted(window)), strict=True))
+            for index in window:
+                yield found[index]
+
+    def labels(self, indices: Sequence[int]) -> dict[str, AnyArray]:
+        """Return the labels of the samples at these indices, stacked to `[N, ...]`."""
+        rows = [sample.labels for sample in self.samples(indices)]
+        names = rows[0].keys() if rows else ()
+        return {name: np.stack([row[name] for row in rows]) for name in names}
+
+
+def batchable(graph: Graph) -> bool:
+    """Tell whether every input and output has the same symbolic first dimension."""
+    kinds = [graph.types[name] for name in (*graph.inputs, *graph.outputs)]
+    firsts = {kind.shape[0] if kind.shape else None for kind in kinds}
+    return len(firsts) == 1 and isinstance(next(iter(firsts)), str)
+
+
+def stack_outputs(graph: Graph, runs: Sequence[Mapping[str, AnyArray]]) -> dict[str, AnyArray]:
+    """Return outputs of several runs as `[N, ...]`.
+
+    Raises DataError when the runs give different shapes.
+    """
+    stacked: dict[str, AnyArray] = {}
+    for name in graph.outputs:
+        arrays = [run[name] for run in runs]
+        shape = graph.types[name].shape
+        joins = shape is not None and len(shape) > 0 and (shape[0] == 1 or not isinstance(shape[0], int))
+        try:
+            stacked[name] = np.concatenate(arrays) if joins else np.stack(arrays)
+        except ValueError as error:
+            raise DataError(
+                f"output '{name}' differs in shape from sample to sample and cannot be scored as one array: {error}.",
+                hint="Resize the inputs to one shape.",
+            ) from error
+    return stacked
+
+
+def _keep(source: SampleSource) -> list[Sample] | None:
+    kept: list[Sample] = []
+    total = 0
+    for sample in source:
+        total += sum(array.nbytes for array in sample.inputs.values())
+        if total > _KEEP_BYTES and source.count is not None:
+            return None
+        kept.append(sample)
+    return kept
+
+
+def _shapes(sample: Sample) -> tuple[tuple[int, ...], ...]:
+    return tuple(array.shape for array in sample.inputs.values())
+
+
+def _join(samples: list[Sample]) -> Batch:
+    if len(samples) == 1:
+        return Batch(samples[0].inputs, tuple(samples))
+    names = samples[0].inputs
+    return Batch({name: np.concatenate([item.inputs[name] for item in samples]) for name in names}, tuple(samples))

@@ -1,0 +1,70 @@
+"""The search space: units, and the placements that each can be raised to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from dovetail.backend.registry import find_target
+from dovetail.backend.target import Target
+from dovetail.errors import SearchError
+from dovetail.ir.graph import Graph
+from dovetail.ir.precision import Precision
+from dovetail.plan.placement import CPU_FLOAT, Placement
+from dovetail.plan.plan import Override, Plan
+from dovetail.plan.recipe import Recipe
+from dovetail.plan.resolve import make_plan, placeable_units, unit_refusal
+from dovetail.plan.units import Unit
+
+FLOAT = Placement(CPU_FLOAT, Precision.FP32)
+
+
+@dataclass(frozen=True)
+class Space:
+    """Hold the plan at low precision, the units that can be raised, and their ladders.
+
+    `base` places everything low, but for what the target refuses. A ladder lists the placements above the low one
+    that take the whole unit, cheapest first; it always ends with the CPU in float.
+    """
+
+    graph: Graph
+    low: Placement
+    base: Plan
+    units: Mapping[str, Unit]
+    ladders: Mapping[str, tuple[Placement, ...]]
+
+    def plan(self, raised: Mapping[str, Override]) -> Plan:
+        """Return the base plan with some units raised."""
+        overrides = dict(self.base.overrides)
+        for name, override in raised.items():
+            overrides.update(dict.fromkeys(self.units[name].nodes, override))
+        return Plan(self.graph.digest, self.low, overrides)
+
+    def rung(self, unit: str, highest: bool) -> Placement:
+        """Return the first placement above low, or the last one."""
+        return self.ladders[unit][-1 if highest else 0]
+
+    @cached_property
+    def float_plan(self) -> Plan:
+        """Return the plan that runs everything on the CPU in float."""
+        return Plan(self.graph.digest, FLOAT)
+
+
+def make_space(graph: Graph, low: Placement, ladder: Sequence[Placement]) -> Space:
+    """Return the search space for a graph; raise SearchError when nothing can run at the low placement."""
+    rungs = tuple(dict.fromkeys((*ladder, FLOAT)))
+    targets: dict[str, Target] = {item.target: find_target(item.target) for item in (low, *rungs)}
+    base = make_plan(graph, Recipe(low, rungs), targets)
+    units = {
+        unit.name: unit for unit in placeable_units(graph, low, targets).items if base.placement(unit.nodes[0]) == low
+    }
+    if not units:
+        raise SearchError(
+            f"no node of '{graph.name}' can run at {low}.", hint=f"See why: dovetail explain --target {low.target}."
+        )
+    ladders = {
+        name: tuple(rung for rung in rungs if rung != low and unit_refusal(graph, unit, rung, targets) is None)
+        for name, unit in units.items()
+    }
+    return Space(graph, low, base, units, ladders)

@@ -1,0 +1,196 @@
+"""Tune: the one loop from a float graph to a plan that meets its target."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from dovetail.backend.protocols import Fidelity
+from dovetail.compare.task import TaskMetric
+from dovetail.data.sample import SampleSource
+from dovetail.data.split import split
+from dovetail.errors import SearchError
+from dovetail.ir.graph import Graph
+from dovetail.plan.placement import Placement
+from dovetail.quantize.calibrate import Calibration
+from dovetail.search.accept import Acceptance, accept
+from dovetail.search.evaluator import EvaluationData, Rewriter
+from dovetail.search.goal import Goal
+from dovetail.search.hunt import Found, Hunt
+from dovetail.search.journal import Journal
+from dovetail.search.oracle import Oracle, Split
+from dovetail.search.pareto import pareto_points
+from dovetail.search.recorded import RecordedEvaluator
+from dovetail.search.result import Culprit, GateVerdict, SplitScores, TuneCost, TuneResult
+from dovetail.search.samples import SampleSet
+from dovetail.search.space import Space, make_space
+from dovetail.search.trial import Trial
+
+
+class TuneListener(Protocol):
+    """Hear of progress."""
+
+    def stage(self, title: str) -> None:
+        """A stage begins."""
+
+    def trial(self, trial: Trial) -> None:
+        """A plan was judged."""
+
+
+class _Silent:
+    def stage(self, title: str) -> None:
+        pass
+
+    def trial(self, trial: Trial) -> None:
+        pass
+
+
+@dataclass(frozen=True, slots=True)
+class TuneOptions:
+    """Say how to search.
+
+    `holdout` is the share of samples that the search never sees; `margin` the share of the allowed drop that the
+    search keeps in hand; `rounds` how often it may start again with less in hand when the hold-out fails.
+    """
+
+    seed: int = 0
+    holdout: float = 0.4
+    margin: float = 0.5
+    rounds: int = 4
+    journal: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TuneRequest:
+    """Say what to tune: a graph with its calibration, samples and metric, the goal, and the placements."""
+
+    graph: Graph
+    calibration: Calibration
+    samples: SampleSource
+    metric: TaskMetric
+    goal: Goal
+    low: Placement
+    ladder: tuple[Placement, ...]
+    metric_identity: str = ""
+    options: TuneOptions = field(default_factory=TuneOptions)
+
+
+def tune(request: TuneRequest, listener: TuneListener | None = None) -> TuneResult:
+    """Return the plan that raises a 1-minimal set of units and meets the goal on samples that the search never saw.
+
+    Raises SearchError when the float model misses the goal or nothing can run low, DataError for unusable samples.
+    """
+    heard = listener or _Silent()
+    started = time.perf_counter()
+    space = make_space(request.graph, request.low, request.ladder)
+    bench = _Bench.open(request, space)
+    try:
+        heard.stage("gate")
+        hunt = Hunt(space, request.calibration, bench.search, bench.recorded, heard)
+        verdict, gate = hunt.gate(request.goal)
+        acceptance, found = _rounds(request, bench, hunt, heard)
+        outcome = _Outcome(verdict, gate, found, acceptance)
+        return _result(request, bench, outcome, time.perf_counter() - started)
+    finally:
+        bench.journal.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """Hold what the stages gave."""
+
+    verdict: GateVerdict
+    gate: tuple[Trial, ...]
+    found: Found
+    acceptance: Acceptance
+
+
+@dataclass(frozen=True, slots=True)
+class _Bench:
+    """Hold the evaluators and the two splits."""
+
+    space: Space
+    journal: Journal
+    exact: RecordedEvaluator
+    recorded: RecordedEvaluator
+    search: Oracle
+    holdout: Oracle
+
+    @classmethod
+    def open(cls, request: TuneRequest, space: Space) -> _Bench:
+        samples = SampleSet(request.graph, request.samples)
+        if samples.count < 2:
+            raise SearchError("one sample cannot be split into search and hold-out.", hint="Give at least two.")
+        options = request.options
+        identity = request.metric_identity or request.metric.name
+        data = EvaluationData(request.graph, samples, request.metric, identity)
+        ranges = request.calibration.ranges
+        rewriter = Rewriter(data, ranges, request.low.target)
+        context = hashlib.sha256(rewriter.identity.encode()).hexdigest()
+        journal = Journal(options.journal, context)
+        recorded = RecordedEvaluator(rewriter, journal)
+        held, searched = split(samples.count, (options.holdout, 1 - options.holdout), options.seed)
+        return cls(
+            space=space,
+            journal=journal,
+            exact=RecordedEvaluator(Rewriter(data, ranges, request.low.target, Fidelity.EXACT), journal, "exact"),
+            recorded=recorded,
+            search=Oracle(recorded, journal, Split("search", searched), space.float_plan),
+            holdout=Oracle(recorded, journal, Split("holdout", held), space.float_plan),
+        )
+
+    def cost(self, trials: int, elapsed_s: float) -> TuneCost:
+        """Return what the search has cost so far."""
+        fresh = self.recorded.fresh_samples + self.exact.fresh_samples
+        recalled = self.recorded.recalled_samples + self.exact.recalled_samples
+        return TuneCost((fresh + recalled) / self.search.sample_count, fresh, recalled, trials, elapsed_s)
+
+
+def _rounds(request: TuneRequest, bench: _Bench, hunt: Hunt, heard: TuneListener) -> tuple[Acceptance, Found]:
+    """Search with some of the allowed drop in hand; with more of it when the hold-out does not agree."""
+    allowance = request.goal.allowance(bench.search.float_score)
+    margin = request.options.margin
+    acceptance: Acceptance | None = None
+    for number in range(max(1, request.options.rounds)):
+        found = hunt.find(allowance * (1 - margin))
+        heard.stage("hold-out")
+        acceptance = accept(bench.holdout, bench.exact, found.plan, request.goal)
+        if acceptance.accepted or number == request.options.rounds - 1 or found.everything:
+            break
+        heard.stage(f"hold-out missed the target: searching again with more in hand (round {number + 2})")
+        margin = min(1.0, margin + 0.25) if margin < 1.0 else margin + 0.5
+    assert acceptance is not None
+    return acceptance, found
+
+
+def _result(request: TuneRequest, bench: _Bench, outcome: _Outcome, elapsed_s: float) -> TuneResult:
+    found, space = outcome.found, bench.space
+    searched = bench.search.judge(found.plan, tuple(found.raised), 0.0, race=False)
+    low_on_holdout = bench.holdout.judge(space.base, (), 0.0, race=False)
+    culprits = tuple(
+        Culprit(unit, space.units[unit].nodes, request.graph.node(unit).op, override.placement, override.reason)
+        for unit, override in found.raised.items()
+    )
+    return TuneResult(
+        plan=found.plan,
+        accepted=outcome.acceptance.accepted,
+        verdict=outcome.verdict,
+        summary=outcome.acceptance.summary,
+        goal=request.goal,
+        metric=request.metric.name,
+        higher_is_better=request.metric.higher_is_better,
+        low=request.low,
+        unit_count=len(space.units),
+        culprits=culprits,
+        evidence=found.evidence,
+        search=SplitScores(
+            "search", bench.search.sample_count, bench.search.float_score, outcome.gate[0].score, searched.score
+        ),
+        holdout=outcome.acceptance.scores(low_on_holdout.score),
+        gate=outcome.gate,
+        pareto=pareto_points(found.trials, found.plan.digest),
+        cost=bench.cost(len(found.trials), elapsed_s),
+    )
