@@ -65,12 +65,12 @@ def _real(context: NodeContext) -> RealOperator:
     own = real_operator(context.node)
     if own is not None:
         return own
-    double = single_operator(context, DType.F64)
+    double = single_operator(context, DType.F64, context.threads)
     return _runner(context, DType.F32) if isinstance(double, str) else double
 
 
 def _runner(context: NodeContext, real: DType) -> RealOperator:
-    found = single_operator(context, real)
+    found = single_operator(context, real, context.threads)
     if isinstance(found, str):
         raise context.refuse(found)
     return found

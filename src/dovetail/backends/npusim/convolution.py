@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dovetail.backends.npusim.kernel import Kernel, NodeContext, Values, exact_type, given
+from dovetail.backends.npusim.matrix import multiply
 from dovetail.backends.npusim.rounding import Store, centred, cut_multiplier, largest_size
 from dovetail.backends.npusim.windows import Window, pad_spatial, window_of
 from dovetail.ir import AnyArray, TensorType
@@ -77,6 +78,7 @@ class Convolution:
     """`[G, O/G, C/G, kernel...]`, centred, in the working type."""
     window: Window
     accumulator: Accumulator
+    threads: int
 
     def __call__(self, values: Values) -> Sequence[AnyArray]:
         """Return the stored output."""
@@ -108,9 +110,9 @@ class Convolution:
         length = inner * int(np.prod(self.window.kernel))
         if groups == 1:
             flat = self.weight.reshape(each, length)
-            return np.asarray(np.matmul(flat, windows.reshape(count, length, positions)))
+            return multiply(flat, windows.reshape(count, length, positions), self.threads)
         columns = windows.reshape(count, groups, length, positions)
-        return np.asarray(np.matmul(self.weight.reshape(groups, each, length), columns))
+        return multiply(self.weight.reshape(groups, each, length), columns, self.threads)
 
     def _depthwise(self, padded: AnyArray, outputs: tuple[int, ...]) -> AnyArray:
         groups, each = self.weight.shape[:2]
@@ -135,6 +137,7 @@ class TransposedConvolution:
     """`[G, O/G * taps, C/G]`, centred, in the working type."""
     window: Window
     accumulator: Accumulator
+    threads: int
     output_padding: tuple[int, ...]
     output_shape: tuple[int, ...]
 
@@ -146,7 +149,7 @@ class TransposedConvolution:
         taps = int(np.prod(self.window.kernel))
         each = rows // taps
         batch = centred(stored, self.data, self.weight.dtype).reshape(count, groups, inner, -1)
-        terms = np.matmul(self.weight, batch).reshape(count, groups * each, *self.window.kernel, *sizes)
+        terms = multiply(self.weight, batch, self.threads).reshape(count, groups * each, *self.window.kernel, *sizes)
         begins, outputs = self._geometry(sizes)
         full = tuple(
             max((size - 1) * self.window.strides[axis] + self.window.extent(axis), begins[axis] + outputs[axis])
@@ -187,7 +190,7 @@ def build_convolution(context: NodeContext) -> Kernel | None:
     working = _working_type(values, 0, context.constant(2), context.input_kind(0))
     shaped = values.reshape(groups, weight.shape[0] // groups, *weight.shape[1:]).astype(working)
     window = window_of(context.node, tuple(weight.shape[2:]))
-    return Convolution(context.input_kind(0), shaped, window, _accumulator(context, 0))
+    return Convolution(context.input_kind(0), shaped, window, _accumulator(context, 0), context.threads)
 
 
 def build_transposed_convolution(context: NodeContext) -> Kernel | None:
@@ -212,6 +215,7 @@ def build_transposed_convolution(context: NodeContext) -> Kernel | None:
         matrix,
         window_of(node, tuple(weight.shape[2:])),
         _accumulator(context, 1),
+        context.threads,
         node.integers("output_padding") or (0,) * rank,
         node.integers("output_shape")[-rank:],
     )

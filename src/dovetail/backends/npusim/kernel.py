@@ -24,6 +24,7 @@ class NodeContext:
     graph: Graph
     node: Node
     arithmetic: Arithmetic
+    threads: int = 1
 
     def has(self, index: int) -> bool:
         """Tell whether an input is given."""

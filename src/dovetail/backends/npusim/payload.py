@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass
 
 from dovetail.backend.arithmetic import Arithmetic, Rounding, Tie, ZeroPointOrder
 from dovetail.errors import BundleError, DeviceError
@@ -12,9 +13,20 @@ from dovetail.ir import DType, Graph, graph_from_bytes, graph_to_bytes
 _HEADER = re.compile(rb"dovetail npusim 1 (\d{1,9})\n")
 
 
-def pack(graph: Graph, arithmetic: Arithmetic) -> bytes:
-    """Return a graph and the arithmetic that it is to run with."""
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Say what to simulate: a graph, how its target rounds, and on how many threads of this machine."""
+
+    graph: Graph
+    arithmetic: Arithmetic
+    threads: int = 1
+
+
+def pack(job: Job) -> bytes:
+    """Return a job as bytes."""
+    arithmetic = job.arithmetic
     facts = {
+        "threads": job.threads,
         "default": _rounding(arithmetic.default),
         "multiplier_bits": arithmetic.multiplier_bits,
         "by_op": [
@@ -23,10 +35,10 @@ def pack(graph: Graph, arithmetic: Arithmetic) -> bytes:
         ],
     }
     text = json.dumps(facts, sort_keys=True).encode()
-    return b"dovetail npusim 1 %d\n" % len(text) + text + graph_to_bytes(graph)
+    return b"dovetail npusim 1 %d\n" % len(text) + text + graph_to_bytes(job.graph)
 
 
-def unpack(payload: bytes) -> tuple[Graph, Arithmetic]:
+def unpack(payload: bytes) -> Job:
     """Return what `pack` wrote; raise DeviceError when it is damaged."""
     header = _HEADER.match(payload)
     if header is None:
@@ -34,7 +46,7 @@ def unpack(payload: bytes) -> tuple[Graph, Arithmetic]:
     start, size = header.end(), int(header.group(1))
     try:
         facts = json.loads(payload[start : start + size])
-        bits = facts["multiplier_bits"]
+        threads, bits = int(facts["threads"]), facts["multiplier_bits"]
         arithmetic = Arithmetic(
             default=_parse(facts["default"]),
             multiplier_bits=None if bits is None else int(bits),
@@ -43,7 +55,7 @@ def unpack(payload: bytes) -> tuple[Graph, Arithmetic]:
         graph = graph_from_bytes(payload[start + size :], "the blob's graph")
     except (ValueError, KeyError, TypeError, BundleError) as error:
         raise DeviceError(f"npusim: the blob is damaged: {error}", hint="Compile the model again.") from error
-    return graph, arithmetic
+    return Job(graph, arithmetic, threads)
 
 
 def _rounding(rounding: Rounding) -> list[str]:

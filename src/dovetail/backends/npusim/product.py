@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dovetail.backends.npusim.kernel import Kernel, NodeContext, Values, exact_type, given
+from dovetail.backends.npusim.matrix import multiply
 from dovetail.backends.npusim.rounding import Store, centred, cut_multiplier, largest_size
 from dovetail.ir import AnyArray, Quantization, TensorType
 
@@ -25,6 +26,7 @@ class Product:
     """Largest size of one product of two centred integers."""
     multiplier: AnyArray
     store: Store
+    threads: int
     bias: AnyArray | None = None
 
     def __call__(self, values: Values) -> Sequence[AnyArray]:
@@ -35,7 +37,7 @@ class Product:
         working = exact_type(self.bound * length + bias)
         left = self._ready(self.fixed_left, left, self.left, working, self.transposes[0])
         right = self._ready(self.fixed_right, right, self.right, working, self.transposes[1])
-        sums = np.asarray(np.matmul(left, right))
+        sums = multiply(left, right, self.threads)
         if self.bias is not None:
             sums = sums + self.bias.astype(working)
         return (self.store.from_steps(np.asarray(np.multiply(sums, self.multiplier, dtype=np.float64))),)
@@ -146,5 +148,6 @@ def _product(
         _largest_product(context),
         multiplier,
         context.store(),
+        context.threads,
         bias,
     )

@@ -10,6 +10,7 @@ from dovetail.backend.protocols import Signature
 from dovetail.backends.feeds import check_feeds
 from dovetail.backends.npusim.build import build_kernel
 from dovetail.backends.npusim.kernel import Kernel, NodeContext
+from dovetail.backends.npusim.payload import Job
 from dovetail.errors import DeviceError
 from dovetail.ir import AnyArray, Graph
 
@@ -25,7 +26,7 @@ class Step:
     dying: tuple[str, ...]
 
 
-def build_steps(graph: Graph, arithmetic: Arithmetic) -> tuple[Step, ...]:
+def build_steps(graph: Graph, arithmetic: Arithmetic, threads: int = 1) -> tuple[Step, ...]:
     """Return the steps of a graph; raise CompileError when a node cannot be simulated."""
     last = {tensor: index for index, node in enumerate(graph.nodes) for tensor in node.inputs if tensor}
     kept = set(graph.outputs) | set(graph.constants)
@@ -33,7 +34,7 @@ def build_steps(graph: Graph, arithmetic: Arithmetic) -> tuple[Step, ...]:
     for index, node in enumerate(graph.nodes):
         dying = {name for name in node.inputs if name and last[name] == index and name not in kept}
         dying |= {name for name in node.outputs if name and name not in last and name not in kept}
-        kernel = build_kernel(NodeContext(graph, node, arithmetic))
+        kernel = build_kernel(NodeContext(graph, node, arithmetic, threads))
         steps.append(Step(node.label, kernel, node.inputs, node.outputs, tuple(sorted(dying))))
     return tuple(steps)
 
@@ -41,10 +42,10 @@ def build_steps(graph: Graph, arithmetic: Arithmetic) -> tuple[Step, ...]:
 class Program:
     """Run a graph on integers, as the target would."""
 
-    def __init__(self, graph: Graph, arithmetic: Arithmetic, signature: Signature) -> None:
-        self._graph = graph
+    def __init__(self, job: Job, signature: Signature) -> None:
+        self._graph = job.graph
         self._signature = signature
-        self._steps: tuple[Step, ...] | None = build_steps(graph, arithmetic)
+        self._steps: tuple[Step, ...] | None = build_steps(job.graph, job.arithmetic, job.threads)
 
     def run(self, inputs: Mapping[str, AnyArray], taps: Sequence[str] = ()) -> Mapping[str, AnyArray]:
         """Return the outputs and the tapped tensors as stored values; raise DeviceError."""

@@ -9,7 +9,7 @@ from dovetail.backend.profiles import VSI_PROFILES
 from dovetail.backend.protocols import Backend, Blob, CompileOptions, Device, Executable, Signature
 from dovetail.backend.target import Target
 from dovetail.backends.feeds import same_signature
-from dovetail.backends.npusim.payload import pack, unpack
+from dovetail.backends.npusim.payload import Job, pack, unpack
 from dovetail.backends.npusim.program import Program, build_steps
 from dovetail.errors import CompileError, DeviceError
 from dovetail.ir import DType, Graph, Node
@@ -41,8 +41,9 @@ class NpuSimulator:
             reason = _refusal(graph, node, target)
             if reason:
                 raise CompileError(f"{node.label}: {target.name} cannot run it: {reason}.", hint="Place it on cpu.")
-        build_steps(graph, target.arithmetic)
-        return Blob(EXACT, pack(graph, target.arithmetic))
+        job = Job(graph, target.arithmetic, max(1, options.threads))
+        build_steps(graph, job.arithmetic)
+        return Blob(EXACT, pack(job))
 
     def devices(self) -> Sequence[Device]:
         """Return the one simulated device."""
@@ -61,11 +62,11 @@ class SimulatedDevice:
     def load(self, blob: Blob, signature: Signature) -> Executable:
         """Prepare a blob for running; raise DeviceError when it is damaged or made for something else."""
         if blob.format == EXACT:
-            graph, arithmetic = unpack(blob.payload)
-            kinds = {name: graph.types[name] for name in graph.inputs}
-            same_signature("npusim", signature, kinds, graph.outputs)
+            job = unpack(blob.payload)
+            kinds = {name: job.graph.types[name] for name in job.graph.inputs}
+            same_signature("npusim", signature, kinds, job.graph.outputs)
             try:
-                return Program(graph, arithmetic, signature)
+                return Program(job, signature)
             except CompileError as error:
                 raise DeviceError(error.message, hint=error.hint) from error
         raise DeviceError(

@@ -1,0 +1,91 @@
+"""Run a Graph node by node.
+
+Float nodes are computed in float64 and each result is rounded to its declared type (float32, float16, bfloat16), so
+float32 results are at least as exact as float32 arithmetic. Integer and bool tensors keep their own type.
+Nodes with quantised outputs follow `integers`, or take the reals of their inputs and quantise the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from dovetail.backend.arithmetic import EXACT, Arithmetic
+from dovetail.backends.reference.control import run_control_flow
+from dovetail.backends.reference.integers import QuantizedNode, integer_rule
+from dovetail.backends.reference.kernels import KERNELS, Call
+from dovetail.backends.reference.storing import real_of, store
+from dovetail.errors import DeviceError
+from dovetail.ir import DOVETAIL_DOMAIN, AnyArray, Graph, Node, dequantize_array, quantize_array
+from dovetail.ir.roles import CONTROL_FLOW
+
+Values = dict[str, AnyArray]
+
+
+def run_graph(graph: Graph, inputs: Mapping[str, AnyArray], arithmetic: Arithmetic = EXACT) -> Values:
+    """Return the stored value of every tensor of a graph; raise DeviceError naming the node that fails.
+
+    `inputs` holds the graph's inputs, and its captures when it is a body.
+    """
+    values: Values = {**graph.constants, **inputs}
+    with np.errstate(all="ignore"):
+        for node in graph.nodes:
+            try:
+                results = _run_node(graph, node, values, arithmetic)
+            except (ValueError, IndexError, TypeError, KeyError, AttributeError, MemoryError, OverflowError) as error:
+                raise DeviceError(f"{node.label}: cannot run on these values: {error}.") from error
+            for name, result in zip(node.outputs, results, strict=False):
+                if name:
+                    values[name] = result
+    return values
+
+
+def _run_node(graph: Graph, node: Node, values: Values, arithmetic: Arithmetic) -> tuple[AnyArray, ...]:
+    stored = tuple(values[name] if name else None for name in node.inputs)
+    if node.op in CONTROL_FLOW and not node.domain:
+
+        def run_body(body: Graph, arguments: Mapping[str, AnyArray]) -> list[AnyArray]:
+            captured = {name: values[name] for name in body.captures}
+            found = run_graph(body, {**captured, **arguments}, arithmetic)
+            return [found[name] for name in body.outputs]
+
+        return run_control_flow(node, stored, run_body)
+    boundary = _run_boundary(graph, node, stored)
+    if boundary is not None:
+        return (boundary,)
+    rule = integer_rule(graph, node)
+    if rule is not None:
+        types = tuple(graph.types[name] if name else None for name in node.inputs)
+        return (rule(QuantizedNode(node, types, graph.types[node.outputs[0]], arithmetic), stored),)
+    return _run_on_reals(graph, node, stored, arithmetic)
+
+
+def _run_boundary(graph: Graph, node: Node, stored: tuple[AnyArray | None, ...]) -> AnyArray | None:
+    """Return the result of a QuantizeLinear or DequantizeLinear whose parameters are on the tensor types."""
+    if len(stored) != 1 or stored[0] is None or node.domain:
+        return None
+    source, result = graph.types[node.inputs[0]], graph.types[node.outputs[0]]
+    if node.op == "QuantizeLinear" and result.quant is not None:
+        kind = np.float64 if stored[0].dtype == np.float64 else np.float32
+        real = np.nan_to_num(stored[0].astype(kind), nan=0.0, posinf=np.inf, neginf=-np.inf)
+        return quantize_array(real, result.dtype, result.quant)
+    if node.op == "DequantizeLinear" and source.quant is not None:
+        return dequantize_array(stored[0], source.quant).astype(result.dtype.carrier)
+    return None
+
+
+def _run_on_reals(
+    graph: Graph, node: Node, stored: tuple[AnyArray | None, ...], arithmetic: Arithmetic
+) -> tuple[AnyArray, ...]:
+    inputs = tuple(
+        None if value is None else real_of(value, graph.types[name])
+        for name, value in zip(node.inputs, stored, strict=True)
+    )
+    declared = tuple(graph.types[name] if name else None for name in node.outputs)
+    call = Call(node, inputs, tuple(kind.dtype if kind else None for kind in declared))
+    op = "Identity" if node.domain == DOVETAIL_DOMAIN and node.op == "Requantize" else node.op
+    results: list[AnyArray] = []
+    for value, kind in zip(KERNELS[op](call), declared, strict=False):
+        results.append(value if kind is None else store(value, kind, arithmetic.rounding(node.op, kind.dtype)))
+    return tuple(results)

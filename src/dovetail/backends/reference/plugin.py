@@ -1,0 +1,141 @@
+"""The reference as a backend: a target that runs everything exactly, a compiler that only checks, and one device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from dovetail.backend.arithmetic import EXACT
+from dovetail.backend.protocols import Blob, CompileOptions, Signature
+from dovetail.backend.target import Engine, OperatorRule, Target, TargetProfile
+from dovetail.backends.reference.blob import FORMAT, Program, program_from_bytes, program_to_bytes
+from dovetail.backends.reference.interpreter import run_graph
+from dovetail.backends.reference.kernels import KERNELS
+from dovetail.backends.reference.limits import refusal
+from dovetail.errors import CompileError, DeviceError
+from dovetail.ir import AnyArray, Graph, Node, TensorType
+from dovetail.ir.precision import Precision
+from dovetail.ir.roles import CONTROL_FLOW
+
+
+@dataclass(frozen=True, slots=True)
+class _Runnable:
+    """Refuse what the reference has no kernel for."""
+
+    def refusal(self, graph: Graph, node: Node) -> str | None:
+        return refusal(graph, node)
+
+
+REFERENCE = TargetProfile(
+    name="reference",
+    title="Reference: exact arithmetic in numpy",
+    precisions=tuple(Precision),
+    rules=(OperatorRule(frozenset(KERNELS) | CONTROL_FLOW, frozenset(Precision), Engine.CPU, (_Runnable(),)),),
+    arithmetic=EXACT,
+)
+"""Runs every operator at every precision, slowly and exactly."""
+
+
+class ReferenceExecutable:
+    """Run one program; any tensor of its graph can be tapped."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+
+    def run(self, inputs: Mapping[str, AnyArray], taps: Sequence[str] = ()) -> Mapping[str, AnyArray]:
+        """Return the stored values of the outputs and taps; raise DeviceError for inputs or taps that do not fit."""
+        graph = self._program.graph
+        unknown = [name for name in taps if name not in graph.types]
+        if unknown:
+            raise DeviceError(f"graph '{graph.name}': there is no tensor '{unknown[0]}' to tap.")
+        for name in graph.inputs:
+            if name not in inputs:
+                raise DeviceError(f"graph '{graph.name}': input '{name}' is missing.")
+            _check_value(name, graph.types[name], inputs[name])
+        values = run_graph(graph, {name: inputs[name] for name in graph.inputs}, self._program.arithmetic)
+        return {name: values[name] for name in (*graph.outputs, *taps) if name in values}
+
+    def close(self) -> None:
+        """Do nothing: the executable holds only memory."""
+
+
+def _check_value(name: str, kind: TensorType, value: AnyArray) -> None:
+    if value.dtype != kind.dtype.carrier:
+        raise DeviceError(f"input '{name}': holds {value.dtype}, not {kind.dtype.carrier}.", hint="Convert it first.")
+    if kind.shape is not None:
+        fits = len(kind.shape) == value.ndim and all(
+            not isinstance(want, int) or want == size for want, size in zip(kind.shape, value.shape, strict=True)
+        )
+        if not fits:
+            raise DeviceError(f"input '{name}': has shape {list(value.shape)}, not {list(kind.shape)}.")
+
+
+class ReferenceDevice:
+    """This process, running programs for any target with that target's arithmetic."""
+
+    @property
+    def name(self) -> str:
+        """Return the name of the device."""
+        return "reference"
+
+    def accepts(self, target: str) -> bool:
+        """Tell that programs for every target run here: a program carries the arithmetic of its target."""
+        return True
+
+    def load(self, blob: Blob, signature: Signature) -> ReferenceExecutable:
+        """Prepare a program; raise DeviceError when it is damaged or does not fit the signature."""
+        if blob.format != FORMAT:
+            raise DeviceError(f"blob: format '{blob.format}' is not '{FORMAT}'.", hint="Load it with its own backend.")
+        program = program_from_bytes(blob.payload)
+        graph = program.graph
+        for names, wanted, what in (
+            (graph.inputs, signature.inputs, "inputs"),
+            (graph.outputs, signature.outputs, "outputs"),
+        ):
+            if set(names) != set(wanted):
+                raise DeviceError(f"blob: its {what} are {sorted(names)}, not {sorted(wanted)}.")
+        try:
+            _check_runnable(graph, program.target)
+        except CompileError as error:
+            raise DeviceError(f"blob: {error.message}", hint=error.hint) from error
+        return ReferenceExecutable(program)
+
+
+def _check_runnable(graph: Graph, target: str) -> None:
+    for node in graph.nodes:
+        reason = refusal(graph, node)
+        if reason is not None:
+            raise CompileError(
+                f"{node.label}: the reference cannot run it for {target}: {reason}.", hint="Place it on cpu."
+            )
+
+
+class ReferenceBackend:
+    """Compile graphs for any target; the result runs with that target's arithmetic."""
+
+    @property
+    def name(self) -> str:
+        """Return the name of the backend."""
+        return "reference"
+
+    @property
+    def version(self) -> str:
+        """Return a version that changes whenever results may change."""
+        return "1"
+
+    def targets(self) -> Sequence[Target]:
+        """Return the one target of its own."""
+        return (REFERENCE,)
+
+    def compile(self, graph: Graph, target: Target, options: CompileOptions) -> Blob:
+        """Return the graph with the target's arithmetic; raise CompileError when a node cannot run."""
+        _check_runnable(graph, target.name)
+        return Blob(FORMAT, program_to_bytes(Program(target.name, target.arithmetic, graph)))
+
+    def devices(self) -> Sequence[ReferenceDevice]:
+        """Return the one device."""
+        return (ReferenceDevice(),)
+
+
+backend = ReferenceBackend()
+"""What the entry point `reference` loads."""

@@ -1,0 +1,61 @@
+"""Reals to stored values and back, with the rounding of a target."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dovetail.backend.arithmetic import Rounding, Tie, ZeroPointOrder
+from dovetail.ir import AnyArray, DType, Quantization, TensorType
+
+
+def real_of(stored: AnyArray, kind: TensorType) -> AnyArray:
+    """Return the real values of a tensor in float64; tensors that hold no reals come back as they are.
+
+    `(q - zero_point) * scale` is exact in float64 for stored types of up to 16 bits.
+    """
+    if kind.quant is not None:
+        centred = stored.astype(np.int64) - kind.quant.zero_point_array(stored.ndim)
+        return np.asarray(centred * kind.quant.scale_array(stored.ndim))
+    return stored.astype(np.float64) if kind.dtype.is_float else stored
+
+
+def store(value: AnyArray, kind: TensorType, rounding: Rounding) -> AnyArray:
+    """Return the stored form of a result: rounded to its float type, or quantised."""
+    if kind.quant is not None:
+        ratio = np.asarray(value, dtype=np.float64) / kind.quant.scale_array(np.ndim(value))
+        return round_to_stored(ratio, kind.dtype, kind.quant, rounding)
+    if kind.dtype is DType.BF16:
+        return bf16_of(np.asarray(value, dtype=np.float64))
+    return np.asarray(value).astype(kind.dtype.carrier)
+
+
+def round_to_stored(steps: AnyArray, dtype: DType, quant: Quantization, rounding: Rounding) -> AnyArray:
+    """Round values in units of the scale, add the zero point and saturate; a NaN becomes the real 0."""
+    zero = quant.zero_point_array(steps.ndim)
+    steps = np.nan_to_num(steps, nan=0.0, posinf=np.inf, neginf=-np.inf)
+    if rounding.zero_point is ZeroPointOrder.BEFORE:
+        rounded = round_ties(np.asarray(steps + zero), rounding.tie)
+    else:
+        rounded = np.asarray(round_ties(steps, rounding.tie) + zero)
+    return np.asarray(np.clip(rounded, *dtype.integer_range)).astype(dtype.carrier)
+
+
+def round_ties(values: AnyArray, tie: Tie) -> AnyArray:
+    """Round to the nearest integer; `tie` decides for values exactly halfway."""
+    nearest = np.rint(values)
+    if tie is Tie.EVEN:
+        return np.asarray(nearest)
+    with np.errstate(invalid="ignore"):
+        halfway = np.abs(values - np.trunc(values)) == 0.5
+    target = np.ceil(values) if tie is Tie.UP else np.trunc(values) + np.copysign(1.0, values)
+    return np.asarray(np.where(halfway, target, nearest))
+
+
+def bf16_of(values: AnyArray) -> AnyArray:
+    """Round float64 to the nearest bfloat16 in one rounding, kept in float32.
+
+    The spacing is 2**(exponent - 7), and 2**-133 for subnormals.
+    """
+    _, exponent = np.frexp(np.where(np.isfinite(values), values, 0.0))
+    spacing = np.ldexp(1.0, np.maximum(exponent - 8, -133))
+    return np.asarray(np.where(np.isfinite(values), np.rint(values / spacing) * spacing, values)).astype(np.float32)
