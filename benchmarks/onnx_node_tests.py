@@ -1,6 +1,6 @@
 """Run ONNX's own operator tests through import, export and ONNX Runtime, and print a table per operator.
 
-    python benchmarks/onnx_node_tests.py [--json] [--operator NAME] [--failures]
+python benchmarks/onnx_node_tests.py [--json] [--operator NAME] [--failures]
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _compare(model: ModelProto, case: Any) -> Exception | None:
         session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
         for inputs, outputs in case.data_sets:
             names = [item.name for item in session.get_inputs()]
-            feeds = {name: _array(value) for name, value in zip(names, inputs, strict=True)}
+            feeds = {name: np.asarray(_array(value)) for name, value in zip(names, inputs, strict=True)}
             found = session.run(None, feeds)
             for got, expected in zip(found, outputs, strict=True):
                 _check(np.asarray(got), _array(expected), case)
@@ -115,7 +115,7 @@ def _compare(model: ModelProto, case: Any) -> Exception | None:
 
 
 def _array(value: object) -> Any:
-    return numpy_helper.to_array(value) if isinstance(value, TensorProto) else value
+    return numpy_helper.to_array(value) if isinstance(value, TensorProto) else np.asarray(value)
 
 
 def _check(got: Any, expected: Any, case: Any) -> None:

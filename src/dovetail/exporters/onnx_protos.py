@@ -47,7 +47,10 @@ def _attribute_kinds(op: str) -> dict[str, int]:
     if not defs.has(op, OPSET, ""):
         return {}
     schema = defs.get_schema(op, OPSET, "")
-    return {name: int(attribute.type.value) for name, attribute in schema.attributes.items()}
+    return {
+        name: AttributeProto.AttributeType.Value(str(attribute.type).removeprefix("AttrType."))
+        for name, attribute in schema.attributes.items()
+    }
 
 
 def attribute_proto(node: Node, name: str, value: object) -> AttributeProto:

@@ -80,7 +80,7 @@ def _reference(
     except Exception as error:  # the reference raises whatever numpy raises
         _LOG.debug("cannot fold %s: %s", node.name, error)
         return None
-    return _stored(names, arrays, types)
+    return _stored(names, list(arrays), types)
 
 
 def _stored(

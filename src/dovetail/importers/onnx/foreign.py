@@ -1,8 +1,9 @@
-"""Rewrite integer operators (QLinear*, *Integer, DynamicQuantizeLinear) in operators over quantised types; refuse others."""
+"""Rewrite integer operators (QLinear*, *Integer, DynamicQuantizeLinear) over quantised types; refuse others."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from onnx import NodeProto, TensorProto, defs, helper
@@ -46,7 +47,7 @@ class _Rewriter:
         self.source.constants[name] = Stored(DType.of(array.dtype), array)
         return name
 
-    def add(self, op: str, inputs: list[str], output: str = "", **attributes: object) -> str:
+    def add(self, op: str, inputs: list[str], output: str = "", **attributes: Any) -> str:
         """Add a node and return the name of its output."""
         name = output or f"{self.node.name}/{op.lower()}{len(self.nodes)}"
         title = f"{self.node.name}/{op}{len(self.nodes)}"
@@ -56,7 +57,7 @@ class _Rewriter:
 
     def dequantize(self, tensor: int, scale: int, zero: int, axis: int | None = None) -> str:
         """Add a DequantizeLinear of the inputs at these places."""
-        attributes: dict[str, object] = {}
+        attributes: dict[str, int] = {}
         values = self.value(scale, "scale")
         if values.size > 1 and axis is not None:
             attributes["axis"] = axis
@@ -70,7 +71,7 @@ class _Rewriter:
         inputs = [real, self.name(scale), self.name(zero)]
         self.add("QuantizeLinear", inputs if inputs[2] else inputs[:2], self.node.output[0])
 
-    def attributes(self, *without: str) -> dict[str, object]:
+    def attributes(self, *without: str) -> dict[str, Any]:
         """Return the node's attributes but for the named ones."""
         kept = (item for item in self.node.attribute if item.name not in without)
         return {item.name: helper.get_attribute_value(item) for item in kept}
@@ -109,7 +110,7 @@ _AROUND = ("QuantizeLinear", "DequantizeLinear", "Cast")
 def _check_known(source: Source, node: NodeProto) -> None:
     if node.domain:
         raise LoadError(
-            f"{source.where}: {node_label(node)} is an operator of domain '{node.domain}', which Dovetail does not know.",
+            f"{source.where}: {node_label(node)} is of domain '{node.domain}', which Dovetail does not know.",
             source_node=node.name,
             hint="Export the model with standard ONNX operators.",
         )

@@ -192,30 +192,47 @@ def _dequantize_steps(draft: Draft, node: Node, quant: Quantization) -> list[Nod
 
 
 def _copy_for_arithmetic(draft: Draft, quants: dict[str, Quantization], body: bool) -> None:
-    """Give arithmetic on the output of a QuantizeLinear a plain integer copy of it."""
+    """Give arithmetic on the output of a QuantizeLinear a plain integer copy of it.
+
+    Where a body captures the integers, the copy takes their name and the quantised tensor gets a new one.
+    """
     consumers = draft.consumers()
     copies: dict[str, str] = {}
+    moved: dict[str, str] = {}
     nodes: list[Node] = []
     for node in draft.nodes:
+        name = node.outputs[0] if _is(node, QUANTIZE) else ""
+        readers = [item for item in consumers.get(name, ()) if not _is(item, DEQUANTIZE)] if name else []
+        plain = any(not _consistent(draft, item, quants) for item in readers) or (body and name in draft.outputs)
         nodes.append(node)
-        if not _is(node, QUANTIZE):
-            continue
-        name = node.outputs[0]
-        readers = [item for item in consumers.get(name, ()) if not _is(item, DEQUANTIZE)]
-        if any(not _consistent(draft, item, quants) for item in readers) or (body and name in draft.outputs):
+        if name and plain:
             steps = _quantize_steps(draft, node)
-            copies[name] = steps[-1].outputs[0]
+            if any(name in body.captures for item in readers for body in item.bodies()):
+                moved[name] = draft.fresh(f"{name}/quantized")
+                steps[-1] = replace(steps[-1], outputs=(name,))
+            else:
+                copies[name] = steps[-1].outputs[0]
             nodes.extend(steps)
-            captured.update(item.name for item in readers if name in read_tensors(item)[len(item.inputs) :])
-    draft.nodes = [_read_copies(draft, node, copies, quants) for node in nodes]
+    for name, new in moved.items():
+        draft.types[new] = draft.types[name]
+        draft.types[name] = replace(draft.types[name], quant=None)
+        quants[new] = quants[name]
+    draft.nodes = [_read_copies(draft, node, (copies, moved), quants) for node in nodes]
     if body:
         draft.outputs = tuple(copies.get(name, name) for name in draft.outputs)
 
 
-def _read_copies(draft: Draft, node: Node, copies: dict[str, str], quants: dict[str, Quantization]) -> Node:
-    if _is(node, DEQUANTIZE) or not any(name in copies for name in node.inputs) or _consistent(draft, node, quants):
+def _read_copies(
+    draft: Draft, node: Node, names: tuple[dict[str, str], dict[str, str]], quants: dict[str, Quantization]
+) -> Node:
+    """Let arithmetic read the plain copies, and boundaries and moves the quantised tensors."""
+    copies, moved = names
+    reals = _is(node, DEQUANTIZE) or _is(node, QUANTIZE) or _consistent(draft, node, quants)
+    chosen = moved if reals else copies
+    if not any(name in chosen for name in (*node.inputs, *node.outputs)):
         return node
-    return replace(node, inputs=tuple(copies.get(name, name) for name in node.inputs))
+    outputs = tuple(moved.get(name, name) for name in node.outputs) if _is(node, QUANTIZE) else node.outputs
+    return replace(node, inputs=tuple(chosen.get(name, name) for name in node.inputs), outputs=outputs)
 
 
 def _quantize_steps(draft: Draft, node: Node) -> list[Node]:

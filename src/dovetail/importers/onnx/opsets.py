@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import onnx
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, defs, helper, inliner, version_converter
+from onnx import (
+    AttributeProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    defs,
+    helper,
+    inliner,
+    version_converter,
+)
 
 from dovetail.errors import LoadError
 from dovetail.importers.onnx.infer import infer_types, visible_model
 from dovetail.importers.onnx.reader import Source, all_graphs, node_label
 from dovetail.importers.onnx.tensors import read_tensor
-from dovetail.ir import OPSET
+from dovetail.ir import OPSET, TensorType
+from dovetail.ir.codes import DTYPE_OF_CODE
 
 OLDEST = 7
 MICROSOFT = "com.microsoft"
@@ -25,10 +36,10 @@ _SOFTMAXES = ("Softmax", "LogSoftmax", "Hardmax")
 def opset_of(model: ModelProto, where: str) -> int:
     """Return the version of ONNX's own operator set; raise LoadError when it is unknown here."""
     versions = {item.version for item in model.opset_import if item.domain in ("", "ai.onnx")}
-    newest = defs.onnx_opset_version()
+    newest = int(defs.onnx_opset_version())
     if len(versions) != 1:
         raise LoadError(f"{where}: imports {len(versions)} versions of ONNX's operator set; exactly one is expected.")
-    version = versions.pop()
+    version = int(versions.pop())
     if not OLDEST <= version <= newest:
         raise LoadError(
             f"{where}: opset {version}; {OLDEST} to {newest} are read here.",
@@ -45,7 +56,7 @@ def bring_to_pinned(source: Source) -> None:
     elif version < OPSET:
         _adapt_simple(source, version)
     refusal = next(_refusals(source, version), None)
-    if refusal is not None and version < OPSET:
+    if refusal is not None and version < OPSET and refusal[0].op_type != "Scan":
         _convert(source, version, refusal)
     elif refusal is not None:
         node, reason = refusal
@@ -83,6 +94,8 @@ def _why_not_pinned(node: NodeProto, version: int) -> str:
     if ours.since_version == theirs.since_version:
         return ""
     changed = _CHANGED_MEANING.get(node.op_type, 0)
+    if node.op_type == "Scan" and version < 9:
+        return "Scan has changed its form, and ONNX's converter does not follow"
     if ours.deprecated or version < changed <= OPSET:
         return "the operator has changed its meaning"
     return _signature_difference(node, theirs, ours)
@@ -107,6 +120,33 @@ def _signature_difference(node: NodeProto, theirs: defs.OpSchema, ours: defs.OpS
     if node.op_type == "BatchNormalization" and made > 1:
         return "the extra outputs differ"
     return "the number of outputs must be stated" if node.op_type == "Split" and _bare_split(node) else ""
+
+
+def check_types(source: Source, types: Mapping[str, TensorType]) -> None:
+    """Raise LoadError when a model from a newer opset uses an operator on types that the pinned opset lacks."""
+    for node in source.graph.node:
+        if node.domain or not defs.has(node.op_type, OPSET, ""):
+            continue
+        schema = defs.get_schema(node.op_type, OPSET, "")
+        pairs = list(zip(node.input, schema.inputs, strict=False)) + list(
+            zip(node.output, schema.outputs, strict=False)
+        )
+        for name, formal in pairs:
+            kind = types.get(name)
+            if kind is not None and formal.types and f"tensor({_TYPE_NAMES[kind.dtype]})" not in formal.types:
+                raise LoadError(
+                    f"{source.where}: {node_label(node)}: opset {OPSET} has no such operator on {kind.dtype.value} tensors.",
+                    source_node=node.name,
+                    hint=f"Export the model at opset {OPSET}.",
+                )
+
+
+_TYPE_NAMES = {
+    dtype: {"FLOAT": "float", "DOUBLE": "double"}.get(name, name.lower())
+    for name, code in TensorProto.DataType.items()
+    for dtype in [DTYPE_OF_CODE.get(code)]
+    if dtype is not None
+}
 
 
 def _bare_split(node: NodeProto) -> bool:
@@ -166,7 +206,7 @@ def _convert(source: Source, version: int, refusal: tuple[NodeProto, str]) -> No
     except Exception as error:
         detail = " ".join(str(error).split())[:200]
         raise LoadError(
-            f"{source.where}: {label}: {reason} between opset {version} and {OPSET}, and ONNX's converter fails: {detail}",
+            f"{source.where}: {label}: {reason} from opset {version} to {OPSET}, and ONNX's converter fails: {detail}",
             source_node=node.name,
             hint=f"Export the model at opset {OPSET}.",
         ) from error
@@ -230,7 +270,7 @@ def _expand_new_functions(source: Source, version: int) -> None:
 
 
 def _is_function(schema: defs.OpSchema) -> bool:
-    return bool(schema.has_function or schema.has_context_dependent_function)
+    return any(getattr(schema, name, False) for name in ("has_function", "has_context_dependent_function"))
 
 
 def inline_functions(source: Source) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from google.protobuf.message import DecodeError
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto
 
 from dovetail.errors import LoadError
@@ -92,7 +91,7 @@ def _parse(data: bytes, where: str) -> ModelProto:
     model = ModelProto()
     try:
         model.ParseFromString(data)
-    except (DecodeError, ValueError, UnicodeDecodeError, RuntimeError) as error:
+    except Exception as error:  # protobuf's own error type has no typed import
         raise LoadError(f"{where}: damaged, or not an ONNX file.", hint="Copy or export the model again.") from error
     return model
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from onnx import GraphProto, NodeProto
@@ -112,13 +111,11 @@ def _elementwise(op: str, one: AnyArray, other: AnyArray) -> AnyArray:
     return result
 
 
-def _number(op: str, one: Any, other: Any) -> object:
+def _number(op: str, one: object, other: object) -> object:
     if op in ("Mul", "Div") and other == 1:
-        known: object = one
-        return known
+        return one
     if op == "Mul" and one == 1:
-        known = other
-        return known
+        return other
     if not isinstance(one, int) or not isinstance(other, int):
         return None
     if op == "Add":

@@ -1,0 +1,39 @@
+"""Passes: functions from a Graph to a Graph that computes the same."""
+
+from __future__ import annotations
+
+from dovetail.ir import Graph
+from dovetail.passes.affine import FoldAffine, FoldBatchNorm, MatMulToGemm
+from dovetail.passes.base import Pass, make_pass, pass_names, register_pass, run_passes
+from dovetail.passes.moves import FoldPad, RemoveDeadCode, RemoveNoOps
+
+__all__ = [
+    "FoldAffine",
+    "FoldBatchNorm",
+    "FoldPad",
+    "MatMulToGemm",
+    "Pass",
+    "RemoveDeadCode",
+    "RemoveNoOps",
+    "make_pass",
+    "normalize",
+    "pass_names",
+    "register_pass",
+    "run_passes",
+]
+
+NORMAL_FORM: tuple[Pass, ...] = (
+    RemoveDeadCode(),
+    RemoveNoOps(),
+    FoldPad(),
+    MatMulToGemm(),
+    FoldBatchNorm(),
+    FoldAffine(),
+    FoldBatchNorm(),
+    RemoveDeadCode(),
+)
+
+
+def normalize(graph: Graph) -> Graph:
+    """Return the graph in normal form: every foldable node folded, `origin` keeping the nodes that are gone."""
+    return run_passes(graph, NORMAL_FORM)
