@@ -167,6 +167,8 @@ def build_table(context: NodeContext, operator: RealOperator) -> Kernel | None:
         return None
     for index in changing:
         kind = context.input_kind(index)
+        if node.inputs[index] in context.graph.constants:
+            return None  # The operator holds its constants already; a table would feed it another.
         if kind.quant is None or kind.quant.per_channel or 8 * kind.dtype.size_bytes > limit:
             return None
     if node.op == "PRelu" and 1 in changing and not _broadcasts_like_numpy(context):
