@@ -106,7 +106,7 @@ def test_a_rule_that_is_refused_may_fall_back_to_the_default() -> None:
 
 @pytest.mark.parametrize("rule", [Rule(CPU, "tail/*"), Rule(CPU, op="Gemm"), Rule(CPU, "n0", "Sigmoid")])
 def test_a_rule_that_matches_nothing_is_an_error(rule: Rule) -> None:
-    with pytest.raises(PlanError, match="rule 2 .* matches no node"):
+    with pytest.raises(PlanError, match=r"rule 2 .* matches no node"):
         make_plan(_graph(), Recipe(V853, (CPU,), (Rule(CPU, "n3"), rule)), TARGETS)
 
 
