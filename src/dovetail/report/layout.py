@@ -19,9 +19,7 @@ def report_page(report: Report) -> Page:
         blocks.append(_pareto(report))
     blocks.append(partition_table(report.partitions))
     word = "ACCEPTED" if report.accepted else "NOT ACCEPTED"
-    return Page(
-        report.title, tuple(blocks), f"{word}: {report.summary}.", Tone.GOOD if report.accepted else Tone.BAD
-    )
+    return Page(report.title, tuple(blocks), f"{word}: {report.summary}.", Tone.GOOD if report.accepted else Tone.BAD)
 
 
 def partition_table(rows: tuple[PartitionRow, ...]) -> Table:
