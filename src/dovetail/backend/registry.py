@@ -5,11 +5,14 @@ from __future__ import annotations
 import difflib
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING
 
 from dovetail.backend.protocols import Backend, Device
 from dovetail.backend.target import Target
 from dovetail.errors import DeviceNotFound
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP = "dovetail.backends"
 
@@ -25,6 +28,9 @@ class BackendStatus:
 
 @cache
 def _points() -> dict[str, EntryPoint]:
+    # Costs a quarter of the time budget of importing the runtime, so it waits until a backend is asked for.
+    from importlib.metadata import entry_points
+
     return {point.name: point for point in entry_points(group=GROUP)}
 
 

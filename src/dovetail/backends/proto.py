@@ -1,73 +1,47 @@
-"""Pieces of ONNX models made from nodes and arrays; needs the onnx package."""
+"""Whole ONNX models from their parts; needs the onnx package."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 
-import numpy as np
-import onnx
-from onnx import AttributeProto, TensorProto, helper
+from onnx import GraphProto, ModelProto, NodeProto, OperatorSetIdProto
 
 from dovetail.errors import CompileError
-from dovetail.ir import OPSET, AnyArray, DType, Node, Shape
+from dovetail.exporters.onnx_protos import attribute_proto
+from dovetail.ir import OPSET, Node
 from dovetail.ir.node import Body
 
-IR_VERSION = 10
+_IR_VERSION = 10
 """The ONNX file version that goes with opset 21."""
 
-ELEMENT_TYPES: dict[DType, int] = {
-    DType.F64: TensorProto.DOUBLE,
-    DType.F32: TensorProto.FLOAT,
-    DType.F16: TensorProto.FLOAT16,
-    DType.BF16: TensorProto.BFLOAT16,
-    DType.I8: TensorProto.INT8,
-    DType.U8: TensorProto.UINT8,
-    DType.I16: TensorProto.INT16,
-    DType.U16: TensorProto.UINT16,
-    DType.I32: TensorProto.INT32,
-    DType.U32: TensorProto.UINT32,
-    DType.I64: TensorProto.INT64,
-    DType.U64: TensorProto.UINT64,
-    DType.BOOL: TensorProto.BOOL,
-}
 
-
-def tensor_proto(name: str, array: AnyArray, raw: bytes | None = None) -> TensorProto:
-    """Return a constant; `raw` are its little-endian bytes where they are at hand."""
-    proto = TensorProto()
-    proto.name = name
-    proto.data_type = ELEMENT_TYPES[DType.of(array.dtype)]
-    proto.dims.extend(array.shape)
-    proto.raw_data = (
-        np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False).tobytes() if raw is None else raw
-    )
-    return proto
-
-
-def attribute_protos(node: Node) -> Iterable[AttributeProto]:
-    """Yield the attributes of a node; raise CompileError for bodies of control flow."""
+def node_proto(node: Node, inputs: Sequence[str], outputs: Sequence[str]) -> NodeProto:
+    """Return a node with other tensor names; raise CompileError for control flow."""
+    proto = NodeProto(op_type=node.op, name=node.name, domain=node.domain, input=inputs, output=outputs)
     for name, value in node.attributes.items():
         if isinstance(value, Body):
             raise CompileError(f"{node.label}: control flow does not run here.", hint="Place it on cpu.")
-        if isinstance(value, np.ndarray):
-            yield helper.make_attribute(name, tensor_proto("", value))
-        elif isinstance(value, tuple) and not value:
-            yield helper.make_attribute(name, (), attr_type=AttributeProto.INTS)
-        else:
-            yield helper.make_attribute(name, value)
+        proto.attribute.append(attribute_proto(node, name, value))
+    return proto
 
 
-def value_info(name: str, dtype: DType, shape: Shape | None) -> onnx.ValueInfoProto:
-    """Return a typed name; symbolic sizes keep their names."""
-    return helper.make_tensor_value_info(name, ELEMENT_TYPES[dtype], None if shape is None else list(shape))
+def new_model() -> ModelProto:
+    """Return an empty model at the opset of the intermediate representation."""
+    model = ModelProto(ir_version=_IR_VERSION, producer_name="dovetail")
+    model.opset_import.append(OperatorSetIdProto(domain="", version=OPSET))
+    return model
 
 
-def model_bytes(graph: onnx.GraphProto) -> bytes:
-    """Return a whole model as bytes."""
-    model = onnx.ModelProto()
-    model.ir_version = IR_VERSION
-    model.producer_name = "dovetail"
-    model.opset_import.append(helper.make_opsetid("", OPSET))
+def model_of(graph: GraphProto) -> bytes:
+    """Return a model that holds the graph, as bytes."""
+    model = new_model()
     model.graph.CopyFrom(graph)
     data: bytes = model.SerializeToString()
     return data
+
+
+def add_metadata(model: ModelProto, facts: Mapping[str, str]) -> None:
+    """Write facts that `sessions.read_metadata` reads."""
+    for key in sorted(facts):
+        entry = model.metadata_props.add()
+        entry.key, entry.value = key, facts[key]

@@ -40,12 +40,13 @@ class TopK:
         if accepted.shape[:1] != (count,):
             raise DataError(f"metric {self.name!r}: {count} outputs, labels {list(accepted.shape)}.")
         accepted = accepted.reshape(count, -1)
-        if accepted.max() >= scores.shape[1] or (accepted < 0).all(axis=1).any():
+        classes = scores.shape[1]
+        if accepted.max() >= classes or (accepted < 0).all(axis=1).any():
             raise DataError(
-                f"metric {self.name!r}: labels in [{accepted.min()}, {accepted.max()}] for {scores.shape[1]} classes.",
+                f"metric {self.name!r}: labels {accepted.min()}..{accepted.max()} for {classes} classes.",
                 hint="Check for a background class, and for samples without a label.",
             )
-        best = top_k(scores, min(self.k, scores.shape[1]))
+        best = top_k(scores, min(self.k, classes))
         right = (best[:, :, None] == accepted[:, None, :]).any(axis=(1, 2))
         return np.asarray(right & ~np.isnan(scores.astype(np.float64)).any(axis=1), dtype=np.float64)
 

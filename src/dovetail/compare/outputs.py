@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,14 +17,13 @@ from dovetail.compare.tensor_metrics import (
     pair,
     sqnr_db,
 )
+from dovetail.compare.verdict import slice_reasons, task_reasons, why_pass
 from dovetail.errors import DataError
-
-_SHOWN_RUNS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class TaskCheck:
-    """Ask for a task metric: at most `max_drop` worse than golden (in the metric's unit), at least `minimum`."""
+    """Ask for a task metric: at most `max_drop` worse than golden, and at least `minimum`."""
 
     metric: TaskMetric
     max_drop: float | None = 0.01
@@ -36,9 +34,10 @@ class TaskCheck:
 class CompareOptions:
     """Say what is judged.
 
-    `outputs` are the judged tensors (`None`: all). A slice below `min_sqnr_db` fails its output; `heads` (entries that
-    may be pooled) and `axes` change the slices of an output by name: see `judged_slices`. Columns that are nearly
-    silent in the golden run, as scores of absent classes are, fail easily: declare a head for them.
+    `outputs` are the judged tensors (`None`: all). A slice below `min_sqnr_db` fails its output; `heads`
+    (entries that may be pooled) and `axes` change the slices of an output by name: see `judged_slices`.
+    Columns that are nearly silent in the golden run, as scores of absent classes are, fail easily: declare a
+    head for them.
     `origins` and `isolated_errors` go to the rows.
     """
 
@@ -54,7 +53,7 @@ class CompareOptions:
 def compare_outputs(
     golden: Arrays, measured: Arrays, options: CompareOptions | None = None, labels: Arrays | None = None
 ) -> Comparison:
-    """Compare tensors of equal names; the verdict rests on the worst slice of each judged output and on the tasks.
+    """Compare tensors of equal names; judge by the worst slice of each judged output and by the tasks.
 
     Arrays are `[N, ...]` when `options.tasks` asks for metrics; `labels` are stacked the same way.
     Raises DataError for shapes that differ, unknown names in the options, and labels that do not fit.
@@ -73,16 +72,16 @@ def compare_outputs(
         slices = _named(name, golden, measured, options)
         rows.append(_row(name, golden, measured, slices, options))
         if name in judged:
-            reasons += _slice_reasons(rows[-1], slices, options.min_sqnr_db)
+            reasons += slice_reasons(rows[-1], slices, options.min_sqnr_db)
     tasks = []
     for check in options.tasks:
         task = _task_row(check.metric, golden, measured, labels or {})
         tasks.append(task)
-        reasons += _task_reasons(task, check)
+        reasons += task_reasons(task, check.max_drop, check.minimum)
     rows.sort(key=_row_order)
     return Comparison(
         verdict=Verdict.FAIL if reasons else Verdict.PASS,
-        reasons=tuple(reasons) or (_why_pass(rows, judged, tasks, options.min_sqnr_db),),
+        reasons=tuple(reasons) or (why_pass(rows, judged, tasks, options.min_sqnr_db),),
         rows=tuple(rows),
         tasks=tuple(tasks),
         missing=tuple(name for name in golden if name not in measured),
@@ -132,41 +131,6 @@ def _row_order(row: TensorRow) -> tuple[float, float]:
     return -math.inf if row.isolated_error is None else -row.isolated_error, row.worst.sqnr_db
 
 
-def _slice_reasons(row: TensorRow, slices: Sequence[SliceScore], min_sqnr_db: float) -> list[str]:
-    """Name the failing slices, runs of neighbours together, one reason for each axis."""
-    reasons = []
-    if row.non_finite:
-        reasons.append(f"output {row.name!r}: {row.non_finite} values are NaN or infinite.")
-    failing = [score for score in slices if score.sqnr_db < min_sqnr_db]
-    for axis, group in itertools.groupby(failing, key=lambda score: (score.axis, bool(score.name))):
-        scores = list(group)
-        worst = min(scores, key=lambda score: score.sqnr_db)
-        reasons.append(
-            f"output {row.name!r}: {_places(scores, len(row.shape))} below {min_sqnr_db:g} dB, "
-            f"the worst {worst.sqnr_db:.1f} dB at {worst.describe()} (cosine of the whole tensor {row.cosine:.6f})."
-        )
-        del axis
-    return reasons
-
-
-def _places(scores: Sequence[SliceScore], rank: int) -> str:
-    first = scores[0]
-    if first.name:
-        return "heads " + ", ".join(repr(score.name) for score in scores)
-    if first.axis is None:
-        return "the whole tensor"
-    runs: list[list[int]] = []
-    for score in scores:
-        if runs and runs[-1][1] == score.start - 1:
-            runs[-1][1] = score.start
-        else:
-            runs.append([score.start, score.start])
-    shown = ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in runs[:_SHOWN_RUNS])
-    more = f" and {len(runs) - _SHOWN_RUNS} more runs" if len(runs) > _SHOWN_RUNS else ""
-    word = "columns" if first.axis == rank - 1 else "slices"
-    return f"{word} {shown}{more} of axis {first.axis}"
-
-
 def _task_row(metric: TaskMetric, golden: Arrays, measured: Arrays, labels: Arrays) -> TaskRow:
     missing = [name for name in golden if name not in measured]
     if missing:
@@ -177,27 +141,4 @@ def _task_row(metric: TaskMetric, golden: Arrays, measured: Arrays, labels: Arra
         metric.higher_is_better,
         metric.score(golden, reference),
         metric.score(measured, reference),
-    )
-
-
-def _task_reasons(task: TaskRow, check: TaskCheck) -> list[str]:
-    sign = 1.0 if task.higher_is_better else -1.0
-    drop = sign * (task.golden - task.measured)
-    reasons = []
-    if check.max_drop is not None and not drop <= check.max_drop + 1e-12:
-        reasons.append(
-            f"metric {task.name!r}: {task.measured:.4g} is {drop:.4g} worse than golden {task.golden:.4g}, "
-            f"more than {check.max_drop:g}."
-        )
-    if check.minimum is not None and not sign * task.measured >= sign * check.minimum:
-        reasons.append(f"metric {task.name!r}: {task.measured:.4g} misses the target {check.minimum:g}.")
-    return reasons
-
-
-def _why_pass(rows: Sequence[TensorRow], judged: Sequence[str], tasks: Sequence[TaskRow], min_sqnr_db: float) -> str:
-    worst = min((row for row in rows if row.name in judged), key=lambda row: row.worst.sqnr_db)
-    done = "".join(f"; metric {task.name!r} {task.measured:.4g} (golden {task.golden:.4g})" for task in tasks)
-    return (
-        f"the worst slice, {worst.worst.describe()} of output {worst.name!r}, has {worst.worst.sqnr_db:.1f} dB, "
-        f"at least {min_sqnr_db:g} dB{done}."
     )

@@ -26,7 +26,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class SliceScore:
-    """Give the SQNR of entries `start` to `stop` (not included) of `axis`; the whole tensor has axis `None`."""
+    """Give the SQNR of entries `start` to `stop` (not included) of `axis`; `None` is the whole tensor."""
 
     axis: int | None
     start: int
@@ -35,7 +35,7 @@ class SliceScore:
     name: str = ""
 
     def describe(self) -> str:
-        """Write the place: `column 4` is an entry of the last axis, `channel 4 of axis 1` of another one."""
+        """Write the place in words."""
         if self.name:
             return f"head {self.name!r}"
         return "the whole tensor" if self.axis is None else f"index {self.start} of axis {self.axis}"
@@ -69,9 +69,9 @@ def judged_slices(
 ) -> list[SliceScore]:
     """Score the slices that a verdict rests on.
 
-    Declared `heads` are pooled inside and judged apart. Otherwise every entry of `axes`; by default all axes but the
-    first of a tensor with three or more (boxes may sit on either side: `[1, N, 85]` and `[1, 85, N]`), and the whole
-    tensor with fewer (class scores share a unit).
+    Declared `heads` are pooled inside and judged apart. Otherwise every entry of `axes`; by default all axes
+    but the first of a tensor with three or more (boxes may sit on either side: `[1, N, 85]` and `[1, 85,
+    N]`), and the whole tensor with fewer (class scores share a unit).
     Raises DataError for heads and axes outside the tensor.
     """
     if heads:

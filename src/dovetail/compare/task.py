@@ -108,9 +108,9 @@ def pick(arrays: Arrays, name: str | None, what: str, fits: Callable[[NDArray[An
         return arrays[name]
     fitting: Sequence[str] = [key for key, array in arrays.items() if fits(array)]
     if len(fitting) != 1:
+        found = ", ".join(f"{key} {array.dtype} {list(array.shape)}" for key, array in arrays.items())
         raise DataError(
-            f"metric: {len(fitting)} arrays could be the {what}; found "
-            f"{', '.join(f'{key} {array.dtype} {list(array.shape)}' for key, array in arrays.items()) or 'none'}.",
+            f"metric: {len(fitting)} arrays could be the {what}; found {found or 'none'}.",
             hint="Name it.",
         )
     return arrays[fitting[0]]

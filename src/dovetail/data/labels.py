@@ -6,6 +6,7 @@ import csv
 import hashlib
 import io
 import json
+import os.path
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
@@ -27,14 +28,14 @@ _SEPARATOR = re.compile(r"[;\s]+")
 class LabelTable:
     """Hold the labels of every listed file; the list is the data set.
 
-    `rows` maps the file as written to its labels, `base` is the folder that the file names are relative to,
-    given from the folder of samples (`..` for a table beside it).
+    `rows` maps the file as written to its labels. File names are relative to `folder`, that of the samples,
+    or to the table's own folder.
     """
 
     path: Path
     rows: Mapping[str, Mapping[str, NDArray[Any]]]
     digest: str
-    base: str = "."
+    folder: Path = Path()
     has_boxes: bool = False
 
     def of(self, key: str) -> Mapping[str, NDArray[Any]]:
@@ -52,7 +53,7 @@ class LabelTable:
 
     def _key(self, file: str, known: Mapping[str, str], suffix: str) -> str | None:
         plain = posixpath.normpath(file.replace("\\", "/"))
-        beside = posixpath.normpath(posixpath.join(self.base, plain))
+        beside = Path(os.path.relpath(self.path.absolute().parent / plain, self.folder.absolute())).as_posix()
         for name in (plain, beside):
             for key in (name, name.removesuffix(suffix)) if suffix else (name,):
                 if key in known:
@@ -65,11 +66,11 @@ class LabelTable:
         """Return the table with its rows under the keys of `known`."""
         pairs = [(self._key(file, known, suffix), labels) for file, labels in self.rows.items()]
         rows = {key: labels for key, labels in pairs if key is not None}
-        return LabelTable(self.path, rows, self.digest, self.base, self.has_boxes)
+        return LabelTable(self.path, rows, self.digest, self.folder, self.has_boxes)
 
 
-def load_labels(path: Path, base: str = ".") -> LabelTable:
-    """Read `labels.csv` (columns `file` and more) or a JSON object of boxes.
+def load_labels(path: Path, folder: Path | None = None) -> LabelTable:
+    """Read `labels.csv` (columns `file` and more) or a JSON object of boxes, for samples in `folder`.
 
     CSV: a column of integers gives `[]` int64; when a cell holds several (`a;b` or `a b`) the column gives
     `[K]` sets padded with -1; a column of numbers gives `[]` float64; any other column gives text.
@@ -90,7 +91,7 @@ def load_labels(path: Path, base: str = ".") -> LabelTable:
         raise DataError(f"{path}: not UTF-8 text.") from error
     is_json = path.suffix.lower() == ".json"
     rows = _boxes(text, path) if is_json else _table(text, path)
-    return LabelTable(path, rows, hashlib.sha256(data).hexdigest(), base, is_json)
+    return LabelTable(path, rows, hashlib.sha256(data).hexdigest(), folder or path.parent, is_json)
 
 
 def _table(text: str, path: Path) -> dict[str, dict[str, NDArray[Any]]]:

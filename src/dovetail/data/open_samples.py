@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os.path
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -63,13 +62,8 @@ def _store(source: str, asked: Wanted, labels: Path | None) -> Store:
 
 def _labels(folder: Path, given: Path | None) -> LabelTable | None:
     if given is not None:
-        return load_labels(given, _base(folder, given.parent))
-    for parent, base in ((folder, "."), (folder.absolute().parent, "..")):
+        return load_labels(given, folder)
+    for parent in (folder, folder.absolute().parent):
         if (parent / _LABEL_FILE).is_file():
-            return load_labels(parent / _LABEL_FILE, base if base == "." else _base(folder, parent))
+            return load_labels(parent / _LABEL_FILE, folder)
     return None
-
-
-def _base(folder: Path, parent: Path) -> str:
-    """Return the way from `folder` to `parent`; a name below `parent` is then seen from `folder`."""
-    return Path(os.path.relpath(parent.absolute(), folder.absolute())).as_posix()

@@ -41,7 +41,6 @@ class Found:
     raised: Mapping[str, Override]
     evidence: tuple[Evidence, ...]
     trials: tuple[Trial, ...]
-    everything: bool
 
 
 class Hunt:
@@ -89,7 +88,7 @@ class Hunt:
     def find(self, allowance: float) -> Found:
         """Return a 1-minimal set of raised units whose loss is within the allowance."""
         if self._judge({}, allowance).status is Status.PASS:
-            return self._found({}, (), allowance)
+            return self._found({}, ())
         self._listener.stage("culprits")
         order = [item.unit for item in self._suspicions]
 
@@ -102,7 +101,7 @@ class Hunt:
             self._highest = True
             length = shortest_prefix(order, test)
         if length is None:
-            return self._found(self._raise(order), (), allowance)
+            return self._found(self._raise(order), ())
         if length > AMBIGUOUS:
             order = self._measured(order, length)
             length = shortest_prefix(order, test) or len(order)
@@ -112,7 +111,7 @@ class Hunt:
         if self._highest:
             raised = self._lower(raised, allowance)
         evidence = self._evidence(raised, allowance)
-        return self._found(raised, evidence, allowance)
+        return self._found(raised, evidence)
 
     def _measured(self, order: list[str], length: int) -> list[str]:
         """Order the suspects anew by what each does alone to the float model's outputs."""
@@ -159,7 +158,6 @@ class Hunt:
         self._listener.trial(trial)
         return trial
 
-    def _found(self, raised: Mapping[str, Override], evidence: tuple[Evidence, ...], allowance: float) -> Found:
+    def _found(self, raised: Mapping[str, Override], evidence: tuple[Evidence, ...]) -> Found:
         plan = self._space.plan(raised)
-        everything = len(raised) == len(self._space.units)
-        return Found(plan, raised, evidence, tuple(self._trials.values()), everything)
+        return Found(plan, raised, evidence, tuple(self._trials.values()))

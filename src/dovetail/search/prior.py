@@ -17,7 +17,7 @@ from dovetail.ir.graph import Graph
 from dovetail.ir.node import Node
 from dovetail.ir.precision import NumberFormat, Precision
 from dovetail.ir.roles import Role, input_roles, weight_layout
-from dovetail.plan.units import Unit
+from dovetail.plan.units import Unit, clamp_host
 from dovetail.quantize.calibrate import Calibration
 from dovetail.quantize.parameters import choose_quantization, choose_weight_quantization
 from dovetail.search.space import Space
@@ -147,5 +147,8 @@ def _rule(graph: Graph, node: Node, calibration: Calibration) -> _Loss | None:
 def _data_tensors(graph: Graph, node: Node) -> list[str]:
     roles = input_roles(graph, node)
     inputs = [name for name, role in zip(node.inputs, roles, strict=True) if role is Role.DATA]
+    if clamp_host(graph, node) is not None:
+        inputs = []  # A clamped tensor is stored at the range of the clamp.
     outputs = [name for name in node.outputs if name and graph.types[name].holds_reals]
+    outputs = [name for name in outputs if not any(clamp_host(graph, user) for user in graph.consumers.get(name, ()))]
     return [name for name in (*inputs, *outputs) if name not in graph.constants]

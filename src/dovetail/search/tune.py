@@ -52,14 +52,11 @@ class _Silent:
 class TuneOptions:
     """Say how to search.
 
-    `holdout` is the share of samples that the search never sees; `margin` the share of the allowed drop that the
-    search keeps in hand; `rounds` how often it may start again with less in hand when the hold-out fails.
+    `holdout` is the share of samples that the search never sees.
     """
 
     seed: int = 0
     holdout: float = 0.4
-    margin: float = 0.5
-    rounds: int = 4
     journal: Path | None = None
 
 
@@ -149,21 +146,28 @@ class _Bench:
         return TuneCost((fresh + recalled) / self.search.sample_count, fresh, recalled, trials, elapsed_s)
 
 
+_MARGINS = (0.5, 0.75, 1.0)
+"""Shares of the allowed drop that the search keeps in hand: more when the hold-out does not agree."""
+
+
 def _rounds(request: TuneRequest, bench: _Bench, hunt: Hunt, heard: TuneListener) -> tuple[Acceptance, Found]:
-    """Search with some of the allowed drop in hand; with more of it when the hold-out does not agree."""
+    """Search with some of the allowed drop in hand, and again with more while the hold-out does not agree.
+
+    When no round is accepted, the one that lost least on the hold-out split is returned.
+    """
     allowance = request.goal.allowance(bench.search.float_score)
-    margin = request.options.margin
-    acceptance: Acceptance | None = None
-    for number in range(max(1, request.options.rounds)):
+    tried: dict[str, tuple[Acceptance, Found]] = {}
+    for margin in _MARGINS:
         found = hunt.find(allowance * (1 - margin))
+        if found.plan.digest in tried:
+            continue
         heard.stage("hold-out")
         acceptance = accept(bench.holdout, bench.exact, found.plan, request.goal)
-        if acceptance.accepted or number == request.options.rounds - 1 or found.everything:
-            break
-        heard.stage(f"hold-out missed the target: searching again with more in hand (round {number + 2})")
-        margin = min(1.0, margin + 0.25) if margin < 1.0 else margin + 0.5
-    assert acceptance is not None
-    return acceptance, found
+        if acceptance.accepted:
+            return acceptance, found
+        tried[found.plan.digest] = acceptance, found
+        heard.stage(f"{acceptance.summary}: searching again with more in hand")
+    return max(tried.values(), key=lambda pair: pair[0].trial.score)
 
 
 def _result(request: TuneRequest, bench: _Bench, outcome: _Outcome, elapsed_s: float) -> TuneResult:

@@ -120,7 +120,7 @@ class Convolution:
         term = np.empty_like(sums)
         spread = (1, groups, each) + (1,) * self.window.rank
         source, weight = padded[:, :, None], self.weight[:, :, 0]
-        both = (slice(None), slice(None))
+        both: tuple[slice | int, ...] = (slice(None), slice(None))
         for offset in itertools.product(*(range(size) for size in self.window.kernel)):
             taps = source[(slice(None), slice(None), slice(None), *self.window.tap(offset, outputs))]
             np.multiply(taps, weight[both + offset].reshape(spread), out=term)
@@ -156,11 +156,11 @@ class TransposedConvolution:
             for axis, size in enumerate(sizes)
         )
         sums = np.zeros((count, groups * each, *full), dtype=self.weight.dtype)
-        both = (slice(None), slice(None))
+        both: tuple[slice | int, ...] = (slice(None), slice(None))
         for offset in itertools.product(*(range(size) for size in self.window.kernel)):
-            sums[(*both, *self.window.tap(offset, sizes))] += terms[(*both, *offset)]
+            sums[both + self.window.tap(offset, sizes)] += terms[both + offset]
         keep = tuple(slice(begin, begin + size) for begin, size in zip(begins, outputs, strict=True))
-        return (self.accumulator.finish(np.ascontiguousarray(sums[(*both, *keep)])),)
+        return (self.accumulator.finish(np.ascontiguousarray(sums[both + keep])),)
 
     def _geometry(self, sizes: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return where the output begins in the full sum, and its sizes."""

@@ -12,8 +12,9 @@ import numpy as np
 import onnxruntime
 from onnx import GraphProto, helper
 
-from dovetail.backends.proto import model_bytes, value_info
-from dovetail.ir import AnyArray, DType
+from dovetail.backends.proto import model_of
+from dovetail.exporters.onnx_protos import value_info
+from dovetail.ir import AnyArray, DType, TensorType
 
 
 def multiply(left: AnyArray, right: AnyArray, threads: int) -> AnyArray:
@@ -29,10 +30,11 @@ def multiply(left: AnyArray, right: AnyArray, threads: int) -> AnyArray:
 def _session(dtype: DType, threads: int) -> onnxruntime.InferenceSession:
     graph = GraphProto(name="product")
     graph.node.append(helper.make_node("MatMul", ["a", "b"], ["c"]))
-    graph.input.extend([value_info("a", dtype, None), value_info("b", dtype, None)])
-    graph.output.append(value_info("c", dtype, None))
+    kind = TensorType(dtype, None)
+    graph.input.extend([value_info("a", kind), value_info("b", kind)])
+    graph.output.append(value_info("c", kind))
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    return onnxruntime.InferenceSession(model_bytes(graph), options, providers=["CPUExecutionProvider"])
+    return onnxruntime.InferenceSession(model_of(graph), options, providers=["CPUExecutionProvider"])

@@ -6,17 +6,24 @@ from collections.abc import Sequence
 from importlib.metadata import version
 
 from dovetail.backend.profiles import VSI_PROFILES
-from dovetail.backend.protocols import Backend, Blob, CompileOptions, Device, Executable, Signature
+from dovetail.backend.protocols import Backend, Blob, CompileOptions, Device, Executable, Fidelity, Signature
 from dovetail.backend.target import Target
 from dovetail.backends.feeds import same_signature
+from dovetail.backends.npusim.fast import FloatConstants, build_model
 from dovetail.backends.npusim.payload import Job, pack, unpack
 from dovetail.backends.npusim.program import Program, build_steps
+from dovetail.backends.sessions import SessionExecutable, SessionSettings
 from dovetail.errors import CompileError, DeviceError
 from dovetail.ir import DType, Graph, Node
 from dovetail.ir.precision import Precision
 
 EXACT = "npusim-exact"
 FAST = "npusim-fast"
+_FLOAT_ONLY = SessionSettings(
+    threads=1, entries=(("session.disable_quant_qdq", "1"), ("session.intra_op.allow_spinning", "0"))
+)
+"""Keep Q/DQ as they are: integer kernels of the CPU would round in their own way."""
+
 _REVISION = 1
 """Raise it when simulated results change."""
 
@@ -25,6 +32,9 @@ class NpuSimulator:
     """Compile for the VeriSilicon targets and run on this machine."""
 
     name = "npusim"
+
+    def __init__(self) -> None:
+        self._constants = FloatConstants()
 
     @property
     def version(self) -> str:
@@ -41,6 +51,9 @@ class NpuSimulator:
             reason = _refusal(graph, node, target)
             if reason:
                 raise CompileError(f"{node.label}: {target.name} cannot run it: {reason}.", hint="Place it on cpu.")
+        if options.fidelity is Fidelity.FAST:
+            model = build_model(graph, target.arithmetic, self._constants, max(1, options.threads))
+            return Blob(FAST, model)
         job = Job(graph, target.arithmetic, max(1, options.threads))
         build_steps(graph, job.arithmetic)
         return Blob(EXACT, pack(job))
@@ -69,6 +82,8 @@ class SimulatedDevice:
                 return Program(job, signature)
             except CompileError as error:
                 raise DeviceError(error.message, hint=error.hint) from error
+        if blob.format == FAST:
+            return SessionExecutable("npusim", blob.payload, signature, _FLOAT_ONLY)
         raise DeviceError(
             f"npusim: a blob of format '{blob.format}' is not for this device.", hint=f"It loads {EXACT} and {FAST}."
         )

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import onnxruntime
-from onnx import GraphProto, NodeProto
+from onnx import GraphProto, ValueInfoProto
 
 from dovetail.backends.npusim.kernel import NodeContext, Values
 from dovetail.backends.npusim.rounding import reals_of
-from dovetail.backends.proto import attribute_protos, model_bytes, tensor_proto, value_info
+from dovetail.backends.proto import model_of, node_proto
 from dovetail.errors import DeviceError
+from dovetail.exporters.onnx_protos import tensor_proto, value_info
 from dovetail.ir import AnyArray, DType, TensorType
 
 _FLOAT32_CONTROLS = {"Resize": (1, 2), "Upsample": (1,)}
@@ -49,13 +50,12 @@ class SingleOperator:
 def single_operator(context: NodeContext, real: DType, threads: int = 1) -> SingleOperator | str:
     """Return the operator with its real tensors in a float type, or why ONNX Runtime has no kernel for it."""
     node, graph = context.node, context.graph
-    proto = NodeProto(op_type=node.op, domain=node.domain, name="operator")
-    proto.attribute.extend(attribute_protos(node))
+    inputs = [f"i{index}" if tensor else "" for index, tensor in enumerate(node.inputs)]
+    outputs = [f"o{index}" if tensor else "" for index, tensor in enumerate(node.outputs)]
     holder = GraphProto(name="single")
     feeds: list[tuple[int, str, np.dtype[np.generic]]] = []
     for index, tensor in enumerate(node.inputs):
-        name = f"i{index}" if tensor else ""
-        proto.input.append(name)
+        name = inputs[index]
         if not tensor:
             continue
         dtype = _element(graph.types[tensor], real, index in _FLOAT32_CONTROLS.get(node.op, ()))
@@ -64,21 +64,22 @@ def single_operator(context: NodeContext, real: DType, threads: int = 1) -> Sing
                 tensor_proto(name, _constant(graph.constants[tensor], graph.types[tensor], dtype))
             )
         else:
-            holder.input.append(value_info(name, dtype, None))
+            holder.input.append(_declared(name, dtype))
             feeds.append((index, name, dtype.carrier))
     positions = tuple(index for index, tensor in enumerate(node.outputs) if tensor)
     for index, tensor in enumerate(node.outputs):
-        proto.output.append(f"o{index}" if tensor else "")
         if tensor:
-            holder.output.append(value_info(f"o{index}", _element(graph.types[tensor], real, False), None))
-    holder.node.append(proto)
+            holder.output.append(_declared(outputs[index], _element(graph.types[tensor], real, False)))
+    holder.node.append(node_proto(node, inputs, outputs))
     try:
-        session = onnxruntime.InferenceSession(
-            model_bytes(holder), _options(threads), providers=["CPUExecutionProvider"]
-        )
+        session = onnxruntime.InferenceSession(model_of(holder), _options(threads), providers=["CPUExecutionProvider"])
     except Exception as error:
         return _first_line(error)
     return SingleOperator(session, tuple(feeds), tuple(f"o{index}" for index in positions), positions, node.label)
+
+
+def _declared(name: str, dtype: DType) -> ValueInfoProto:
+    return value_info(name, TensorType(dtype, None))
 
 
 def _element(kind: TensorType, real: DType, keep: bool) -> DType:

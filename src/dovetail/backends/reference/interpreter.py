@@ -68,8 +68,11 @@ def _run_boundary(graph: Graph, node: Node, stored: tuple[AnyArray | None, ...])
     source, result = graph.types[node.inputs[0]], graph.types[node.outputs[0]]
     if node.op == "QuantizeLinear" and result.quant is not None:
         kind = np.float64 if stored[0].dtype == np.float64 else np.float32
-        real = np.nan_to_num(stored[0].astype(kind), nan=0.0, posinf=np.inf, neginf=-np.inf)
-        return quantize_array(real, result.dtype, result.quant)
+        real = stored[0].astype(kind)
+        missing = np.isnan(real)
+        return np.where(missing, 0, quantize_array(np.where(missing, 0, real), result.dtype, result.quant)).astype(
+            result.dtype.carrier
+        )
     if node.op == "DequantizeLinear" and source.quant is not None:
         return dequantize_array(stored[0], source.quant).astype(result.dtype.carrier)
     return None

@@ -30,14 +30,14 @@ def store(value: AnyArray, kind: TensorType, rounding: Rounding) -> AnyArray:
 
 
 def round_to_stored(steps: AnyArray, dtype: DType, quant: Quantization, rounding: Rounding) -> AnyArray:
-    """Round values in units of the scale, add the zero point and saturate; a NaN becomes the real 0."""
+    """Round values in units of the scale, add the zero point and saturate; a NaN is stored as 0."""
     zero = quant.zero_point_array(steps.ndim)
-    steps = np.nan_to_num(steps, nan=0.0, posinf=np.inf, neginf=-np.inf)
     if rounding.zero_point is ZeroPointOrder.BEFORE:
         rounded = round_ties(np.asarray(steps + zero), rounding.tie)
     else:
         rounded = np.asarray(round_ties(steps, rounding.tie) + zero)
-    return np.asarray(np.clip(rounded, *dtype.integer_range)).astype(dtype.carrier)
+    saturated = np.clip(rounded, *dtype.integer_range)
+    return np.where(np.isnan(saturated), 0.0, saturated).astype(dtype.carrier)
 
 
 def round_ties(values: AnyArray, tie: Tie) -> AnyArray:

@@ -63,13 +63,14 @@ class Histogram:
         flat = array.reshape(-1)
         working = flat.dtype if flat.dtype in (np.float32, np.float64) else np.dtype(np.float64)
         scale = working.type(math.ldexp(1.0, -self._exponent))
-        first, last = working.type(self._first), working.type(self._counts.size - 1)
+        first = working.type(self._first)
         for start in range(0, flat.size, _CHUNK_VALUES):
-            scaled = flat[start : start + _CHUNK_VALUES].astype(working)
-            np.multiply(scaled, scale, out=scaled)
+            values = flat[start : start + _CHUNK_VALUES].astype(working)
+            scaled = values * scale
+            if self._exponent > 0 and self._low < 0:
+                scaled[(values < 0) & (scaled == 0)] = -1  # it scaled to zero from below
             np.floor(scaled, out=scaled)
             np.subtract(scaled, first, out=scaled)
-            np.minimum(scaled, last, out=scaled)  # a subnormal below zero may have scaled to zero
             self._counts += np.bincount(scaled.astype(np.intp), minlength=self._counts.size)
         self.count += flat.size
 

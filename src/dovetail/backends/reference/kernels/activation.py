@@ -48,8 +48,8 @@ def _celu(call: Call) -> tuple[AnyArray, ...]:
 
 def _selu(call: Call) -> tuple[AnyArray, ...]:
     x = call.x
-    alpha = call.node.number("alpha", 1.6732632423543772)
-    gamma = call.node.number("gamma", 1.0507009873554805)
+    alpha = call.node.number("alpha", 1.67326319217681884765625)
+    gamma = call.node.number("gamma", 1.05070102214813232421875)
     return (gamma * np.where(x > 0, x, alpha * np.expm1(x)),)
 
 

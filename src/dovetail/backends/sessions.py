@@ -1,0 +1,188 @@
+"""ONNX Runtime sessions as executables; needs onnxruntime only (and onnx for taps)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnxruntime
+
+from dovetail.backend.protocols import Signature
+from dovetail.backends.feeds import check_feeds
+from dovetail.errors import DeviceError
+from dovetail.ir import AnyArray, DType, Quantization, quantize_array
+
+THREADS_KEY = "dovetail.threads"
+TAPS_KEY = "dovetail.taps"
+"""JSON: tensor -> [name in the file, element type, scale, zero point] where the tensor itself is not in the file."""
+
+_METADATA_FIELD = 14
+"""`ModelProto.metadata_props` in onnx.proto."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSettings:
+    """Say how to open a session: threads (0 lets ONNX Runtime choose), configuration entries, optimisation."""
+
+    threads: int = 0
+    entries: tuple[tuple[str, str], ...] = ()
+    optimise: bool = True
+
+
+def open_session(model: bytes, settings: SessionSettings) -> onnxruntime.InferenceSession:
+    """Return a session on the CPU provider only; whatever ONNX Runtime raises passes through."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = settings.threads
+    options.inter_op_num_threads = 1
+    level = onnxruntime.GraphOptimizationLevel
+    options.graph_optimization_level = level.ORT_ENABLE_ALL if settings.optimise else level.ORT_DISABLE_ALL
+    for key, value in settings.entries:
+        options.add_session_config_entry(key, value)
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    session.disable_fallback()
+    return session
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of an exception's message."""
+    return (str(error).splitlines() or [type(error).__name__])[0].strip()
+
+
+def read_metadata(model: bytes) -> dict[str, str]:
+    """Return the metadata of a serialised model without parsing the rest; raise ValueError when it is damaged."""
+    found: dict[str, str] = {}
+    for field, payload in _fields(memoryview(model)):
+        if field == _METADATA_FIELD:
+            entry = {number: bytes(text).decode() for number, text in _fields(payload)}
+            found[entry.get(1, "")] = entry.get(2, "")
+    return found
+
+
+def _fields(data: memoryview) -> list[tuple[int, memoryview]]:
+    """Return the length-delimited fields of a protocol-buffer message."""
+    found: list[tuple[int, memoryview]] = []
+    at = 0
+    while at < len(data):
+        key, at = _varint(data, at)
+        kind = key & 7
+        if kind == 0:
+            _, at = _varint(data, at)
+        elif kind == 2:
+            size, at = _varint(data, at)
+            if at + size > len(data):
+                raise ValueError("cut short")
+            found.append((key >> 3, data[at : at + size]))
+            at += size
+        elif kind in (1, 5):
+            at += 8 if kind == 1 else 4
+        else:
+            raise ValueError("not a protocol-buffer message")
+    return found
+
+
+def _varint(data: memoryview, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while shift < 64:
+        if at >= len(data):
+            raise ValueError("cut short")
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+    raise ValueError("a number is too long")
+
+
+class SessionExecutable:
+    """Run a model in ONNX Runtime; inputs and outputs are checked against the signature."""
+
+    def __init__(self, where: str, model: bytes, signature: Signature, settings: SessionSettings) -> None:
+        self._where = where
+        self._signature = signature
+        self._model: bytes | None = model
+        try:
+            facts = read_metadata(model)
+            threads = int(facts.get(THREADS_KEY, settings.threads))
+            self._taps: dict[str, list[object]] = json.loads(facts.get(TAPS_KEY, "{}"))
+            self._settings = SessionSettings(threads, settings.entries, settings.optimise)
+            self._session: onnxruntime.InferenceSession | None = open_session(model, self._settings)
+        except Exception as error:
+            raise DeviceError(
+                f"{where}: the blob cannot be loaded: {first_line(error)}.", hint="Compile the model again."
+            ) from error
+        self._tapped: dict[tuple[str, ...], onnxruntime.InferenceSession] = {}
+        self._check_model(self._session)
+
+    def run(self, inputs: Mapping[str, AnyArray], taps: Sequence[str] = ()) -> Mapping[str, AnyArray]:
+        """Return the outputs and the tapped tensors as stored values; raise DeviceError."""
+        if self._session is None:
+            raise DeviceError(f"{self._where}: the executable is closed.")
+        check_feeds(self._where, self._signature, inputs)
+        outputs = list(self._signature.outputs)
+        extra = [tap for tap in dict.fromkeys(taps) if tap not in self._signature.outputs]
+        given = {tap: inputs[tap] for tap in extra if tap in inputs}
+        asked = [tap for tap in extra if tap not in given]
+        session = self._with_taps(tuple(asked)) if asked else self._session
+        names = outputs + [str(self._taps[tap][0]) if tap in self._taps else tap for tap in asked]
+        try:
+            values = session.run(names, {name: np.asarray(value) for name, value in inputs.items()})
+        except Exception as error:
+            raise DeviceError(f"{self._where}: {first_line(error)}") from error
+        found = dict(zip(outputs + asked, map(np.asarray, values), strict=True))
+        for tap in asked:
+            if tap in self._taps:
+                found[tap] = _stored(found[tap], self._taps[tap])
+        return {**found, **given}
+
+    def close(self) -> None:
+        """Free the sessions."""
+        self._session = None
+        self._model = None
+        self._tapped.clear()
+
+    def _check_model(self, session: onnxruntime.InferenceSession) -> None:
+        have = {item.name for item in session.get_inputs()}, {item.name for item in session.get_outputs()}
+        want = set(self._signature.inputs), set(self._signature.outputs)
+        for side, mine, theirs in zip(("inputs", "outputs"), have, want, strict=True):
+            if mine != theirs:
+                raise DeviceError(
+                    f"{self._where}: the blob has {side} {', '.join(sorted(mine)) or 'none'}, "
+                    f"asked for {', '.join(sorted(theirs)) or 'none'}.",
+                    hint="Compile the model again.",
+                )
+
+    def _with_taps(self, taps: tuple[str, ...]) -> onnxruntime.InferenceSession:
+        if taps in self._tapped:
+            return self._tapped[taps]
+        try:
+            import onnx
+        except ImportError as error:
+            raise DeviceError(
+                f"{self._where}: tensors inside the model cannot be read here.", hint="Install the onnx package."
+            ) from error
+        assert self._model is not None
+        model = onnx.load_model_from_string(self._model)
+        made = {name for node in model.graph.node for name in node.output}
+        for tap in taps:
+            name = str(self._taps[tap][0]) if tap in self._taps else tap
+            if name not in made:
+                raise DeviceError(f"{self._where}: no tensor that the model computes is called '{tap}'.")
+            if name not in {item.name for item in model.graph.output}:
+                model.graph.output.append(onnx.ValueInfoProto(name=name))
+        try:
+            session = open_session(model.SerializeToString(), self._settings)
+        except Exception as error:
+            raise DeviceError(f"{self._where}: {first_line(error)}") from error
+        self._tapped[taps] = session
+        return session
+
+
+def _stored(real: AnyArray, how: list[object]) -> AnyArray:
+    dtype = DType(str(how[1]))
+    if dtype.is_float:
+        return real.astype(dtype.carrier)
+    return quantize_array(real, dtype, Quantization((float(str(how[2])),), (int(str(how[3])),)))
