@@ -7,6 +7,7 @@ from dovetail.data.open_samples import open_samples
 from dovetail.data.preprocess import Anchor, Channels, Interpolation, Layout, Preprocess, Step, StepKind
 from dovetail.data.preprocess_file import load_preprocess
 from dovetail.data.sample import InputSpec, Sample, SampleSource
+from dovetail.data.specs import input_specs, specs_of
 from dovetail.data.split import split
 
 __all__ = [
@@ -21,8 +22,10 @@ __all__ = [
     "SampleSource",
     "Step",
     "StepKind",
+    "input_specs",
     "load_labels",
     "load_preprocess",
     "open_samples",
+    "specs_of",
     "split",
 ]
