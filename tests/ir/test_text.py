@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dovetail.errors import GraphError
-from dovetail.ir import Graph, parse_graph, print_graph
+from dovetail.ir import DType, Graph, TensorType, parse_graph, print_graph
 from dovetail.testing.strategies import any_graphs
 
 
@@ -35,3 +36,12 @@ def test_a_damaged_line_is_a_graph_error_or_another_graph(graph: Graph, data: st
 def test_text_cut_short_is_refused() -> None:
     with pytest.raises(GraphError, match="cut short"):
         parse_graph('graph "g" opset 21\ninput "x": f32[1]\noutput "x"\n')
+
+
+def test_large_unsigned_integers_survive() -> None:
+    kind = TensorType(DType.U64, (2,))
+    values = np.array([0, 2**63 + 257], dtype=np.uint64)
+    graph = Graph("g", (), (), ("c",), {"c": kind}, {"c": values})
+    np.testing.assert_array_equal(parse_graph(print_graph(graph)).constants["c"], values)
+    with pytest.raises(GraphError, match="line"):
+        parse_graph(print_graph(graph).replace("[0, ", "[-1, "))

@@ -15,7 +15,10 @@ from dovetail.testing.strategies import Build, float_graphs, quantized_graphs
 
 def _same_outputs(one: Graph, other: Graph, tolerance: float = 1e-4) -> None:
     feeds = random_feeds(one)
-    for before, after in zip(run_graph(one, feeds), run_graph(other, feeds), strict=True):
+    # ONNX Runtime's own optimiser removes a Q/DQ pair between two others, which changes values by one step.
+    exact = tolerance == 0.0
+    outputs = run_graph(one, feeds, optimise=not exact), run_graph(other, feeds, optimise=not exact)
+    for before, after in zip(*outputs, strict=True):
         assert before.shape == after.shape
         assert relative_difference(before, after) <= tolerance
 
