@@ -69,7 +69,7 @@ def _take(text: str, width: int) -> str:
 def column_widths(natural: Sequence[int], flexible: Sequence[bool], width: int) -> list[int]:
     """Return the widths of columns that fit a line: flexible ones give way first, the widest of them most."""
     widths = list(natural)
-    room = width - _GAP * (len(widths) - 1)
+    room = width - _GAP * len(widths)
     for may_give in ([index for index, flag in enumerate(flexible) if flag], list(range(len(widths)))):
         while sum(widths) > room:
             shrinkable = [index for index in may_give if widths[index] > _NARROWEST]
