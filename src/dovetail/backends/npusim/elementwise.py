@@ -98,7 +98,7 @@ class PairTable:
 
 @dataclass(frozen=True, slots=True)
 class ClampAtZeroPoint:
-    """Clamp stored integers whose type stays the same."""
+    """Clamp stored integers whose type stays the same; where the bounds cross, the upper one wins."""
 
     lowest: int
     highest: int
@@ -149,7 +149,7 @@ def build_clamp(context: NodeContext) -> Kernel | None:
             return None
         steps = np.rint(float(bound.reshape(())) / after.quant.scale[0]) + after.quant.zero_point[0]
         limits[index - 1] = int(np.clip(steps, lowest, highest))
-    return ClampAtZeroPoint(limits[0], max(limits)) if limits[0] > limits[1] else ClampAtZeroPoint(*limits)
+    return ClampAtZeroPoint(*limits)
 
 
 def build_table(context: NodeContext, operator: RealOperator) -> Kernel | None:
@@ -167,6 +167,8 @@ def build_table(context: NodeContext, operator: RealOperator) -> Kernel | None:
         return None
     for index in changing:
         kind = context.input_kind(index)
+        if node.inputs[index] in context.graph.constants:
+            return None  # The operator holds its constants already; a table would feed it another.
         if kind.quant is None or kind.quant.per_channel or 8 * kind.dtype.size_bytes > limit:
             return None
     if node.op == "PRelu" and 1 in changing and not _broadcasts_like_numpy(context):

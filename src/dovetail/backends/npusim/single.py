@@ -10,7 +10,6 @@ import onnxruntime
 from onnx import GraphProto, ValueInfoProto
 
 from dovetail.backends.npusim.kernel import NodeContext, Values
-from dovetail.backends.npusim.rounding import reals_of
 from dovetail.backends.proto import model_of, node_proto
 from dovetail.errors import DeviceError
 from dovetail.exporters.onnx_protos import tensor_proto, value_info
@@ -59,10 +58,9 @@ def single_operator(context: NodeContext, real: DType, threads: int = 1) -> Sing
         if not tensor:
             continue
         dtype = _element(graph.types[tensor], real, index in _FLOAT32_CONTROLS.get(node.op, ()))
-        if tensor in graph.constants:
-            holder.initializer.append(
-                tensor_proto(name, _constant(graph.constants[tensor], graph.types[tensor], dtype))
-            )
+        if tensor in graph.constants and graph.types[tensor].quant is None:
+            # Quantised constants are fed, so that a table can sweep over all their values.
+            holder.initializer.append(tensor_proto(name, graph.constants[tensor].astype(dtype.carrier)))
         else:
             holder.input.append(_declared(name, dtype))
             feeds.append((index, name, dtype.carrier))
@@ -86,11 +84,6 @@ def _element(kind: TensorType, real: DType, keep: bool) -> DType:
     if not kind.holds_reals:
         return kind.dtype
     return DType.F32 if keep else real
-
-
-def _constant(value: AnyArray, kind: TensorType, dtype: DType) -> AnyArray:
-    reals = reals_of(value, kind) if kind.quant is not None else value
-    return np.asarray(reals).astype(dtype.carrier)
 
 
 def _options(threads: int) -> onnxruntime.SessionOptions:
