@@ -1,7 +1,7 @@
 """The simulators against the reference: every supported operator, precision and target.
 
-The exact simulation and the reference share no code: matrix products, tables and ONNX Runtime's double kernels on one side,
-plain int64 and float64 numpy on the other.
+The exact simulation and the reference share no code: matrix products, tables and ONNX Runtime's double kernels on one
+side, plain int64 and float64 numpy on the other.
 """
 
 from __future__ import annotations

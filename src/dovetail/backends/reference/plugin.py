@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from dovetail.backend.arithmetic import EXACT
 from dovetail.backend.protocols import Blob, CompileOptions, Signature
 from dovetail.backend.target import Engine, OperatorRule, Target, TargetProfile
@@ -52,6 +54,9 @@ class ReferenceExecutable:
             if name not in inputs:
                 raise DeviceError(f"graph '{graph.name}': input '{name}' is missing.")
             _check_value(name, graph.types[name], inputs[name])
+        extra = [name for name in inputs if name not in graph.inputs]
+        if extra:
+            raise DeviceError(f"graph '{graph.name}': no input is called '{extra[0]}'.")
         values = run_graph(graph, {name: inputs[name] for name in graph.inputs}, self._program.arithmetic)
         return {name: values[name] for name in (*graph.outputs, *taps) if name in values}
 
@@ -60,6 +65,8 @@ class ReferenceExecutable:
 
 
 def _check_value(name: str, kind: TensorType, value: AnyArray) -> None:
+    if not isinstance(value, np.ndarray):
+        raise DeviceError(f"input '{name}': is {type(value).__name__}, not a numpy array.")
     if value.dtype != kind.dtype.carrier:
         raise DeviceError(f"input '{name}': holds {value.dtype}, not {kind.dtype.carrier}.", hint="Convert it first.")
     if kind.shape is not None:
