@@ -26,10 +26,13 @@ if TYPE_CHECKING:
     from dovetail.compare import CompareOptions as CompareOptions
     from dovetail.compare import Comparison as Comparison
     from dovetail.compare import GoldenSet as GoldenSet
+    from dovetail.compare import LayerRequest as LayerRequest
     from dovetail.compare import TaskCheck as TaskCheck
+    from dovetail.compare import compare_layers as compare_layers
     from dovetail.compare import compare_outputs as compare_outputs
     from dovetail.compare import load_golden as load_golden
     from dovetail.compare import load_metric as load_metric
+    from dovetail.compare import load_tensor_pair as load_tensor_pair
     from dovetail.compare import save_golden as save_golden
     from dovetail.compile import CompileRequest as CompileRequest
     from dovetail.compile import compile_model as compile_model
@@ -109,10 +112,13 @@ _HOMES = {
         "CompareOptions",
         "Comparison",
         "GoldenSet",
+        "LayerRequest",
         "TaskCheck",
+        "compare_layers",
         "compare_outputs",
         "load_golden",
         "load_metric",
+        "load_tensor_pair",
         "save_golden",
     ),
     "dovetail.compile": (

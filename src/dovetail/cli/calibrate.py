@@ -33,7 +33,7 @@ class Calibrate(CalibrationVerb, DataVerb, ModelVerb):
         check_ours(self.output)
         options = self.calibration_options()
         graph = self.graph()
-        samples = first_samples(self.samples(dovetail.input_specs(graph)), self.limit)
+        samples = first_samples(self.open(self.data, dovetail.input_specs(graph)), self.limit)
         with screen.progress("calibrating", samples.count) as bar:
             ranges = dovetail.calibrate(graph, samples, options, bar.advance).ranges
         write_file(self.output, ranges.to_json())

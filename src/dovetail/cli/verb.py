@@ -6,7 +6,7 @@ import inspect
 import sys
 import traceback
 from abc import ABC, abstractmethod
-
+from collections.abc import Callable
 from dataclasses import MISSING, Field, dataclass, fields
 from enum import IntEnum
 from typing import TYPE_CHECKING, Annotated, get_type_hints
@@ -79,7 +79,8 @@ def add_verb(app: typer.Typer, name: str, kind: type[Verb], *, hidden: bool = Fa
     shared = [field for field in fields(kind) if field.name in _SHARED]
 
     def command(**values: object) -> None:
-        raise typer.Exit(_perform(kind(**values)))  # type: ignore[arg-type]
+        make: Callable[..., Verb] = kind
+        raise typer.Exit(_perform(make(**values)))
 
     parameters = [
         inspect.Parameter(
@@ -113,7 +114,7 @@ def _perform(verb: Verb) -> ExitCode:
         return fail(screen, f"interrupted: {verb.resume_note()}", ExitCode.INTERRUPTED)
     except BrokenPipeError:
         # The reader of our output has gone; Python would complain once more when it flushes.
-        sys.stdout = None  # type: ignore[assignment]
+        sys.stdout = None
         return ExitCode.DONE
     except Exception as error:  # the last line of defence: a person gets one line, --debug gives the rest
         if verb.debug:

@@ -18,7 +18,7 @@ WIDTH = 100
 
 _STYLES = {Tone.PLAIN: "bold", Tone.GOOD: "bold green", Tone.BAD: "bold red"}
 _GAP = 2
-_NARROWEST = 8
+_NARROWEST = 12
 
 
 def page_text(page: Page, width: int = WIDTH) -> str:
