@@ -84,7 +84,7 @@ class Compare(SamplesVerb):
         options = self._options()
         bundle = dovetail.load_bundle(self.measured)
         graph = dovetail.normalize(dovetail.load_model(self.golden))
-        samples = first_samples(self.open(self.data or "", dovetail.input_specs(graph), self.labels), self.limit)
+        samples = first_samples(self.open(self.data or "", dovetail.specs_of(graph), self.labels), self.limit)
         request = dovetail.LayerRequest(graph, bundle, samples, options, self.layers, self.layers)
         with screen.progress("comparing") as bar:
 
@@ -112,7 +112,7 @@ class Compare(SamplesVerb):
             return program(
                 f"graph = dovetail.normalize(dovetail.load_model({str(self.golden)!r}))",
                 f"bundle = dovetail.load_bundle({path_text(self.measured)})",
-                self.sample_lines("samples", self.data, "dovetail.input_specs(graph)", self.labels),
+                self.sample_lines("samples", self.data, "dovetail.specs_of(graph)", self.labels),
                 f"samples = samples.subset(range(min({self.limit}, samples.count)))",
                 options,
                 f"request = dovetail.LayerRequest(graph, bundle, samples, options, {self.layers!r}, {self.layers!r})",

@@ -85,8 +85,7 @@ def _scores(report: Report) -> Table:
 
 
 def _gate(report: Report) -> Table:
-    names = (f"everything at {report.low}", "everything one step up")
-    rows = tuple((name, *_trial(trial)) for name, trial in zip(names, report.gate, strict=False))
+    rows = tuple((item.name, *_trial(item.trial)) for item in report.gate)
     return Table("Gate", (left("plan"), *_TRIAL_COLUMNS), rows)
 
 
