@@ -17,7 +17,7 @@ from dovetail.cli.verb import Answer
 
 @dataclass(frozen=True, kw_only=True)
 class Calibrate(CalibrationVerb, DataVerb, ModelVerb):
-    """Run the float model over samples and write the range of every tensor."""
+    """Find the range of every tensor by running the float model over samples."""
 
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where the ranges go.")] = Path(
         "ranges.json"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Compare(SamplesVerb):
-    """Compare golden tensors with measured ones, or a model with its bundle, layer by layer.
+    """Compare what was measured with what it should be.
 
     Two folders from `dovetail run --save`, or two .npz files: tensors of equal names are compared. A model and a
     bundle need --data: both run, and with --layers every layer is compared too, the one that adds most error first.

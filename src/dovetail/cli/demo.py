@@ -22,7 +22,7 @@ _PARTS = ("digits.onnx", "calib.npz", "eval.npz", "metric.py")
 
 @dataclass(frozen=True, kw_only=True)
 class Demo(Verb):
-    """Tune an embedded digit detector that 8 bits break, and say what happened.
+    """Tune an embedded digit detector that 8 bits break.
 
     No board, no vendor account, no network. The folder has everything that `dovetail tune` writes.
     """

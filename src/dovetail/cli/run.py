@@ -35,9 +35,10 @@ class Runner(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Run(DataVerb):
-    """Run samples through a bundle, or through a model in float on the CPU, and say what came out and how long it took.
+    """Run samples through a bundle, or through a model in float.
 
-    With --save, the real values of outputs and taps are kept as golden tensors, which `dovetail compare` reads.
+    The answer is what came out, and how long every partition took. With --save, the real values of outputs and taps
+    are kept as golden tensors, which `dovetail compare` reads.
     """
 
     bundle: Annotated[

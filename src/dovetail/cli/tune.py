@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Tune(CalibrationVerb, DataVerb, ModelVerb):
-    """Find the fewest units to raise so that the target is met, compile the result and prove it.
+    """Find the cheapest placement that meets the target, and prove it.
 
     Everything goes into one folder: plan.json, recipe.toml (the plan for you to edit), ranges.json, bundle/,
     result.json, report.txt and journal.sqlite. Interrupt it, even with kill -9: the same command goes on where it was

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from dovetail.cli.files import write_file
 from dovetail.cli.render import Progress, Screen
-from dovetail.errors import DataError, DovetailError, SearchError
+from dovetail.errors import DataError, DovetailError, PlanError, SearchError
 
 if TYPE_CHECKING:
     from dovetail.compare import TaskMetric
@@ -84,7 +84,10 @@ def _write(job: TuneJob, calibration: Calibration, result: TuneResult, partition
 
     report = dovetail.make_report(result, partitioned, f"Dovetail: '{job.graph.name}' on {job.low.target}")
     targets = {target.name: target for target in dovetail.known_targets()}
-    recipe = dovetail.recipe_to_toml(dovetail.plan_to_recipe(job.graph, result.plan, targets))
+    try:
+        recipe = dovetail.recipe_to_toml(dovetail.plan_to_recipe(job.graph, result.plan, targets))
+    except PlanError as error:
+        recipe = f"# {error}\n"
     files = {
         "plan": job.out / "plan.json",
         "ranges": job.out / "ranges.json",

@@ -102,7 +102,7 @@ def _reasons(report: Report) -> Prose:
 def _evidence(report: Report) -> Table:
     rows = tuple((item.unit, *_trial(item.trial)) for item in report.evidence)
     note = (
-        "Each unit was put back alone and tested: no smaller set of these units meets the goal."
+        "Each unit was put back alone and tested: none of them can be spared."
         if report.one_minimal
         else "Some removals were not tested: a smaller set may do."
     )
