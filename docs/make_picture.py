@@ -1,6 +1,6 @@
 """Draw the README's picture from a real run: tune the digit detector and show where each unit went.
 
-    python docs/make_picture.py            # writes docs/images/digits.svg
+python docs/make_picture.py            # writes docs/images/digits.svg
 """
 
 from __future__ import annotations

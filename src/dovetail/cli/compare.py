@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Compare(SamplesVerb):
-    """Compare golden tensors with measured ones, or a model with its bundle, layer by layer.
+    """Compare what was measured with what it should be.
 
     Two folders from `dovetail run --save`, or two .npz files: tensors of equal names are compared. A model and a
     bundle need --data: both run, and with --layers every layer is compared too, the one that adds most error first.
@@ -84,7 +84,7 @@ class Compare(SamplesVerb):
         options = self._options()
         bundle = dovetail.load_bundle(self.measured)
         graph = dovetail.normalize(dovetail.load_model(self.golden))
-        samples = first_samples(self.open(self.data or "", dovetail.input_specs(graph), self.labels), self.limit)
+        samples = first_samples(self.open(self.data or "", dovetail.specs_of(graph), self.labels), self.limit)
         request = dovetail.LayerRequest(graph, bundle, samples, options, self.layers, self.layers)
         with screen.progress("comparing") as bar:
 
@@ -112,7 +112,7 @@ class Compare(SamplesVerb):
             return program(
                 f"graph = dovetail.normalize(dovetail.load_model({str(self.golden)!r}))",
                 f"bundle = dovetail.load_bundle({path_text(self.measured)})",
-                self.sample_lines("samples", self.data, "dovetail.input_specs(graph)", self.labels),
+                self.sample_lines("samples", self.data, "dovetail.specs_of(graph)", self.labels),
                 f"samples = samples.subset(range(min({self.limit}, samples.count)))",
                 options,
                 f"request = dovetail.LayerRequest(graph, bundle, samples, options, {self.layers!r}, {self.layers!r})",

@@ -35,9 +35,10 @@ class Runner(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Run(DataVerb):
-    """Run samples through a bundle, or through a model in float on the CPU, and say what came out and how long it took.
+    """Run samples through a bundle, or through a model in float.
 
-    With --save, the real values of outputs and taps are kept as golden tensors, which `dovetail compare` reads.
+    The answer is what came out, and how long every partition took. With --save, the real values of outputs and taps
+    are kept as golden tensors, which `dovetail compare` reads.
     """
 
     bundle: Annotated[
@@ -103,7 +104,7 @@ class Run(DataVerb):
         if self.bundle.is_file():
             load = (
                 f"graph = dovetail.normalize(dovetail.load_model({str(self.bundle)!r}))",
-                "specs = dovetail.input_specs(graph)",
+                "specs = dovetail.specs_of(graph)",
             )
             run: tuple[str, ...] = (
                 "model = dovetail.load_float(graph)",
@@ -153,7 +154,7 @@ class _FloatModel:
         self._names = tuple(dict.fromkeys((*graph.outputs, *taps)))
         self._taps = [name for name in self._names if name not in graph.outputs]
         self._timings = timings
-        self.specs = dovetail.input_specs(graph)
+        self.specs = dovetail.specs_of(graph)
 
     def run(self, inputs: Mapping[str, AnyArray]) -> Mapping[str, AnyArray]:
         """Return outputs and taps."""

@@ -69,14 +69,17 @@ class Verb(ABC):
         return "nothing was written."
 
 
-_SHARED = frozenset(field.name for field in fields(Verb))
+def shared_options() -> frozenset[str]:
+    """Return the names of the options that every command has."""
+    return frozenset(field.name for field in fields(Verb))
 
 
 def add_verb(app: typer.Typer, name: str, kind: type[Verb], *, hidden: bool = False) -> None:
     """Make a command of a verb; its docstring is the help."""
     hints = get_type_hints(kind, include_extras=True)
-    own = [field for field in fields(kind) if field.name not in _SHARED]
-    shared = [field for field in fields(kind) if field.name in _SHARED]
+    common = shared_options()
+    own = [field for field in fields(kind) if field.name not in common]
+    shared = [field for field in fields(kind) if field.name in common]
 
     def command(**values: object) -> None:
         make: Callable[..., Verb] = kind

@@ -111,9 +111,7 @@ def _errors(
 ) -> dict[str, float]:
     taps = [name for name in made if name not in session.bundle.outputs]
     runs = [session.run(sample.inputs, taps) for sample in samples]
-    return {
-        name: worst_error([real[name] for real in golden], [run.real(name) for run in runs]) for name in made
-    }
+    return {name: worst_error([real[name] for real in golden], [run.real(name) for run in runs]) for name in made}
 
 
 def worst_error(golden: Sequence[AnyArray], measured: Sequence[AnyArray]) -> float:

@@ -30,7 +30,7 @@ def comparison_page(comparison: Comparison, title: str) -> Page:
             "Tensors",
             columns,
             tuple(_row(row, isolated) for row in comparison.rows),
-            "added alone: relative error (RMS) of the worst channel when only this layer is quantised, all others float."
+            "added alone: relative error (RMS) of the worst channel when only this layer is quantised."
             if isolated
             else "",
         )
