@@ -12,8 +12,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -38,6 +36,10 @@ def save_bundle(bundle: Bundle, folder: Path) -> None:
 
     Raises BundleError when the folder holds something else or cannot be written.
     """
+    # Boards only load bundles, and these two cost half of the import time of the runtime.
+    import shutil
+    import tempfile
+
     if folder.exists() and not (folder / _MANIFEST).is_file() and any(folder.iterdir()):
         raise BundleError(f"{folder}: exists and is not a bundle.", hint="Choose another folder.")
     try:
