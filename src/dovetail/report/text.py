@@ -103,7 +103,7 @@ def _table(table: Table, width: int) -> RichTable:
     drawn = RichTable(box=box.SIMPLE_HEAD, padding=(0, _GAP, 0, 0), pad_edge=False, show_edge=False)
     for column, size in zip(table.columns, widths, strict=True):
         justify = "right" if column.right else "left"
-        drawn.add_column(shorten(column.title, size), justify=justify, width=size, no_wrap=True)  # type: ignore[arg-type]
+        drawn.add_column(Text(shorten(column.title, size)), justify=justify, width=size, no_wrap=True)  # type: ignore[arg-type]
     for row in cells:
         drawn.add_row(*(Text(shorten(cell, size)) for cell, size in zip(row, widths, strict=True)))
     return drawn
