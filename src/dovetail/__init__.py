@@ -6,168 +6,199 @@ The facade: verbs and the values that they take and give. Names load on first us
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from dovetail.backend.protocols import (
-        CompileOptions as CompileOptions,
-    )
-    from dovetail.backend.protocols import (
-        Fidelity as Fidelity,
-    )
-    from dovetail.backend.registry import (
-        backend_statuses as backend_statuses,
-    )
-    from dovetail.backend.registry import (
-        find_target as find_target,
-    )
-    from dovetail.backend.registry import (
-        known_targets as known_targets,
-    )
-    from dovetail.bundle import (
-        Bundle as Bundle,
-    )
-    from dovetail.bundle import (
-        load_bundle as load_bundle,
-    )
-    from dovetail.bundle import (
-        save_bundle as save_bundle,
-    )
-    from dovetail.compare import (
-        compare_outputs as compare_outputs,
-    )
-    from dovetail.compare import (
-        load_metric as load_metric,
-    )
-    from dovetail.compile import (
-        CompileRequest as CompileRequest,
-    )
-    from dovetail.compile import (
-        compile_model as compile_model,
-    )
-    from dovetail.data import (
-        InputSpec as InputSpec,
-    )
-    from dovetail.data import (
-        Sample as Sample,
-    )
-    from dovetail.data import (
-        load_preprocess as load_preprocess,
-    )
-    from dovetail.data import (
-        open_samples as open_samples,
-    )
+    from dovetail.backend.protocols import CompileOptions as CompileOptions
+    from dovetail.backend.protocols import Fidelity as Fidelity
+    from dovetail.backend.registry import backend_statuses as backend_statuses
+    from dovetail.backend.registry import backends_for as backends_for
+    from dovetail.backend.registry import find_target as find_target
+    from dovetail.backend.registry import known_targets as known_targets
+    from dovetail.bundle import Bundle as Bundle
+    from dovetail.bundle import load_bundle as load_bundle
+    from dovetail.bundle import save_bundle as save_bundle
+    from dovetail.compare import CompareOptions as CompareOptions
+    from dovetail.compare import Comparison as Comparison
+    from dovetail.compare import GoldenSet as GoldenSet
+    from dovetail.compare import LayerRequest as LayerRequest
+    from dovetail.compare import TaskCheck as TaskCheck
+    from dovetail.compare import compare_layers as compare_layers
+    from dovetail.compare import compare_outputs as compare_outputs
+    from dovetail.compare import load_golden as load_golden
+    from dovetail.compare import load_metric as load_metric
+    from dovetail.compare import load_tensor_pair as load_tensor_pair
+    from dovetail.compare import save_golden as save_golden
+    from dovetail.compile import CompileRequest as CompileRequest
+    from dovetail.compile import compile_model as compile_model
+    from dovetail.data import InputSpec as InputSpec
+    from dovetail.data import Sample as Sample
+    from dovetail.data import load_preprocess as load_preprocess
+    from dovetail.data import open_samples as open_samples
+    from dovetail.data import specs_of as specs_of
+    from dovetail.data import split as split
     from dovetail.errors import DovetailError as DovetailError
-    from dovetail.importers import (
-        LoadOptions as LoadOptions,
-    )
-    from dovetail.importers import (
-        load_model as load_model,
-    )
+    from dovetail.exporters import save_onnx as save_onnx
+    from dovetail.importers import LoadOptions as LoadOptions
+    from dovetail.importers import load_model as load_model
     from dovetail.ir import Graph as Graph
+    from dovetail.ir import load_graph as load_graph
+    from dovetail.ir import save_graph as save_graph
     from dovetail.ir.precision import Precision as Precision
-    from dovetail.partition import (
-        PartitionedGraph as PartitionedGraph,
-    )
-    from dovetail.partition import (
-        partition as partition,
-    )
+    from dovetail.partition import PartitionedGraph as PartitionedGraph
+    from dovetail.partition import partition as partition
     from dovetail.passes import normalize as normalize
-    from dovetail.plan import (
-        Placement as Placement,
-    )
-    from dovetail.plan import (
-        Plan as Plan,
-    )
-    from dovetail.plan import (
-        Recipe as Recipe,
-    )
-    from dovetail.plan import (
-        explain as explain,
-    )
-    from dovetail.plan import (
-        load_recipe as load_recipe,
-    )
-    from dovetail.plan import (
-        make_plan as make_plan,
-    )
-    from dovetail.plan import (
-        parse_placement as parse_placement,
-    )
-    from dovetail.quantize import (
-        CalibrationMethod as CalibrationMethod,
-    )
-    from dovetail.quantize import (
-        CalibrationOptions as CalibrationOptions,
-    )
-    from dovetail.quantize import (
-        QuantizedGraph as QuantizedGraph,
-    )
-    from dovetail.quantize import (
-        Ranges as Ranges,
-    )
-    from dovetail.quantize import (
-        calibrate as calibrate,
-    )
-    from dovetail.quantize import (
-        quantize as quantize,
-    )
-    from dovetail.runtime import (
-        Run as Run,
-    )
-    from dovetail.runtime import (
-        Session as Session,
-    )
-    from dovetail.runtime import (
-        open_session as open_session,
-    )
-    from dovetail.search import (
-        Goal as Goal,
-    )
-    from dovetail.search import (
-        TuneOptions as TuneOptions,
-    )
-    from dovetail.search import (
-        TuneRequest as TuneRequest,
-    )
-    from dovetail.search import (
-        TuneResult as TuneResult,
-    )
-    from dovetail.search import (
-        parse_goal as parse_goal,
-    )
-    from dovetail.search import (
-        tune as tune,
-    )
+    from dovetail.plan import Placement as Placement
+    from dovetail.plan import Plan as Plan
+    from dovetail.plan import Recipe as Recipe
+    from dovetail.plan import Unit as Unit
+    from dovetail.plan import explain as explain
+    from dovetail.plan import find_units as find_units
+    from dovetail.plan import load_plan as load_plan
+    from dovetail.plan import load_recipe as load_recipe
+    from dovetail.plan import make_plan as make_plan
+    from dovetail.plan import parse_placement as parse_placement
+    from dovetail.plan import plan_to_recipe as plan_to_recipe
+    from dovetail.plan import recipe_to_toml as recipe_to_toml
+    from dovetail.quantize import Calibration as Calibration
+    from dovetail.quantize import CalibrationMethod as CalibrationMethod
+    from dovetail.quantize import CalibrationOptions as CalibrationOptions
+    from dovetail.quantize import ObserverOptions as ObserverOptions
+    from dovetail.quantize import QuantizedGraph as QuantizedGraph
+    from dovetail.quantize import Ranges as Ranges
+    from dovetail.quantize import calibrate as calibrate
+    from dovetail.quantize import load_float as load_float
+    from dovetail.quantize import load_ranges as load_ranges
+    from dovetail.quantize import quantize as quantize
+    from dovetail.report import ModelSummary as ModelSummary
+    from dovetail.report import Report as Report
+    from dovetail.report import describe_graph as describe_graph
+    from dovetail.report import make_report as make_report
+    from dovetail.report import page_text as page_text
+    from dovetail.report import report_page as report_page
+    from dovetail.report import report_to_json as report_to_json
+    from dovetail.runtime import Run as Run
+    from dovetail.runtime import Session as Session
+    from dovetail.runtime import open_session as open_session
+    from dovetail.search import Goal as Goal
+    from dovetail.search import TuneOptions as TuneOptions
+    from dovetail.search import TuneRequest as TuneRequest
+    from dovetail.search import TuneResult as TuneResult
+    from dovetail.search import parse_goal as parse_goal
+    from dovetail.search import tune as tune
 
 
 _HOMES = {
-    "dovetail.backend.protocols": ("CompileOptions", "Fidelity"),
-    "dovetail.backend.registry": ("backend_statuses", "find_target", "known_targets"),
-    "dovetail.bundle": ("Bundle", "load_bundle", "save_bundle"),
-    "dovetail.compare": ("compare_outputs", "load_metric"),
-    "dovetail.compile": ("CompileRequest", "compile_model"),
-    "dovetail.data": ("InputSpec", "Sample", "load_preprocess", "open_samples"),
+    "dovetail.backend.protocols": (
+        "CompileOptions",
+        "Fidelity",
+    ),
+    "dovetail.backend.registry": (
+        "backend_statuses",
+        "backends_for",
+        "find_target",
+        "known_targets",
+    ),
+    "dovetail.bundle": (
+        "Bundle",
+        "load_bundle",
+        "save_bundle",
+    ),
+    "dovetail.compare": (
+        "CompareOptions",
+        "Comparison",
+        "GoldenSet",
+        "LayerRequest",
+        "TaskCheck",
+        "compare_layers",
+        "compare_outputs",
+        "load_golden",
+        "load_metric",
+        "load_tensor_pair",
+        "save_golden",
+    ),
+    "dovetail.compile": (
+        "CompileRequest",
+        "compile_model",
+    ),
+    "dovetail.data": (
+        "InputSpec",
+        "Sample",
+        "load_preprocess",
+        "open_samples",
+        "specs_of",
+        "split",
+    ),
     "dovetail.errors": ("DovetailError",),
-    "dovetail.importers": ("LoadOptions", "load_model"),
-    "dovetail.ir": ("Graph",),
+    "dovetail.exporters": ("save_onnx",),
+    "dovetail.importers": (
+        "LoadOptions",
+        "load_model",
+    ),
+    "dovetail.ir": (
+        "Graph",
+        "load_graph",
+        "save_graph",
+    ),
     "dovetail.ir.precision": ("Precision",),
-    "dovetail.partition": ("PartitionedGraph", "partition"),
+    "dovetail.partition": (
+        "PartitionedGraph",
+        "partition",
+    ),
     "dovetail.passes": ("normalize",),
-    "dovetail.plan": ("Placement", "Plan", "Recipe", "explain", "load_recipe", "make_plan", "parse_placement"),
+    "dovetail.plan": (
+        "Placement",
+        "Plan",
+        "Recipe",
+        "Unit",
+        "explain",
+        "find_units",
+        "load_plan",
+        "load_recipe",
+        "make_plan",
+        "parse_placement",
+        "plan_to_recipe",
+        "recipe_to_toml",
+    ),
     "dovetail.quantize": (
+        "Calibration",
         "CalibrationMethod",
         "CalibrationOptions",
+        "ObserverOptions",
         "QuantizedGraph",
         "Ranges",
         "calibrate",
+        "load_float",
+        "load_ranges",
         "quantize",
     ),
-    "dovetail.runtime": ("Run", "Session", "open_session"),
-    "dovetail.search": ("Goal", "TuneOptions", "TuneRequest", "TuneResult", "parse_goal", "tune"),
+    "dovetail.report": (
+        "ModelSummary",
+        "Report",
+        "describe_graph",
+        "make_report",
+        "page_text",
+        "report_page",
+        "report_to_json",
+    ),
+    "dovetail.runtime": (
+        "Run",
+        "Session",
+        "open_session",
+    ),
+    "dovetail.search": (
+        "Goal",
+        "TuneOptions",
+        "TuneRequest",
+        "TuneResult",
+        "parse_goal",
+        "tune",
+    ),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -185,3 +216,14 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     return __all__
+
+
+class _Facade(ModuleType):
+    """Keep verbs callable: `quantize` and `partition` are also packages, which the import system would put here."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (name in _HOME_OF and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Facade

@@ -7,6 +7,7 @@ from dovetail.data.open_samples import open_samples
 from dovetail.data.preprocess import Anchor, Channels, Interpolation, Layout, Preprocess, Step, StepKind
 from dovetail.data.preprocess_file import load_preprocess
 from dovetail.data.sample import InputSpec, Sample, SampleSource
+from dovetail.data.specs import specs_of
 from dovetail.data.split import split
 
 __all__ = [
@@ -24,5 +25,6 @@ __all__ = [
     "load_labels",
     "load_preprocess",
     "open_samples",
+    "specs_of",
     "split",
 ]

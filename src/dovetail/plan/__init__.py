@@ -2,9 +2,10 @@
 
 from dovetail.plan.explain import Verdicts, explain
 from dovetail.plan.placement import Placement, parse_placement
-from dovetail.plan.plan import Override, Plan
+from dovetail.plan.plan import Override, Plan, load_plan
 from dovetail.plan.recipe import Recipe, Rule, load_recipe
 from dovetail.plan.resolve import make_plan
+from dovetail.plan.rewrite import plan_to_recipe, recipe_to_toml
 from dovetail.plan.units import Unit, find_units
 
 __all__ = [
@@ -17,7 +18,10 @@ __all__ = [
     "Verdicts",
     "explain",
     "find_units",
+    "load_plan",
     "load_recipe",
     "make_plan",
     "parse_placement",
+    "plan_to_recipe",
+    "recipe_to_toml",
 ]

@@ -15,7 +15,6 @@ Later rules win. A rule must match something.
 from __future__ import annotations
 
 import difflib
-import tomllib
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -57,6 +56,8 @@ class Recipe:
 
 def load_recipe(path: Path) -> Recipe:
     """Return the recipe in a TOML file; raise PlanError naming what is wrong in it."""
+    import tomllib  # Only people write recipes: a board need not pay for the parser.
+
     try:
         if path.stat().st_size > _MAX_BYTES:
             raise PlanError(f"{path}: larger than {_MAX_BYTES} bytes; this is no recipe.")

@@ -1,7 +1,7 @@
 """Calibrate a float graph and quantise it as a plan says."""
 
 from dovetail.plan.quantized import QuantizedGraph
-from dovetail.quantize.calibrate import Calibration, CalibrationOptions, calibrate
+from dovetail.quantize.calibrate import Calibration, CalibrationOptions, calibrate, load_float
 from dovetail.quantize.observers import CalibrationMethod, ObserverOptions
 from dovetail.quantize.quantizer import Quantizer, quantize
 from dovetail.quantize.ranges import Range, Ranges, load_ranges
@@ -16,6 +16,7 @@ __all__ = [
     "Range",
     "Ranges",
     "calibrate",
+    "load_float",
     "load_ranges",
     "quantize",
 ]

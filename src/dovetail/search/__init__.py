@@ -2,13 +2,14 @@
 
 from dovetail.search.goal import Goal, parse_goal
 from dovetail.search.journal import Journal
-from dovetail.search.result import Culprit, Evidence, GateVerdict, ParetoPoint, SplitScores, TuneResult
+from dovetail.search.result import Culprit, Evidence, GateCheck, GateVerdict, ParetoPoint, SplitScores, TuneResult
 from dovetail.search.trial import Status, Trial
 from dovetail.search.tune import TuneListener, TuneOptions, TuneRequest, tune
 
 __all__ = [
     "Culprit",
     "Evidence",
+    "GateCheck",
     "GateVerdict",
     "Goal",
     "Journal",

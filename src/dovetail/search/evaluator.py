@@ -35,6 +35,12 @@ class Evaluator(Protocol):
     def evaluate(self, plan: Plan, indices: Sequence[int]) -> Scores:
         """Return the scores of a plan; raise DovetailError when it cannot be compiled or run."""
 
+    def outputs(self, plan: Plan, indices: Sequence[int]) -> dict[str, AnyArray]:
+        """Return the outputs of a plan, stacked to `[N, ...]`."""
+
+    def golden(self, indices: Sequence[int]) -> dict[str, AnyArray]:
+        """Return the float model's outputs."""
+
 
 @dataclass(frozen=True, slots=True)
 class EvaluationData:
@@ -44,6 +50,12 @@ class EvaluationData:
     samples: SampleSet
     metric: TaskMetric
     metric_identity: str
+
+
+def evaluation_identity(data: EvaluationData, ranges: Ranges, executor: Sequence[str]) -> str:
+    """Return a text over everything that scores depend on, but for the plan."""
+    facts = (data.graph.digest, ranges.digest, data.samples.digest, data.metric_identity)
+    return "\n".join((*executor, *facts))
 
 
 class Scorer:
@@ -91,19 +103,8 @@ class Rewriter:
     @property
     def identity(self) -> str:
         """Return a text that changes whenever the same plan could score differently."""
-        data = self._data
-        return "\n".join(
-            (
-                SIMULATOR,
-                self._backend.version,
-                self._fidelity.value,
-                self._target.name,
-                data.graph.digest,
-                self._ranges.digest,
-                data.samples.digest,
-                data.metric_identity,
-            )
-        )
+        simulator = (SIMULATOR, self._backend.version, self._fidelity.value, self._target.name)
+        return evaluation_identity(self._data, self._ranges, simulator)
 
     def evaluate(self, plan: Plan, indices: Sequence[int]) -> Scores:
         """Return the scores of a plan."""

@@ -13,7 +13,7 @@ from dovetail.search.goal import Goal
 from dovetail.search.oracle import Oracle
 from dovetail.search.prior import Suspicion, suspect
 from dovetail.search.recorded import RecordedEvaluator
-from dovetail.search.result import Evidence, GateVerdict
+from dovetail.search.result import Evidence, GateCheck, GateVerdict
 from dovetail.search.sensitivity import quantise_one
 from dovetail.search.space import Space
 from dovetail.search.strategy import minimise, shortest_prefix
@@ -64,8 +64,8 @@ class Hunt:
         """Return the prior, worst unit first."""
         return self._suspicions
 
-    def gate(self, goal: Goal) -> tuple[GateVerdict, tuple[Trial, ...]]:
-        """Judge float, everything low and everything at the first rung.
+    def gate(self, goal: Goal, pipeline: RecordedEvaluator) -> tuple[GateVerdict, tuple[GateCheck, ...]]:
+        """Judge everything low, everything one rung up, and low precision on the CPU.
 
         Raises SearchError when the float model itself misses the goal.
         """
@@ -77,13 +77,21 @@ class Hunt:
             )
         allowance = goal.allowance(float_score)
         low = self._judge({}, allowance, race=False)
-        high = self._judge(self._raise(self._space.units), allowance, race=False)
+        checks = [GateCheck(f"everything at {self._space.low}", low)]
         if low.status is Status.PASS:
-            return GateVerdict.NOTHING_TO_DO, (low, high)
+            return GateVerdict.NOTHING_TO_DO, tuple(checks)
+        high = self._judge(self._raise(self._space.units), allowance, race=False)
+        checks.append(GateCheck("everything one step up", high))
+        cpu_plan = self._space.low_on_cpu
+        if cpu_plan is not None:
+            trial = self._oracle.sample(cpu_plan, pipeline, allowance)
+            checks.append(GateCheck(f"everything at {cpu_plan.default}", trial))
+            if trial.status is Status.PASS:
+                return GateVerdict.NPU_DIFFERS, tuple(checks)
         if high.status is Status.PASS:
-            return GateVerdict.QUANTISATION_BREAKS, (low, high)
+            return GateVerdict.QUANTISATION_BREAKS, tuple(checks)
         self._highest = True
-        return GateVerdict.SIXTEEN_BITS_FAIL, (low, high)
+        return GateVerdict.SIXTEEN_BITS_FAIL, tuple(checks)
 
     def find(self, allowance: float) -> Found:
         """Return a 1-minimal set of raised units whose loss is within the allowance."""

@@ -108,6 +108,15 @@ class Oracle:
         self._log(trial)
         return trial
 
+    def sample(self, plan: Plan, evaluator: RecordedEvaluator, allowance: float) -> Trial:
+        """Return the verdict of another evaluator on a plan, on the first samples only."""
+        block = self._blocks[0]
+        scores = evaluator.evaluate(plan, block)
+        loss = self._float[0].score - scores.score
+        status = Status.CANNOT_TEST if scores.failure else Status.PASS if loss <= allowance else Status.FAIL
+        total = len(self._split.indices)
+        return Trial(plan.digest, (), status, scores.score, self._float[0].score, len(block), total, scores.failure)
+
     def losses(self, plan: Plan) -> AnyArray | None:
         """Return what a plan loses on every sample against float, or None for a set-level metric."""
         parts = [self._evaluator.evaluate(plan, block) for block in self._blocks]

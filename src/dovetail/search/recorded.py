@@ -10,15 +10,15 @@ import numpy as np
 
 from dovetail.errors import DovetailError
 from dovetail.plan.plan import Plan
-from dovetail.search.evaluator import Rewriter
+from dovetail.search.evaluator import Evaluator
 from dovetail.search.journal import Journal, Scores
 
 
 class RecordedEvaluator:
     """Evaluate plans; counts samples so that the cost of a search is known."""
 
-    def __init__(self, rewriter: Rewriter, journal: Journal, kind: str = "fast") -> None:
-        self.rewriter = rewriter
+    def __init__(self, evaluator: Evaluator, journal: Journal, kind: str = "fast") -> None:
+        self.evaluator = evaluator
         self._journal = journal
         self._kind = kind
         self._seen: set[tuple[str, str]] = set()
@@ -29,7 +29,7 @@ class RecordedEvaluator:
 
     def evaluate(self, plan: Plan, indices: Sequence[int]) -> Scores:
         """Return the scores of a plan; a plan that cannot be tested scores NaN with the reason."""
-        return self.once(self._kind, plan, indices, lambda: self.rewriter.evaluate(plan, indices))
+        return self.once(self._kind, plan, indices, lambda: self.evaluator.evaluate(plan, indices))
 
     def once(self, kind: str, plan: Plan, indices: Sequence[int], measure: Callable[[], Scores]) -> Scores:
         """Return what `measure` gives for a plan on some samples, or what is on record of it."""

@@ -16,8 +16,16 @@ class GateVerdict(Enum):
 
     NOTHING_TO_DO = "nothing to do: low precision meets the target everywhere"
     QUANTISATION_BREAKS = "bad quantisation: low precision fails, the next precision up meets the target"
+    NPU_DIFFERS = "kernel or driver defect: the CPU meets the target at low precision, the NPU does not"
     SIXTEEN_BITS_FAIL = "even the highest NPU precision fails: some units need float on the CPU"
-    FLOAT_FAILS = "target unreachable: the float model itself does not reach it"
+
+
+@dataclass(frozen=True, slots=True)
+class GateCheck:
+    """Name one of the first evaluations, such as everything at low precision."""
+
+    name: str
+    trial: Trial
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +99,7 @@ class TuneResult:
     evidence: tuple[Evidence, ...]
     search: SplitScores
     holdout: SplitScores
-    gate: tuple[Trial, ...]
+    gate: tuple[GateCheck, ...]
     pareto: tuple[ParetoPoint, ...]
     cost: TuneCost
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from dovetail.ir.dtypes import AnyArray
 from dovetail.plan.plan import Override, Plan
-from dovetail.search.evaluator import Rewriter
+from dovetail.search.evaluator import Evaluator
 from dovetail.search.journal import Scores
 from dovetail.search.recorded import RecordedEvaluator
 from dovetail.search.space import FLOAT, Space
@@ -26,13 +26,13 @@ def quantise_one(
     damage: dict[str, float] = {}
     for unit in units:
         plan = space.plan({name: override for name, override in everything.items() if name != unit})
-        scores = recorded.once("noise", plan, indices, partial(_noise, recorded.rewriter, plan, indices))
+        scores = recorded.once("noise", plan, indices, partial(_noise, recorded.evaluator, plan, indices))
         damage[unit] = float("inf") if scores.failure else scores.score
     return damage
 
 
-def _noise(rewriter: Rewriter, plan: Plan, indices: Sequence[int]) -> Scores:
-    golden, outputs = rewriter.golden(indices), rewriter.outputs(plan, indices)
+def _noise(evaluator: Evaluator, plan: Plan, indices: Sequence[int]) -> Scores:
+    golden, outputs = evaluator.golden(indices), evaluator.outputs(plan, indices)
     return Scores(min(max(worst_noise(golden[name], outputs[name]) for name in golden), 1e30), None)
 
 

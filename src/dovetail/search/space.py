@@ -50,6 +50,15 @@ class Space:
         """Return the plan that runs everything on the CPU in float."""
         return Plan(self.graph.digest, FLOAT)
 
+    @cached_property
+    def low_on_cpu(self) -> Plan | None:
+        """Return the plan that runs everything on the CPU at the low precision, or None when the CPU has none."""
+        target = find_target(CPU_FLOAT)
+        if self.low.precision not in target.precisions or self.low.target == CPU_FLOAT:
+            return None
+        recipe = Recipe(Placement(CPU_FLOAT, self.low.precision), (FLOAT,))
+        return make_plan(self.graph, recipe, {CPU_FLOAT: target})
+
 
 def make_space(graph: Graph, low: Placement, ladder: Sequence[Placement]) -> Space:
     """Return the search space for a graph; raise SearchError when nothing can run at the low placement."""

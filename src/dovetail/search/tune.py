@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from dovetail.backend.protocols import Fidelity
 from dovetail.compare.task import TaskMetric
 from dovetail.data.sample import SampleSource
 from dovetail.data.split import split
@@ -23,8 +22,9 @@ from dovetail.search.hunt import Found, Hunt
 from dovetail.search.journal import Journal
 from dovetail.search.oracle import Oracle, Split
 from dovetail.search.pareto import pareto_points
+from dovetail.search.pipeline import Pipeline
 from dovetail.search.recorded import RecordedEvaluator
-from dovetail.search.result import Culprit, GateVerdict, SplitScores, TuneCost, TuneResult
+from dovetail.search.result import Culprit, GateCheck, GateVerdict, SplitScores, TuneCost, TuneResult
 from dovetail.search.samples import SampleSet
 from dovetail.search.space import Space, make_space
 from dovetail.search.trial import Trial
@@ -87,7 +87,7 @@ def tune(request: TuneRequest, listener: TuneListener | None = None) -> TuneResu
     try:
         heard.stage("gate")
         hunt = Hunt(space, request.calibration, bench.search, bench.recorded, heard)
-        verdict, gate = hunt.gate(request.goal)
+        verdict, gate = hunt.gate(request.goal, bench.exact)
         acceptance, found = _rounds(request, bench, hunt, heard)
         outcome = _Outcome(verdict, gate, found, acceptance)
         return _result(request, bench, outcome, time.perf_counter() - started)
@@ -100,7 +100,7 @@ class _Outcome:
     """Hold what the stages gave."""
 
     verdict: GateVerdict
-    gate: tuple[Trial, ...]
+    gate: tuple[GateCheck, ...]
     found: Found
     acceptance: Acceptance
 
@@ -126,14 +126,15 @@ class _Bench:
         data = EvaluationData(request.graph, samples, request.metric, identity)
         ranges = request.calibration.ranges
         rewriter = Rewriter(data, ranges, request.low.target)
-        context = hashlib.sha256(rewriter.identity.encode()).hexdigest()
+        pipeline = Pipeline(data, ranges)
+        context = hashlib.sha256(f"{rewriter.identity}\n{pipeline.identity}".encode()).hexdigest()
         journal = Journal(options.journal, context)
         recorded = RecordedEvaluator(rewriter, journal)
         held, searched = split(samples.count, (options.holdout, 1 - options.holdout), options.seed)
         return cls(
             space=space,
             journal=journal,
-            exact=RecordedEvaluator(Rewriter(data, ranges, request.low.target, Fidelity.EXACT), journal, "exact"),
+            exact=RecordedEvaluator(pipeline, journal, "exact"),
             recorded=recorded,
             search=Oracle(recorded, journal, Split("search", searched), space.float_plan),
             holdout=Oracle(recorded, journal, Split("holdout", held), space.float_plan),
@@ -191,7 +192,7 @@ def _result(request: TuneRequest, bench: _Bench, outcome: _Outcome, elapsed_s: f
         culprits=culprits,
         evidence=found.evidence,
         search=SplitScores(
-            "search", bench.search.sample_count, bench.search.float_score, outcome.gate[0].score, searched.score
+            "search", bench.search.sample_count, bench.search.float_score, outcome.gate[0].trial.score, searched.score
         ),
         holdout=outcome.acceptance.scores(low_on_holdout.score),
         gate=outcome.gate,

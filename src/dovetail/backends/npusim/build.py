@@ -37,6 +37,9 @@ _INTEGER_KERNELS: dict[str, Callable[[NodeContext], Kernel | None]] = {
     "Requantize": build_requantize,
 }
 
+_DELICATE = frozenset({"GroupNormalization", "InstanceNormalization"})
+"""Normalisations whose float32 kernels lose the variance of nearly constant data: they run in float64."""
+
 
 def build_kernel(context: NodeContext) -> Kernel:
     """Return what runs a node; raise CompileError when nothing does."""
@@ -101,15 +104,20 @@ def _real_route(context: NodeContext, operator: RealOperator) -> Kernel:
     return run
 
 
+def _widened(value: AnyArray | None) -> AnyArray | None:
+    return value.astype(np.float64) if value is not None and value.dtype.kind == "f" else value
+
+
 def _float_kernel(context: NodeContext) -> Kernel:
     """Return a plain ONNX operator; 16-bit floats compute in float32 and are rounded once."""
     names = [name for name in (*context.node.inputs, *context.node.outputs) if name]
+    own = real_operator(context.node) if context.node.op in _DELICATE else None
     wide = any(context.graph.types[name].dtype is DType.F64 for name in names)
-    operator = _runner(context, DType.F64 if wide else DType.F32)
+    operator = own or _runner(context, DType.F64 if wide else DType.F32)
     outputs = [context.graph.types[name].dtype if name else DType.F32 for name in context.node.outputs]
 
     def run(values: Values) -> Sequence[AnyArray]:
-        results = operator(values)
+        results = operator(values if own is None else [_widened(value) for value in values])
         return tuple(
             as_float(value, dtype) if dtype.is_float and value.dtype.kind == "f" else np.asarray(value)
             for value, dtype in zip(results, outputs, strict=False)

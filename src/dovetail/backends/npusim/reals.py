@@ -10,6 +10,7 @@ import numpy as np
 
 from dovetail.backends.npusim.elementwise import RealOperator
 from dovetail.backends.npusim.kernel import Values, given
+from dovetail.backends.npusim.resize import linear_resize
 from dovetail.backends.npusim.windows import pad_spatial, window_of
 from dovetail.ir import AnyArray, Node
 
@@ -151,10 +152,21 @@ def _average_pool(node: Node, values: Values) -> AnyArray:
     return np.asarray(total / count)
 
 
+def _group_normalization(node: Node, values: Values) -> AnyArray:
+    x, groups = given(values, 0), node.integer("num_groups", 1)
+    parts = x.reshape(x.shape[0], groups, -1)
+    spread = np.sqrt(parts.var(axis=2, keepdims=True) + node.number("epsilon", 1e-5))
+    normal = ((parts - parts.mean(axis=2, keepdims=True)) / spread).reshape(x.shape)
+    shape = (1, -1) + (1,) * (x.ndim - 2)
+    scale, shift = given(values, 1).astype(np.float64), given(values, 2).astype(np.float64)
+    return np.asarray(normal * scale.reshape(shape) + shift.reshape(shape))
+
+
 _OPERATORS: dict[str, Callable[[Node, Values], AnyArray]] = {
     "AveragePool": _average_pool,
     "GlobalAveragePool": _global_average,
     "GlobalMaxPool": _global_max,
+    "GroupNormalization": _group_normalization,
     "InstanceNormalization": _instance_normalization,
     "LRN": _local_response,
     "Mean": _mean,
@@ -167,6 +179,8 @@ def real_operator(node: Node) -> RealOperator | None:
     """Return the operator in float64, or None when this module has none."""
     if node.domain:
         return None
+    if node.op == "Resize":
+        return linear_resize(node)
     function, operator = _FUNCTIONS.get(node.op), _OPERATORS.get(node.op)
     if function is not None:
 

@@ -10,8 +10,8 @@ import onnxruntime
 from onnx import GraphProto, ValueInfoProto
 
 from dovetail.backends.npusim.kernel import NodeContext, Values
-from dovetail.backends.npusim.rounding import reals_of
 from dovetail.backends.proto import model_of, node_proto
+from dovetail.backends.sessions import first_line
 from dovetail.errors import DeviceError
 from dovetail.exporters.onnx_protos import tensor_proto, value_info
 from dovetail.ir import AnyArray, DType, TensorType
@@ -40,7 +40,7 @@ class SingleOperator:
         try:
             found = self.session.run(list(self.outputs), feeds)
         except Exception as error:
-            raise DeviceError(f"{self.label}: {_first_line(error)}") from error
+            raise DeviceError(f"{self.label}: {first_line(error)}") from error
         results = [np.empty(0)] * (max(self.positions) + 1)
         for position, value in zip(self.positions, found, strict=True):
             results[position] = np.asarray(value)
@@ -59,10 +59,9 @@ def single_operator(context: NodeContext, real: DType, threads: int = 1) -> Sing
         if not tensor:
             continue
         dtype = _element(graph.types[tensor], real, index in _FLOAT32_CONTROLS.get(node.op, ()))
-        if tensor in graph.constants:
-            holder.initializer.append(
-                tensor_proto(name, _constant(graph.constants[tensor], graph.types[tensor], dtype))
-            )
+        if tensor in graph.constants and graph.types[tensor].quant is None:
+            # Quantised constants are fed, so that a table can sweep over all their values.
+            holder.initializer.append(tensor_proto(name, graph.constants[tensor].astype(dtype.carrier)))
         else:
             holder.input.append(_declared(name, dtype))
             feeds.append((index, name, dtype.carrier))
@@ -74,7 +73,7 @@ def single_operator(context: NodeContext, real: DType, threads: int = 1) -> Sing
     try:
         session = onnxruntime.InferenceSession(model_of(holder), _options(threads), providers=["CPUExecutionProvider"])
     except Exception as error:
-        return _first_line(error)
+        return first_line(error)
     return SingleOperator(session, tuple(feeds), tuple(f"o{index}" for index in positions), positions, node.label)
 
 
@@ -88,18 +87,9 @@ def _element(kind: TensorType, real: DType, keep: bool) -> DType:
     return DType.F32 if keep else real
 
 
-def _constant(value: AnyArray, kind: TensorType, dtype: DType) -> AnyArray:
-    reals = reals_of(value, kind) if kind.quant is not None else value
-    return np.asarray(reals).astype(dtype.carrier)
-
-
 def _options(threads: int) -> onnxruntime.SessionOptions:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     return options
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0].strip()

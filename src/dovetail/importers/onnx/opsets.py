@@ -27,7 +27,7 @@ from dovetail.ir.codes import DTYPE_OF_CODE
 OLDEST = 7
 MICROSOFT = "com.microsoft"
 
-_CHANGED_MEANING = {"GroupNormalization": 21, "RoiAlign": 16, "ConvTranspose": 11, "Upsample": 10}
+_CHANGED_MEANING = {"GroupNormalization": 21, "RoiAlign": 16, "ConvTranspose": 11, "Upsample": 10, "DFT": 20}
 """Operators that changed meaning under an unchanged signature, and the opset of the change."""
 
 _SOFTMAXES = ("Softmax", "LogSoftmax", "Hardmax")
@@ -58,6 +58,8 @@ def bring_to_pinned(source: Source) -> None:
     refusal = next(_refusals(source, version), None)
     if refusal is not None and version < OPSET and refusal[0].op_type != "Scan":
         _convert(source, version, refusal)
+    elif refusal is None and version > OPSET:
+        _drop_newer_attributes(source)
     elif refusal is not None:
         node, reason = refusal
         raise LoadError(
@@ -66,6 +68,19 @@ def bring_to_pinned(source: Source) -> None:
             hint=f"Export the model at opset {OPSET}.",
         )
     _set_opset(source.model, OPSET)
+
+
+def _drop_newer_attributes(source: Source) -> None:
+    """Remove attributes that the pinned opset lacks; they hold their defaults, or the model would be refused."""
+    for graph in all_graphs(source.graph):
+        for node in graph.node:
+            if node.domain or not defs.has(node.op_type, OPSET, ""):
+                continue
+            known = defs.get_schema(node.op_type, OPSET, "").attributes
+            kept = [item for item in node.attribute if item.name in known]
+            if len(kept) != len(node.attribute):
+                del node.attribute[:]
+                node.attribute.extend(kept)
 
 
 def _set_opset(model: ModelProto, version: int) -> None:
@@ -128,6 +143,8 @@ def check_types(source: Source, types: Mapping[str, TensorType]) -> None:
         if node.domain or not defs.has(node.op_type, OPSET, ""):
             continue
         schema = defs.get_schema(node.op_type, OPSET, "")
+        if node.op_type == "Mod" and types[node.output[0]].dtype.is_float and not _flag(node, "fmod"):
+            raise LoadError(f"{source.where}: {node_label(node)}: not defined on floats at opset {OPSET}.")
         pairs = list(zip(node.input, schema.inputs, strict=False)) + list(
             zip(node.output, schema.outputs, strict=False)
         )
@@ -135,10 +152,14 @@ def check_types(source: Source, types: Mapping[str, TensorType]) -> None:
             kind = types.get(name)
             if kind is not None and formal.types and f"tensor({_TYPE_NAMES[kind.dtype]})" not in formal.types:
                 raise LoadError(
-                    f"{source.where}: {node_label(node)}: opset {OPSET} has no such operator on {kind.dtype.value} tensors.",
+                    f"{source.where}: {node_label(node)}: not defined on {kind.dtype.value} tensors at opset {OPSET}.",
                     source_node=node.name,
                     hint=f"Export the model at opset {OPSET}.",
                 )
+
+
+def _flag(node: NodeProto, name: str) -> bool:
+    return any(item.name == name and item.i for item in node.attribute)
 
 
 _TYPE_NAMES = {

@@ -19,6 +19,11 @@ class _Axis:
     scale: float
     roi: tuple[float, float]
 
+    @property
+    def length(self) -> float:
+        """Return the size of the result before it is cut to a whole number."""
+        return self.size * self.scale
+
 
 def _positions(call: Call, axis: _Axis) -> AnyArray:
     """Return the coordinate in the input of every output index."""
@@ -27,17 +32,17 @@ def _positions(call: Call, axis: _Axis) -> AnyArray:
     if mode == "asymmetric":
         return np.asarray(at / axis.scale)
     if mode == "align_corners":
-        return np.asarray(at * (axis.size - 1) / (axis.output - 1)) if axis.output > 1 else np.zeros(axis.output)
+        return np.asarray(at * (axis.size - 1) / (axis.length - 1)) if axis.length != 1 else np.zeros(axis.output)
     if mode == "pytorch_half_pixel" and axis.output <= 1:
         return np.zeros(axis.output)
     if mode == "tf_crop_and_resize":
         first, last = axis.roi
         if axis.output <= 1:
             return np.full(axis.output, 0.5 * (first + last) * (axis.size - 1))
-        return np.asarray(first * (axis.size - 1) + at * (last - first) * (axis.size - 1) / (axis.output - 1))
+        return np.asarray(first * (axis.size - 1) + at * (last - first) * (axis.size - 1) / (axis.length - 1))
     centred = (at + 0.5) / axis.scale - 0.5
     if mode == "half_pixel_symmetric":
-        adjustment = axis.output / (axis.scale * axis.size)
+        adjustment = axis.output / axis.length
         centred = axis.size / 2 * (1 - adjustment) + centred
     return np.asarray(centred)
 
@@ -73,7 +78,7 @@ def _matrix(call: Call, axis: _Axis) -> AnyArray:
         return weights
     shrink = min(axis.scale, 1.0) if call.node.integer("antialias", 0) else 1.0
     reach = int(np.ceil((2 if mode == "cubic" else 1) / shrink))
-    outside = bool(call.node.integer("exclude_outside", 0)) or shrink < 1.0
+    outside = bool(call.node.integer("exclude_outside", 0))
     for offset in range(-reach, reach + 2):
         tap = np.floor(at) + offset
         distance = (at - tap) * shrink
@@ -82,7 +87,9 @@ def _matrix(call: Call, axis: _Axis) -> AnyArray:
         weight = np.where(inside, weight, 0.0) if outside else weight
         index = np.clip(tap, 0, axis.size - 1).astype(np.int64)
         np.add.at(weights, (np.arange(axis.output), index), weight)
-    return np.asarray(weights / weights.sum(axis=1, keepdims=True)) if outside else weights
+    if outside or shrink < 1.0:
+        weights = np.asarray(weights / weights.sum(axis=1, keepdims=True))
+    return weights
 
 
 def _plan(call: Call, axes: tuple[int, ...]) -> dict[int, _Axis]:

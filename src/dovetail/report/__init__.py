@@ -1,0 +1,42 @@
+"""Reports: records of what was found, and pages that show them."""
+
+from dovetail.report.comparison import comparison_page, verdicts_page
+from dovetail.report.layout import partition_table, report_page
+from dovetail.report.make import make_report, partition_rows
+from dovetail.report.model import Finding, ModelSummary, describe_graph, model_page
+from dovetail.report.page import Block, Column, Facts, Page, Prose, Table, Tone
+from dovetail.report.record import PartitionRow, PlanSummary, Report
+from dovetail.report.serial import json_text, plain_data, report_document, report_to_json
+from dovetail.report.text import WIDTH, page_pieces, page_text, printable, shorten
+
+__all__ = [
+    "WIDTH",
+    "Block",
+    "Column",
+    "Facts",
+    "Finding",
+    "ModelSummary",
+    "Page",
+    "PartitionRow",
+    "PlanSummary",
+    "Prose",
+    "Report",
+    "Table",
+    "Tone",
+    "comparison_page",
+    "describe_graph",
+    "json_text",
+    "make_report",
+    "model_page",
+    "page_pieces",
+    "page_text",
+    "partition_rows",
+    "partition_table",
+    "plain_data",
+    "printable",
+    "report_document",
+    "report_page",
+    "report_to_json",
+    "shorten",
+    "verdicts_page",
+]

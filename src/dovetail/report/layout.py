@@ -1,0 +1,143 @@
+"""Lay out the report of a search as a page."""
+
+from __future__ import annotations
+
+from dovetail.report.figures import bytes_text, number_text
+from dovetail.report.page import Block, Column, Facts, Page, Prose, Table, Tone, flexible, left, right
+from dovetail.report.record import PartitionRow, Report
+from dovetail.search.trial import Trial
+
+
+def report_page(report: Report) -> Page:
+    """Return the page of a report."""
+    blocks: list[Block] = [_facts(report), _scores(report), _gate(report)]
+    if report.culprits:
+        blocks += [_culprits(report), _reasons(report)]
+    if report.evidence:
+        blocks.append(_evidence(report))
+    if len(report.pareto) > 1:
+        blocks.append(_pareto(report))
+    blocks.append(partition_table(report.partitions))
+    word = "ACCEPTED" if report.accepted else "NOT ACCEPTED"
+    return Page(report.title, tuple(blocks), f"{word}: {report.summary}.", Tone.GOOD if report.accepted else Tone.BAD)
+
+
+def partition_table(rows: tuple[PartitionRow, ...]) -> Table:
+    """Return the table of partitions."""
+    columns = (right("#"), left("target"), right("nodes"), right("in"), right("out"), flexible("operators"))
+    cells = tuple(
+        (
+            str(row.index),
+            row.target,
+            str(row.node_count),
+            bytes_text(row.input_bytes),
+            bytes_text(row.output_bytes),
+            row.operators,
+        )
+        for row in rows
+    )
+    return Table("Partitions, in the order in which they run", columns, cells)
+
+
+def _facts(report: Report) -> Facts:
+    cost = report.cost
+    spread = ", ".join(f"{count} nodes on {place}" for place, count in report.plan.placements)
+    return Facts(
+        "",
+        (
+            ("goal", f"{report.metric}: {report.goal}"),
+            ("gate", report.verdict),
+            ("plan", f"{spread}; {report.plan.boundary_count} boundaries ({report.plan.digest[:12]})"),
+            ("raised", f"{len(report.culprits)} of {report.unit_count} units that start at {report.low}"),
+            (
+                "cost",
+                f"{cost.trials} plans tried, {cost.full_equivalents:.1f} full evaluations, {cost.elapsed_s:.1f} s "
+                f"({cost.fresh_samples} samples run, {cost.recalled_samples} recalled from the journal)",
+            ),
+        ),
+    )
+
+
+def _scores(report: Report) -> Table:
+    columns = (
+        left("split"),
+        right("samples"),
+        right("float"),
+        right(f"all {report.low}"),
+        right("tuned"),
+        right("tuned, exact"),
+        right("loss, 95 % bound"),
+    )
+    rows = tuple(
+        (
+            scores.name,
+            str(scores.samples),
+            number_text(scores.float_score),
+            number_text(scores.low),
+            number_text(scores.tuned),
+            number_text(scores.tuned_exact),
+            number_text(scores.loss_bound),
+        )
+        for scores in report.scores
+    )
+    direction = "higher is better" if report.higher_is_better else "lower is better"
+    return Table(f"Scores ({report.metric}, {direction})", columns, rows)
+
+
+def _gate(report: Report) -> Table:
+    rows = tuple((item.name, *_trial(item.trial)) for item in report.gate)
+    return Table("Gate", (left("plan"), *_TRIAL_COLUMNS), rows)
+
+
+def _culprits(report: Report) -> Table:
+    rows = tuple((item.unit, item.op, str(len(item.nodes)), str(item.placement)) for item in report.culprits)
+    columns = (flexible("unit"), left("operator"), right("nodes"), left("goes to"))
+    return Table("Units that break at low precision", columns, rows)
+
+
+def _reasons(report: Report) -> Prose:
+    return Prose("Why", tuple(f"{item.unit}: {item.reason}" for item in report.culprits))
+
+
+def _evidence(report: Report) -> Table:
+    rows = tuple((item.unit, *_trial(item.trial)) for item in report.evidence)
+    note = (
+        "Each unit was put back alone and tested: none of them can be spared."
+        if report.one_minimal
+        else "Some removals were not tested: a smaller set may do."
+    )
+    return Table("Evidence: the plan without one raised unit", (flexible("without"), *_TRIAL_COLUMNS), rows, note)
+
+
+def _pareto(report: Report) -> Table:
+    rows = tuple(
+        (
+            str(len(point.raised)),
+            number_text(point.score),
+            "yes" if point.meets_target else "no",
+            "<- chosen" if point.chosen else "",
+            ", ".join(point.raised) or "(none)",
+        )
+        for point in report.pareto
+    )
+    columns = (right("raised"), right("score"), left("meets goal"), left(""), flexible("units"))
+    return Table("Fewest raised units against score (search split)", columns, rows)
+
+
+_TRIAL_COLUMNS: tuple[Column, ...] = (
+    right("score"),
+    right("float"),
+    right("samples"),
+    left("status"),
+    flexible("remark"),
+)
+
+
+def _trial(trial: Trial) -> tuple[str, ...]:
+    return (
+        number_text(trial.score),
+        number_text(trial.float_score),
+        f"{trial.samples}/{trial.samples_total}",
+        trial.status.value,
+        trial.reason,
+    )

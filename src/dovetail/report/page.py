@@ -1,0 +1,77 @@
+"""Pages: what is shown to a person, before anyone decides how."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Tone(Enum):
+    """Say how good a piece of news is."""
+
+    PLAIN = "plain"
+    GOOD = "good"
+    BAD = "bad"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """Describe a column; a `flexible` one gives up width first, its cells shortened in the middle."""
+
+    title: str
+    right: bool = False
+    flexible: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Hold rows of texts; `note` is said below."""
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Hold named values, one a line."""
+
+    title: str
+    pairs: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Prose:
+    """Hold lines of text, each wrapped on its own."""
+
+    title: str
+    lines: tuple[str, ...]
+
+
+Block = Table | Facts | Prose
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Hold what one command says: a title, blocks in order, and the verdict in one line."""
+
+    title: str
+    blocks: tuple[Block, ...]
+    verdict: str = ""
+    tone: Tone = Tone.PLAIN
+
+
+def left(title: str) -> Column:
+    """Return a column of short texts."""
+    return Column(title)
+
+
+def right(title: str) -> Column:
+    """Return a column of numbers."""
+    return Column(title, right=True)
+
+
+def flexible(title: str) -> Column:
+    """Return a column of names that may be shortened."""
+    return Column(title, flexible=True)

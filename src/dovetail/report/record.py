@@ -1,0 +1,59 @@
+"""The report of a search: plain frozen values that any renderer can show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dovetail.search.result import Culprit, Evidence, GateCheck, ParetoPoint, SplitScores, TuneCost
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRow:
+    """Describe one partition: where it runs, what it holds, and the bytes that cross into and out of it.
+
+    Bytes are for one sample; None where a size depends on the input.
+    """
+
+    index: int
+    target: str
+    node_count: int
+    operators: str
+    input_bytes: int | None
+    output_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlanSummary:
+    """Say how many nodes a plan puts where."""
+
+    digest: str
+    default: str
+    placements: tuple[tuple[str, int], ...]
+    boundary_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Hold what a search found, ready to be shown to a colleague.
+
+    Scores are in the metric's own direction. `one_minimal` tells whether every single removal was tested and failed.
+    """
+
+    title: str
+    accepted: bool
+    summary: str
+    verdict: str
+    goal: str
+    metric: str
+    higher_is_better: bool
+    low: str
+    unit_count: int
+    scores: tuple[SplitScores, ...]
+    culprits: tuple[Culprit, ...]
+    evidence: tuple[Evidence, ...]
+    one_minimal: bool
+    gate: tuple[GateCheck, ...]
+    plan: PlanSummary
+    pareto: tuple[ParetoPoint, ...]
+    partitions: tuple[PartitionRow, ...]
+    cost: TuneCost

@@ -1,0 +1,60 @@
+"""The whole pipeline as an evaluator: quantise, partition, compile, run on devices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dovetail.backend.protocols import CompileOptions, Fidelity
+from dovetail.backend.registry import backend
+from dovetail.compile import CompileRequest, compile_model
+from dovetail.ir.dtypes import AnyArray
+from dovetail.partition.schedule import partition
+from dovetail.plan.plan import Plan
+from dovetail.quantize.quantizer import Quantizer
+from dovetail.quantize.ranges import Ranges
+from dovetail.runtime.session import open_session
+from dovetail.search.evaluator import EvaluationData, Scorer, evaluation_identity
+from dovetail.search.journal import Scores
+from dovetail.search.samples import stack_outputs
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineOptions:
+    """Say how plans are compiled: fidelity of simulators, and the backend of a target where several could serve it."""
+
+    fidelity: Fidelity = Fidelity.EXACT
+    backends: Mapping[str, str] = field(default_factory=dict)
+
+
+class Pipeline:
+    """Evaluate plans as they will be deployed: one compiled partition after the other."""
+
+    def __init__(self, data: EvaluationData, ranges: Ranges, options: PipelineOptions | None = None) -> None:
+        self._data = data
+        self._ranges = ranges
+        self._options = options or PipelineOptions()
+        self._quantizer = Quantizer(data.graph, ranges)
+        self._scorer = Scorer(data)
+
+    @property
+    def identity(self) -> str:
+        """Return a text that changes whenever the same plan could score differently."""
+        names = sorted(f"{target}={name}:{backend(name).version}" for target, name in self._options.backends.items())
+        return evaluation_identity(self._data, self._ranges, ("pipeline", self._options.fidelity.value, *names))
+
+    def evaluate(self, plan: Plan, indices: Sequence[int]) -> Scores:
+        """Return the scores of a plan."""
+        return self._scorer.scores(self.outputs(plan, indices), indices)
+
+    def outputs(self, plan: Plan, indices: Sequence[int]) -> dict[str, AnyArray]:
+        """Return the outputs of a plan, stacked to `[N, ...]`."""
+        request = CompileRequest(CompileOptions(self._options.fidelity), self._options.backends)
+        bundle = compile_model(partition(self._quantizer.quantize(plan)), request)
+        with open_session(bundle) as session:
+            runs = [session.run(batch.inputs).outputs for batch in self._data.samples.batches(indices)]
+        return stack_outputs(self._data.graph, runs)
+
+    def golden(self, indices: Sequence[int]) -> dict[str, AnyArray]:
+        """Return the float model's outputs."""
+        return self._scorer.golden(indices)
