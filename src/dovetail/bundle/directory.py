@@ -64,6 +64,8 @@ def save_bundle(bundle: Bundle, folder: Path) -> None:
                 raise
         finally:
             shutil.rmtree(draft, ignore_errors=True)
+            if aside.exists() and not folder.exists():
+                os.replace(aside, folder)
             shutil.rmtree(aside, ignore_errors=True)
     except OSError as error:
         raise BundleError(f"{folder}: cannot be written: {error.strerror}.") from error
