@@ -41,7 +41,7 @@ class ReferenceExecutable:
     """Run one program; any tensor of its graph can be tapped."""
 
     def __init__(self, program: Program, signature: Signature) -> None:
-        self._program = program
+        self._program: Program | None = program
         self._signature = signature
 
     def run(self, inputs: Mapping[str, AnyArray], taps: Sequence[str] = ()) -> Mapping[str, AnyArray]:
