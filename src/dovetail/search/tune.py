@@ -136,8 +136,8 @@ class _Bench:
             journal=journal,
             exact=RecordedEvaluator(pipeline, journal, "exact"),
             recorded=recorded,
-            search=Oracle(recorded, journal, Split("search", searched), space.float_plan),
-            holdout=Oracle(recorded, journal, Split("holdout", held), space.float_plan),
+            search=Oracle(recorded, journal, Split.shuffled("search", searched, options.seed), space.float_plan),
+            holdout=Oracle(recorded, journal, Split.shuffled("holdout", held, options.seed), space.float_plan),
         )
 
     def cost(self, trials: int, elapsed_s: float) -> TuneCost:
