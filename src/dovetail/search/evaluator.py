@@ -11,10 +11,12 @@ from typing import Protocol
 
 from dovetail.backend.protocols import CompileOptions, Executable, Fidelity
 from dovetail.backend.registry import backend
+from dovetail.backend.target import Target
 from dovetail.compare.task import Reference, TaskMetric
 from dovetail.errors import DeviceNotFound
 from dovetail.ir.dtypes import AnyArray
 from dovetail.ir.graph import Graph
+from dovetail.ir.precision import Precision
 from dovetail.plan.plan import Plan
 from dovetail.quantize.calibrate import load_float, signature_of
 from dovetail.quantize.quantizer import Quantizer
@@ -119,6 +121,11 @@ class Rewriter:
     def golden(self, indices: Sequence[int]) -> dict[str, AnyArray]:
         """Return the float model's outputs."""
         return self._scorer.golden(indices)
+
+
+def runs_whole(graph: Graph, target: Target) -> bool:
+    """Tell whether a target runs every node in float, so that its simulator can run the whole graph at once."""
+    return all(target.verdict(graph, node, Precision.FP32).supported for node in graph.nodes)
 
 
 def run_batches(executable: Executable, data: EvaluationData, indices: Sequence[int]) -> dict[str, AnyArray]:

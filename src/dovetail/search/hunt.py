@@ -111,8 +111,11 @@ class Hunt:
         if length is None:
             return self._found(self._raise(order), ())
         if length > AMBIGUOUS:
-            order = self._measured(order, length)
-            length = shortest_prefix(order, test) or len(order)
+            measured = self._measured(order, length)
+            shorter = shortest_prefix(measured, test)
+            if shorter is not None:
+                # Else more raised units break what fewer repaired: stay with the prefix that passed.
+                order, length = measured, shorter
         self._listener.stage("minimise")
         minimal = minimise(order[:length], test)
         raised = self._raise(minimal.kept)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from dovetail.backend.protocols import Fidelity
+from dovetail.backend.registry import find_target
 from dovetail.compare.task import TaskMetric
 from dovetail.data.sample import SampleSource
 from dovetail.data.split import split
@@ -16,13 +19,13 @@ from dovetail.ir.graph import Graph
 from dovetail.plan.placement import Placement
 from dovetail.quantize.calibrate import Calibration
 from dovetail.search.accept import Acceptance, accept
-from dovetail.search.evaluator import EvaluationData, Rewriter
+from dovetail.search.evaluator import EvaluationData, Evaluator, Rewriter, runs_whole
 from dovetail.search.goal import Goal
 from dovetail.search.hunt import Found, Hunt
 from dovetail.search.journal import Journal
 from dovetail.search.oracle import Oracle, Split
 from dovetail.search.pareto import pareto_points
-from dovetail.search.pipeline import Pipeline
+from dovetail.search.pipeline import Pipeline, PipelineOptions
 from dovetail.search.recorded import RecordedEvaluator
 from dovetail.search.result import Culprit, GateCheck, GateVerdict, SplitScores, TuneCost, TuneResult
 from dovetail.search.samples import SampleSet
@@ -88,7 +91,11 @@ def tune(request: TuneRequest, listener: TuneListener | None = None) -> TuneResu
         heard.stage("gate")
         hunt = Hunt(space, request.calibration, bench.search, bench.recorded, heard)
         verdict, gate = hunt.gate(request.goal, bench.exact)
-        acceptance, found = _rounds(request, bench, hunt, heard)
+        # A plan that was not searched for does not over-fit: it needs no margin.
+        margins = (0.0, *_MARGINS) if verdict is GateVerdict.NOTHING_TO_DO else _MARGINS
+        acceptance, found = _rounds(request, bench, hunt, heard, margins)
+        if verdict is GateVerdict.NOTHING_TO_DO and found.raised:
+            verdict = GateVerdict.QUANTISATION_BREAKS
         outcome = _Outcome(verdict, gate, found, acceptance)
         return _result(request, bench, outcome, time.perf_counter() - started)
     finally:
@@ -125,11 +132,17 @@ class _Bench:
         identity = request.metric_identity or request.metric.name
         data = EvaluationData(request.graph, samples, request.metric, identity)
         ranges = request.calibration.ranges
-        rewriter = Rewriter(data, ranges, request.low.target)
+        # A node that no NPU takes (control flow, indices) needs the CPU beside the simulator.
+        whole = runs_whole(request.graph, find_target(request.low.target))
+        fast: Evaluator = (
+            Rewriter(data, ranges, request.low.target)
+            if whole
+            else Pipeline(data, ranges, PipelineOptions(Fidelity.FAST))
+        )
         pipeline = Pipeline(data, ranges)
-        context = hashlib.sha256(f"{rewriter.identity}\n{pipeline.identity}".encode()).hexdigest()
+        context = hashlib.sha256(f"{fast.identity}\n{pipeline.identity}".encode()).hexdigest()
         journal = Journal(options.journal, context)
-        recorded = RecordedEvaluator(rewriter, journal)
+        recorded = RecordedEvaluator(fast, journal)
         held, searched = split(samples.count, (options.holdout, 1 - options.holdout), options.seed)
         return cls(
             space=space,
@@ -151,14 +164,16 @@ _MARGINS = (0.5, 0.75, 1.0)
 """Shares of the allowed drop that the search keeps in hand: more when the hold-out does not agree."""
 
 
-def _rounds(request: TuneRequest, bench: _Bench, hunt: Hunt, heard: TuneListener) -> tuple[Acceptance, Found]:
+def _rounds(
+    request: TuneRequest, bench: _Bench, hunt: Hunt, heard: TuneListener, margins: Sequence[float]
+) -> tuple[Acceptance, Found]:
     """Search with some of the allowed drop in hand, and again with more while the hold-out does not agree.
 
     When no round is accepted, the one that lost least on the hold-out split is returned.
     """
     allowance = request.goal.allowance(bench.search.float_score)
     tried: dict[str, tuple[Acceptance, Found]] = {}
-    for margin in _MARGINS:
+    for margin in margins:
         found = hunt.find(allowance * (1 - margin))
         if found.plan.digest in tried:
             continue
