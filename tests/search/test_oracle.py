@@ -141,6 +141,7 @@ def wrongly_rejected(trials: int) -> float:
     return rejected / trials
 
 
+@pytest.mark.slow
 def test_a_race_hardly_ever_rejects_what_would_pass() -> None:
     # Stated: p about 0.001 a look, and there are up to four looks.
     assert wrongly_rejected(2000) <= 0.004
