@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dovetail.compare.classification import TopK
 from dovetail.compare.task import Arrays, Reference
-from dovetail.data import Sample, specs_of, open_samples
+from dovetail.data import Sample, open_samples, specs_of
 from dovetail.ir import Graph
 from dovetail.quantize import load_float
 from zoo.case import Case, Dataset, Figure, everything

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from dovetail.compare.task import TaskMetric
-from dovetail.data import Preprocess, Sample, specs_of, open_samples
+from dovetail.data import Preprocess, Sample, open_samples, specs_of
 from dovetail.errors import DataError
 from dovetail.ir import Graph
 

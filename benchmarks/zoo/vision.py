@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from dovetail.compare.classification import Top1Agreement, TopK
-from dovetail.data import Channels, Preprocess, Sample, Step, StepKind, specs_of, open_samples
+from dovetail.data import Channels, Preprocess, Sample, Step, StepKind, open_samples, specs_of
 from dovetail.ir import Graph
 from zoo.case import Case, Dataset, Figure, everything, read_images
 
