@@ -9,6 +9,7 @@ from onnx import ModelProto
 from dovetail.importers.onnx.build import build_graph
 from dovetail.importers.onnx.fold import fold_constants
 from dovetail.importers.onnx.foreign import rewrite_foreign
+from dovetail.importers.onnx.guards import check_guards
 from dovetail.importers.onnx.infer import check_model
 from dovetail.importers.onnx.opsets import bring_to_pinned, inline_functions, opset_of
 from dovetail.importers.onnx.reader import check_interface, read_source
@@ -30,6 +31,7 @@ def load_onnx(source: Path | bytes | ModelProto, options: LoadOptions | None = N
     opset_of(model.model, model.where)
     check_interface(model)
     arrange(model)
+    check_guards(model)
     check_model(model)
     inline_functions(model)
     bring_to_pinned(model)
