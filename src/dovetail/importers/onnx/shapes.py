@@ -151,16 +151,15 @@ def filled_shape(node: NodeProto, known: Values, types: Mapping[str, TensorType]
         rank = max(len(dims), len(source.shape))
         own = [1] * (rank - len(source.shape)) + list(source.shape)
         asked = [1] * (rank - len(dims)) + dims
-        dims = [
-            one if other == 1 else other if one == 1 else _wider(one, other)
-            for one, other in zip(own, asked, strict=True)
-        ]
+        dims = [_wider(one, other) for one, other in zip(own, asked, strict=True)]
     bad = any(isinstance(dim, int) and not 0 <= dim < 2**31 for dim in dims)
     return None if bad else TensorType(made.dtype, tuple(dims))
 
 
 def _wider(one: Dim, other: Dim) -> Dim:
-    """Return the size of two that must agree; a number above 1 wins over a name."""
+    """Return the size that two broadcast to; a number above 1 wins over a name."""
+    if 1 in (one, other):
+        return other if one == 1 else one
     known = [dim for dim in (one, other) if isinstance(dim, int)]
     return known[0] if known else one if one == other else None
 
