@@ -16,9 +16,10 @@ from dovetail.ir import AnyArray
 from dovetail.plan import Plan, parse_placement
 from dovetail.quantize import calibrate
 from dovetail.search import GateVerdict, Goal, Journal, Trial
-from dovetail.search.hunt import Hunt
+from dovetail.search.hunt import Hunt, HuntOptions
 from dovetail.search.journal import Scores
-from dovetail.search.oracle import Oracle, Split
+from dovetail.search.oracle import Bar, Oracle, Split
+from dovetail.search.prior import suspect
 from dovetail.search.recorded import RecordedEvaluator
 from dovetail.search.space import FLOAT, Space, make_space
 from dovetail.testing.networks import Network
@@ -76,7 +77,7 @@ def _hunt(loss: Callable[[Plan], float], units: int = 3) -> tuple[Hunt, Space]:
     journal = Journal(None, "c")
     recorded = RecordedEvaluator(Planted(loss), journal)
     oracle = Oracle(recorded, journal, Split("search", tuple(range(COUNT))), space.float_plan)
-    return Hunt(space, calibrate(graph, Source()), oracle, recorded, Silent()), space
+    return Hunt(suspect(space, calibrate(graph, Source())), space, recorded, oracle, HuntOptions(Silent(), 500)), space
 
 
 def _gate(loss: Callable[[Plan], float], on_cpu: float = 1.0) -> GateVerdict:
@@ -130,7 +131,7 @@ def _needs(culprits: set[str], place: set[str]) -> Callable[[Plan], float]:
 @pytest.mark.parametrize("culprits", [{"n1"}, {"n0", "n7"}, {"n3", "n4", "n11"}, {f"n{index}" for index in range(12)}])
 def test_culprits_are_raised_and_nothing_else(culprits: set[str]) -> None:
     hunt, _ = _hunt(_needs(culprits, {str(WIDE), "cpu@fp32"}), 12)
-    found = hunt.find(0.1)
+    found = hunt.find(Bar(0.1))
     assert set(found.raised) == culprits
     assert {str(item.placement) for item in found.raised.values()} == {str(WIDE)}
     assert {item.unit for item in found.evidence} == culprits
@@ -141,7 +142,7 @@ def test_only_what_needs_the_cpu_goes_there() -> None:
     wide = _needs({"n2", "n5"}, {str(WIDE), "cpu@fp32"})
     floats = _needs({"n7"}, {"cpu@fp32"})
     hunt, _ = _hunt(lambda plan: wide(plan) + floats(plan), 12)
-    found = hunt.find(0.1)
+    found = hunt.find(Bar(0.1))
     places = {name: str(item.placement) for name, item in found.raised.items()}
     assert places == {"n2": str(WIDE), "n5": str(WIDE), "n7": "cpu@fp32"}
 
@@ -159,5 +160,5 @@ def test_whatever_the_oracle_says_the_plan_that_is_found_has_passed(salt: int, s
         return 0.0 if zlib.crc32(f"{salt}{places}".encode()) % 1000 < 1000 * share else 0.5
 
     hunt, space = _hunt(loss, 20)
-    found = hunt.find(0.1)
+    found = hunt.find(Bar(0.1))
     assert loss(space.plan(found.raised)) == 0.0

@@ -13,7 +13,7 @@ from dovetail.ir.precision import Precision
 from dovetail.plan import Placement, Plan
 from dovetail.search import Journal, Status
 from dovetail.search.journal import Scores
-from dovetail.search.oracle import FIRST_BLOCK, Oracle, Split
+from dovetail.search.oracle import FIRST_BLOCK, Bar, Oracle, Split
 from dovetail.search.recorded import RecordedEvaluator
 
 FLOAT = Plan("g", Placement("cpu", Precision.FP32))
@@ -55,27 +55,27 @@ def test_blocks_cover_the_split_once_in_order() -> None:
 
 def test_a_clear_loser_is_rejected_on_the_first_samples() -> None:
     evaluator = Planted(np.ones(1000))
-    trial = _oracle(evaluator, 1000).judge(LOW, ("u",), 0.01)
+    trial = _oracle(evaluator, 1000).judge(LOW, ("u",), Bar(0.01))
     assert trial.status is Status.FAIL
     assert (trial.samples, trial.samples_total, trial.complete) == (FIRST_BLOCK, 1000, False)
     assert trial.reason == f"rejected after {FIRST_BLOCK} samples"
 
 
 def test_a_winner_is_tested_on_everything() -> None:
-    trial = _oracle(Planted(np.zeros(1000)), 1000).judge(LOW, (), 0.01)
+    trial = _oracle(Planted(np.zeros(1000)), 1000).judge(LOW, (), Bar(0.01))
     assert (trial.status, trial.samples, trial.score, trial.float_score) == (Status.PASS, 1000, 1.0, 1.0)
 
 
 def test_without_a_race_a_loser_is_tested_on_everything() -> None:
-    trial = _oracle(Planted(np.ones(1000)), 1000).judge(LOW, (), 0.01, race=False)
+    trial = _oracle(Planted(np.ones(1000)), 1000).judge(LOW, (), Bar(0.01), race=False)
     assert (trial.status, trial.samples) == (Status.FAIL, 1000)
 
 
 def test_a_loss_of_exactly_the_allowance_passes() -> None:
     losses = np.zeros(100)
     losses[:10] = 1
-    assert _oracle(Planted(losses), 100).judge(LOW, (), 0.1).status is Status.PASS
-    assert _oracle(Planted(losses), 100).judge(LOW, (), 0.0999).status is Status.FAIL
+    assert _oracle(Planted(losses), 100).judge(LOW, (), Bar(0.1)).status is Status.PASS
+    assert _oracle(Planted(losses), 100).judge(LOW, (), Bar(0.0999)).status is Status.FAIL
 
 
 def test_a_plan_that_breaks_cannot_be_tested() -> None:
@@ -85,7 +85,7 @@ def test_a_plan_that_breaks_cannot_be_tested() -> None:
                 raise DovetailError("the compiler hung up.")
             return super().evaluate(plan, indices)
 
-    trial = _oracle(Breaking(np.zeros(200)), 200).judge(LOW, (), 0.1)
+    trial = _oracle(Breaking(np.zeros(200)), 200).judge(LOW, (), Bar(0.1))
     assert (trial.status, trial.samples, trial.reason) == (Status.CANNOT_TEST, 0, "the compiler hung up.")
     assert np.isnan(trial.score)
 
@@ -105,7 +105,7 @@ def test_a_set_level_metric_is_judged_on_the_whole_split() -> None:
             return Scores(super().evaluate(plan, indices).score, None)
 
     oracle = _oracle(Pooled(np.full(500, 0.5)), 500)
-    trial = oracle.judge(LOW, (), 0.1)
+    trial = oracle.judge(LOW, (), Bar(0.1))
     assert (trial.status, trial.samples, trial.score) == (Status.FAIL, 500, 0.5)
     assert oracle.losses(LOW) is None
 
@@ -113,7 +113,7 @@ def test_a_set_level_metric_is_judged_on_the_whole_split() -> None:
 def test_a_score_that_is_not_a_number_does_not_pass() -> None:
     losses = np.zeros(100)
     losses[70] = np.nan
-    assert _oracle(Planted(losses), 100).judge(LOW, (), 0.5).status is not Status.PASS
+    assert _oracle(Planted(losses), 100).judge(LOW, (), Bar(0.5)).status is not Status.PASS
 
 
 _SHAPES: tuple[tuple[str, Callable[[np.random.Generator, int], AnyArray]], ...] = (
@@ -137,7 +137,7 @@ def wrongly_rejected(trials: int) -> float:
         split = Split.shuffled("search", range(count), number)
         journal = Journal(None, "c")
         oracle = Oracle(RecordedEvaluator(Planted(losses), journal), journal, split, FLOAT)
-        rejected += oracle.judge(LOW, (), float(losses.mean())).status is not Status.PASS
+        rejected += oracle.judge(LOW, (), Bar(float(losses.mean()))).status is not Status.PASS
     return rejected / trials
 
 

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from dovetail.backend.protocols import CompileOptions, Executable, Fidelity
-from dovetail.backend.registry import backend
-from dovetail.backend.target import Target
+from dovetail.backend.registry import backend, find_target
 from dovetail.compare.task import Reference, TaskMetric
 from dovetail.errors import DeviceNotFound
 from dovetail.ir.dtypes import AnyArray
@@ -123,9 +122,10 @@ class Rewriter:
         return self._scorer.golden(indices)
 
 
-def runs_whole(graph: Graph, target: Target) -> bool:
-    """Tell whether a target runs every node in float, so that its simulator can run the whole graph at once."""
-    return all(target.verdict(graph, node, Precision.FP32).supported for node in graph.nodes)
+def simulates_whole(graph: Graph, target: str) -> bool:
+    """Tell whether the simulator takes a graph in one piece: it refuses what the target refuses even in float."""
+    known = find_target(target)
+    return all(known.verdict(graph, node, Precision.FP32).supported for node in graph.nodes)
 
 
 def run_batches(executable: Executable, data: EvaluationData, indices: Sequence[int]) -> dict[str, AnyArray]:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Protocol
 
 from dovetail.backend.protocols import Fidelity
-from dovetail.backend.registry import find_target
 from dovetail.compare.task import TaskMetric
 from dovetail.data.sample import SampleSource
 from dovetail.data.split import split
@@ -18,14 +17,16 @@ from dovetail.errors import SearchError
 from dovetail.ir.graph import Graph
 from dovetail.plan.placement import Placement
 from dovetail.quantize.calibrate import Calibration
+from dovetail.quantize.ranges import Ranges
 from dovetail.search.accept import Acceptance, accept
-from dovetail.search.evaluator import EvaluationData, Evaluator, Rewriter, runs_whole
+from dovetail.search.evaluator import SIMULATOR, EvaluationData, Evaluator, Rewriter, simulates_whole
 from dovetail.search.goal import Goal
-from dovetail.search.hunt import Found, Hunt
+from dovetail.search.hunt import Found, Hunt, HuntOptions
 from dovetail.search.journal import Journal
-from dovetail.search.oracle import Oracle, Split
+from dovetail.search.oracle import Bar, Oracle, Split
 from dovetail.search.pareto import pareto_points
 from dovetail.search.pipeline import Pipeline, PipelineOptions
+from dovetail.search.prior import suspect
 from dovetail.search.recorded import RecordedEvaluator
 from dovetail.search.result import Culprit, GateCheck, GateVerdict, SplitScores, TuneCost, TuneResult
 from dovetail.search.samples import SampleSet
@@ -55,11 +56,13 @@ class _Silent:
 class TuneOptions:
     """Say how to search.
 
-    `holdout` is the share of samples that the search never sees.
+    `holdout` is the share of samples that the search never sees. After `max_plans` plans a passing set is no longer
+    made smaller: it is returned without a proof that it is minimal.
     """
 
     seed: int = 0
     holdout: float = 0.4
+    max_plans: int = 200
     journal: Path | None = None
 
 
@@ -89,11 +92,10 @@ def tune(request: TuneRequest, listener: TuneListener | None = None) -> TuneResu
     bench = _Bench.open(request, space)
     try:
         heard.stage("gate")
-        hunt = Hunt(space, request.calibration, bench.search, bench.recorded, heard)
+        hunt_options = HuntOptions(heard, request.options.max_plans)
+        hunt = Hunt(suspect(space, request.calibration), space, bench.recorded, bench.search, hunt_options)
         verdict, gate = hunt.gate(request.goal, bench.exact)
-        # A plan that was not searched for does not over-fit: it needs no margin.
-        margins = (0.0, *_MARGINS) if verdict is GateVerdict.NOTHING_TO_DO else _MARGINS
-        acceptance, found = _rounds(request, bench, hunt, heard, margins)
+        acceptance, found = _rounds(_bars(request, bench, verdict), request.goal, bench, hunt, heard)
         if verdict is GateVerdict.NOTHING_TO_DO and found.raised:
             verdict = GateVerdict.QUANTISATION_BREAKS
         outcome = _Outcome(verdict, gate, found, acceptance)
@@ -132,13 +134,7 @@ class _Bench:
         identity = request.metric_identity or request.metric.name
         data = EvaluationData(request.graph, samples, request.metric, identity)
         ranges = request.calibration.ranges
-        # A node that no NPU takes (control flow, indices) needs the CPU beside the simulator.
-        whole = runs_whole(request.graph, find_target(request.low.target))
-        fast: Evaluator = (
-            Rewriter(data, ranges, request.low.target)
-            if whole
-            else Pipeline(data, ranges, PipelineOptions(Fidelity.FAST))
-        )
+        fast = _fast_evaluator(data, ranges, request.low.target)
         pipeline = Pipeline(data, ranges)
         context = hashlib.sha256(f"{fast.identity}\n{pipeline.identity}".encode()).hexdigest()
         journal = Journal(options.journal, context)
@@ -149,8 +145,8 @@ class _Bench:
             journal=journal,
             exact=RecordedEvaluator(pipeline, journal, "exact"),
             recorded=recorded,
-            search=Oracle(recorded, journal, Split.shuffled("search", searched, options.seed), space.float_plan),
-            holdout=Oracle(recorded, journal, Split.shuffled("holdout", held, options.seed), space.float_plan),
+            search=Oracle(recorded, journal, Split("search", searched), space.float_plan),
+            holdout=Oracle(recorded, journal, Split("holdout", held), space.float_plan),
         )
 
     def cost(self, trials: int, elapsed_s: float) -> TuneCost:
@@ -160,25 +156,44 @@ class _Bench:
         return TuneCost((fresh + recalled) / self.search.sample_count, fresh, recalled, trials, elapsed_s)
 
 
+def _fast_evaluator(data: EvaluationData, ranges: Ranges, target: str) -> Evaluator:
+    if simulates_whole(data.graph, target):
+        return Rewriter(data, ranges, target)
+    return Pipeline(data, ranges, PipelineOptions(Fidelity.FAST, {target: SIMULATOR}))
+
+
 _MARGINS = (0.5, 0.75, 1.0)
 """Shares of the allowed drop that the search keeps in hand: more when the hold-out does not agree."""
 
 
+def _bars(request: TuneRequest, bench: _Bench, verdict: GateVerdict) -> list[Bar]:
+    """Return what the rounds of the search must reach.
+
+    A plan that nobody selected needs nothing in hand. When a split is small, samples that win by luck hide others
+    that are lost, so that the last round counts losses only.
+    """
+    allowance = request.goal.allowance(bench.search.float_score)
+    bars = [Bar(allowance)] if verdict is GateVerdict.NOTHING_TO_DO else []
+    bars += [Bar(allowance * (1 - margin)) for margin in _MARGINS]
+    if bench.search.has_samples:
+        bars.append(Bar(allowance * (1 - _MARGINS[0]), losses_only=True))
+    return bars
+
+
 def _rounds(
-    request: TuneRequest, bench: _Bench, hunt: Hunt, heard: TuneListener, margins: Sequence[float]
+    bars: Sequence[Bar], goal: Goal, bench: _Bench, hunt: Hunt, heard: TuneListener
 ) -> tuple[Acceptance, Found]:
     """Search with some of the allowed drop in hand, and again with more while the hold-out does not agree.
 
     When no round is accepted, the one that lost least on the hold-out split is returned.
     """
-    allowance = request.goal.allowance(bench.search.float_score)
     tried: dict[str, tuple[Acceptance, Found]] = {}
-    for margin in margins:
-        found = hunt.find(allowance * (1 - margin))
+    for bar in bars:
+        found = hunt.find(bar)
         if found.plan.digest in tried:
             continue
         heard.stage("hold-out")
-        acceptance = accept(bench.holdout, bench.exact, found.plan, request.goal)
+        acceptance = accept(bench.holdout, bench.exact, found.plan, goal)
         if acceptance.accepted:
             return acceptance, found
         tried[found.plan.digest] = acceptance, found
@@ -188,8 +203,8 @@ def _rounds(
 
 def _result(request: TuneRequest, bench: _Bench, outcome: _Outcome, elapsed_s: float) -> TuneResult:
     found, space = outcome.found, bench.space
-    searched = bench.search.judge(found.plan, tuple(found.raised), 0.0, race=False)
-    low_on_holdout = bench.holdout.judge(space.base, (), 0.0, race=False)
+    searched = bench.search.judge(found.plan, tuple(found.raised), Bar(0.0), race=False)
+    low_on_holdout = bench.holdout.judge(space.base, (), Bar(0.0), race=False)
     culprits = tuple(
         Culprit(unit, space.units[unit].nodes, request.graph.node(unit).op, override.placement, override.reason)
         for unit, override in found.raised.items()
