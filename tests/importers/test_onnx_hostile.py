@@ -284,10 +284,15 @@ def test_a_split_that_lies_about_its_outputs_is_refused() -> None:
             "(float[2,2] x) => (float[2] y) <int64[2,1] i = {0, 1}> { y = GatherND <batch_dims = -2147483648> (x, i) }",
             "batch_dims",
         ),
+        (
+            "(float[2,2] x) => (float[2,2] y) <float[2] w = {1, 1}> "
+            "{ y, m, s = LayerNormalization <axis = 2147483648> (x, w) }",
+            "impossible axis",
+        ),
     ],
 )
 def test_what_ends_the_process_in_native_code_is_refused(body: str, match: str) -> None:
-    model = _text("g " + body.replace('""', '"none"'), 13)
+    model = _text("g " + body.replace('""', '"none"'), 17)
     for node in model.graph.node:
         node.input[:] = ["" if name == "none" else name for name in node.input]
     with refused(match):

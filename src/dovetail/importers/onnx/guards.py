@@ -8,6 +8,8 @@ from dovetail.errors import LoadError
 from dovetail.importers.onnx.reader import Source, all_graphs, node_label
 
 MAX_DIM = 2**31 - 1
+MAX_RANK = 64
+_AXES = ("axis", "axes", "batch_axis", "batch_dims", "perm", "time_axis")
 
 
 def check_guards(source: Source, version: int) -> None:
@@ -24,10 +26,10 @@ def check_guards(source: Source, version: int) -> None:
 
 
 def _why_unsafe(node: NodeProto, version: int) -> str:
-    if node.op_type == "GatherND" and any(
-        item.name == "batch_dims" and not 0 <= item.i < 16 for item in node.attribute
-    ):
-        return "has an impossible batch_dims"
+    for item in node.attribute:
+        lowest = 0 if item.name == "batch_dims" else -MAX_RANK
+        if item.name in _AXES and not all(lowest <= axis <= MAX_RANK for axis in (item.i, *item.ints)):
+            return f"has an impossible {item.name}"
     if node.op_type == "Split":
         # Shape inference writes as many outputs as the attribute says.
         stated = [item.i for item in node.attribute if item.name == "num_outputs"]
