@@ -38,4 +38,4 @@ def test_a_lost_column_counts_more_than_the_same_noise_spread():
 def test_a_column_that_is_empty_in_both_does_not_count():
     golden = np.zeros((4, 3))
     assert drowned_share(golden, golden) == 0.0
-    assert drowned_share(golden, golden + np.array([0, 0, 1.0])) == pytest.approx(2.0)
+    assert drowned_share(golden, golden + np.array([0.0, 0.0, 1.0])) == pytest.approx(2.0)
