@@ -112,7 +112,7 @@ def allowed_drop(task: Task, float_score: float) -> float:
 def run_nncf(task: Task) -> Found:
     """Run NNCF's quantize_with_accuracy_control on its ONNX backend, ranked by the metric."""
     try:
-        import nncf
+        import nncf  # type: ignore[import-not-found, unused-ignore]
     except ImportError as error:
         raise PeerMissing("nncf is not installed: pip install 'dovetail[bench]'") from error
     nncf.set_log_level(logging.ERROR)
@@ -263,7 +263,7 @@ def run_ours(task: Task, low: str, high: str) -> Found:
     )
     result = dovetail.tune(request, calls)
     return Found(
-        f"dovetail {low}",
+        f"dovetail, up to {high}",
         len(graph.nodes),
         sum(len(item.nodes) for item in result.culprits),
         len(result.culprits),
