@@ -203,7 +203,9 @@ class Hunt:
             return known
         trial = self._oracle.judge(plan, tuple(raised), bar, race=race)
         self._verdicts[key] = trial
-        self._trials[plan.digest] = trial
+        known = self._trials.get(plan.digest)
+        if known is None or trial.complete or not known.complete:
+            self._trials[plan.digest] = trial
         self._listener.trial(trial)
         return trial
 

@@ -50,6 +50,13 @@ class Split:
     name: str
     indices: tuple[int, ...]
 
+    @classmethod
+    def shuffled(cls, name: str, indices: Sequence[int], seed: int) -> Split:
+        """Return a split in random order: racing infers from the first samples, and data sets are often sorted."""
+        # numpy's legacy generator: its stream is frozen, so that a journal stays good.
+        order = np.random.RandomState(seed).permutation(len(indices))
+        return cls(name, tuple(indices[position] for position in order))
+
     def blocks(self) -> list[tuple[int, ...]]:
         """Return the indices cut into blocks of growing size."""
         found: list[tuple[int, ...]] = []

@@ -96,6 +96,8 @@ def tune(request: TuneRequest, listener: TuneListener | None = None) -> TuneResu
         hunt = Hunt(suspect(space, request.calibration), space, bench.recorded, bench.search, hunt_options)
         verdict, gate = hunt.gate(request.goal, bench.exact)
         acceptance, found = _rounds(_bars(request, bench, verdict), request.goal, bench, hunt, heard)
+        if verdict is GateVerdict.NOTHING_TO_DO and found.raised:
+            verdict = GateVerdict.QUANTISATION_BREAKS
         outcome = _Outcome(verdict, gate, found, acceptance)
         return _result(request, bench, outcome, time.perf_counter() - started)
     finally:
