@@ -75,7 +75,7 @@ def _runner(tool: str, task: Task, limit_s: float) -> Runner:
 
 
 def _table(rows: list[Found]) -> tuple[list[str], list[list[str]]]:
-    heads = ["tool", "nodes", "raised", "units", "calls", "evals", "wall s", "search", "hold-out", "ok"]
+    heads = ["tool", "nodes", "raised", "units", "calls", "evals", "wall s", "cpu s", "search", "hold-out", "ok"]
     return heads, [
         [
             item.tool,
@@ -85,6 +85,7 @@ def _table(rows: list[Found]) -> tuple[list[str], list[list[str]]]:
             str(item.calls),
             number(item.full_equivalents, 1),
             number(item.wall_s, 1),
+            number(item.cpu_s, 1),
             number(item.search_score),
             number(item.holdout_score),
             "yes" if item.finished else "no",
