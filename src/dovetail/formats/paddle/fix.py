@@ -10,7 +10,7 @@ def fix(text: str) -> str:
 
     These are the findings E01 to E05 and E08 to E10; what needs a decision stays as it is.
     """
-    lines = [_fix_line(line) for line in text.removeprefix("\ufeff").replace("\r", "\n").split("\n")]
+    lines = [_fix_line(line) for line in text.replace("\ufeff", "").replace("\r", "\n").split("\n")]
     return "".join(f"{line}\n" for line in lines if line) or NOTHING
 
 

@@ -6,8 +6,7 @@ Source: `lite/kernels/nnadapter/converter/all.h` of Paddle Lite at 3d329c954c (2
 
 from __future__ import annotations
 
-TIMVX_OPERATORS = frozenset(
-    """
+_TIMVX = """
     abs arg_max arg_min assign batch_norm bilinear_interp bilinear_interp_v2 calib cast clip concat conv2d
     conv2d_transpose depthwise_conv2d dropout elementwise_add elementwise_div elementwise_floordiv
     elementwise_max elementwise_min elementwise_mul elementwise_pow elementwise_sub equal exp expand_v2 fc
@@ -21,8 +20,8 @@ TIMVX_OPERATORS = frozenset(
     not_equal pool2d pow prelu reduce_max reduce_mean reduce_sum relu relu6 reshape reshape2 scale shape
     shuffle_channel sigmoid sin slice softmax softplus split square squeeze squeeze2 stack strided_slice sum
     swish tanh transpose transpose2 unsqueeze unsqueeze2 unstack where
-    """.split()
-)
+"""
+TIMVX_OPERATORS = frozenset(_TIMVX.split())
 """Operators that can become part of an NPU subgraph; everything else runs on the CPU."""
 
 BLOCK_EDGES = frozenset({"feed", "fetch"})

@@ -64,7 +64,7 @@ def load_rules(text: str, dialect: Dialect = Dialect.V212) -> tuple[Rule, ...]:
 
 def read_rule(item: str, line: int = 0) -> Rule:
     """Return one rule."""
-    fields = split_fields(item, ":") + ["", "", ""]
+    fields = [*split_fields(item, ":"), "", "", ""]
     return Rule(
         fields[0], tuple(split_fields(fields[1], ",")), tuple(split_fields(fields[2], ",")), line=line, text=item
     )
