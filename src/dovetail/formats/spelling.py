@@ -124,7 +124,8 @@ class _Choice:
         self._counts = Counter(plan.placement(node.name) for node in graph.nodes)
         self.base, self.base_word = self._choose_base()
         self.taken: dict[str, Placement] = {}
-        for placement, _ in self._counts.most_common():
+        # The placement that keeps most takes a word first: the others can then only gain.
+        for placement in sorted(self._counts, key=self._rank, reverse=True):
             if placement != self.base:
                 for word in self._words(placement):
                     if word.text not in self.taken:
@@ -132,7 +133,8 @@ class _Choice:
                         break
 
     def _choose_base(self) -> tuple[Placement, Word]:
-        for placement, _ in self._counts.most_common():
+        # What the file is for is the NPU: it decides the base whenever something of the plan fits.
+        for placement, _ in sorted(self._counts.most_common(), key=lambda item: item[0].target == CPU_FLOAT):
             for word in self._vocabulary.base:
                 if word.takes(placement):
                     return placement, word
@@ -172,7 +174,8 @@ class _Choice:
 
     def nearest(self) -> Plan:
         """Return the nearest plan that can be said."""
-        placed = {node.name: self._raise(self._plan.placement(node.name)) for node in self._graph.nodes}
+        raised = {one: self._raise(one) for one in sorted(self._counts, key=self._rank, reverse=True)}
+        placed = {node.name: raised[self._plan.placement(node.name)] for node in self._graph.nodes}
         for name in placed:
             if name not in self._binding.covered:
                 placed[name] = self.base
