@@ -100,7 +100,7 @@ class EntryFormat:
 
 def placement_of(word: Word, request: ReadRequest) -> Placement:
     """Return where a word puts a node: what the reader asked for if the word may mean it, else its first meaning."""
-    if word.takes(request.exception) and request.exception.target in (CPU_FLOAT, request.base.target):
+    if word.takes(request.exception):
         return request.exception
     target = CPU_FLOAT if word.side is Side.CPU else request.base.target
     return Placement(target, word.precisions[0])

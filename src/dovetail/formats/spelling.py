@@ -19,9 +19,9 @@ _ORDER = (
     Precision.U8,
     Precision.I8,
     Precision.I8PC,
+    Precision.BF16,
     Precision.W8A16,
     Precision.I16,
-    Precision.BF16,
     Precision.FP16,
     Precision.FP32,
 )
@@ -123,6 +123,8 @@ class _Choice:
         self._plan, self._graph, self._binding, self._vocabulary = plan, graph, binding, vocabulary
         self._counts = Counter(plan.placement(node.name) for node in graph.nodes)
         self.base, self.base_word = self._choose_base()
+        others = (placement.target for placement in self._counts if placement.target != CPU_FLOAT)
+        self.npu = self.base.target if self.base.target != CPU_FLOAT else next(others, CPU_FLOAT)
         self.taken: dict[str, Placement] = {}
         # The placement that keeps most takes a word first: the others can then only gain.
         for placement in sorted(self._counts, key=self._rank, reverse=True):
@@ -144,7 +146,7 @@ class _Choice:
         return Placement(wanted, word.precisions[0]), word
 
     def _words(self, placement: Placement) -> list[Word]:
-        if placement.target not in (CPU_FLOAT, self.base.target):
+        if placement.target not in (CPU_FLOAT, self.npu):
             return []
         return [word for word in self._vocabulary.exceptions if word.takes(placement)]
 
@@ -206,7 +208,7 @@ class _Choice:
         options = [self.base, *self.taken.values()]
         for word in self._vocabulary.exceptions:
             if word.text not in self.taken:
-                side = CPU_FLOAT if word.side is Side.CPU else self.base.target
+                side = CPU_FLOAT if word.side is Side.CPU else self.npu
                 options += [Placement(side, precision) for precision in word.precisions]
         rank = _ORDER.index(placement.precision)
         enough = [option for option in options if _ORDER.index(option.precision) >= rank]

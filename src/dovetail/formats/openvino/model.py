@@ -11,11 +11,12 @@ from typing import Protocol
 
 from dovetail.errors import PlanError
 from dovetail.formats.binding import Operation, bind_operations
+from dovetail.formats.merge import Quotient
 from dovetail.ir.graph import Graph
 from dovetail.plan.placement import CPU_FLOAT
 from dovetail.plan.plan import Plan
 
-_SHAPELESS = frozenset({"Constant", "Parameter", "Result"})
+_TIED_TO_NOTHING = frozenset({"Constant", "Result"})
 AFFINITY = "affinity"
 
 
@@ -118,30 +119,22 @@ def _sources(op: _Op) -> Iterator[_Op]:
 def predict_submodels(model: OpenVinoModel, affinities: Mapping[str, str]) -> int:
     """Return into how many submodels HETERO cuts a model.
 
-    Operators that are connected without a change of device on any path between them form one. Constants and inputs tie
-    nothing together: constants are copied, inputs handed on.
+    Linked operators of one device, inputs too, are joined unless that closes a cycle. Constants tie nothing together:
+    each submodel has its copy.
     """
-    phase: dict[str, int] = {}
-    parent: dict[str, str] = {}
-    for op in model.get_ordered_ops():
-        name = op.get_friendly_name()
-        if op.get_type_name() in _SHAPELESS:
-            continue
-        before = [one.get_friendly_name() for one in _sources(op) if one.get_type_name() not in _SHAPELESS]
-        device = affinities[name]
-        phase[name] = max((phase[one] + (affinities[one] != device) for one in before), default=0)
-        parent[name] = name
-        for one in before:
-            if affinities[one] == device and phase[one] == phase[name]:
-                parent[_root(parent, one)] = _root(parent, name)
-    return len({_root(parent, name) for name in parent})
-
-
-def _root(parent: dict[str, str], name: str) -> str:
-    while parent[name] != name:
-        parent[name] = parent[parent[name]]
-        name = parent[name]
-    return name
+    ops = [op for op in model.get_ordered_ops() if op.get_type_name() not in _TIED_TO_NOTHING]
+    index = {op.get_friendly_name(): number for number, op in enumerate(ops)}
+    links: list[list[int]] = [[] for _ in ops]
+    for number, op in enumerate(ops):
+        for source in {one.get_friendly_name() for one in _sources(op)} & index.keys():
+            links[index[source]].append(number)
+    device = [affinities[op.get_friendly_name()] for op in ops]
+    quotient = Quotient(links)
+    for number, readers in enumerate(links):
+        for reader in readers:
+            if device[number] == device[reader]:
+                quotient.join(number, reader)
+    return len(set(quotient.cluster))
 
 
 def count_submodels(compiled: _CompiledModel) -> int:
