@@ -22,10 +22,7 @@ def make_graph() -> Graph:
         "w1": TensorType(real, (4, 4, 1, 1)),
         "two": TensorType(real, (1,)),
         "shape": TensorType(DType.I64, (3,)),
-    } | {
-        name: TensorType(real, (1, 4, 8, 8))
-        for name in ("stem_out", "relu_out", "head/conv:0", "scores", "boxes")
-    }
+    } | {name: TensorType(real, (1, 4, 8, 8)) for name in ("stem_out", "relu_out", "head/conv:0", "scores", "boxes")}
     types["cat"] = TensorType(real, (1, 8, 8, 8))
     types["output"] = TensorType(real, (1, 8, 64))
     rng = np.random.default_rng(0)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.formats.conftest import GOLDEN, make_graph, make_plan, placements
 
 from dovetail.errors import DovetailError, FormatError, InexpressiblePlan
 from dovetail.formats import ReadRequest, WriteRequest, find_format, format_names, known_formats, spell
 from dovetail.ir import Graph
 from dovetail.plan import parse_placement
 from dovetail.plan.plan import plan_from_json
-from tests.formats.conftest import GOLDEN, make_graph, make_plan, placements
 
 
 @dataclass(frozen=True)
@@ -44,10 +45,20 @@ def test_a_golden_file_goes_there_and_back(case: Case, graph: Graph) -> None:
     form = find_format(case.format)
     request = ReadRequest(graph, parse_placement(case.default), parse_placement(case.exception), path=case.file)
     plan = form.read(content, request)
-    assert placements(graph, plan) == placements(graph, make_plan(graph, case.default, head_conv=case.head, sig=case.sig))
+    assert placements(graph, plan) == placements(
+        graph, make_plan(graph, case.default, head_conv=case.head, sig=case.sig)
+    )
     assert form.lint(content, request) == ()
     previous = content if case.format == "rknn" else None
     assert form.write(WriteRequest(plan, graph, previous=previous)).content == content
+
+
+def _raised(work: Callable[[], object]) -> DovetailError | None:
+    try:
+        work()
+    except DovetailError as error:
+        return error
+    return None
 
 
 LISTS = ["nncf", "executorch", "tflite", "ai-edge-quantizer", "rknn", "tpu-mlir", "aimet"]
@@ -62,18 +73,15 @@ def test_the_nearest_plan_can_be_said_and_keeps_precision(name: str, places: lis
     names = [node.name for node in graph.nodes]
     plan = make_plan(graph, "vsi:v853@i8pc", **dict(zip([n.replace("/", "_") for n in names], places, strict=True)))
     form = find_format(name)
-    try:
-        written = form.write(WriteRequest(plan, graph))
-    except InexpressiblePlan as error:
+    error = _raised(lambda: form.write(WriteRequest(plan, graph)))
+    if isinstance(error, InexpressiblePlan):
         assert set(error.nodes) <= set(names)
         nearest = plan_from_json(error.nearest)
         # The nearest plan is one that can be said, and taking it is the end of the matter.
-        written = form.write(WriteRequest(nearest, graph))
         for node in names:
-            if node not in error.nodes and nearest.placement(node) == plan.placement(node):
-                assert plan.placement(node).precision.bits <= nearest.placement(node).precision.bits
             assert nearest.placement(node).precision.bits >= plan.placement(node).precision.bits
         plan = nearest
+    written = form.write(WriteRequest(plan, graph))
     base = spell(plan, graph, form.bind(graph), form.vocabulary).base  # type: ignore[attr-defined]
     exceptions = {plan.placement(node) for node in names} - {base}
     for exception in exceptions or {parse_placement("cpu@fp32")}:
@@ -113,10 +121,8 @@ def test_bad_bytes_are_reported_and_never_crash(name: str, content: bytes) -> No
     graph = make_graph()
     form = find_format(name)
     form.lint(content, ReadRequest(graph))
-    try:
-        form.read(content, ReadRequest(graph))
-    except DovetailError as error:
-        assert "\n" not in str(error)
+    error = _raised(lambda: form.read(content, ReadRequest(graph)))
+    assert error is None or "\n" not in str(error)
 
 
 @pytest.mark.parametrize("name", format_names())
@@ -160,7 +166,7 @@ def test_an_unknown_name_gets_the_nearest(graph: Graph) -> None:
 
 def test_patterns_are_read(graph: Graph) -> None:
     plan = find_format("nncf").read(b'{"patterns": ["head/.*", "s.g"]}', ReadRequest(graph))
-    assert {name for name in plan.overrides} == {"head/conv", "sig"}
+    assert set(plan.overrides) == {"head/conv", "sig"}
 
 
 def test_an_unknown_format_gets_the_nearest() -> None:

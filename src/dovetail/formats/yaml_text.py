@@ -91,7 +91,7 @@ class _Builder:
             top.key = event.value
             self.lines[(*top.path, event.value)] = line
             return
-        self.add(_resolve(event.value) if event.style is None else event.value, line)
+        self.add(_resolve(event.value) if event.implicit[0] else event.value, line)
 
     def add(self, value: object, line: int) -> None:
         if not self.stack:
