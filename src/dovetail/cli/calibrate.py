@@ -17,7 +17,7 @@ from dovetail.cli.verb import Answer
 
 @dataclass(frozen=True, kw_only=True)
 class Calibrate(CalibrationVerb, DataVerb, ModelVerb):
-    """Run the float model over samples and write the range of every tensor."""
+    """Find the range of every tensor by running the float model over samples."""
 
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where the ranges go.")] = Path(
         "ranges.json"
@@ -33,7 +33,7 @@ class Calibrate(CalibrationVerb, DataVerb, ModelVerb):
         check_ours(self.output)
         options = self.calibration_options()
         graph = self.graph()
-        samples = first_samples(self.samples(dovetail.input_specs(graph)), self.limit)
+        samples = first_samples(self.open(self.data, dovetail.specs_of(graph)), self.limit)
         with screen.progress("calibrating", samples.count) as bar:
             ranges = dovetail.calibrate(graph, samples, options, bar.advance).ranges
         write_file(self.output, ranges.to_json())
@@ -58,7 +58,7 @@ class Calibrate(CalibrationVerb, DataVerb, ModelVerb):
         limited = "" if self.limit is None else f".subset(range({self.limit}))"
         return program(
             self.graph_lines(),
-            self.sample_lines("samples", self.data, "dovetail.input_specs(graph)"),
+            self.sample_lines("samples", self.data, "dovetail.specs_of(graph)"),
             self.calibration_lines(),
             f"calibration = dovetail.calibrate(graph, samples{limited}, options)",
             f"calibration.ranges.save({path_text(self.output)})",

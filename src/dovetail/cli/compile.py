@@ -18,7 +18,7 @@ from dovetail.errors import DovetailError
 
 @dataclass(frozen=True, kw_only=True)
 class Compile(ModelVerb):
-    """Quantise a model as a plan says, cut it into partitions, compile each, and write the bundle."""
+    """Quantise, cut into partitions, compile, and write the bundle."""
 
     plan: PlanOption
     ranges: RangesOption

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Explain(ModelVerb):
-    """Say which nodes a target runs at each precision, on which engine, and why not.
+    """Say which nodes a target runs, and why not the others.
 
     Without --node and --refused only nodes that some precision refuses are listed.
     """

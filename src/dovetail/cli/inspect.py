@@ -16,10 +16,10 @@ from dovetail.cli.verb import Answer
 
 @dataclass(frozen=True, kw_only=True)
 class Inspect(ModelVerb):
-    """Read a model and say what it is: inputs, outputs, operators, size, quantisation, and what looks suspicious.
+    """Say what a model is, and what looks suspicious about it.
 
-    The model is shown in normal form, which is what plans and ranges are made for. With --ranges, the ranges of
-    activations are judged too.
+    Inputs, outputs, operators, size and quantisation. The model is shown in normal form, which is what plans and ranges
+    are made for. With --ranges, the ranges of activations are judged too. `dovetail load` is the same command.
     """
 
     ranges: Annotated[

@@ -10,21 +10,29 @@ import typer
 
 from dovetail import __version__
 from dovetail.cli.calibrate import Calibrate
+from dovetail.cli.compare import Compare
 from dovetail.cli.compile import Compile
+from dovetail.cli.demo import Demo
 from dovetail.cli.devices import Devices
 from dovetail.cli.explain import Explain
 from dovetail.cli.inspect import Inspect
 from dovetail.cli.plan import Plan
 from dovetail.cli.quantize import Quantize
+from dovetail.cli.run import Run
+from dovetail.cli.tune import Tune
 from dovetail.cli.verb import ExitCode, Verb, add_verb
 
 VERBS: dict[str, type[Verb]] = {
+    "demo": Demo,
     "inspect": Inspect,
     "explain": Explain,
     "calibrate": Calibrate,
     "plan": Plan,
     "quantize": Quantize,
     "compile": Compile,
+    "run": Run,
+    "compare": Compare,
+    "tune": Tune,
     "devices": Devices,
 }
 

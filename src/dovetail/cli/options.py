@@ -67,23 +67,15 @@ def _shapes(texts: Sequence[str]) -> Mapping[str, tuple[int, ...]]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DataVerb(Verb):
-    """Hold what every command that reads samples has."""
+class SamplesVerb(Verb):
+    """Hold how samples are opened."""
 
-    data: Annotated[
-        str,
-        typer.Option("--data", metavar="DATA", help="Samples: an .npz, a folder of .npy files or of images."),
-    ]
     preprocess: Annotated[
         Path | None, typer.Option("--preprocess", metavar="FILE", help="How images become tensors (TOML).")
     ] = None
 
-    def samples(self, specs: Sequence[InputSpec], labels: Path | None = None) -> SampleSource:
-        """Open the samples."""
-        return self.open(self.data, specs, labels)
-
     def open(self, source: str, specs: Sequence[InputSpec], labels: Path | None = None) -> SampleSource:
-        """Open samples from another place with the same preprocessing."""
+        """Open samples."""
         import dovetail
 
         steps = None if self.preprocess is None else dovetail.load_preprocess(self.preprocess)
@@ -97,6 +89,16 @@ class DataVerb(Verb):
         if labels is not None:
             arguments.append(f"labels={path_text(labels)}")
         return (f"{name} = dovetail.open_samples({', '.join(arguments)})",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataVerb(SamplesVerb):
+    """Hold what every command that needs samples has."""
+
+    data: Annotated[
+        str,
+        typer.Option("--data", metavar="DATA", help="Samples: an .npz, a folder of .npy files or of images."),
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,7 +27,7 @@ _DEFAULT_FALLBACK = ("cpu@fp32",)
 
 @dataclass(frozen=True, kw_only=True)
 class Plan(ModelVerb):
-    """Turn a recipe, or one placement for everything, into a plan: one placement for every node.
+    """Place every node as a recipe says, or all at one placement.
 
     What a placement refuses goes to the first --fallback that takes it, and the plan says why.
     """

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Quantize(ModelVerb):
-    """Quantise a model as a plan says, and write it as ONNX with Q/DQ pairs or as a Dovetail graph (.dvg)."""
+    """Quantise a model as a plan says.
+
+    It is written as ONNX with Q/DQ pairs, or as a Dovetail graph (.dvg).
+    """
 
     plan: PlanOption
     ranges: RangesOption

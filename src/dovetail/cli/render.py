@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress as Bars
+    from rich.progress import TaskID
 
     from dovetail.report.page import Page
 
 _WIDEST = 100
+_QUIET_S = 2.0
 
 Advance = Callable[[int], None]
 """Called with the number of steps done so far."""
@@ -23,7 +27,7 @@ class Screen:
 
     def __init__(self, *, machine: bool, force_progress: bool) -> None:
         self.machine = machine
-        self._progress = force_progress or sys.stderr.isatty()
+        self._progress = force_progress
 
     def write(self, text: str) -> None:
         """Write text to stdout as it is."""
@@ -54,8 +58,8 @@ class Screen:
     @contextmanager
     def progress(self, title: str, total: int | None = None) -> Iterator[Progress]:
         """Show a bar while the body runs, when someone looks."""
-        if not self._progress:
-            yield Progress(lambda title: None, lambda done: None)
+        if not sys.stderr.isatty():
+            yield _Lines(title, total) if self._progress else Progress()
             return
         from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
         from rich.progress import Progress as Bars
@@ -69,17 +73,49 @@ class Screen:
         )
         with Bars(*columns, console=_console(sys.stderr), transient=True) as bars:
             task = bars.add_task(title, total=total)
-            yield Progress(
-                lambda title: bars.update(task, description=title), lambda done: bars.update(task, completed=done)
-            )
+            yield _Bar(bars, task)
 
 
 class Progress:
-    """Tell how far the work is."""
+    """Hear how far the work is, and show nothing."""
 
-    def __init__(self, rename: Callable[[str], None], advance: Advance) -> None:
-        self.rename = rename
-        self.advance = advance
+    def rename(self, title: str) -> None:
+        """Say what is being done now."""
+
+    def advance(self, done: int) -> None:
+        """Say how many steps are done."""
+
+
+class _Bar(Progress):
+    """Show a bar."""
+
+    def __init__(self, bars: Bars, task: TaskID) -> None:
+        self._bars = bars
+        self._task = task
+
+    def rename(self, title: str) -> None:
+        self._bars.update(self._task, description=title)
+
+    def advance(self, done: int) -> None:
+        self._bars.update(self._task, completed=done)
+
+
+class _Lines(Progress):
+    """Write a line now and then, for logs."""
+
+    def __init__(self, title: str, total: int | None) -> None:
+        self._of = "" if total is None else f" of {total}"
+        self._said = time.monotonic()
+        self.rename(title)
+
+    def rename(self, title: str) -> None:
+        self._title = title
+        sys.stderr.write(f"{title}\n")
+
+    def advance(self, done: int) -> None:
+        if time.monotonic() - self._said >= _QUIET_S:
+            self._said = time.monotonic()
+            sys.stderr.write(f"{self._title}: {done}{self._of}\n")
 
 
 def _console(stream: object) -> Console:

@@ -6,7 +6,7 @@ import inspect
 import sys
 import traceback
 from abc import ABC, abstractmethod
-
+from collections.abc import Callable
 from dataclasses import MISSING, Field, dataclass, fields
 from enum import IntEnum
 from typing import TYPE_CHECKING, Annotated, get_type_hints
@@ -69,17 +69,21 @@ class Verb(ABC):
         return "nothing was written."
 
 
-_SHARED = frozenset(field.name for field in fields(Verb))
+def shared_options() -> frozenset[str]:
+    """Return the names of the options that every command has."""
+    return frozenset(field.name for field in fields(Verb))
 
 
 def add_verb(app: typer.Typer, name: str, kind: type[Verb], *, hidden: bool = False) -> None:
     """Make a command of a verb; its docstring is the help."""
     hints = get_type_hints(kind, include_extras=True)
-    own = [field for field in fields(kind) if field.name not in _SHARED]
-    shared = [field for field in fields(kind) if field.name in _SHARED]
+    common = shared_options()
+    own = [field for field in fields(kind) if field.name not in common]
+    shared = [field for field in fields(kind) if field.name in common]
 
     def command(**values: object) -> None:
-        raise typer.Exit(_perform(kind(**values)))  # type: ignore[arg-type]
+        make: Callable[..., Verb] = kind
+        raise typer.Exit(_perform(make(**values)))
 
     parameters = [
         inspect.Parameter(
@@ -113,7 +117,7 @@ def _perform(verb: Verb) -> ExitCode:
         return fail(screen, f"interrupted: {verb.resume_note()}", ExitCode.INTERRUPTED)
     except BrokenPipeError:
         # The reader of our output has gone; Python would complain once more when it flushes.
-        sys.stdout = None  # type: ignore[assignment]
+        sys.stdout = None
         return ExitCode.DONE
     except Exception as error:  # the last line of defence: a person gets one line, --debug gives the rest
         if verb.debug:

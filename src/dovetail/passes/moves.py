@@ -189,13 +189,15 @@ def _zero_padding(graph: Graph, node: Node) -> tuple[int, ...] | None:
         return None
     if any(graph.types[name].quant is not None for name in (node.inputs[0], node.outputs[0])):
         return None
-    axes = range(rank)
+    axes = list(range(rank))
     if len(node.inputs) > 3 and node.inputs[3]:
         given = graph.constants.get(node.inputs[3])
         if given is None:
             return None
-        axes = [int(axis) % rank for axis in given]  # type: ignore[assignment]
-    half = len(amounts) // 2
+        axes = [int(axis) % rank for axis in given.reshape(-1)]
+    half = len(axes)
+    if amounts.shape != (2 * half,):
+        return None
     before, after = [0] * rank, [0] * rank
     for index, axis in enumerate(axes):
         before[axis], after[axis] = int(amounts[index]), int(amounts[half + index])
