@@ -8,13 +8,14 @@ from dataclasses import dataclass
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.formats.conftest import GOLDEN, make_graph, make_plan, placements
 
 from dovetail.errors import DovetailError, FormatError, InexpressiblePlan
 from dovetail.formats import ReadRequest, WriteRequest, find_format, format_names, known_formats, spell
 from dovetail.ir import Graph
 from dovetail.plan import parse_placement
 from dovetail.plan.plan import plan_from_json
+
+from .conftest import GOLDEN, make_graph, make_plan, placements
 
 
 @dataclass(frozen=True)

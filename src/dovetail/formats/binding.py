@@ -60,8 +60,13 @@ class Binding:
 
     def suggest(self, item: str) -> str:
         """Return the names nearest to one that is not there."""
-        near = difflib.get_close_matches(item, list(self.nodes_of), n=3, cutoff=0.5)
-        return f"Did you mean {' or '.join(repr(name) for name in near)}?" if near else "Is it the right model?"
+        return suggest(item, self.nodes_of)
+
+
+def suggest(item: str, names: Iterable[str]) -> str:
+    """Return the names nearest to one that is not there."""
+    near = difflib.get_close_matches(item, list(names), n=3, cutoff=0.5)
+    return f"Did you mean {' or '.join(repr(name) for name in near)}?" if near else "Is it the right model?"
 
 
 def bind_sources(graph: Graph) -> Binding:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dovetail.errors import FormatError
 from dovetail.formats.binding import Binding
-from dovetail.formats.format import Diagnostic, ReadRequest, Severity, WriteRequest, Written
+from dovetail.formats.format import Diagnostic, ReadRequest, Severity, WriteRequest, Written, diagnostic_of
 from dovetail.formats.spelling import Side, Spelling, Vocabulary, Word, read_plan, spell
 from dovetail.ir.graph import Graph
 from dovetail.plan.placement import CPU_FLOAT, Placement
@@ -65,7 +65,7 @@ class EntryFormat:
         try:
             entries = self.decode(content, request.path)
         except FormatError as error:
-            return (_diagnostic(error),)
+            return (diagnostic_of(error),)
         binding = self.bind(request.graph)
         found: list[Diagnostic] = []
         seen: set[str] = set()
@@ -78,7 +78,7 @@ class EntryFormat:
                 self._placement(entry, request)
                 match_items(entry, binding, request.path)
             except FormatError as error:
-                found.append(_diagnostic(error))
+                found.append(diagnostic_of(error))
         return tuple(found)
 
     def _placement(self, entry: Entry, request: ReadRequest) -> Placement:
@@ -140,16 +140,3 @@ def matching(expression: str, names: Sequence[str], path: str, line: int) -> tup
         message = f"'{expression[:120]}' is no regular expression: {error}."
         raise FormatError(message, path=path, line=line, code="PATTERN") from error
     return tuple(name for name in names if compiled.search(name))
-
-
-def _diagnostic(error: FormatError) -> Diagnostic:
-    message = error.message.split(f"{error.code}: ", 1)[-1]
-    return Diagnostic(error.code, Severity.ERROR, error.path, error.line, message, error.hint)
-
-
-def by_word(spelling: Spelling) -> Mapping[str, list[str]]:
-    """Return the items of every word."""
-    found: dict[str, list[str]] = {}
-    for item, word in spelling.words.items():
-        found.setdefault(word.text, []).append(item)
-    return found

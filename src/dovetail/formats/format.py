@@ -45,6 +45,12 @@ class Diagnostic:
         return FormatError(self.message, path=self.path, line=self.line, code=self.code, hint=self.hint)
 
 
+def diagnostic_of(error: FormatError) -> Diagnostic:
+    """Return an exception as a finding."""
+    message = error.message.removeprefix(f"{error.path}:{error.line}: {error.code}: ")
+    return Diagnostic(error.code, Severity.ERROR, error.path, error.line, message, error.hint)
+
+
 @dataclass(frozen=True)
 class WriteRequest:
     """Hold a plan to be written and what a format may need for it.

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial import distance
-from tests.formats.acuity.network_graph import GOLDEN
 
 from dovetail.errors import FormatError
 from dovetail.formats.acuity import (
@@ -25,6 +24,8 @@ from dovetail.formats.acuity import (
 )
 from dovetail.formats.acuity.similarity import Grouping, parse_slices
 from dovetail.formats.acuity.tensors import TensorFile, write_tensor_file
+
+from .network_graph import GOLDEN
 
 
 def test_the_sample_inputmeta_goes_there_and_back() -> None:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.formats.acuity.network_graph import GOLDEN, ymini_graph
 
 from dovetail.errors import FormatError, InexpressiblePlan
 from dovetail.formats import ReadRequest, WriteRequest, find_format
@@ -15,6 +14,8 @@ from dovetail.formats.acuity import read_network, read_table, write_table
 from dovetail.formats.acuity.table import table_to_json
 from dovetail.plan import Override, Plan, parse_placement
 from dovetail.plan.plan import plan_from_json
+
+from .network_graph import GOLDEN, ymini_graph
 
 FORMAT = find_format("acuity-quantize")
 NET = (GOLDEN / "ymini.json").read_bytes()

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.formats.conftest import make_plan, placements
 
 from dovetail.errors import FormatError, PlanError
 from dovetail.exporters import to_onnx
@@ -17,6 +16,8 @@ from dovetail.importers import load_model
 from dovetail.ir import DType, Graph, Node, TensorType
 from dovetail.passes import normalize
 from dovetail.plan import Override, Plan, parse_placement
+
+from ..conftest import make_plan, placements
 
 ov = pytest.importorskip("openvino", reason="the openvino package is not installed")
 

@@ -7,15 +7,14 @@ neither: only the block.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from dovetail.errors import FormatError
+from dovetail.formats.acuity.lint import lint_table, table_findings
 from dovetail.formats.acuity.network import Network, read_network
 from dovetail.formats.acuity.parameters import table_parameters
 from dovetail.formats.acuity.table import QuantizeTable, read_table, write_table
-from dovetail.formats.acuity.words import BLOCK, VOCABULARY, is_word, meant, precision_of
-from dovetail.formats.binding import Binding
+from dovetail.formats.acuity.words import VOCABULARY, precision_of
 from dovetail.formats.format import Diagnostic, ReadRequest, Severity, WriteRequest, Written
 from dovetail.formats.spelling import Vocabulary, read_plan, spell
 from dovetail.plan.placement import Placement
@@ -52,7 +51,7 @@ class QuantizeFormat:
         network = _network(request.listing, request.path)
         binding = network.bind(request.graph)
         table = read_table(content, request.path)
-        errors = [item for item in _findings(table, binding, network, request.path) if item.severity is Severity.ERROR]
+        errors = [item for item in table_findings(table, network, request.path) if item.severity is Severity.ERROR]
         if errors:
             raise errors[0].error()
         found: dict[str, Override] = {}
@@ -72,39 +71,7 @@ class QuantizeFormat:
 
     def lint(self, content: bytes, request: ReadRequest) -> tuple[Diagnostic, ...]:
         """Return what is wrong or doubtful in a table; without the network, names are not checked."""
-        try:
-            table = read_table(content, request.path)
-            network = None if request.listing is None else read_network(request.listing, request.path)
-        except FormatError as error:
-            message = error.message.split(f"{error.code}: ", 1)[-1]
-            return (Diagnostic(error.code, Severity.ERROR, request.path, error.line, message, error.hint),)
-        binding = None if network is None else network.bind(request.graph)
-        return tuple(_findings(table, binding, network, request.path))
-
-
-def _findings(
-    table: QuantizeTable, binding: Binding | None, network: Network | None, path: str
-) -> Iterator[Diagnostic]:
-    if table.legacy:
-        line = min(table.lines.values(), default=0)
-        yield Diagnostic(
-            "UNINDENTED",
-            Severity.WARNING,
-            path,
-            line,
-            f"the entries of {BLOCK} are not indented: Acuity crashes on it.",
-            "Indent them by two blanks; 'dovetail export' writes them so.",
-        )
-    for lid, word in table.words.items():
-        line = table.lines.get(lid, 0)
-        if not is_word(word):
-            better = meant(word)
-            hint = f"Write {better}." if better else "For example dynamic_fixed_point-i16 or float16."
-            message = f"'{lid}': '{word}' is no quantiser: Acuity silently does nothing with it."
-            yield Diagnostic("BARE_WORD", Severity.ERROR, path, line, message, hint)
-        if network is not None and binding is not None and lid not in network.layers:
-            message = f"'{lid}' is no layer of this network: Acuity then silently drops the whole list."
-            yield Diagnostic("UNKNOWN_LAYER", Severity.ERROR, path, line, message, binding.suggest(lid))
+        return lint_table(content, request.listing, request.path)
 
 
 def _network(listing: bytes | None, path: str) -> Network:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from dovetail.errors import FormatError
-from dovetail.formats.format import Diagnostic, Severity
+from dovetail.formats.format import Diagnostic, Severity, diagnostic_of
 from dovetail.formats.text import decode, mapping_in
 from dovetail.formats.yaml_text import block_text, parse_yaml
 
@@ -126,8 +126,7 @@ def lint_inputmeta(content: bytes, path: str) -> tuple[Diagnostic, ...]:
     try:
         ports = read_inputmeta(content, path)
     except FormatError as error:
-        message = error.message.split(f"{error.code}: ", 1)[-1]
-        return (Diagnostic(error.code, Severity.ERROR, path, error.line, message, error.hint),)
+        return (diagnostic_of(error),)
     found: list[Diagnostic] = []
 
     def add(code: str, severity: Severity, message: str, hint: str | None = None) -> None:

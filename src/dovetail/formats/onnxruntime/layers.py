@@ -12,7 +12,7 @@ from onnx import ModelProto
 from dovetail.errors import FormatError
 from dovetail.formats.binding import Binding, bind_sources
 from dovetail.formats.entries import placement_of
-from dovetail.formats.format import Diagnostic, ReadRequest, Severity, WriteRequest, Written
+from dovetail.formats.format import Diagnostic, ReadRequest, WriteRequest, Written, diagnostic_of
 from dovetail.formats.onnxruntime.model_file import read_model
 from dovetail.formats.spelling import Side, Vocabulary, Word, read_plan, spell
 from dovetail.ir.graph import Graph
@@ -73,8 +73,7 @@ class LayerFormat:
         try:
             self.read(content, request)
         except FormatError as error:
-            message = error.message.split(f"{error.code}: ", 1)[-1]
-            return (Diagnostic(error.code, Severity.ERROR, request.path, 0, message, error.hint),)
+            return (diagnostic_of(error),)
         return ()
 
 

@@ -8,7 +8,7 @@ from dovetail.errors import DovetailError, FormatError
 from dovetail.exporters import to_onnx
 from dovetail.formats.binding import bind_tensors
 from dovetail.formats.entries import placement_of
-from dovetail.formats.format import Diagnostic, ReadRequest, Severity, WriteRequest, Written
+from dovetail.formats.format import Diagnostic, ReadRequest, WriteRequest, Written, diagnostic_of
 from dovetail.formats.onnxruntime.model_file import read_model
 from dovetail.formats.spelling import Side, Vocabulary, Word, read_plan, spell
 from dovetail.formats.words import FLOATS
@@ -79,8 +79,7 @@ class QdqFormat:
         try:
             self.read(content, request)
         except FormatError as error:
-            message = error.message.split(f"{error.code}: ", 1)[-1]
-            return (Diagnostic(error.code, Severity.ERROR, request.path, 0, message, error.hint),)
+            return (diagnostic_of(error),)
         return ()
 
 

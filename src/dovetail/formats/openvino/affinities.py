@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from dovetail.errors import FormatError
 from dovetail.formats.binding import Binding, bind_sources, bind_tensors
 from dovetail.formats.entries import placement_of
-from dovetail.formats.format import Diagnostic, ReadRequest, Severity, WriteRequest, Written
+from dovetail.formats.format import Diagnostic, ReadRequest, WriteRequest, Written, diagnostic_of
 from dovetail.formats.spelling import Side, Vocabulary, Word, read_plan, spell
 from dovetail.formats.text import json_bytes, mapping_in, read_json, wrong_shape
 from dovetail.ir.graph import Graph
@@ -76,8 +76,7 @@ class AffinityFormat:
         try:
             self.read(content, request)
         except FormatError as error:
-            message = error.message.split(f"{error.code}: ", 1)[-1]
-            return (Diagnostic(error.code, Severity.ERROR, request.path, 0, message, error.hint),)
+            return (diagnostic_of(error),)
         return ()
 
     def _devices(self, content: bytes, path: str) -> tuple[Mapping[str, str], bool]:
