@@ -37,7 +37,7 @@ EXAMPLES = {
     "devices": "dovetail devices --json",
     "export": "dovetail export plan.json --model model.onnx --format paddle-subgraph --listing log.txt -o sub.txt\n"
     "dovetail export plan.json --model model.onnx --format onnx-qdq --ranges ranges.json -o model.qdq.onnx",
-    "import-plan": "dovetail import-plan x.quantize --model x.onnx --format acuity-quantize --listing x.json -o plan.json",
+    "import-plan": "dovetail import-plan x.quantize --model x.onnx --format acuity-quantize --listing x.json",
     "formats": "dovetail formats",
     "paddle lint": "dovetail paddle lint subgraph.txt --log log.txt",
     "paddle fix": "dovetail paddle fix subgraph.txt -o fixed.txt",

@@ -117,7 +117,11 @@ def quantizer_arguments(content: bytes, path: str = "file") -> Mapping[str, Any]
 def _with_types(value: Any, make: Any) -> Any:
     if isinstance(value, dict):
         typed = ("quant_type", "activation_type", "weight_type")
-        return {key: make(item) if key in typed else _with_types(item, make) for key, item in value.items()}
+        found = {key: make(item) if key in typed else _with_types(item, make) for key, item in value.items()}
+        if "recv_nodes" in found:
+            # The quantiser computes with it as a set, which JSON lacks.
+            found["recv_nodes"] = set(found["recv_nodes"])
+        return found
     return [_with_types(item, make) for item in value] if isinstance(value, list) else value
 
 

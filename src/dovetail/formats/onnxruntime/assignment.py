@@ -46,13 +46,16 @@ class Misplaced:
 
 def read_assignment(session: ReportingSession) -> Mapping[str, str]:
     """Return the provider of every node of the session by its name; raise PlanError when nothing was recorded."""
-    found = {
-        node.name: part.ep_name for part in session.get_provider_graph_assignment_info() for node in part.get_nodes()
-    }
+    missing = PlanError(
+        "ONNX Runtime recorded no assignment.", hint=f"Set the session entry {RECORD} to '1' before loading."
+    )
+    try:
+        parts = session.get_provider_graph_assignment_info()
+    except Exception as error:  # ONNX Runtime's own errors have no common type
+        raise missing from error
+    found = {node.name: part.ep_name for part in parts for node in part.get_nodes()}
     if not found:
-        raise PlanError(
-            "ONNX Runtime recorded no assignment.", hint=f"Set the session entry {RECORD} to '1' before loading."
-        )
+        raise missing
     return found
 
 
