@@ -94,7 +94,7 @@ def describe(kind: TensorType, form: NumberFormat | None) -> TensorParameters | 
     if quant is None:
         return None
     lowest, highest = kind.dtype.integer_range
-    if quant.per_channel and kind.dtype is DType.I8:
+    if quant.per_channel:
         return TensorParameters(
             kind.dtype.value,
             "perchannel_symmetric_affine",
@@ -106,12 +106,12 @@ def describe(kind: TensorType, form: NumberFormat | None) -> TensorParameters | 
     common = TensorParameters(
         kind.dtype.value,
         "asymmetric_affine",
-        max_value=(highest - zero) * max(quant.scale),
-        min_value=(lowest - zero) * max(quant.scale),
+        max_value=(highest - zero) * quant.scale[0],
+        min_value=(lowest - zero) * quant.scale[0],
     )
     if form is not None and form.power_of_two:
         return _with(common, "dynamic_fixed_point", fl=_fraction(quant))
-    scale: float | tuple[float, ...] = quant.scale if quant.per_channel else quant.scale[0]
+    scale = quant.scale[0]
     if form is not None and form.symmetric and kind.dtype not in (DType.I32, DType.I64):
         return _with(common, "symmetric_affine", scale=scale, zero_point=0)
     return _with(common, "asymmetric_affine", scale=scale, zero_point=zero)
@@ -121,7 +121,7 @@ def _with(
     common: TensorParameters,
     quantizer: str,
     *,
-    scale: float | tuple[float, ...] | None = None,
+    scale: float | None = None,
     zero_point: int | None = None,
     fl: int | None = None,
 ) -> TensorParameters:
