@@ -5,8 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from dovetail.errors import FormatError
 
@@ -17,8 +16,7 @@ MAX_LINE_BYTES = 1 << 16
 _CHUNK_BYTES = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """Hold a line without its line feed; `cut` tells that the rest of it was dropped, `ended` that a line feed came."""
 
     number: int

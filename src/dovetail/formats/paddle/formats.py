@@ -10,6 +10,7 @@ from dovetail.formats.binding import Binding, Operation, bind_operations
 from dovetail.formats.format import Diagnostic, ReadRequest, WriteRequest, Written
 from dovetail.formats.paddle.lint import LintContext, lint
 from dovetail.formats.paddle.log import LoggedOperation, parse_log
+from dovetail.formats.paddle.operators import BLOCK_EDGES
 from dovetail.formats.paddle.policy import Device, Policy
 from dovetail.formats.paddle.rules import Dialect, Rule, load_rules, match_all
 from dovetail.formats.spelling import Side, Vocabulary, Word, read_plan, spell
@@ -54,9 +55,11 @@ def operations_of(listing: bytes | None, path: str) -> tuple[LoggedOperation, ..
 
 def bind_log(graph: Graph, operations: tuple[LoggedOperation, ...]) -> Binding:
     """Bind the operators of a log, by their positions, to nodes."""
-    return bind_operations(
-        graph, [Operation(str(index), op.op_type, op.ins, op.outs) for index, op in enumerate(operations)]
-    )
+    listed = [
+        Operation(str(index), op.op_type, op.ins, () if op.op_type in BLOCK_EDGES else op.outs)
+        for index, op in enumerate(operations)
+    ]
+    return bind_operations(graph, listed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ _NOISE = re.compile(
     r"|[DEWI] \[\w+:\d+\]"
     r"|\[(?:INFO|WARNING|ERROR)\]"
 )
+_NOISE_STARTS = frozenset("[IWEFD")
 _OP_TYPE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LABEL = re.compile(r'\[label="([^"]*)" shape="box"')
 _CLUSTER = re.compile(r"(.*)_subgraph_(\d{1,9})")
@@ -98,6 +99,7 @@ class _Reader:
         self.clusters = -1
         self.labels: dict[str, str] = {}
         self.in_graph = False
+        self.types: set[str] = set()
 
     def complain(self, code: str, line: int, message: str, hint: str | None = None) -> None:
         if len(self.diagnostics) < _MOST_DIAGNOSTICS:
@@ -144,12 +146,12 @@ class _Reader:
     def body_line(self, draft: _Draft, number: int, text: str) -> None:
         if not text:
             self.close(ended=True)
-        elif _NOISE.match(text):
+        elif text[0] in _NOISE_STARTS and _NOISE.match(text):
             draft.noise += 1
         else:
             fields = text.split(":")
-            if len(fields) == 3 and _OP_TYPE.fullmatch(fields[0]):
-                ins, outs = fields[1], fields[2]
+            if len(fields) == 3 and self.is_type(fields[0]):
+                _, ins, outs = fields
                 names = tuple(ins.split(",")) if ins else ()
                 made = tuple(outs.split(",")) if outs else ()
                 draft.operations.append(LoggedOperation(fields[0], names, made, line=number))
@@ -158,6 +160,15 @@ class _Reader:
                 many = len(fields) > 3 and _OP_TYPE.fullmatch(fields[0]) is not None
                 why = "names with ':' make it ambiguous" if many else "it is no TYPE:INPUTS:OUTPUTS"
                 self.complain("LOG_BAD_LINE", number, f"'{text[:80]}' is not an operator: {why}.")
+
+    def is_type(self, name: str) -> bool:
+        """Tell whether a name can be that of an operator type; most lines have one of few."""
+        if name in self.types:
+            return True
+        if _OP_TYPE.fullmatch(name) is None:
+            return False
+        self.types.add(name)
+        return True
 
     def close(self, *, ended: bool) -> None:
         draft, self.draft = self.draft, None
