@@ -67,13 +67,12 @@ def rows_of(found: Sequence[Diagnostic]) -> list[Mapping[str, object]]:
 
 
 def findings_block(found: Sequence[Diagnostic], title: str = "") -> Block:
-    """Return findings as a table."""
-    from dovetail.report.page import Table, flexible, left, right
+    """Return findings as lines of text: they are read, not compared."""
+    from dovetail.report.page import Prose
 
-    rows = tuple(
-        (item.code, str(item.line) if item.line else "-", f"{item.message} {item.hint or ''}".strip()) for item in found
-    )
-    return Table(title, (left("code"), right("line"), flexible("what")), rows)
+    lines = [f"{item.code} {f'line {item.line}: ' if item.line else ''}{item.message}" for item in found]
+    hints = [f" {item.hint}" if item.hint else "" for item in found]
+    return Prose(title, tuple(line + hint for line, hint in zip(lines, hints, strict=True)))
 
 
 def tone_of(found: Sequence[Diagnostic]) -> Tone:
