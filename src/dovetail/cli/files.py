@@ -12,13 +12,16 @@ from pathlib import Path
 from dovetail.errors import DovetailError
 
 _HEAD_BYTES = 512
-_MOST_BYTES = 2 << 30
+_MOST_BYTES = 256 << 20
+_MOST_MODEL_BYTES = 2 << 30
 _SIGNS = (b'"kind": "dovetail-', b"dovetail graph 1 ", b"# Made by dovetail", b"\x12\x08dovetail", b"Dovetail: ")
 """What files of ours have near their start; the fourth is the producer name of an ONNX model."""
 
 
-def read_file(path: Path, limit: int = _MOST_BYTES) -> bytes:
+def read_file(path: Path, limit: int | None = None) -> bytes:
     """Return the bytes of a file; raise DovetailError when it cannot be read or is larger than any real one."""
+    if limit is None:
+        limit = _MOST_MODEL_BYTES if path.suffix.lower() == ".onnx" else _MOST_BYTES
     try:
         if path.stat().st_size > limit:
             raise DovetailError(f"{path}: larger than {limit} bytes.", hint="Is it the right file?")

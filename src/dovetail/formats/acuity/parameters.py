@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from dovetail.formats.acuity.network import CONSTANT, Layer, Network
 from dovetail.formats.acuity.table import TensorParameters, tensor_key
@@ -26,6 +26,7 @@ def table_parameters(
     graph = quantized.graph
     stored = {graph.origin_of(name): name for name in reversed(list(graph.types)) if name not in graph.constants}
     tensors = network.tensors(source)
+    nodes = {node.name: node for node in graph.nodes}
     outputs: dict[str, TensorParameters] = {}
     weights: dict[str, TensorParameters] = {}
     for layer in network.layers.values():
@@ -33,15 +34,15 @@ def table_parameters(
         if found is not None:
             outputs[tensor_key(layer.lid, "out0")] = found
         for name in binding.nodes_of.get(layer.lid, ()) if layer.op in _WEIGHTED or "conv" in layer.op else ():
-            node = next((one for one in graph.nodes if one.name == name), None)
-            if node is not None:
-                weights |= _weights(graph, node, layer.lid, quantized.placements[name].precision)
+            if name in nodes:
+                weights |= _weights(graph, nodes[name], layer.lid, quantized.placements[name].precision)
     for layer in network.layers.values():
         users = network.readers.get(layer.lid, ())
         if layer.op == "output" and tensor_key(layer.inputs[0], "out0") in outputs:
             outputs[tensor_key(layer.lid, "out0")] = outputs[tensor_key(layer.inputs[0], "out0")]
         elif layer.op == CONSTANT and users and tensor_key(layer.lid, "out0") not in outputs:
-            constant = _constant(graph, layer, binding, users[0])
+            readers = [nodes[name] for name in binding.nodes_of.get(users[0], ()) if name in nodes]
+            constant = _constant(graph, layer, readers)
             if constant is not None:
                 outputs[tensor_key(layer.lid, "out0")] = constant
     return outputs | weights
@@ -56,11 +57,10 @@ def _output(graph: Graph, quantized: QuantizedGraph, layer: Layer, name: str) ->
     return describe(kind, None if precision is None else precision.activation)
 
 
-def _constant(graph: Graph, layer: Layer, binding: Binding, user: str) -> TensorParameters | None:
+def _constant(graph: Graph, layer: Layer, readers: Sequence[Node]) -> TensorParameters | None:
     """Return the parameters of a constant operand as the node that reads it stores it."""
-    for name in binding.nodes_of.get(user, ()):
-        node = next((one for one in graph.nodes if one.name == name), None)
-        for tensor in node.inputs if node is not None else ():
+    for node in readers:
+        for tensor in node.inputs:
             source = graph.origin_of(tensor)
             if tensor in graph.constants and source in layer.possible_tensors:
                 return describe(graph.types[tensor], None)
