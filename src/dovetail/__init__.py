@@ -44,6 +44,10 @@ if TYPE_CHECKING:
     from dovetail.data import split as split
     from dovetail.errors import DovetailError as DovetailError
     from dovetail.exporters import save_onnx as save_onnx
+    from dovetail.formats import ReadRequest as ReadRequest
+    from dovetail.formats import WriteRequest as WriteRequest
+    from dovetail.formats import find_format as find_format
+    from dovetail.formats import known_formats as known_formats
     from dovetail.importers import LoadOptions as LoadOptions
     from dovetail.importers import load_model as load_model
     from dovetail.ir import Graph as Graph
@@ -137,6 +141,12 @@ _HOMES = {
     ),
     "dovetail.errors": ("DovetailError",),
     "dovetail.exporters": ("save_onnx",),
+    "dovetail.formats": (
+        "ReadRequest",
+        "WriteRequest",
+        "find_format",
+        "known_formats",
+    ),
     "dovetail.importers": (
         "LoadOptions",
         "load_model",
