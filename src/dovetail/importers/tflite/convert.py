@@ -5,14 +5,31 @@ from __future__ import annotations
 from dovetail.errors import LoadError
 from dovetail.importers.assemble import assemble
 from dovetail.importers.options import LoadOptions
+from dovetail.importers.tflite.control import convert_call, convert_if, convert_while
 from dovetail.importers.tflite.layout import Form
-from dovetail.importers.tflite.model import LiteModel
-from dovetail.importers.tflite.operators import CONVERTERS
+from dovetail.importers.tflite.model import LiteModel, LiteOperator
+from dovetail.importers.tflite.operators import CONVERTERS, CUSTOM
+from dovetail.importers.tflite.operators.table import Converter
 from dovetail.importers.tflite.scope import Scope, Settings
 from dovetail.importers.tflite.site import Site
 from dovetail.ir import Graph
 
 _SPARE = 8
+_CONTROL = {"CALL": convert_call, "IF": convert_if, "WHILE": convert_while}
+
+
+def known_operators() -> frozenset[str]:
+    """Return the builtin and custom operators that can be converted."""
+    return frozenset({*CONVERTERS, *CUSTOM, *_CONTROL})
+
+
+def _converter(operator: LiteOperator) -> Converter | None:
+    if operator.custom:
+        return CUSTOM.get(operator.kind)
+    if operator.kind in _CONTROL:
+        control = _CONTROL[operator.kind]
+        return lambda site: control(site, convert_operators)
+    return CONVERTERS.get(operator.kind)
 
 
 def convert_model(model: LiteModel, options: LoadOptions) -> Graph:
@@ -30,7 +47,7 @@ def convert_operators(scope: Scope) -> None:
     """Add the nodes of every operator of a subgraph."""
     for index, operator in enumerate(scope.lite.operators):
         site = Site(scope, operator, index)
-        converter = CONVERTERS.get(operator.kind)
+        converter = _converter(operator)
         if converter is None:
             kind = "custom operator" if operator.custom else "operator"
             raise LoadError(

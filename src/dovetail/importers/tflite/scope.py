@@ -179,6 +179,14 @@ class Scope:
         array = np.asarray(values, np.float32)
         return self.store(stem, array, TensorType(DType.F32, array.shape))
 
+    def absorb(self, inner: Scope) -> None:
+        """Take over what was built for another subgraph under names of its own."""
+        for node in inner.nodes:
+            self.add(node.op, node.inputs, node.outputs, node.name, node.attributes)
+        self.types |= inner.types
+        self.constants |= inner.constants
+        self.origins |= inner.origins
+
     def fresh(self, stem: str) -> str:
         """Return a free tensor name."""
         name, number = stem, 1
@@ -186,13 +194,16 @@ class Scope:
             name, number = f"{stem}.{number}", number + 1
         return name
 
-    def draft(self, name: str, captures: tuple[str, ...] = ()) -> Draft:
-        """Return what has been built, with the subgraph's ends in the file's order of dimensions."""
-        inputs = tuple(self.forms(index)[Form.LAST] for index in self.lite.inputs)
+    def draft(self, name: str, captures: tuple[str, ...] | None = None) -> Draft:
+        """Return what has been built, with the subgraph's ends in the file's order of dimensions.
+
+        A branch reads its inputs from around it: they are its `captures`.
+        """
+        inputs = () if captures is not None else tuple(self.forms(index)[Form.LAST] for index in self.lite.inputs)
         outputs: list[str] = []
         for index in self.lite.outputs:
             tensor = self.read(index, Form.LAST, f"output '{self.lite.tensors[index].name}'")
-            if tensor in outputs or tensor in inputs or tensor in self.constants or tensor in captures:
+            if tensor in outputs or tensor in inputs or tensor in self.constants or tensor in (captures or ()):
                 copy = self.fresh(f"{tensor}/output")
                 self.types[copy] = self.types[tensor]
                 self.add("Identity", (tensor,), (copy,), copy)
@@ -201,11 +212,11 @@ class Scope:
         return Draft(
             name=name,
             nodes=self.nodes,
-            inputs=inputs if not captures else (),
+            inputs=inputs,
             outputs=tuple(outputs),
             types=self.types,
             constants=self.constants,
-            captures=captures,
+            captures=captures or (),
             origins=self.origins,
         )
 
