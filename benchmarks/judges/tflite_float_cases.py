@@ -154,6 +154,14 @@ def products() -> Iterator[LiteCase]:
     biases = [random(4) for _ in range(4)]
     inputs = [real(2, 5, 3), *gates, None, None, None, *biases, None, None, real(2, 4), real(2, 4)]
     yield case("UNIDIRECTIONAL_SEQUENCE_LSTM", inputs, options=lstm, variables=(18, 19))
+    both = [real(2, 5, 3), *weights, real(2, 4), *weights, real(2, 4), None, None, None]
+    merged = _options("BidirectionalSequenceRNNOptions", fusedActivationFunction=4, mergeOutputs=True)
+    yield case("BIDIRECTIONAL_SEQUENCE_RNN", both, options=merged, variables=(4, 8))
+    one = [*gates, None, None, None, *biases, None, None]
+    states = [real(2, 4) for _ in range(4)]
+    merged = _options("BidirectionalSequenceLSTMOptions", fusedActivationFunction=4, mergeOutputs=True)
+    both = [real(2, 5, 3), *one, *one, *states, *[None] * 9]
+    yield case("BIDIRECTIONAL_SEQUENCE_LSTM", both, options=merged, variables=(35, 36, 37, 38))
 
 
 def reductions() -> Iterator[LiteCase]:

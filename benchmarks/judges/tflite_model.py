@@ -98,7 +98,7 @@ class LiteOperator:
         model.buffers, graph.tensors = [empty], []
         tensors = [*(item for item in self.inputs if item is not None), *self.outputs]
         for item in tensors:
-            graph.tensors.append(_tensor(item, model.buffers))
+            graph.tensors.append(make_tensor(item, model.buffers))
             graph.tensors[-1].isVariable = item.name in self.variables
         places = {item.name: index for index, item in enumerate(tensors)}
         operator = schema.OperatorT()
@@ -122,7 +122,8 @@ class LiteOperator:
         return bytes(builder.Output())
 
 
-def _tensor(item: LiteTensor, buffers: list[Any]) -> Any:
+def make_tensor(item: LiteTensor, buffers: list[Any]) -> Any:
+    """Return the table of a tensor; its value goes into a new buffer."""
     tensor = schema.TensorT()
     tensor.name, tensor.type, tensor.shape, tensor.buffer = item.name, _TYPES[item.dtype], list(item.shape), 0
     if item.value is not None:

@@ -159,7 +159,7 @@ def _both_ways(site: Site, op: str, parts: Sequence[_Direction]) -> None:
 
 def _two_way_lstm(site: Site) -> None:
     _check_lstm(site)
-    if any(site.has(index) for index in (15, 16, 32, 33, *range(39, site.count))):
+    if any(site.has(index) for index in (16, 17, 33, 34, *range(39, site.count))):
         raise site.fail("it projects its state or has an auxiliary input")
     _both_ways(site, "LSTM", [_lstm_direction(site, 1), _lstm_direction(site, 18)])
 
