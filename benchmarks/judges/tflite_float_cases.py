@@ -72,8 +72,11 @@ def elementwise() -> Iterator[LiteCase]:
     for name in ("LOGICAL_AND", "LOGICAL_OR"):
         yield case(name, [bits(3, 4), bits(4)], [BOOL])
     yield case("BITWISE_XOR", [whole(3, 4), whole(3, 4)], [INT32])
-    yield case("RIGHT_SHIFT", [whole(6, low=0, high=900, dtype=DType.U32), whole(6, low=0, dtype=DType.U32)],
-               [Output(DType.U32)])
+    yield case(
+        "RIGHT_SHIFT",
+        [whole(6, low=0, high=900, dtype=DType.U32), whole(6, low=0, dtype=DType.U32)],
+        [Output(DType.U32)],
+    )
     yield case("ADD_N", [real(3, 4), real(3, 4), real(3, 4)])
     yield case("SELECT", [bits(3), real(3, 4), real(3, 4)])
     yield case("SELECT_V2", [bits(3, 1), real(3, 4), real(1, 4)])
@@ -159,9 +162,11 @@ def products() -> Iterator[LiteCase]:
     yield case("BIDIRECTIONAL_SEQUENCE_RNN", both, options=merged, variables=(4, 8))
     one = [*gates, None, None, None, *biases, None, None]
     states = [real(2, 4) for _ in range(4)]
-    merged = _options("BidirectionalSequenceLSTMOptions", fusedActivationFunction=4, mergeOutputs=True)
+    merged = _options("BidirectionalSequenceLSTMOptions", fusedActivationFunction=4, mergeOutputs=True, timeMajor=False)
     both = [real(2, 5, 3), *one, *one, *states, *[None] * 9]
-    yield case("BIDIRECTIONAL_SEQUENCE_LSTM", both, options=merged, variables=(35, 36, 37, 38))
+    found = case("BIDIRECTIONAL_SEQUENCE_LSTM", both, options=merged, variables=(35, 36, 37, 38))
+    # LiteRT resets the states of the first sample only: one round.
+    yield replace(found, feeds=found.feeds[:1])
 
 
 def reductions() -> Iterator[LiteCase]:
@@ -191,7 +196,13 @@ def moves() -> Iterator[LiteCase]:
     """Yield operators that move elements."""
     yield case("RESHAPE", [real(2, 6), ints(3, -1)])
     yield case("EXPAND_DIMS", [real(2, 6), ints(1)])
-    yield case("SQUEEZE", [real(2, 1, 6), ], options=_options("SqueezeOptions", squeezeDims=[1]))
+    yield case(
+        "SQUEEZE",
+        [
+            real(2, 1, 6),
+        ],
+        options=_options("SqueezeOptions", squeezeDims=[1]),
+    )
     yield case("TRANSPOSE", [real(*_IMAGE), ints(0, 3, 1, 2)])
     for axis in (-1, 1):
         fields = _options("ConcatenationOptions", axis=axis)
@@ -229,8 +240,11 @@ def picks() -> Iterator[LiteCase]:
     ):
         inputs = [real(4, 5, 3), ints(1, 1), ints(3, 4), ints(2, 1)]
         yield case(f"STRIDED_SLICE.{label}", inputs, options=("StridedSliceOptions", fields))
-    yield case("STRIDED_SLICE.back", [real(4, 5), ints(-1, 4), ints(-4, 0), ints(-1, -2)],
-               options=_options("StridedSliceOptions"))
+    yield case(
+        "STRIDED_SLICE.back",
+        [real(4, 5), ints(-1, 4), ints(-4, 0), ints(-1, -2)],
+        options=_options("StridedSliceOptions"),
+    )
     yield case("GATHER", [real(4, 5), ints(3, 0, 1)], options=_options("GatherOptions", axis=1))
     batched = _options("GatherOptions", axis=1, batchDims=1)
     yield case("GATHER.batch", [real(2, 5, 3), constant([[1, 0], [4, 2]], DType.I32)], options=batched)
@@ -241,7 +255,9 @@ def picks() -> Iterator[LiteCase]:
     yield case("WHERE", [constant(np.eye(3, dtype=np.bool_)[:, :2], DType.BOOL)], [INT64])
     hot = [ints(1, 0, 3), constant(4, DType.I32), constant(2.0), constant(-1.0)]
     yield case("ONE_HOT", hot, options=_options("OneHotOptions", axis=-1))
-    yield case("SPARSE_TO_DENSE", [constant([[0, 1], [2, 3]], DType.I32), ints(3, 4), constant([5.0, 6.0]), constant(0.5)])
+    yield case(
+        "SPARSE_TO_DENSE", [constant([[0, 1], [2, 3]], DType.I32), ints(3, 4), constant([5.0, 6.0]), constant(0.5)]
+    )
     fake = _options("FakeQuantOptions", min=-1.0, max=2.0, numBits=8, narrowRange=False)
     yield case("FAKE_QUANT", [real(3, 4, low=-3, high=3)], options=fake)
     boxes = constant([[0, 0, 1, 1], [0, 0.1, 1, 1.1], [0, 2, 1, 3], [0, 2, 1, 3.05]])

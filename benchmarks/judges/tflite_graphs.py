@@ -73,9 +73,7 @@ def build_model(graphs: Sequence[LiteSubgraph]) -> bytes:
 
 def run_lite(content: bytes, feeds: Sequence[AnyArray]) -> list[AnyArray]:
     """Return the outputs that LiteRT's reference kernels give."""
-    runner = Interpreter(
-        model_content=content, experimental_op_resolver_type=OpResolverType.BUILTIN_REF, num_threads=1
-    )
+    runner = Interpreter(model_content=content, experimental_op_resolver_type=OpResolverType.BUILTIN_REF, num_threads=1)
     runner.allocate_tensors()
     for item, value in zip(runner.get_input_details(), feeds, strict=True):
         runner.set_tensor(item["index"], np.ascontiguousarray(value).reshape(value.shape))

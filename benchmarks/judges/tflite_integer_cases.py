@@ -104,9 +104,15 @@ def elementwise() -> Iterator[LiteCase]:
         yield case(f"TANH.{kind}", [data(kind, 2000)], [result(kind, *fixed)])
         fixed = (1 / 256, -128 if kind == "i8" else 0) if kind != "i16" else (256 / 32768, 0)
         yield case(f"LOGISTIC.{kind}", [data(kind, 2000, scale=0.05)], [result(kind, *fixed)])
-        yield case(f"SOFTMAX.{kind}", [data(kind, 200, 10, scale=0.05)], [result(kind, *fixed)],
-                   ("SoftmaxOptions", {"beta": 1.0}))
-        yield case(f"LEAKY_RELU.{kind}", [data(kind, 2000)], [result(kind, 0.017)], ("LeakyReluOptions", {"alpha": 0.2}))
+        yield case(
+            f"SOFTMAX.{kind}",
+            [data(kind, 200, 10, scale=0.05)],
+            [result(kind, *fixed)],
+            ("SoftmaxOptions", {"beta": 1.0}),
+        )
+        yield case(
+            f"LEAKY_RELU.{kind}", [data(kind, 2000)], [result(kind, 0.017)], ("LeakyReluOptions", {"alpha": 0.2})
+        )
         yield case(f"RELU.{kind}", [data(kind, 2000)], [result(kind, 0.017)])
         yield case(f"DEQUANTIZE.{kind}", [data(kind, 2000)], [Output()])
         yield case(f"QUANTIZE.{kind}", [Input((2000,))], [one])
@@ -143,14 +149,26 @@ def windows() -> Iterator[LiteCase]:
             yield case(f"{name}.{kind}", inputs, [target], ("ReducerOptions", {"keepDims": False}))
         pads = constant([[0, 0], [1, 2], [0, 1], [0, 0]], DType.I32)
         yield case(f"PAD.{kind}", [data(kind, *_IMAGE), pads], [one])
-        yield case(f"CONCATENATION.{kind}", [data(kind, *_IMAGE), data(kind, *_IMAGE)], [one],
-                   ("ConcatenationOptions", {"axis": 3}))
+        yield case(
+            f"CONCATENATION.{kind}",
+            [data(kind, *_IMAGE), data(kind, *_IMAGE)],
+            [one],
+            ("ConcatenationOptions", {"axis": 3}),
+        )
         yield case(f"RESHAPE.{kind}", [data(kind, 8, 6), ints(4, 12)], [one])
         yield case(f"TRANSPOSE.{kind}", [data(kind, 2, 3, 4), ints(2, 0, 1)], [one])
-        yield case(f"RESIZE_BILINEAR.{kind}", [data(kind, *_IMAGE), ints(18, 12)], [one],
-                   ("ResizeBilinearOptions", {"halfPixelCenters": True}))
-        yield case(f"RESIZE_NEAREST_NEIGHBOR.{kind}", [data(kind, *_IMAGE), ints(18, 12)], [one],
-                   ("ResizeNearestNeighborOptions", {}))
+        yield case(
+            f"RESIZE_BILINEAR.{kind}",
+            [data(kind, *_IMAGE), ints(18, 12)],
+            [one],
+            ("ResizeBilinearOptions", {"halfPixelCenters": True}),
+        )
+        yield case(
+            f"RESIZE_NEAREST_NEIGHBOR.{kind}",
+            [data(kind, *_IMAGE), ints(18, 12)],
+            [one],
+            ("ResizeNearestNeighborOptions", {}),
+        )
 
 
 def integer_cases() -> Iterator[LiteCase]:

@@ -50,7 +50,8 @@ class Arithmetic:
     """Hold the rounding facts of a target.
 
     `multiplier_bits`: mantissa bits that an accumulator's multiplier `s_x * s_w / s_y` is cut to (towards zero);
-    None keeps it in double precision. `scheme` other than EXACT puts an operator's own rules first. `by_op` refines `default` by operator, or by (operator, stored type).
+    None keeps it in double precision. `scheme` other than EXACT puts another maker's rules first. `by_op` refines
+    `default` by operator, or by (operator, stored type).
     """
 
     default: Rounding = Rounding()

@@ -41,11 +41,11 @@ def assemble(draft: Draft, where: str, options: LoadOptions) -> Graph:
 
 def to_proto(node: Node) -> NodeProto:
     """Return a node without bodies for ONNX's own code; numbers keep their kind."""
-    return helper.make_node(node.op, node.inputs, node.outputs, node.name, **_plain(node.attributes))
-
-
-def _plain(attributes: Mapping[str, object]) -> dict[str, object]:
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in attributes.items()}
+    made = helper.make_node(node.op, node.inputs, node.outputs, node.name)
+    for name, value in node.attributes.items():
+        plain = list(value) if isinstance(value, tuple) else value
+        made.attribute.append(helper.make_attribute(name, plain))
+    return made
 
 
 def _is_plain(node: Node) -> bool:

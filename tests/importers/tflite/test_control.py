@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 from flatbuffers import flexbuffers
-from judges.tflite_graphs import LiteSubgraph, Step, build_model, run_lite
-from judges.tflite_model import LiteTensor
 
 from dovetail.backends.reference import run_graph
 from dovetail.errors import LoadError
 from dovetail.importers.tflite import load_tflite
 from dovetail.ir import DType, Graph, read_tensors
+from judges.tflite_graphs import LiteSubgraph, Step, build_model, run_lite
+from judges.tflite_model import LiteTensor
 
 _OP = schema.BuiltinOperator
 _KIND = schema.BuiltinOptions
@@ -24,7 +24,9 @@ def _real(name: str, *shape: int) -> LiteTensor:
 
 def _binary(code: int, value: float) -> LiteSubgraph:
     constant = LiteTensor("c", DType.F32, (), None, np.float32(value).reshape(()))
-    kind, options = (_KIND.AddOptions, schema.AddOptionsT()) if code == _OP.ADD else (_KIND.MulOptions, schema.MulOptionsT())
+    kind, options = (
+        (_KIND.AddOptions, schema.AddOptionsT()) if code == _OP.ADD else (_KIND.MulOptions, schema.MulOptionsT())
+    )
     return LiteSubgraph(
         [_real("x", 2, 3), constant, _real("y", 2, 3)], [Step(code, ("x", "c"), ("y",), kind, options)], ("x",), ("y",)
     )

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fuzz_importers import fuzz
-from judges.tflite_cases import ints, random, real
-from judges.tflite_cases import case as make_case
-from judges.tflite_graphs import LiteSubgraph, Step, build_model
-from judges.tflite_model import LiteTensor
 
 from dovetail.errors import LoadError
 from dovetail.importers import load_model
 from dovetail.importers.tflite import load_tflite
 from dovetail.ir import DType
+from fuzz_importers import fuzz
+from judges.tflite_cases import case as make_case
+from judges.tflite_cases import ints, random, real
+from judges.tflite_graphs import LiteSubgraph, Step, build_model
+from judges.tflite_model import LiteTensor
 
 _ADD, _RESHAPE = 0, 22
 _CONV = {"padding": 0, "strideH": 1, "strideW": 1, "dilationHFactor": 1, "dilationWFactor": 1}
@@ -76,8 +76,8 @@ def test_a_tensor_that_nothing_makes_is_named() -> None:
 
 def test_an_unknown_operator_is_named_with_its_place() -> None:
     tensors = [LiteTensor("x", DType.F32, (2,)), LiteTensor("y", DType.F32, (2,))]
-    model = build_model([LiteSubgraph(tensors, [Step(116, ("x",), ("y",))], ("x",), ("y",))])
-    with pytest.raises(LoadError, match="operator 0 'y'") as caught:
+    model = build_model([LiteSubgraph(tensors, [Step(32, ("x",), ("y",), custom_name="Mystery")], ("x",), ("y",))])
+    with pytest.raises(LoadError, match=r"operator 0 'y' \(Mystery\)") as caught:
         load_tflite(model)
     assert "inspect" in str(caught.value)
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from judges.tflite_graphs import run_lite
 
 from dovetail.backend.arithmetic import TFLITE
 from dovetail.backends.reference import run_graph
 from dovetail.importers import LoadOptions, load_model
 from dovetail.ir import AnyArray, Graph
+from judges.tflite_graphs import run_lite
 
 pytestmark = pytest.mark.models
 

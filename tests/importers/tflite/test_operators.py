@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
-from judges import tflite_float_cases, tflite_integer_cases
-from judges.tflite_cases import LiteCase
 
 from dovetail.backend.arithmetic import EXACT, TFLITE
 from dovetail.backends.reference import run_graph
 from dovetail.importers.tflite import load_tflite
 from dovetail.importers.tflite.convert import known_operators
+from judges import tflite_float_cases, tflite_integer_cases
+from judges.tflite_cases import LiteCase
 
 Cases = Callable[[], Iterator[LiteCase]]
 _FLOAT: tuple[Cases, ...] = (

@@ -1,7 +1,7 @@
 """TFLite's fixed-point multipliers, as gemmlowp defines them.
 
 A real multiplier M is `q / 2^31 * 2^shift` with q rounded to 31 bits. 32-bit accumulators are rounded twice: the high
-half of the doubled product, then the division by a power of two. 64-bit accumulators are multiplied by q cut to 15 bits.
+half of the doubled product, then the division by a power of two. 64-bit accumulators are multiplied by q of 15 bits.
 """
 
 from __future__ import annotations

@@ -65,9 +65,7 @@ def _run_node(graph: Graph, node: Node, values: Values, arithmetic: Arithmetic) 
     return _run_on_reals(graph, node, stored, arithmetic)
 
 
-def _own_rule(
-    graph: Graph, node: Node, stored: tuple[AnyArray | None, ...], arithmetic: Arithmetic
-) -> AnyArray | None:
+def _own_rule(graph: Graph, node: Node, stored: tuple[AnyArray | None, ...], arithmetic: Arithmetic) -> AnyArray | None:
     """Return the result by the rules of another maker's kernels, or None where exact arithmetic holds."""
     if arithmetic.scheme is not Scheme.TFLITE or not node.outputs[0]:
         return None

@@ -40,7 +40,7 @@ REFERENCE = TargetProfile(
 REFERENCE_TFLITE = replace(
     REFERENCE, name="reference:tflite", title="Reference: TFLite's integer kernels in numpy", arithmetic=TFLITE
 )
-"""Runs quantised graphs with the roundings of TFLite's reference kernels, so that a TFLite model gives its own integers."""
+"""Runs quantised graphs as TFLite's reference kernels do: a TFLite model gives its own integers."""
 
 
 class ReferenceExecutable:

@@ -108,7 +108,7 @@ def _rescale(node: Node, types: Types, output: TensorType, values: Sequence[AnyA
 
 def _relu(node: Node, types: Types, output: TensorType, values: Sequence[AnyArray]) -> AnyArray:
     scaled = _rescale(node, types, output, values)
-    return np.maximum(scaled, np.asarray(_zero(output), scaled.dtype))
+    return np.asarray(np.maximum(scaled, np.asarray(_zero(output), scaled.dtype)))
 
 
 def _leaky_relu(node: Node, types: Types, output: TensorType, values: Sequence[AnyArray]) -> AnyArray:
@@ -133,7 +133,7 @@ def _average(node: Node, types: Types, output: TensorType, values: Sequence[AnyA
 
 
 def _mean(node: Node, types: Types, output: TensorType, values: Sequence[AnyArray]) -> AnyArray:
-    """Average with a multiplier that holds the count: `M = s_x / s_y` with q shifted by the count's bits, divided by it."""
+    """Average with a multiplier that holds the count: q of `s_x / s_y`, made wider, is divided by it."""
     total = _total(node, types, values)
     count = values[0].size // max(total.size, 1)
     ratio = float(_scale(types[0])[0]) / float(_scale(output)[0])
@@ -180,7 +180,9 @@ def _places(node: Node, size: int, wanted: int, dtype: DType) -> list[tuple[AnyA
         part = place - low.astype(np.float32)
         return [(low, np.float32(1) - part), (high, part)]
     unit = 1 << 10
-    scale_10 = (unit * (size - 1) + (wanted - 1) // 2) // (wanted - 1) if aligned else (unit * size + wanted // 2) // wanted
+    scale_10 = (
+        (unit * (size - 1) + (wanted - 1) // 2) // (wanted - 1) if aligned else (unit * size + wanted // 2) // wanted
+    )
     place_10 = at * scale_10 + (scale_10 // 2 - (1 << 9) if mode == "half_pixel" else 0)
     low = np.maximum(np.where(place_10 >= 0, place_10 // unit, -(-place_10 // unit)), 0)
     high = np.minimum(-(-place_10 // unit), size - 1)

@@ -96,5 +96,3 @@ class LiteModel:
     where: str
     size_bytes: int
     graphs: tuple[LiteGraph, ...]
-
-

@@ -226,5 +226,3 @@ def moved_axis(quant: Quantization | None, rank: int) -> Quantization | None:
     if quant is None or quant.axis is None:
         return quant
     return replace(quant, axis=axis_in(Form.FIRST, quant.axis, rank))
-
-

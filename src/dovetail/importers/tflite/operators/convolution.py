@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dovetail.importers.tflite.hybrid import run_hybrid
 from dovetail.importers.tflite.layout import Form
+from dovetail.importers.tflite.operators.hybrid import run_hybrid
 from dovetail.importers.tflite.operators.table import Converters
 from dovetail.importers.tflite.operators.weights import Kernel, is_hybrid, read_bias, read_weight
 from dovetail.importers.tflite.site import Attributes, Site

@@ -157,9 +157,7 @@ def _zeros_like(site: Site) -> None:
     shape = site.emit("Shape", (x,), TensorType(DType.I64, (site.rank(0),)))
     if kind.quant is not None:
         raise site.fail("zeros in a quantised tensor are not supported")
-    zero = site.scope.store(
-        f"{site.stem}/zero", np.zeros((), kind.dtype.carrier), TensorType(kind.dtype, ())
-    )
+    zero = site.scope.store(f"{site.stem}/zero", np.zeros((), kind.dtype.carrier), TensorType(kind.dtype, ()))
     site.finish("Expand", (zero, shape), None, form)
 
 

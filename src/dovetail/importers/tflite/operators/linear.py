@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from dovetail.importers.tflite.hybrid import finish_hybrid
+from dovetail.importers.tflite.operators.hybrid import finish_hybrid
 from dovetail.importers.tflite.operators.table import Converters
 from dovetail.importers.tflite.operators.weights import Kernel, is_hybrid, read_bias, read_weight
 from dovetail.importers.tflite.site import Site

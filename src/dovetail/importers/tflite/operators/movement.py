@@ -54,7 +54,11 @@ def _pack(site: Site) -> None:
     kind = site.result_type()
     shape = (*site.shape(0)[:axis], 1, *site.shape(0)[axis:])
     names = [
-        site.emit("Unsqueeze", (site.read(index), axes), TensorType(kind.dtype, shape, site.scope.types[site.read(index)].quant))
+        site.emit(
+            "Unsqueeze",
+            (site.read(index), axes),
+            TensorType(kind.dtype, shape, site.scope.types[site.read(index)].quant),
+        )
         for index in range(site.count)
     ]
     site.finish("Concat", names, {"axis": axis})
@@ -212,8 +216,7 @@ def _range(site: Site) -> None:
     site.finish("Range", tuple(site.read(index) for index in range(3)))
 
 
-
-_SHAPES: dict[str, Converter] = {name: _to_output_shape for name in ("EXPAND_DIMS", "SQUEEZE")}
+_SHAPES: dict[str, Converter] = dict.fromkeys(("EXPAND_DIMS", "SQUEEZE"), _to_output_shape)
 
 CONVERTERS: Converters = {
     **_SHAPES,

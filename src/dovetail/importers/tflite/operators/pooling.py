@@ -138,9 +138,7 @@ def _batch_to_space(site: Site) -> None:
     cut = site.emit("Reshape", (site.read(0), site.number(pieces, "shape")), TensorType(kind.dtype, pieces, kind.quant))
     turned = TensorType(kind.dtype, permuted(pieces, order), kind.quant)
     turned_name = site.emit("Transpose", (cut,), turned, {"perm": tuple(order)})
-    joined = site.emit(
-        "Reshape", (turned_name, site.number(whole, "shape")), TensorType(kind.dtype, whole, kind.quant)
-    )
+    joined = site.emit("Reshape", (turned_name, site.number(whole, "shape")), TensorType(kind.dtype, whole, kind.quant))
     starts = site.number(crops[0::2], "starts")
     ends = site.number(tuple(whole[1 + axis] - crops[2 * axis + 1] for axis in range(count)), "ends")
     axes = site.number(tuple(range(1, count + 1)), "axes")

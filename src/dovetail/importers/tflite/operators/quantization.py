@@ -52,6 +52,4 @@ def _fake_quant(site: Site) -> None:
     site.finish("DequantizeLinear", (steps,), None, form)
 
 
-
-
 CONVERTERS: Converters = {"DEQUANTIZE": _dequantize, "FAKE_QUANT": _fake_quant, "QUANTIZE": _quantize}
