@@ -156,9 +156,7 @@ class Shim:
             )
             self._check(found)
         inputs, outputs = message["inputs"], message["outputs"]
-        self._check(
-            self._library.dtv_set_edges(self._graph, _ints(inputs), len(inputs), _ints(outputs), len(outputs))
-        )
+        self._check(self._library.dtv_set_edges(self._graph, _ints(inputs), len(inputs), _ints(outputs), len(outputs)))
         self._check(self._library.dtv_setup(self._graph))
 
     def compile(self) -> None:
@@ -181,9 +179,7 @@ class Shim:
             )
         self._check(self._library.dtv_run(self._graph))
         for tensor, at, size in outputs:
-            self._check(
-                self._library.dtv_read(self._graph, tensor, ctypes.c_void_p(arena + at), ctypes.c_uint64(size))
-            )
+            self._check(self._library.dtv_read(self._graph, tensor, ctypes.c_void_p(arena + at), ctypes.c_uint64(size)))
 
     def _check(self, status: int) -> None:
         if status < 0:
