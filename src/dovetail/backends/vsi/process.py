@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import mmap
 import os
@@ -13,11 +14,10 @@ import sys
 import tempfile
 import time
 import weakref
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from dovetail.backends.vsi.worker import HEADER, Message, ProtocolError, read_message, write_message
+from dovetail.backends.vsi.worker import Message, ProtocolError, read_message, write_message
 
 _LOG_TAIL_BYTES = 4096
 _LOG_MAX_BYTES = 32 << 20
@@ -46,11 +46,11 @@ class Launch:
     variables: tuple[tuple[str, str], ...] = ()
 
 
-class WorkerDied(Exception):
+class WorkerDiedError(Exception):
     """The worker crashed, hung or refused to start; the message says which, with its last log lines."""
 
 
-class WorkerRefused(Exception):
+class WorkerRefusedError(Exception):
     """The vendor library refused; the worker lives."""
 
 
@@ -106,7 +106,7 @@ class WorkerProcess:
         return Path(self._folder)
 
     def ask(self, message: Message, raw: bytes = b"", *, within_s: float, doing: str) -> tuple[Message, bytes]:
-        """Return the worker's answer; raise WorkerRefused or WorkerDied."""
+        """Return the worker's answer; raise WorkerRefusedError or WorkerDiedError."""
         deadline = time.monotonic() + within_s
         try:
             self._send(message, raw, deadline)
@@ -148,7 +148,7 @@ class WorkerProcess:
         if not ready:
             tail = self.log_tail()
             self.close()
-            raise WorkerDied(f"{doing} took longer than {within_s:.0f} s{_said(tail)}")
+            raise WorkerDiedError(f"{doing} took longer than {within_s:.0f} s{_said(tail)}")
         try:
             answer = read_message(self._source)
         except (ProtocolError, ValueError, OSError) as error:
@@ -157,17 +157,17 @@ class WorkerProcess:
             raise self._death(doing)
         message, raw = answer
         if message.get("ok") is not True:
-            raise WorkerRefused(f"{message.get('reason', 'no reason given')}{_said(self.log_tail())}")
+            raise WorkerRefusedError(f"{message.get('reason', 'no reason given')}{_said(self.log_tail())}")
         return message, raw
 
-    def _death(self, doing: str) -> WorkerDied:
+    def _death(self, doing: str) -> WorkerDiedError:
         tail = self.log_tail()
         try:
             code: int | None = self._child.wait(timeout=2.0)
         except subprocess.TimeoutExpired:
             code = None
         self.close()
-        return WorkerDied(f"the worker died while {doing}: {_cause(code)}{_said(tail)}")
+        return WorkerDiedError(f"the worker died while {doing}: {_cause(code)}{_said(tail)}")
 
 
 def _cause(code: int | None) -> str:
@@ -209,13 +209,8 @@ def _clean_up(child: subprocess.Popen[bytes], folder: str, descriptors: tuple[in
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _kill_group(child: subprocess.Popen[bytes], send: Callable[[int, int], None] = os.killpg) -> None:
+def _kill_group(child: subprocess.Popen[bytes]) -> None:
     """Kill the worker and whatever it started: it leads a process group of its own."""
-    try:
-        send(child.pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        pass
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(child.pid, signal.SIGKILL)
     child.wait()
-
-
-__all__ = ["HEADER", "Launch", "Limits", "WorkerDied", "WorkerProcess", "WorkerRefused"]

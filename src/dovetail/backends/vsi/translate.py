@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +28,7 @@ _CODES = {
 }
 """Indices are 32 bits wide there; the numbers are checked when they are converted."""
 
-_CARRIERS = {
+_CARRIERS: dict[Code, np.dtype[Any]] = {
     Code.F32: np.dtype("<f4"),
     Code.F16: np.dtype("<f2"),
     Code.BF16: np.dtype("<u2"),
