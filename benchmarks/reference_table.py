@@ -1,6 +1,6 @@
 """Run ONNX's own operator tests on the reference backend, and print a table per operator.
 
-    python benchmarks/reference_table.py [--json] [--operator NAME] [--failures]
+python benchmarks/reference_table.py [--json] [--operator NAME] [--failures]
 """
 
 from __future__ import annotations

@@ -26,16 +26,18 @@ if TYPE_CHECKING:
     from dovetail.compare import CompareOptions as CompareOptions
     from dovetail.compare import Comparison as Comparison
     from dovetail.compare import GoldenSet as GoldenSet
+    from dovetail.compare import LayerRequest as LayerRequest
     from dovetail.compare import TaskCheck as TaskCheck
+    from dovetail.compare import compare_layers as compare_layers
     from dovetail.compare import compare_outputs as compare_outputs
     from dovetail.compare import load_golden as load_golden
     from dovetail.compare import load_metric as load_metric
+    from dovetail.compare import load_tensor_pair as load_tensor_pair
     from dovetail.compare import save_golden as save_golden
     from dovetail.compile import CompileRequest as CompileRequest
     from dovetail.compile import compile_model as compile_model
     from dovetail.data import InputSpec as InputSpec
     from dovetail.data import Sample as Sample
-    from dovetail.data import input_specs as input_specs
     from dovetail.data import load_preprocess as load_preprocess
     from dovetail.data import open_samples as open_samples
     from dovetail.data import specs_of as specs_of
@@ -54,7 +56,9 @@ if TYPE_CHECKING:
     from dovetail.plan import Placement as Placement
     from dovetail.plan import Plan as Plan
     from dovetail.plan import Recipe as Recipe
+    from dovetail.plan import Unit as Unit
     from dovetail.plan import explain as explain
+    from dovetail.plan import find_units as find_units
     from dovetail.plan import load_plan as load_plan
     from dovetail.plan import load_recipe as load_recipe
     from dovetail.plan import make_plan as make_plan
@@ -109,10 +113,13 @@ _HOMES = {
         "CompareOptions",
         "Comparison",
         "GoldenSet",
+        "LayerRequest",
         "TaskCheck",
+        "compare_layers",
         "compare_outputs",
         "load_golden",
         "load_metric",
+        "load_tensor_pair",
         "save_golden",
     ),
     "dovetail.compile": (
@@ -122,7 +129,6 @@ _HOMES = {
     "dovetail.data": (
         "InputSpec",
         "Sample",
-        "input_specs",
         "load_preprocess",
         "open_samples",
         "specs_of",
@@ -149,7 +155,9 @@ _HOMES = {
         "Placement",
         "Plan",
         "Recipe",
+        "Unit",
         "explain",
+        "find_units",
         "load_plan",
         "load_recipe",
         "make_plan",

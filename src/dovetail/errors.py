@@ -14,12 +14,17 @@ class DovetailError(Exception):
     """
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
-        self.message = message
-        self.hint = hint
-        super().__init__(message if hint is None else f"{message} {hint}")
+        self.message = _one_line(message)
+        self.hint = None if hint is None else _one_line(hint)
+        super().__init__(self.message if self.hint is None else f"{self.message} {self.hint}")
 
     def __reduce__(self) -> tuple[object, ...]:
         return _restore, (type(self), self.args, dict(self.__dict__))
+
+
+def _one_line(text: str) -> str:
+    # Names and texts from files can hold line breaks, and what other libraries raise often does.
+    return " ".join(text.splitlines())
 
 
 def _restore(kind: type[DovetailError], args: tuple[object, ...], fields: dict[str, object]) -> DovetailError:

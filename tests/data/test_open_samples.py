@@ -322,3 +322,8 @@ def test_what_is_no_data_set(tmp_path):
         open_samples(tmp_path, [X], Preprocess())
     with pytest.raises(DataError, match="no input"):
         open_samples([RAW[0]], [])
+
+
+def test_a_scalar_input_stays_a_scalar():
+    sample = next(iter(open_samples([{"rate": np.array(16000)}], [InputSpec("rate", np.dtype(np.int64), ())])))
+    assert sample.inputs["rate"].shape == ()

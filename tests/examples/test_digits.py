@@ -39,9 +39,7 @@ def _load(name: str) -> dict[str, npt.NDArray[np.generic]]:
 def _run(images: npt.NDArray[np.generic]) -> npt.NDArray[np.float32]:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(
-        FOLDER / "digits.onnx", options, providers=["CPUExecutionProvider"]
-    )
+    session = onnxruntime.InferenceSession(FOLDER / "digits.onnx", options, providers=["CPUExecutionProvider"])
     (rows,) = session.run([metric.OUTPUT], {"images": images.astype(np.float32)})
     return np.asarray(rows)
 
@@ -138,9 +136,7 @@ def test_wrong_digit_scores_nothing() -> None:
     assert _points(_detection(4)) == [0.0]
 
 
-@pytest.mark.parametrize(
-    ("shift", "points"), [(0.0, 1.0), (60.0, 1.0), (70.0, 0.0), (200.0, 0.0), (5000.0, 0.0)]
-)
+@pytest.mark.parametrize(("shift", "points"), [(0.0, 1.0), (60.0, 1.0), (70.0, 0.0), (200.0, 0.0), (5000.0, 0.0)])
 def test_box_needs_half_an_overlap(shift: float, points: float) -> None:
     # A shift by s of a box 200 wide leaves an IoU of (200 - s) / (200 + s): one half at 66.7.
     assert _points(_detection(3, (BOX[0] + shift, *BOX[1:]))) == [points]

@@ -12,8 +12,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -28,6 +26,7 @@ from dovetail.plan.plan import plan_from_json
 SCHEMA = 1
 _MANIFEST = "manifest.json"
 _PLAN = "plan.json"
+_KIND = "dovetail-bundle"
 _MAX_MANIFEST_BYTES = 256 << 20
 _MAX_BLOB_BYTES = 4 << 30
 _MAX_PARTITIONS = 100_000
@@ -38,27 +37,50 @@ def save_bundle(bundle: Bundle, folder: Path) -> None:
 
     Raises BundleError when the folder holds something else or cannot be written.
     """
-    if folder.exists() and not (folder / _MANIFEST).is_file() and any(folder.iterdir()):
+    # Boards only load bundles, and these two cost half of the import time of the runtime.
+    import shutil
+    import tempfile
+
+    if folder.exists() and not _is_replaceable(folder):
         raise BundleError(f"{folder}: exists and is not a bundle.", hint="Choose another folder.")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+        aside = draft.with_name(f"{draft.name}.old")
         try:
             _write(bundle, draft)
+            # mkdtemp makes private folders; a bundle is readable as any other folder is.
+            mask = os.umask(0)
+            os.umask(mask)
+            draft.chmod(0o777 & ~mask)
             if folder.exists():
-                shutil.rmtree(folder)
+                # Moved aside first: a kill between the two leaves one of them whole.
+                os.replace(folder, aside)
             os.replace(draft, folder)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
+            shutil.rmtree(aside, ignore_errors=True)
     except OSError as error:
         raise BundleError(f"{folder}: cannot be written: {error.strerror}.") from error
+
+
+def _is_replaceable(folder: Path) -> bool:
+    """Tell whether a path is an empty folder or a bundle: many other things have a manifest.json too."""
+    if not folder.is_dir() or folder.is_symlink():
+        return False
+    if not any(folder.iterdir()):
+        return True
+    try:
+        return _read_document(folder / _MANIFEST).get("kind") == _KIND
+    except BundleError:
+        return False
 
 
 def load_bundle(folder: Path) -> Bundle:
     """Return the bundle in a folder; raise BundleError naming what is missing, damaged or unsafe."""
     document = _read_document(folder / _MANIFEST)
     try:
-        if document["kind"] != "dovetail-bundle" or document["schema"] != SCHEMA:
+        if document["kind"] != _KIND or document["schema"] != SCHEMA:
             raise BundleError(
                 f"{folder}: made for schema {document['schema']!r}; this version reads {SCHEMA}.",
                 hint="Compile it again with this version.",
@@ -99,7 +121,7 @@ def _write(bundle: Bundle, folder: Path) -> None:
         )
     document = {
         "schema": SCHEMA,
-        "kind": "dovetail-bundle",
+        "kind": _KIND,
         "name": bundle.name,
         "plan_sha256": hashlib.sha256(plan_text).hexdigest(),
         "inputs": _printed(bundle.inputs),

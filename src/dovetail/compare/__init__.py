@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dovetail.compare.golden import GoldenSet, load_golden, save_golden
+from dovetail.compare.layers import LayerRequest, compare_layers, stack_samples
 from dovetail.compare.outputs import CompareOptions, TaskCheck, compare_outputs
 from dovetail.compare.record import Comparison, TaskRow, TensorRow, Verdict
 from dovetail.compare.registry import TASK_METRICS, load_metric
+from dovetail.compare.saved import load_tensor_pair
 from dovetail.compare.serial import from_json, to_json
 from dovetail.compare.slices import Head, SliceScore, judged_slices, sqnr_db_along, worst_slice
 from dovetail.compare.task import Reference, TaskMetric, callable_metric
@@ -18,6 +20,7 @@ __all__ = [
     "Comparison",
     "GoldenSet",
     "Head",
+    "LayerRequest",
     "Reference",
     "SliceScore",
     "TaskCheck",
@@ -26,14 +29,17 @@ __all__ = [
     "TensorRow",
     "Verdict",
     "callable_metric",
+    "compare_layers",
     "compare_outputs",
     "from_json",
     "judged_slices",
     "load_golden",
     "load_metric",
+    "load_tensor_pair",
     "lsb_histogram",
     "save_golden",
     "sqnr_db_along",
+    "stack_samples",
     "to_json",
     "top_k_agreement",
     "worst_slice",

@@ -7,7 +7,7 @@ from dovetail.data.open_samples import open_samples
 from dovetail.data.preprocess import Anchor, Channels, Interpolation, Layout, Preprocess, Step, StepKind
 from dovetail.data.preprocess_file import load_preprocess
 from dovetail.data.sample import InputSpec, Sample, SampleSource
-from dovetail.data.specs import input_specs, specs_of
+from dovetail.data.specs import specs_of
 from dovetail.data.split import split
 
 __all__ = [
@@ -22,7 +22,6 @@ __all__ = [
     "SampleSource",
     "Step",
     "StepKind",
-    "input_specs",
     "load_labels",
     "load_preprocess",
     "open_samples",

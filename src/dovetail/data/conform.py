@@ -95,7 +95,8 @@ def conform(array: NDArray[Any], spec: InputSpec, sample_id: str) -> NDArray[Any
         )
     if array.size == 0:
         raise DataError(f"{where}: shape {describe_shape(array.shape)} holds no value.")
-    return np.ascontiguousarray(cast_exactly(array, spec.dtype, where).reshape(shape))
+    # ascontiguousarray gives a scalar one dimension, so the shape comes last.
+    return np.ascontiguousarray(cast_exactly(array, spec.dtype, where)).reshape(shape)
 
 
 def _layout_note(found: tuple[int, ...], spec: InputSpec) -> str:

@@ -10,13 +10,9 @@ from dovetail.ir.graph import Graph
 from dovetail.ir.types import TensorType
 
 
-def input_specs(graph: Graph) -> tuple[InputSpec, ...]:
-    """Return what a graph wants at its inputs; raise DataError for an input of unknown rank."""
-    return specs_of({name: graph.types[name] for name in graph.inputs})
-
-
-def specs_of(inputs: Mapping[str, TensorType]) -> tuple[InputSpec, ...]:
-    """Return what inputs of these types want; raise DataError for one of unknown rank."""
+def specs_of(source: Graph | Mapping[str, TensorType]) -> tuple[InputSpec, ...]:
+    """Return what a graph, or inputs of these types, want; raise DataError for an input of unknown rank."""
+    inputs = {name: source.types[name] for name in source.inputs} if isinstance(source, Graph) else source
     found: list[InputSpec] = []
     for name, kind in inputs.items():
         if kind.shape is None:

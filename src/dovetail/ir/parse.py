@@ -277,7 +277,11 @@ def read_inline(text: str, dtype: np.dtype[np.generic], shape: tuple[int, ...]) 
         array = np.frombuffer(payload, dtype=dtype.newbyteorder("<")).astype(dtype)
     else:
         values = json.loads(text)
-        array = np.array(values, dtype=np.float64 if dtype.kind == "f" else None).astype(dtype)
+        try:
+            # Integers must not pass through float64, which loses those above 2**53.
+            array = np.array(values, dtype=np.float64 if dtype.kind == "f" else dtype).astype(dtype)
+        except OverflowError as error:
+            raise ValueError(f"a value does not fit {dtype}") from error
     if array.size != int(np.prod(shape, dtype=np.int64)):
         raise ValueError(f"{array.size} values for a shape of {list(shape)}")
     return array.reshape(shape)

@@ -7,9 +7,9 @@ better of the two starts. Constants tie nothing together: each partition gets it
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
-from dovetail.ir.graph import Graph, prune, read_tensors
+from dovetail.ir.graph import Graph, read_tensors
 from dovetail.ir.node import Node
 from dovetail.partition.partitioned import BorderTensor, Partition, PartitionedGraph
 from dovetail.plan.quantized import QuantizedGraph
@@ -19,8 +19,9 @@ def partition(quantized: QuantizedGraph) -> PartitionedGraph:
     """Return the partitions of a quantised graph in schedule order; O(nodes + edges) for each target."""
     graph = quantized.graph
     targets = {node.name: quantized.placements[node.name].target for node in graph.nodes}
+    wanted = frozenset(graph.outputs)
     partitions = tuple(
-        Partition(index, targets[nodes[0].name], _subgraph(graph, nodes, index))
+        Partition(index, targets[nodes[0].name], _subgraph(graph, nodes, index, wanted))
         for index, nodes in enumerate(schedule(graph, targets))
     )
     return PartitionedGraph(quantized, partitions, _borders(graph, partitions))
@@ -81,29 +82,26 @@ def _run(links: _Links, first: str) -> list[list[int]]:
     return groups
 
 
-def _subgraph(graph: Graph, nodes: Sequence[Node], index: int) -> Graph:
-    made = {tensor for node in nodes for tensor in node.outputs if tensor}
-    read = list(dict.fromkeys(tensor for node in nodes for tensor in read_tensors(node)))
+def _subgraph(graph: Graph, nodes: Sequence[Node], index: int, wanted: Set[str]) -> Graph:
+    """Return a part of the graph; nothing here looks at the whole graph, so all parts together take linear time."""
+    made = dict.fromkeys(tensor for node in nodes for tensor in node.outputs if tensor)
+    read = dict.fromkeys(tensor for node in nodes for tensor in read_tensors(node))
     inside = {node.name for node in nodes}
     outputs = [
         tensor
-        for node in nodes
-        for tensor in node.outputs
-        if tensor
-        and (tensor in graph.outputs or any(user.name not in inside for user in graph.consumers.get(tensor, ())))
+        for tensor in made
+        if tensor in wanted or any(user.name not in inside for user in graph.consumers.get(tensor, ()))
     ]
     inputs = [tensor for tensor in read if tensor not in made and tensor not in graph.constants]
-    names = {*read, *made}
-    return prune(
-        Graph(
-            name=f"{graph.name}/{index}",
-            nodes=tuple(nodes),
-            inputs=tuple(inputs),
-            outputs=tuple(outputs),
-            types={name: graph.types[name] for name in graph.types if name in names},
-            constants={name: graph.constants[name] for name in read if name in graph.constants},
-            origins={name: graph.origins[name] for name in graph.origins if name in names},
-        )
+    names = {**read, **made}
+    return Graph(
+        name=f"{graph.name}/{index}",
+        nodes=tuple(nodes),
+        inputs=tuple(inputs),
+        outputs=tuple(outputs),
+        types={name: graph.types[name] for name in names},
+        constants={name: graph.constants[name] for name in read if name in graph.constants},
+        origins={name: graph.origins[name] for name in names if name in graph.origins},
     )
 
 

@@ -141,6 +141,8 @@ def _fuse(draft: Draft, host: Node, node: Node, affine: _Affine, consumers: dict
         return None
     channels, axis = _channels(host, weight)
     bias = _bias(draft, host, channels)
+    if any(value.size not in (1, channels) for value in (affine.factor, affine.shift)):
+        return None
     factor, shift = (np.broadcast_to(value, (channels,)) for value in (affine.factor, affine.shift))
     if bias is None or not (np.isfinite(factor).all() and np.isfinite(shift).all()):
         return None

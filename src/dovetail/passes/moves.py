@@ -24,11 +24,21 @@ class RemoveNoOps:
     def __call__(self, graph: Graph) -> Graph:
         """Return the graph without them; names of graph inputs and outputs stay."""
         draft = Draft.of(graph)
-        changed = _merge_transposes(draft)
-        for node in list(draft.nodes):
-            if _is_no_op(draft, node) and _bypass(draft, node):
-                changed = True
+        changed = _bypass_all(draft)
+        while _merge_transposes(draft):
+            _bypass_all(draft)
+            changed = True
         return draft.graph() if changed else graph
+
+
+def _bypass_all(draft: Draft) -> bool:
+    changed = False
+    for name in [node.name for node in draft.nodes]:
+        # An earlier removal may have changed what this node reads.
+        node = next(item for item in draft.nodes if item.name == name)
+        if _is_no_op(draft, node) and _bypass(draft, node):
+            changed = True
+    return changed
 
 
 def _is_no_op(draft: Draft, node: Node) -> bool:
@@ -94,9 +104,10 @@ def _rename(draft: Draft, without: Node, old: str, new: str) -> None:
 
 
 def _merge_transposes(draft: Draft) -> bool:
-    """Let a Transpose of a Transpose read the first one's input; the first one dies when nobody else reads it."""
+    """Let a Transpose of a Transpose read the first one's input; drop the first one when nobody else reads it."""
     changed = False
     producers = draft.producers()
+    passed: set[str] = set()
     for index, node in enumerate(draft.nodes):
         before = producers.get(node.inputs[0]) if node.op == "Transpose" and not node.domain else None
         if before is None or before.op != "Transpose" or before.domain:
@@ -112,7 +123,10 @@ def _merge_transposes(draft: Draft) -> bool:
         merged = merge_origin(replace(node, inputs=before.inputs, attributes={"perm": perm}), before)
         draft.nodes[index] = merged
         producers[node.outputs[0]] = merged
+        passed.add(before.outputs[0])
         changed = True
+    read = {*draft.consumers(), *draft.outputs}
+    draft.nodes = [node for node in draft.nodes if node.outputs[0] not in passed - read]
     return changed
 
 
@@ -175,13 +189,15 @@ def _zero_padding(graph: Graph, node: Node) -> tuple[int, ...] | None:
         return None
     if any(graph.types[name].quant is not None for name in (node.inputs[0], node.outputs[0])):
         return None
-    axes = range(rank)
+    axes = list(range(rank))
     if len(node.inputs) > 3 and node.inputs[3]:
         given = graph.constants.get(node.inputs[3])
         if given is None:
             return None
-        axes = [int(axis) % rank for axis in given]  # type: ignore[assignment]
-    half = len(amounts) // 2
+        axes = [int(axis) % rank for axis in given.reshape(-1)]
+    half = len(axes)
+    if amounts.shape != (2 * half,):
+        return None
     before, after = [0] * rank, [0] * rank
     for index, axis in enumerate(axes):
         before[axis], after[axis] = int(amounts[index]), int(amounts[half + index])

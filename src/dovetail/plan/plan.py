@@ -54,10 +54,10 @@ class Plan:
 
     @cached_property
     def digest(self) -> str:
-        """Return a SHA-256 over the placements; reasons do not count."""
-        lines = [self.graph_digest, str(self.default)]
-        lines += [f"{node}\0{self.overrides[node].placement}" for node in sorted(self.overrides)]
-        return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+        """Return a SHA-256 over the placements; reasons and overrides that change nothing do not count."""
+        moved = {node: str(item.placement) for node, item in self.overrides.items() if item.placement != self.default}
+        document = [self.graph_digest, str(self.default), moved]
+        return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
     def check(self, graph: Graph) -> None:
         """Raise PlanError when the plan was made for another graph or names nodes that it lacks."""
@@ -93,15 +93,26 @@ def plan_from_json(text: str, where: str = "plan") -> Plan:
     """Return the plan in a JSON text; raise PlanError naming the field that is wrong."""
     try:
         document = json.loads(text)
-        if document["kind"] != "dovetail-plan" or document["schema"] != SCHEMA:
-            raise PlanError(f"{where}: not a Dovetail plan of schema {SCHEMA}.")
+        schema = document["schema"]
+        if document["kind"] != "dovetail-plan" or schema is True or schema != SCHEMA:
+            raise PlanError(f"not a Dovetail plan of schema {SCHEMA}.")
         overrides = {
-            str(node): Override(parse_placement(str(item["place"])), str(item["reason"]))
+            str(node): Override(parse_placement(_text(item["place"])), _text(item["reason"]))
             for node, item in document["overrides"].items()
         }
-        return Plan(str(document["graph"]), parse_placement(str(document["default"])), overrides)
+        return Plan(_text(document["graph"]), parse_placement(_text(document["default"])), overrides)
+    except PlanError as error:
+        raise PlanError(f"{where}: {error.message}", hint=error.hint) from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise PlanError(f"{where}: malformed: {error!r}.", hint="Make the plan again with 'dovetail plan'.") from error
+        raise PlanError(
+            f"{where}: malformed: {repr(error)[:120]}.", hint="Make the plan again with 'dovetail plan'."
+        ) from error
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"a text is expected, not {str(value)[:40]!r}")
+    return value
 
 
 def load_plan(path: Path) -> Plan:

@@ -15,7 +15,6 @@ Later rules win. A rule must match something.
 from __future__ import annotations
 
 import difflib
-import tomllib
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -57,6 +56,8 @@ class Recipe:
 
 def load_recipe(path: Path) -> Recipe:
     """Return the recipe in a TOML file; raise PlanError naming what is wrong in it."""
+    import tomllib  # Only people write recipes: a board need not pay for the parser.
+
     try:
         if path.stat().st_size > _MAX_BYTES:
             raise PlanError(f"{path}: larger than {_MAX_BYTES} bytes; this is no recipe.")
@@ -77,8 +78,8 @@ def read_recipe(document: dict[str, object], where: str = "recipe") -> Recipe:
     if not isinstance(fallback, list) or not isinstance(rules, list):
         raise PlanError(f"{where}: 'fallback' and 'rule' are lists.")
     return Recipe(
-        default=parse_placement(str(document["default"])),
-        fallback=tuple(parse_placement(str(item)) for item in fallback),
+        default=_placement(document["default"], f"{where}: 'default'"),
+        fallback=tuple(_placement(item, f"{where}: 'fallback'") for item in fallback),
         rules=tuple(_read_rule(item, f"{where}: rule {index}") for index, item in enumerate(rules, 1)),
     )
 
@@ -90,13 +91,26 @@ def _read_rule(item: object, where: str) -> Rule:
     _check_keys(rule, _RULE_KEYS, where)
     if "place" not in rule or not ("node" in rule or "op" in rule):
         raise PlanError(f"{where}: it needs 'place' and at least one of 'node' and 'op'.")
-    op = rule.get("op")
     return Rule(
-        placement=parse_placement(str(rule["place"])),
-        node=str(rule.get("node", "*")),
-        op=None if op is None else str(op),
-        reason=str(rule.get("reason", "rule of the recipe")),
+        placement=_placement(rule["place"], f"{where}: 'place'"),
+        node=_text(rule.get("node", "*"), f"{where}: 'node'"),
+        op=_text(rule["op"], f"{where}: 'op'") if "op" in rule else None,
+        reason=_text(rule.get("reason", "rule of the recipe"), f"{where}: 'reason'"),
     )
+
+
+def _placement(value: object, where: str) -> Placement:
+    text = _text(value, where)
+    try:
+        return parse_placement(text)
+    except PlanError as error:
+        raise PlanError(f"{where}: {error.message}", hint=error.hint) from error
+
+
+def _text(value: object, where: str) -> str:
+    if not isinstance(value, str):
+        raise PlanError(f"{where}: a text is expected, not {str(value)[:40]!r}.")
+    return value
 
 
 def _check_keys(table: dict[str, object], known: tuple[str, ...], where: str) -> None:

@@ -30,7 +30,8 @@ def make_plan(graph: Graph, recipe: Recipe, targets: Mapping[str, Target]) -> Pl
         refused = unit_refusal(graph, unit, first, targets)
         if refused is not None:
             override = _fall_back(graph, unit, (first, *recipe.fallback), refused, targets)
-        if override is not None and override.placement != recipe.default:
+        # A rule that was refused stays on record, even where its unit falls back to the default.
+        if override is not None and (refused is not None or override.placement != recipe.default):
             overrides.update(dict.fromkeys(unit.nodes, override))
     return Plan(graph.digest, recipe.default, overrides)
 

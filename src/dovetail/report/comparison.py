@@ -20,8 +20,8 @@ def comparison_page(comparison: Comparison, title: str) -> Page:
         flexible("tensor"),
         *((right("added alone"),) if isolated else ()),
         right("SQNR dB"),
-        right("worst slice dB"),
-        left("worst slice"),
+        right("worst dB"),
+        right("at axis:index"),
         right("max error"),
         right("cosine"),
     )
@@ -30,7 +30,7 @@ def comparison_page(comparison: Comparison, title: str) -> Page:
             "Tensors",
             columns,
             tuple(_row(row, isolated) for row in comparison.rows),
-            "added alone: relative error (RMS) when only this layer is quantised and all others are float."
+            "added alone: relative error (RMS) of the worst channel when only this layer is quantised."
             if isolated
             else "",
         )
@@ -54,10 +54,16 @@ def _row(row: TensorRow, isolated: bool) -> tuple[str, ...]:
         *((number_text(row.isolated_error, 3),) if isolated else ()),
         f"{row.sqnr_db:.1f}",
         f"{row.worst.sqnr_db:.1f}",
-        row.worst.describe(),
+        _place(row),
         number_text(row.max_abs_error, 3),
-        f"{row.cosine:.6f}",
+        f"{row.cosine:.4f}",
     )
+
+
+def _place(row: TensorRow) -> str:
+    if row.worst.name:
+        return row.worst.name
+    return "all" if row.worst.axis is None else f"{row.worst.axis}:{row.worst.start}"
 
 
 def verdicts_page(verdicts: Sequence[TargetVerdict], shown: Sequence[TargetVerdict], title: str) -> Page:

@@ -85,8 +85,7 @@ def _scores(report: Report) -> Table:
 
 
 def _gate(report: Report) -> Table:
-    names = (f"everything at {report.low}", "everything one step up")
-    rows = tuple((name, *_trial(trial)) for name, trial in zip(names, report.gate, strict=False))
+    rows = tuple((item.name, *_trial(item.trial)) for item in report.gate)
     return Table("Gate", (left("plan"), *_TRIAL_COLUMNS), rows)
 
 
@@ -103,7 +102,7 @@ def _reasons(report: Report) -> Prose:
 def _evidence(report: Report) -> Table:
     rows = tuple((item.unit, *_trial(item.trial)) for item in report.evidence)
     note = (
-        "Each unit was put back alone and tested: no smaller set of these units meets the goal."
+        "Each unit was put back alone and tested: none of them can be spared."
         if report.one_minimal
         else "Some removals were not tested: a smaller set may do."
     )

@@ -9,7 +9,7 @@ from dataclasses import replace
 from dovetail.ir.graph import Graph
 from dovetail.partition.partitioned import Partition, PartitionedGraph
 from dovetail.report.record import PartitionRow, PlanSummary, Report
-from dovetail.search.result import Evidence, ParetoPoint, SplitScores, TuneResult
+from dovetail.search.result import Evidence, GateCheck, ParetoPoint, SplitScores, TuneResult
 from dovetail.search.trial import Trial
 
 _SHOWN_OPERATORS = 4
@@ -32,7 +32,7 @@ def make_report(result: TuneResult, partitioned: PartitionedGraph, title: str) -
         culprits=result.culprits,
         evidence=tuple(Evidence(item.unit, _directed_trial(item.trial, sign)) for item in result.evidence),
         one_minimal=result.one_minimal,
-        gate=tuple(_directed_trial(trial, sign) for trial in result.gate),
+        gate=tuple(GateCheck(item.name, _directed_trial(item.trial, sign)) for item in result.gate),
         plan=_plan_summary(partitioned),
         pareto=tuple(
             ParetoPoint(point.raised, sign * point.score, point.meets_target, point.chosen) for point in result.pareto

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dovetail.search.result import Culprit, Evidence, ParetoPoint, SplitScores, TuneCost
-from dovetail.search.trial import Trial
+from dovetail.search.result import Culprit, Evidence, GateCheck, ParetoPoint, SplitScores, TuneCost
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +52,7 @@ class Report:
     culprits: tuple[Culprit, ...]
     evidence: tuple[Evidence, ...]
     one_minimal: bool
-    gate: tuple[Trial, ...]
+    gate: tuple[GateCheck, ...]
     plan: PlanSummary
     pareto: tuple[ParetoPoint, ...]
     partitions: tuple[PartitionRow, ...]

@@ -1,1 +1,1 @@
-"""What third parties run against their own backend: operator cases and the contract."""
+"""What third parties test their own backend with: operator cases, the contract, strategies for graphs."""

@@ -30,9 +30,7 @@ class Agreement:
 
     def __add__(self, other: Agreement) -> Agreement:
         """Return both counts together."""
-        return Agreement(
-            self.elements + other.elements, self.equal + other.equal, max(self.largest, other.largest)
-        )
+        return Agreement(self.elements + other.elements, self.equal + other.equal, max(self.largest, other.largest))
 
 
 def signature_of(graph: Graph) -> Signature:

@@ -151,7 +151,7 @@ def _stored(value: AnyArray, kind: TensorType) -> AnyArray:
     if kind.quant is not None:
         return quantize_array(value.astype(np.float64), kind.dtype, kind.quant)
     if kind.dtype is DType.BF16:
-        return round_to_bf16(value).reshape(value.shape)
+        return round_to_bf16(value)
     return value.astype(kind.dtype.carrier)
 
 

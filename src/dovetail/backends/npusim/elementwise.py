@@ -163,21 +163,13 @@ def build_table(context: NodeContext, operator: RealOperator) -> Kernel | None:
         if name and (name not in context.graph.constants or context.graph.constants[name].size != 1)
     ]
     limit = _TABLE_BITS.get(len(changing))
-    if limit is None or (changing != list(range(len(changing))) and len(changing) > 1):
+    if limit is None or (len(changing) > 1 and changing != [0, 1]):
         return None
     for index in changing:
         kind = context.input_kind(index)
-        if node.inputs[index] in context.graph.constants:
-            return None  # The operator holds its constants already; a table would feed it another.
         if kind.quant is None or kind.quant.per_channel or 8 * kind.dtype.size_bytes > limit:
             return None
-    if node.op == "PRelu" and 1 in changing and not _broadcasts_like_numpy(context):
-        return None
     return _filled(context, operator, changing)
-
-
-def _broadcasts_like_numpy(context: NodeContext) -> bool:
-    return context.input_kind(1).rank is not None
 
 
 def _filled(context: NodeContext, operator: RealOperator, changing: list[int]) -> Kernel:

@@ -19,7 +19,7 @@ from dovetail.ir import AnyArray, DType, TensorType
 
 def multiply(left: AnyArray, right: AnyArray, threads: int) -> AnyArray:
     """Return the matrix product of two arrays of one type (float32, float64 or int64); batches broadcast."""
-    if left.dtype == np.int64:
+    if left.dtype == np.int64 or 0 in left.shape + right.shape:
         return np.asarray(np.matmul(left, right))
     session = _session(DType.of(left.dtype), threads)
     (product,) = session.run(None, {"a": np.ascontiguousarray(left), "b": np.ascontiguousarray(right)})

@@ -11,7 +11,8 @@ from dovetail.backends.feeds import check_feeds
 from dovetail.backends.npusim.build import build_kernel
 from dovetail.backends.npusim.kernel import Kernel, NodeContext
 from dovetail.backends.npusim.payload import Job
-from dovetail.errors import DeviceError
+from dovetail.backends.sessions import first_line
+from dovetail.errors import DeviceError, DovetailError
 from dovetail.ir import AnyArray, Graph
 
 
@@ -78,6 +79,8 @@ class Program:
 def _run_step(step: Step, alive: Mapping[str, AnyArray]) -> Sequence[AnyArray]:
     try:
         return step.kernel([alive[name] if name else None for name in step.inputs])
-    except (ValueError, IndexError, TypeError, MemoryError, FloatingPointError, OverflowError) as error:
-        why = (str(error).splitlines() or [type(error).__name__])[0]
-        raise DeviceError(f"npusim: {step.label}: {why}.") from error
+    except DovetailError:
+        raise
+    except Exception as error:
+        # Whatever numpy or ONNX Runtime raises: the caller gets one kind of error with the node's name.
+        raise DeviceError(f"npusim: {step.label}: {first_line(error)}.") from error

@@ -24,12 +24,12 @@ def round_in_place(values: AnyArray, tie: Tie) -> None:
     if tie is Tie.EVEN:
         np.rint(values, out=values)
         return
-    whole = np.trunc(values) if tie is Tie.AWAY else np.floor(values)
-    # What is left lies below 1 in size, so that doubling it is exact.
+    whole = np.trunc(values)
+    # What is left lies below 1 in size and is exact, as are the comparisons.
     np.subtract(values, whole, out=values)
-    values *= 2.0
-    (np.trunc if tie is Tie.AWAY else np.floor)(values, out=values)
-    values += whole
+    whole += values >= 0.5
+    whole -= values <= -0.5 if tie is Tie.AWAY else values < -0.5
+    values[...] = whole
 
 
 @dataclass(frozen=True, slots=True)

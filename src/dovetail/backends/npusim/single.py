@@ -11,6 +11,7 @@ from onnx import GraphProto, ValueInfoProto
 
 from dovetail.backends.npusim.kernel import NodeContext, Values
 from dovetail.backends.proto import model_of, node_proto
+from dovetail.backends.sessions import first_line
 from dovetail.errors import DeviceError
 from dovetail.exporters.onnx_protos import tensor_proto, value_info
 from dovetail.ir import AnyArray, DType, TensorType
@@ -39,7 +40,7 @@ class SingleOperator:
         try:
             found = self.session.run(list(self.outputs), feeds)
         except Exception as error:
-            raise DeviceError(f"{self.label}: {_first_line(error)}") from error
+            raise DeviceError(f"{self.label}: {first_line(error)}") from error
         results = [np.empty(0)] * (max(self.positions) + 1)
         for position, value in zip(self.positions, found, strict=True):
             results[position] = np.asarray(value)
@@ -72,7 +73,7 @@ def single_operator(context: NodeContext, real: DType, threads: int = 1) -> Sing
     try:
         session = onnxruntime.InferenceSession(model_of(holder), _options(threads), providers=["CPUExecutionProvider"])
     except Exception as error:
-        return _first_line(error)
+        return first_line(error)
     return SingleOperator(session, tuple(feeds), tuple(f"o{index}" for index in positions), positions, node.label)
 
 
@@ -92,7 +93,3 @@ def _options(threads: int) -> onnxruntime.SessionOptions:
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     return options
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0].strip()

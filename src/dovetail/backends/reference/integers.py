@@ -7,6 +7,7 @@ Clip: the bounds are quantised (ties to even), then the stored integers are clam
 
 Everything else is defined on reals; for operators that only move values that is the same as moving the integers,
 because `(q - zp) * s / s` rounds back to `q - zp`.
+Where weights are no binary fractions (Resize by thirds) float64 may miss an exact tie, by one step and never more.
 """
 
 from __future__ import annotations

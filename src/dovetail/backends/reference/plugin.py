@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from dovetail.backend.arithmetic import EXACT
 from dovetail.backend.protocols import Blob, CompileOptions, Signature
 from dovetail.backend.target import Engine, OperatorRule, Target, TargetProfile
+from dovetail.backends.feeds import check_feeds, same_signature
 from dovetail.backends.reference.blob import FORMAT, Program, program_from_bytes, program_to_bytes
 from dovetail.backends.reference.interpreter import run_graph
 from dovetail.backends.reference.kernels import KERNELS
 from dovetail.backends.reference.limits import refusal
 from dovetail.errors import CompileError, DeviceError
-from dovetail.ir import AnyArray, Graph, Node, TensorType
+from dovetail.ir import AnyArray, Graph, Node
 from dovetail.ir.precision import Precision
 from dovetail.ir.roles import CONTROL_FLOW
 
@@ -39,8 +40,9 @@ REFERENCE = TargetProfile(
 class ReferenceExecutable:
     """Run one program; any tensor of its graph can be tapped."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, signature: Signature) -> None:
         self._program = program
+        self._signature = signature
 
     def run(self, inputs: Mapping[str, AnyArray], taps: Sequence[str] = ()) -> Mapping[str, AnyArray]:
         """Return the stored values of the outputs and taps; raise DeviceError for inputs or taps that do not fit."""
@@ -48,26 +50,12 @@ class ReferenceExecutable:
         unknown = [name for name in taps if name not in graph.types]
         if unknown:
             raise DeviceError(f"graph '{graph.name}': there is no tensor '{unknown[0]}' to tap.")
-        for name in graph.inputs:
-            if name not in inputs:
-                raise DeviceError(f"graph '{graph.name}': input '{name}' is missing.")
-            _check_value(name, graph.types[name], inputs[name])
+        check_feeds(f"graph '{graph.name}'", self._signature, inputs)
         values = run_graph(graph, {name: inputs[name] for name in graph.inputs}, self._program.arithmetic)
         return {name: values[name] for name in (*graph.outputs, *taps) if name in values}
 
     def close(self) -> None:
         """Do nothing: the executable holds only memory."""
-
-
-def _check_value(name: str, kind: TensorType, value: AnyArray) -> None:
-    if value.dtype != kind.dtype.carrier:
-        raise DeviceError(f"input '{name}': holds {value.dtype}, not {kind.dtype.carrier}.", hint="Convert it first.")
-    if kind.shape is not None:
-        fits = len(kind.shape) == value.ndim and all(
-            not isinstance(want, int) or want == size for want, size in zip(kind.shape, value.shape, strict=True)
-        )
-        if not fits:
-            raise DeviceError(f"input '{name}': has shape {list(value.shape)}, not {list(kind.shape)}.")
 
 
 class ReferenceDevice:
@@ -88,17 +76,13 @@ class ReferenceDevice:
             raise DeviceError(f"blob: format '{blob.format}' is not '{FORMAT}'.", hint="Load it with its own backend.")
         program = program_from_bytes(blob.payload)
         graph = program.graph
-        for names, wanted, what in (
-            (graph.inputs, signature.inputs, "inputs"),
-            (graph.outputs, signature.outputs, "outputs"),
-        ):
-            if set(names) != set(wanted):
-                raise DeviceError(f"blob: its {what} are {sorted(names)}, not {sorted(wanted)}.")
+        inputs = {name: graph.types[name] for name in graph.inputs}
+        same_signature("reference blob", signature, inputs, graph.outputs)
         try:
             _check_runnable(graph, program.target)
         except CompileError as error:
             raise DeviceError(f"blob: {error.message}", hint=error.hint) from error
-        return ReferenceExecutable(program)
+        return ReferenceExecutable(program, signature)
 
 
 def _check_runnable(graph: Graph, target: str) -> None:

@@ -102,6 +102,8 @@ def _fold_shapes(source: Source, types: Mapping[str, TensorType]) -> bool:
                 continue
         if node.op_type == "Reshape" and not node.domain and node.input[1] not in source.constants:
             changed |= _settle_reshape(source, node, types)
+        if node.op_type == "Range" and not node.domain:
+            _settle_range(source, node)
         kept.append(node)
     if len(kept) != len(graph.node):
         _replace_nodes(graph, kept)
@@ -120,6 +122,15 @@ def _settle_reshape(source: Source, node: NodeProto, types: Mapping[str, TensorT
     source.constants[name] = Stored(DType.I64, target)
     node.input[1] = name
     return True
+
+
+def _settle_range(source: Source, node: NodeProto) -> None:
+    """Make scalars of Range's constant inputs; a list of one is overlooked by ONNX Runtime until its shape is known."""
+    for index, name in enumerate(node.input):
+        stored = source.constants.get(name)
+        if stored is not None and stored.array.size == 1 and stored.array.ndim:
+            node.input[index] = f"{name}/scalar"
+            source.constants[node.input[index]] = Stored(stored.dtype, stored.array.reshape(()))
 
 
 def _fold_nodes(
@@ -147,11 +158,29 @@ def _foldable(node: NodeProto, known: set[str], types: Mapping[str, TensorType],
         return False
     if not all(name in known for name in node.input if name) or not all(name in types for name in node.output if name):
         return False
+    if node.op_type in ("Div", "Mod") and not types[node.output[0]].dtype.is_float:
+        return _divides(node, source)
     made = [_bytes(types[name]) for name in node.output if name]
     read = sum(source.constants[name].array.nbytes for name in node.input if name in source.constants)
     return all(size is not None for size in made) and (
         sum(size for size in made if size is not None) <= read + source.options.max_fold_bytes
     )
+
+
+def _divides(node: NodeProto, source: Source) -> bool:
+    """Tell whether an integer division is ready; raise LoadError where it traps, as ONNX Runtime ends the process."""
+    pair = [source.constants.get(name) for name in node.input]
+    if len(pair) != 2 or pair[0] is None or pair[1] is None:
+        return False
+    dividend, divisor = pair[0].array, pair[1].array
+    overflows = (
+        pair[0].dtype.is_integer and (divisor == -1).any() and (dividend == pair[0].dtype.integer_range[0]).any()
+    )
+    if (divisor == 0).any() or overflows:
+        raise LoadError(
+            f"{source.where}: {node_label(node)} divides integers by zero or overflows.", source_node=node.name
+        )
+    return True
 
 
 def _bytes(kind: TensorType) -> int | None:

@@ -57,7 +57,7 @@ class _Rewriter:
 
     def dequantize(self, tensor: int, scale: int, zero: int, axis: int | None = None) -> str:
         """Add a DequantizeLinear of the inputs at these places."""
-        attributes: dict[str, int] = {}
+        attributes: dict[str, Any] = {}
         values = self.value(scale, "scale")
         if values.size > 1 and axis is not None:
             attributes["axis"] = axis

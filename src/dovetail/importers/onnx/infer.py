@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from onnx import GraphProto, ModelProto, ValueInfoProto, checker, helper, shape_inference
+from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto, checker, defs, helper, shape_inference
 
 from dovetail.errors import LoadError
 from dovetail.importers.onnx.reader import SMALL_ELEMENTS, Source, all_graphs
 from dovetail.importers.onnx.tensors import write_tensor
-from dovetail.ir import TensorType
+from dovetail.ir import OPSET, TensorType
 from dovetail.ir.codes import DTYPE_OF_CODE, ONNX_CODES
 from dovetail.ir.types import Dim
 
@@ -60,9 +60,26 @@ def infer_types(source: Source) -> dict[str, TensorType]:
         # What the file says of an output counts only where inference says nothing.
         if name not in found or found[name].shape is None:
             found[name] = declared
-    return found | {
-        name: TensorType(stored.dtype, tuple(stored.array.shape)) for name, stored in source.constants.items()
+    found |= {name: TensorType(stored.dtype, tuple(stored.array.shape)) for name, stored in source.constants.items()}
+    for node in source.graph.node:
+        _fill_from_schema(node, found)
+    return found
+
+
+def _fill_from_schema(node: NodeProto, found: dict[str, TensorType]) -> None:
+    """Give the outputs that inference left without a type the element type that the operator's schema implies."""
+    missing = [index for index, name in enumerate(node.output) if name and name not in found]
+    if not missing or node.domain or not defs.has(node.op_type, OPSET, ""):
+        return
+    schema = defs.get_schema(node.op_type, OPSET, "")
+    known = {
+        formal.type_str: found[name].dtype
+        for name, formal in zip(node.input, schema.inputs, strict=False)
+        if name in found
     }
+    for index in missing:
+        if index < len(schema.outputs) and schema.outputs[index].type_str in known:
+            found[node.output[index]] = TensorType(known[schema.outputs[index].type_str], None)
 
 
 def _copy_body_types(ours: GraphProto, theirs: GraphProto) -> None:

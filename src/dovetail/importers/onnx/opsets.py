@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import onnx
 from onnx import (
@@ -10,7 +10,6 @@ from onnx import (
     GraphProto,
     ModelProto,
     NodeProto,
-    TensorProto,
     defs,
     helper,
     inliner,
@@ -21,13 +20,11 @@ from dovetail.errors import LoadError
 from dovetail.importers.onnx.infer import infer_types, visible_model
 from dovetail.importers.onnx.reader import Source, all_graphs, node_label
 from dovetail.importers.onnx.tensors import read_tensor
-from dovetail.ir import OPSET, TensorType
-from dovetail.ir.codes import DTYPE_OF_CODE
+from dovetail.ir import OPSET
 
 OLDEST = 7
-MICROSOFT = "com.microsoft"
 
-_CHANGED_MEANING = {"GroupNormalization": 21, "RoiAlign": 16, "ConvTranspose": 11, "Upsample": 10}
+_CHANGED_MEANING = {"GroupNormalization": 21, "RoiAlign": 16, "ConvTranspose": 11, "Upsample": 10, "DFT": 20}
 """Operators that changed meaning under an unchanged signature, and the opset of the change."""
 
 _SOFTMAXES = ("Softmax", "LogSoftmax", "Hardmax")
@@ -58,6 +55,8 @@ def bring_to_pinned(source: Source) -> None:
     refusal = next(_refusals(source, version), None)
     if refusal is not None and version < OPSET and refusal[0].op_type != "Scan":
         _convert(source, version, refusal)
+    elif refusal is None and version > OPSET:
+        _drop_newer_attributes(source)
     elif refusal is not None:
         node, reason = refusal
         raise LoadError(
@@ -66,6 +65,19 @@ def bring_to_pinned(source: Source) -> None:
             hint=f"Export the model at opset {OPSET}.",
         )
     _set_opset(source.model, OPSET)
+
+
+def _drop_newer_attributes(source: Source) -> None:
+    """Remove attributes that the pinned opset lacks; they hold their defaults, or the model would be refused."""
+    for graph in all_graphs(source.graph):
+        for node in graph.node:
+            if node.domain or not defs.has(node.op_type, OPSET, ""):
+                continue
+            known = defs.get_schema(node.op_type, OPSET, "").attributes
+            kept = [item for item in node.attribute if item.name in known]
+            if len(kept) != len(node.attribute):
+                del node.attribute[:]
+                node.attribute.extend(kept)
 
 
 def _set_opset(model: ModelProto, version: int) -> None:
@@ -120,33 +132,6 @@ def _signature_difference(node: NodeProto, theirs: defs.OpSchema, ours: defs.OpS
     if node.op_type == "BatchNormalization" and made > 1:
         return "the extra outputs differ"
     return "the number of outputs must be stated" if node.op_type == "Split" and _bare_split(node) else ""
-
-
-def check_types(source: Source, types: Mapping[str, TensorType]) -> None:
-    """Raise LoadError when a model from a newer opset uses an operator on types that the pinned opset lacks."""
-    for node in source.graph.node:
-        if node.domain or not defs.has(node.op_type, OPSET, ""):
-            continue
-        schema = defs.get_schema(node.op_type, OPSET, "")
-        pairs = list(zip(node.input, schema.inputs, strict=False)) + list(
-            zip(node.output, schema.outputs, strict=False)
-        )
-        for name, formal in pairs:
-            kind = types.get(name)
-            if kind is not None and formal.types and f"tensor({_TYPE_NAMES[kind.dtype]})" not in formal.types:
-                raise LoadError(
-                    f"{source.where}: {node_label(node)}: opset {OPSET} has no such operator on {kind.dtype.value} tensors.",
-                    source_node=node.name,
-                    hint=f"Export the model at opset {OPSET}.",
-                )
-
-
-_TYPE_NAMES = {
-    dtype: {"FLOAT": "float", "DOUBLE": "double"}.get(name, name.lower())
-    for name, code in TensorProto.DataType.items()
-    for dtype in [DTYPE_OF_CODE.get(code)]
-    if dtype is not None
-}
 
 
 def _bare_split(node: NodeProto) -> bool:

@@ -81,21 +81,30 @@ def _parameters(draft: Draft, node: Node, kind: TensorType, where: str) -> Quant
     if not np.isfinite(scales).all() or (scales <= 0).any():
         raise _refused(node, "its scale is not a positive number", where)
     axis = _axis(node, kind, scale, where)
+    if axis is not None and scale.size == 1 and not _is_single_channel(draft, node, kind, axis):
+        axis = None
     return Quantization(tuple(float(item) for item in scales), tuple(int(item) for item in zeros), axis)
 
 
 def _axis(node: Node, kind: TensorType, scale: AnyArray, where: str) -> int | None:
-    if scale.size == 1:
+    if scale.ndim == 0:
         return None
     axis = node.integer("axis", 1)
     rank = kind.rank
+    if scale.size == 1 and (rank is None or not -rank <= axis < rank):
+        return None
     if rank is None or not -rank <= axis < rank:
         raise _refused(node, f"its channel axis {axis} is outside the tensor", where)
     axis %= rank
     size = kind.shape[axis] if kind.shape is not None else None
-    if isinstance(size, int) and size != scale.size:
+    if isinstance(size, int) and size != scale.size != 1:
         raise _refused(node, f"it has {scale.size} scales for {size} channels", where)
     return axis
+
+
+def _is_single_channel(draft: Draft, node: Node, kind: TensorType, axis: int) -> bool:
+    """Tell whether a list of one scale is meant per channel: a constant whose channel axis has size 1."""
+    return draft.value(node.inputs[0]) is not None and kind.shape is not None and kind.shape[axis] == 1
 
 
 def _constant(draft: Draft, node: Node, index: int, what: str, where: str) -> AnyArray | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto
 
 from dovetail.errors import LoadError
+from dovetail.importers.onnx.names import check_names
 from dovetail.importers.onnx.tensors import Stored, element_type, read_tensor, write_tensor
 from dovetail.importers.options import LoadOptions
 
@@ -73,6 +74,7 @@ def read_source(source: Path | bytes | ModelProto, options: LoadOptions) -> Sour
         source = _parse(source.SerializeToString(), where)
     if not source.HasField("graph") or not source.opset_import:
         raise LoadError(f"{where}: not an ONNX model: it has no graph or no operator set.")
+    check_names(source, where)
     constants = _take_constants(source.graph, folder, where)
     return Source(source, constants, options, where)
 

@@ -130,7 +130,8 @@ def _number(op: str, one: object, other: object) -> object:
 
 def constant_of(value: AnyArray, dtype: DType) -> Stored | None:
     """Return the value as a constant when every element is a number."""
-    if not all(isinstance(item, int) for item in value.reshape(-1)):
+    lowest, highest = dtype.integer_range if dtype.is_integer else (0, -1)
+    if not all(isinstance(item, int) and lowest <= item <= highest for item in value.reshape(-1)):
         return None
     return Stored(dtype, value.astype(dtype.carrier))
 
@@ -148,6 +149,8 @@ def reshape_target(value: AnyArray, source: TensorType | None) -> AnyArray | Non
             if item == 0:
                 return None
             target.append(item)
+            if not -1 <= item < 2**31:
+                return None
         elif isinstance(item, str) and index < len(source.shape) and source.shape[index] == item:
             target.append(0)
         else:

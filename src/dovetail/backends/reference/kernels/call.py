@@ -83,10 +83,11 @@ def axes_of(axes: tuple[int, ...] | None, rank: int) -> tuple[int, ...]:
 
 
 _EXACT_LIMIT = 2**53
+_WIDEST = 2**63
 
 
 def exact_matmul(left: AnyArray, right: AnyArray) -> AnyArray:
-    """Multiply matrices; integers give the exact int64 product.
+    """Multiply matrices; integers give the exact int64 product, or OverflowError when it may not fit.
 
     While no sum can leave the 53 bits that float64 holds exactly, the product is done there, which is faster
     and gives the same integers in any order of summation.
@@ -94,6 +95,8 @@ def exact_matmul(left: AnyArray, right: AnyArray) -> AnyArray:
     if left.dtype.kind == "f" or right.dtype.kind == "f":
         return np.asarray(np.matmul(left, right))
     bound = left.shape[-1] * _largest(left) * _largest(right)
+    if bound >= _WIDEST:
+        raise OverflowError("a sum of products may need more than 64 bits")
     if bound < _EXACT_LIMIT:
         return np.asarray(np.matmul(left.astype(np.float64), right.astype(np.float64))).astype(np.int64)
     return np.asarray(np.matmul(left.astype(np.int64), right.astype(np.int64)))

@@ -1,0 +1,112 @@
+"""Write docs/reference/cli.md from the commands themselves.
+
+python docs/make_cli_reference.py            # writes the page
+python docs/make_cli_reference.py --check    # fails when the page is out of date
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+from typer.main import get_command
+
+from dovetail.cli.main import VERBS, app
+from dovetail.cli.verb import Verb, shared_options
+
+PAGE = Path(__file__).parent / "reference" / "cli.md"
+
+EXAMPLES = {
+    "demo": "dovetail demo -o dovetail-out",
+    "inspect": "dovetail inspect model.onnx\ndovetail inspect model.onnx --ranges ranges.json --json",
+    "explain": "dovetail explain model.onnx --target vsi:v853,vsi:a311d --precision i8pc --refused",
+    "calibrate": "dovetail calibrate model.onnx --data calib.npz --method percentile --percentile 99.9 -o ranges.json",
+    "plan": "dovetail plan model.onnx --place vsi:v853@i8pc --fallback vsi:v853@i16 --fallback cpu@fp32 -o plan.json\n"
+    "dovetail plan model.onnx --recipe recipe.toml -o plan.json",
+    "quantize": "dovetail quantize model.onnx --plan plan.json --ranges ranges.json -o model.qdq.onnx",
+    "compile": "dovetail compile model.onnx --plan plan.json --ranges ranges.json -o bundle",
+    "run": "dovetail run bundle --data samples.npz --tap head/score --save measured\n"
+    "dovetail run model.onnx --data samples.npz --save golden",
+    "compare": "dovetail compare golden measured\n"
+    "dovetail compare model.onnx bundle --data samples.npz --metric top1 --layers",
+    "tune": "dovetail tune model.onnx --data samples.npz --metric top1 --target vsi:v853 --max-drop 1% -o out\n"
+    "dovetail tune model.onnx --data pictures/ --preprocess pre.toml --metric score.py:score --low u8 -o out",
+    "devices": "dovetail devices --json",
+}
+
+HEAD = """# Commands
+
+Written by `docs/make_cli_reference.py` from the commands themselves; do not edit it.
+
+Every command reads its options, makes one call into the library, and shows the answer. Answers go to stdout,
+everything else to stderr. Files are written all or nothing, and nothing that Dovetail did not make is overwritten.
+Colours follow the terminal and `NO_COLOR`.
+
+## Exit codes
+
+| code | meaning |
+| --- | --- |
+| 0 | done; the target is met |
+| 1 | the answer is no: a comparison fails, a search is not accepted |
+| 2 | bad input; one line on stderr says what, where, why and what to try |
+| 70 | a defect of Dovetail; `--debug` shows where |
+| 130 | interrupted; the journal of a search is kept |
+"""
+
+
+def page() -> str:
+    """Return the page."""
+    commands: dict[str, Any] = get_command(app).commands  # type: ignore[attr-defined]
+    shared = shared_options()
+    parts = [
+        HEAD,
+        "## Options of every command",
+        "",
+        *_table(p for p in commands["devices"].params if p.name in shared),
+    ]
+    for name, kind in VERBS.items():
+        own = [parameter for parameter in commands[name].params if parameter.name not in shared]
+        parts += ["", f"## dovetail {name}", "", *_prose(kind), "", "```console"]
+        parts += [f"$ {line}" for line in EXAMPLES[name].splitlines()] + ["```"]
+        if own:
+            parts += ["", *_table(own)]
+    return "\n".join(parts) + "\n"
+
+
+def _prose(kind: type[Verb]) -> list[str]:
+    paragraphs = inspect.cleandoc(kind.__doc__ or "").split("\n\n")
+    return "\n\n".join(textwrap.fill(" ".join(text.split()), 120) for text in paragraphs).splitlines()
+
+
+def _table(parameters: Any) -> list[str]:
+    rows = ["| option | default | what |", "| --- | --- | --- |"]
+    for item in parameters:
+        argument = not item.opts[0].startswith("-")
+        name = item.metavar if argument else ", ".join(item.opts)
+        value = "" if argument or not item.metavar else f" {item.metavar}"
+        what = (item.help or "").replace("|", "\\|")
+        rows.append(f"| `{name}{value}` | {_default(item)} | {what} |")
+    return rows
+
+
+def _default(item: Any) -> str:
+    if item.required:
+        return "required"
+    return "" if item.default in (None, False, (), []) else f"`{item.default}`"
+
+
+def main() -> int:
+    """Write the page, or check it."""
+    text = page()
+    if "--check" in sys.argv[1:]:
+        return 0 if PAGE.is_file() and PAGE.read_text(encoding="utf-8") == text else 1
+    PAGE.parent.mkdir(parents=True, exist_ok=True)
+    PAGE.write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

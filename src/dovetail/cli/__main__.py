@@ -1,0 +1,7 @@
+"""Run the command line as `python -m dovetail.cli`."""
+
+import sys
+
+from dovetail.cli.main import main
+
+sys.exit(main())

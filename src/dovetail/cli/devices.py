@@ -1,0 +1,85 @@
+"""dovetail devices: what can compile and run here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dovetail.cli.render import Screen
+from dovetail.cli.snippet import program
+from dovetail.cli.verb import Answer, Verb
+from dovetail.errors import DovetailError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Devices(Verb):
+    """List backends, targets and devices, and say what is missing and why."""
+
+    def run(self, screen: Screen) -> Answer:
+        import dovetail
+        from dovetail.backend.registry import backend
+        from dovetail.report.page import Page, Table, flexible, left
+
+        backends: list[dict[str, object]] = []
+        for status in dovetail.backend_statuses():
+            entry: dict[str, object] = {"name": status.name, "available": status.available, "reason": status.reason}
+            if status.available:
+                one = backend(status.name)
+                try:
+                    entry |= {"version": one.version, "devices": [device.name for device in one.devices()]}
+                except DovetailError as error:
+                    entry |= {"version": one.version, "devices": [], "reason": str(error)}
+            backends.append(entry)
+        targets: list[dict[str, object]] = [
+            {
+                "name": target.name,
+                "title": getattr(target, "title", ""),
+                "precisions": [precision.value for precision in target.precisions],
+                "backends": [one.name for one in dovetail.backends_for(target.name)],
+            }
+            for target in dovetail.known_targets()
+        ]
+        page = Page(
+            "Devices",
+            (
+                Table(
+                    "Backends",
+                    (left("backend"), left("usable"), flexible("version"), flexible("devices"), flexible("why not")),
+                    tuple(
+                        (
+                            str(entry["name"]),
+                            "yes" if entry["available"] else "no",
+                            str(entry.get("version", "-")),
+                            _joined(entry.get("devices")) or "none",
+                            str(entry["reason"]),
+                        )
+                        for entry in backends
+                    ),
+                ),
+                Table(
+                    "Targets",
+                    (left("target"), flexible("what"), flexible("precisions, cheapest first"), left("backends")),
+                    tuple(
+                        (
+                            str(entry["name"]),
+                            str(entry["title"]),
+                            _joined(entry["precisions"]),
+                            _joined(entry["backends"]),
+                        )
+                        for entry in targets
+                    ),
+                ),
+            ),
+        )
+        return Answer({"backends": backends, "targets": targets}, page)
+
+    def python(self) -> str:
+        return program(
+            "for status in dovetail.backend_statuses():",
+            "    print(status.name, status.available, status.reason)",
+            "for target in dovetail.known_targets():",
+            "    print(target.name, [precision.value for precision in target.precisions])",
+        )
+
+
+def _joined(names: object) -> str:
+    return ", ".join(str(name) for name in names) if isinstance(names, list) else ""

@@ -1,0 +1,99 @@
+"""dovetail explain: what targets say of every node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dovetail.cli.options import ModelVerb, TargetOption, one_of, split_commas
+from dovetail.cli.render import Screen
+from dovetail.cli.snippet import program
+from dovetail.cli.verb import Answer
+from dovetail.errors import DovetailError
+
+if TYPE_CHECKING:
+    from dovetail.backend.target import Verdict
+    from dovetail.ir import Graph
+    from dovetail.ir.precision import Precision
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explain(ModelVerb):
+    """Say which nodes a target runs, and why not the others.
+
+    Without --node and --refused only nodes that some precision refuses are listed.
+    """
+
+    target: TargetOption
+    precision: Annotated[
+        list[str], typer.Option("--precision", metavar="NAME", help="Precision, such as i8pc; all of the target's.")
+    ] = field(default_factory=list)
+    node: Annotated[
+        str | None, typer.Option("--node", metavar="GLOB", help="Only nodes of these names, here or in the source.")
+    ] = None
+    refused: Annotated[bool, typer.Option("--refused", help="Only what is refused.")] = False
+
+    def run(self, screen: Screen) -> Answer:
+        import dovetail
+        from dovetail.report import verdicts_page
+
+        targets = [dovetail.find_target(name) for name in split_commas(self.target)]
+        precisions = self._precisions()
+        graph = self.graph()
+        verdicts = dovetail.explain(graph, targets, precisions).items
+        chosen = self._chosen(graph, verdicts)
+        shown = [item for item in chosen if not item.supported or (self.node is not None and not self.refused)]
+        document = {
+            "graph": graph.digest,
+            "verdicts": [
+                {
+                    "node": item.node,
+                    "op": item.op,
+                    "target": item.target,
+                    "precision": item.precision.value,
+                    "supported": item.supported,
+                    "engine": None if item.engine is None else item.engine.value,
+                    "reason": item.reason,
+                }
+                for item in chosen
+                if not (self.refused and item.supported)
+            ],
+        }
+        return Answer(
+            document, verdicts_page(chosen, shown, f"'{graph.name}' on {', '.join(split_commas(self.target))}")
+        )
+
+    def _precisions(self) -> tuple[Precision, ...] | None:
+        from dovetail.ir.precision import Precision
+
+        names = split_commas(self.precision)
+        known = [item.value for item in Precision]
+        return tuple(Precision(one_of("--precision", name, known)) for name in names) or None
+
+    def _chosen(self, graph: Graph, verdicts: Sequence[Verdict]) -> list[Verdict]:
+        pattern = self.node
+        if pattern is None:
+            return list(verdicts)
+        names = {
+            node.name for node in graph.nodes if any(fnmatchcase(name, pattern) for name in (node.name, *node.origin))
+        }
+        if not names:
+            raise DovetailError(
+                f"--node '{pattern}' matches no node of '{graph.name}'.", hint="Run 'dovetail explain' without it."
+            )
+        return [item for item in verdicts if item.node in names]
+
+    def python(self) -> str:
+        precisions = ", ".join(f"dovetail.Precision({name!r})" for name in split_commas(self.precision))
+        return program(
+            self.graph_lines(),
+            f"targets = [dovetail.find_target(name) for name in {list(split_commas(self.target))!r}]",
+            f"verdicts = dovetail.explain(graph, targets, {f'[{precisions}]' if precisions else 'None'})",
+            "for verdict in verdicts.items:",
+            "    if not verdict.supported:",
+            "        print(verdict.node, verdict.target, verdict.precision.value, verdict.reason)",
+        )

@@ -1,0 +1,93 @@
+"""Write files and folders all or nothing, and never over what is not ours."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from dovetail.errors import DovetailError
+
+_HEAD_BYTES = 512
+_SIGNS = (b'"kind": "dovetail-', b"dovetail graph 1 ", b"# Made by dovetail", b"\x12\x08dovetail", b"Dovetail: ")
+"""What files of ours have near their start; the fourth is the producer name of an ONNX model."""
+
+
+def write_file(path: Path, content: str | bytes) -> None:
+    """Write a file through a temporary one beside it.
+
+    Raises DovetailError when it cannot be written, or stands in the place of a file that Dovetail did not make.
+    """
+    check_ours(path)
+    data = content.encode() if isinstance(content, str) else content
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, draft = tempfile.mkstemp(prefix=f".{path.name[:60]}.", dir=path.parent)
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(data)
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.chmod(draft, 0o666 & ~_umask())
+            os.replace(draft, path)
+        except BaseException:
+            os.unlink(draft)
+            raise
+    except OSError as error:
+        raise DovetailError(f"{path}: cannot be written: {error.strerror}.", hint="Choose another place.") from error
+
+
+def check_ours(path: Path) -> None:
+    """Raise DovetailError when a path is taken by something that Dovetail did not make."""
+    if not path.exists() and not path.is_symlink():
+        return
+    if path.is_dir():
+        raise DovetailError(f"{path}: is a folder, a file is to be written.", hint="Choose another name.")
+    try:
+        with path.open("rb") as stream:
+            head = stream.read(_HEAD_BYTES)
+    except OSError as error:
+        raise DovetailError(f"{path}: cannot be read: {error.strerror}.", hint="Choose another name.") from error
+    if head and not any(sign in head for sign in _SIGNS):
+        raise DovetailError(
+            f"{path}: exists, and dovetail did not make it: it stays as it is.", hint="Choose another name."
+        )
+
+
+@contextmanager
+def new_folder(folder: Path, is_ours: Callable[[Path], bool]) -> Iterator[Path]:
+    """Give a draft folder that takes the place of `folder` when the body succeeds.
+
+    Raises DovetailError when the folder holds something that is not ours or cannot be written.
+    """
+    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+        raise DovetailError(f"{folder}: exists and is no folder.", hint="Choose another name.")
+    if folder.exists() and any(folder.iterdir()) and not is_ours(folder):
+        raise DovetailError(
+            f"{folder}: holds files that dovetail did not make: it stays as it is.", hint="Choose another folder."
+        )
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        draft = Path(tempfile.mkdtemp(prefix=f".{folder.name[:60]}.", dir=folder.parent))
+        aside = draft.with_name(f"{draft.name}.old")
+        try:
+            yield draft
+            os.chmod(draft, 0o777 & ~_umask())
+            if folder.exists():
+                # Moved aside first: a kill between the two leaves one of them whole.
+                os.replace(folder, aside)
+            os.replace(draft, folder)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+            shutil.rmtree(aside, ignore_errors=True)
+    except OSError as error:
+        raise DovetailError(f"{folder}: cannot be written: {error.strerror}.", hint="Choose another place.") from error
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,95 @@
+"""The command line: `dovetail VERB ...`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from dovetail import __version__
+from dovetail.cli.calibrate import Calibrate
+from dovetail.cli.compare import Compare
+from dovetail.cli.compile import Compile
+from dovetail.cli.demo import Demo
+from dovetail.cli.devices import Devices
+from dovetail.cli.explain import Explain
+from dovetail.cli.inspect import Inspect
+from dovetail.cli.plan import Plan
+from dovetail.cli.quantize import Quantize
+from dovetail.cli.run import Run
+from dovetail.cli.tune import Tune
+from dovetail.cli.verb import ExitCode, Verb, add_verb
+
+VERBS: dict[str, type[Verb]] = {
+    "demo": Demo,
+    "inspect": Inspect,
+    "explain": Explain,
+    "calibrate": Calibrate,
+    "plan": Plan,
+    "quantize": Quantize,
+    "compile": Compile,
+    "run": Run,
+    "compare": Compare,
+    "tune": Tune,
+    "devices": Devices,
+}
+
+HELP = """Fit one neural network across an NPU and a CPU.
+
+Exit codes: 0 done, or the target is met; 1 the answer is no (a comparison fails, a search is not accepted);
+2 bad input, one line on stderr says what; 70 a defect of Dovetail; 130 interrupted.
+"""
+
+app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100, "terminal_width": 100},
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"dovetail {__version__}")
+        raise typer.Exit
+
+
+@app.callback(help=HELP, invoke_without_command=True)
+def _root(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and end.")
+    ] = False,
+) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+for _name, _kind in VERBS.items():
+    add_verb(app, _name, _kind)
+add_verb(app, "load", Inspect, hidden=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code; mistakes in the options are one line on stderr."""
+    command = typer.main.get_command(app)
+    try:
+        code = command.main(args=arguments, prog_name="dovetail", standalone_mode=False)
+    except (typer.Abort, KeyboardInterrupt):
+        sys.stderr.write("error: interrupted: nothing was written.\n")
+        return ExitCode.INTERRUPTED
+    except Exception as error:
+        # Typer carries its own copy of Click, whose exceptions have no public name: they know how to show themselves.
+        message = getattr(error, "format_message", None)
+        if message is None:
+            raise
+        line = " ".join(str(message()).split())
+        sys.stderr.write(f"error: {line} Try 'dovetail --help', or --help after a command.\n")
+        return ExitCode.BAD_INPUT
+    return code if isinstance(code, int) else ExitCode.DONE
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,172 @@
+"""The options that several commands share: how they are spelled, and what they open."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dovetail.cli.snippet import path_text
+from dovetail.cli.verb import Verb
+from dovetail.errors import DataError, DovetailError, LoadError
+
+if TYPE_CHECKING:
+    from dovetail.data import InputSpec, SampleSource
+    from dovetail.importers import LoadOptions
+    from dovetail.ir import Graph
+    from dovetail.quantize import CalibrationOptions, Ranges
+
+_SHAPE = re.compile(r"(.+)=(\d+(?:,\d+)*)")
+
+TargetOption = Annotated[
+    list[str], typer.Option("--target", metavar="TARGET", help="Target, such as vsi:v853; repeat it or use commas.")
+]
+PlanOption = Annotated[Path, typer.Option("--plan", metavar="FILE", help="Plan (dovetail plan).")]
+RangesOption = Annotated[Path, typer.Option("--ranges", metavar="FILE", help="Ranges (dovetail calibrate).")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelVerb(Verb):
+    """Hold what every command about a model has."""
+
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model file: .onnx or .dvg.", show_default=False)]
+    shape: Annotated[
+        list[str], typer.Option("--shape", metavar="INPUT=N,C,...", help="Fix the shape of an input; repeatable.")
+    ] = field(default_factory=list)
+
+    def graph(self) -> Graph:
+        """Return the model in normal form: the graph that plans and ranges are made for."""
+        import dovetail
+
+        return dovetail.normalize(dovetail.load_model(self.model, self.load_options()))
+
+    def load_options(self) -> LoadOptions:
+        """Return how to read the model."""
+        from dovetail.importers import LoadOptions
+
+        return LoadOptions(shapes=_shapes(self.shape))
+
+    def graph_lines(self) -> Sequence[str]:
+        """Return the lines of Python that load the graph."""
+        options = f", dovetail.LoadOptions(shapes={dict(_shapes(self.shape))!r})" if self.shape else ""
+        return (f"graph = dovetail.normalize(dovetail.load_model({str(self.model)!r}{options}))",)
+
+
+def _shapes(texts: Sequence[str]) -> Mapping[str, tuple[int, ...]]:
+    found: dict[str, tuple[int, ...]] = {}
+    for text in texts:
+        match = _SHAPE.fullmatch(text)
+        if match is None:
+            raise LoadError(f"--shape '{text}': INPUT=N,C,... is expected.", hint="For example images=1,3,224,224.")
+        found[match[1]] = tuple(int(size) for size in match[2].split(","))
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class SamplesVerb(Verb):
+    """Hold how samples are opened."""
+
+    preprocess: Annotated[
+        Path | None, typer.Option("--preprocess", metavar="FILE", help="How images become tensors (TOML).")
+    ] = None
+
+    def open(self, source: str, specs: Sequence[InputSpec], labels: Path | None = None) -> SampleSource:
+        """Open samples."""
+        import dovetail
+
+        steps = None if self.preprocess is None else dovetail.load_preprocess(self.preprocess)
+        return dovetail.open_samples(source, specs, steps, labels)
+
+    def sample_lines(self, name: str, source: str, specs: str, labels: Path | None = None) -> Sequence[str]:
+        """Return the line of Python that opens samples."""
+        arguments = [repr(source), specs]
+        if self.preprocess is not None:
+            arguments.append(f"preprocess=dovetail.load_preprocess({path_text(self.preprocess)})")
+        if labels is not None:
+            arguments.append(f"labels={path_text(labels)}")
+        return (f"{name} = dovetail.open_samples({', '.join(arguments)})",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataVerb(SamplesVerb):
+    """Hold what every command that needs samples has."""
+
+    data: Annotated[
+        str,
+        typer.Option("--data", metavar="DATA", help="Samples: an .npz, a folder of .npy files or of images."),
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CalibrationVerb(Verb):
+    """Hold how ranges are found."""
+
+    method: Annotated[
+        str,
+        typer.Option("--method", metavar="NAME", help="minmax, moving_average, percentile, kl or mse."),
+    ] = "minmax"
+    percentile: Annotated[
+        float, typer.Option("--percentile", metavar="SHARE", help="Share kept by percentile, in percent.")
+    ] = 99.99
+
+    def calibration_options(self) -> CalibrationOptions:
+        """Return the options of the library."""
+        from dovetail.quantize import CalibrationMethod, CalibrationOptions, ObserverOptions
+
+        known = [method.value for method in CalibrationMethod]
+        name = one_of("--method", self.method, known)
+        return CalibrationOptions(CalibrationMethod(name), ObserverOptions(percentile=self.percentile))
+
+    def calibration_lines(self) -> Sequence[str]:
+        """Return the lines of Python that make the options."""
+        return (
+            "options = dovetail.CalibrationOptions(",
+            f"    dovetail.CalibrationMethod({self.method!r}), "
+            f"dovetail.ObserverOptions(percentile={self.percentile!r})",
+            ")",
+        )
+
+
+def first_samples(source: SampleSource, limit: int | None) -> SampleSource:
+    """Return at most the first `limit` samples."""
+    if limit is None:
+        return source
+    if limit < 1:
+        raise DataError(f"{limit} samples are too few.", hint="Ask for at least one.")
+    count = source.count
+    return source if count is not None and count <= limit else source.subset(range(limit))
+
+
+def one_of(option: str, given: str, known: Sequence[str]) -> str:
+    """Return a known name; raise DovetailError with the nearest one."""
+    if given in known:
+        return given
+    import difflib
+
+    near = difflib.get_close_matches(given, known, n=1)
+    hint = (f"Did you mean '{near[0]}'? " if near else "") + f"Known: {', '.join(known)}."
+    raise DovetailError(f"{option} '{given}' is unknown.", hint=hint)
+
+
+def split_commas(values: Sequence[str]) -> tuple[str, ...]:
+    """Return names given repeatedly or with commas, each once."""
+    names = [name.strip() for value in values for name in value.split(",")]
+    return tuple(dict.fromkeys(name for name in names if name))
+
+
+def read_ranges(path: Path, graph: Graph) -> Ranges:
+    """Return ranges after checking that they are for this graph."""
+    import dovetail
+
+    ranges = dovetail.load_ranges(path)
+    if ranges.graph_digest != graph.digest:
+        raise DovetailError(
+            f"{path}: the ranges were made for graph {ranges.graph_digest[:12]}, not for '{graph.name}' "
+            f"({graph.digest[:12]}).",
+            hint="Calibrate again with 'dovetail calibrate'.",
+        )
+    return ranges

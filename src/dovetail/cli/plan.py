@@ -1,0 +1,117 @@
+"""dovetail plan: where every node goes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dovetail.cli.files import check_ours, write_file
+from dovetail.cli.options import ModelVerb, split_commas
+from dovetail.cli.render import Screen
+from dovetail.cli.snippet import path_text, program
+from dovetail.cli.verb import Answer
+from dovetail.errors import PlanError
+
+if TYPE_CHECKING:
+    from dovetail.ir import Graph
+    from dovetail.plan import Plan as PlanValue
+    from dovetail.plan import Recipe
+    from dovetail.report import Page
+
+_DEFAULT_FALLBACK = ("cpu@fp32",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan(ModelVerb):
+    """Place every node as a recipe says, or all at one placement.
+
+    What a placement refuses goes to the first --fallback that takes it, and the plan says why.
+    """
+
+    recipe: Annotated[Path | None, typer.Option("--recipe", metavar="FILE", help="Recipe (TOML).")] = None
+    place: Annotated[
+        str | None,
+        typer.Option("--place", metavar="TARGET@PRECISION", help="Where everything goes, instead of a recipe."),
+    ] = None
+    fallback: Annotated[
+        list[str],
+        typer.Option("--fallback", metavar="TARGET@PRECISION", help="Where refused nodes go; cpu@fp32 if not given."),
+    ] = field(default_factory=list)
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where the plan goes.")] = Path(
+        "plan.json"
+    )
+
+    def run(self, screen: Screen) -> Answer:
+        import dovetail
+
+        check_ours(self.output)
+        recipe = self._recipe()
+        places = (recipe.default, *recipe.fallback, *(rule.placement for rule in recipe.rules))
+        targets = {place.target: dovetail.find_target(place.target) for place in places}
+        graph = self.graph()
+        plan = dovetail.make_plan(graph, recipe, targets)
+        write_file(self.output, plan.to_json())
+        counts = Counter(str(plan.placement(node.name)) for node in graph.nodes)
+        document = {
+            "output": str(self.output),
+            "graph": graph.digest,
+            "digest": plan.digest,
+            "default": str(plan.default),
+            "placements": dict(counts.most_common()),
+            "overrides": {
+                node: {"place": str(item.placement), "reason": item.reason} for node, item in plan.overrides.items()
+            },
+        }
+        return Answer(document, _page(graph, plan, self.output))
+
+    def _recipe(self) -> Recipe:
+        import dovetail
+
+        if (self.recipe is None) == (self.place is None):
+            raise PlanError("give either --recipe or --place.", hint="For example --place vsi:v853@i8pc.")
+        if self.recipe is not None:
+            if self.fallback:
+                raise PlanError("--fallback belongs to --place.", hint="A recipe has its own 'fallback'.")
+            return dovetail.load_recipe(self.recipe)
+        return dovetail.Recipe(
+            dovetail.parse_placement(self.place or ""),
+            tuple(dovetail.parse_placement(text) for text in split_commas(self.fallback) or _DEFAULT_FALLBACK),
+        )
+
+    def python(self) -> str:
+        if self.recipe is not None:
+            recipe = f"recipe = dovetail.load_recipe({path_text(self.recipe)})"
+        else:
+            fallback = ", ".join(
+                f"dovetail.parse_placement({text!r})" for text in split_commas(self.fallback) or _DEFAULT_FALLBACK
+            )
+            recipe = f"recipe = dovetail.Recipe(dovetail.parse_placement({self.place!r}), ({fallback},))"
+        return program(
+            self.graph_lines(),
+            recipe,
+            "targets = {target.name: target for target in dovetail.known_targets()}",
+            "plan = dovetail.make_plan(graph, recipe, targets)",
+            f"plan.save({path_text(self.output)})",
+        )
+
+
+def _page(graph: Graph, plan: PlanValue, output: Path) -> Page:
+    from dovetail.report.page import Block, Facts, Page, Table, flexible, left, right
+
+    counts = Counter(str(plan.placement(node.name)) for node in graph.nodes)
+    blocks: list[Block] = [
+        Facts("", (("file", str(output)), ("digest", plan.digest))),
+        Table(
+            "Placements",
+            (left("placement"), right("nodes")),
+            tuple((place, str(count)) for place, count in counts.most_common()),
+        ),
+    ]
+    if plan.overrides:
+        rows = tuple((node, str(item.placement), item.reason) for node, item in plan.overrides.items())
+        blocks.append(Table("Away from the default", (flexible("node"), left("placement"), flexible("why")), rows))
+    return Page(f"Plan for '{graph.name}'", tuple(blocks))

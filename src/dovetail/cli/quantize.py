@@ -1,0 +1,82 @@
+"""dovetail quantize: the model with quantised tensors."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dovetail.cli.files import check_ours, write_file
+from dovetail.cli.options import ModelVerb, PlanOption, RangesOption, read_ranges
+from dovetail.cli.render import Screen
+from dovetail.cli.snippet import path_text, program
+from dovetail.cli.verb import Answer
+from dovetail.errors import DovetailError
+
+if TYPE_CHECKING:
+    from dovetail.ir import Graph
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quantize(ModelVerb):
+    """Quantise a model as a plan says.
+
+    It is written as ONNX with Q/DQ pairs, or as a Dovetail graph (.dvg).
+    """
+
+    plan: PlanOption
+    ranges: RangesOption
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="A .onnx or .dvg file.")]
+
+    def run(self, screen: Screen) -> Answer:
+        import dovetail
+        from dovetail.report import Facts, Page
+
+        content = self._writer()
+        check_ours(self.output)
+        graph = self.graph()
+        plan, ranges = dovetail.load_plan(self.plan), read_ranges(self.ranges, graph)
+        quantized = dovetail.quantize(graph, plan, ranges)
+        write_file(self.output, content(quantized.graph))
+        stored = Counter(kind.dtype.value for kind in quantized.graph.types.values() if kind.quant is not None)
+        document = {
+            "output": str(self.output),
+            "graph": graph.digest,
+            "plan": plan.digest,
+            "quantised": quantized.graph.digest,
+            "nodes": len(quantized.graph.nodes),
+            "boundaries": len(quantized.boundaries),
+            "tensors": dict(stored.most_common()),
+        }
+        facts = (
+            ("file", str(self.output)),
+            ("nodes", f"{len(quantized.graph.nodes)}, {len(quantized.boundaries)} of them boundaries"),
+            ("quantised tensors", ", ".join(f"{count} {name}" for name, count in stored.most_common()) or "none"),
+            ("digest", quantized.graph.digest),
+        )
+        return Answer(document, Page(f"Quantised '{graph.name}'", (Facts("", facts),)))
+
+    def _writer(self) -> Callable[[Graph], bytes]:
+        from dovetail.exporters import to_onnx
+        from dovetail.ir import graph_to_bytes
+
+        match self.output.suffix.lower():
+            case ".dvg":
+                return graph_to_bytes
+            case ".onnx":
+                return lambda graph: to_onnx(graph).SerializeToString()
+        raise DovetailError(f"{self.output}: neither .onnx nor .dvg.", hint="For example -o model.qdq.onnx.")
+
+    def python(self) -> str:
+        verb = "save_graph" if self.output.suffix.lower() == ".dvg" else "save_onnx"
+        return program(
+            self.graph_lines(),
+            f"plan = dovetail.load_plan({path_text(self.plan)})",
+            f"ranges = dovetail.load_ranges({path_text(self.ranges)})",
+            "quantized = dovetail.quantize(graph, plan, ranges)",
+            f"dovetail.{verb}(quantized.graph, {path_text(self.output)})",
+        )

@@ -1,0 +1,192 @@
+"""dovetail run: feed samples to a bundle, or to a model in float."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Protocol
+
+import typer
+
+from dovetail.cli.files import new_folder
+from dovetail.cli.options import DataVerb, first_samples
+from dovetail.cli.render import Advance, Screen
+from dovetail.cli.snippet import path_text, program
+from dovetail.cli.tally import Tally, Timings, golden_here
+from dovetail.cli.verb import Answer
+from dovetail.errors import DataError, DeviceError
+
+if TYPE_CHECKING:
+    from dovetail.data import InputSpec, SampleSource
+    from dovetail.ir import AnyArray, Graph
+    from dovetail.report import Page
+    from dovetail.runtime import Session
+
+
+class Runner(Protocol):
+    """Run one sample: real values of outputs and taps."""
+
+    specs: tuple[InputSpec, ...]
+
+    def run(self, inputs: Mapping[str, AnyArray]) -> Mapping[str, AnyArray]: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run(DataVerb):
+    """Run samples through a bundle, or through a model in float.
+
+    The answer is what came out, and how long every partition took. With --save, the real values of outputs and taps
+    are kept as golden tensors, which `dovetail compare` reads.
+    """
+
+    bundle: Annotated[
+        Path, typer.Argument(metavar="BUNDLE", help="Bundle, or a model file to run in float.", show_default=False)
+    ]
+    tap: Annotated[list[str], typer.Option("--tap", metavar="TENSOR", help="Also give this tensor; repeatable.")] = (
+        field(default_factory=list)
+    )
+    save: Annotated[Path | None, typer.Option("--save", metavar="FOLDER", help="Where outputs and taps are kept.")] = (
+        None
+    )
+    limit: Annotated[
+        int | None, typer.Option("--samples", metavar="N", help="Use only the first N samples.", show_default=False)
+    ] = None
+
+    def run(self, screen: Screen) -> Answer:
+        with ExitStack() as stack:
+            timings = Timings()
+            runner = self._runner(stack, timings)
+            samples = first_samples(self.open(self.data, runner.specs), self.limit)
+            tally = Tally()
+            bar = stack.enter_context(screen.progress("running", samples.count))
+            made = _results(runner, samples, tally, bar.advance)
+            if self.save is None:
+                for _ in made:
+                    pass
+            else:
+                self._keep(made)
+        if not tally.samples:
+            raise DataError(f"{self.data}: the data set is empty.", hint="Give at least one sample.")
+        document = {
+            "model": str(self.bundle),
+            "samples": tally.samples,
+            "tensors": tally.document(),
+            "partitions": timings.document(),
+            "saved": None if self.save is None else str(self.save),
+        }
+        return Answer(document, self._page(tally, timings))
+
+    def _runner(self, stack: ExitStack, timings: Timings) -> Runner:
+        import dovetail
+
+        if self.bundle.is_file():
+            return _FloatModel(dovetail.normalize(dovetail.load_model(self.bundle)), self.tap, stack, timings)
+        session = stack.enter_context(dovetail.open_session(dovetail.load_bundle(self.bundle)))
+        return _BundleRunner(session, self.tap, timings)
+
+    def _keep(self, made: Iterator[tuple[str, Mapping[str, AnyArray]]]) -> None:
+        import dovetail
+
+        assert self.save is not None
+        with new_folder(self.save, golden_here) as draft:
+            dovetail.save_golden(draft, made)
+
+    def _page(self, tally: Tally, timings: Timings) -> Page:
+        from dovetail.report import Facts, Page
+
+        blocks = [tally.table(), timings.table()]
+        saved = () if self.save is None else (Facts("", (("saved in", str(self.save)),)),)
+        return Page(f"{tally.samples} samples through {self.bundle}", (*blocks, *saved))
+
+    def python(self) -> str:
+        if self.bundle.is_file():
+            load = (
+                f"graph = dovetail.normalize(dovetail.load_model({str(self.bundle)!r}))",
+                "specs = dovetail.specs_of(graph)",
+            )
+            run: tuple[str, ...] = (
+                "model = dovetail.load_float(graph)",
+                f"taps = {self.tap!r}",
+                "results = ((sample.id, model.run(sample.inputs, taps)) for sample in samples)",
+            )
+        else:
+            load = (
+                f"bundle = dovetail.load_bundle({path_text(self.bundle)})",
+                "specs = dovetail.specs_of(bundle.inputs)",
+            )
+            run = (
+                f"taps = {self.tap!r}",
+                "",
+                "",
+                "def results():",
+                "    with dovetail.open_session(bundle) as session:",
+                "        for sample in samples:",
+                "            run = session.run(sample.inputs, taps)",
+                "            yield sample.id, {name: run.real(name) for name in (*run.outputs, *run.taps)}",
+                "",
+                "",
+                "results = results()",
+            )
+        limited = () if self.limit is None else (f"samples = samples.subset(range({self.limit}))",)
+        if self.save is not None:
+            finish: tuple[str, ...] = (f"dovetail.save_golden({path_text(self.save)}, results)",)
+        else:
+            finish = (
+                "for sample_id, tensors in results:",
+                "    print(sample_id, {name: array.shape for name, array in tensors.items()})",
+            )
+        return program(load, self.sample_lines("samples", self.data, "specs"), limited, run, finish)
+
+
+class _FloatModel:
+    """Run the float model on the CPU."""
+
+    def __init__(self, graph: Graph, taps: Sequence[str], stack: ExitStack, timings: Timings) -> None:
+        import dovetail
+
+        for name in taps:
+            if name not in graph.types or name in graph.constants:
+                raise DeviceError(f"tap '{name}': the model has no such tensor.")
+        self._executable = dovetail.load_float(graph)
+        stack.callback(self._executable.close)
+        self._names = tuple(dict.fromkeys((*graph.outputs, *taps)))
+        self._taps = [name for name in self._names if name not in graph.outputs]
+        self._timings = timings
+        self.specs = dovetail.specs_of(graph)
+
+    def run(self, inputs: Mapping[str, AnyArray]) -> Mapping[str, AnyArray]:
+        """Return outputs and taps."""
+        with self._timings.measure(0, "cpu", "cpu"):
+            made = self._executable.run(inputs, self._taps)
+        return {name: made[name] for name in self._names}
+
+
+class _BundleRunner:
+    """Run a bundle and keep its timings."""
+
+    def __init__(self, session: Session, taps: Sequence[str], timings: Timings) -> None:
+        import dovetail
+
+        self._session = session
+        self._taps = [name for name in dict.fromkeys(taps) if name not in session.bundle.outputs]
+        self._timings = timings
+        self.specs = dovetail.specs_of(session.bundle.inputs)
+
+    def run(self, inputs: Mapping[str, AnyArray]) -> Mapping[str, AnyArray]:
+        """Return outputs and taps as real values."""
+        run = self._session.run(inputs, self._taps)
+        for part in run.timings:
+            self._timings.add(part.index, part.target, part.device, part.elapsed_ns)
+        return {name: run.real(name) for name in (*run.outputs, *run.taps)}
+
+
+def _results(
+    runner: Runner, samples: SampleSource, tally: Tally, advance: Advance
+) -> Iterator[tuple[str, Mapping[str, AnyArray]]]:
+    for sample in samples:
+        tensors = runner.run(sample.inputs)
+        tally.add(tensors)
+        advance(tally.samples)
+        yield sample.id, tensors

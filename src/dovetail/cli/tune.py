@@ -1,0 +1,224 @@
+"""dovetail tune: the cheapest placement that meets the target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dovetail.cli.options import CalibrationVerb, DataVerb, ModelVerb, first_samples, split_commas
+from dovetail.cli.render import Screen
+from dovetail.cli.snippet import path_text, program
+from dovetail.cli.tuning import (
+    Tuned,
+    TuneJob,
+    claim_folder,
+    ladder_placements,
+    low_placement,
+    metric_for,
+    run_job,
+)
+from dovetail.cli.verb import Answer, ExitCode
+from dovetail.errors import SearchError
+
+if TYPE_CHECKING:
+    from dovetail.data import SampleSource
+    from dovetail.ir import Graph
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tune(CalibrationVerb, DataVerb, ModelVerb):
+    """Find the cheapest placement that meets the target, and prove it.
+
+    Everything goes into one folder: plan.json, recipe.toml (the plan for you to edit), ranges.json, bundle/,
+    result.json, report.txt and journal.sqlite. Interrupt it, even with kill -9: the same command goes on where it was
+    and repeats no evaluation. Without --calib the ranges come from the part of --data that the search may see.
+    """
+
+    labels: Annotated[
+        Path | None, typer.Option("--labels", metavar="FILE", help="Labels beside the samples (CSV or JSON).")
+    ] = None
+    calib: Annotated[
+        str | None, typer.Option("--calib", metavar="DATA", help="Other samples for the ranges.", show_default=False)
+    ] = None
+    calib_limit: Annotated[
+        int | None,
+        typer.Option("--calib-samples", metavar="N", help="Use only the first N of them.", show_default=False),
+    ] = None
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            "--metric",
+            metavar="NAME",
+            help="Metric, or file.py:function; top1 with labels, top1_agreement without.",
+            show_default=False,
+        ),
+    ] = None
+    target: Annotated[str, typer.Option("--target", metavar="TARGET", help="Where the network should run.")] = (
+        "vsi:v853"
+    )
+    low: Annotated[
+        str | None,
+        typer.Option(
+            "--low",
+            metavar="PRECISION",
+            help="Where the search starts; i8pc or u8, as the target prefers.",
+            show_default=False,
+        ),
+    ] = None
+    raises: Annotated[
+        list[str],
+        typer.Option(
+            "--raise", metavar="PRECISION", help="What culprits are raised to, cheapest first; i16, then the CPU."
+        ),
+    ] = field(default_factory=list)
+    max_drop: Annotated[
+        str,
+        typer.Option("--max-drop", metavar="DROP", help="Allowed loss: 0.01 of the metric, or 1% of the float score."),
+    ] = "1%"
+    min_score: Annotated[
+        float | None,
+        typer.Option("--min-score", metavar="SCORE", help="Least score of the float model too.", show_default=False),
+    ] = None
+    holdout: Annotated[
+        float, typer.Option("--holdout", metavar="SHARE", help="Share of the samples that the search never sees.")
+    ] = 0.4
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the split.")] = 0
+    journal: Annotated[
+        Path | None,
+        typer.Option("--journal", metavar="FILE", help="Journal; journal.sqlite in the folder.", show_default=False),
+    ] = None
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for everything.")] = Path(
+        "dovetail-out"
+    )
+
+    def run(self, screen: Screen) -> Answer:
+        return answer(run_job(self.job(), screen), Path(self.model))
+
+    def job(self) -> TuneJob:
+        """Open and check everything that the search needs, then claim the folder."""
+        import dovetail
+
+        goal = dovetail.parse_goal(self.max_drop, self.min_score)
+        options = dovetail.TuneOptions(seed=self.seed, holdout=self._share(), journal=self._journal())
+        low = low_placement(self.target, self.low)
+        ladder = ladder_placements(self.target, self._raises())
+        for place in ladder:
+            dovetail.find_target(place.target)
+        calibration_options = self.calibration_options()
+        graph = self.graph()
+        samples = self.open(self.data, dovetail.specs_of(graph), self.labels)
+        metric, identity = metric_for(self.metric, samples)
+        calibration_samples = self._calibration_samples(graph, samples)
+        claim_folder(self.output, self._question(graph, str(low)))
+        return TuneJob(
+            graph=graph,
+            calibration_samples=calibration_samples,
+            calibration_options=calibration_options,
+            samples=samples,
+            metric=metric,
+            metric_identity=identity,
+            goal=goal,
+            low=low,
+            ladder=ladder,
+            options=options,
+            out=self.output,
+        )
+
+    def resume_note(self) -> str:
+        return f"the journal is kept in {self._journal()}; the same command goes on from there."
+
+    def _raises(self) -> tuple[str, ...]:
+        return split_commas(self.raises) or ("i16",)
+
+    def _journal(self) -> Path:
+        return self.journal if self.journal is not None else self.output / "journal.sqlite"
+
+    def _share(self) -> float:
+        if not 0 < self.holdout < 1:
+            raise SearchError(f"--holdout {self.holdout:g} is outside (0, 1).", hint="0.4 is usual.")
+        return self.holdout
+
+    def _question(self, graph: Graph, low: str) -> Mapping[str, object]:
+        return {
+            "model": str(self.model),
+            "graph": graph.digest,
+            "data": self.data,
+            "low": low,
+            "max_drop": self.max_drop,
+        }
+
+    def _calibration_samples(self, graph: Graph, samples: SampleSource) -> SampleSource:
+        import dovetail
+
+        if self.calib is not None:
+            source = self.open(self.calib, dovetail.specs_of(graph))
+        elif samples.count is None or samples.count < 2:
+            raise SearchError("--data has too few samples to split.", hint="Give at least two, or ranges by --calib.")
+        else:
+            _, searched = dovetail.split(samples.count, (self.holdout, 1 - self.holdout), self.seed)
+            source = samples.subset(searched)
+        return first_samples(source, self.calib_limit)
+
+    def python(self) -> str:
+        limited = "" if self.calib_limit is None else f".subset(range({self.calib_limit}))"
+        if self.calib is not None:
+            calib = self.sample_lines("calib", self.calib, "specs")
+        else:
+            shares = f"({self.holdout!r}, {1 - self.holdout!r})"
+            calib = (
+                f"_, searched = dovetail.split(samples.count, {shares}, {self.seed!r})",
+                "calib = samples.subset(searched)",
+            )
+        metric = self.metric if self.metric is not None else "top1"
+        ladder = ", ".join(
+            f"dovetail.parse_placement({str(place)!r})" for place in ladder_placements(self.target, self._raises())
+        )
+        return program(
+            self.graph_lines(),
+            "specs = dovetail.specs_of(graph)",
+            self.sample_lines("samples", self.data, "specs", self.labels),
+            calib,
+            self.calibration_lines(),
+            f"calibration = dovetail.calibrate(graph, calib{limited}, options)",
+            f"out = {path_text(self.output)}",
+            "out.mkdir(parents=True, exist_ok=True)",
+            "request = dovetail.TuneRequest(",
+            "    graph=graph,",
+            "    calibration=calibration,",
+            "    samples=samples,",
+            f"    metric=dovetail.load_metric({metric!r}),",
+            f"    goal=dovetail.parse_goal({self.max_drop!r}, {self.min_score!r}),",
+            f"    low=dovetail.parse_placement({str(low_placement(self.target, self.low))!r}),",
+            f"    ladder=({ladder},),",
+            "    options=dovetail.TuneOptions(",
+            f"        seed={self.seed!r}, holdout={self.holdout!r}, journal={path_text(self._journal())}",
+            "    ),",
+            ")",
+            "result = dovetail.tune(request)",
+            "partitioned = dovetail.partition(dovetail.quantize(graph, result.plan, calibration.ranges))",
+            'dovetail.save_bundle(dovetail.compile_model(partitioned), out / "bundle")',
+            'result.plan.save(out / "plan.json")',
+            f"report = dovetail.make_report(result, partitioned, {str(self.model)!r})",
+            "print(dovetail.page_text(dovetail.report_page(report)))",
+        )
+
+
+def answer(tuned: Tuned, model: Path) -> Answer:
+    """Return what to say about a finished search."""
+    from dataclasses import replace
+
+    from dovetail.report import Facts, report_document, report_page
+
+    page = report_page(tuned.report)
+    files = Facts("Files", tuple((name, str(path)) for name, path in tuned.files.items()))
+    document = {
+        "model": str(model),
+        **report_document(tuned.report),
+        "files": {name: str(path) for name, path in tuned.files.items()},
+    }
+    code = ExitCode.DONE if tuned.result.accepted else ExitCode.NO
+    return Answer(document, replace(page, blocks=(*page.blocks, files)), code)

@@ -1,0 +1,133 @@
+"""Verbs: a frozen dataclass whose fields are the options of a command; parse, one library call, an answer."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import traceback
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import MISSING, Field, dataclass, fields
+from enum import IntEnum
+from typing import TYPE_CHECKING, Annotated, get_type_hints
+
+import typer
+
+from dovetail.cli.render import Screen
+from dovetail.errors import DovetailError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dovetail.report.page import Page
+
+
+class ExitCode(IntEnum):
+    """Say how a command ended."""
+
+    DONE = 0
+    NO = 1
+    """The answer is no: a comparison fails, a search is not accepted."""
+    BAD_INPUT = 2
+    DEFECT = 70
+    """An error that Dovetail should have foreseen."""
+    INTERRUPTED = 130
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Hold what a command found: plain data for machines, a page for people."""
+
+    document: Mapping[str, object]
+    page: Page
+    code: ExitCode = ExitCode.DONE
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verb(ABC):
+    """Hold the options that every command has."""
+
+    json_output: Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on stdout.")] = False
+    show_python: Annotated[
+        bool, typer.Option("--show-python", help="Print the same work as a Python program, and do nothing.")
+    ] = False
+    progress: Annotated[
+        bool, typer.Option("--progress", help="Show progress on stderr even when it is not a terminal.")
+    ] = False
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an unexpected error.")] = False
+
+    @abstractmethod
+    def run(self, screen: Screen) -> Answer:
+        """Do the work; raise DovetailError for bad input."""
+
+    @abstractmethod
+    def python(self) -> str:
+        """Return a Python program that does the same."""
+
+    def resume_note(self) -> str:
+        """Return what to say after an interruption."""
+        return "nothing was written."
+
+
+def shared_options() -> frozenset[str]:
+    """Return the names of the options that every command has."""
+    return frozenset(field.name for field in fields(Verb))
+
+
+def add_verb(app: typer.Typer, name: str, kind: type[Verb], *, hidden: bool = False) -> None:
+    """Make a command of a verb; its docstring is the help."""
+    hints = get_type_hints(kind, include_extras=True)
+    common = shared_options()
+    own = [field for field in fields(kind) if field.name not in common]
+    shared = [field for field in fields(kind) if field.name in common]
+
+    def command(**values: object) -> None:
+        make: Callable[..., Verb] = kind
+        raise typer.Exit(_perform(make(**values)))
+
+    parameters = [
+        inspect.Parameter(
+            field.name, inspect.Parameter.KEYWORD_ONLY, default=_default(field), annotation=hints[field.name]
+        )
+        for field in (*own, *shared)
+    ]
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {field.name: hints[field.name] for field in (*own, *shared)}
+    app.command(name, help=inspect.cleandoc(kind.__doc__ or ""), hidden=hidden)(command)
+
+
+def _default(field: Field[object]) -> object:
+    if field.default is not MISSING:
+        return field.default
+    return inspect.Parameter.empty if field.default_factory is MISSING else field.default_factory()
+
+
+def _perform(verb: Verb) -> ExitCode:
+    """Run a verb; every DovetailError becomes one line on stderr."""
+    screen = Screen(machine=verb.json_output, force_progress=verb.progress)
+    try:
+        if verb.show_python:
+            screen.write(verb.python())
+            return ExitCode.DONE
+        answer = verb.run(screen)
+        screen.show(answer.document, answer.page)
+    except DovetailError as error:
+        return fail(screen, str(error), ExitCode.BAD_INPUT)
+    except KeyboardInterrupt:
+        return fail(screen, f"interrupted: {verb.resume_note()}", ExitCode.INTERRUPTED)
+    except BrokenPipeError:
+        # The reader of our output has gone; Python would complain once more when it flushes.
+        sys.stdout = None
+        return ExitCode.DONE
+    except Exception as error:  # the last line of defence: a person gets one line, --debug gives the rest
+        if verb.debug:
+            traceback.print_exc()
+        hint = "" if verb.debug else " Run it again with --debug for the traceback, and please report it."
+        return fail(screen, f"unexpected {type(error).__name__}: {error}.{hint}", ExitCode.DEFECT)
+    return answer.code
+
+
+def fail(screen: Screen, message: str, code: ExitCode) -> ExitCode:
+    """Say on one line of stderr what went wrong."""
+    screen.complain(message)
+    return code

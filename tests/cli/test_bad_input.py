@@ -1,0 +1,204 @@
+"""Bad input of every kind ends with code 2 and one line on stderr, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from .conftest import Said, Tiny, tiny_model
+
+Run = Callable[..., Said]
+
+
+def refused(said: Said, *words: str) -> None:
+    """Check that a command was refused in one line that has these words."""
+    assert said.code == 2
+    assert said.out == ""
+    assert said.err.startswith("error: ")
+    assert said.err.count("\n") == 1
+    assert "Traceback" not in said.err
+    for word in words:
+        assert word in said.err
+
+
+def test_missing_and_damaged_models(tiny: Tiny, run: Run, tmp_path: Path) -> None:
+    refused(run("inspect", tmp_path / "none.onnx"), "none.onnx", "cannot be read")
+    refused(run("inspect", tmp_path), str(tmp_path))
+    whole = tiny.model.read_bytes()
+    for size in (0, 1, 40, len(whole) // 2, len(whole) - 1):
+        broken = tmp_path / "broken.onnx"
+        broken.write_bytes(whole[:size])
+        refused(run("inspect", broken), "broken.onnx")
+    (tmp_path / "text.onnx").write_text("no protobuf at all\n" * 9)
+    refused(run("inspect", tmp_path / "text.onnx"), "text.onnx")
+    (tmp_path / "cut.dvg").write_bytes(b"dovetail graph 1 999\nxyz")
+    refused(run("inspect", tmp_path / "cut.dvg"), "cut")
+
+
+def test_unknown_names_come_with_the_nearest_known_one(tiny: Tiny, run: Run, tmp_path: Path) -> None:
+    refused(run("explain", tiny.model, "--target", "vsi:v835"), "vsi:v853")
+    refused(run("explain", tiny.model, "--target", "vsi:v853", "--precision", "i8cp"), "i8pc")
+    refused(run("explain", tiny.model, "--target", "vsi:v853", "--node", "nowhere*"), "nowhere*")
+    refused(run("plan", tiny.model, "--place", "vsi:v853@i8cp", "-o", tmp_path / "p.json"), "i8pc")
+    refused(run("plan", tiny.model, "--place", "v853", "-o", tmp_path / "p.json"), "TARGET@PRECISION")
+    refused(run("calibrate", tiny.model, "--data", tiny.data, "--method", "minmx", "-o", tmp_path / "r.json"), "minmax")
+    refused(run("tune", tiny.model, "--data", tiny.data, "--metric", "top2", "-o", tmp_path / "o"), "top")
+    refused(run("tune", tiny.model, "--data", tiny.data, "--target", "vsi:v85", "-o", tmp_path / "o"), "vsi:v853")
+    refused(run("tune", tiny.model, "--data", tiny.data, "--max-drop", "much", "-o", tmp_path / "o"), "much")
+    refused(run("inspekt"), "inspect")
+    refused(run("inspect", tiny.model, "--jsn"), "--json")
+    refused(run("inspect"), "MODEL")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("shape", ["x", "x=", "x=1,-4", "y=1,4", "x=1,5"])
+def test_shapes_that_do_not_fit(shape: str, tiny: Tiny, run: Run) -> None:
+    refused(run("inspect", tiny.model, "--shape", shape))
+
+
+def test_data_that_cannot_be_used(tiny: Tiny, run: Run, tmp_path: Path) -> None:
+    out = tmp_path / "ranges.json"
+    (tmp_path / "empty").mkdir()
+    np.savez(tmp_path / "nan.npz", x=np.full((4, 4), np.nan, np.float32))
+    np.savez(tmp_path / "wide.npz", x=np.zeros((4, 5), np.float32))
+    np.savez(tmp_path / "none.npz", x=np.zeros((0, 4), np.float32))
+    np.save(tmp_path / "objects.npy", np.array([{}], dtype=object), allow_pickle=True)
+    (tmp_path / "cut.npz").write_bytes(tiny.data.read_bytes()[:200])
+    for name, words in (
+        ("missing.npz", ("no such file",)),
+        ("empty", ("empty",)),
+        ("nan.npz", ("NaN", "'x'")),
+        ("wide.npz", ("[?, 4]", "[5]")),
+        ("none.npz", ("empty",)),
+        ("objects.npy", ("objects.npy",)),
+        ("cut.npz", ("cut.npz",)),
+    ):
+        refused(run("calibrate", tiny.model, "--data", tmp_path / name, "-o", out), *words)
+    refused(run("calibrate", tiny.model, "--data", tiny.data, "--samples", "0", "-o", out), "0 samples")
+    refused(run("calibrate", tiny.model, "--data", tiny.data, "--percentile", "0", "--method", "percentile", "-o", out))
+    refused(run("tune", tiny.model, "--data", tmp_path / "nan.npz", "-o", tmp_path / "o"), "NaN")
+    assert not out.exists()
+
+
+def test_plans_ranges_and_bundles_of_other_models(tiny: Tiny, run: Run, tmp_path: Path) -> None:
+    other = tmp_path / "other.onnx"
+    onnx.save(tiny_model(seed=4), other)
+    out = tmp_path / "bundle"
+    refused(run("compile", other, "--plan", tiny.plan, "--ranges", tiny.ranges, "-o", out), "ranges were made for")
+    ranges = tmp_path / "ranges.json"
+    assert run("calibrate", other, "--data", tiny.data, "-o", ranges).code == 0
+    refused(run("compile", other, "--plan", tiny.plan, "--ranges", ranges, "-o", out), "plan was made for")
+    refused(run("compare", other, tiny.bundle, "--data", tiny.data), "plan was made for")
+    refused(run("quantize", tiny.model, "--plan", tiny.ranges, "--ranges", tiny.ranges, "-o", tmp_path / "q.onnx"))
+    refused(run("quantize", tiny.model, "--plan", tiny.plan, "--ranges", tiny.plan, "-o", tmp_path / "q.onnx"))
+    refused(run("quantize", tiny.model, "--plan", tiny.plan, "--ranges", tiny.ranges, "-o", tmp_path / "q.txt"), ".dvg")
+    (tmp_path / "bad.json").write_text('{"kind": "dovetail-plan", "schema": 1, "graph": 3, "overrides": []}')
+    refused(run("compile", tiny.model, "--plan", tmp_path / "bad.json", "--ranges", tiny.ranges, "-o", out), "bad.json")
+    assert not out.exists()
+
+
+def test_damaged_bundles(tiny: Tiny, run: Run, tmp_path: Path) -> None:
+    refused(run("run", tmp_path / "none", "--data", tiny.data), "no such bundle")
+    for name in sorted(path.name for path in tiny.bundle.iterdir()):
+        broken = tmp_path / f"broken-{name}"
+        shutil.copytree(tiny.bundle, broken)
+        (broken / name).write_bytes((broken / name).read_bytes()[:-7] + b"garbage")
+        refused(run("run", broken, "--data", tiny.data), str(broken))
+        (broken / name).unlink()
+        refused(run("run", broken, "--data", tiny.data), str(broken))
+    refused(run("run", tiny.bundle, "--data", tiny.data, "--tap", "nowhere"), "nowhere")
+    refused(run("run", tiny.model, "--data", tiny.data, "--tap", "nowhere"), "nowhere")
+    newer = tmp_path / "newer"
+    shutil.copytree(tiny.bundle, newer)
+    manifest = json.loads((newer / "manifest.json").read_text())
+    (newer / "manifest.json").write_text(json.dumps({**manifest, "schema": 99}))
+    refused(run("run", newer, "--data", tiny.data), "99")
+
+
+def test_comparisons_that_make_no_sense(tiny: Tiny, run: Run, tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", y=np.ones((3, 4)))
+    np.savez(tmp_path / "b.npz", y=np.ones((3, 5)))
+    np.savez(tmp_path / "text.npz", y=np.array(["a", "b"]))
+    refused(run("compare", tmp_path / "a.npz", tmp_path / "b.npz"), "shapes differ")
+    refused(run("compare", tmp_path / "a.npz", tmp_path / "none"), "no such file")
+    refused(run("compare", tmp_path / "a.npz", tmp_path), "one is a folder")
+    refused(run("compare", tmp_path / "a.npz", tmp_path / "text.npz"))
+    refused(run("compare", tiny.model, tiny.bundle), "--data")
+    refused(run("compare", tiny.model, tmp_path, "--data", tiny.data), "no such bundle")
+
+
+def test_what_is_not_ours_stays(tiny: Tiny, run: Run, tmp_path: Path) -> None:
+    diary = tmp_path / "diary.json"
+    diary.write_text("dear diary")
+    folder = tmp_path / "letters"
+    folder.mkdir()
+    (folder / "one.txt").write_text("dear all")
+    made = ("--plan", tiny.plan, "--ranges", tiny.ranges)
+    refused(run("calibrate", tiny.model, "--data", tiny.data, "-o", diary), "did not make it")
+    refused(run("plan", tiny.model, "--place", "vsi:v853@i8pc", "-o", diary), "did not make it")
+    refused(run("plan", tiny.model, "--place", "vsi:v853@i8pc", "-o", folder), "is a folder")
+    refused(run("compile", tiny.model, *made, "-o", folder), "letters")
+    refused(run("run", tiny.bundle, "--data", tiny.data, "--save", folder), "letters")
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "manifest.json").write_text('{"kind": "web-app", "schema": "none"}')
+    refused(run("compile", tiny.model, *made, "-o", site), "site")
+    refused(run("run", tiny.bundle, "--data", tiny.data, "--save", site), "site")
+    assert [path.name for path in site.iterdir()] == ["manifest.json"]
+    refused(run("tune", tiny.model, "--data", tiny.data, "-o", folder), "letters")
+    refused(run("tune", tiny.model, "--data", tiny.data, "-o", diary), "no folder")
+    assert diary.read_text() == "dear diary"
+    assert [path.name for path in folder.iterdir()] == ["one.txt"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["diary.json", "letters", "site"]
+
+
+def test_a_failing_run_keeps_the_older_result(tiny: Tiny, run: Run, tmp_path: Path) -> None:
+    saved = tmp_path / "saved"
+    assert run("run", tiny.bundle, "--data", tiny.data, "--samples", "3", "--save", saved).code == 0
+    before = sorted((path.name, path.read_bytes()) for path in saved.rglob("*") if path.is_file())
+    x = np.zeros((4, 4), np.float32)
+    x[3] = np.nan
+    np.savez(tmp_path / "late.npz", x=x)
+    refused(run("run", tiny.bundle, "--data", tmp_path / "late.npz", "--save", saved), "NaN")
+    assert sorted((path.name, path.read_bytes()) for path in saved.rglob("*") if path.is_file()) == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["late.npz", "saved"]
+
+
+def test_a_metric_that_fails_names_itself(tiny: Tiny, run: Run, tmp_path: Path) -> None:
+    (tmp_path / "m.py").write_text("def broken(outputs, labels):\n    return outputs['nothing']\n")
+    said = run("tune", tiny.model, "--data", tiny.data, "--metric", f"{tmp_path / 'm.py'}:broken", "-o", tmp_path / "o")
+    refused(said, "broken")
+    said = run("tune", tiny.model, "--data", tiny.data, "--metric", f"{tmp_path / 'm.py'}:absent", "-o", tmp_path / "p")
+    refused(said, "absent")
+    said = run("tune", tiny.model, "--data", tiny.data, "--metric", f"{tmp_path / 'no.py'}:f", "-o", tmp_path / "q")
+    refused(said, "no.py")
+
+
+def test_defects_are_one_line_and_debug_shows_more(tiny: Tiny, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("boom")
+
+    monkeypatch.setattr("dovetail.report.model.graph_macs", broken)
+    said = run("inspect", tiny.model)
+    assert said.code == 70
+    assert said.err.startswith("error: unexpected ZeroDivisionError: boom")
+    assert "--debug" in said.err
+    assert "Traceback" not in said.err
+    assert "Traceback" in run("inspect", tiny.model, "--debug").err
+
+
+def test_names_cannot_drive_the_terminal(run: Run, tmp_path: Path) -> None:
+    model = tiny_model()
+    model.graph.node[-1].name = "join\x1b[2J\nerror: fake"
+    model.graph.name = "tiny\x1b[31m"
+    onnx.save(model, tmp_path / "evil.onnx")
+    for call in (("inspect",), ("explain", "--target", "vsi:v853", "--node", "join*")):
+        said = run(call[0], tmp_path / "evil.onnx", *call[1:])
+        assert "\x1b" not in said.out + said.err
+        assert "\nerror: fake" not in said.out + said.err

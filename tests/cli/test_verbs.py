@@ -1,0 +1,128 @@
+"""What every command promises: JSON, width, Python programs, help, speed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+
+from dovetail.cli.main import VERBS
+
+from .conftest import Said, Tiny
+
+GOLDEN = Path(__file__).parent / "golden"
+Run = Callable[..., Said]
+
+
+def commands(tiny: Tiny, out: Path) -> dict[str, list[object]]:
+    """Return one call of every command but demo; what is written goes to `out`."""
+    made = ["--plan", tiny.plan, "--ranges", tiny.ranges]
+    return {
+        "inspect": ["inspect", tiny.model, "--ranges", tiny.ranges],
+        "load": ["load", tiny.model],
+        "explain": ["explain", tiny.model, "--target", "vsi:v853,vsi:a311d"],
+        "calibrate": ["calibrate", tiny.model, "--data", tiny.data, "-o", out / "ranges.json"],
+        "plan": ["plan", tiny.model, "--place", "vsi:v853@i8pc", "-o", out / "plan.json"],
+        "quantize": ["quantize", tiny.model, *made, "-o", out / "tiny.qdq.onnx"],
+        "compile": ["compile", tiny.model, *made, "-o", out / "bundle"],
+        "run": ["run", tiny.bundle, "--data", tiny.data, "--samples", "5", "--save", out / "saved"],
+        "compare": ["compare", tiny.model, tiny.bundle, "--data", tiny.data, "--metric", tiny.metric, "--layers"],
+        "tune": ["tune", tiny.model, "--data", tiny.data, "--metric", tiny.metric, "-o", out / "tuned"],
+        "devices": ["devices"],
+    }
+
+
+NAMES = sorted({*VERBS, "load"} - {"demo"})
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_json_is_all_that_goes_to_stdout(name: str, tiny: Tiny, run: Run, tmp_path: Path) -> None:
+    said = run(*commands(tiny, tmp_path)[name], "--json")
+    assert said.err == ""
+    assert said.code == (1 if name == "compare" else 0)
+    assert isinstance(json.loads(said.out), dict)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_lines_fit_a_hundred_columns_and_carry_no_colour(name: str, tiny: Tiny, run: Run, tmp_path: Path) -> None:
+    said = run(*commands(tiny, tmp_path)[name])
+    assert max(cell_len(line) for line in said.out.splitlines()) <= 100
+    assert "\x1b" not in said.out
+    assert said.out.strip()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_python_program_does_the_same(name: str, tiny: Tiny, run: Run, tmp_path: Path) -> None:
+    said = run(*commands(tiny, tmp_path / "python")[name], "--show-python")
+    assert (said.code, said.err) == (0, "")
+    assert not (tmp_path / "python").exists()
+    (tmp_path / "python").mkdir()
+    program = tmp_path / "program.py"
+    program.write_text(said.out)
+    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (tmp_path / "command").mkdir()
+    run(*commands(tiny, tmp_path / "command")[name])
+    for path in (tmp_path / "python").rglob("*"):
+        if path.is_file() and "sqlite" not in path.name:
+            other = tmp_path / "command" / path.relative_to(tmp_path / "python")
+            assert path.read_bytes() == other.read_bytes(), path
+
+
+@pytest.mark.parametrize("name", ["", *sorted(VERBS)])
+def test_help_is_golden(name: str, run: Run) -> None:
+    said = run(*([name] if name else []), "--help")
+    golden = GOLDEN / f"help-{name or 'dovetail'}.txt"
+    if os.environ.get("DOVETAIL_UPDATE_GOLDEN"):
+        golden.parent.mkdir(exist_ok=True)
+        golden.write_text(said.out)
+    assert said.code == 0
+    assert said.out == golden.read_text()
+
+
+def test_without_a_command_the_help_is_shown(run: Run) -> None:
+    assert run().out.strip() == run("--help").out.strip()
+    assert run().code == 0
+
+
+def test_version(run: Run) -> None:
+    said = run("--version")
+    assert said.code == 0
+    assert re.fullmatch(r"dovetail \d+\.\d+\.\d+\n", said.out)
+
+
+def test_help_loads_nothing_heavy_and_is_quick() -> None:
+    program = (
+        "import sys, time\n"
+        "start = time.perf_counter()\n"
+        "from dovetail.cli.main import main\n"
+        "main(['tune', '--help'])\n"
+        "heavy = {'numpy', 'onnx', 'onnxruntime', 'scipy', 'PIL', 'rich'} & set(sys.modules)\n"
+        "print(time.perf_counter() - start, sorted(heavy), file=sys.stderr)\n"
+    )
+    runs = [
+        subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True) for _ in range(3)
+    ]
+    seconds, _, heavy = min(done.stderr.strip() for done in runs).partition(" ")
+    assert heavy == "[]"
+    assert float(seconds) < 0.5
+
+
+def test_colours_follow_the_terminal_and_no_color(tiny: Tiny, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert "\x1b[" in run("inspect", tiny.model).out
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[3" not in run("inspect", tiny.model).out
+
+
+def test_progress_goes_to_stderr_when_asked(tiny: Tiny, run: Run, tmp_path: Path) -> None:
+    call = ("calibrate", tiny.model, "--data", tiny.data, "-o", tmp_path / "ranges.json")
+    assert run(*call).err == ""
+    assert "calibrating" in run(*call, "--progress").err

@@ -1,0 +1,143 @@
+"""Random placements of random graphs."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dovetail.backends.reference import run_graph
+from dovetail.ir import AnyArray, DType, Graph, Node, TensorType, read_tensors
+from dovetail.ir.precision import Precision
+from dovetail.partition import PartitionedGraph, partition
+from dovetail.partition.schedule import schedule
+from dovetail.plan import Placement, Plan
+from dovetail.plan.quantized import QuantizedGraph
+from dovetail.testing.networks import networks
+
+
+def _placed(graph: Graph, targets: dict[str, str]) -> QuantizedGraph:
+    places = {name: Placement(target, Precision.FP32) for name, target in targets.items()}
+    return QuantizedGraph(graph, Plan(graph.digest, Placement("A", Precision.FP32)), places)
+
+
+@st.composite
+def placed_networks(draw: st.DrawFn) -> QuantizedGraph:
+    """Draw a network and a target for each of its nodes, out of two or three."""
+    graph = draw(networks(most=14))
+    names = draw(st.sampled_from(["AB", "ABC"]))
+    return _placed(graph, {node.name: draw(st.sampled_from(names)) for node in graph.nodes})
+
+
+@settings(max_examples=300, deadline=None)
+@given(placed_networks())
+def test_any_placement_gives_convex_parts_in_an_order_that_works(placed: QuantizedGraph) -> None:
+    graph, cut = placed.graph, partition(placed)
+    where = {node.name: part.index for part in cut.partitions for node in part.graph.nodes}
+    assert sorted(where) == sorted(node.name for node in graph.nodes)
+    assert [part.index for part in cut.partitions] == list(range(len(cut.partitions)))
+    for part in cut.partitions:
+        assert {placed.placements[node.name].target for node in part.graph.nodes} == {part.target}
+    # A producer is never in a later part: so the parts form no cycle, and none is left and entered again.
+    for node in graph.nodes:
+        for tensor in read_tensors(node):
+            if tensor in graph.producers:
+                assert where[graph.producers[tensor].name] <= where[node.name]
+    for one, other in zip(cut.partitions, cut.partitions[1:], strict=False):
+        assert one.target != other.target
+    _check_borders(cut, where)
+
+
+def _check_borders(cut: PartitionedGraph, where: dict[str, int]) -> None:
+    graph = cut.source.graph
+    crossing: dict[str, set[int]] = {}
+    for node in graph.nodes:
+        for tensor in read_tensors(node):
+            producer = graph.producers.get(tensor)
+            if producer is not None and where[producer.name] != where[node.name]:
+                crossing.setdefault(tensor, set()).add(where[node.name])
+    assert {item.name: set(item.consumers) for item in cut.borders} == crossing
+    for item in cut.borders:
+        assert item.producer == where[graph.producers[item.name].name]
+        assert item.kind == graph.types[item.name]
+        assert list(item.consumers) == sorted(set(item.consumers))
+    for part in cut.partitions:
+        made = {tensor for node in part.graph.nodes for tensor in node.outputs}
+        wanted = {tensor for tensor in made if tensor in crossing or tensor in graph.outputs}
+        assert set(part.graph.outputs) == wanted
+        assert len(part.graph.outputs) == len(wanted)
+        read = {tensor for node in part.graph.nodes for tensor in read_tensors(node)}
+        assert set(part.graph.constants) == read & graph.constants.keys()
+
+
+@settings(max_examples=100, deadline=None)
+@given(placed_networks())
+def test_running_the_parts_gives_what_the_whole_gives(placed: QuantizedGraph) -> None:
+    graph = placed.graph
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=graph.types["x"].shape).astype(np.float32)  # type: ignore[arg-type]
+    values: dict[str, AnyArray] = {"x": x}
+    for part in partition(placed).partitions:
+        found = run_graph(part.graph, {name: values[name] for name in part.graph.inputs})
+        values.update({name: found[name] for name in part.graph.outputs})
+    whole = run_graph(graph, {"x": x})
+    for name in graph.outputs:
+        np.testing.assert_array_equal(values[name], whole[name])
+
+
+@settings(max_examples=60, deadline=None)
+@given(networks(most=6), st.data())
+def test_two_targets_get_the_fewest_partitions_there_are(graph: Graph, data: st.DataObject) -> None:
+    targets = {node.name: data.draw(st.sampled_from("AB")) for node in graph.nodes}
+    assert len(schedule(graph, targets)) == _fewest(graph, targets)
+
+
+def _fewest(graph: Graph, targets: dict[str, str]) -> int:
+    """Return the least number of runs of one target over all orders of the nodes, by trying every state once."""
+    needs = {
+        node.name: frozenset(graph.producers[name].name for name in read_tensors(node) if name in graph.producers)
+        for node in graph.nodes
+    }
+    frontier: set[tuple[frozenset[str], str]] = {(frozenset(), target) for target in set(targets.values())}
+    seen = set(frontier)
+    for runs in range(1, len(needs) + 2):
+        stack = list(frontier)
+        switched: set[tuple[frozenset[str], str]] = set()
+        while stack:
+            done, current = stack.pop()
+            if len(done) == len(needs):
+                return runs
+            for name, before in needs.items():
+                if name not in done and before <= done:
+                    state = (done | {name}, targets[name])
+                    if targets[name] == current and state not in seen:
+                        seen.add(state)
+                        stack.append(state)
+            for other in set(targets.values()) - {current}:
+                switched.add((done, other))
+        frontier = switched - seen
+        seen |= frontier
+    raise AssertionError("no order")
+
+
+def test_an_empty_graph_has_no_partition() -> None:
+    kind = TensorType(DType.F32, (1,))
+    cut = partition(_placed(Graph("none", (), ("x",), ("x",), {"x": kind}), {}))
+    assert (cut.partitions, cut.borders) == ((), ())
+
+
+def test_an_output_that_is_a_constant_is_nobodys_output() -> None:
+    kind = TensorType(DType.F32, (1,))
+    nodes = (Node("a", "Relu", ("x",), ("y",)),)
+    graph = Graph("c", nodes, ("x",), ("y", "k"), {"x": kind, "y": kind, "k": kind}, {"k": np.ones(1, np.float32)})
+    cut = partition(_placed(graph, {"a": "A"}))
+    assert cut.partitions[0].graph.outputs == ("y",)
+
+
+def test_the_order_of_nodes_of_one_partition_is_that_of_the_graph() -> None:
+    kind = TensorType(DType.F32, (1,))
+    names = [f"t{index}" for index in range(20)]
+    nodes = tuple(Node(f"n{i}", "Relu", ("x",), (name,)) for i, name in enumerate(names))
+    graph = Graph("fan", nodes, ("x",), tuple(names), dict.fromkeys(("x", *names), kind))
+    (only,) = partition(_placed(graph, {node.name: "A" for node in nodes})).partitions
+    assert only.graph.nodes == nodes
