@@ -19,7 +19,8 @@ MAX_FILE_BYTES = 64 << 20
 MAX_TOTAL_BYTES = 512 << 20
 MAX_ARCHIVE_BYTES = 128 << 20
 _WANTED = ("include/", "lib/", "VERSION")
-_UNWANTED = ("include/CL/", "include/HAL/", "include/jpeg/", "lib/libtim-vx.so", "lib/libjpeg.a", "lib/libOpenCL")
+_UNWANTED = ("include/HAL/", "include/jpeg/", "include/tim-vx/", "lib/libtim-vx.so", "lib/libjpeg.a", "lib/libOpenCL")
+"""`include/CL` is kept: the simulator compiles its shader kernels with these headers at run time."""
 
 
 def extract_sdk(wheel: PinnedWheel, source: Path, target: Path) -> None:

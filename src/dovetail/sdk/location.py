@@ -12,6 +12,7 @@ from dovetail.sdk.pinned import VERISILICON
 SHIM_NAME = "libdovetail_vsi.so"
 _HEADER = Path("include/ovxlib/vsi_nn_pub.h")
 _LIBRARY = Path("lib/libovxlib.so")
+_SHADERS = Path("include/CL/cl_viv_vx_ext.h")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +25,8 @@ class SdkFolder:
 
     @property
     def has_sdk(self) -> bool:
-        """Tell whether headers and library are there."""
-        return (self.sdk / _HEADER).is_file() and (self.sdk / _LIBRARY).is_file()
+        """Tell whether headers, library and the headers of shader kernels are there."""
+        return all((self.sdk / name).is_file() for name in (_HEADER, _LIBRARY, _SHADERS))
 
     @property
     def has_shim(self) -> bool:

@@ -148,7 +148,7 @@ class WorkerProcess:
         if not ready:
             tail = self.log_tail()
             self.close()
-            raise WorkerDiedError(f"{doing} took longer than {within_s:.0f} s{_said(tail)}")
+            raise WorkerDiedError(f"{doing} took longer than {within_s:.0f} s{said(tail)}")
         try:
             answer = read_message(self._source)
         except (ProtocolError, ValueError, OSError) as error:
@@ -157,7 +157,7 @@ class WorkerProcess:
             raise self._death(doing)
         message, raw = answer
         if message.get("ok") is not True:
-            raise WorkerRefusedError(f"{message.get('reason', 'no reason given')}{_said(self.log_tail())}")
+            raise WorkerRefusedError(f"{message.get('reason', 'no reason given')}{said(self.log_tail())}")
         return message, raw
 
     def _death(self, doing: str) -> WorkerDiedError:
@@ -167,7 +167,7 @@ class WorkerProcess:
         except subprocess.TimeoutExpired:
             code = None
         self.close()
-        return WorkerDiedError(f"the worker died while {doing}: {_cause(code)}{_said(tail)}")
+        return WorkerDiedError(f"the worker died while {doing}: {_cause(code)}{said(tail)}")
 
 
 def _cause(code: int | None) -> str:
@@ -182,7 +182,8 @@ def _cause(code: int | None) -> str:
     return f"exit code {code}"
 
 
-def _said(tail: str) -> str:
+def said(tail: str) -> str:
+    """Return the log's last lines as the end of a message."""
     return f"; it said: {tail}" if tail else ""
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
 from typing import Any
 
@@ -126,8 +126,36 @@ class Program:
     inputs: tuple[tuple[str, int], ...]
     outputs: tuple[tuple[str, int], ...]
     batched: bool = False
+    inner: tuple[tuple[str, int], ...] = ()
+    """Tensors of the graph that are neither inputs nor outputs, by name: what can be tapped."""
     binary: bytes | None = field(default=None, repr=False)
     """The network in binary form; the program then has no operators, and its tensors are the edges only."""
+
+
+def tapped(program: Program, names: tuple[str, ...]) -> Program:
+    """Return a program that gives some inner tensors too; raise KeyError for one that it does not know."""
+    known = dict(program.inner)
+    extra = tuple((name, known[name]) for name in names)
+    made = list(program.tensors)
+    for _, tensor in extra:
+        made[tensor] = replace(made[tensor], role=TensorRole.EDGE)
+    return replace(program, tensors=tuple(made), outputs=(*program.outputs, *extra), inner=())
+
+
+def with_binary(program: Program, binary: bytes) -> Program:
+    """Return the same inputs and outputs around the network in binary form."""
+    edges = (*program.inputs, *program.outputs)
+    tensors = tuple(program.tensors[tensor] for _, tensor in edges)
+    count = len(program.inputs)
+    return replace(
+        program,
+        tensors=tensors,
+        operators=(),
+        inputs=tuple((name, index) for index, (name, _) in enumerate(program.inputs)),
+        outputs=tuple((name, count + index) for index, (name, _) in enumerate(program.outputs)),
+        inner=(),
+        binary=binary,
+    )
 
 
 def program_message(program: Program) -> tuple[dict[str, Any], bytes]:
@@ -158,11 +186,8 @@ def program_message(program: Program) -> tuple[dict[str, Any], bytes]:
         "outputs": [tensor for _, tensor in program.outputs],
     }
     if program.binary is not None:
-        message["binary"] = {
-            "data": [at, len(program.binary)],
-            "inputs": message["inputs"],
-            "outputs": message["outputs"],
-        }
+        facts = {"inputs": message["inputs"], "outputs": message["outputs"]}
+        message["binary"] = {**facts, "data": [at, len(program.binary)]}
         _padded(parts, program.binary)
     return message, b"".join(parts)
 
@@ -198,6 +223,7 @@ def program_to_bytes(program: Program) -> bytes:
         "sdk_name": program.sdk_name,
         "pid": program.pid,
         "batched": program.batched,
+        "inner": program.inner,
         "names": [[name for name, _ in program.inputs], [name for name, _ in program.outputs]],
         "nodes": nodes,
         **{key: value for key, value in message.items() if key != "do"},
@@ -246,6 +272,7 @@ def _program(facts: dict[str, Any], raw: memoryview) -> Program:
         inputs=edges[0],
         outputs=edges[1],
         batched=bool(facts["batched"]),
+        inner=tuple((str(name), *_ids([tensor], len(tensors))) for name, tensor in facts["inner"]),
         binary=binary,
     )
 

@@ -8,15 +8,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dovetail.backends.vsi.process import Launch, Limits, WorkerDiedError, WorkerProcess, WorkerRefusedError
+from dovetail.backends.vsi.process import Launch, Limits, WorkerDiedError, WorkerProcess, WorkerRefusedError, said
 from dovetail.backends.vsi.program import Program, program_message
-from dovetail.backends.vsi.sdk import Installation
 from dovetail.backends.vsi.translate import from_vendor, to_vendor
 from dovetail.errors import CompileError, DeviceError, DeviceLost
 from dovetail.ir import AnyArray, TensorType
+from dovetail.sdk.location import SdkFolder
 
 _ALIGNMENT = 64
 _PID_LINE = re.compile(r"#productname=.*?pid=(0x[0-9a-fA-F]+)")
+_SHADER_FAILURE = "Failed to compile vx shader"
 _ABI = 1
 _SKIP_EXECUTION = ("VIV_VX_COLLECT_PERF_TYPE", "1")
 """Writing a binary network runs it in the simulator; with this it does not, and the file is the same."""
@@ -53,7 +54,7 @@ class _Layout:
 class Settings:
     """Say where the SDK is, how much a worker may take, and what else it finds in its environment."""
 
-    installation: Installation
+    folder: SdkFolder
     limits: Limits = field(default_factory=Limits)
     variables: tuple[tuple[str, str], ...] = ()
 
@@ -82,8 +83,8 @@ class VendorSession:
         self._worker: WorkerProcess | None = None
         self.steps: list[Step] = []
         launch = Launch(
-            settings.installation.shim,
-            settings.installation.sdk,
+            settings.folder.shim,
+            settings.folder.sdk,
             program.sdk_name,
             (("VIV_VX_DEBUG_LEVEL", "1"), *settings.variables),
         )
@@ -113,6 +114,7 @@ class VendorSession:
         """Compile for running; raise CompileError."""
         try:
             self._compile_step("compile", "compiling", {"do": "compile"})
+            self._check_shaders()
         except (WorkerDiedError, WorkerRefusedError) as error:
             raise self._compile_error(error) from error
 
@@ -195,6 +197,11 @@ class VendorSession:
                 hint="Run 'dovetail sdk install verisilicon' again.",
             )
 
+    def _check_shaders(self) -> None:
+        """Refuse a graph with a shader that did not compile: the vendor library then runs it with garbage."""
+        if _SHADER_FAILURE in self._running().log():
+            raise WorkerRefusedError(f"a shader kernel does not compile{said(self._running().log_tail())}")
+
     def _check_part(self) -> None:
         """Refuse to go on as another part: the simulator silently takes one it knows for a name that it does not."""
         line = _PID_LINE.search(self._running().log())
@@ -211,7 +218,7 @@ class VendorSession:
 def write_binary(program: Program, settings: Settings) -> bytes:
     """Return the program as a binary network; raise CompileError."""
     variables = (*settings.variables, _SKIP_EXECUTION)
-    session = VendorSession(program, Settings(settings.installation, settings.limits, variables))
+    session = VendorSession(program, Settings(settings.folder, settings.limits, variables))
     return session.write_binary()
 
 

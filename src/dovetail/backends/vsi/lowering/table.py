@@ -76,6 +76,7 @@ def lower_graph(graph: Graph, part: Part) -> Program:
         inputs=tuple((name, draft.tensor(name, f"input '{name}'")) for name in single.inputs),
         outputs=tuple((name, draft.tensor(name, f"output '{name}'")) for name in single.outputs),
         batched=batched,
+        inner=draft.inner_tensors(),
     )
 
 

@@ -54,6 +54,11 @@ class Draft:
                 self._ids[name] = self.new(kind, where, role)
         return self._ids[name]
 
+    def inner_tensors(self) -> tuple[tuple[str, int], ...]:
+        """Return the named tensors that are computed inside the graph."""
+        named = self._ids.items()
+        return tuple((name, tensor) for name, tensor in named if self.tensors[tensor].role is TensorRole.INNER)
+
     def new(
         self, kind: TensorType, where: str, role: TensorRole = TensorRole.INNER, *, fixed_point: bool | None = None
     ) -> int:
