@@ -28,8 +28,11 @@ def check_same_kind(view: NodeView, *, outputs: bool = True) -> None:
         view.need(kind.quant is None or kind.quant.axis is None, "a tensor has a scale per channel")
 
 
-def aligned(view: NodeView, indices: tuple[int, ...]) -> list[int]:
-    """Return operands with the output's rank, so that they broadcast as ONNX says; refuse shapes that do not."""
+def aligned(view: NodeView, indices: tuple[int, ...], read: Callable[[int], int] | None = None) -> list[int]:
+    """Return operands with the output's rank, so that they broadcast as ONNX says; refuse shapes that do not.
+
+    `read` gives the tensor of an input; the input as it is by default.
+    """
     shapes = [view.shape(index) for index in indices]
     try:
         result = np.broadcast_shapes(*shapes)
@@ -39,7 +42,8 @@ def aligned(view: NodeView, indices: tuple[int, ...]) -> list[int]:
     made: list[int] = []
     for index, shape in zip(indices, shapes, strict=True):
         wide = (1,) * (len(result) - len(shape)) + shape
-        made.append(view.reshaped(view.input(index), view.kind(index), wide or (1,)))
+        tensor = (read or view.input)(index)
+        made.append(view.reshaped(tensor, view.kind(index), wide or (1,)))
     return made
 
 
@@ -109,11 +113,42 @@ def lower_not(view: NodeView) -> None:
 
 
 def lower_where(view: NodeView) -> None:
-    """Lower Where."""
+    """Lower Where; the vendor's select cuts off where it requantises, so its operands are converted before."""
     view.need(view.kind(0).dtype is DType.BOOL, "its condition is not bool")
     check_same_kind(view)
     view.need(view.kind(1).holds_reals, "its operands are not real")
-    view.emit("select", aligned(view, (0, 1, 2)), (view.output(),))
+
+    def read(index: int) -> int:
+        return view.stored_as(index, view.made()) if index else view.input(0)
+
+    view.emit("select", aligned(view, (0, 1, 2), read), (view.output(),))
+
+
+_POWERS = {0.5: "sqrt", 2.0: "square", -1.0: "reciprocal"}
+
+
+def lower_pow(view: NodeView) -> None:
+    """Lower Pow with a constant exponent; the vendor's power goes through a logarithm, so a base may not be negative."""
+    check_same_kind_of(view, (0,))
+    value, kind = view.constant(1), view.kind(1)
+    real = (value if kind.quant is None else dequantize_array(value, kind.quant)).reshape(-1)
+    view.need(real.size > 0 and bool((real == real[0]).all()), "its exponents differ")
+    view.expect(np.broadcast_shapes(view.shape(0), value.shape))
+    view.expect(view.shape(0))
+    exponent = float(real[0])
+    if exponent == 1.0:
+        view.emit("data_convert", (view.input(0),), (view.output(),))
+        return
+    if exponent in _POWERS:
+        view.emit(_POWERS[exponent], (view.input(0),), (view.output(),))
+        return
+    quant, dtype = view.kind(0).quant, view.kind(0).dtype
+    view.need(
+        quant is not None and dtype.is_integer and quant.zero_point[0] <= dtype.integer_range[0],
+        f"exponent {exponent:g} of a base that may be negative",
+    )
+    check_same_kind(view)
+    view.emit("pow", aligned(view, (0, 1)), (view.output(),))
 
 
 def lower_sum(view: NodeView) -> None:
@@ -149,6 +184,10 @@ def lower_clip(view: NodeView) -> None:
         low, high = (min(max(bound, first), last) for bound in (low, high))
         # The bounds are values of the output: the nearest stored integer, ties to even.
         low, high = (float(np.rint(bound / scale)) * scale for bound in (low, high))
+        if (low, high) == (0.0, 0.0 + float(np.rint(last / scale)) * scale):
+            # Nothing of what the output holds is cut at the top: a plain Relu, which the compiler fuses.
+            view.emit("relu", (view.input(0),), (view.output(),))
+            return
     largest = 65504.0 if made.dtype is DType.F16 else 3.0e38
     low, high = max(low, -largest), min(high, largest)
     view.emit("clip", (view.input(0),), (view.output(),), (), (low, high))
@@ -165,6 +204,7 @@ def check_same_kind_of(view: NodeView, indices: tuple[int, ...]) -> None:
 def lower_prelu(view: NodeView) -> None:
     """Lower PRelu with a constant slope for each channel or for all."""
     check_same_kind(view)
+    view.need(view.kind(0).dtype is not DType.I16, "it has no 16-bit integer form")
     sizes, value, kind = view.shape(0), view.constant(1), view.kind(1)
     view.expect(sizes)
     view.need(len(sizes) >= 2, "a vector input")
@@ -257,7 +297,6 @@ BINARY: dict[str, Binary] = {
     "Max": Binary("maximum"),
     "Min": Binary("minimum"),
     "Mul": Binary("mul"),
-    "Pow": Binary("pow"),
     "Sub": Binary("sub"),
 }
 

@@ -10,9 +10,10 @@ import numpy as np
 from dovetail.backends.vsi.lowering.accumulating import read_window
 from dovetail.backends.vsi.lowering.elementwise import check_same_kind_of
 from dovetail.backends.vsi.lowering.view import NodeView
-from dovetail.ir import DType
+from dovetail.ir import DType, Quantization
 
 _AVERAGE, _AVERAGE_WITH_PAD, _MAXIMUM = 0, 1, 2
+_MINIMUM = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +89,26 @@ class Reduce:
         out = view.output()
         if not keep:
             out = view.new(replace(view.made(), shape=tuple(1 if i in gone else size for i, size in enumerate(sizes))))
-        view.emit("reduce", (view.input(0),), (out,), (self.code, 1, *found))
+        self._reduce(view, out, found)
         if not keep:
             view.emit("reshape", (out,), (view.output(),), tuple(reversed(kept)) or (1,))
+
+
+    def _reduce(self, view: NodeView, out: int, axes: list[int]) -> None:
+        data, made = view.kind(0), view.made()
+        if self.code != _MINIMUM or data.dtype is not DType.I8:
+            view.emit("reduce", (view.input(0),), (out,), (self.code, 1, *axes))
+            return
+        # The vendor's minimum of 8-bit signed integers is always 0: negate, take the maximum, negate again.
+        view.need(data.quant is not None and data.quant == made.quant, "it requantises")
+        assert data.quant is not None
+        mirrored = Quantization(data.quant.scale, (-1 - data.quant.zero_point[0],))
+        turned = view.new(replace(data, quant=mirrored))
+        shape = tuple(1 if len(view.shape(0)) - 1 - i in axes else size for i, size in enumerate(view.shape(0)))
+        most = view.new(replace(data, shape=shape, quant=mirrored))
+        view.emit("neg", (view.input(0),), (turned,))
+        view.emit("reduce", (turned,), (most,), (1, 1, *axes))
+        view.emit("neg", (most,), (out,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +221,8 @@ def lower_lrn(view: NodeView) -> None:
     view.expect(sizes)
     size = node.integer("size", 1)
     view.need(size >= 1 and size % 2 == 1, f"size={size} (odd sizes are possible)")
-    floats = (node.number("alpha", 1e-4), node.number("beta", 0.75), node.number("bias", 1.0))
+    # ONNX divides alpha by the size; the vendor does not.
+    floats = (node.number("alpha", 1e-4) / size, node.number("beta", 0.75), node.number("bias", 1.0))
     view.emit("lrn", (view.input(0),), (view.output(),), (size, 2), floats)
 
 

@@ -11,6 +11,7 @@ from dovetail.backends.vsi.lowering.accumulating import (
     lower_matmul,
     lower_transposed,
 )
+from dovetail.backends.vsi.lowering.defects import keep_signed_bytes
 from dovetail.backends.vsi.lowering.elementwise import (
     BINARY,
     COMPARISONS,
@@ -19,6 +20,7 @@ from dovetail.backends.vsi.lowering.elementwise import (
     lower_clip,
     lower_convert,
     lower_not,
+    lower_pow,
     lower_prelu,
     lower_sum,
     lower_where,
@@ -47,6 +49,7 @@ LOWERINGS: Mapping[str, Lowering] = {
     "MatMul": lower_matmul,
     "Not": lower_not,
     "PRelu": lower_prelu,
+    "Pow": lower_pow,
     "QuantizeLinear": lower_convert,
     "Requantize": lower_convert,
     "Sum": lower_sum,
@@ -71,7 +74,7 @@ def lower_graph(graph: Graph, part: Part) -> Program:
         target=part.target,
         sdk_name=part.sdk_name,
         pid=part.pid,
-        tensors=tuple(draft.tensors),
+        tensors=keep_signed_bytes(tuple(draft.tensors), tuple(draft.operators)),
         operators=tuple(draft.operators),
         inputs=tuple((name, draft.tensor(name, f"input '{name}'")) for name in single.inputs),
         outputs=tuple((name, draft.tensor(name, f"output '{name}'")) for name in single.outputs),

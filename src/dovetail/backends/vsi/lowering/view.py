@@ -11,7 +11,7 @@ import numpy as np
 from dovetail.backends.vsi.program import Code, Form, ProgramOperator, ProgramTensor, Quant, TensorRole
 from dovetail.backends.vsi.translate import to_vendor, vendor_axis, vendor_form, vendor_shape
 from dovetail.errors import CompileError
-from dovetail.ir import AnyArray, DType, Graph, Node, TensorType
+from dovetail.ir import AnyArray, DType, Graph, Node, Quantization, TensorType, quantize_array
 
 MAX_RANK = 6
 MAX_ELEMENTS = 1 << 28
@@ -220,6 +220,20 @@ class NodeView:
         self.emit("reshape", (tensor,), (made,), vendor_shape(tuple(shape)))
         return made
 
+    def stored_as(self, index: int, wanted: TensorType) -> int:
+        """Return an input stored as another tensor is: constants are converted here, the rest by the part."""
+        kind = self.kind(index)
+        if same_storage(kind, wanted):
+            return self.input(index)
+        value, shape = self.graph.constants.get(self.node.inputs[index]), self.shape(index)
+        target = TensorType(wanted.dtype, shape, wanted.quant)
+        if value is not None and wanted.quant is not None:
+            real = value if kind.quant is None else _reals(value, kind.quant)
+            return self.hold(quantize_array(real.astype(np.float64), wanted.dtype, wanted.quant), target)
+        made = self.new(target)
+        self.emit("data_convert", (self.input(index),), (made,))
+        return made
+
     def form(self, tensor: int) -> Form:
         """Return how a tensor is stored."""
         return self.draft.tensors[tensor].form
@@ -227,6 +241,11 @@ class NodeView:
     def code(self, tensor: int) -> Code:
         """Return the element type of a tensor."""
         return self.form(tensor).code
+
+
+def _reals(value: AnyArray, quant: Quantization) -> AnyArray:
+    centred: AnyArray = value.astype(np.int64) - quant.zero_point_array(value.ndim)
+    return np.asarray(centred.astype(np.float64) * quant.scale_array(value.ndim))
 
 
 def same_storage(one: TensorType, other: TensorType) -> bool:
