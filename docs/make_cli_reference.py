@@ -14,7 +14,7 @@ from typing import Any
 
 from typer.main import get_command
 
-from dovetail.cli.main import VERBS, app
+from dovetail.cli.main import GROUPS, VERBS, app
 from dovetail.cli.verb import Verb, shared_options
 
 PAGE = Path(__file__).parent / "reference" / "cli.md"
@@ -35,6 +35,10 @@ EXAMPLES = {
     "tune": "dovetail tune model.onnx --data samples.npz --metric top1 --target vsi:v853 --max-drop 1% -o out\n"
     "dovetail tune model.onnx --data pictures/ --preprocess pre.toml --metric score.py:score --low u8 -o out",
     "devices": "dovetail devices --json",
+    "doctor": "dovetail doctor",
+    "sdk install": "dovetail sdk install verisilicon\ndovetail sdk install verisilicon --from acuitylite-6.57.1.whl",
+    "sdk status": "dovetail sdk status --json",
+    "nbg info": "dovetail nbg info network_binary.nb",
 }
 
 HEAD = """# Commands
@@ -67,8 +71,11 @@ def page() -> str:
         "",
         *_table(p for p in commands["devices"].params if p.name in shared),
     ]
-    for name, kind in VERBS.items():
-        own = [parameter for parameter in commands[name].params if parameter.name not in shared]
+    verbs = {name: (kind, commands[name]) for name, kind in VERBS.items()}
+    for first, (_, group) in GROUPS.items():
+        verbs.update({f"{first} {second}": (kind, commands[first].commands[second]) for second, kind in group.items()})
+    for name, (kind, command) in verbs.items():
+        own = [parameter for parameter in command.params if parameter.name not in shared]
         parts += ["", f"## dovetail {name}", "", *_prose(kind), "", "```console"]
         parts += [f"$ {line}" for line in EXAMPLES[name].splitlines()] + ["```"]
         if own:

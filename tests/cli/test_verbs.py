@@ -36,6 +36,7 @@ def commands(tiny: Tiny, out: Path) -> dict[str, list[object]]:
         "compare": ["compare", tiny.model, tiny.bundle, "--data", tiny.data, "--metric", tiny.metric, "--layers"],
         "tune": ["tune", tiny.model, "--data", tiny.data, "--metric", tiny.metric, "-o", out / "tuned"],
         "devices": ["devices"],
+        "doctor": ["doctor", "--no-test"],
     }
 
 

@@ -14,11 +14,15 @@ from dovetail.cli.compare import Compare
 from dovetail.cli.compile import Compile
 from dovetail.cli.demo import Demo
 from dovetail.cli.devices import Devices
+from dovetail.cli.doctor import Doctor
 from dovetail.cli.explain import Explain
 from dovetail.cli.inspect import Inspect
+from dovetail.cli.nbg_info import NbgInfo
 from dovetail.cli.plan import Plan
 from dovetail.cli.quantize import Quantize
 from dovetail.cli.run import Run
+from dovetail.cli.sdk_install import SdkInstall
+from dovetail.cli.sdk_status import SdkStatus
 from dovetail.cli.tune import Tune
 from dovetail.cli.verb import ExitCode, Verb, add_verb
 
@@ -34,7 +38,14 @@ VERBS: dict[str, type[Verb]] = {
     "compare": Compare,
     "tune": Tune,
     "devices": Devices,
+    "doctor": Doctor,
 }
+
+GROUPS: dict[str, tuple[str, dict[str, type[Verb]]]] = {
+    "sdk": ("Install and examine vendors' SDKs.", {"install": SdkInstall, "status": SdkStatus}),
+    "nbg": ("Look into VeriSilicon's binary networks.", {"info": NbgInfo}),
+}
+"""Commands of two words: the first word, what it is about, and the second words."""
 
 HELP = """Fit one neural network across an NPU and a CPU.
 
@@ -70,6 +81,11 @@ def _root(
 for _name, _kind in VERBS.items():
     add_verb(app, _name, _kind)
 add_verb(app, "load", Inspect, hidden=True)
+for _name, (_about, _verbs) in GROUPS.items():
+    _group = typer.Typer(help=_about, no_args_is_help=True, rich_markup_mode=None)
+    for _second, _kind in _verbs.items():
+        add_verb(_group, _second, _kind)
+    app.add_typer(_group, name=_name)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -103,6 +103,7 @@ def _fetch(request: InstallRequest, target: Path) -> list[str]:
         scratch = Path(scratch_name)
         source = request.source
         if source is None:
+            request.progress(f"downloading {request.wheel.requirement}", 0.0)
             source = download_wheel(request.wheel, scratch, request.progress)
             steps.append(f"downloaded {request.wheel.requirement} ({source.stat().st_size / 1e6:.0f} MB)")
             # What fails the check is removed with the folder that it lies in.

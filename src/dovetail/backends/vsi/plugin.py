@@ -16,7 +16,7 @@ from dovetail.backend.target import Target, TargetProfile
 from dovetail.backends.feeds import check_feeds, same_signature
 from dovetail.backends.vsi.lowering.table import lower_graph
 from dovetail.backends.vsi.lowering.view import Part
-from dovetail.backends.vsi.nbg import check_part, read_facts
+from dovetail.sdk.nbg import check_part, read_facts
 from dovetail.backends.vsi.process import Limits
 from dovetail.backends.vsi.program import Program, program_from_bytes, program_to_bytes, tapped, with_binary
 from dovetail.backends.vsi.session import Settings, VendorSession, split_samples, write_binary
@@ -31,6 +31,8 @@ GRAPH = "vsi-graph"
 _REVISION = 1
 """Raise it when compiled blobs or results change."""
 _DIGEST_BYTES = 32
+_OLDEST_MULTIPLIER_BITS = 16
+"""Only parts of the generation v7 cut their multipliers to this."""
 
 
 class Form(Enum):
@@ -45,7 +47,8 @@ def part_of(target: Target) -> Part:
     hardware = target.hardware if isinstance(target, TargetProfile) else None
     if hardware is None or not hardware.sdk_name:
         raise CompileError(f"{target.name}: not a target of the vsi backend.", hint="Choose one that begins with vsi:.")
-    return Part(target.name, hardware.sdk_name, part_pid(hardware.sdk_name))
+    oldest = target.arithmetic.multiplier_bits == _OLDEST_MULTIPLIER_BITS
+    return Part(target.name, hardware.sdk_name, part_pid(hardware.sdk_name), converts_signed_bytes=oldest)
 
 
 @dataclass(frozen=True, slots=True)

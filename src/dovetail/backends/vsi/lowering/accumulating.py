@@ -159,6 +159,8 @@ def lower_convolution(view: NodeView) -> None:
         data = view.reshaped(data, view.kind(0), (sizes[0], channels, *plane))
         out = view.new(replace(view.made(), shape=(sizes[0], made, *result)))
     depthwise = group == channels and group > 1
+    half = view.kind(0).dtype is DType.F16 and group > 1 and not depthwise
+    view.need(not half, "a grouped 16-bit float convolution does not compile")
     if depthwise:
         weights = _depthwise(view, value, weight)
     else:

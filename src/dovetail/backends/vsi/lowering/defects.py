@@ -33,15 +33,15 @@ _CONVERTED = frozenset(
 
 
 def keep_signed_bytes(
-    tensors: tuple[ProgramTensor, ...], operators: tuple[ProgramOperator, ...]
+    tensors: tuple[ProgramTensor, ...], operators: tuple[ProgramOperator, ...], *, all_of_them: bool
 ) -> tuple[ProgramTensor, ...]:
-    """Return the tensors with those kept in memory that would reach a custom shader kernel in the wrong form.
+    """Return the tensors with those of signed bytes kept in memory that the compiler would otherwise spoil.
 
-    The compiler turns inner tensors of affine signed bytes into unsigned ones, but custom kernels (Max, Div,
-    reductions) go on reading them as signed: silent garbage, measured on the SDK of 2025-08. A tensor that is not
-    virtual keeps its form.
+    It turns inner tensors of affine signed bytes into unsigned ones, but custom shader kernels (Max, Div, reductions)
+    go on reading them as signed: silent garbage, measured on the SDK of 2025-08. Parts of the oldest generation,
+    which convert every such tensor, fail in running (`all_of_them`). A tensor that is not virtual keeps its form.
     """
-    held = {
+    held = set(range(len(tensors))) if all_of_them else {
         tensor
         for operator in operators
         if operator.kind not in _CONVERTED

@@ -207,7 +207,11 @@ def lower_group_norm(view: NodeView) -> None:
     sizes, groups = view.shape(0), view.node.integer("num_groups", 1)
     view.need(len(sizes) == 4, f"{len(sizes) - 2} spatial axes")
     view.need(groups >= 1 and sizes[1] % groups == 0, f"{groups} groups of {sizes[1]} channels")
+    view.need(all(view.constant(index).size == sizes[1] for index in (1, 2)), "its parameters are not per channel")
     view.expect(sizes)
+    for index in (1, 2):
+        rows = view.constant(index).reshape(groups, -1)
+        view.need(bool((rows == rows[0]).all()), "its groups have different scales: the vendor's kernel reads the first's")
     scale, bias = _parameter(view, 1, sizes[1], 1.0), _parameter(view, 2, sizes[1], 0.0)
     floats = (view.node.number("epsilon", 1e-5),)
     view.emit("group_norm", (view.input(0), bias, scale), (view.output(),), (groups,), floats)
@@ -229,6 +233,7 @@ def lower_lrn(view: NodeView) -> None:
 def lower_cumsum(view: NodeView) -> None:
     """Lower CumSum along a constant axis."""
     check_same_kind_of(view, (0,))
+    view.need(view.kind(0).dtype is not DType.I16, "its 16-bit kernel stops the simulator")
     sizes, node = view.shape(0), view.node
     view.expect(sizes)
     (axis,) = view.integers(1)

@@ -25,6 +25,8 @@ class Part:
     target: str
     sdk_name: str
     pid: int
+    converts_signed_bytes: bool = False
+    """Its array computes with unsigned bytes only (the oldest generation)."""
     wide_kernels: int = 15
     """Larger windows keep the vendor's compiler busy for minutes."""
 
