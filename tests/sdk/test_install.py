@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from dovetail.errors import DovetailError
-from dovetail.sdk import InstallRequest, find_verisilicon, install_verisilicon, installation_folder
-from dovetail.sdk import build, install
+from dovetail.sdk import InstallRequest, build, find_verisilicon, install, install_verisilicon, installation_folder
 from dovetail.sdk.location import SdkFolder
 from dovetail.sdk.pinned import PinnedWheel
 

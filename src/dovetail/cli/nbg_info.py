@@ -22,9 +22,9 @@ class NbgInfo(Verb):
     file: Annotated[Path, typer.Argument(help="The binary network.", show_default=False)]
 
     def run(self, screen: Screen) -> Answer:
-        from dovetail.sdk.nbg import read_file
         from dovetail.report.page import Page, Table, flexible, left
         from dovetail.sdk import find_verisilicon, part_pid, simulated_parts
+        from dovetail.sdk.nbg import read_file
 
         facts = read_file(self.file)
         folder = find_verisilicon().folder

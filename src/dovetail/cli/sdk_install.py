@@ -29,7 +29,8 @@ class SdkInstall(Verb):
 
     vendor: Annotated[Vendor, typer.Argument(help="The SDK to install.")]
     source: Annotated[
-        Path | None, typer.Option("--from", help="Take this wheel, or the vsi_sdk.tar.gz inside it, and download nothing.")
+        Path | None,
+        typer.Option("--from", help="Take this wheel, or the vsi_sdk.tar.gz inside it, and download nothing."),
     ] = None
     again: Annotated[bool, typer.Option("--again", help="Install and build even where that has been done.")] = False
 

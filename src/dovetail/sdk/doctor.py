@@ -8,7 +8,6 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from pathlib import Path
 
 from dovetail.backend.registry import backend_statuses
 from dovetail.errors import DovetailError
@@ -46,7 +45,9 @@ def examine(self_test: Callable[[], str] | None = None) -> tuple[Check, ...]:
 def _machine() -> Check:
     found = f"{platform.system()} on {platform.machine()}, Python {platform.python_version()}"
     good = (platform.system(), platform.machine()) == ("Linux", "x86_64")
-    advice = "" if good else "The simulator runs on Linux on x86-64 only; elsewhere set VIVANTE_SDK_DIR to a board's SDK."
+    advice = (
+        "" if good else "The simulator runs on Linux on x86-64 only; elsewhere set VIVANTE_SDK_DIR to a board's SDK."
+    )
     return Check("machine", Health.GOOD if good else Health.MISSING, found, advice)
 
 
@@ -56,7 +57,9 @@ def _data() -> Check:
     while not place.exists():
         place = place.parent
     if not os.access(place, os.W_OK):
-        return Check("data folder", Health.BROKEN, f"{folder} cannot be written", "Set XDG_DATA_HOME to a folder of yours.")
+        return Check(
+            "data folder", Health.BROKEN, f"{folder} cannot be written", "Set XDG_DATA_HOME to a folder of yours."
+        )
     free = shutil.disk_usage(place).free
     return Check("data folder", Health.GOOD, f"{folder}, {free / 1e9:.1f} GB free")
 
@@ -102,7 +105,9 @@ def _shim() -> Check:
 def _shared_memory() -> Check:
     if hasattr(os, "memfd_create"):
         return Check("shared memory", Health.GOOD, "memfd_create")
-    return Check("shared memory", Health.BROKEN, "this Python has no memfd_create", "Use Python 3.11 or newer on Linux.")
+    return Check(
+        "shared memory", Health.BROKEN, "this Python has no memfd_create", "Use Python 3.11 or newer on Linux."
+    )
 
 
 def _backends() -> list[Check]:

@@ -68,7 +68,9 @@ def read_facts(binary: bytes, where: str = "binary network") -> BinaryFacts:
     blank = bytes(4)
     found = zlib.crc32(binary[_CHECKSUM_AT + 4 :], zlib.crc32(blank, zlib.crc32(binary[:_CHECKSUM_AT])))
     if found != checksum:
-        raise DeviceError(f"{where}: damaged: its checksum is {found:#010x}, its header says {checksum:#010x}.", hint=_HINT)
+        raise DeviceError(
+            f"{where}: damaged: its checksum is {found:#010x}, its header says {checksum:#010x}.", hint=_HINT
+        )
     try:
         sections = {section.kind: section for section in _sections(binary, directory)}
     except (struct.error, ValueError) as error:

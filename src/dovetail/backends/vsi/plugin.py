@@ -16,14 +16,14 @@ from dovetail.backend.target import Target, TargetProfile
 from dovetail.backends.feeds import check_feeds, same_signature
 from dovetail.backends.vsi.lowering.table import lower_graph
 from dovetail.backends.vsi.lowering.view import Part
-from dovetail.sdk.nbg import check_part, read_facts
 from dovetail.backends.vsi.process import Limits
 from dovetail.backends.vsi.program import Program, program_from_bytes, program_to_bytes, tapped, with_binary
 from dovetail.backends.vsi.session import Settings, VendorSession, split_samples, write_binary
 from dovetail.backends.vsi.translate import real_form
 from dovetail.errors import CompileError, DeviceError
-from dovetail.ir import AnyArray, Graph, TensorType
+from dovetail.ir import AnyArray, DType, Graph, TensorType
 from dovetail.sdk.location import SdkFolder, find_verisilicon
+from dovetail.sdk.nbg import check_part, read_facts
 from dovetail.sdk.parts import part_pid, simulated_parts
 
 NBG = "nbg"
@@ -140,7 +140,10 @@ class SimulatedPart:
         if program.binary is not None:
             facts = read_facts(program.binary, program.target)
             check_part(facts, program.pid, program.target)
-            if facts.inputs is not None and (facts.inputs, facts.outputs) != (len(program.inputs), len(program.outputs)):
+            if facts.inputs is not None and (facts.inputs, facts.outputs) != (
+                len(program.inputs),
+                len(program.outputs),
+            ):
                 raise DeviceError(f"{program.target}: the binary network has other inputs or outputs.", hint=_AGAIN)
         return VsiExecutable(program, signature, self.settings)
 
@@ -222,14 +225,9 @@ class VsiExecutable:
         return self._tapped[names]
 
     def _type_of(self, name: str) -> TensorType:
+        """Return the element type and shape of an inner tensor: what is needed to read its bytes."""
         tensor = self._program.tensors[dict(self._program.inner)[name]]
-        return self._program_type(tensor.form.code.name, tuple(reversed(tensor.shape)))
-
-    @staticmethod
-    def _program_type(code: str, shape: tuple[int, ...]) -> TensorType:
-        from dovetail.ir import DType
-
-        return TensorType(DType(code.lower()), shape)
+        return TensorType(DType(tensor.form.code.name.lower()), tuple(reversed(tensor.shape)))
 
 
 def _open(program: Program, settings: Settings) -> VendorSession:

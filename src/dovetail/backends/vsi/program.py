@@ -272,7 +272,7 @@ def _program(facts: dict[str, Any], raw: memoryview) -> Program:
         inputs=edges[0],
         outputs=edges[1],
         batched=bool(facts["batched"]),
-        inner=tuple((str(name), *_ids([tensor], len(tensors))) for name, tensor in facts["inner"]),
+        inner=tuple((str(name), _ids([tensor], len(tensors))[0]) for name, tensor in facts["inner"]),
         binary=binary,
     )
 

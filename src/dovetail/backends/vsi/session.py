@@ -144,7 +144,7 @@ class VendorSession:
                 raise DeviceError(f"{self._where}: input '{slot.name}' has {len(data)} bytes, not {slot.size}.")
             assert memory is not None
             memory[slot.at : slot.at + slot.size] = data
-        message = {
+        message: dict[str, object] = {
             "do": "run",
             "inputs": [slot.wire for slot in layout.inputs],
             "outputs": [slot.wire for slot in layout.outputs],
@@ -183,7 +183,9 @@ class VendorSession:
             raise DeviceError(f"{self._where}: the simulator refuses to run: {error}.") from error
         except WorkerDiedError as error:
             self.close()
-            raise DeviceLost(f"{self._where}: {error}.", hint="Load the blob again, or place the node on cpu.") from error
+            raise DeviceLost(
+                f"{self._where}: {error}.", hint="Load the blob again, or place the node on cpu."
+            ) from error
         self.steps.append(Step("run", int(answer.get("elapsed_ns", 0))))
 
     def _compile_error(self, error: Exception) -> CompileError:

@@ -52,7 +52,7 @@ def read_window(view: NodeView, kernel: Sequence[int], sizes: Sequence[int], *, 
     view.need(len(strides) == rank and len(dilations) == rank and len(pads) == 2 * rank, "its window is inconsistent")
     limit = view.draft.part.wide_kernels
     spread = [step * (size - 1) + 1 for step, size in zip(dilations, kernel, strict=True)]
-    view.need(all(1 <= size for size in kernel), "a kernel size is not positive")
+    view.need(all(size >= 1 for size in kernel), "a kernel size is not positive")
     view.need(max(kernel) <= limit, f"kernel {'x'.join(map(str, kernel))} > {limit}")
     view.need(all(1 <= step <= 63 for step in strides), f"strides {list(strides)} (1 to 63 are possible)")
     view.need(all(1 <= step <= 63 for step in dilations), f"dilations {list(dilations)} (1 to 63 are possible)")
@@ -61,7 +61,7 @@ def read_window(view: NodeView, kernel: Sequence[int], sizes: Sequence[int], *, 
         pads = _same(sizes, spread, strides, lower=mode == "SAME_LOWER")
     else:
         view.need(mode in ("NOTSET", "VALID"), f"auto_pad={mode!r}")
-    view.need(all(0 <= pad for pad in pads), "a pad is negative")
+    view.need(all(pad >= 0 for pad in pads), "a pad is negative")
     view.need(
         all(pad < size for pad, size in zip(pads, (*spread, *spread), strict=True)), "a pad is as wide as its kernel"
     )

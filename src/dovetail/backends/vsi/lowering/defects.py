@@ -41,13 +41,17 @@ def keep_signed_bytes(
     go on reading them as signed: silent garbage, measured on the SDK of 2025-08. Parts of the oldest generation,
     which convert every such tensor, fail in running (`all_of_them`). A tensor that is not virtual keeps its form.
     """
-    held = set(range(len(tensors))) if all_of_them else {
-        tensor
-        for operator in operators
-        if operator.kind not in _CONVERTED
-        for tensor in (*operator.inputs, *operator.outputs)
-        if tensor >= 0
-    }
+    held = (
+        set(range(len(tensors)))
+        if all_of_them
+        else {
+            tensor
+            for operator in operators
+            if operator.kind not in _CONVERTED
+            for tensor in (*operator.inputs, *operator.outputs)
+            if tensor >= 0
+        }
+    )
     return tuple(
         replace(tensor, role=TensorRole.EDGE) if index in held and _is_signed_bytes(tensor) else tensor
         for index, tensor in enumerate(tensors)

@@ -128,7 +128,7 @@ _POWERS = {0.5: "sqrt", 2.0: "square", -1.0: "reciprocal"}
 
 
 def lower_pow(view: NodeView) -> None:
-    """Lower Pow with a constant exponent; the vendor's power goes through a logarithm, so a base may not be negative."""
+    """Lower Pow with a constant exponent; the vendor's goes through a logarithm, so a base may not be negative."""
     check_same_kind_of(view, (0,))
     value, kind = view.constant(1), view.kind(1)
     real = (value if kind.quant is None else dequantize_array(value, kind.quant)).reshape(-1)

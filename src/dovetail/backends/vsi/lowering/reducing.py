@@ -93,10 +93,9 @@ class Reduce:
         if not keep:
             view.emit("reshape", (out,), (view.output(),), tuple(reversed(kept)) or (1,))
 
-
     def _reduce(self, view: NodeView, out: int, axes: list[int]) -> None:
         data, made = view.kind(0), view.made()
-        if self.code != _MINIMUM or data.dtype is not DType.I8:
+        if self.code != _MINIMUM or data.dtype is not DType.I8 or view.draft.fixed_point:
             view.emit("reduce", (view.input(0),), (out,), (self.code, 1, *axes))
             return
         # The vendor's minimum of 8-bit signed integers is always 0: negate, take the maximum, negate again.
@@ -211,7 +210,9 @@ def lower_group_norm(view: NodeView) -> None:
     view.expect(sizes)
     for index in (1, 2):
         rows = view.constant(index).reshape(groups, -1)
-        view.need(bool((rows == rows[0]).all()), "its groups have different scales: the vendor's kernel reads the first's")
+        view.need(
+            bool((rows == rows[0]).all()), "its groups have different scales: the vendor's kernel reads the first's"
+        )
     scale, bias = _parameter(view, 1, sizes[1], 1.0), _parameter(view, 2, sizes[1], 0.0)
     floats = (view.node.number("epsilon", 1e-5),)
     view.emit("group_norm", (view.input(0), bias, scale), (view.output(),), (groups,), floats)

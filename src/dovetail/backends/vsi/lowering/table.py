@@ -74,9 +74,7 @@ def lower_graph(graph: Graph, part: Part) -> Program:
         target=part.target,
         sdk_name=part.sdk_name,
         pid=part.pid,
-        tensors=keep_signed_bytes(
-            tuple(draft.tensors), tuple(draft.operators), all_of_them=part.converts_signed_bytes
-        ),
+        tensors=keep_signed_bytes(tuple(draft.tensors), tuple(draft.operators), all_of_them=part.converts_signed_bytes),
         operators=tuple(draft.operators),
         inputs=tuple((name, draft.tensor(name, f"input '{name}'")) for name in single.inputs),
         outputs=tuple((name, draft.tensor(name, f"output '{name}'")) for name in single.outputs),
