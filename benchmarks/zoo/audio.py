@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dovetail.compare.classification import TopK
 from dovetail.compare.task import Arrays, Reference
-from dovetail.data import Sample, input_specs, open_samples
+from dovetail.data import Sample, open_samples, specs_of
 from dovetail.ir import Graph
 from dovetail.quantize import load_float
 from zoo.case import Case, Dataset, Figure, everything
@@ -26,7 +26,7 @@ def _dscnn(graph: Graph, root: Path) -> Dataset:
         labels = file["label"]
     name = graph.inputs[0]
     items = [{name: item.transpose(2, 0, 1)[None], "label": label} for item, label in zip(maps, labels, strict=True)]
-    samples = list(open_samples(items, input_specs(graph)))
+    samples = list(open_samples(items, specs_of(graph)))
     # The collection calibrates on the first hundred, which it also counts in the figure of all.
     calibration, rest = samples[:100], samples[100:]
     whole = [*calibration, *rest]
@@ -41,7 +41,7 @@ def _keywords(graph: Graph, root: Path) -> Dataset:
                 {graph.inputs[0]: wave[None].astype(np.float32) / _FULL_SCALE, "label": np.int64(classes[label])}
                 for wave, label in zip(file["wav"], file["label"], strict=True)
             ]
-        return list(open_samples(items, input_specs(graph)))
+        return list(open_samples(items, specs_of(graph)))
 
     samples = read("dev.npz")
     return Dataset(read("calib.npz"), samples, _TOP1, (Figure("top-1", _TOP1, everything(samples), 0.9333),))

@@ -82,6 +82,8 @@ def new_folder(folder: Path, is_ours: Callable[[Path], bool]) -> Iterator[Path]:
             os.replace(draft, folder)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
+            if aside.exists() and not folder.exists():
+                os.replace(aside, folder)
             shutil.rmtree(aside, ignore_errors=True)
     except OSError as error:
         raise DovetailError(f"{folder}: cannot be written: {error.strerror}.", hint="Choose another place.") from error
