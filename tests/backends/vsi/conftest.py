@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,6 +30,14 @@ def graphs(vendor: VsiBackend) -> VsiBackend:
     return VsiBackend(vendor.folder, Form.GRAPH)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _own_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Let workers make their folders where nobody else does, so that leftovers can be told."""
+    before, tempfile.tempdir = tempfile.tempdir, str(tmp_path_factory.mktemp("workers"))
+    yield
+    tempfile.tempdir = before
+
+
 def target_named(name: str) -> TargetProfile:
     """Return a target by name."""
     return next(one for one in VSI_PROFILES if one.name == name)
@@ -36,7 +45,7 @@ def target_named(name: str) -> TargetProfile:
 
 def traces() -> set[str]:
     """Return the folders and child processes of workers that are there now."""
-    folders = {str(path) for path in Path(os.environ.get("TMPDIR", "/tmp")).glob("dovetail-vsi-*")}
+    folders = {str(path) for path in Path(tempfile.gettempdir()).glob("dovetail-vsi-*")}
     children: set[str] = set()
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():

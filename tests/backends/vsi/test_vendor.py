@@ -136,6 +136,46 @@ def test_a_binary_network_gives_what_its_graph_gives(target: str, vendor: VsiBac
     direct.close()
 
 
+@pytest.mark.parametrize("order", [("Add", "Sub"), ("Sub", "Add"), ("Add", "Add")])
+@pytest.mark.parametrize("dtype", [DType.I8, DType.U8])
+def test_sums_and_differences_in_one_graph_do_not_mix(order: tuple[str, str], dtype: DType, graphs: VsiBackend) -> None:
+    lowest, highest = dtype.integer_range
+
+    def kind(scale: float, zero: int) -> TensorType:
+        return TensorType(dtype, (1, 4, 8, 8), Quantization((float(np.float32(scale)),), (lowest + zero,)))
+
+    nodes = (Node("a", order[0], ("x", "w"), ("y",)), Node("s", order[1], ("x", "w"), ("z",)))
+    types = {"x": kind(0.021, 120), "w": kind(0.033, 100), "y": kind(0.05, 128), "z": kind(0.05, 128)}
+    graph, profile = Graph("g", nodes, ("x", "w"), ("y", "z"), types), target_named("vsi:v853")
+    executable = load_on(graphs, graph, profile, CompileOptions())
+    random = np.random.default_rng(5)
+    sample = {name: random.integers(lowest, highest + 1, (1, 4, 8, 8)).astype(dtype.carrier) for name in "xw"}
+    found, wanted = executable.run(sample), run_graph(graph, dict(sample), profile.arithmetic)
+    executable.close()
+    for name in ("y", "z"):
+        # One step at ties: the array adds the zero point before it rounds, the shaders add in float32.
+        assert compare_stored(found[name], wanted[name]).largest <= 1
+
+
+@pytest.mark.parametrize("op", ["Max", "ReduceMax", "Mul", "Softmax"])
+@pytest.mark.parametrize("target", ["vsi:v853", "vsi:a311d"])
+def test_signed_bytes_reach_shader_kernels_whole(op: str, target: str, graphs: VsiBackend) -> None:
+    kind = TensorType(DType.I8, (1, 4, 8, 8), Quantization((0.0625,), (-8,)))
+    reduced = op == "ReduceMax"
+    types = {"x": kind, "z": kind, "y": replace(kind, shape=(1, 4, 1, 1)) if reduced else kind}
+    constants = {"axes": np.array([2, 3])} if reduced else {}
+    if reduced:
+        types["axes"] = TensorType(DType.I64, (2,))
+    inputs = {"ReduceMax": ("z", "axes"), "Softmax": ("z",)}.get(op, ("z", "x"))
+    nodes = (Node("relu", "Relu", ("x",), ("z",)), Node("n", op, inputs, ("y",)))
+    graph, profile = Graph("g", nodes, ("x",), ("y",), types, constants), target_named(target)
+    executable = load_on(graphs, graph, profile, CompileOptions())
+    sample = {"x": np.random.default_rng(6).integers(-128, 128, (1, 4, 8, 8)).astype(np.int8)}
+    found = executable.run(sample)["y"]
+    executable.close()
+    assert compare_stored(found, run_graph(graph, dict(sample), profile.arithmetic)["y"]).largest == 0
+
+
 def test_taps_tell_inner_tensors(graphs: VsiBackend) -> None:
     graph, profile = chain(), target_named("vsi:v853")
     executable = load_on(graphs, graph, profile, CompileOptions())

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dovetail.backends.vsi.lowering.view import NodeView
-from dovetail.ir import DType, dequantize_array
+from dovetail.ir import DType, Quantization, dequantize_array
 
 _REALS = (DType.U8, DType.I8, DType.I16, DType.F32, DType.F16, DType.BF16)
 
@@ -76,6 +76,34 @@ class Binary:
         view.need(len(view.node.inputs) == 2, f"{len(view.node.inputs)} operands (two are possible)")
         view.need(view.kind(0).holds_reals and view.kind(1).holds_reals, "its operands are not real")
         view.emit(self.kind, aligned(view, (0, 1)), (view.output(),), self.ints)
+
+
+def lower_sub(view: NodeView) -> None:
+    """Lower Sub; where signed bytes are added elsewhere in the graph, as the addition of what is negated.
+
+    The vendor's array takes a subtraction of signed bytes for an addition of the same tensors that it has met before.
+    """
+    added = any(
+        node.op in ("Add", "Sum") and view.graph.types[node.outputs[0]].dtype is DType.I8 for node in view.graph.nodes
+    )
+    if not added or view.draft.fixed_point or view.made().dtype is not DType.I8:
+        Binary("sub")(view)
+        return
+    check_same_kind(view)
+    view.need(len(view.node.inputs) == 2 and view.kind(1).quant is not None, "its operands are not quantised")
+    view.emit("add", aligned(view, (0, 1), lambda index: _negated(view) if index else view.input(0)), (view.output(),))
+
+
+def _negated(view: NodeView) -> int:
+    """Return the second operand negated without loss: q becomes -1 - q around a mirrored zero point."""
+    kind, value = view.kind(1), view.graph.constants.get(view.node.inputs[1])
+    assert kind.quant is not None
+    mirrored = replace(kind, quant=Quantization(kind.quant.scale, (-1 - kind.quant.zero_point[0],)))
+    if value is not None:
+        return view.hold((-1 - value.astype(np.int16)).astype(np.int8), mirrored)
+    made = view.new(mirrored)
+    view.emit("neg", (view.input(1),), (made,))
+    return made
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,7 +325,6 @@ BINARY: dict[str, Binary] = {
     "Max": Binary("maximum"),
     "Min": Binary("minimum"),
     "Mul": Binary("mul"),
-    "Sub": Binary("sub"),
 }
 
 COMPARISONS: dict[str, Comparison | Logical] = {

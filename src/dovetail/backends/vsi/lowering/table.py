@@ -22,6 +22,7 @@ from dovetail.backends.vsi.lowering.elementwise import (
     lower_not,
     lower_pow,
     lower_prelu,
+    lower_sub,
     lower_sum,
     lower_where,
 )
@@ -52,6 +53,7 @@ LOWERINGS: Mapping[str, Lowering] = {
     "Pow": lower_pow,
     "QuantizeLinear": lower_convert,
     "Requantize": lower_convert,
+    "Sub": lower_sub,
     "Sum": lower_sum,
     "Where": lower_where,
 }
