@@ -45,7 +45,9 @@ if TYPE_CHECKING:
     from dovetail.errors import DovetailError as DovetailError
     from dovetail.exporters import save_onnx as save_onnx
     from dovetail.importers import LoadOptions as LoadOptions
+    from dovetail.importers import Survey as Survey
     from dovetail.importers import load_model as load_model
+    from dovetail.importers import survey_model as survey_model
     from dovetail.ir import Graph as Graph
     from dovetail.ir import load_graph as load_graph
     from dovetail.ir import save_graph as save_graph
@@ -141,7 +143,9 @@ _HOMES = {
     "dovetail.exporters": ("save_onnx",),
     "dovetail.importers": (
         "LoadOptions",
+        "Survey",
         "load_model",
+        "survey_model",
     ),
     "dovetail.ir": (
         "Graph",

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fuzz_importers import fuzz
 
 from dovetail.errors import LoadError
 from dovetail.importers import load_model
 from dovetail.ir import AnyArray, Graph
 from dovetail.testing.running import run_graph
+from fuzz_importers import fuzz
 
 _CFG = """[net]
 width=6
@@ -94,7 +94,7 @@ def test_weights_of_another_network_are_refused(tmp_path: Path) -> None:
     with pytest.raises(LoadError, match=r"the weights end at .* conv_1"):
         load_model(path)
     path.with_suffix(".weights").write_bytes(data + b"\0" * 8)
-    with pytest.raises(LoadError, match="2 of .* weights belong to no layer"):
+    with pytest.raises(LoadError, match=r"2 of .* weights belong to no layer"):
         load_model(path)
 
 

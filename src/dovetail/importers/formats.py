@@ -11,6 +11,7 @@ from dovetail.importers.caffe import load_caffe
 from dovetail.importers.darknet import load_darknet
 from dovetail.importers.onnx import load_onnx
 from dovetail.importers.options import LoadOptions
+from dovetail.importers.refused import REFUSED, refuse
 from dovetail.importers.tflite import load_tflite
 from dovetail.ir import Graph, graph_from_bytes
 
@@ -54,6 +55,7 @@ _FORMATS: list[ModelFormat] = [
     ModelFormat("onnx", (".onnx",), _is_onnx, load_onnx),
     ModelFormat("caffe", (".prototxt", ".caffemodel"), _has_suffix(".prototxt", ".caffemodel"), load_caffe),
     ModelFormat("darknet", (".cfg", ".weights"), _has_suffix(".cfg", ".weights"), load_darknet),
+    ModelFormat("refused", (), _has_suffix(*REFUSED), refuse),
 ]
 
 

@@ -91,7 +91,5 @@ class Net:
             if kind.static_shape is None:
                 node = graph.producers.get(name)
                 label = f"tensor '{name}'" if node is None else node.label
-                raise LoadError(
-                    f"{self.where}: {label}: its shape does not follow from its inputs.", source_node=label
-                )
+                raise LoadError(f"{self.where}: {label}: its shape does not follow from its inputs.", source_node=label)
         return graph

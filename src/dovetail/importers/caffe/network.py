@@ -16,9 +16,7 @@ _TRAINING = ("Accuracy", "Data", "ImageData", "HDF5Data", "SoftmaxWithLoss", "Eu
 _MAX_LAYERS = 20_000
 
 
-def build_network(
-    message: Message, blobs: Mapping[str, Sequence[AnyArray]], where: str, options: LoadOptions
-) -> Graph:
+def build_network(message: Message, blobs: Mapping[str, Sequence[AnyArray]], where: str, options: LoadOptions) -> Graph:
     """Return the Graph of a network; raise LoadError naming the layer that has no counterpart."""
     net = Net(message.text("name"), where)
     layers = [item for item in message.messages("layer") if _in_test(item)]
@@ -82,8 +80,9 @@ def _inputs(message: Message, layers: Sequence[Message], net: Net, options: Load
         found[name] = tuple(given)
     if not found:
         raise LoadError(f"{net.where}: has no input of a known shape.", hint="Use the deploy.prototxt.")
-    for name, shape in found.items():
-        net.input(name, tuple(options.shapes.get(name, shape)))
-        if not shape or min(shape) < 1:
-            raise LoadError(f"{net.where}: input '{name}' has the shape {list(shape)}.", source_node=name)
+    for name, declared in found.items():
+        sizes = tuple(options.shapes.get(name, declared))
+        if not sizes or min(sizes) < 1:
+            raise LoadError(f"{net.where}: input '{name}' has the shape {list(sizes)}.", source_node=name)
+        net.input(name, sizes)
     return {name: name for name in found}

@@ -36,7 +36,8 @@ def read_blobs(data: bytes, where: str) -> Mapping[str, tuple[AnyArray, ...]]:
         if field.kind != _BYTES or field.number not in (2, 100):
             continue
         name_number, blob_number = (1, 7) if field.number == 100 else (4, 6)
-        name, blobs = "", []
+        name = ""
+        blobs: list[AnyArray] = []
         for inner in _fields(field.content, where):
             if inner.number == name_number and inner.kind == _BYTES:
                 name = _name(inner.content, where)

@@ -99,8 +99,9 @@ def _activate(builder: _Builder, section: Section, name: str, label: str) -> str
 def _convolution(builder: _Builder, section: Section, label: str) -> None:
     name, (channels, height, width) = builder.last
     filters, size = section.integer("filters", 1), section.integer("size", 1)
-    strides = section.integer("stride_y", section.integer("stride", 1)), section.integer(
-        "stride_x", section.integer("stride", 1)
+    strides = (
+        section.integer("stride_y", section.integer("stride", 1)),
+        section.integer("stride_x", section.integer("stride", 1)),
     )
     groups, dilation = section.integer("groups", 1), section.integer("dilation", 1)
     if min(filters, size, groups, dilation, *strides) < 1 or channels % groups or filters % groups:
