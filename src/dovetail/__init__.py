@@ -49,7 +49,9 @@ if TYPE_CHECKING:
     from dovetail.formats import find_format as find_format
     from dovetail.formats import known_formats as known_formats
     from dovetail.importers import LoadOptions as LoadOptions
+    from dovetail.importers import Survey as Survey
     from dovetail.importers import load_model as load_model
+    from dovetail.importers import survey_model as survey_model
     from dovetail.ir import Graph as Graph
     from dovetail.ir import load_graph as load_graph
     from dovetail.ir import save_graph as save_graph
@@ -152,7 +154,9 @@ _HOMES = {
     ),
     "dovetail.importers": (
         "LoadOptions",
+        "Survey",
         "load_model",
+        "survey_model",
     ),
     "dovetail.ir": (
         "Graph",
