@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +19,11 @@ from dovetail.ir import AnyArray, DType, Graph, Node, TensorType
 from dovetail.plan import Plan, parse_placement
 from dovetail.quantize import calibrate
 from dovetail.search import GateVerdict, Goal, Status, Trial, TuneOptions, TuneRequest, TuneResult, tune
+from dovetail.search.accept import Acceptance
 from dovetail.search.evaluator import Rewriter
+from dovetail.search.hunt import Found, Hunt
 from dovetail.search.journal import Scores
+from dovetail.search.oracle import Bar
 from dovetail.search.pipeline import Pipeline
 from dovetail.search.prior import suspect
 from dovetail.search.space import make_space
@@ -262,3 +266,28 @@ def test_the_prior_ranks_unbalanced_channels_first() -> None:
     ranked = suspect(make_space(graph, LOW, LADDER), calibrate(graph, _source(graph, 8)))
     assert ranked[0].unit == "n2"
     assert "channel 1" in ranked[0].reason or "index 1" in ranked[0].reason
+
+
+def test_a_spent_budget_gives_a_passing_plan_without_a_proof() -> None:
+    spent = tune(_request(_detector(), max_plans=1))
+    assert spent.accepted
+    assert "Concat" in {item.op for item in spent.culprits}
+    assert spent.evidence == ()
+    assert not spent.one_minimal
+
+
+def test_no_other_round_begins_when_the_budget_is_spent(monkeypatch: pytest.MonkeyPatch) -> None:
+    bars: list[object] = []
+    original = Hunt.find
+
+    def find(self: Hunt, bar: Bar) -> Found:
+        bars.append(bar)
+        return original(self, bar)
+
+    monkeypatch.setattr(Hunt, "find", find)
+    refused = Acceptance(False, "refused", Trial("", (), Status.FAIL, 0.0, 1.0, 1, 1), None, None)
+    monkeypatch.setattr(import_module("dovetail.search.tune"), "accept", lambda *_: refused)
+    assert not tune(_request(_detector(), max_plans=1)).accepted
+    assert len(bars) == 1
+    tune(_request(_detector()))
+    assert len(bars) > 2

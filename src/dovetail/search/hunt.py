@@ -186,8 +186,13 @@ class Hunt:
         evidence = tuple(Evidence(unit, self._judge(rest(kept - {unit}), bar)) for unit, _ in minimal.removals)
         return self._found(rest(kept), evidence)
 
+    @property
+    def exhausted(self) -> bool:
+        """Tell whether as many plans were judged as the options allow."""
+        return len(self._trials) >= self._budget
+
     def _go_on(self) -> bool:
-        return len(self._trials) < self._budget
+        return not self.exhausted
 
     def _raise(self, units: Sequence[str] | Mapping[str, object]) -> dict[str, Override]:
         return {

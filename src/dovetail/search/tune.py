@@ -57,7 +57,7 @@ class TuneOptions:
     """Say how to search.
 
     `holdout` is the share of samples that the search never sees. After `max_plans` plans a passing set is no longer
-    made smaller: it is returned without a proof that it is minimal.
+    made smaller, and no other round begins: it is returned without a proof that it is minimal.
     """
 
     seed: int = 0
@@ -196,6 +196,8 @@ def _rounds(
     """
     tried: dict[str, tuple[Acceptance, Found]] = {}
     for bar in bars:
+        if tried and hunt.exhausted:
+            break
         found = hunt.find(bar)
         if found.plan.digest in tried:
             continue
