@@ -73,10 +73,13 @@ if TYPE_CHECKING:
     from dovetail.quantize import Calibration as Calibration
     from dovetail.quantize import CalibrationMethod as CalibrationMethod
     from dovetail.quantize import CalibrationOptions as CalibrationOptions
+    from dovetail.quantize import Dequantized as Dequantized
     from dovetail.quantize import ObserverOptions as ObserverOptions
     from dovetail.quantize import QuantizedGraph as QuantizedGraph
     from dovetail.quantize import Ranges as Ranges
     from dovetail.quantize import calibrate as calibrate
+    from dovetail.quantize import dequantize as dequantize
+    from dovetail.quantize import is_quantized as is_quantized
     from dovetail.quantize import load_float as load_float
     from dovetail.quantize import load_ranges as load_ranges
     from dovetail.quantize import quantize as quantize
@@ -181,10 +184,13 @@ _HOMES = {
         "Calibration",
         "CalibrationMethod",
         "CalibrationOptions",
+        "Dequantized",
         "ObserverOptions",
         "QuantizedGraph",
         "Ranges",
         "calibrate",
+        "dequantize",
+        "is_quantized",
         "load_float",
         "load_ranges",
         "quantize",

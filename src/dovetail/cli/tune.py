@@ -109,7 +109,9 @@ class Tune(CalibrationVerb, DataVerb, ModelVerb):
         for place in ladder:
             dovetail.find_target(place.target)
         calibration_options = self.calibration_options()
-        graph = self.graph()
+        source = self.source_graph()
+        lifted = dovetail.dequantize(source) if dovetail.is_quantized(source) else None
+        graph = source if lifted is None else lifted.graph
         samples = self.open(self.data, dovetail.specs_of(graph), self.labels)
         metric, identity = metric_for(self.metric, samples)
         calibration_samples = self._calibration_samples(graph, samples)
@@ -126,6 +128,7 @@ class Tune(CalibrationVerb, DataVerb, ModelVerb):
             ladder=ladder,
             options=options,
             out=self.output,
+            lifted=lifted,
         )
 
     def resume_note(self) -> str:
@@ -178,12 +181,15 @@ class Tune(CalibrationVerb, DataVerb, ModelVerb):
             f"dovetail.parse_placement({str(place)!r})" for place in ladder_placements(self.target, self._raises())
         )
         return program(
-            self.graph_lines(),
+            self.load_lines(),
+            "lifted = dovetail.dequantize(graph) if dovetail.is_quantized(graph) else None",
+            "graph = graph if lifted is None else lifted.graph",
             "specs = dovetail.specs_of(graph)",
             self.sample_lines("samples", self.data, "specs", self.labels),
             calib,
             self.calibration_lines(),
             f"calibration = dovetail.calibrate(graph, calib{limited}, options)",
+            "calibration = calibration if lifted is None else lifted.refine(calibration)",
             f"out = {path_text(self.output)}",
             "out.mkdir(parents=True, exist_ok=True)",
             "request = dovetail.TuneRequest(",

@@ -9,6 +9,7 @@ from pathlib import Path
 from dovetail.errors import LoadError
 from dovetail.importers.onnx import load_onnx
 from dovetail.importers.options import LoadOptions
+from dovetail.importers.tflite import load_tflite
 from dovetail.ir import Graph, graph_from_bytes
 
 _HEAD_BYTES = 64
@@ -37,8 +38,13 @@ def _is_onnx(path: Path, head: bytes) -> bool:
     return path.suffix.lower() == ".onnx" or (not path.suffix and head[:1] == b"\x08")
 
 
+def _is_tflite(path: Path, head: bytes) -> bool:
+    return head[4:8] == b"TFL3" or path.suffix.lower() == ".tflite"
+
+
 _FORMATS: list[ModelFormat] = [
     ModelFormat("dovetail", (".dvg",), _is_dovetail, _load_dovetail),
+    ModelFormat("tflite", (".tflite",), _is_tflite, load_tflite),
     ModelFormat("onnx", (".onnx",), _is_onnx, load_onnx),
 ]
 

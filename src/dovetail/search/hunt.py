@@ -18,8 +18,8 @@ from dovetail.search.space import Space
 from dovetail.search.strategy import minimise, shortest_prefix
 from dovetail.search.trial import Status, Trial
 
-AMBIGUOUS = 6
-"""A passing prefix longer than this means that the prior did not tell the units apart: measure them."""
+TRUSTED = 8
+"""Most units that are raised on the word of the prior alone: when these do not suffice, units are measured."""
 
 
 class Listener(Protocol):
@@ -126,16 +126,16 @@ class Hunt:
         """Return an order of the units, and how many of its first ones meet the bar."""
         test = self._test(bar)
         order = [item.unit for item in self._suspicions]
+        length = shortest_prefix(order[:TRUSTED], test)
+        if length is not None:
+            return order, length
+        order = self._measured(order)
         length = shortest_prefix(order, test)
         if length is None and not self._highest:
             # The first rung cannot meet this bar; float on the CPU can.
             self._highest = True
             length = shortest_prefix(order, test)
-        if length is None or length <= AMBIGUOUS:
-            return order, length
-        measured = self._measured(order)
-        shorter = shortest_prefix(measured, test)
-        return (measured, shorter) if shorter is not None and shorter <= length else (order, length)
+        return order, length
 
     def _test(self, bar: Bar) -> Callable[[frozenset[str]], Status]:
         order = [item.unit for item in self._suspicions]

@@ -166,18 +166,25 @@ _MARGINS = (0.5, 0.75, 1.0)
 """Shares of the allowed drop that the search keeps in hand: more when the hold-out does not agree."""
 
 
+_RESOLUTION = 2
+"""Lost samples that the first round allows at least, where the goal does."""
+
+
 def _bars(request: TuneRequest, bench: _Bench, verdict: GateVerdict) -> list[Bar]:
-    """Return what the rounds of the search must reach.
+    """Return what the rounds of the search must reach, the least demanding first.
 
     A plan that nobody selected needs nothing in hand. When a split is small, samples that win by luck hide others
     that are lost, so that the last round counts losses only.
     """
     allowance = request.goal.allowance(bench.search.float_score)
     bars = [Bar(allowance)] if verdict is GateVerdict.NOTHING_TO_DO else []
+    # What is in hand must be measurable: on few samples half of a small drop is less than a sample or two.
+    measurable = min(allowance, _RESOLUTION / bench.search.sample_count)
+    bars += [Bar(max(allowance * (1 - _MARGINS[0]), measurable))]
     bars += [Bar(allowance * (1 - margin)) for margin in _MARGINS]
     if bench.search.has_samples:
         bars.append(Bar(allowance * (1 - _MARGINS[0]), losses_only=True))
-    return bars
+    return list(dict.fromkeys(bars))
 
 
 def _rounds(
