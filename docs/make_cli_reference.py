@@ -45,6 +45,10 @@ EXAMPLES = {
     "paddle from-log": "dovetail paddle from-log log.txt -o subgraph.txt",
     "acuity compare": "dovetail acuity compare golden/ quantised/ --slice box=0:4 --slice class=4:",
     "acuity lint": "dovetail acuity lint model.quantize --network model.json\ndovetail acuity lint model_inputmeta.yml",
+    "doctor": "dovetail doctor",
+    "sdk install": "dovetail sdk install verisilicon\ndovetail sdk install verisilicon --from acuitylite-6.57.1.whl",
+    "sdk status": "dovetail sdk status --json",
+    "nbg info": "dovetail nbg info network_binary.nb",
 }
 
 HEAD = """# Commands

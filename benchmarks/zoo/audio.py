@@ -121,6 +121,9 @@ CASES = (
         "silero_vad/silero_vad_16k_op15.onnx",
         _voice,
         shapes={"input": (1, 576), "state": (2, 1, 128), "sr": ()},
-        note="frame by frame with the float model's state, frames of one clip on both splits; the LSTM sits in an If and stays on the CPU",
+        note=(
+            "frame by frame with the float model's state, frames of one clip on both splits; "
+            "the LSTM sits in an If and stays on the CPU"
+        ),
     ),
 )

@@ -42,6 +42,7 @@ def commands(tiny: Tiny, out: Path) -> dict[str, list[object]]:
             *("-o", out / "plan.json"),
         ],
         "formats": ["formats"],
+        "doctor": ["doctor", "--no-test"],
     }
 
 

@@ -10,7 +10,7 @@ import pytest
 from dovetail.backend.registry import find_target
 from dovetail.backends.reference import run_graph
 from dovetail.compare.classification import Top1Agreement
-from dovetail.data import specs_of, open_samples
+from dovetail.data import open_samples, specs_of
 from dovetail.importers import load_model
 from dovetail.ir import DType, Graph, dequantize_array, quantize_array
 from dovetail.passes import normalize

@@ -16,11 +16,13 @@ from dovetail.cli.compare import Compare
 from dovetail.cli.compile import Compile
 from dovetail.cli.demo import Demo
 from dovetail.cli.devices import Devices
+from dovetail.cli.doctor import Doctor
 from dovetail.cli.explain import Explain
 from dovetail.cli.export import Export
 from dovetail.cli.formats import Formats
 from dovetail.cli.import_plan import ImportPlan
 from dovetail.cli.inspect import Inspect
+from dovetail.cli.nbg_info import NbgInfo
 from dovetail.cli.paddle_fix import PaddleFix
 from dovetail.cli.paddle_from_log import PaddleFromLog
 from dovetail.cli.paddle_lint import PaddleLint
@@ -28,6 +30,8 @@ from dovetail.cli.paddle_match import PaddleMatch
 from dovetail.cli.plan import Plan
 from dovetail.cli.quantize import Quantize
 from dovetail.cli.run import Run
+from dovetail.cli.sdk_install import SdkInstall
+from dovetail.cli.sdk_status import SdkStatus
 from dovetail.cli.tune import Tune
 from dovetail.cli.verb import ExitCode, Verb, add_verb
 
@@ -46,6 +50,7 @@ VERBS: dict[str, type[Verb]] = {
     "export": Export,
     "import-plan": ImportPlan,
     "formats": Formats,
+    "doctor": Doctor,
 }
 
 GROUPS: dict[str, tuple[str, dict[str, type[Verb]]]] = {
@@ -57,7 +62,10 @@ GROUPS: dict[str, tuple[str, dict[str, type[Verb]]]] = {
         "Work on the files of Acuity (pegasus).",
         {"compare": AcuityCompare, "lint": AcuityLint},
     ),
+    "sdk": ("Install and examine vendors' SDKs.", {"install": SdkInstall, "status": SdkStatus}),
+    "nbg": ("Look into VeriSilicon's binary networks.", {"info": NbgInfo}),
 }
+"""Commands of two words: the first word, what it is about, and the second words."""
 
 HELP = """Fit one neural network across an NPU and a CPU.
 
