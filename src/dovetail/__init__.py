@@ -44,6 +44,10 @@ if TYPE_CHECKING:
     from dovetail.data import split as split
     from dovetail.errors import DovetailError as DovetailError
     from dovetail.exporters import save_onnx as save_onnx
+    from dovetail.formats import ReadRequest as ReadRequest
+    from dovetail.formats import WriteRequest as WriteRequest
+    from dovetail.formats import find_format as find_format
+    from dovetail.formats import known_formats as known_formats
     from dovetail.importers import LoadOptions as LoadOptions
     from dovetail.importers import Survey as Survey
     from dovetail.importers import load_model as load_model
@@ -58,6 +62,7 @@ if TYPE_CHECKING:
     from dovetail.plan import Placement as Placement
     from dovetail.plan import Plan as Plan
     from dovetail.plan import Recipe as Recipe
+    from dovetail.plan import Rule as Rule
     from dovetail.plan import Unit as Unit
     from dovetail.plan import explain as explain
     from dovetail.plan import find_units as find_units
@@ -141,6 +146,12 @@ _HOMES = {
     ),
     "dovetail.errors": ("DovetailError",),
     "dovetail.exporters": ("save_onnx",),
+    "dovetail.formats": (
+        "ReadRequest",
+        "WriteRequest",
+        "find_format",
+        "known_formats",
+    ),
     "dovetail.importers": (
         "LoadOptions",
         "Survey",
@@ -162,6 +173,7 @@ _HOMES = {
         "Placement",
         "Plan",
         "Recipe",
+        "Rule",
         "Unit",
         "explain",
         "find_units",

@@ -60,9 +60,14 @@ def test_a_dangling_link_is_refused(tmp_path: Path) -> None:
 
 def test_a_folder_appears_only_when_the_body_succeeds(tmp_path: Path) -> None:
     folder = tmp_path / "out"
-    with pytest.raises(RuntimeError), new_folder(folder, lambda _: True) as draft:
-        (draft / "half").write_text("half")
-        raise RuntimeError
+
+    def fail() -> None:
+        with new_folder(folder, lambda _: True) as draft:
+            (draft / "half").write_text("half")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
     assert list(tmp_path.iterdir()) == []
     for text in ("one", "two"):
         with new_folder(folder, lambda _: True) as draft:

@@ -37,6 +37,8 @@ def graph_text(inputs: str, weight: str, node: str) -> str:
         ("f32[7, 2]", "f32[3, 7]", '"n" = Gemm("x", "w") -> ("y": f32[2, 3]) {"transA": 1, "transB": 1}', 2 * 3 * 7),
         ("f32[5, 2, 7]", "f32[5, 7, 3]", '"n" = MatMul("x", "w") -> ("y": f32[5, 2, 3])', 5 * 2 * 3 * 7),
         ("f32[2, 7]", "f32[2, 7]", '"n" = Add("x", "w") -> ("y": f32[2, 7])', 0),
+        # Only the batch counts as one.
+        ('f32[1, 2, "H", "W"]', "f32[1, 2, 1, 1]", '"n" = Conv("x", "w") -> ("y": f32[1, 1, "H", "W"])', None),
         ("f32[?, 7]", "f32[7, 3]", '"n" = MatMul("x", "w") -> ("y": f32[?, 3])', None),
     ],
 )

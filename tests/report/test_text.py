@@ -48,10 +48,11 @@ def test_columns_give_way_only_when_they_must(columns: list[tuple[int, bool]]) -
     natural, flags = [size for size, _ in columns], [flag for _, flag in columns]
     widths = column_widths(natural, flags, 100)
     assert all(width <= size for width, size in zip(widths, natural, strict=True))
-    if sum(natural) + 2 * len(natural) <= 100:
+    gaps = 2 * (len(natural) - 1)
+    if sum(natural) + gaps <= 100:
         assert widths == natural
     else:
-        assert sum(widths) + 2 * len(widths) <= 100 or all(width <= 12 for width in widths)
+        assert sum(widths) + gaps <= 100 or all(width <= 12 for width in widths)
 
 
 @given(names)
@@ -59,6 +60,14 @@ def test_no_text_breaks_a_line_or_drives_the_terminal(text: str) -> None:
     assert printable(text).isprintable()
     page = Page(text, (Facts("", ((text, text),)), Prose("", (text,))), verdict=text)
     assert all(line.isprintable() for line in page_text(page).split("\n"))
+
+
+def test_only_flexible_columns_give_way_while_they_can() -> None:
+    columns = (flexible("name"), *(right(f"figure {index}") for index in range(5)))
+    row = ("block/" * 40, *("0.123456",) * 5)
+    lines = page_text(Page("p", (Table("", columns, (row,)),))).splitlines()
+    assert lines[-1].endswith("  ".join(["0.123456".rjust(8)] * 5))
+    assert cell_len(lines[-1]) == cell_len(lines[-2]) == 100
 
 
 def test_rich_markup_in_names_is_text() -> None:

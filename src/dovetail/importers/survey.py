@@ -80,8 +80,8 @@ def _notes(model: LiteModel, kinds: Mapping[str, int], hybrid: int) -> list[str]
     notes: list[str] = []
     if hybrid:
         notes.append(
-            f"{hybrid} kernels are hybrid (dynamic range): float data meets 8-bit weights, TFLite quantises the data as "
-            "it runs; --float-weights takes the weights as floats, which is where a plan starts from"
+            f"{hybrid} kernels are hybrid (dynamic range): float data meets 8-bit weights, TFLite quantises the data "
+            "as it runs; --float-weights takes the weights as floats, which is where a plan starts from"
         )
     if any(kind.startswith("float16") for kind in kinds):
         notes.append("some weights are float16 and become float32")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from dovetail.backend.protocols import Fidelity
 from dovetail.compare.task import TaskMetric
 from dovetail.data.sample import SampleSource
 from dovetail.data.split import split
@@ -15,14 +17,16 @@ from dovetail.errors import SearchError
 from dovetail.ir.graph import Graph
 from dovetail.plan.placement import Placement
 from dovetail.quantize.calibrate import Calibration
+from dovetail.quantize.ranges import Ranges
 from dovetail.search.accept import Acceptance, accept
-from dovetail.search.evaluator import EvaluationData, Rewriter
+from dovetail.search.evaluator import SIMULATOR, EvaluationData, Evaluator, Rewriter, simulates_whole
 from dovetail.search.goal import Goal
-from dovetail.search.hunt import Found, Hunt
+from dovetail.search.hunt import Found, Hunt, HuntOptions
 from dovetail.search.journal import Journal
-from dovetail.search.oracle import Oracle, Split
+from dovetail.search.oracle import Bar, Oracle, Split
 from dovetail.search.pareto import pareto_points
-from dovetail.search.pipeline import Pipeline
+from dovetail.search.pipeline import Pipeline, PipelineOptions
+from dovetail.search.prior import suspect
 from dovetail.search.recorded import RecordedEvaluator
 from dovetail.search.result import Culprit, GateCheck, GateVerdict, SplitScores, TuneCost, TuneResult
 from dovetail.search.samples import SampleSet
@@ -52,11 +56,13 @@ class _Silent:
 class TuneOptions:
     """Say how to search.
 
-    `holdout` is the share of samples that the search never sees.
+    `holdout` is the share of samples that the search never sees. After `max_plans` plans a passing set is no longer
+    made smaller, and no other round begins: it is returned without a proof that it is minimal.
     """
 
     seed: int = 0
     holdout: float = 0.4
+    max_plans: int = 200
     journal: Path | None = None
 
 
@@ -86,9 +92,12 @@ def tune(request: TuneRequest, listener: TuneListener | None = None) -> TuneResu
     bench = _Bench.open(request, space)
     try:
         heard.stage("gate")
-        hunt = Hunt(space, request.calibration, bench.search, bench.recorded, heard)
+        hunt_options = HuntOptions(heard, request.options.max_plans)
+        hunt = Hunt(suspect(space, request.calibration), space, bench.recorded, bench.search, hunt_options)
         verdict, gate = hunt.gate(request.goal, bench.exact)
-        acceptance, found = _rounds(request, bench, hunt, heard)
+        acceptance, found = _rounds(_bars(request, bench, verdict), request.goal, bench, hunt, heard)
+        if verdict is GateVerdict.NOTHING_TO_DO and found.raised:
+            verdict = GateVerdict.QUANTISATION_BREAKS
         outcome = _Outcome(verdict, gate, found, acceptance)
         return _result(request, bench, outcome, time.perf_counter() - started)
     finally:
@@ -125,11 +134,11 @@ class _Bench:
         identity = request.metric_identity or request.metric.name
         data = EvaluationData(request.graph, samples, request.metric, identity)
         ranges = request.calibration.ranges
-        rewriter = Rewriter(data, ranges, request.low.target)
+        fast = _fast_evaluator(data, ranges, request.low.target)
         pipeline = Pipeline(data, ranges)
-        context = hashlib.sha256(f"{rewriter.identity}\n{pipeline.identity}".encode()).hexdigest()
+        context = hashlib.sha256(f"{fast.identity}\n{pipeline.identity}".encode()).hexdigest()
         journal = Journal(options.journal, context)
-        recorded = RecordedEvaluator(rewriter, journal)
+        recorded = RecordedEvaluator(fast, journal)
         held, searched = split(samples.count, (options.holdout, 1 - options.holdout), options.seed)
         return cls(
             space=space,
@@ -147,23 +156,53 @@ class _Bench:
         return TuneCost((fresh + recalled) / self.search.sample_count, fresh, recalled, trials, elapsed_s)
 
 
+def _fast_evaluator(data: EvaluationData, ranges: Ranges, target: str) -> Evaluator:
+    if simulates_whole(data.graph, target):
+        return Rewriter(data, ranges, target)
+    return Pipeline(data, ranges, PipelineOptions(Fidelity.FAST, {target: SIMULATOR}))
+
+
 _MARGINS = (0.5, 0.75, 1.0)
 """Shares of the allowed drop that the search keeps in hand: more when the hold-out does not agree."""
 
 
-def _rounds(request: TuneRequest, bench: _Bench, hunt: Hunt, heard: TuneListener) -> tuple[Acceptance, Found]:
+_RESOLUTION = 2
+"""Lost samples that the first round allows at least, where the goal does."""
+
+
+def _bars(request: TuneRequest, bench: _Bench, verdict: GateVerdict) -> list[Bar]:
+    """Return what the rounds of the search must reach, the least demanding first.
+
+    A plan that nobody selected needs nothing in hand. When a split is small, samples that win by luck hide others
+    that are lost, so that the last round counts losses only.
+    """
+    allowance = request.goal.allowance(bench.search.float_score)
+    bars = [Bar(allowance)] if verdict is GateVerdict.NOTHING_TO_DO else []
+    # What is in hand must be measurable: on few samples half of a small drop is less than a sample or two.
+    measurable = min(allowance, _RESOLUTION / bench.search.sample_count)
+    bars += [Bar(max(allowance * (1 - _MARGINS[0]), measurable))]
+    bars += [Bar(allowance * (1 - margin)) for margin in _MARGINS]
+    if bench.search.has_samples:
+        bars.append(Bar(allowance * (1 - _MARGINS[0]), losses_only=True))
+    return list(dict.fromkeys(bars))
+
+
+def _rounds(
+    bars: Sequence[Bar], goal: Goal, bench: _Bench, hunt: Hunt, heard: TuneListener
+) -> tuple[Acceptance, Found]:
     """Search with some of the allowed drop in hand, and again with more while the hold-out does not agree.
 
     When no round is accepted, the one that lost least on the hold-out split is returned.
     """
-    allowance = request.goal.allowance(bench.search.float_score)
     tried: dict[str, tuple[Acceptance, Found]] = {}
-    for margin in _MARGINS:
-        found = hunt.find(allowance * (1 - margin))
+    for bar in bars:
+        if tried and hunt.exhausted:
+            break
+        found = hunt.find(bar)
         if found.plan.digest in tried:
             continue
         heard.stage("hold-out")
-        acceptance = accept(bench.holdout, bench.exact, found.plan, request.goal)
+        acceptance = accept(bench.holdout, bench.exact, found.plan, goal)
         if acceptance.accepted:
             return acceptance, found
         tried[found.plan.digest] = acceptance, found
@@ -173,8 +212,8 @@ def _rounds(request: TuneRequest, bench: _Bench, hunt: Hunt, heard: TuneListener
 
 def _result(request: TuneRequest, bench: _Bench, outcome: _Outcome, elapsed_s: float) -> TuneResult:
     found, space = outcome.found, bench.space
-    searched = bench.search.judge(found.plan, tuple(found.raised), 0.0, race=False)
-    low_on_holdout = bench.holdout.judge(space.base, (), 0.0, race=False)
+    searched = bench.search.judge(found.plan, tuple(found.raised), Bar(0.0), race=False)
+    low_on_holdout = bench.holdout.judge(space.base, (), Bar(0.0), race=False)
     culprits = tuple(
         Culprit(unit, space.units[unit].nodes, request.graph.node(unit).op, override.placement, override.reason)
         for unit, override in found.raised.items()

@@ -37,6 +37,11 @@ class _Rewriter:
             raise self.refused(f"its {what} is not a constant")
         return stored.array
 
+    def has_scalar(self, index: int) -> bool:
+        """Tell whether an input is a zero point that DynamicQuantizeLinear computes."""
+        makers = (node for node in self.source.graph.node if self.name(index) in node.output[2:3])
+        return any(node.op_type == "DynamicQuantizeLinear" for node in makers)
+
     def refused(self, reason: str) -> LoadError:
         """Return the error that says why this node cannot be represented."""
         return LoadError(f"{self.label}: {reason}.", source_node=self.node.name, hint="Export the float or Q/DQ model.")
@@ -181,7 +186,7 @@ def _matmul_integer(one: _Rewriter) -> None:
     for index in (0, 1):
         side = one.add("Cast", [one.name(index)], to=TensorProto.INT32)
         if one.name(2 + index):
-            if index == 0 and one.value(2, "zero point").size > 1:
+            if index == 0 and not one.has_scalar(2) and one.value(2, "zero point").size > 1:
                 raise one.refused("it has one zero point per row")
             side = one.add("Sub", [side, one.add("Cast", [one.name(2 + index)], to=TensorProto.INT32)])
         sides.append(side)
@@ -190,6 +195,8 @@ def _matmul_integer(one: _Rewriter) -> None:
 
 def _conv_integer(one: _Rewriter) -> None:
     weight = one.value(1, "weight")
+    if weight.ndim < 3 or not weight.size:
+        raise one.refused(f"its weight has shape {list(weight.shape)}")
     zero = one.value(3, "weight zero point") if one.name(3) else np.zeros((), dtype=weight.dtype)
     shape = (-1, *(1,) * (weight.ndim - 1)) if zero.size > 1 else ()
     centred = weight.astype(np.int64) - zero.astype(np.int64).reshape(shape)
