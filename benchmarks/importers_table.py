@@ -9,15 +9,18 @@ integers by a histogram of differences in steps, computed by TFLite's own rules.
 from __future__ import annotations
 
 import argparse
+import csv
 import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
+from PIL import Image
 
 from dovetail.backend.arithmetic import TFLITE
 from dovetail.backends.reference import run_graph as run_reference
@@ -25,11 +28,9 @@ from dovetail.data import Preprocess, Step, StepKind, open_samples, specs_of
 from dovetail.errors import LoadError
 from dovetail.importers import LoadOptions, load_model
 from dovetail.ir import AnyArray, Graph, quantize_array
-from dovetail.quantize import dequantize, is_quantized
-from dovetail.testing.running import run_graph
+from dovetail.quantize import dequantize, is_quantized, load_float
 
 _SUFFIXES = (".tflite", ".onnx", ".prototxt", ".cfg", ".pb", ".pdmodel", ".jit", ".pth")
-_SHORT, _CROP = Step(StepKind.RESIZE_SHORT, 256, 256), Step(StepKind.CENTRE_CROP, 224, 224)
 _SHAPES: Mapping[str, Mapping[str, tuple[int, ...]]] = {
     "ppocrv3_det/model.onnx": {"x": (1, 3, 480, 480)},
     "silero_vad/silero_vad_16k_op15.onnx": {"input": (1, 576), "state": (2, 1, 128)},
@@ -73,15 +74,28 @@ def _caltech(side: int, scale: float, mean: float, first: int = 0) -> Source:
     """Return photos of Caltech-101; `first` is the class that ImageNet's class 0 has in the model."""
 
     def read(graph: Graph, root: Path) -> Iterator[Example]:
-        steps = (_SHORT, _CROP) if side == 224 else (_SHORT, _CROP, Step(StepKind.RESIZE, side, side))
-        image = Preprocess(steps, mean=(mean,), scale=(scale,))
         folder = root / "data_caltech101"
-        for sample in open_samples(folder, specs_of(graph), image, folder / "labels.csv"):
-            if sample.id.startswith("dev/"):
-                found = np.asarray(sample.labels["accepted_imagenet_idx_0based"]).reshape(-1)
-                yield Example(next(iter(sample.inputs.values())), frozenset(int(item) + first for item in found if item >= 0))
+        with (folder / "labels.csv").open(newline="", encoding="utf-8") as file:
+            rows = [row for row in csv.DictReader(file) if row["split"] == "dev"]
+        for row in rows:
+            pixels = _centre(folder / row["file"], side)
+            classes = frozenset(int(item) + first for item in row["accepted_imagenet_idx_0based"].split())
+            yield Example((pixels[None] - mean) * scale, classes)
 
     return read
+
+
+def _centre(path: Path, side: int) -> AnyArray:
+    """Return the centre of a photo as `[H, W, 3]`: the first filter is Pillow's default, the second is bilinear."""
+    with Image.open(path) as file:
+        image = file.convert("RGB")
+    ratio = 256 / min(image.size)
+    image = image.resize((round(image.width * ratio), round(image.height * ratio)), Image.Resampling.BICUBIC)
+    left, top = (image.width - 224) // 2, (image.height - 224) // 2
+    image = image.crop((left, top, left + 224, top + 224))
+    if side != 224:
+        image = image.resize((side, side), Image.Resampling.BILINEAR)
+    return np.asarray(image, np.float32)
 
 
 def _archive(name: str, key: str, convert: Callable[[AnyArray], AnyArray]) -> Source:
@@ -103,12 +117,16 @@ def _photos(folder: str, side: int, scale: float) -> Source:
     return read
 
 
+def _mfcc(scale: float) -> Callable[[AnyArray], AnyArray]:
+    return lambda stored: np.asarray((stored.astype(np.float32) - 83) * np.float32(scale))
+
+
 _MFCC = "data_speech_commands/mfcc_int8_kws01.npz"
 _ENTRIES: Mapping[str, Entry] = {
     "resnet8_float.tflite": Entry(_archive("data_cifar10/ic01_200.npz", "x", lambda x: x), 0.855),
     "resnet8_int8.tflite": Entry(_archive("data_cifar10/ic01_200.npz", "x", lambda x: x), 0.85),
-    "kws_ref_model_float32.tflite": Entry(_archive(_MFCC, "x", lambda x: (x.astype(np.float32) - 83) * 0.5847), 0.9055),
-    "kws_ref_model_int8.tflite": Entry(_archive(_MFCC, "x", lambda x: (x.astype(np.float32) - 83) * 0.58470643), 0.9032),
+    "kws_ref_model_float32.tflite": Entry(_archive(_MFCC, "x", _mfcc(0.5847)), 0.9055),
+    "kws_ref_model_int8.tflite": Entry(_archive(_MFCC, "x", _mfcc(0.58470643)), 0.9032),
     "ds_cnn_s_int16x8.tflite": Entry(_archive("data_speech_commands/mfcc_legacy_dev.npz", "x", lambda x: x), 0.9),
     "kwt1_non_stream.tflite": Entry(_archive("data_speech_commands/dev.npz", "wav", lambda x: x / 32768), 0.9333),
     "mbnet128_0.25_f.tflite": Entry(_caltech(128, 1 / 127.5, 127.5), 0.4489),
@@ -134,12 +152,18 @@ def _stored(graph: Graph, real: AnyArray) -> AnyArray:
     return np.asarray(np.rint(real) if kind.dtype.is_integer else real).astype(kind.dtype.carrier)
 
 
-def _ours(graph: Graph, value: AnyArray) -> AnyArray:
-    """Run integers by TFLite's rules, floats on ONNX Runtime."""
-    feed = {graph.inputs[0]: value}
-    if is_quantized(graph):
-        return run_reference(graph, feed, TFLITE)[graph.outputs[0]]
-    return np.asarray(run_graph(graph, feed)[0])
+class _Ours:
+    """Run integers by TFLite's rules on the reference, floats on ONNX Runtime."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._float = None if is_quantized(graph) else load_float(graph, 1)
+
+    def run(self, value: AnyArray) -> AnyArray:
+        feed, output = {self._graph.inputs[0]: value}, self._graph.outputs[0]
+        if self._float is not None:
+            return np.asarray(self._float.run(feed)[output])
+        return run_reference(self._graph, feed, TFLITE)[output]
 
 
 class _Lite:
@@ -174,12 +198,13 @@ def measure(path: Path, root: Path, limit: int) -> Row:
 
 def _compare(row: Row, graph: Graph, entry: Entry, path: Path, limit: int) -> Row:
     reals = dequantize(graph).graph if is_quantized(graph) else graph
+    ours = _Ours(graph)
     lite = _Lite(path) if path.suffix == ".tflite" else None
     steps: Counter[int] = Counter()
     worst, right, count, labelled = 0.0, 0, 0, 0
     for example in entry.source(reals, _root()):
         value = _stored(graph, example.value)
-        found = _ours(graph, value)
+        found = ours.run(value)
         if lite is not None:
             want = lite.run(value)
             if want.dtype.kind == "f":
@@ -225,14 +250,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--limit", type=int, default=0, help="samples a model; 0 takes all")
     parser.add_argument("--only", default="")
+    parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--write", type=Path)
     arguments = parser.parse_args()
     root = _root()
     files = sorted(path for path in root.glob("*/*") if path.suffix in _SUFFIXES and arguments.only in str(path))
     rows: list[Row] = []
-    for path in files:
-        rows.append(measure(path, root, arguments.limit))
-        print(rows[-1], flush=True)
+    with ProcessPoolExecutor(arguments.jobs) as pool:
+        for row in pool.map(measure, files, [root] * len(files), [arguments.limit] * len(files)):
+            rows.append(row)
+            print(row, flush=True)
     if arguments.write is not None:
         arguments.write.write_text(markdown(rows))
 
