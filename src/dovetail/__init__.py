@@ -36,6 +36,12 @@ if TYPE_CHECKING:
     from dovetail.compare import save_golden as save_golden
     from dovetail.compile import CompileRequest as CompileRequest
     from dovetail.compile import compile_model as compile_model
+    from dovetail.cost import CostModel as CostModel
+    from dovetail.cost import CostTable as CostTable
+    from dovetail.cost import PlanCost as PlanCost
+    from dovetail.cost import load_cost_table as load_cost_table
+    from dovetail.cost import make_cost_model as make_cost_model
+    from dovetail.cost import units_of_plan as units_of_plan
     from dovetail.data import InputSpec as InputSpec
     from dovetail.data import Sample as Sample
     from dovetail.data import load_preprocess as load_preprocess
@@ -125,6 +131,14 @@ _HOMES = {
     "dovetail.compile": (
         "CompileRequest",
         "compile_model",
+    ),
+    "dovetail.cost": (
+        "CostModel",
+        "CostTable",
+        "PlanCost",
+        "load_cost_table",
+        "make_cost_model",
+        "units_of_plan",
     ),
     "dovetail.data": (
         "InputSpec",

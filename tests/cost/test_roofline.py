@@ -41,9 +41,7 @@ class Chain:
 
     def graph(self) -> Graph:
         """Return the graph."""
-        return Graph(
-            "chain", tuple(self.nodes), ("x",), (self.nodes[-1].outputs[0],), self.types, self.constants
-        )
+        return Graph("chain", tuple(self.nodes), ("x",), (self.nodes[-1].outputs[0],), self.types, self.constants)
 
 
 def _compute_ns(graph: Graph, place: str) -> float:
@@ -60,9 +58,7 @@ def _mobilenet() -> Graph:
     return chain.graph()
 
 
-@pytest.mark.parametrize(
-    ("target", "vendor_ms"), [("vsi:a311d", 6.24), ("vsi:imx8mp", 4.14), ("vsi:v853", 4.22)]
-)
+@pytest.mark.parametrize(("target", "vendor_ms"), [("vsi:a311d", 6.24), ("vsi:imx8mp", 4.14), ("vsi:v853", 4.22)])
 def test_mobilenet_is_within_a_factor_of_two_of_the_vendors_model(target: str, vendor_ms: float) -> None:
     ratio = _compute_ns(_mobilenet(), f"{target}@u8") / 1e6 / vendor_ms
     assert 0.5 < ratio < 2

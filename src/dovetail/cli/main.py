@@ -12,6 +12,7 @@ from dovetail import __version__
 from dovetail.cli.calibrate import Calibrate
 from dovetail.cli.compare import Compare
 from dovetail.cli.compile import Compile
+from dovetail.cli.cost import Cost
 from dovetail.cli.demo import Demo
 from dovetail.cli.devices import Devices
 from dovetail.cli.explain import Explain
@@ -28,6 +29,7 @@ VERBS: dict[str, type[Verb]] = {
     "explain": Explain,
     "calibrate": Calibrate,
     "plan": Plan,
+    "cost": Cost,
     "quantize": Quantize,
     "compile": Compile,
     "run": Run,

@@ -91,7 +91,7 @@ class CostModel:
         return (place or self.host).conversion(elements, moved)
 
     def _crossing_bytes(self, producer: Placement, consumer: Placement, sizes: Sequence[int]) -> int:
-        if CPU_FLOAT == producer.target:
+        if producer.target == CPU_FLOAT:
             return sizes[1]
         return sizes[0]
 
@@ -99,7 +99,7 @@ class CostModel:
         """Return what a plan of this graph costs; raise CostError when it splits a unit or nothing prices a unit."""
         plan.check(self.graph)
         places = {unit.name: self._place(unit, plan) for unit in self.units.items}
-        rows = tuple(self._row(unit, places[unit.name]) for unit in self.units.items)
+        rows = tuple(self.unit_cost(unit, places[unit.name]) for unit in self.units.items)
         boundaries = tuple(self._boundaries(places))
         count = self.wiring.partition_count({name: place.target for name, place in places.items()})
         of_node = {node: places[unit.name] for unit in self.units.items for node in unit.nodes}
@@ -112,7 +112,8 @@ class CostModel:
             raise CostError(f"unit '{unit.name}' is split between {', '.join(sorted(map(str, places)))}.")
         return places.pop()
 
-    def _row(self, unit: Unit, placement: Placement) -> UnitCost:
+    def unit_cost(self, unit: Unit, placement: Placement) -> UnitCost:
+        """Return what a unit takes at a placement, with its work and traffic; raise CostError when no source knows."""
         nodes = [self.graph.node(name) for name in unit.nodes]
         return UnitCost(
             unit=unit.name,
@@ -151,7 +152,9 @@ def make_cost_model(
         if isinstance(target, TargetProfile) and target.hardware is not None
     }
     facts = host or host_beside(next(iter(npus), ""))
-    offered = [source for one in available_backends() if isinstance(one, PricedBackend) for source in one.cost_sources()]
+    offered = [
+        source for one in available_backends() if isinstance(one, PricedBackend) for source in one.cost_sources()
+    ]
     fallback = HostRoofline(CPU_FLOAT, facts)
     sources = (*extra, *offered, *npus.values(), fallback)
     return CostModel(graph, units, wire_units(graph, units), sources, npus, fallback)

@@ -149,5 +149,3 @@ class HostRoofline:
     def _figure(self, busy_s: float, moved_bytes: int, steps: int) -> Figure:
         slower_s = max(busy_s, moved_bytes / self.facts.bytes_per_s)
         return Figure(slower_s * 1e9 + steps * self.facts.overhead_ns, Quality.ROOFLINE, self.facts.source)
-
-

@@ -36,7 +36,9 @@ def constant_bytes(graph: Graph, node: Node, precision: Precision) -> int:
         kind = graph.types[tensor]
         width = kind.dtype.size_bytes
         if kind.holds_reals and role is not Role.CONTROL:
-            form = {Role.WEIGHT: precision.weight.dtype, Role.BIAS: precision.bias}.get(role, precision.activation.dtype)
+            form = {Role.WEIGHT: precision.weight.dtype, Role.BIAS: precision.bias}.get(
+                role, precision.activation.dtype
+            )
             width = form.size_bytes
         total += element_count(graph, tensor) * width
     return total

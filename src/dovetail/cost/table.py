@@ -103,9 +103,7 @@ def _read(document: object, where: str) -> CostTable:
     if not isinstance(document["entries"], list):
         raise CostError(f"{where}: 'entries' is a list.")
     entries = tuple(_entry(item, f"{where}: entry {index}") for index, item in enumerate(document["entries"], 1))
-    return CostTable(
-        str(document["target"]), Source(str(document["source"])), Quality(document["quality"]), entries
-    )
+    return CostTable(str(document["target"]), Source(str(document["source"])), Quality(document["quality"]), entries)
 
 
 def _entry(item: object, where: str) -> CostEntry:

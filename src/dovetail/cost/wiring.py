@@ -107,5 +107,3 @@ def _order(graph: Graph, units: Units) -> tuple[str, ...]:
             if waiting[follower] == 0:
                 ready.append(follower)
     return tuple(ready)
-
-
