@@ -8,6 +8,7 @@ exact one.
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -63,24 +64,59 @@ def compare(case: OperatorCase, precision: Precision, target: Target, fast: bool
         return Row(case.name, precision, target.name, str(error))
 
 
+def totals(found: list[Row]) -> list[tuple[str, Agreement]]:
+    """Return the agreement over all integer rows and over all float rows."""
+    sums = {"integers": Agreement(), "floats": Agreement()}
+    for row in found:
+        if isinstance(row.result, Agreement):
+            sums["integers" if row.precision.is_quantized else "floats"] += row.result
+    return list(sums.items())
+
+
+def as_json(found: list[Row]) -> str:
+    """Return the rows as JSON text."""
+    document = [
+        {
+            "case": row.case,
+            "precision": row.precision.value,
+            "target": row.target,
+            **(
+                {"error": row.result}
+                if isinstance(row.result, str)
+                else {"elements": row.result.elements, "equal": row.result.equal, "largest": row.result.largest}
+            ),
+        }
+        for row in found
+    ]
+    return json.dumps(document, indent=1)
+
+
+def print_table(found: list[Row], differing: bool) -> None:
+    """Print the rows and the totals."""
+    print(f"{'case':24} {'precision':9} {'target':11} {'elements':>8} {'equal %':>9} {'max steps':>9}")
+    for row in found:
+        head = f"{row.case:24} {row.precision.value:9} {row.target:11}"
+        if isinstance(row.result, str):
+            print(head, row.result)
+        elif not differing or row.result.equal < row.result.elements:
+            print(f"{head} {row.result.elements:8} {100 * row.result.share:9.4f} {row.result.largest:9}")
+    for name, total in totals(found):
+        print(f"{'all ' + name:46} {total.elements:8} {100 * total.share:9.4f} {total.largest:9}")
+
+
 def main() -> None:
-    """Print the table, worst rows last."""
+    """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("operators", nargs="*", help="operators or cases; all when none is given")
     parser.add_argument("--fast", action="store_true", help="compare the fast simulation with the exact one")
     parser.add_argument("--differing", action="store_true", help="print only rows that differ")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     choices = parser.parse_args()
-    print(f"{'case':24} {'precision':9} {'target':11} {'elements':>8} {'equal %':>9} {'max steps':>9}")
-    total = Agreement()
-    for row in rows(choices.operators, choices.fast):
-        head = f"{row.case:24} {row.precision.value:9} {row.target:11}"
-        if isinstance(row.result, str):
-            print(head, row.result)
-            continue
-        total += row.result
-        if not choices.differing or row.result.equal < row.result.elements:
-            print(f"{head} {row.result.elements:8} {100 * row.result.share:9.4f} {row.result.largest:9}")
-    print(f"{'all':46} {total.elements:8} {100 * total.share:9.4f} {total.largest:9}")
+    found = list(rows(choices.operators, choices.fast))
+    if choices.json:
+        print(as_json(found))
+    else:
+        print_table(found, choices.differing)
 
 
 if __name__ == "__main__":

@@ -62,7 +62,7 @@ def draw(graph: dovetail.Graph, result: TuneResult) -> str:
         x = 20 + (index % COLUMNS) * (CELL + GAP)
         y = top + (index // COLUMNS) * (34 + GAP)
         colour = RAISED if unit.name in raised else LOW
-        label = unit.name if len(unit.name) <= 11 else unit.name[:10] + "\u2026"
+        label = unit.name if len(unit.name) <= 10 else unit.name[:9] + "\u2026"
         parts.append(f'<rect x="{x}" y="{y}" width="{CELL}" height="34" rx="5" fill="{colour}"/>')
         parts.append(
             f'<text x="{x + CELL / 2}" y="{y + 21}" font-size="9.5" fill="white" text-anchor="middle">'

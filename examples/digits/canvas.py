@@ -85,9 +85,7 @@ def _scene(glyph: FloatArray, rng: np.random.Generator) -> tuple[PixelArray, tup
     width = max(6, round(float(ink.shape[1] * scale * rng.uniform(0.85, 1.15))))
     top, left = (int(rng.integers(0, CANVAS_PX - size + 1)) for size in (height, width))
     canvas = _background(rng)
-    canvas[top : top + height, left : left + width] += _stretch(ink, height, width) * np.float32(
-        rng.uniform(36, 120)
-    )
+    canvas[top : top + height, left : left + width] += _stretch(ink, height, width) * np.float32(rng.uniform(36, 120))
     canvas += rng.normal(0.0, rng.uniform(3, 11), canvas.shape).astype(np.float32)
     ratio = FRAME_PX / CANVAS_PX
     box = tuple(ratio * v for v in (left + width / 2, top + height / 2, width, height))

@@ -59,14 +59,10 @@ class _Writer:
         ticks = (np.arange(GRID, dtype=np.float32) - 0.5) * CELL_PX
         corner = np.stack(np.meshgrid(ticks, ticks, indexing="xy"))[None].astype(np.float32)
         xy = self.op("Sigmoid", "head/xy_sigmoid", [self.conv("head/xy", box, act=False)])
-        xy = self.op(
-            "Mul", "head/xy_scale", [xy, self.constant("head/cell_px", np.array([2 * CELL_PX], np.float32))]
-        )
+        xy = self.op("Mul", "head/xy_scale", [xy, self.constant("head/cell_px", np.array([2 * CELL_PX], np.float32))])
         xy = self.op("Add", "head/xy_shift", [xy, self.constant("head/corner_px", corner)])
         wh = self.op("Exp", "head/wh_exp", [self.conv("head/wh", box, act=False)])
-        wh = self.op(
-            "Mul", "head/wh_scale", [wh, self.constant("head/anchor_px", np.array([ANCHOR_PX], np.float32))]
-        )
+        wh = self.op("Mul", "head/wh_scale", [wh, self.constant("head/anchor_px", np.array([ANCHOR_PX], np.float32))])
         score = self.op("Sigmoid", "head/score_sigmoid", [self.conv("head/score", scores, act=False)])
         y = self.op("Concat", "head/concat", [xy, wh, score], axis=1)
         shape = self.constant("head/rows", np.array([0, 5 + CLASSES, GRID * GRID], np.int64))

@@ -32,9 +32,7 @@ def eight_bit_noise(y: Tensor) -> Tensor:
 class ConvNorm(nn.Module):
     """Convolve without a bias, then normalise the batch, then rectify if asked."""
 
-    def __init__(
-        self, channels: tuple[int, int], kernel: int, stride: int, depthwise: bool, act: bool
-    ) -> None:
+    def __init__(self, channels: tuple[int, int], kernel: int, stride: int, depthwise: bool, act: bool) -> None:
         super().__init__()
         groups = channels[0] if depthwise else 1
         self.conv = nn.Conv2d(*channels, kernel, stride, kernel // 2, groups=groups, bias=False)

@@ -69,9 +69,7 @@ def fold(network: Detector) -> dict[str, Kernel]:
     kernels: dict[str, Kernel] = {}
 
     def add(name: str, weight: Tensor, bias: Tensor) -> None:
-        kernels[name] = Kernel(
-            weight.detach().contiguous().numpy().copy(), bias.detach().contiguous().numpy().copy()
-        )
+        kernels[name] = Kernel(weight.detach().contiguous().numpy().copy(), bias.detach().contiguous().numpy().copy())
 
     for path, module in network.named_modules():
         name = onnx_name(path)

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from dovetail.plan import Placement as Placement
     from dovetail.plan import Plan as Plan
     from dovetail.plan import Recipe as Recipe
+    from dovetail.plan import Rule as Rule
     from dovetail.plan import Unit as Unit
     from dovetail.plan import explain as explain
     from dovetail.plan import find_units as find_units
@@ -169,6 +170,7 @@ _HOMES = {
         "Placement",
         "Plan",
         "Recipe",
+        "Rule",
         "Unit",
         "explain",
         "find_units",

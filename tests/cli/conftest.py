@@ -46,12 +46,12 @@ class Tiny:
 
 
 def tiny_model(seed: int = 3) -> onnx.ModelProto:
-    """Scores in 0..1 and pixels up to hundreds, joined into one output `[N, 6]`, as detectors do."""
+    """Scores in 0..1 and pixels up to a hundred, joined into one output `[N, 6]`, as detectors do."""
     rng = np.random.default_rng(seed)
     weights = {
         "trunk_w": rng.normal(size=(8, 4)) * 0.5,
         "trunk_b": rng.normal(size=8) * 0.1,
-        "pixel_w": np.abs(rng.normal(size=(3, 8))) * 100,
+        "pixel_w": np.abs(rng.normal(size=(3, 8))) * 20,
         "score_w": rng.normal(size=(3, 8)),
     }
     nodes = [

@@ -145,11 +145,17 @@ def test_what_is_not_ours_stays(tiny: Tiny, run: Run, tmp_path: Path) -> None:
     refused(run("plan", tiny.model, "--place", "vsi:v853@i8pc", "-o", folder), "is a folder")
     refused(run("compile", tiny.model, *made, "-o", folder), "letters")
     refused(run("run", tiny.bundle, "--data", tiny.data, "--save", folder), "letters")
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "manifest.json").write_text('{"kind": "web-app", "schema": "none"}')
+    refused(run("compile", tiny.model, *made, "-o", site), "site")
+    refused(run("run", tiny.bundle, "--data", tiny.data, "--save", site), "site")
+    assert [path.name for path in site.iterdir()] == ["manifest.json"]
     refused(run("tune", tiny.model, "--data", tiny.data, "-o", folder), "letters")
     refused(run("tune", tiny.model, "--data", tiny.data, "-o", diary), "no folder")
     assert diary.read_text() == "dear diary"
     assert [path.name for path in folder.iterdir()] == ["one.txt"]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["diary.json", "letters"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["diary.json", "letters", "site"]
 
 
 def test_a_failing_run_keeps_the_older_result(tiny: Tiny, run: Run, tmp_path: Path) -> None:

@@ -126,12 +126,14 @@ def test_an_empty_graph_has_no_partition() -> None:
     assert (cut.partitions, cut.borders) == ((), ())
 
 
-def test_an_output_that_is_a_constant_is_nobodys_output() -> None:
+def test_an_output_that_is_a_constant_is_handed_out_by_the_first_partition() -> None:
     kind = TensorType(DType.F32, (1,))
-    nodes = (Node("a", "Relu", ("x",), ("y",)),)
-    graph = Graph("c", nodes, ("x",), ("y", "k"), {"x": kind, "y": kind, "k": kind}, {"k": np.ones(1, np.float32)})
-    cut = partition(_placed(graph, {"a": "A"}))
-    assert cut.partitions[0].graph.outputs == ("y",)
+    nodes = (Node("a", "Relu", ("x",), ("y",)), Node("b", "Abs", ("y",), ("z",)))
+    types = dict.fromkeys("xyzk", kind)
+    graph = Graph("c", nodes, ("x",), ("z", "k"), types, {"k": np.ones(1, np.float32)})
+    cut = partition(_placed(graph, {"a": "A", "b": "B"}))
+    assert [part.graph.outputs for part in cut.partitions] == [("y", "k"), ("z",)]
+    assert [border.name for border in cut.borders] == ["y"]
 
 
 def test_the_order_of_nodes_of_one_partition_is_that_of_the_graph() -> None:

@@ -18,6 +18,14 @@ THREADS_KEY = "dovetail.threads"
 TAPS_KEY = "dovetail.taps"
 """JSON: tensor -> [name in the file, element type, scale, zero point] where the tensor itself is not in the file."""
 
+_QUANTISES_WEIGHTS = "WeightBiasQuantization"
+"""ONNX Runtime's pass that quantises the float weights of a layer between DequantizeLinear and QuantizeLinear: a layer
+that was placed in float, between quantised neighbours, would lose its precision behind our back."""
+
+_PADS_MAXIMA = "Pad_Fusion"
+"""ONNX Runtime's pass that turns zeros around the input of a MaxPool into padding of the MaxPool, which never wins: the
+maximum of a zero and negative values comes out negative (seen in 1.31.1)."""
+
 _METADATA_FIELD = 14
 """`ModelProto.metadata_props` in onnx.proto."""
 
@@ -41,7 +49,9 @@ def open_session(model: bytes, settings: SessionSettings) -> onnxruntime.Inferen
     options.graph_optimization_level = level.ORT_ENABLE_ALL if settings.optimise else level.ORT_DISABLE_ALL
     for key, value in settings.entries:
         options.add_session_config_entry(key, value)
-    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        model, options, providers=["CPUExecutionProvider"], disabled_optimizers=[_QUANTISES_WEIGHTS, _PADS_MAXIMA]
+    )
     session.disable_fallback()
     return session
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dovetail.backend.protocols import Blob, Signature
+from dovetail.errors import BundleError
 from dovetail.ir.types import TensorType
 from dovetail.plan.plan import Plan
 
@@ -54,3 +55,18 @@ class Bundle:
         for part in self.partitions:
             found.update(part.tensors)
         return found
+
+    def check(self) -> None:
+        """Raise BundleError when a partition reads what nothing before it makes, or an output is missing."""
+        known = dict(self.inputs)
+        for index, part in enumerate(self.partitions):
+            signature = part.signature
+            for name, kind in signature.inputs.items():
+                if known.get(name) != kind:
+                    how = "as another type" if name in known else "which nothing before it makes"
+                    raise BundleError(f"bundle '{self.name}': partition {index} reads '{name}' {how}.")
+            known.update(signature.outputs)
+        for name, kind in self.outputs.items():
+            if known.get(name) != kind:
+                how = "of this type" if name in known else "at all"
+                raise BundleError(f"bundle '{self.name}': no partition makes output '{name}' {how}.")

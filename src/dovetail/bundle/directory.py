@@ -17,7 +17,7 @@ from pathlib import Path
 
 from dovetail.backend.protocols import Blob
 from dovetail.bundle.bundle import Bundle, CompiledPartition
-from dovetail.errors import BundleError, GraphError
+from dovetail.errors import BundleError, GraphError, PlanError
 from dovetail.ir.parse import parse_type
 from dovetail.ir.text import print_type
 from dovetail.ir.types import TensorType
@@ -26,6 +26,7 @@ from dovetail.plan.plan import plan_from_json
 SCHEMA = 1
 _MANIFEST = "manifest.json"
 _PLAN = "plan.json"
+_KIND = "dovetail-bundle"
 _MAX_MANIFEST_BYTES = 256 << 20
 _MAX_BLOB_BYTES = 4 << 30
 _MAX_PARTITIONS = 100_000
@@ -40,45 +41,82 @@ def save_bundle(bundle: Bundle, folder: Path) -> None:
     import shutil
     import tempfile
 
-    if folder.exists() and not (folder / _MANIFEST).is_file() and any(folder.iterdir()):
+    if folder.exists() and not _is_replaceable(folder):
         raise BundleError(f"{folder}: exists and is not a bundle.", hint="Choose another folder.")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+        aside = draft.with_name(f"{draft.name}.old")
         try:
             _write(bundle, draft)
+            # mkdtemp makes private folders; a bundle is readable as any other folder is.
+            mask = os.umask(0)
+            os.umask(mask)
+            draft.chmod(0o777 & ~mask)
             if folder.exists():
-                shutil.rmtree(folder)
-            os.replace(draft, folder)
+                # Moved aside first: a kill between the two leaves one of them whole.
+                os.replace(folder, aside)
+            try:
+                os.replace(draft, folder)
+            except OSError:
+                if aside.exists():
+                    aside.rename(folder)
+                raise
         finally:
             shutil.rmtree(draft, ignore_errors=True)
+            if aside.exists() and not folder.exists():
+                os.replace(aside, folder)
+            shutil.rmtree(aside, ignore_errors=True)
     except OSError as error:
         raise BundleError(f"{folder}: cannot be written: {error.strerror}.") from error
+
+
+def _is_replaceable(folder: Path) -> bool:
+    """Tell whether a path is an empty folder or a bundle: many other things have a manifest.json too."""
+    if not folder.is_dir() or folder.is_symlink():
+        return False
+    if not any(folder.iterdir()):
+        return True
+    try:
+        return _read_document(folder / _MANIFEST).get("kind") == _KIND
+    except BundleError:
+        return False
 
 
 def load_bundle(folder: Path) -> Bundle:
     """Return the bundle in a folder; raise BundleError naming what is missing, damaged or unsafe."""
     document = _read_document(folder / _MANIFEST)
     try:
-        if document["kind"] != "dovetail-bundle" or document["schema"] != SCHEMA:
+        schema = document["schema"]
+        if document["kind"] != _KIND:
+            raise BundleError(f"{folder}: not a Dovetail bundle.")
+        if schema is True or schema != SCHEMA:
             raise BundleError(
-                f"{folder}: made for schema {document['schema']!r}; this version reads {SCHEMA}.",
+                f"{folder}: made for schema {str(schema)[:20]}; this version reads {SCHEMA}.",
                 hint="Compile it again with this version.",
             )
-        plan_text = _read_checked(folder, _PLAN, str(document["plan_sha256"]), _MAX_MANIFEST_BYTES).decode()
+        plan_text = _read_checked(folder, _PLAN, _text(document["plan_sha256"]), _MAX_MANIFEST_BYTES).decode()
         entries = document["partitions"]
         if not isinstance(entries, list) or len(entries) > _MAX_PARTITIONS:
             raise BundleError(f"{folder}: the list of partitions is malformed.")
-        return Bundle(
-            name=str(document["name"]),
+        bundle = Bundle(
+            name=_text(document["name"]),
             plan=plan_from_json(plan_text, str(folder / _PLAN)),
             inputs=_types(document["inputs"]),
             outputs=_types(document["outputs"]),
             partitions=tuple(_partition(folder, index, entry) for index, entry in enumerate(entries)),
-            origins={str(key): str(value) for key, value in _mapping(document["origins"]).items()},
+            origins={key: _text(value) for key, value in _mapping(document["origins"]).items()},
         )
+    except PlanError as error:
+        raise BundleError(error.message, hint=error.hint) from error
     except (KeyError, TypeError, ValueError, AttributeError, GraphError) as error:
-        raise BundleError(f"{folder / _MANIFEST}: malformed: {error}.", hint="Copy the bundle again.") from error
+        why = str(error)[:200]
+        raise BundleError(f"{folder / _MANIFEST}: malformed: {why}.", hint="Copy the bundle again.") from error
+    try:
+        bundle.check()
+    except BundleError as error:
+        raise BundleError(f"{folder}: {error.message}", hint="Compile the model again.") from error
+    return bundle
 
 
 def _write(bundle: Bundle, folder: Path) -> None:
@@ -101,7 +139,7 @@ def _write(bundle: Bundle, folder: Path) -> None:
         )
     document = {
         "schema": SCHEMA,
-        "kind": "dovetail-bundle",
+        "kind": _KIND,
         "name": bundle.name,
         "plan_sha256": hashlib.sha256(plan_text).hexdigest(),
         "inputs": _printed(bundle.inputs),
@@ -116,14 +154,14 @@ def _partition(folder: Path, index: int, entry: Mapping[str, object]) -> Compile
     inputs, outputs = entry["inputs"], entry["outputs"]
     if not isinstance(inputs, list) or not isinstance(outputs, list):
         raise TypeError(f"partition {index}: inputs and outputs are lists")
-    payload = _read_checked(folder, _blob_name(index), str(entry["sha256"]), _MAX_BLOB_BYTES)
+    payload = _read_checked(folder, _blob_name(index), _text(entry["sha256"]), _MAX_BLOB_BYTES)
     part = CompiledPartition(
-        target=str(entry["target"]),
-        backend=str(entry["backend"]),
-        backend_version=str(entry["backend_version"]),
-        blob=Blob(str(entry["format"]), payload),
-        inputs=tuple(str(name) for name in inputs),
-        outputs=tuple(str(name) for name in outputs),
+        target=_text(entry["target"]),
+        backend=_text(entry["backend"]),
+        backend_version=_text(entry["backend_version"]),
+        blob=Blob(_text(entry["format"]), payload),
+        inputs=tuple(_text(name) for name in inputs),
+        outputs=tuple(_text(name) for name in outputs),
         tensors=_types(entry["tensors"]),
     )
     _ = part.signature
@@ -139,7 +177,13 @@ def _printed(types: Mapping[str, TensorType]) -> dict[str, str]:
 
 
 def _types(value: object) -> dict[str, TensorType]:
-    return {str(name): parse_type(str(text)) for name, text in _mapping(value).items()}
+    return {name: parse_type(_text(text)) for name, text in _mapping(value).items()}
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"a text is expected, not {str(value)[:40]!r}")
+    return value
 
 
 def _mapping(value: object) -> Mapping[str, object]:

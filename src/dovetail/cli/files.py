@@ -72,14 +72,19 @@ def new_folder(folder: Path, is_ours: Callable[[Path], bool]) -> Iterator[Path]:
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         draft = Path(tempfile.mkdtemp(prefix=f".{folder.name[:60]}.", dir=folder.parent))
+        aside = draft.with_name(f"{draft.name}.old")
         try:
             yield draft
             os.chmod(draft, 0o777 & ~_umask())
             if folder.exists():
-                shutil.rmtree(folder)
+                # Moved aside first: a kill between the two leaves one of them whole.
+                os.replace(folder, aside)
             os.replace(draft, folder)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
+            if aside.exists() and not folder.exists():
+                os.replace(aside, folder)
+            shutil.rmtree(aside, ignore_errors=True)
     except OSError as error:
         raise DovetailError(f"{folder}: cannot be written: {error.strerror}.", hint="Choose another place.") from error
 

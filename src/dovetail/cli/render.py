@@ -120,8 +120,6 @@ class _Lines(Progress):
 
 def _console(stream: object) -> Console:
     from rich.console import Console
-    from rich.progress import Progress as Bars
-    from rich.progress import TaskID
 
     console = Console(file=stream, highlight=False, markup=False)  # type: ignore[arg-type]
     if not console.is_terminal or console.width > _WIDEST:

@@ -23,11 +23,14 @@ class CompileRequest:
 
 
 def compile_model(partitioned: PartitionedGraph, request: CompileRequest | None = None) -> Bundle:
-    """Return the compiled model; raise CompileError naming the partition that its backend refuses."""
+    """Return the compiled model; raise CompileError naming the partition that its backend refuses.
+
+    Raises BundleError when an output is a constant and there is no partition to hand it out.
+    """
     asked = request or CompileRequest()
     source = partitioned.source
     graph = source.graph
-    return Bundle(
+    bundle = Bundle(
         name=graph.name,
         plan=source.plan,
         inputs={name: graph.types[name] for name in graph.inputs},
@@ -35,6 +38,8 @@ def compile_model(partitioned: PartitionedGraph, request: CompileRequest | None 
         partitions=tuple(_compile(part, asked) for part in partitioned.partitions),
         origins=dict(graph.origins),
     )
+    bundle.check()
+    return bundle
 
 
 def choose_backend(target: str, chosen: Mapping[str, str]) -> Backend:
@@ -66,6 +71,7 @@ def _compile(part: Partition, request: CompileRequest) -> CompiledPartition:
             hint=error.hint,
         ) from error
     graph = part.graph
+    hidden = graph.constants.keys() - set(graph.outputs)
     return CompiledPartition(
         target=part.target,
         backend=compiler.name,
@@ -73,5 +79,5 @@ def _compile(part: Partition, request: CompileRequest) -> CompiledPartition:
         blob=blob,
         inputs=graph.inputs,
         outputs=graph.outputs,
-        tensors={name: kind for name, kind in graph.types.items() if name not in graph.constants},
+        tensors={name: kind for name, kind in graph.types.items() if name not in hidden},
     )

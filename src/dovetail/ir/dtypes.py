@@ -83,7 +83,7 @@ _BY_CARRIER = {carrier: dtype for dtype, carrier in _CARRIERS.items() if dtype i
 
 def round_to_bf16(array: AnyArray) -> AnyArray:
     """Round float32 values to the nearest bfloat16, ties to even, and keep them in float32."""
-    bits = np.asarray(array, dtype=np.float32).reshape(-1).view(np.uint32)
+    bits = np.asarray(array, dtype=np.float32, order="C").view(np.uint32)
     rounded = (bits + 0x7FFF + ((bits >> np.uint32(16)) & np.uint32(1))) & np.uint32(0xFFFF0000)
-    result = rounded.view(np.float32).reshape(np.shape(array))
+    result = rounded.view(np.float32)
     return np.where(np.isnan(array), np.float32(np.nan), result).astype(np.float32)

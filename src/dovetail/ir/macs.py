@@ -10,9 +10,9 @@ from dovetail.ir.types import Dim
 
 
 def node_macs(graph: Graph, node: Node) -> int | None:
-    """Return the multiply-accumulates of a node for one sample: symbolic sizes count as 1.
+    """Return the multiply-accumulates of a node for one sample: a symbolic first size, the batch, counts as 1.
 
-    Operators that accumulate nothing have 0; None says that a shape is unknown.
+    Operators that accumulate nothing have 0; None says that a shape is not known or depends on the input.
     """
     if node.domain or node.op not in ("Conv", "ConvTranspose", "Gemm", "MatMul"):
         return 0
@@ -41,8 +41,8 @@ def graph_macs(graph: Graph) -> int | None:
 
 def _sizes(graph: Graph, tensor: str) -> tuple[int, ...] | None:
     shape = graph.types[tensor].shape
-    return None if shape is None or None in shape else tuple(_size(dim) for dim in shape)
-
-
-def _size(dim: Dim) -> int:
-    return dim if isinstance(dim, int) else 1
+    if shape is None:
+        return None
+    batch: tuple[Dim, ...] = tuple(1 if isinstance(dim, str) else dim for dim in shape[:1])
+    sizes = [dim for dim in (*batch, *shape[1:]) if isinstance(dim, int)]
+    return tuple(sizes) if len(sizes) == len(shape) else None

@@ -16,11 +16,13 @@ from dovetail.ir.dtypes import AnyArray, DType
 from dovetail.ir.graph import OPSET, Graph
 from dovetail.ir.node import Node
 from dovetail.ir.types import Dim, Quantization, TensorType
+from dovetail.ir.verify import verify_type
 
 ConstantReader = Callable[[str, np.dtype[np.generic], tuple[int, ...]], AnyArray]
 
 _DECODER = json.JSONDecoder()
 _MAX_NESTING = 8
+_MALFORMED = (ValueError, KeyError, TypeError, IndexError, AssertionError, OverflowError, RecursionError)
 
 
 def parse_graph(text: str) -> Graph:
@@ -36,7 +38,7 @@ def parse_lines(lines: list[str], constant: ConstantReader, nesting: int = 0) ->
     for number, line in enumerate(lines, 1):
         try:
             draft.read(line)
-        except (ValueError, KeyError, TypeError, IndexError, AssertionError, RecursionError) as error:
+        except _MALFORMED as error:
             raise GraphError(f"text form, line {number}: {error}: {line[:80]!r}") from error
     if not draft.ended:
         raise GraphError("text form: no line 'end'; the text is cut short")
@@ -48,10 +50,11 @@ def parse_type(text: str) -> TensorType:
     cursor = _Cursor(text)
     try:
         kind = _read_type(cursor)
-    except (ValueError, KeyError, TypeError, IndexError, AssertionError, RecursionError) as error:
+    except _MALFORMED as error:
         raise GraphError(f"type {text[:80]!r}: {error}") from error
     if cursor.rest():
         raise GraphError(f"type {text[:80]!r}: {cursor.rest()[:20]!r} is left over")
+    verify_type(f"type {text[:80]!r}", kind)
     return kind
 
 

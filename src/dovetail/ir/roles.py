@@ -134,6 +134,8 @@ _CONTROL_INPUTS: dict[str, tuple[int, ...]] = {
     "LayerNormalization": (1, 2),
     "GroupNormalization": (1, 2),
     "Pad": (1, 2, 3),
+    # A stored exponent of 2 is 2.0000001: every negative base would give NaN.
+    "Pow": (1,),
     "PRelu": (),
     "QuantizeLinear": (1, 2),
     "DequantizeLinear": (1, 2),

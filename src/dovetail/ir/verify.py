@@ -37,7 +37,7 @@ def verify_graph(graph: Graph) -> None:
         if tensor not in defined:
             raise GraphError(f"graph '{graph.name}': output '{tensor}' is computed by no node")
     for tensor, kind in graph.types.items():
-        _verify_type(graph, tensor, kind)
+        verify_type(f"graph '{graph.name}': tensor '{tensor}'", kind)
 
 
 def _verify_nodes(graph: Graph, defined: set[str]) -> None:
@@ -73,8 +73,8 @@ def _define(graph: Graph, tensor: str, defined: set[str], what: str) -> None:
     defined.add(tensor)
 
 
-def _verify_type(graph: Graph, tensor: str, kind: TensorType) -> None:
-    where = f"graph '{graph.name}': tensor '{tensor}'"
+def verify_type(where: str, kind: TensorType) -> None:
+    """Raise GraphError, with `where` in front, when no tensor can have this type."""
     if kind.shape is not None:
         if len(kind.shape) > MAX_RANK:
             raise GraphError(f"{where} has {len(kind.shape)} dimensions; at most {MAX_RANK} are allowed")

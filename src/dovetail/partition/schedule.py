@@ -93,6 +93,11 @@ def _subgraph(graph: Graph, nodes: Sequence[Node], index: int, wanted: Set[str])
         if tensor in wanted or any(user.name not in inside for user in graph.consumers.get(tensor, ()))
     ]
     inputs = [tensor for tensor in read if tensor not in made and tensor not in graph.constants]
+    if index == 0:
+        # An output that is a constant has no producer; the first partition hands it out.
+        fixed = dict.fromkeys(tensor for tensor in graph.outputs if tensor in graph.constants)
+        outputs += fixed
+        read |= fixed
     names = {**read, **made}
     return Graph(
         name=f"{graph.name}/{index}",

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from dovetail.backend.protocols import CompileOptions, Executable, Signature
 from dovetail.backend.registry import backend, find_device, find_target
-from dovetail.data.sample import SampleSource
-from dovetail.errors import DataError
+from dovetail.data.sample import Sample, SampleSource
+from dovetail.errors import DataError, DeviceError
 from dovetail.ir.dtypes import AnyArray
 from dovetail.ir.graph import Graph
 from dovetail.ir.types import TensorType
@@ -61,11 +61,12 @@ def calibrate(
     ]
     observers = {name: make_observer(asked.method, asked.observer) for name in watched}
     meter = PowerMeter()
+    computed = [name for name in watched if name not in graph.inputs]
     executable = load_float(graph, asked.threads)
     count = 0
     try:
         for sample in samples:
-            values = executable.run(sample.inputs, [name for name in watched if name not in graph.inputs])
+            values = _run(executable, sample, computed)
             for name in watched:
                 _observe(observers[name], name, sample.id, sample.inputs.get(name, values.get(name)), meter)
             count += 1
@@ -76,6 +77,15 @@ def calibrate(
         raise DataError("the data set is empty: there is nothing to calibrate on.", hint="Give at least one sample.")
     seen = {name: Range(*observer.range()) for name, observer in observers.items() if observer.count}
     return Calibration(Ranges(graph.digest, asked.method.value, count, seen), meter.statistics())
+
+
+def _run(executable: Executable, sample: Sample, taps: Sequence[str]) -> Mapping[str, AnyArray]:
+    try:
+        return executable.run(sample.inputs, taps)
+    except DeviceError as error:
+        raise DataError(
+            f"sample '{sample.id}': the model does not run on it: {error.message}", hint=error.hint
+        ) from error
 
 
 def load_float(graph: Graph, threads: int = 0) -> Executable:

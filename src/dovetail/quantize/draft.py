@@ -42,9 +42,11 @@ class Draft:
         self._constants: dict[str, AnyArray] = {}
         self._origins: dict[str, str] = dict(graph.origins)
         self._names = {node.name for node in graph.nodes}
+        # These names go on meaning what the source means: a graph around this one, or a body, reads them.
+        self._promised = {*graph.outputs, *(name for node in graph.nodes for name in _captured(node))}
         # Every source tensor in every format that something needs: its name in the new graph.
         # The source's own float type goes by the key of float32.
-        self._versions: dict[tuple[str, str], str] = {(name, _SOURCE.key): name for name in graph.inputs}
+        self._versions: dict[str, dict[str, str]] = {name: {_SOURCE.key: name} for name in graph.inputs}
         self._native: dict[str, tuple[str, Placement]] = {name: (name, _HOST) for name in graph.inputs}
 
     def add(self, node: Node) -> None:
@@ -63,8 +65,8 @@ class Draft:
         for tensor in self._graph.outputs:
             if tensor in self._graph.constants:
                 self._keep_constant(tensor)
-            elif self._native[tensor][0] != tensor:
-                self._convert(tensor, _SOURCE, _HOST, name=tensor)
+            elif tensor not in self._types:
+                self._convert(tensor, _SOURCE, _HOST)
         return Graph(
             name=self._graph.name,
             nodes=tuple(self._nodes),
@@ -82,9 +84,8 @@ class Draft:
         return reals and not node.bodies()
 
     def _inputs(self, node: Node, placement: Placement, form: NumberFormat) -> tuple[str, ...]:
-        for body in node.bodies():
-            for tensor in body.captures:
-                self._require_source(tensor, placement)
+        for tensor in _captured(node):
+            self._require_source(tensor, placement)
         roles = input_roles(self._graph, node)
         names = [""] * len(node.inputs)
         for index, (tensor, role) in enumerate(zip(node.inputs, roles, strict=True)):
@@ -123,9 +124,10 @@ class Draft:
         if not tensor:
             return ""
         kind = self._graph.types[tensor]
-        name = tensor
-        if kind.holds_reals and (form.dtype.is_integer or form.dtype in (DType.F16, DType.BF16)):
-            name = self._fresh(f"{tensor}@{form.key}") if tensor in self._graph.outputs else tensor
+        name, key = tensor, _SOURCE.key
+        if kind.holds_reals and form != _SOURCE and (form.dtype.is_integer or form.dtype is not kind.dtype):
+            key = form.key
+            name = self._fresh(f"{tensor}@{form.key}") if tensor in self._promised else tensor
             quant = self._quantization(node, tensor, form, inputs) if form.dtype.is_integer else None
             kind = TensorType(form.dtype, kind.shape, quant)
             if name != tensor:
@@ -133,7 +135,7 @@ class Draft:
         self._types[name] = kind
         self._native[tensor] = (name, placement)
         if kind.holds_reals:
-            self._versions[tensor, form.key] = name
+            self._versions[tensor] = {key: name}
         return name
 
     def _quantization(self, node: Node, tensor: str, form: NumberFormat, inputs: tuple[str, ...]) -> Quantization:
@@ -163,7 +165,7 @@ class Draft:
             if form.dtype is DType.F32:
                 return self._keep_constant(tensor)
             return self._store(tensor, self._weights.data(tensor, form))
-        known = self._versions.get((tensor, form.key))
+        known = self._versions[tensor].get(form.key)
         return known if known is not None else self._convert(tensor, form, placement)
 
     def _require_source(self, tensor: str, placement: Placement, *, reads_elements: bool = True) -> str:
@@ -174,21 +176,27 @@ class Draft:
             return self._native[tensor][0]
         return self._in_format(tensor, _SOURCE, placement)
 
-    def _convert(self, tensor: str, form: NumberFormat, consumer: Placement, name: str | None = None) -> str:
+    def _convert(self, tensor: str, form: NumberFormat, consumer: Placement) -> str:
         native, producer = self._native[tensor]
         kind = self._types[native]
-        target = name if name is not None else self._fresh(f"{tensor}@{form.key}")
-        quant = choose_quantization(self._ranges.of(tensor), form) if form.dtype.is_integer else None
-        self._types[target] = TensorType(form.dtype, kind.shape, quant)
-        if form == _SOURCE:
-            self._types[target] = self._graph.types[tensor]
-        op, domain = _boundary_op(kind, self._types[target])
+        wanted = self._graph.types[tensor]
+        if form != _SOURCE:
+            quant = choose_quantization(self._ranges.of(tensor), form) if form.dtype.is_integer else None
+            wanted = TensorType(form.dtype, kind.shape, quant)
+        same = next((name for name in self._versions[tensor].values() if self._types[name] == wanted), None)
+        if same is not None:
+            # Two formats can come to one type: a tensor that is always 0 has scale 1 in all of them.
+            self._versions[tensor][form.key] = same
+            return same
+        target = tensor if form == _SOURCE and tensor in self._promised else self._fresh(f"{tensor}@{form.key}")
+        self._types[target] = wanted
+        op, domain = _boundary_op(kind, wanted)
         label = self._fresh_node(f"{op}({native}->{form.key})")
-        attributes = {"to": _ONNX_CODES[self._types[target].dtype]} if op == "Cast" else {}
+        attributes = {"to": _ONNX_CODES[wanted.dtype]} if op == "Cast" else {}
         self._nodes.append(Node(label, op, (native,), (target,), attributes, domain))
         self.placements[label] = _boundary_placement(producer, consumer)
         self.boundaries.append(label)
-        self._versions[tensor, form.key] = target
+        self._versions[tensor][form.key] = target
         if target != tensor:
             self._origins[target] = self._graph.origin_of(tensor)
         return target
@@ -214,6 +222,10 @@ class Draft:
             name += "'"
         self._names.add(name)
         return name
+
+
+def _captured(node: Node) -> list[str]:
+    return [tensor for body in node.bodies() for tensor in body.captures]
 
 
 def _boundary_op(source: TensorType, target: TensorType) -> tuple[str, str]:

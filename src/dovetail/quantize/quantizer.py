@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dovetail.errors import QuantizeError
 from dovetail.ir.graph import Graph
 from dovetail.plan.plan import Plan
 from dovetail.plan.quantized import QuantizedGraph
@@ -11,9 +12,18 @@ from dovetail.quantize.weights import WeightStore
 
 
 class Quantizer:
-    """Quantise one graph for many plans; quantised weights are made once and kept."""
+    """Quantise one graph for many plans; quantised weights are made once and kept.
+
+    Raises QuantizeError when the ranges are those of another graph.
+    """
 
     def __init__(self, graph: Graph, ranges: Ranges) -> None:
+        if ranges.graph_digest != graph.digest:
+            raise QuantizeError(
+                f"the ranges were made for another graph ({ranges.graph_digest[:12]}), "
+                f"not for '{graph.name}' ({graph.digest[:12]}).",
+                hint="Calibrate this model.",
+            )
         self.graph = graph
         self.ranges = ranges
         self._weights = WeightStore(graph)

@@ -76,7 +76,7 @@ def ranges_from_json(text: str, where: str = "ranges") -> Ranges:
             raise QuantizeError(f"{where}: not Dovetail ranges of schema {SCHEMA}.")
         tensors = {str(name): _range(low, high) for name, (low, high) in document["tensors"].items()}
         return Ranges(str(document["graph"]), str(document["method"]), int(document["samples"]), tensors)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise QuantizeError(
             f"{where}: malformed: {error!r}.", hint="Calibrate again with 'dovetail calibrate'."
         ) from error
@@ -91,7 +91,7 @@ def load_ranges(path: Path) -> Ranges:
 
 
 def _range(low: object, high: object) -> Range:
-    if not isinstance(low, int | float) or not isinstance(high, int | float):
+    if isinstance(low, bool) or not isinstance(low, int | float) or not isinstance(high, int | float):
         raise TypeError("a range is a pair of numbers")
     if not (math.isfinite(low) and math.isfinite(high) and low <= high):
         raise ValueError(f"[{low}, {high}] is not a range")

@@ -104,7 +104,7 @@ def _evidence(report: Report) -> Table:
     note = (
         "Each unit was put back alone and tested: none of them can be spared."
         if report.one_minimal
-        else "Some removals were not tested: a smaller set may do."
+        else "Some removals pass or were not tested: a smaller set may do."
     )
     return Table("Evidence: the plan without one raised unit", (flexible("without"), *_TRIAL_COLUMNS), rows, note)
 

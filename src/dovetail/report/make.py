@@ -10,7 +10,7 @@ from dovetail.ir.graph import Graph
 from dovetail.partition.partitioned import Partition, PartitionedGraph
 from dovetail.report.record import PartitionRow, PlanSummary, Report
 from dovetail.search.result import Evidence, GateCheck, ParetoPoint, SplitScores, TuneResult
-from dovetail.search.trial import Trial
+from dovetail.search.trial import Status, Trial
 
 _SHOWN_OPERATORS = 4
 
@@ -31,7 +31,7 @@ def make_report(result: TuneResult, partitioned: PartitionedGraph, title: str) -
         scores=tuple(_directed(scores, sign) for scores in (result.search, result.holdout)),
         culprits=result.culprits,
         evidence=tuple(Evidence(item.unit, _directed_trial(item.trial, sign)) for item in result.evidence),
-        one_minimal=result.one_minimal,
+        one_minimal=result.one_minimal and all(item.trial.status is not Status.PASS for item in result.evidence),
         gate=tuple(GateCheck(item.name, _directed_trial(item.trial, sign)) for item in result.gate),
         plan=_plan_summary(partitioned),
         pareto=tuple(

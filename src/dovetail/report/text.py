@@ -69,7 +69,7 @@ def _take(text: str, width: int) -> str:
 def column_widths(natural: Sequence[int], flexible: Sequence[bool], width: int) -> list[int]:
     """Return the widths of columns that fit a line: flexible ones give way first, the widest of them most."""
     widths = list(natural)
-    room = width - _GAP * len(widths)
+    room = width - _GAP * (len(widths) - 1)
     for may_give in ([index for index, flag in enumerate(flexible) if flag], list(range(len(widths)))):
         while sum(widths) > room:
             shrinkable = [index for index in may_give if widths[index] > _NARROWEST]
@@ -100,10 +100,10 @@ def _table(table: Table, width: int) -> RichTable:
         for index, column in enumerate(table.columns)
     ]
     widths = column_widths(natural, [column.flexible for column in table.columns], width)
-    drawn = RichTable(box=box.SIMPLE_HEAD, padding=(0, _GAP, 0, 0), pad_edge=False, show_edge=False)
+    drawn = RichTable(box=box.SIMPLE_HEAD, padding=(0, _GAP - 1, 0, 0), pad_edge=False, show_edge=False)
     for column, size in zip(table.columns, widths, strict=True):
         justify = "right" if column.right else "left"
-        drawn.add_column(shorten(column.title, size), justify=justify, width=size, no_wrap=True)  # type: ignore[arg-type]
+        drawn.add_column(Text(shorten(column.title, size)), justify=justify, width=size, no_wrap=True)  # type: ignore[arg-type]
     for row in cells:
         drawn.add_row(*(Text(shorten(cell, size)) for cell, size in zip(row, widths, strict=True)))
     return drawn

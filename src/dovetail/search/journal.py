@@ -62,8 +62,13 @@ class Journal:
         if row is None:
             return None
         score, blob, failure = row
-        per_sample = None if blob is None else np.frombuffer(blob, dtype="<f8").astype(np.float64)
-        return Scores(float("nan") if score is None else float(score), per_sample, str(failure))
+        try:
+            per_sample = None if blob is None else np.frombuffer(blob, dtype="<f8").astype(np.float64)
+            return Scores(float("nan") if score is None else float(score), per_sample, str(failure))
+        except (ValueError, TypeError) as error:
+            raise SearchError(
+                f"{self._where}: the journal is damaged: {error}.", hint="Delete it, or name another with --journal."
+            ) from error
 
     def record(self, plan: str, block: str, scores: Scores, elapsed_ns: int) -> None:
         """Write an evaluation; it is durable when this returns."""

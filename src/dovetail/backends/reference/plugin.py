@@ -41,11 +41,13 @@ class ReferenceExecutable:
     """Run one program; any tensor of its graph can be tapped."""
 
     def __init__(self, program: Program, signature: Signature) -> None:
-        self._program = program
+        self._program: Program | None = program
         self._signature = signature
 
     def run(self, inputs: Mapping[str, AnyArray], taps: Sequence[str] = ()) -> Mapping[str, AnyArray]:
         """Return the stored values of the outputs and taps; raise DeviceError for inputs or taps that do not fit."""
+        if self._program is None:
+            raise DeviceError("reference: the executable is closed.")
         graph = self._program.graph
         unknown = [name for name in taps if name not in graph.types]
         if unknown:
@@ -55,7 +57,8 @@ class ReferenceExecutable:
         return {name: values[name] for name in (*graph.outputs, *taps) if name in values}
 
     def close(self) -> None:
-        """Do nothing: the executable holds only memory."""
+        """Free the program and refuse further runs."""
+        self._program = None
 
 
 class ReferenceDevice:

@@ -10,12 +10,13 @@ from dovetail.importers.onnx.build import build_graph
 from dovetail.importers.onnx.fold import fold_constants
 from dovetail.importers.onnx.foreign import rewrite_foreign
 from dovetail.importers.onnx.infer import check_model
-from dovetail.importers.onnx.opsets import bring_to_pinned, check_types, inline_functions, opset_of
+from dovetail.importers.onnx.opsets import bring_to_pinned, inline_functions, opset_of
 from dovetail.importers.onnx.reader import check_interface, read_source
 from dovetail.importers.onnx.structure import arrange
+from dovetail.importers.onnx.typecheck import check_types
 from dovetail.importers.onnx.weights import check_values
 from dovetail.importers.options import LoadOptions
-from dovetail.ir import OPSET, Graph
+from dovetail.ir import Graph
 
 __all__ = ["load_onnx"]
 
@@ -26,7 +27,7 @@ def load_onnx(source: Path | bytes | ModelProto, options: LoadOptions | None = N
     Constants are folded, functions inlined, and Quantize/Dequantize pairs become quantised types.
     """
     model = read_source(source, options or LoadOptions())
-    version = opset_of(model.model, model.where)
+    opset_of(model.model, model.where)
     check_interface(model)
     arrange(model)
     check_model(model)
@@ -35,7 +36,6 @@ def load_onnx(source: Path | bytes | ModelProto, options: LoadOptions | None = N
     rewrite_foreign(model)
     arrange(model)
     types = fold_constants(model)
-    if version > OPSET:
-        check_types(model, types)
+    check_types(model, types)
     check_values(model)
     return build_graph(model, types)

@@ -14,6 +14,7 @@ from dovetail.importers.onnx.evaluate import evaluate_nodes
 from dovetail.importers.onnx.infer import infer_types
 from dovetail.importers.onnx.reader import Source, bodies_of, node_label
 from dovetail.importers.onnx.shapes import constant_of, known_values, reshape_target
+from dovetail.importers.onnx.structure import free_names
 from dovetail.importers.onnx.tensors import Stored, read_tensor, write_tensor
 from dovetail.ir import DType, TensorType
 
@@ -38,6 +39,7 @@ _KEPT = frozenset(
 def fold_constants(source: Source) -> dict[str, TensorType]:
     """Fold in place until nothing changes; return the types of the remaining tensors. Raises LoadError."""
     _take_constant_nodes(source.graph, source.constants, source.where)
+    dead = _dead_nodes(source)
     types = infer_types(source)
     for _ in range(_ROUNDS):
         changed = _fold_shapes(source, types)
@@ -46,7 +48,23 @@ def fold_constants(source: Source) -> dict[str, TensorType]:
         if not changed:
             break
         types = infer_types(source)
+    # What only fed folded nodes goes with them; what was dead in the file stays for a pass to remove.
+    gone = _dead_nodes(source) - dead
+    if gone:
+        _replace_nodes(source.graph, [node for node in source.graph.node if node.name not in gone])
     return types
+
+
+def _dead_nodes(source: Source) -> set[str]:
+    """Return the names of the nodes that no graph output depends on."""
+    needed = {value.name for value in source.graph.output}
+    dead: set[str] = set()
+    for node in reversed(source.graph.node):
+        if any(name in needed for name in node.output):
+            needed.update(free_names(node))
+        else:
+            dead.add(node.name)
+    return dead
 
 
 def _take_constant_nodes(graph: GraphProto, constants: dict[str, Stored], where: str) -> None:

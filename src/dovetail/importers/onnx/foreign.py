@@ -37,6 +37,11 @@ class _Rewriter:
             raise self.refused(f"its {what} is not a constant")
         return stored.array
 
+    def has_scalar(self, index: int) -> bool:
+        """Tell whether an input is a zero point that DynamicQuantizeLinear computes."""
+        makers = (node for node in self.source.graph.node if self.name(index) in node.output[2:3])
+        return any(node.op_type == "DynamicQuantizeLinear" for node in makers)
+
     def refused(self, reason: str) -> LoadError:
         """Return the error that says why this node cannot be represented."""
         return LoadError(f"{self.label}: {reason}.", source_node=self.node.name, hint="Export the float or Q/DQ model.")
@@ -181,7 +186,7 @@ def _matmul_integer(one: _Rewriter) -> None:
     for index in (0, 1):
         side = one.add("Cast", [one.name(index)], to=TensorProto.INT32)
         if one.name(2 + index):
-            if index == 0 and one.value(2, "zero point").size > 1:
+            if index == 0 and not one.has_scalar(2) and one.value(2, "zero point").size > 1:
                 raise one.refused("it has one zero point per row")
             side = one.add("Sub", [side, one.add("Cast", [one.name(2 + index)], to=TensorProto.INT32)])
         sides.append(side)

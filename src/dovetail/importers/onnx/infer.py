@@ -28,6 +28,16 @@ def visible_model(source: Source) -> ModelProto:
     return model
 
 
+def typed_model(source: Source) -> ModelProto:
+    """Return the visible model with the inferred type of every tensor, constants included."""
+    model = visible_model(source)
+    declared = {value.name for value in (*model.graph.input, *model.graph.output)}
+    for name, kind in infer_types(source).items():
+        if name not in declared:
+            model.graph.value_info.append(helper.make_tensor_value_info(name, ONNX_CODES[kind.dtype], kind.shape))
+    return model
+
+
 def check_model(source: Source) -> None:
     """Run ONNX's checker on the structure; raise LoadError with its complaint."""
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import onnx
 from onnx import (
@@ -10,7 +10,6 @@ from onnx import (
     GraphProto,
     ModelProto,
     NodeProto,
-    TensorProto,
     defs,
     helper,
     inliner,
@@ -18,19 +17,22 @@ from onnx import (
 )
 
 from dovetail.errors import LoadError
-from dovetail.importers.onnx.infer import infer_types, visible_model
+from dovetail.importers.onnx.adapters import (
+    adapt_in_place,
+    attributes_to_restore,
+    bare_split,
+    flattens,
+    restore_attributes,
+)
+from dovetail.importers.onnx.infer import typed_model, visible_model
 from dovetail.importers.onnx.reader import Source, all_graphs, node_label
 from dovetail.importers.onnx.tensors import read_tensor
-from dovetail.ir import OPSET, TensorType
-from dovetail.ir.codes import DTYPE_OF_CODE
+from dovetail.ir import OPSET
 
 OLDEST = 7
-MICROSOFT = "com.microsoft"
 
-_CHANGED_MEANING = {"GroupNormalization": 21, "RoiAlign": 16, "ConvTranspose": 11, "Upsample": 10, "DFT": 20}
+_CHANGED_MEANING = {"GroupNormalization": 21, "DFT": 20}
 """Operators that changed meaning under an unchanged signature, and the opset of the change."""
-
-_SOFTMAXES = ("Softmax", "LogSoftmax", "Hardmax")
 
 
 def opset_of(model: ModelProto, where: str) -> int:
@@ -54,19 +56,22 @@ def bring_to_pinned(source: Source) -> None:
     if version > OPSET:
         _expand_new_functions(source, version)
     elif version < OPSET:
-        _adapt_simple(source, version)
-    refusal = next(_refusals(source, version), None)
-    if refusal is not None and version < OPSET and refusal[0].op_type != "Scan":
-        _convert(source, version, refusal)
-    elif refusal is None and version > OPSET:
-        _drop_newer_attributes(source)
-    elif refusal is not None:
-        node, reason = refusal
+        adapt_in_place(source, version)
+    lost = attributes_to_restore(source, version)
+    refusals = list(_refusals(source, version))
+    stuck = next((refusal for refusal in refusals if version > OPSET or refusal[0].op_type == "Scan"), None)
+    if stuck is not None:
+        node, reason = stuck
         raise LoadError(
             f"{source.where}: {node_label(node)}: {reason} at opset {version}; Dovetail works at opset {OPSET}.",
             source_node=node.name,
             hint=f"Export the model at opset {OPSET}.",
         )
+    if version > OPSET:
+        _drop_newer_attributes(source)
+    elif refusals:
+        _convert(source, version, refusals[0])
+    restore_attributes(source, lost)
     _set_opset(source.model, OPSET)
 
 
@@ -111,7 +116,7 @@ def _why_not_pinned(node: NodeProto, version: int) -> str:
     changed = _CHANGED_MEANING.get(node.op_type, 0)
     if node.op_type == "Scan" and version < 9:
         return "Scan has changed its form, and ONNX's converter does not follow"
-    if ours.deprecated or version < changed <= OPSET:
+    if ours.deprecated or version < changed <= OPSET or flattens(node, version):
         return "the operator has changed its meaning"
     return _signature_difference(node, theirs, ours)
 
@@ -134,85 +139,12 @@ def _signature_difference(node: NodeProto, theirs: defs.OpSchema, ours: defs.OpS
         return "the order of inputs differs"
     if node.op_type == "BatchNormalization" and made > 1:
         return "the extra outputs differ"
-    return "the number of outputs must be stated" if node.op_type == "Split" and _bare_split(node) else ""
-
-
-def check_types(source: Source, types: Mapping[str, TensorType]) -> None:
-    """Raise LoadError when a model from a newer opset uses an operator on types that the pinned opset lacks."""
-    for node in source.graph.node:
-        if node.domain or not defs.has(node.op_type, OPSET, ""):
-            continue
-        schema = defs.get_schema(node.op_type, OPSET, "")
-        if node.op_type == "Mod" and types[node.output[0]].dtype.is_float and not _flag(node, "fmod"):
-            raise LoadError(f"{source.where}: {node_label(node)}: not defined on floats at opset {OPSET}.")
-        pairs = list(zip(node.input, schema.inputs, strict=False)) + list(
-            zip(node.output, schema.outputs, strict=False)
-        )
-        for name, formal in pairs:
-            kind = types.get(name)
-            if kind is not None and formal.types and f"tensor({_TYPE_NAMES[kind.dtype]})" not in formal.types:
-                raise LoadError(
-                    f"{source.where}: {node_label(node)}: not defined on {kind.dtype.value} tensors at opset {OPSET}.",
-                    source_node=node.name,
-                    hint=f"Export the model at opset {OPSET}.",
-                )
-
-
-def _flag(node: NodeProto, name: str) -> bool:
-    return any(item.name == name and item.i for item in node.attribute)
-
-
-_TYPE_NAMES = {
-    dtype: {"FLOAT": "float", "DOUBLE": "double"}.get(name, name.lower())
-    for name, code in TensorProto.DataType.items()
-    for dtype in [DTYPE_OF_CODE.get(code)]
-    if dtype is not None
-}
-
-
-def _bare_split(node: NodeProto) -> bool:
-    return len(node.input) < 2 and not any(item.name == "num_outputs" for item in node.attribute)
+    return "the number of outputs must be stated" if node.op_type == "Split" and bare_split(node) else ""
 
 
 def _is_default(attribute: AttributeProto, schema: defs.OpSchema.Attribute) -> bool:
     value = schema.default_value
     return bool(helper.get_attribute_value(attribute) == helper.get_attribute_value(value)) if value.name else False
-
-
-def _adapt_simple(source: Source, version: int) -> None:
-    """Upgrade in place what needs no new nodes, so that most models keep their structure."""
-    ranks: dict[str, int | None] | None = None
-    for graph in all_graphs(source.graph):
-        for node in graph.node:
-            if node.domain:
-                continue
-            if node.op_type in _SOFTMAXES and version < 13:
-                if ranks is None:
-                    ranks = {name: kind.rank for name, kind in infer_types(source).items()}
-                axis = next((item.i for item in node.attribute if item.name == "axis"), 1)
-                rank = ranks.get(node.input[0]) if node.input else None
-                if axis == -1 or (rank is not None and axis == rank - 1):
-                    _set_attribute(node, "axis", -1)
-            elif node.op_type == "Split" and 13 <= version < 18 and _bare_split(node):
-                _set_attribute(node, "num_outputs", len(node.output))
-            elif node.op_type == "RoiAlign" and version < 16:
-                _set_attribute(node, "coordinate_transformation_mode", "output_half_pixel")
-    if version < 13:
-        _mark_softmaxes(source)
-
-
-def _mark_softmaxes(source: Source) -> None:
-    # An explicit last axis means the same before and after opset 13; an inner one flattens before it.
-    for graph in all_graphs(source.graph):
-        for node in graph.node:
-            if node.op_type in _SOFTMAXES and not any(item.name == "axis" for item in node.attribute):
-                _set_attribute(node, "axis", 1)
-
-
-def _set_attribute(node: NodeProto, name: str, value: int | str) -> None:
-    kept = [item for item in node.attribute if item.name != name]
-    del node.attribute[:]
-    node.attribute.extend([*kept, helper.make_attribute(name, value)])
 
 
 def _convert(source: Source, version: int, refusal: tuple[NodeProto, str]) -> None:
@@ -280,7 +212,7 @@ def _expand_new_functions(source: Source, version: int) -> None:
     inputs = {value.name for value in source.graph.input}
     try:
         expanded = inliner.inline_selected_functions(
-            visible_model(source), [("", name) for name in functions], inline_schema_functions=True
+            typed_model(source), [("", name) for name in functions], inline_schema_functions=True
         )
     except Exception as error:
         raise LoadError(

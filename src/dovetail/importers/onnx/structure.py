@@ -12,10 +12,11 @@ from dovetail.importers.onnx.reader import Source, bodies_of, node_label
 
 def arrange(source: Source) -> None:
     """Sort nodes topologically and give each a unique name; raise LoadError on cycles and undefined names."""
-    _arrange_graph(source.graph, set(source.constants), set(), source.where)
+    _arrange_graph(source.graph, set(source.constants), set(), source)
 
 
-def _arrange_graph(graph: GraphProto, constants: set[str], outside: set[str], where: str) -> None:
+def _arrange_graph(graph: GraphProto, constants: set[str], outside: set[str], source: Source) -> None:
+    where = source.where
     defined = set(outside)
     for name in [*(value.name for value in graph.input), *constants, *(tensor.name for tensor in graph.initializer)]:
         if not name or (name in defined and name not in outside):
@@ -40,10 +41,10 @@ def _arrange_graph(graph: GraphProto, constants: set[str], outside: set[str], wh
         if value.name not in known:
             raise LoadError(f"{where}: output '{value.name}' of graph '{graph.name}' is computed by no node.")
     _sort(graph, produced, where)
-    _name_nodes(graph)
+    _name_nodes(graph, source.origins)
     for node in graph.node:
         for body in bodies_of(node):
-            _arrange_graph(body, set(), known, where)
+            _arrange_graph(body, set(), known, source)
 
 
 def free_names(node: NodeProto) -> list[str]:
@@ -102,7 +103,7 @@ def _raise_cycle(graph: GraphProto, needs: list[set[int]], done: set[int], where
     raise LoadError(f"{where}: {node_label(node)} lies on a cycle: it needs its own output.", source_node=node.name)
 
 
-def _name_nodes(graph: GraphProto) -> None:
+def _name_nodes(graph: GraphProto, origins: dict[str, tuple[str, ...]]) -> None:
     taken = {node.name for node in graph.node}
     seen: set[str] = set()
     for node in graph.node:
@@ -113,5 +114,7 @@ def _name_nodes(graph: GraphProto) -> None:
         name, number = stem, 1
         while name in seen or (name in taken and name != node.name) or (node.name and name == node.name):
             name, number = f"{stem}.{number}", number + 1
+        if node.name:
+            origins[name] = (node.name,)
         node.name = name
         seen.add(name)

@@ -1,0 +1,101 @@
+"""A search that is killed goes on where it was: the same plan, and no evaluation twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ENTRY = [sys.executable, "-m", "dovetail.cli"]
+
+
+def command(digits: Path, out: Path) -> list[str]:
+    """Return the search of the digit detector."""
+    return [
+        *ENTRY, "tune", str(digits / "digits.onnx"), "--data", str(digits / "eval.npz"),
+        "--calib", str(digits / "calib.npz"), "--metric", f"{digits / 'metric.py'}:score", "-o", str(out), "--json",
+    ]  # fmt: skip
+
+
+def evaluations(out: Path) -> dict[tuple[str, str], int]:
+    """Return when each evaluation on record was made: its key and how long it took."""
+    journal = out / "journal.sqlite"
+    if not journal.exists():
+        return {}
+    database = sqlite3.connect(f"file:{journal}?mode=ro", uri=True, timeout=30)
+    try:
+        rows = database.execute("SELECT plan, block, elapsed_ns FROM evaluation").fetchall()
+    except sqlite3.Error:
+        return {}
+    finally:
+        database.close()
+    return {(plan, block): elapsed for plan, block, elapsed in rows}
+
+
+def finish(call: list[str]) -> dict[str, object]:
+    """Run a search to its end."""
+    done = subprocess.run(call, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, object] = json.loads(done.stdout)
+    return found
+
+
+@pytest.fixture(scope="module")
+def whole(digits: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, object], int]:
+    """An uninterrupted search, and how many evaluations it made."""
+    out = tmp_path_factory.mktemp("whole") / "out"
+    return finish(command(digits, out)), len(evaluations(out))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("share", [0.05, 0.4, 0.9])
+def test_killed_searches_resume(
+    share: float, digits: Path, whole: tuple[dict[str, object], int], tmp_path: Path
+) -> None:
+    expected, total = whole
+    call, out = command(digits, tmp_path / "out"), tmp_path / "out"
+    process = subprocess.Popen(call, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while len(evaluations(out)) < share * total and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    before = evaluations(out)
+    assert 0 < len(before) < total
+    assert not (out / "plan.json").exists()
+    found = finish(call)
+    assert found["plan"] == expected["plan"]
+    assert found["culprits"] == expected["culprits"]
+    after = evaluations(out)
+    assert {key: after[key] for key in before} == before
+    assert len(after) == total
+    cost, whole_cost = found["cost"], expected["cost"]
+    assert isinstance(cost, dict)
+    assert isinstance(whole_cost, dict)
+    assert cost["recalled_samples"] > 0
+    assert cost["fresh_samples"] + cost["recalled_samples"] == whole_cost["fresh_samples"]
+
+
+@pytest.mark.slow
+def test_an_interrupted_search_says_how_to_go_on(digits: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    process = subprocess.Popen(
+        command(digits, out), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ}
+    )
+    deadline = time.monotonic() + 120
+    while not evaluations(out) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert stdout == ""
+    assert stderr.startswith("error: interrupted: ")
+    assert stderr.count("\n") == 1
+    assert "journal.sqlite" in stderr

@@ -1,0 +1,179 @@
+"""Calibration: one pass in bounded memory, and clear words about bad data."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dovetail.backends.reference import run_graph
+from dovetail.data import InputSpec, Sample, open_samples
+from dovetail.errors import DataError
+from dovetail.ir import AnyArray, DType, Graph, Node, TensorType
+from dovetail.quantize import CalibrationMethod, CalibrationOptions, ObserverOptions, Range, calibrate, load_ranges
+from dovetail.testing.networks import Network
+
+
+def _net() -> Graph:
+    net = Network()
+    made = net.op("Relu", net.conv(net.input("x", 1, 2, 4, 4), 3))
+    return net.graph(net.op("Sigmoid", made), made)
+
+
+def _samples(count: int, seed: int = 0) -> list[Sample]:
+    rng = np.random.default_rng(seed)
+    return [Sample(f"s{index}", {"x": rng.normal(size=(1, 2, 4, 4)).astype(np.float32)}) for index in range(count)]
+
+
+class Source:
+    """A source of samples that a test wrote."""
+
+    digest = "0" * 64
+
+    def __init__(self, samples: Sequence[Sample]) -> None:
+        self._samples = samples
+        self.count = len(samples)
+
+    def __iter__(self) -> Iterator[Sample]:
+        return iter(self._samples)
+
+    def subset(self, indices: Sequence[int]) -> Source:
+        return Source([self._samples[index] for index in indices])
+
+
+def test_ranges_are_the_extremes_of_every_tensor() -> None:
+    graph, samples = _net(), _samples(7)
+    found = calibrate(graph, Source(samples)).ranges
+    runs = [run_graph(graph.evolve(outputs=("t0", "t1", "t2")), sample.inputs) for sample in samples]
+    assert set(found.tensors) == {"x", "t0", "t1", "t2"}
+    for name, limits in found.tensors.items():
+        values = np.stack([sample.inputs["x"] for sample in samples] if name == "x" else [run[name] for run in runs])
+        assert (limits.low, limits.high) == pytest.approx((values.min(), values.max()), abs=1e-6)
+    assert (found.samples, found.method, found.graph_digest) == (7, "minmax", graph.digest)
+
+
+def test_channel_powers_are_mean_squares() -> None:
+    graph, samples = _net(), _samples(5)
+    statistics = calibrate(graph, Source(samples)).statistics
+    values = np.concatenate([sample.inputs["x"] for sample in samples]).astype(np.float64)
+    powers = {item.axis: item.mean_square for item in statistics.tensors["x"]}
+    assert set(powers) == {1, 3}
+    np.testing.assert_allclose(powers[1], np.square(values).mean(axis=(0, 2, 3)))
+    np.testing.assert_allclose(powers[3], np.square(values).mean(axis=(0, 1, 2)))
+
+
+def test_progress_is_told_after_every_sample() -> None:
+    heard: list[int] = []
+    calibrate(_net(), Source(_samples(4)), progress=heard.append)
+    assert heard == [1, 2, 3, 4]
+
+
+def test_a_method_with_options() -> None:
+    options = CalibrationOptions(CalibrationMethod.PERCENTILE, ObserverOptions(percentile=90.0))
+    cut = calibrate(_net(), Source(_samples(20)), options).ranges
+    full = calibrate(_net(), Source(_samples(20))).ranges
+    assert cut.method == "percentile"
+    assert full.of("x").low < cut.of("x").low < 0 < cut.of("x").high < full.of("x").high
+
+
+def test_memory_does_not_grow_with_the_number_of_samples() -> None:
+    net = Network()
+    graph = net.graph(net.op("Relu", net.op("Abs", net.input("x", 1, 16, 64, 64))))
+
+    def stream(count: int) -> Iterator[Sample]:
+        rng = np.random.default_rng(0)
+        for index in range(count):
+            yield Sample(str(index), {"x": rng.normal(size=(1, 16, 64, 64)).astype(np.float32)})
+
+    class Stream(Source):
+        def __iter__(self) -> Iterator[Sample]:
+            return stream(self.count)
+
+    def peak(count: int) -> int:
+        source = Stream([])
+        source.count = count
+        tracemalloc.start()
+        try:
+            calibrate(graph, source, CalibrationOptions(CalibrationMethod.KL))
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    peak(1)
+    one_sample_bytes = 16 * 64 * 64 * 4
+    assert peak(40) < peak(4) + 2 * one_sample_bytes
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_bad_values_are_reported_with_tensor_and_sample(bad: float) -> None:
+    samples = _samples(3)
+    samples[1].inputs["x"][0, 1, 2, 3] = bad
+    with pytest.raises(DataError, match="tensor 'x', sample 's1': values are NaN or infinite"):
+        calibrate(_net(), Source(samples))
+
+
+def test_values_that_go_bad_inside_the_model_name_the_tensor_that_went_bad() -> None:
+    net = Network()
+    made = net.op("Log", net.op("Abs", net.op("Sub", net.input("x", 1, 2, 4, 4), net.constant(1.0))))
+    graph = net.graph(net.op("Sigmoid", made))
+    samples = _samples(2)
+    samples[1].inputs["x"][:] = 1.0
+    with pytest.raises(DataError, match="tensor 't2', sample 's1'"):
+        calibrate(graph, Source(samples))
+
+
+def test_an_empty_data_set() -> None:
+    with pytest.raises(DataError, match="empty"):
+        calibrate(_net(), Source([]))
+    with pytest.raises(DataError, match="empty"):
+        open_samples([], [InputSpec("x", np.dtype(np.float32), (1, 2, 4, 4))])
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        {},
+        {"y": np.zeros((1, 2, 4, 4), np.float32)},
+        {"x": np.zeros((1, 3, 4, 4), np.float32)},
+        {"x": np.zeros((2, 4, 4), np.float32)},
+        {"x": np.zeros((1, 2, 4, 4), np.float64)},
+        {"x": np.zeros((1, 2, 4, 4), np.float32), "z": np.zeros(1)},
+    ],
+)
+def test_samples_that_do_not_fit_the_model(inputs: dict[str, AnyArray]) -> None:
+    with pytest.raises(DataError, match="'s0'") as caught:
+        calibrate(_net(), Source([Sample("s0", inputs)]))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_tensor_that_is_always_zero_and_one_that_is_empty() -> None:
+    net = Network()
+    x = net.input("x", 1, 2, 4, 4)
+    zero = net.op("Sub", x, x)
+    graph = net.graph(net.op("Sigmoid", zero))
+    assert calibrate(graph, Source(_samples(2))).ranges.of("t0") == Range(0.0, 0.0)
+
+
+def test_ranges_on_disk(tmp_path: Path) -> None:
+    path = tmp_path / "ranges.json"
+    found = calibrate(_net(), Source(_samples(3))).ranges
+    found.save(path)
+    again = load_ranges(path)
+    assert again == found
+    assert again.digest == found.digest
+
+
+def test_bodies_are_watched_from_outside_only() -> None:
+    kind, flag = TensorType(DType.F32, (1, 2)), TensorType(DType.BOOL, ())
+    body = Graph("b", (Node("i", "Abs", ("t",), ("r",)),), (), ("r",), {"t": kind, "r": kind}, captures=("t",))
+    nodes = (
+        Node("a", "Relu", ("x",), ("t",)),
+        Node("c", "If", ("f",), ("y",), {"then_branch": body, "else_branch": body}),
+    )
+    graph = Graph("g", nodes, ("x", "f"), ("y",), {"x": kind, "f": flag, "t": kind, "y": kind})
+    inputs = {"x": np.array([[1.0, -2.0]], np.float32), "f": np.array(True)}
+    found = calibrate(graph, Source([Sample("s", inputs)])).ranges
+    assert set(found.tensors) == {"x", "t", "y"}

@@ -1,0 +1,36 @@
+"""What is said of real models, against what their authors published."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import dovetail
+from dovetail.report import model_page, page_text
+
+
+@pytest.mark.models
+@pytest.mark.parametrize(
+    ("file", "parameters", "macs"),
+    [
+        # Howard et al. 2017, table 8 and its repository: 0.25 MobileNet-128 has 14 M multiply-adds, 0.47 M parameters.
+        ("mbv1_025_128_imagenet/mbnet128_0.25_f.onnx", 0.47e6, 14e6),
+        # YOLOX's README: YOLOX-Nano has 0.91 M parameters and 1.08 GFLOPs, two for each multiply-accumulate.
+        ("yolox_nano/yolox_nano.onnx", 0.91e6, 0.54e9),
+        # MLPerf Tiny: ResNet-8 has 78 k parameters and 12.5 M multiply-accumulates.
+        ("ic01_resnet8_cifar10/resnet8_float.onnx", 78e3, 12.5e6),
+    ],
+)
+def test_sizes_are_as_published(file: str, parameters: float, macs: float, models: Path) -> None:
+    summary = dovetail.describe_graph(dovetail.normalize(dovetail.load_model(models / file)))
+    assert summary.parameter_count == pytest.approx(parameters, rel=0.05)
+    assert summary.macs == pytest.approx(macs, rel=0.05)
+
+
+@pytest.mark.models
+def test_an_already_quantised_model_says_so(models: Path) -> None:
+    graph = dovetail.normalize(dovetail.load_model(models / "shufflenetv2_int8_onnx" / "shufflenet-v2-12-int8.onnx"))
+    summary = dovetail.describe_graph(graph)
+    assert summary.quantised["i8 per channel"] > 50
+    assert "tensors u8" in page_text(model_page(summary))

@@ -1,0 +1,98 @@
+"""Pages as text: every line fits, names are shortened in the middle, nothing wraps inside a table."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from dovetail.report import Facts, Page, Prose, Table, page_text, printable, shorten
+from dovetail.report.figures import bytes_text, count_text, number_text, time_text
+from dovetail.report.page import flexible, left, right
+from dovetail.report.text import column_widths
+
+names = st.text(st.characters(exclude_categories=["Cs"]), max_size=150)
+
+
+@given(names, st.integers(1, 60))
+def test_shortened_names_fit_and_keep_both_ends(text: str, width: int) -> None:
+    short = shorten(text, width)
+    assert cell_len(short) <= width
+    if short != text:
+        head, sign, tail = short.partition("…")
+        assert sign
+        assert text.startswith(head)
+        assert text.endswith(tail)
+    else:
+        assert cell_len(text) <= width
+
+
+def test_shortening_takes_the_middle() -> None:
+    assert shorten("backbone/block1/conv", 11) == "backb…/conv"
+    assert shorten("conv", 4) == "conv"
+    assert shorten("conv", 1) == "…"
+
+
+@given(st.lists(st.tuples(names, names, names), min_size=1, max_size=5), st.sampled_from([60, 100]))
+def test_tables_fit_whatever_the_names(rows: list[tuple[str, str, str]], width: int) -> None:
+    table = Table("t", (flexible("name"), right("figure"), flexible("remark")), tuple(rows))
+    lines = page_text(Page("page", (table,)), width).splitlines()
+    assert max(map(cell_len, lines)) <= width
+    # Title, empty line, heading, header, rule, and one line a row.
+    assert len(lines) == 5 + len(rows)
+
+
+@given(st.lists(st.tuples(st.integers(0, 200), st.booleans()), min_size=1, max_size=8))
+def test_columns_give_way_only_when_they_must(columns: list[tuple[int, bool]]) -> None:
+    natural, flags = [size for size, _ in columns], [flag for _, flag in columns]
+    widths = column_widths(natural, flags, 100)
+    assert all(width <= size for width, size in zip(widths, natural, strict=True))
+    gaps = 2 * (len(natural) - 1)
+    if sum(natural) + gaps <= 100:
+        assert widths == natural
+    else:
+        assert sum(widths) + gaps <= 100 or all(width <= 12 for width in widths)
+
+
+@given(names)
+def test_no_text_breaks_a_line_or_drives_the_terminal(text: str) -> None:
+    assert printable(text).isprintable()
+    page = Page(text, (Facts("", ((text, text),)), Prose("", (text,))), verdict=text)
+    assert all(line.isprintable() for line in page_text(page).split("\n"))
+
+
+def test_only_flexible_columns_give_way_while_they_can() -> None:
+    columns = (flexible("name"), *(right(f"figure {index}") for index in range(5)))
+    row = ("block/" * 40, *("0.123456",) * 5)
+    lines = page_text(Page("p", (Table("", columns, (row,)),))).splitlines()
+    assert lines[-1].endswith("  ".join(["0.123456".rjust(8)] * 5))
+    assert cell_len(lines[-1]) == cell_len(lines[-2]) == 100
+
+
+def test_rich_markup_in_names_is_text() -> None:
+    text = page_text(Page("[bold]t[/bold]", (Table("", (left("[red]"),), (("[/]",),)),)))
+    assert text.split() == ["[bold]t[/bold]", "[red]", "─" * 5, "[/]"]
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (bytes_text(0), "0 B"),
+        (bytes_text(1023), "1023 B"),
+        (bytes_text(1536), "1.5 KiB"),
+        (bytes_text(3 << 30), "3.0 GiB"),
+        (bytes_text(None), "?"),
+        (count_text(999), "999"),
+        (count_text(2_500_000), "2.5 M"),
+        (count_text(None), "?"),
+        (time_text(999), "999 ns"),
+        (time_text(1.5e6), "1.50 ms"),
+        (time_text(2e9), "2.00 s"),
+        (number_text(0.123456), "0.1235"),
+        (number_text(float("nan")), "nan"),
+        (number_text(None), "-"),
+    ],
+)
+def test_figures(found: str, expected: str) -> None:
+    assert found == expected

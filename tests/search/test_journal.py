@@ -1,0 +1,107 @@
+"""The journal: what is on record is not made again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from dovetail.errors import SearchError
+from dovetail.ir import AnyArray
+from dovetail.search import Journal
+from dovetail.search.journal import Scores
+
+
+@given(st.floats(allow_nan=True), st.one_of(st.none(), hnp.arrays(np.float64, st.integers(0, 9))), st.text(max_size=9))
+def test_scores_come_back_as_they_were(score: float, per_sample: AnyArray | None, failure: str) -> None:
+    journal = Journal(None, "c")
+    journal.record("p", "b", Scores(score, per_sample, failure), 5)
+    found = journal.recall("p", "b")
+    assert found is not None
+    np.testing.assert_equal(found.score, score)
+    np.testing.assert_equal(found.per_sample, per_sample)
+    assert found.failure == failure
+    journal.close()
+
+
+def test_a_record_survives_a_process_that_never_closed(tmp_path: Path) -> None:
+    path = tmp_path / "j.sqlite"
+    first = Journal(path, "c")
+    first.record("p", "b", Scores(0.5, None), 5)
+    again = Journal(path, "c")
+    assert again.recall("p", "b") == Scores(0.5, None)
+    assert again.evaluation_count() == 1
+
+
+def test_contexts_plans_and_blocks_do_not_mix(tmp_path: Path) -> None:
+    path = tmp_path / "j.sqlite"
+    one, other = Journal(path, "one"), Journal(path, "other")
+    one.record("p", "b", Scores(0.5, None), 5)
+    assert other.recall("p", "b") is None
+    assert one.recall("p", "c") is None
+    assert one.recall("q", "b") is None
+    other.record("p", "b", Scores(0.25, None), 5)
+    assert (one.recall("p", "b"), other.recall("p", "b")) == (Scores(0.5, None), Scores(0.25, None))
+    assert one.evaluation_count() == other.evaluation_count() == 1
+
+
+def test_a_file_that_is_no_journal_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "j.sqlite"
+    path.write_bytes(b"holiday photos " * 1000)
+    with pytest.raises(SearchError, match="not a usable journal") as caught:
+        Journal(path, "c")
+    assert str(path) in str(caught.value)
+    assert path.read_bytes() == b"holiday photos " * 1000
+
+
+def test_a_damaged_journal(tmp_path: Path) -> None:
+    path = tmp_path / "j.sqlite"
+    journal = Journal(path, "c")
+    for index in range(500):
+        journal.record(f"p{index}", "b", Scores(0.5, np.zeros(50)), 5)
+    journal.close()
+    raw = bytearray(path.read_bytes())
+    raw[4096:] = b"\xa5" * (len(raw) - 4096)
+    path.write_bytes(bytes(raw))
+    with pytest.raises(SearchError, match="journal"):
+        _use(path)
+
+
+def _use(path: Path) -> None:
+    journal = Journal(path, "c")
+    for index in range(500):
+        journal.recall(f"p{index}", "b")
+        journal.record(f"p{index}", "b", Scores(0.5, None), 5)
+
+
+def test_a_journal_with_other_tables(tmp_path: Path) -> None:
+    import sqlite3
+
+    path = tmp_path / "j.sqlite"
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE evaluation (something INTEGER)")
+    with pytest.raises(SearchError, match="journal"):
+        Journal(path, "c").recall("p", "b")
+
+
+def test_a_record_with_scores_of_a_broken_size(tmp_path: Path) -> None:
+    import sqlite3
+
+    path = tmp_path / "j.sqlite"
+    journal = Journal(path, "c")
+    journal.record("p", "b", Scores(0.5, np.zeros(3)), 5)
+    journal.close()
+    with sqlite3.connect(path) as database:
+        database.execute("UPDATE evaluation SET scores = x'0102'")
+    with pytest.raises(SearchError, match="journal"):
+        Journal(path, "c").recall("p", "b")
+
+
+@pytest.mark.parametrize("name", ["", "none/j.sqlite"])
+def test_a_place_that_cannot_hold_a_journal(tmp_path: Path, name: str) -> None:
+    with pytest.raises(SearchError, match="not a usable journal"):
+        Journal(tmp_path / name, "c")

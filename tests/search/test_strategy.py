@@ -1,0 +1,131 @@
+"""The pure strategies, with oracles whose answers are planted."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Callable, Iterable
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dovetail.search.strategy import minimise, shortest_prefix
+from dovetail.search.trial import Status
+
+Test = Callable[[frozenset[str]], Status]
+
+
+class Counted:
+    """Answer from a function and remember every question."""
+
+    def __init__(self, passes: Callable[[frozenset[str]], bool], broken: Iterable[frozenset[str]] = ()) -> None:
+        self._passes = passes
+        self._broken = frozenset(broken)
+        self.asked: list[frozenset[str]] = []
+
+    def __call__(self, units: frozenset[str]) -> Status:
+        self.asked.append(units)
+        if units in self._broken:
+            return Status.CANNOT_TEST
+        return Status.PASS if self._passes(units) else Status.FAIL
+
+
+def _draw(*seeds: object) -> int:
+    return zlib.crc32(repr(seeds).encode())
+
+
+def _names(count: int) -> list[str]:
+    return [f"u{index}" for index in range(count)]
+
+
+@st.composite
+def planted(draw: st.DrawFn) -> tuple[list[str], frozenset[str]]:
+    """Draw an order of units and the culprits among them."""
+    order = draw(st.permutations(_names(draw(st.integers(1, 40)))))
+    culprits = draw(st.sets(st.sampled_from(order), min_size=1, max_size=6))
+    return list(order), frozenset(culprits)
+
+
+@given(planted())
+def test_the_shortest_prefix_ends_at_the_last_culprit(drawn: tuple[list[str], frozenset[str]]) -> None:
+    order, culprits = drawn
+    oracle = Counted(lambda units: culprits <= units)
+    length = shortest_prefix(order, oracle)
+    assert length == 1 + max(order.index(unit) for unit in culprits)
+    # Gallop to it, then bisect the last gap.
+    assert len(oracle.asked) <= 2 * math.ceil(math.log2(length + 1)) + 1
+    assert len(set(oracle.asked)) == len(oracle.asked)
+
+
+@given(planted())
+def test_independent_culprits_are_found_exactly(drawn: tuple[list[str], frozenset[str]]) -> None:
+    order, culprits = drawn
+    oracle = Counted(lambda units: culprits <= units)
+    found = minimise(order, oracle)
+    assert frozenset(found.kept) == culprits
+    assert list(found.kept) == [unit for unit in order if unit in culprits]
+    assert all(status is Status.FAIL for _, status in found.removals)
+    assert [unit for unit, _ in found.removals] == list(found.kept)
+    # Sizes halve: about two tests for each unit while chunks shrink, and single removals to a fixpoint.
+    assert len(oracle.asked) <= 4 * len(order) + 3 * len(culprits) + 8
+
+
+@given(st.integers(1, 30), st.data())
+def test_any_oracle_gives_a_passing_set_of_which_every_removal_was_tested(count: int, data: st.DataObject) -> None:
+    order = _names(count)
+    salt = data.draw(st.integers(0, 2**32))
+    share = data.draw(st.floats(0.0, 1.0))
+
+    def passes(units: frozenset[str]) -> bool:
+        return len(units) == count or _draw(salt, sorted(units)) % 1000 < 1000 * share
+
+    oracle = Counted(passes)
+    found = minimise(order, oracle)
+    kept = frozenset(found.kept)
+    assert passes(kept)
+    for unit, status in found.removals:
+        assert kept - {unit} in oracle.asked
+        assert status is not Status.PASS
+        assert not passes(kept - {unit})
+    assert len(oracle.asked) <= count * count + 3 * count + 3
+
+
+@given(st.integers(1, 40), st.integers(0, 2**32))
+def test_any_oracle_gives_a_prefix_that_passes_after_one_that_does_not(count: int, salt: int) -> None:
+    order = _names(count)
+
+    def passes(units: frozenset[str]) -> bool:
+        return bool(units) and _draw(salt, len(units)) % 2 == 0
+
+    length = shortest_prefix(order, Counted(passes))
+    if length is None:
+        assert not passes(frozenset(order))
+    else:
+        assert passes(frozenset(order[:length]))
+        assert not passes(frozenset(order[: length - 1]))
+
+
+def test_no_prefix_passes() -> None:
+    oracle = Counted(lambda units: False)
+    assert shortest_prefix(_names(10), oracle) is None
+    assert [len(units) for units in oracle.asked] == [1, 2, 4, 8, 10]
+    assert shortest_prefix([], oracle) is None
+
+
+def test_a_plan_that_cannot_be_tested_is_not_taken_for_one_that_passes() -> None:
+    order = _names(4)
+    broken = frozenset({frozenset(order[:2]), frozenset(order[:1])})
+    assert shortest_prefix(order, Counted(lambda units: True, broken)) == 3
+    found = minimise(order, Counted(lambda units: True, frozenset(map(frozenset, ([], ["u0"], ["u1"])))))
+    assert len(found.kept) == 1 or len(found.kept) == 2
+    assert all(status is Status.CANNOT_TEST for _, status in found.removals)
+
+
+def test_alternatives_leave_one_of_them() -> None:
+    found = minimise(_names(8), Counted(lambda units: "u2" in units or "u5" in units))
+    assert found.kept in (("u2",), ("u5",))
+
+
+def test_pairs_that_only_help_together() -> None:
+    found = minimise(_names(8), Counted(lambda units: {"u1", "u6"} <= units or {"u2", "u3", "u4"} <= units))
+    assert set(found.kept) in ({"u1", "u6"}, {"u2", "u3", "u4"})
