@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from dovetail.errors import SearchError
+from dovetail.plan.placement import Placement
 from dovetail.plan.plan import Override, Plan
 from dovetail.quantize.calibrate import Calibration
+from dovetail.search.certificate import Certificate
 from dovetail.search.goal import Goal
 from dovetail.search.oracle import Oracle
 from dovetail.search.prior import Suspicion, suspect
@@ -41,6 +43,12 @@ class Found:
     raised: Mapping[str, Override]
     evidence: tuple[Evidence, ...]
     trials: tuple[Trial, ...]
+    certificate: Certificate | None = None
+    latencies_ns: Mapping[str, float] = field(default_factory=dict)
+    """What every plan that was tried takes, by its digest."""
+    companions: frozenset[str] = frozenset()
+    """Raised units that meet the target at low precision too, but save more at their boundaries than they cost."""
+    within_limits: bool = True
 
 
 class Hunt:
@@ -58,6 +66,7 @@ class Hunt:
         self._highest = False
         self._verdicts: dict[tuple[str, float], Trial] = {}
         self._trials: dict[str, Trial] = {}
+        self._raised: dict[str, Mapping[str, Override]] = {}
 
     @property
     def suspicions(self) -> Sequence[Suspicion]:
@@ -121,6 +130,29 @@ class Hunt:
         evidence = self._evidence(raised, allowance)
         return self._found(raised, evidence)
 
+    def judge(self, raised: Mapping[str, Override], allowance: float) -> Trial:
+        """Return the verdict on a plan that raises some units."""
+        return self._judge(raised, allowance)
+
+    def override(self, unit: str, placement: Placement) -> Override:
+        """Return where a unit that breaks goes, with the reason."""
+        return Override(placement, f"breaks at {self._space.low}: {self._reasons[unit]}")
+
+    def answers(self, allowance: float) -> list[tuple[Mapping[str, Placement], Status]]:
+        """Return every verdict at an allowance, with the placements of the raised units."""
+        found = [(self._raised[digest], trial) for (digest, at), trial in self._verdicts.items() if at == allowance]
+        return [({unit: item.placement for unit, item in raised.items()}, trial.status) for raised, trial in found]
+
+    def placements(self) -> Mapping[str, Mapping[str, Placement]]:
+        """Return where every plan that was judged has its raised units, by the plan's digest."""
+        return {
+            digest: {unit: item.placement for unit, item in raised.items()} for digest, raised in self._raised.items()
+        }
+
+    def trials(self) -> tuple[Trial, ...]:
+        """Return the last trial of every plan that was judged."""
+        return tuple(self._trials.values())
+
     def _measured(self, order: list[str], length: int) -> list[str]:
         """Order the suspects anew by what each does alone to the float model's outputs."""
         self._listener.stage("quantise-one")
@@ -162,6 +194,7 @@ class Hunt:
             return known
         trial = self._oracle.judge(plan, tuple(raised), allowance, race=race)
         self._verdicts[key] = trial
+        self._raised[plan.digest] = dict(raised)
         self._trials[plan.digest] = trial
         self._listener.trial(trial)
         return trial

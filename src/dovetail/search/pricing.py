@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -28,6 +28,10 @@ class PricedSpace:
     def _index(self) -> Mapping[str, int]:
         return {unit: index for index, unit in enumerate(self.units)}
 
+    def numbers(self, units: Iterable[str]) -> list[int]:
+        """Return the numbers of units."""
+        return [self._index[unit] for unit in units]
+
     def assignment(self, raised: Mapping[str, Placement]) -> Assignment:
         """Return the levels of a plan that raises some units."""
         levels = [0] * len(self.units)
@@ -45,8 +49,11 @@ class PricedSpace:
         }
 
 
-def price_space(space: Space, model: CostModel, demands: Demands | None = None) -> PricedSpace:
-    """Return the placement problem of a search space; raise CostError when nothing prices some placement."""
+def price_space(space: Space, model: CostModel, demands: Demands | None = None, migrates: bool = False) -> PricedSpace:
+    """Return the placement problem of a search space; raise CostError when nothing prices some placement.
+
+    With `migrates` units without fault may leave the low target where that is cheaper.
+    """
     units = model.wiring.order
     number = {unit: index for index, unit in enumerate(units)} | {HOST: OUTSIDE}
     ladders = [_ladder(space, unit) for unit in units]
@@ -60,7 +67,10 @@ def price_space(space: Space, model: CostModel, demands: Demands | None = None) 
             tuple(model.unit_figure(members[unit], place).latency_ns for place in ladder)
             for unit, ladder in zip(units, ladders, strict=True)
         ),
-        wires=tuple(_wire(wire, model, (number, dict(zip(units, ladders, strict=True)), place_number)) for wire in model.wiring.wires),
+        wires=tuple(
+            _wire(wire, model, (number, dict(zip(units, ladders, strict=True)), place_number))
+            for wire in model.wiring.wires
+        ),
         target_of=tuple(targets.index(place.target) for place in places),
         home=place_number[OUTSIDE_PLACE],
         switch_ns=model.switch.latency_ns,
@@ -68,6 +78,7 @@ def price_space(space: Space, model: CostModel, demands: Demands | None = None) 
             tuple(_weights(model, unit, place) for place in ladder) for unit, ladder in zip(units, ladders, strict=True)
         ),
         demands=demands or Demands(),
+        migrates=migrates,
     )
     return PricedSpace(space, units, places, problem)
 

@@ -128,9 +128,9 @@ class _Search:
         reserve = self.best or failing
         order = self.options.order or tuple(range(self.problem.size))
         low = [unit for unit in order if kept[unit] < self.problem.top[unit]]
-        # What the best assignment leaves low is innocent of most failures: try to raise all of it at once.
-        innocent = [unit for unit in low if reserve[unit] == 0]
-        queue = [innocent, [unit for unit in low if reserve[unit] > 0]]
+        # What the best assignment raises and this one does not is what it lacks: try to raise all the rest at once.
+        lacking = [unit for unit in low if kept[unit] == 0 and reserve[unit] > 0]
+        queue = [[unit for unit in low if kept[unit] > 0 or reserve[unit] == 0], lacking]
         while queue:
             chunk = queue.pop(0)
             if not chunk:

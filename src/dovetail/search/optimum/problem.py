@@ -6,7 +6,7 @@ is the unit's level, and a higher level is taken to be at least as accurate.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -49,7 +49,8 @@ class Problem:
     """Hold a placement problem; units are in topological order.
 
     `home` is the place where inputs come from and outputs go to, `target_of` the target of every place, `cost_ns`
-    what every unit takes at each of its choices, `switch_ns` what a change of target on a longest path adds.
+    what every unit takes at each of its choices, `switch_ns` what a change of target on a longest path adds. Without
+    `migrates` a unit leaves the target of its lowest level only when a clause names it, or one before it.
     """
 
     choices: tuple[tuple[int, ...], ...]
@@ -60,6 +61,7 @@ class Problem:
     switch_ns: float = 0.0
     weight_bytes: tuple[tuple[int, ...], ...] = ()
     demands: Demands = field(default_factory=Demands)
+    migrates: bool = True
 
     @cached_property
     def size(self) -> int:
@@ -85,6 +87,16 @@ class Problem:
     def ends(self) -> tuple[int, ...]:
         """Return the units whose results leave the graph."""
         return tuple(dict.fromkeys(wire.producer for wire in self.wires if OUTSIDE in wire.consumers))
+
+    def movable(self, named: Iterable[int]) -> frozenset[int]:
+        """Return the units that may leave the target of their lowest level when clauses name some units."""
+        if self.migrates:
+            return frozenset(range(self.size))
+        found = set(named)
+        for unit in range(self.size):
+            if not found.isdisjoint(self.sources[unit]):
+                found.add(unit)
+        return frozenset(found)
 
     def place(self, assignment: Sequence[int], unit: int) -> int:
         """Return where a unit is; OUTSIDE is at home."""

@@ -175,6 +175,15 @@ class _Programme:
                     ]
                     self.rows.row(terms, 0.0, 0.0)
 
+    def hold(self, movable: frozenset[int]) -> None:
+        """Keep the other units on the target of their lowest level."""
+        target_of = self.problem.target_of
+        for unit, ladder in enumerate(self.problem.choices):
+            if unit not in movable:
+                for place in ladder:
+                    if target_of[place] != target_of[ladder[0]]:
+                        self.rows.upper[self.x[unit][place]] = 0.0
+
     def require(self, clause: Clause) -> None:
         """Add a clause."""
         terms = [
@@ -219,6 +228,7 @@ def solve(
     None when there is none, or when none was found in time.
     """
     programme = _Programme(problem)
+    programme.hold(problem.movable(item.unit for clause in clauses for item in clause.literals))
     for clause in clauses:
         programme.require(clause)
     for assignment in refused:
