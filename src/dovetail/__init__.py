@@ -92,6 +92,7 @@ if TYPE_CHECKING:
     from dovetail.runtime import Run as Run
     from dovetail.runtime import Session as Session
     from dovetail.runtime import open_session as open_session
+    from dovetail.search import CostOptions as CostOptions
     from dovetail.search import Goal as Goal
     from dovetail.search import TuneOptions as TuneOptions
     from dovetail.search import TuneRequest as TuneRequest
@@ -208,6 +209,7 @@ _HOMES = {
         "open_session",
     ),
     "dovetail.search": (
+        "CostOptions",
         "Goal",
         "TuneOptions",
         "TuneRequest",

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dovetail.cli.options import ModelVerb, one_of, split_commas
+from dovetail.cli.pricing import PriceVerb
 from dovetail.cli.render import Screen
 from dovetail.cli.snippet import path_text, program
 from dovetail.cli.verb import Answer
 from dovetail.errors import PlanError
 
 if TYPE_CHECKING:
-    from dovetail.backend.profiles.hosts import HostFacts
     from dovetail.cost import CostModel, UnitCost
     from dovetail.ir import Graph
     from dovetail.plan import Placement, Plan, Unit
@@ -24,7 +24,7 @@ _COMPARED = ("i8pc", "i16")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cost(ModelVerb):
+class Cost(PriceVerb, ModelVerb):
     """Say what every unit takes on a target at each precision, or what a whole plan takes.
 
     Every figure says where it comes from: a table of measurements (--costs), a vendor's performance model, or a
@@ -43,13 +43,6 @@ class Cost(ModelVerb):
     place: Annotated[
         str | None,
         typer.Option("--place", metavar="TARGET@PRECISION", help="Price everything here; what is refused runs on cpu."),
-    ] = None
-    costs: Annotated[
-        list[Path], typer.Option("--costs", metavar="FILE", help="Measured latencies (JSON); repeatable, best first.")
-    ] = field(default_factory=list)
-    host: Annotated[
-        str | None,
-        typer.Option("--host", metavar="NAME", help="CPU beside the NPU; the one on its chip.", show_default=False),
     ] = None
 
     def run(self, screen: Screen) -> Answer:
@@ -86,13 +79,7 @@ class Cost(ModelVerb):
         names = tuple(dict.fromkeys((*plan.targets, "cpu")))
         targets = {name: dovetail.find_target(name) for name in names}
         units = units_of_plan(placeable_units(graph, plan.default, targets), plan)
-        tables = [dovetail.load_cost_table(path) for path in self.costs]
-        return dovetail.make_cost_model(graph, units, list(targets.values()), tables, self._host())
-
-    def _host(self) -> HostFacts | None:
-        from dovetail.backend.profiles.hosts import HOSTS
-
-        return None if self.host is None else HOSTS[one_of("--host", self.host, sorted(HOSTS))]
+        return dovetail.make_cost_model(graph, units, list(targets.values()), self.tables(), self.host_facts())
 
     def _choices(self, graph: Graph) -> Answer:
         import dovetail
@@ -102,9 +89,8 @@ class Cost(ModelVerb):
 
         names = dict.fromkeys((*split_commas([self.target]), "cpu"))
         targets = {name: dovetail.find_target(name) for name in names}
-        tables = [dovetail.load_cost_table(path) for path in self.costs]
         units = find_units(graph)
-        model = dovetail.make_cost_model(graph, units, list(targets.values()), tables, self._host())
+        model = dovetail.make_cost_model(graph, units, list(targets.values()), self.tables(), self.host_facts())
         known = [item.value for item in Precision]
         wanted = [one_of("--precision", name, known) for name in split_commas(self.precision) or _COMPARED]
         places = [
@@ -130,7 +116,6 @@ class Cost(ModelVerb):
         return None if refused is not None else model.unit_cost(unit, place)
 
     def python(self) -> str:
-        tables = ", ".join(f"dovetail.load_cost_table({path_text(path)})" for path in self.costs)
         if self.plan is not None:
             plan = f"plan = dovetail.load_plan({path_text(self.plan)})"
         else:
@@ -143,9 +128,10 @@ class Cost(ModelVerb):
             self.graph_lines(),
             "targets = {target.name: target for target in dovetail.known_targets()}",
             plan,
+            self.host_lines(),
             "wanted = [targets[name] for name in plan.targets]",
             "units = dovetail.units_of_plan(dovetail.find_units(graph), plan)",
-            f"model = dovetail.make_cost_model(graph, units, wanted, [{tables}])",
+            f"model = dovetail.make_cost_model(graph, units, wanted, {self.table_list()}, host)",
             "cost = model.plan_cost(plan)",
             "for item in cost.units:",
             "    print(item.unit, item.placement, item.figure.latency_ns, item.figure.source.text)",

@@ -22,12 +22,12 @@ def cheapest(hunt: Hunt, prover: Prover, found: Found, allowance: float) -> Foun
     def judge(raised: Mapping[str, Placement]) -> Status:
         return hunt.judge({unit: hunt.override(unit, place) for unit, place in raised.items()}, allowance).status
 
-    best, optimum = prover.improve(hunt.answers(allowance), judge)
+    before = {unit: override.placement for unit, override in found.raised.items()}
+    best, optimum = prover.improve(before, hunt.answers(allowance), judge)
     latencies = {digest: prover.latency_ns(raised) for digest, raised in hunt.placements().items()}
     if best is None:
         certificate = prover.certificate(found.raised, optimum)
         return replace(found, certificate=certificate, latencies_ns=latencies, within_limits=False)
-    before = {unit: override.placement for unit, override in found.raised.items()}
     if best != before:
         found = _rebuilt(hunt, prover, best, allowance)
         latencies = {digest: prover.latency_ns(raised) for digest, raised in hunt.placements().items()}

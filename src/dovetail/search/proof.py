@@ -50,11 +50,14 @@ class Prover:
     suspects: Sequence[str] = field(default_factory=tuple)
 
     def improve(
-        self, known: Sequence[tuple[Mapping[str, Placement], Status]], judge: JudgeRaised
+        self,
+        start: Mapping[str, Placement],
+        known: Sequence[tuple[Mapping[str, Placement], Status]],
+        judge: JudgeRaised,
     ) -> tuple[dict[str, Placement] | None, Optimum]:
         """Return the cheapest plan that passes, as raised units, and what is known of cheaper ones.
 
-        None when no plan that was tested keeps within the limits and passes.
+        `start` is the plan of the search; None when no plan that was tested keeps within the limits and passes.
         """
         answers = {self.priced.assignment(raised): status for raised, status in known}
 
@@ -63,7 +66,9 @@ class Prover:
 
         answers = {item: status for item, status in answers.items() if status is not Status.PASS or self._fits(item)}
         order = self.priced.numbers(reversed(self.suspects))
-        options = ProofOptions(self.options.most_tests, self.options.time_limit_s, tuple(order))
+        options = ProofOptions(
+            self.options.most_tests, self.options.time_limit_s, tuple(order), self.priced.assignment(start)
+        )
         optimum = prove(self.priced.problem, test, answers, options)
         best = None if optimum.assignment is None else self.priced.raised(optimum.assignment)
         return best, optimum

@@ -24,11 +24,13 @@ class ProofOptions:
     """Bound the work: tests by the oracle, and the time of one integer programme.
 
     `order` lists units from the least to the most suspect: innocents are raised first when a clause is shortened.
+    `start` has passed and is good enough whatever else the problem asks of assignments that are proposed.
     """
 
     most_tests: int = 200
     time_limit_s: float = 60.0
     order: tuple[int, ...] = ()
+    start: Assignment | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +69,16 @@ class _Search:
     refused: list[Assignment] = field(default_factory=list)
     tests: int = 0
     monotone: bool = True
-    best: Assignment | None = None
+    passing: list[Assignment] = field(default_factory=list)
     bound_ns: float = 0.0
+
+    @property
+    def best(self) -> Assignment | None:
+        """Return the cheapest passing assignment; but for the start, only those that could be proposed count."""
+        movable = self.problem.movable(item.unit for clause in self.clauses for item in clause.literals)
+        start = self.options.start
+        allowed = (item for item in self.passing if item == start or self.problem.stays(item, movable))
+        return min(allowed, key=self.problem.cost, default=None)
 
     def run(self) -> Optimum:
         for assignment, status in self.known.items():
@@ -82,9 +92,10 @@ class _Search:
         except _Exhausted:
             complete = False
             self._propose()
-        cost = self.problem.cost(self.best) if self.best is not None else float("inf")
+        best = self.best
+        cost = self.problem.cost(best) if best is not None else float("inf")
         bound = min(self.bound_ns, cost)
-        return Optimum(self.best, cost, bound, tuple(self.clauses), self.tests, self.monotone, complete)
+        return Optimum(best, cost, bound, tuple(self.clauses), self.tests, self.monotone, complete)
 
     def _propose(self) -> Solution | None:
         """Return the cheapest assignment that nothing speaks against, or None when it cannot beat the best."""
@@ -93,7 +104,8 @@ class _Search:
             self.bound_ns = float("inf")
             return None
         self.bound_ns = solution.bound_ns
-        if self.best is not None and solution.cost_ns >= self.problem.cost(self.best) * (1 - 1e-9):
+        best = self.best
+        if best is not None and solution.cost_ns >= self.problem.cost(best) * (1 - 1e-9):
             return None
         return solution
 
@@ -125,7 +137,8 @@ class _Search:
     def _grow(self, failing: Assignment) -> Assignment:
         """Raise what can be raised while it still fails: the clause of the result is shorter."""
         kept = list(failing)
-        reserve = self.best or failing
+        best = self.best
+        reserve = best or failing
         order = self.options.order or tuple(range(self.problem.size))
         low = [unit for unit in order if kept[unit] < self.problem.top[unit]]
         # What the best assignment raises and this one does not is what it lacks: try to raise all the rest at once.
@@ -139,7 +152,7 @@ class _Search:
             for unit in chunk:
                 raised[unit] = self.problem.top[unit]
             # Everything raised is what nobody doubts once something has passed: not worth a test.
-            hopeless = self.best is not None and tuple(raised) == self.problem.top
+            hopeless = best is not None and tuple(raised) == self.problem.top
             if not hopeless and self._test(tuple(raised)) is Status.FAIL:
                 kept = raised
             elif len(chunk) > 1:
@@ -159,16 +172,14 @@ class _Search:
         return status
 
     def _welcome(self, assignment: Assignment) -> None:
-        """Take a passing assignment: it may be the best, and it strikes out clauses that it contradicts."""
+        """Keep a passing assignment; it strikes out clauses that it contradicts."""
         wrong = [clause for clause in self.clauses if not clause.holds(assignment)]
         if wrong:
             self.monotone = False
             self.clauses = [clause for clause in self.clauses if clause not in wrong]
             self.refused.extend(clause.witness for clause in wrong)
-        if not self.problem.meets_demands(assignment):
-            return
-        if self.best is None or self.problem.cost(assignment) < self.problem.cost(self.best):
-            self.best = assignment
+        if assignment not in self.passing and self.problem.meets_demands(assignment):
+            self.passing.append(assignment)
 
 
 def prove(

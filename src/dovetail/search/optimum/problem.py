@@ -98,6 +98,13 @@ class Problem:
                 found.add(unit)
         return frozenset(found)
 
+    def stays(self, assignment: Sequence[int], movable: frozenset[int]) -> bool:
+        """Tell whether every other unit is on the target of its lowest level."""
+        return all(
+            unit in movable or self.target_of[ladder[level]] == self.target_of[ladder[0]]
+            for unit, (ladder, level) in enumerate(zip(self.choices, assignment, strict=True))
+        )
+
     def place(self, assignment: Sequence[int], unit: int) -> int:
         """Return where a unit is; OUTSIDE is at home."""
         return self.home if unit == OUTSIDE else self.choices[unit][assignment[unit]]
