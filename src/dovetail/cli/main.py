@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from dovetail import __version__
+from dovetail.cli.bisect import Bisect
 from dovetail.cli.calibrate import Calibrate
 from dovetail.cli.compare import Compare
 from dovetail.cli.compile import Compile
@@ -35,6 +36,7 @@ VERBS: dict[str, type[Verb]] = {
     "run": Run,
     "compare": Compare,
     "tune": Tune,
+    "bisect": Bisect,
     "devices": Devices,
 }
 

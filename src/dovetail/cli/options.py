@@ -46,14 +46,19 @@ class ModelVerb(Verb):
 
     def load_options(self) -> LoadOptions:
         """Return how to read the model."""
-        from dovetail.importers import LoadOptions
-
-        return LoadOptions(shapes=_shapes(self.shape))
+        return load_shapes(self.shape)
 
     def graph_lines(self) -> Sequence[str]:
         """Return the lines of Python that load the graph."""
         options = f", dovetail.LoadOptions(shapes={dict(_shapes(self.shape))!r})" if self.shape else ""
         return (f"graph = dovetail.normalize(dovetail.load_model({str(self.model)!r}{options}))",)
+
+
+def load_shapes(texts: Sequence[str]) -> LoadOptions:
+    """Return how to read a model whose inputs get these shapes."""
+    from dovetail.importers import LoadOptions
+
+    return LoadOptions(shapes=_shapes(texts))
 
 
 def _shapes(texts: Sequence[str]) -> Mapping[str, tuple[int, ...]]:
