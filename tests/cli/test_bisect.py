@@ -57,10 +57,10 @@ SCRIPT = """#!/bin/sh
 count=$(($(cat "{folder}/count" 2>/dev/null || echo 0) + 1))
 echo $count > "{folder}/count"
 [ -n "$CRASH_EVERY" ] && [ $((count % CRASH_EVERY)) -eq 0 ] && exit 125
-"{python}" "{folder}/oracle.py" "{folder}/model.onnx" "{folder}/data.npz" "$1" "{folder}/quantised.onnx" > "{folder}/said" \\
-    || exit 125
-cat "{folder}/said"
-awk '$1 == "agreement" {{ exit !($2 >= 0.95) }}' "{folder}/said"
+cd "{folder}"
+"{python}" oracle.py model.onnx data.npz "$1" quantised.onnx > said || exit 125
+cat said
+awk '$1 == "agreement" {{ exit !($2 >= 0.85) }}' said
 """
 
 
@@ -147,8 +147,7 @@ def test_a_shell_script_around_onnx_runtime_is_oracle_enough(
     culprits = found["culprits"]
     assert isinstance(culprits, list)
     assert found["unresolved"] == []
-    # The broken blocks are found; what else comes along is next to them, where ONNX Runtime shares a tensor.
-    assert {name.lstrip("updownreladc") for name in culprits} >= {str(block) for block in BROKEN}
+    assert set(culprits) == {f"{half}{block}" for block in BROKEN for half in ("up", "down")}
     assert (case.folder / "count").read_text().strip() == str(found["runs"])
     if prior == "simulation":
         assert found["runs"] <= _bound(found), (found["runs"], _bound(found))

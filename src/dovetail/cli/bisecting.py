@@ -114,9 +114,5 @@ def _page(found: Bisection) -> Page:
             blocks.append(Table(title, (flexible("line"), flexible("nodes in the file")), cells))
     tone = Tone.BAD if _code(found) else Tone.GOOD
     count = len(finding.culprits) + len(finding.unresolved)
-    verdict = (
-        f"{finding.outcome.value}: {count} of {len(found.setup.lines)} lines raised pass"
-        if count
-        else finding.outcome.value
-    )
-    return Page("Bisection", tuple(blocks), f"{verdict}.", tone)
+    spread = f": it passes with {count} of {len(found.setup.lines)} lines raised" if count else ""
+    return Page("Bisection", tuple(blocks), f"{finding.outcome.value}{spread}.", tone)
