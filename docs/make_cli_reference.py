@@ -14,7 +14,7 @@ from typing import Any
 
 from typer.main import get_command
 
-from dovetail.cli.main import VERBS, app
+from dovetail.cli.main import GROUPS, VERBS, app
 from dovetail.cli.verb import Verb, shared_options
 
 PAGE = Path(__file__).parent / "reference" / "cli.md"
@@ -38,6 +38,20 @@ EXAMPLES = {
     "tune": "dovetail tune model.onnx --data samples.npz --metric top1 --target vsi:v853 --max-drop 1% -o out\n"
     "dovetail tune model.onnx --data pictures/ --preprocess pre.toml --metric score.py:score --low u8 -o out",
     "devices": "dovetail devices --json",
+    "export": "dovetail export plan.json --model model.onnx --format paddle-subgraph --listing log.txt -o sub.txt\n"
+    "dovetail export plan.json --model model.onnx --format onnx-qdq --ranges ranges.json -o model.qdq.onnx",
+    "import-plan": "dovetail import-plan x.quantize --model x.onnx --format acuity-quantize --listing x.json",
+    "formats": "dovetail formats",
+    "paddle lint": "dovetail paddle lint subgraph.txt --log log.txt",
+    "paddle fix": "dovetail paddle fix subgraph.txt -o fixed.txt",
+    "paddle match": "dovetail paddle match subgraph.txt --log log.txt --for v2.10",
+    "paddle from-log": "dovetail paddle from-log log.txt -o subgraph.txt",
+    "acuity compare": "dovetail acuity compare golden/ quantised/ --slice box=0:4 --slice class=4:",
+    "acuity lint": "dovetail acuity lint model.quantize --network model.json\ndovetail acuity lint model_inputmeta.yml",
+    "doctor": "dovetail doctor",
+    "sdk install": "dovetail sdk install verisilicon\ndovetail sdk install verisilicon --from acuitylite-6.57.1.whl",
+    "sdk status": "dovetail sdk status --json",
+    "nbg info": "dovetail nbg info network_binary.nb",
 }
 
 HEAD = """# Commands
@@ -70,7 +84,12 @@ def page() -> str:
         "",
         *_table(p for p in commands["devices"].params if p.name in shared),
     ]
-    for name, kind in VERBS.items():
+    kinds = dict(VERBS)
+    for group, (_, verbs) in GROUPS.items():
+        for name, kind in verbs.items():
+            kinds[f"{group} {name}"] = kind
+            commands[f"{group} {name}"] = commands[group].commands[name]
+    for name, kind in kinds.items():
         own = [parameter for parameter in commands[name].params if parameter.name not in shared]
         parts += ["", f"## dovetail {name}", "", *_prose(kind), "", "```console"]
         parts += [f"$ {line}" for line in EXAMPLES[name].splitlines()] + ["```"]

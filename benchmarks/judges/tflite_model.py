@@ -15,12 +15,18 @@ from dovetail.ir import AnyArray, DType, Quantization
 
 _TYPES = {
     DType.F32: schema.TensorType.FLOAT32,
+    DType.F16: schema.TensorType.FLOAT16,
+    DType.BOOL: schema.TensorType.BOOL,
+    DType.U32: schema.TensorType.UINT32,
     DType.I8: schema.TensorType.INT8,
     DType.U8: schema.TensorType.UINT8,
     DType.I16: schema.TensorType.INT16,
     DType.I32: schema.TensorType.INT32,
     DType.I64: schema.TensorType.INT64,
 }
+
+
+_VERSIONS = (1, 2, 3, 5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,48 +49,81 @@ class LiteOperator:
     output: LiteTensor
     options_type: int = 0
     options: Any = field(default=None)
+    more_outputs: Sequence[LiteTensor] = ()
+    custom_name: str = ""
+    custom_options: bytes = b""
+    variables: Sequence[str] = ()
+    optimised: bool = False
+
+    @property
+    def outputs(self) -> tuple[LiteTensor, ...]:
+        """Return every output."""
+        return (self.output, *self.more_outputs)
 
     def run(self, feeds: Sequence[Sequence[AnyArray]]) -> list[AnyArray]:
-        """Return the output for every set of inputs."""
-        runner = Interpreter(
-            model_content=self.to_bytes(), experimental_op_resolver_type=OpResolverType.BUILTIN_REF, num_threads=1
-        )
+        """Return the first output for every set of inputs."""
+        return [found[0] for found in self.run_all(feeds)]
+
+    def run_all(self, feeds: Sequence[Sequence[AnyArray]]) -> list[list[AnyArray]]:
+        """Return all outputs for every set of inputs."""
+        runner = self._runner()
         runner.allocate_tensors()
         places = [item["index"] for item in runner.get_input_details()]
-        found: list[AnyArray] = []
+        found: list[list[AnyArray]] = []
         for values in feeds:
+            runner.reset_all_variables()
             for place, value in zip(places, values, strict=True):
-                runner.set_tensor(place, np.ascontiguousarray(value))
+                runner.set_tensor(place, np.ascontiguousarray(value).reshape(value.shape))
             runner.invoke()
-            found.append(np.array(runner.get_tensor(runner.get_output_details()[0]["index"])))
+            found.append([np.array(runner.get_tensor(item["index"])) for item in runner.get_output_details()])
         return found
 
-    def to_bytes(self) -> bytes:
-        """Return the model as a flatbuffer."""
+    def _runner(self) -> Any:
+        """Return an interpreter with reference kernels; with the optimised ones where there is no other."""
+        resolvers = (OpResolverType.BUILTIN_REF, OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES)
+        for resolver in resolvers[int(self.optimised) :]:
+            for version in _VERSIONS:
+                try:
+                    return Interpreter(
+                        model_content=self.to_bytes(version), experimental_op_resolver_type=resolver, num_threads=1
+                    )
+                except ValueError as error:
+                    problem = error
+        raise problem
+
+    def to_bytes(self, version: int = 1) -> bytes:
+        """Return the model as a flatbuffer; `version` is the operator's."""
         model, graph = schema.ModelT(), schema.SubGraphT()
         empty = schema.BufferT()
         model.buffers, graph.tensors = [empty], []
-        tensors = [*(item for item in self.inputs if item is not None), self.output]
+        tensors = [*(item for item in self.inputs if item is not None), *self.outputs]
         for item in tensors:
-            graph.tensors.append(_tensor(item, model.buffers))
+            graph.tensors.append(make_tensor(item, model.buffers))
+            graph.tensors[-1].isVariable = item.name in self.variables
         places = {item.name: index for index, item in enumerate(tensors)}
         operator = schema.OperatorT()
         operator.opcodeIndex = 0
         operator.inputs = [-1 if item is None else places[item.name] for item in self.inputs]
-        operator.outputs = [places[self.output.name]]
+        operator.outputs = [places[item.name] for item in self.outputs]
+        if self.custom_options:
+            operator.customOptions = list(self.custom_options)
         operator.builtinOptionsType, operator.builtinOptions = self.options_type, self.options
         graph.operators = [operator]
-        graph.inputs = [places[item.name] for item in self.inputs if item is not None and item.value is None]
+        fed = [item for item in self.inputs if item is not None and item.value is None]
+        graph.inputs = [places[item.name] for item in fed if item.name not in self.variables]
         graph.outputs = operator.outputs
         code = schema.OperatorCodeT()
-        code.deprecatedBuiltinCode, code.builtinCode, code.version = min(self.code, 127), self.code, 1
+        code.deprecatedBuiltinCode, code.builtinCode, code.version = min(self.code, 127), self.code, version
+        if self.custom_name:
+            code.customCode = self.custom_name
         model.version, model.operatorCodes, model.subgraphs = 3, [code], [graph]
         builder = flatbuffers.Builder(1024)
         builder.Finish(model.Pack(builder), b"TFL3")
         return bytes(builder.Output())
 
 
-def _tensor(item: LiteTensor, buffers: list[Any]) -> Any:
+def make_tensor(item: LiteTensor, buffers: list[Any]) -> Any:
+    """Return the table of a tensor; its value goes into a new buffer."""
     tensor = schema.TensorT()
     tensor.name, tensor.type, tensor.shape, tensor.buffer = item.name, _TYPES[item.dtype], list(item.shape), 0
     if item.value is not None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from dovetail.compare.task import TaskMetric
-from dovetail.data import Preprocess, Sample, input_specs, open_samples
+from dovetail.data import Preprocess, Sample, open_samples, specs_of
 from dovetail.errors import DataError
 from dovetail.ir import Graph
 
@@ -48,7 +48,7 @@ class Case:
 
 def read_images(graph: Graph, folder: Path, preprocess: Preprocess, labels: Path | None = None) -> list[Sample]:
     """Return the images of a folder as samples of a model with one input."""
-    return list(open_samples(folder, input_specs(graph), preprocess, labels))
+    return list(open_samples(folder, specs_of(graph), preprocess, labels))
 
 
 def everything(samples: Sequence[Sample]) -> tuple[int, ...]:

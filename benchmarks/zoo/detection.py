@@ -83,27 +83,46 @@ class Ap50:
         """Return the mean over the classes that are labelled."""
         boxes = np.asarray(labels["boxes"], np.float64)
         found = [self.decode(outputs, index) for index in range(len(boxes))]
-        real = [Objects(rows[rows[:, 0] >= 0, 1:], rows[rows[:, 0] >= 0, 0].astype(np.int64)) for rows in boxes]
+        real = [objects_of(rows) for rows in boxes]
         return mean_average_precision(found, real, (0.5,))
 
 
 @dataclass(frozen=True, slots=True)
 class DetectionF1:
-    """F1 of the detections against the float model's, sample by sample, pairs matched at IoU 0.5 or more."""
+    """F1 of the detections sample by sample, pairs matched at IoU 0.5 or more.
+
+    Against the float model's detections, or against labelled boxes.
+    """
 
     decode: Decode
-    name: str = "F1 against float"
-    higher_is_better: bool = True
     reference: Reference = Reference.GOLDEN
+    higher_is_better: bool = True
+
+    @property
+    def name(self) -> str:
+        """Return the name, which says what the detections are compared with."""
+        return "F1 against float" if self.reference is Reference.GOLDEN else "F1 against labels"
 
     def per_sample(self, outputs: Arrays, labels: Arrays) -> Floats:
-        """Return `[N]`; 1 where neither finds anything."""
+        """Return `[N]`; 1 where there is nothing and nothing is found."""
         count = len(next(iter(outputs.values())))
-        return np.array([f1(self.decode(outputs, item), self.decode(labels, item)) for item in range(count)])
+        return np.array([f1(self.decode(outputs, item), self._real(labels, item)) for item in range(count)])
+
+    def _real(self, labels: Arrays, index: int) -> Detections:
+        if self.reference is Reference.GOLDEN:
+            return self.decode(labels, index)
+        objects = objects_of(np.asarray(labels["boxes"][index], np.float64))
+        return Detections(objects.boxes, np.ones(len(objects.classes)), objects.classes)
 
     def score(self, outputs: Arrays, labels: Arrays) -> float:
         """Return the mean over the samples."""
         return float(self.per_sample(outputs, labels).mean())
+
+
+def objects_of(rows: Floats) -> Objects:
+    """Return the labelled objects in rows of (class, x1, y1, x2, y2); rows with a negative class are padding."""
+    real = rows[rows[:, 0] >= 0]
+    return Objects(real[:, 1:], real[:, 0].astype(np.int64))
 
 
 def f1(found: Detections, real: Detections, iou: float = 0.5) -> float:

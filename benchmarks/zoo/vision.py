@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from dovetail.compare.classification import Top1Agreement, TopK
-from dovetail.data import Channels, Preprocess, Sample, Step, StepKind, input_specs, open_samples
+from dovetail.data import Channels, Preprocess, Sample, Step, StepKind, open_samples, specs_of
 from dovetail.ir import Graph
 from zoo.case import Case, Dataset, Figure, everything, read_images
 
@@ -40,7 +40,7 @@ def _resnet(graph: Graph, root: Path) -> Dataset:
         pixels, labels, calib = file["x"], file["label"], file["calib"]
     name = graph.inputs[0]
     items = [{name: item[None].astype(np.float32), "label": label} for item, label in zip(pixels, labels, strict=True)]
-    specs = input_specs(graph)
+    specs = specs_of(graph)
     samples = list(open_samples(items, specs))
     calibration = list(open_samples([item[None].astype(np.float32) for item in calib], specs))
     return Dataset(calibration, samples, _TOP1, (Figure("top-1", _TOP1, everything(samples), 0.855),))

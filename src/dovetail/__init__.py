@@ -50,8 +50,14 @@ if TYPE_CHECKING:
     from dovetail.data import split as split
     from dovetail.errors import DovetailError as DovetailError
     from dovetail.exporters import save_onnx as save_onnx
+    from dovetail.formats import ReadRequest as ReadRequest
+    from dovetail.formats import WriteRequest as WriteRequest
+    from dovetail.formats import find_format as find_format
+    from dovetail.formats import known_formats as known_formats
     from dovetail.importers import LoadOptions as LoadOptions
+    from dovetail.importers import Survey as Survey
     from dovetail.importers import load_model as load_model
+    from dovetail.importers import survey_model as survey_model
     from dovetail.ir import Graph as Graph
     from dovetail.ir import load_graph as load_graph
     from dovetail.ir import save_graph as save_graph
@@ -75,10 +81,13 @@ if TYPE_CHECKING:
     from dovetail.quantize import Calibration as Calibration
     from dovetail.quantize import CalibrationMethod as CalibrationMethod
     from dovetail.quantize import CalibrationOptions as CalibrationOptions
+    from dovetail.quantize import Dequantized as Dequantized
     from dovetail.quantize import ObserverOptions as ObserverOptions
     from dovetail.quantize import QuantizedGraph as QuantizedGraph
     from dovetail.quantize import Ranges as Ranges
     from dovetail.quantize import calibrate as calibrate
+    from dovetail.quantize import dequantize as dequantize
+    from dovetail.quantize import is_quantized as is_quantized
     from dovetail.quantize import load_float as load_float
     from dovetail.quantize import load_ranges as load_ranges
     from dovetail.quantize import quantize as quantize
@@ -152,9 +161,17 @@ _HOMES = {
     ),
     "dovetail.errors": ("DovetailError",),
     "dovetail.exporters": ("save_onnx",),
+    "dovetail.formats": (
+        "ReadRequest",
+        "WriteRequest",
+        "find_format",
+        "known_formats",
+    ),
     "dovetail.importers": (
         "LoadOptions",
+        "Survey",
         "load_model",
+        "survey_model",
     ),
     "dovetail.ir": (
         "Graph",
@@ -186,10 +203,13 @@ _HOMES = {
         "Calibration",
         "CalibrationMethod",
         "CalibrationOptions",
+        "Dequantized",
         "ObserverOptions",
         "QuantizedGraph",
         "Ranges",
         "calibrate",
+        "dequantize",
+        "is_quantized",
         "load_float",
         "load_ranges",
         "quantize",

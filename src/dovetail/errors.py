@@ -73,6 +73,15 @@ class UnsupportedPlacement(PlanError):
         super().__init__(f"{node}: {target} cannot run it at {precision}: {reason}.", hint=hint)
 
 
+class InexpressiblePlan(PlanError):
+    """A format has no words for what a plan says of `nodes`; `nearest` is the nearest plan it can say, as JSON."""
+
+    def __init__(self, message: str, *, nodes: tuple[str, ...], nearest: str, hint: str | None = None) -> None:
+        self.nodes = nodes
+        self.nearest = nearest
+        super().__init__(message, hint=hint)
+
+
 class QuantizeError(DovetailError):
     """A tensor cannot be quantised as the plan asks."""
 

@@ -106,6 +106,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     out = onnxruntime.InferenceSession(str(found.model)).run(None, {"x": x})[0]
     np.savez(found.data, x=x, label=out[:, 3:].argmax(axis=1).astype(np.int64))
     (folder / "metric.py").write_text(METRIC)
+    (folder / "scope.json").write_text('{"names": ["join", "scores"]}')
     chain = (
         ("calibrate", found.model, "--data", found.data, "-o", found.ranges),
         ("plan", found.model, "--place", "vsi:v853@i8pc", "-o", found.plan),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dovetail.cli.main import VERBS
+from dovetail.cli.main import GROUPS, VERBS
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -20,7 +20,9 @@ def test_the_page_is_up_to_date() -> None:
     assert done.returncode == 0, f"run python docs/make_cli_reference.py {done.stderr}"
 
 
-@pytest.mark.parametrize("name", VERBS)
+@pytest.mark.parametrize(
+    "name", [*VERBS, *(f"{group} {name}" for group, (_, verbs) in GROUPS.items() for name in verbs)]
+)
 def test_every_command_has_a_section_with_an_example(name: str) -> None:
     page = (DOCS / "reference" / "cli.md").read_text(encoding="utf-8")
     section = re.search(rf"^## dovetail {name}\n(.*?)(?=^## |\Z)", page, re.M | re.S)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from dovetail.cli.main import VERBS
+from dovetail.cli.main import GROUPS, VERBS
 
 from .conftest import Said, Tiny
 
@@ -38,6 +38,13 @@ def commands(tiny: Tiny, out: Path) -> dict[str, list[object]]:
         "tune": ["tune", tiny.model, "--data", tiny.data, "--metric", tiny.metric, "-o", out / "tuned"],
         "bisect": ["bisect", "log", "--state", tiny.bisection],
         "devices": ["devices"],
+        "export": ["export", tiny.plan, "--model", tiny.model, "--format", "nncf", "-o", out / "scope.json"],
+        "import-plan": [
+            *("import-plan", tiny.folder / "scope.json", "--model", tiny.model, "--format", "nncf"),
+            *("-o", out / "plan.json"),
+        ],
+        "formats": ["formats"],
+        "doctor": ["doctor", "--no-test"],
     }
 
 
@@ -78,10 +85,13 @@ def test_the_python_program_does_the_same(name: str, tiny: Tiny, run: Run, tmp_p
             assert path.read_bytes() == other.read_bytes(), path
 
 
-@pytest.mark.parametrize("name", ["", *sorted(VERBS)])
+GROUPED = [f"{group} {name}" for group, (_, verbs) in GROUPS.items() for name in verbs]
+
+
+@pytest.mark.parametrize("name", ["", *sorted(VERBS), *GROUPS, *GROUPED])
 def test_help_is_golden(name: str, run: Run) -> None:
-    said = run(*([name] if name else []), "--help")
-    golden = GOLDEN / f"help-{name or 'dovetail'}.txt"
+    said = run(*name.split(), "--help")
+    golden = GOLDEN / f"help-{name.replace(' ', '-') or 'dovetail'}.txt"
     if os.environ.get("DOVETAIL_UPDATE_GOLDEN"):
         golden.parent.mkdir(exist_ok=True)
         golden.write_text(said.out)

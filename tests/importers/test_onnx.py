@@ -9,6 +9,7 @@ import onnx
 import pytest
 from onnx import ModelProto, helper, numpy_helper, parser
 
+from dovetail.errors import LoadError
 from dovetail.importers import LoadOptions, load_model, load_onnx
 from dovetail.ir import Graph, graph_to_bytes, parse_graph, print_graph
 from dovetail.testing.running import random_feeds, run_graph, run_model
@@ -170,6 +171,15 @@ def test_symbolic_sizes_are_kept_and_can_be_fixed() -> None:
     assert graph.types["y"].shape == ("batch", 12)
     fixed = load_onnx(model, LoadOptions(shapes={"x": (5, 3, 4)}))
     assert fixed.types["y"].shape == (5, 12)
+
+
+def test_shapes_that_are_computed_in_part_are_followed() -> None:
+    body = """g (float[batch,3] x) => (float[batch,5,3] y) <int64[1] z = {0}, int64[1] five = {5}, int64[1] one = {1}> {
+      s = Shape(x)  n = Gather(s, z)  t = Concat <axis = 0> (n, five, one)
+      c = ConstantOfShape(t)  u = Unsqueeze(x, one)  e = Expand(u, t)  y = Add(c, e)
+    }"""
+    graph = _check(_model(body, 13))
+    assert [graph.types[name].shape for name in "cey"] == [("batch", 5, 1), ("batch", 5, 3), ("batch", 5, 3)]
 
 
 def test_names_are_made_unique_and_origins_keep_the_source() -> None:

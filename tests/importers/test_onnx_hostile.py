@@ -20,7 +20,7 @@ QUICK_S = 2.0
 
 
 @contextmanager
-def refused(match: str = "") -> Iterator[None]:
+def refused(match: str | None = None) -> Iterator[None]:
     """Expect a LoadError of one line that matches, soon."""
     start = time.perf_counter()
     with pytest.raises(LoadError, match=match) as caught:
@@ -268,6 +268,44 @@ def test_deeply_nested_bodies_are_refused() -> None:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
     with refused("nested more than 8 deep"):
         load_onnx(model)
+
+
+def test_a_split_that_lies_about_its_outputs_is_refused() -> None:
+    # ONNX's shape inference writes past the end of its list of outputs.
+    with refused("says that it has 1 outputs and has 3"):
+        load_onnx(_text("g (float[6] x) => (float[2] a) { a, b, c = Split <num_outputs = 1> (x) }", 18))
+
+
+@pytest.mark.parametrize(
+    ("body", "match"),
+    [
+        ('(float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Max(w, "", x) }', "omits its input"),
+        (
+            "(float[2,2] x) => (float[2] y) <int64[2,1] i = {0, 1}> { y = GatherND <batch_dims = -2147483648> (x, i) }",
+            "batch_dims",
+        ),
+        (
+            "(float[2,2] x) => (float[2,2] y) <float[2] w = {1, 1}> "
+            "{ y, m, s = LayerNormalization <axis = 2147483648> (x, w) }",
+            "impossible axis",
+        ),
+    ],
+)
+def test_what_ends_the_process_in_native_code_is_refused(body: str, match: str) -> None:
+    model = _text("g " + body.replace('""', '"none"'), 17)
+    for node in model.graph.node:
+        node.input[:] = ["" if name == "none" else name for name in node.input]
+    with refused(match):
+        load_onnx(model)
+
+
+def test_a_list_of_impossible_length_does_not_hang() -> None:
+    # ONNX's data propagation makes a symbol for each of the 2**62 elements.
+    body = """g (float[2] x) => (float[N,1] y)
+              <int64 a = {0}, int64 n = {4611686018427387904}, int64 b = {1}, int64[1] o = {1}> {
+                r = Range(a, n, b)  u = Unsqueeze(r, o)  y = Cast <to = 1> (u) }"""
+    with refused("dimension of 4611686018427387904"):
+        load_onnx(_text(body, 17))
 
 
 def test_functions_that_call_each_other_are_refused() -> None:

@@ -28,6 +28,15 @@ class ZeroPointOrder(Enum):
     """`round(x / s + zp)`"""
 
 
+class Scheme(Enum):
+    """Say by whose rules integers are computed."""
+
+    EXACT = "exact"
+    """Exact accumulators, one real multiplier, one rounding."""
+    TFLITE = "tflite"
+    """TFLite's reference kernels: fixed-point multipliers, rounded twice."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rounding:
     """Say how a real result becomes a stored integer."""
@@ -41,12 +50,14 @@ class Arithmetic:
     """Hold the rounding facts of a target.
 
     `multiplier_bits`: mantissa bits that an accumulator's multiplier `s_x * s_w / s_y` is cut to (towards zero);
-    None keeps it in double precision. `by_op` refines `default` by operator, or by (operator, stored type).
+    None keeps it in double precision. `scheme` other than EXACT puts another maker's rules first. `by_op` refines
+    `default` by operator, or by (operator, stored type).
     """
 
     default: Rounding = Rounding()
     multiplier_bits: int | None = None
     by_op: Mapping[str | tuple[str, DType], Rounding] = field(default_factory=dict)
+    scheme: Scheme = Scheme.EXACT
 
     def rounding(self, op: str, stored: DType) -> Rounding:
         """Return the rounding of an operator whose output is stored in this type."""
@@ -55,3 +66,6 @@ class Arithmetic:
 
 EXACT = Arithmetic()
 """Ties to even, double-precision multipliers: the semantics of ONNX Q/DQ in exact arithmetic."""
+
+TFLITE = Arithmetic(Rounding(Tie.AWAY, ZeroPointOrder.AFTER), scheme=Scheme.TFLITE)
+"""TFLite's reference kernels."""

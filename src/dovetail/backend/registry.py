@@ -42,7 +42,8 @@ def backend(name: str) -> Backend:
         raise DeviceNotFound(f"backend '{name}' is not installed.", hint=_suggest(name, list(_points())))
     try:
         loaded: Backend = point.load()
-    except ImportError as error:
+    except Exception as error:
+        # A plug-in is anybody's code; whatever stops it (a package or a native library that is missing) is its own.
         raise DeviceNotFound(
             f"backend '{name}' cannot be used: {error}.", hint="Install the package that it needs."
         ) from error

@@ -12,16 +12,32 @@ from pathlib import Path
 from dovetail.errors import DovetailError
 
 _HEAD_BYTES = 512
+_MOST_BYTES = 256 << 20
+_MOST_MODEL_BYTES = 2 << 30
 _SIGNS = (b'"kind": "dovetail-', b"dovetail graph 1 ", b"# Made by dovetail", b"\x12\x08dovetail", b"Dovetail: ")
 """What files of ours have near their start; the fourth is the producer name of an ONNX model."""
 
 
-def write_file(path: Path, content: str | bytes) -> None:
+def read_file(path: Path, limit: int | None = None) -> bytes:
+    """Return the bytes of a file; raise DovetailError when it cannot be read or is larger than any real one."""
+    if limit is None:
+        limit = _MOST_MODEL_BYTES if path.suffix.lower() == ".onnx" else _MOST_BYTES
+    try:
+        if path.stat().st_size > limit:
+            raise DovetailError(f"{path}: larger than {limit} bytes.", hint="Is it the right file?")
+        return path.read_bytes()
+    except OSError as error:
+        raise DovetailError(f"{path}: cannot be read: {error.strerror}.", hint="Check the path.") from error
+
+
+def write_file(path: Path, content: str | bytes, *, replace: bool = False) -> None:
     """Write a file through a temporary one beside it.
 
     Raises DovetailError when it cannot be written, or stands in the place of a file that Dovetail did not make.
+    With `replace` whatever file stands there gives way.
     """
-    check_ours(path)
+    if not replace:
+        check_ours(path)
     data = content.encode() if isinstance(content, str) else content
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

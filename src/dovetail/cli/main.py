@@ -9,6 +9,8 @@ from typing import Annotated
 import typer
 
 from dovetail import __version__
+from dovetail.cli.acuity_compare import AcuityCompare
+from dovetail.cli.acuity_lint import AcuityLint
 from dovetail.cli.bisect import Bisect
 from dovetail.cli.calibrate import Calibrate
 from dovetail.cli.compare import Compare
@@ -16,11 +18,22 @@ from dovetail.cli.compile import Compile
 from dovetail.cli.cost import Cost
 from dovetail.cli.demo import Demo
 from dovetail.cli.devices import Devices
+from dovetail.cli.doctor import Doctor
 from dovetail.cli.explain import Explain
+from dovetail.cli.export import Export
+from dovetail.cli.formats import Formats
+from dovetail.cli.import_plan import ImportPlan
 from dovetail.cli.inspect import Inspect
+from dovetail.cli.nbg_info import NbgInfo
+from dovetail.cli.paddle_fix import PaddleFix
+from dovetail.cli.paddle_from_log import PaddleFromLog
+from dovetail.cli.paddle_lint import PaddleLint
+from dovetail.cli.paddle_match import PaddleMatch
 from dovetail.cli.plan import Plan
 from dovetail.cli.quantize import Quantize
 from dovetail.cli.run import Run
+from dovetail.cli.sdk_install import SdkInstall
+from dovetail.cli.sdk_status import SdkStatus
 from dovetail.cli.tune import Tune
 from dovetail.cli.verb import ExitCode, Verb, add_verb
 
@@ -38,7 +51,25 @@ VERBS: dict[str, type[Verb]] = {
     "tune": Tune,
     "bisect": Bisect,
     "devices": Devices,
+    "export": Export,
+    "import-plan": ImportPlan,
+    "formats": Formats,
+    "doctor": Doctor,
 }
+
+GROUPS: dict[str, tuple[str, dict[str, type[Verb]]]] = {
+    "paddle": (
+        "Work on the files of Paddle Lite and FastDeploy.",
+        {"lint": PaddleLint, "fix": PaddleFix, "match": PaddleMatch, "from-log": PaddleFromLog},
+    ),
+    "acuity": (
+        "Work on the files of Acuity (pegasus).",
+        {"compare": AcuityCompare, "lint": AcuityLint},
+    ),
+    "sdk": ("Install and examine vendors' SDKs.", {"install": SdkInstall, "status": SdkStatus}),
+    "nbg": ("Look into VeriSilicon's binary networks.", {"info": NbgInfo}),
+}
+"""Commands of two words: the first word, what it is about, and the second words."""
 
 HELP = """Fit one neural network across an NPU and a CPU.
 
@@ -74,6 +105,11 @@ def _root(
 for _name, _kind in VERBS.items():
     add_verb(app, _name, _kind)
 add_verb(app, "load", Inspect, hidden=True)
+for _group, (_title, _verbs) in GROUPS.items():
+    _sub = typer.Typer(rich_markup_mode=None, help=_title, no_args_is_help=True)
+    for _name, _kind in _verbs.items():
+        add_verb(_sub, _name, _kind)
+    app.add_typer(_sub, name=_group)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

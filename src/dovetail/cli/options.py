@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from dovetail.data import InputSpec, SampleSource
     from dovetail.importers import LoadOptions
     from dovetail.ir import Graph
-    from dovetail.quantize import CalibrationOptions, Ranges
+    from dovetail.quantize import CalibrationOptions, Dequantized, Ranges
 
 _SHAPE = re.compile(r"(.+)=(\d+(?:,\d+)*)")
 
@@ -33,24 +34,53 @@ RangesOption = Annotated[Path, typer.Option("--ranges", metavar="FILE", help="Ra
 class ModelVerb(Verb):
     """Hold what every command about a model has."""
 
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model file: .onnx or .dvg.", show_default=False)]
+    model: Annotated[
+        Path,
+        typer.Argument(
+            metavar="MODEL", help="Model file: .onnx, .tflite, .prototxt, .cfg or .dvg.", show_default=False
+        ),
+    ]
     shape: Annotated[
         list[str], typer.Option("--shape", metavar="INPUT=N,C,...", help="Fix the shape of an input; repeatable.")
     ] = field(default_factory=list)
+    dequantize: Annotated[
+        bool, typer.Option("--dequantize", help="Take a quantised model as the float model that it stands for.")
+    ] = False
+
+    float_weights: Annotated[
+        bool, typer.Option("--float-weights", help="Take the weights of TFLite's hybrid kernels as floats.")
+    ] = False
 
     def graph(self) -> Graph:
         """Return the model in normal form: the graph that plans and ranges are made for."""
+        return self.source_graph() if self._float_model is None else self._float_model.graph
+
+    def source_graph(self) -> Graph:
+        """Return the model in normal form, quantised where the file is."""
         import dovetail
 
         return dovetail.normalize(dovetail.load_model(self.model, self.load_options()))
 
+    @cached_property
+    def _float_model(self) -> Dequantized | None:
+        import dovetail
+
+        return dovetail.dequantize(self.source_graph()) if self.dequantize else None
+
     def load_options(self) -> LoadOptions:
         """Return how to read the model."""
-        return load_shapes(self.shape)
+        return replace(load_shapes(self.shape), exact_hybrid=not self.float_weights)
 
     def graph_lines(self) -> Sequence[str]:
         """Return the lines of Python that load the graph."""
-        options = f", dovetail.LoadOptions(shapes={dict(_shapes(self.shape))!r})" if self.shape else ""
+        lines = self.load_lines()
+        return (*lines, "graph = dovetail.dequantize(graph).graph") if self.dequantize else lines
+
+    def load_lines(self) -> Sequence[str]:
+        """Return the lines of Python that load the graph as it is in the file."""
+        given = [f"shapes={dict(_shapes(self.shape))!r}"] if self.shape else []
+        given += ["exact_hybrid=False"] if self.float_weights else []
+        options = f", dovetail.LoadOptions({', '.join(given)})" if given else ""
         return (f"graph = dovetail.normalize(dovetail.load_model({str(self.model)!r}{options}))",)
 
 

@@ -127,7 +127,9 @@ class Tune(PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
         wishes = None if self.recipe is None else dovetail.load_recipe(self.recipe)
         costs = dovetail.CostOptions(self.tables(), self.host_facts(), self.migrate, self.proof_tests)
         calibration_options = self.calibration_options()
-        graph = self.graph()
+        source = self.source_graph()
+        lifted = dovetail.dequantize(source) if dovetail.is_quantized(source) else None
+        graph = source if lifted is None else lifted.graph
         samples = self.open(self.data, dovetail.specs_of(graph), self.labels)
         metric, identity = metric_for(self.metric, samples)
         calibration_samples = self._calibration_samples(graph, samples)
@@ -146,6 +148,7 @@ class Tune(PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
             out=self.output,
             wishes=wishes,
             costs=costs,
+            lifted=lifted,
         )
 
     def resume_note(self) -> str:
@@ -199,12 +202,15 @@ class Tune(PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
         )
         wishes = "None" if self.recipe is None else f"dovetail.load_recipe({path_text(self.recipe)})"
         return program(
-            self.graph_lines(),
+            self.load_lines(),
+            "lifted = dovetail.dequantize(graph) if dovetail.is_quantized(graph) else None",
+            "graph = graph if lifted is None else lifted.graph",
             "specs = dovetail.specs_of(graph)",
             self.sample_lines("samples", self.data, "specs", self.labels),
             calib,
             self.calibration_lines(),
             f"calibration = dovetail.calibrate(graph, calib{limited}, options)",
+            "calibration = calibration if lifted is None else lifted.refine(calibration)",
             f"out = {path_text(self.output)}",
             "out.mkdir(parents=True, exist_ok=True)",
             self.host_lines(),

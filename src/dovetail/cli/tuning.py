@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dovetail.ir import Graph
     from dovetail.partition import PartitionedGraph
     from dovetail.plan import Placement, Recipe
-    from dovetail.quantize import Calibration, CalibrationOptions
+    from dovetail.quantize import Calibration, CalibrationOptions, Dequantized
     from dovetail.report import Report
     from dovetail.search import CostOptions, Goal, Trial, TuneOptions, TuneResult
 
@@ -45,6 +45,8 @@ class TuneJob:
     out: Path
     wishes: Recipe | None
     costs: CostOptions
+    lifted: Dequantized | None = None
+    """The float form of a model that came quantised, with the ranges of its scales."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,8 @@ def run_job(job: TuneJob, screen: Screen) -> Tuned:
 
     with screen.progress("calibrating", job.calibration_samples.count) as bar:
         calibration = dovetail.calibrate(job.graph, job.calibration_samples, job.calibration_options, bar.advance)
+    if job.lifted is not None:
+        calibration = job.lifted.refine(calibration)
     request = dovetail.TuneRequest(
         graph=job.graph,
         calibration=calibration,

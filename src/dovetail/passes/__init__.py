@@ -29,11 +29,13 @@ NORMAL_FORM: tuple[Pass, ...] = (
     MatMulToGemm(),
     FoldBatchNorm(),
     FoldAffine(),
-    FoldBatchNorm(),
     RemoveDeadCode(),
 )
 
 
 def normalize(graph: Graph) -> Graph:
     """Return the graph in normal form: every foldable node folded, `origin` keeping the nodes that are gone."""
-    return run_passes(graph, NORMAL_FORM)
+    while True:
+        before, graph = graph, run_passes(graph, NORMAL_FORM)
+        if len(graph.nodes) == len(before.nodes):
+            return graph

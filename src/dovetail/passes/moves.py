@@ -163,9 +163,10 @@ class FoldPad:
         """Return the graph without the Pads that only Conv nodes read."""
         draft = Draft.of(graph)
         changed = False
-        for node in graph.nodes:
+        # Backwards, so that of two Pads in a row the second is gone when the first one is looked at.
+        for node in reversed(graph.nodes):
             pads = _zero_padding(graph, node)
-            readers = graph.consumers.get(node.outputs[0], ())
+            readers = draft.consumers().get(node.outputs[0], []) if pads is not None else []
             if pads is None or node.outputs[0] in graph.outputs or not readers:
                 continue
             if not all(_takes_padding(reader, node.outputs[0], len(pads)) for reader in readers):

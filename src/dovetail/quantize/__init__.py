@@ -2,6 +2,7 @@
 
 from dovetail.plan.quantized import QuantizedGraph
 from dovetail.quantize.calibrate import Calibration, CalibrationOptions, calibrate, load_float
+from dovetail.quantize.dequantize import Dequantized, dequantize, is_quantized
 from dovetail.quantize.observers import CalibrationMethod, ObserverOptions
 from dovetail.quantize.quantizer import Quantizer, quantize
 from dovetail.quantize.ranges import Range, Ranges, load_ranges
@@ -10,12 +11,15 @@ __all__ = [
     "Calibration",
     "CalibrationMethod",
     "CalibrationOptions",
+    "Dequantized",
     "ObserverOptions",
     "QuantizedGraph",
     "Quantizer",
     "Range",
     "Ranges",
     "calibrate",
+    "dequantize",
+    "is_quantized",
     "load_float",
     "load_ranges",
     "quantize",

@@ -14,10 +14,17 @@ from dovetail.quantize.weights import WeightStore
 class Quantizer:
     """Quantise one graph for many plans; quantised weights are made once and kept.
 
-    Raises QuantizeError when the ranges are those of another graph.
+    Raises QuantizeError when the ranges are those of another graph, and for a graph that is quantised already.
     """
 
     def __init__(self, graph: Graph, ranges: Ranges) -> None:
+        # Its integers are not the reals that ranges are of: quantising them again gives noise.
+        quantised = next((name for name, kind in graph.types.items() if kind.quant is not None), None)
+        if quantised is not None:
+            raise QuantizeError(
+                f"graph '{graph.name}' is quantised already (tensor '{quantised}').",
+                hint="Start from the float model, or use this one as it is.",
+            )
         if ranges.graph_digest != graph.digest:
             raise QuantizeError(
                 f"the ranges were made for another graph ({ranges.graph_digest[:12]}), "

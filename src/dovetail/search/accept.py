@@ -10,7 +10,7 @@ import numpy as np
 from dovetail.ir.dtypes import AnyArray
 from dovetail.plan.plan import Plan
 from dovetail.search.goal import Goal
-from dovetail.search.oracle import Oracle
+from dovetail.search.oracle import Bar, Oracle
 from dovetail.search.recorded import RecordedEvaluator
 from dovetail.search.result import SplitScores
 from dovetail.search.trial import Status, Trial
@@ -45,7 +45,7 @@ class Acceptance:
 def accept(oracle: Oracle, exact: RecordedEvaluator, plan: Plan, goal: Goal) -> Acceptance:
     """Judge a plan on the hold-out split: fast simulation first, then exact integer simulation."""
     allowance = goal.allowance(oracle.float_score)
-    trial = oracle.judge(plan, (), allowance, race=False)
+    trial = oracle.judge(plan, (), Bar(allowance), race=False)
     if trial.status is not Status.PASS:
         lost = oracle.float_score - trial.score
         return Acceptance(False, f"hold-out loss {lost:.4g} exceeds {allowance:.4g}", trial, None, None)

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from dovetail.backend.protocols import CompileOptions, Executable, Fidelity
-from dovetail.backend.registry import backend
+from dovetail.backend.registry import backend, find_target
 from dovetail.compare.task import Reference, TaskMetric
 from dovetail.errors import DeviceNotFound
 from dovetail.ir.dtypes import AnyArray
 from dovetail.ir.graph import Graph
+from dovetail.ir.precision import Precision
 from dovetail.plan.plan import Plan
 from dovetail.quantize.calibrate import load_float, signature_of
 from dovetail.quantize.quantizer import Quantizer
@@ -119,6 +120,12 @@ class Rewriter:
     def golden(self, indices: Sequence[int]) -> dict[str, AnyArray]:
         """Return the float model's outputs."""
         return self._scorer.golden(indices)
+
+
+def simulates_whole(graph: Graph, target: str) -> bool:
+    """Tell whether the simulator takes a graph in one piece: it refuses what the target refuses even in float."""
+    known = find_target(target)
+    return all(known.verdict(graph, node, Precision.FP32).supported for node in graph.nodes)
 
 
 def run_batches(executable: Executable, data: EvaluationData, indices: Sequence[int]) -> dict[str, AnyArray]:

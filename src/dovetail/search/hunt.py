@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from dovetail.errors import SearchError
 from dovetail.plan.placement import Placement
 from dovetail.plan.plan import Override, Plan
-from dovetail.quantize.calibrate import Calibration
 from dovetail.search.certificate import Certificate
 from dovetail.search.goal import Goal
-from dovetail.search.oracle import Oracle
-from dovetail.search.prior import Suspicion, suspect
+from dovetail.search.oracle import Bar, Oracle
+from dovetail.search.prior import Suspicion
 from dovetail.search.recorded import RecordedEvaluator
 from dovetail.search.result import Evidence, GateCheck, GateVerdict
-from dovetail.search.sensitivity import quantise_one
+from dovetail.search.sensitivity import quantise_few
 from dovetail.search.space import Space
 from dovetail.search.strategy import minimise, shortest_prefix
 from dovetail.search.trial import Status, Trial
 
-AMBIGUOUS = 6
-"""A passing prefix longer than this means that the prior did not tell the units apart: measure them."""
+TRUSTED = 8
+"""Most units that are raised on the word of the prior alone: when these do not suffice, units are measured."""
 
 
 class Listener(Protocol):
@@ -33,6 +32,14 @@ class Listener(Protocol):
 
     def trial(self, trial: Trial) -> None:
         """A plan was judged."""
+
+
+@dataclass(frozen=True, slots=True)
+class HuntOptions:
+    """Say who hears of trials, and after how many plans a passing set is no longer made smaller."""
+
+    listener: Listener
+    max_plans: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +62,23 @@ class Hunt:
     """Find a 1-minimal set of units to raise on the search split."""
 
     def __init__(
-        self, space: Space, calibration: Calibration, oracle: Oracle, recorded: RecordedEvaluator, listener: Listener
+        self,
+        suspicions: Sequence[Suspicion],
+        space: Space,
+        recorded: RecordedEvaluator,
+        oracle: Oracle,
+        options: HuntOptions,
     ) -> None:
         self._space = space
         self._oracle = oracle
         self._recorded = recorded
-        self._listener = listener
-        self._suspicions = suspect(space, calibration)
+        self._listener = options.listener
+        self._suspicions = suspicions
+        self._budget = options.max_plans
+        self._damage: Mapping[str, float] | None = None
         self._reasons = {item.unit: item.reason for item in self._suspicions}
         self._highest = False
-        self._verdicts: dict[tuple[str, float], Trial] = {}
+        self._verdicts: dict[tuple[str, Bar], Trial] = {}
         self._trials: dict[str, Trial] = {}
         self._raised: dict[str, Mapping[str, Override]] = {}
 
@@ -85,11 +99,12 @@ class Hunt:
                 hint="Check the data, the labels and the preprocessing; or lower --min-score.",
             )
         allowance = goal.allowance(float_score)
-        low = self._judge({}, allowance, race=False)
+        bar = Bar(allowance)
+        low = self._judge({}, bar, race=False)
         checks = [GateCheck(f"everything at {self._space.low}", low)]
         if low.status is Status.PASS:
             return GateVerdict.NOTHING_TO_DO, tuple(checks)
-        high = self._judge(self._raise(self._space.units), allowance, race=False)
+        high = self._judge(self._raise(self._space.units), bar, race=False)
         checks.append(GateCheck("everything one step up", high))
         cpu_plan = self._space.low_on_cpu
         if cpu_plan is not None:
@@ -102,45 +117,31 @@ class Hunt:
         self._highest = True
         return GateVerdict.SIXTEEN_BITS_FAIL, tuple(checks)
 
-    def find(self, allowance: float) -> Found:
-        """Return a 1-minimal set of raised units whose loss is within the allowance."""
-        if self._judge({}, allowance).status is Status.PASS:
+    def find(self, bar: Bar) -> Found:
+        """Return a 1-minimal set of raised units that meets the bar; larger than that when the budget runs out."""
+        if self._judge({}, bar).status is Status.PASS:
             return self._found({}, ())
         self._listener.stage("culprits")
-        order = [item.unit for item in self._suspicions]
-
-        def test(units: frozenset[str]) -> Status:
-            return self._judge(self._raise([name for name in order if name in units]), allowance).status
-
-        length = shortest_prefix(order, test)
-        if length is None and not self._highest:
-            # The first rung cannot meet this allowance; float on the CPU can.
-            self._highest = True
-            length = shortest_prefix(order, test)
+        order, length = self._shortest(bar)
         if length is None:
             return self._found(self._raise(order), ())
-        if length > AMBIGUOUS:
-            order = self._measured(order, length)
-            length = shortest_prefix(order, test) or len(order)
         self._listener.stage("minimise")
-        minimal = minimise(order[:length], test)
-        raised = self._raise(minimal.kept)
+        raised: Mapping[str, Override] = self._raise(minimise(order[:length], self._test(bar), self._go_on).kept)
         if self._highest:
-            raised = self._lower(raised, allowance)
-        evidence = self._evidence(raised, allowance)
-        return self._found(raised, evidence)
+            raised = self._lower(raised, bar)
+        return self._certify(raised, bar)
 
-    def judge(self, raised: Mapping[str, Override], allowance: float) -> Trial:
+    def judge(self, raised: Mapping[str, Override], bar: Bar) -> Trial:
         """Return the verdict on a plan that raises some units."""
-        return self._judge(raised, allowance)
+        return self._judge(raised, bar)
 
     def override(self, unit: str, placement: Placement) -> Override:
         """Return where a unit that breaks goes, with the reason."""
         return Override(placement, f"breaks at {self._space.low}: {self._reasons[unit]}")
 
-    def answers(self, allowance: float) -> list[tuple[Mapping[str, Placement], Status]]:
-        """Return every verdict at an allowance, with the placements of the raised units."""
-        found = [(self._raised[digest], trial) for (digest, at), trial in self._verdicts.items() if at == allowance]
+    def answers(self, bar: Bar) -> list[tuple[Mapping[str, Placement], Status]]:
+        """Return every verdict at a bar, with the placements of the raised units."""
+        found = [(self._raised[digest], trial) for (digest, at), trial in self._verdicts.items() if at == bar]
         return [({unit: item.placement for unit, item in raised.items()}, trial.status) for raised, trial in found]
 
     def placements(self) -> Mapping[str, Mapping[str, Placement]]:
@@ -153,32 +154,77 @@ class Hunt:
         """Return the last trial of every plan that was judged."""
         return tuple(self._trials.values())
 
-    def _measured(self, order: list[str], length: int) -> list[str]:
-        """Order the suspects anew by what each does alone to the float model's outputs."""
-        self._listener.stage("quantise-one")
-        reach = min(len(order), 2 * length)
-        damage = quantise_one(self._space, self._recorded, self._oracle.first_indices, order[:reach])
-        return sorted(order[:reach], key=lambda unit: -damage[unit]) + order[reach:]
+    def _shortest(self, bar: Bar) -> tuple[list[str], int | None]:
+        """Return an order of the units, and how many of its first ones meet the bar."""
+        test = self._test(bar)
+        order = [item.unit for item in self._suspicions]
+        length = shortest_prefix(order[:TRUSTED], test)
+        if length is not None:
+            return order, length
+        order = self._measured(order)
+        length = shortest_prefix(order, test)
+        if length is None and not self._highest:
+            # The first rung cannot meet this bar; float on the CPU can.
+            self._highest = True
+            length = shortest_prefix(order, test)
+        return order, length
 
-    def _lower(self, raised: Mapping[str, Override], allowance: float) -> dict[str, Override]:
-        """Precision before place: give every unit the lowest rung at which the set still passes."""
+    def _test(self, bar: Bar) -> Callable[[frozenset[str]], Status]:
+        order = [item.unit for item in self._suspicions]
+        return lambda units: self._judge(self._raise([name for name in order if name in units]), bar).status
+
+    def _measured(self, order: Sequence[str]) -> list[str]:
+        """Order the units by what each does alone to the float model's outputs, then by the prior."""
+        if self._damage is None:
+            self._listener.stage("quantise-one")
+            self._damage = quantise_few(self._space, self._recorded, self._oracle.indices)
+        damage = self._damage
+        return sorted(order, key=lambda unit: -damage[unit])
+
+    def _lower(self, raised: Mapping[str, Override], bar: Bar) -> Mapping[str, Override]:
+        """Precision before place: keep at the last rung only the units that need it, rung by rung."""
         self._listener.stage("precision before place")
-        chosen = dict(raised)
-        for unit in reversed(tuple(raised)):
-            for rung in self._space.ladders[unit][:-1]:
-                trial = {**chosen, unit: Override(rung, chosen[unit].reason)}
-                if self._judge(trial, allowance).status is Status.PASS:
-                    chosen = trial
-                    break
-        return chosen
+        ladders = self._space.ladders
+        for level in range(max((len(ladders[unit]) for unit in raised), default=1) - 1):
+            able = [unit for unit in raised if level < len(ladders[unit]) - 1]
+            high = [unit for unit in able if raised[unit].placement == ladders[unit][-1]]
+            if high:
+                raised = self._lower_to(level, high, raised, bar)
+        return raised
 
-    def _evidence(self, raised: Mapping[str, Override], allowance: float) -> tuple[Evidence, ...]:
-        """Return the trial of every single removal from the final set; all were or are now tested."""
-        found: list[Evidence] = []
-        for unit in raised:
-            rest = {name: override for name, override in raised.items() if name != unit}
-            found.append(Evidence(unit, self._judge(rest, allowance)))
-        return tuple(found)
+    def _lower_to(
+        self, level: int, high: Sequence[str], raised: Mapping[str, Override], bar: Bar
+    ) -> Mapping[str, Override]:
+        def lowered(stay: frozenset[str]) -> dict[str, Override]:
+            moved = (unit for unit in high if unit not in stay)
+            ladders = self._space.ladders
+            return {**raised, **{unit: Override(ladders[unit][level], raised[unit].reason) for unit in moved}}
+
+        def test(stay: frozenset[str]) -> Status:
+            return self._judge(lowered(stay), bar).status
+
+        if test(frozenset()) is Status.PASS:
+            return lowered(frozenset())
+        return lowered(frozenset(minimise(high, test, self._go_on).kept))
+
+    def _certify(self, raised: Mapping[str, Override], bar: Bar) -> Found:
+        """Test every single removal from a set that passes; what can go after all goes."""
+
+        def rest(units: frozenset[str]) -> dict[str, Override]:
+            return {unit: override for unit, override in raised.items() if unit in units}
+
+        minimal = minimise(tuple(raised), lambda units: self._judge(rest(units), bar).status, self._go_on, 1)
+        kept = frozenset(minimal.kept)
+        evidence = tuple(Evidence(unit, self._judge(rest(kept - {unit}), bar)) for unit, _ in minimal.removals)
+        return self._found(rest(kept), evidence)
+
+    @property
+    def exhausted(self) -> bool:
+        """Tell whether as many plans were judged as the options allow."""
+        return len(self._trials) >= self._budget
+
+    def _go_on(self) -> bool:
+        return not self.exhausted
 
     def _raise(self, units: Sequence[str] | Mapping[str, object]) -> dict[str, Override]:
         return {
@@ -186,16 +232,18 @@ class Hunt:
             for unit in units
         }
 
-    def _judge(self, raised: Mapping[str, Override], allowance: float, *, race: bool = True) -> Trial:
+    def _judge(self, raised: Mapping[str, Override], bar: Bar, *, race: bool = True) -> Trial:
         plan = self._space.plan(raised)
-        key = (plan.digest, allowance)
+        key = (plan.digest, bar)
         known = self._verdicts.get(key)
         if known is not None and (known.complete or race):
             return known
-        trial = self._oracle.judge(plan, tuple(raised), allowance, race=race)
+        trial = self._oracle.judge(plan, tuple(raised), bar, race=race)
         self._verdicts[key] = trial
         self._raised[plan.digest] = dict(raised)
-        self._trials[plan.digest] = trial
+        known = self._trials.get(plan.digest)
+        if known is None or trial.complete or not known.complete:
+            self._trials[plan.digest] = trial
         self._listener.trial(trial)
         return trial
 

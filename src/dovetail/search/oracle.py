@@ -24,11 +24,38 @@ _Z = 3.0
 
 
 @dataclass(frozen=True, slots=True)
+class Bar:
+    """Bound the mean loss against float.
+
+    With `losses_only`, samples that do better than float do not make up for those that do worse: on few samples such
+    luck hides damage.
+    """
+
+    allowance: float
+    losses_only: bool = False
+
+    def counted(self, losses: AnyArray) -> AnyArray:
+        """Return the losses that count."""
+        return np.maximum(losses, 0.0) if self.losses_only else losses
+
+    def met_by(self, loss: float) -> bool:
+        """Tell whether a mean loss is within the bound."""
+        return loss <= self.allowance + 1e-12
+
+
+@dataclass(frozen=True, slots=True)
 class Split:
     """Name a part of the samples, in the order in which they are used."""
 
     name: str
     indices: tuple[int, ...]
+
+    @classmethod
+    def shuffled(cls, name: str, indices: Sequence[int], seed: int) -> Split:
+        """Return a split in random order: racing infers from the first samples, and data sets are often sorted."""
+        # numpy's legacy generator: its stream is frozen, so that a journal stays good.
+        order = np.random.RandomState(seed).permutation(len(indices))
+        return cls(name, tuple(indices[position] for position in order))
 
     def blocks(self) -> list[tuple[int, ...]]:
         """Return the indices cut into blocks of growing size."""
@@ -79,8 +106,13 @@ class Oracle:
         """Return the samples that candidates are tried on first."""
         return self._split.blocks()[0]
 
-    def judge(self, plan: Plan, raised: Sequence[str], allowance: float, *, race: bool = True) -> Trial:
-        """Return the verdict on a plan that may lose `allowance` against float."""
+    @property
+    def has_samples(self) -> bool:
+        """Tell whether every sample has a score of its own."""
+        return not self._set_level
+
+    def judge(self, plan: Plan, raised: Sequence[str], bar: Bar, *, race: bool = True) -> Trial:
+        """Return the verdict on a plan whose loss against float is held to a bar."""
         done: list[Scores] = []
         status, reason = Status.PASS, ""
         for block in self._blocks:
@@ -89,11 +121,11 @@ class Oracle:
                 status, reason = Status.CANNOT_TEST, scores.failure
                 break
             done.append(scores)
-            if race and len(done) < len(self._blocks) and self._lost(done, allowance):
+            if race and len(done) < len(self._blocks) and self._lost(done, bar):
                 status, reason = Status.FAIL, f"rejected after {sum(map(len, self._blocks[: len(done)]))} samples"
                 break
         else:
-            status = Status.PASS if self.float_score - _pooled(done) <= allowance + 1e-12 else Status.FAIL
+            status = Status.PASS if bar.met_by(self._loss(done, bar)) else Status.FAIL
         tested = sum(len(block) for block in self._blocks[: len(done)])
         trial = Trial(
             plan_digest=plan.digest,
@@ -124,15 +156,20 @@ class Oracle:
             return None
         return _joined(self._float) - _joined(parts)
 
-    def _lost(self, done: Sequence[Scores], allowance: float) -> bool:
-        """Tell whether the loss so far is above the allowance beyond doubt."""
-        losses = _joined(self._float[: len(done)]) - _joined(done)
+    def _loss(self, done: Sequence[Scores], bar: Bar) -> float:
+        if self._set_level:
+            return self.float_score - _pooled(done)
+        return float(bar.counted(_joined(self._float) - _joined(done)).mean())
+
+    def _lost(self, done: Sequence[Scores], bar: Bar) -> bool:
+        """Tell whether the loss so far is above the bar beyond doubt."""
+        losses = bar.counted(_joined(self._float[: len(done)]) - _joined(done))
         count, total = len(losses), len(self._split.indices)
         # One made-up sample of the largest loss keeps the variance of unanimous verdicts above zero.
         largest = max(float(np.abs(losses).max(initial=0.0)), 1e-12)
         variance = float(np.var(losses)) + largest**2 / count
         error = math.sqrt(variance / count * (1 - count / total))
-        return float(losses.mean()) - allowance > _Z * error
+        return float(losses.mean()) - bar.allowance > _Z * error
 
     def _log(self, trial: Trial) -> None:
         fields = (

@@ -10,7 +10,7 @@ from dovetail.plan.plan import Plan
 from dovetail.search.certificate import Certificate
 from dovetail.search.front import FrontPoint
 from dovetail.search.goal import Goal
-from dovetail.search.trial import Trial
+from dovetail.search.trial import Status, Trial
 
 
 class GateVerdict(Enum):
@@ -114,4 +114,5 @@ class TuneResult:
     @property
     def one_minimal(self) -> bool:
         """Tell whether every single removal was tested and did not pass."""
-        return {item.unit for item in self.evidence} == {item.unit for item in self.culprits}
+        needed = {item.unit for item in self.evidence if item.trial.status is not Status.PASS}
+        return needed == {item.unit for item in self.culprits}

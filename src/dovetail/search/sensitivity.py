@@ -1,4 +1,4 @@
-"""Quantise one unit of the float model at a time and look at the outputs.
+"""Quantise a few units of the float model at a time and look at the outputs.
 
 Never the other way round: with two culprits in series, restoring one unit of the quantised model tells nothing.
 """
@@ -16,38 +16,55 @@ from dovetail.search.evaluator import Evaluator
 from dovetail.search.journal import Scores
 from dovetail.search.recorded import RecordedEvaluator
 from dovetail.search.space import FLOAT, Space
+from dovetail.search.strategy import locate
+
+PROBE_SAMPLES = 8
+"""Samples that the outputs are compared on: noise is a mean over many values, so few samples tell it."""
+
+PROBE_BUDGET = 96
+"""Most plans that are probed."""
 
 
-def quantise_one(
-    space: Space, recorded: RecordedEvaluator, indices: Sequence[int], units: Sequence[str]
-) -> Mapping[str, float]:
-    """Return for every unit the noise-to-signal ratio of the worst output column when only it is low."""
+def quantise_few(space: Space, recorded: RecordedEvaluator, indices: Sequence[int]) -> Mapping[str, float]:
+    """Return for every unit how much of the outputs' signal it drowns when only it is low, or an estimate of that."""
     everything = {name: Override(FLOAT, "float") for name in space.units}
-    damage: dict[str, float] = {}
-    for unit in units:
-        plan = space.plan({name: override for name, override in everything.items() if name != unit})
-        scores = recorded.once("noise", plan, indices, partial(_noise, recorded.evaluator, plan, indices))
-        damage[unit] = float("inf") if scores.failure else scores.score
-    return damage
+    probes = tuple(indices[:PROBE_SAMPLES])
+
+    def measure(units: Sequence[str]) -> float:
+        low = frozenset(units)
+        plan = space.plan({name: override for name, override in everything.items() if name not in low})
+        scores = recorded.once("drowned", plan, probes, partial(_measure, recorded.evaluator, plan, probes))
+        return 2.0 if scores.failure else scores.score
+
+    return locate(tuple(space.units), measure, PROBE_BUDGET)
 
 
-def _noise(evaluator: Evaluator, plan: Plan, indices: Sequence[int]) -> Scores:
+def _measure(evaluator: Evaluator, plan: Plan, indices: Sequence[int]) -> Scores:
     golden, outputs = evaluator.golden(indices), evaluator.outputs(plan, indices)
-    return Scores(min(max(worst_noise(golden[name], outputs[name]) for name in golden), 1e30), None)
+    return Scores(max(drowned_share(golden[name], outputs[name]) for name in golden), None)
 
 
-def worst_noise(golden: AnyArray, measured: AnyArray) -> float:
-    """Return the largest noise-to-signal power ratio over the indices of the last axis and of axis 1."""
+def drowned_share(golden: AnyArray, measured: AnyArray) -> float:
+    """Return how much of an output is noise: that of the worst column plus the mean over columns, in 0..2.
+
+    A column is an index of the last axis or of axis 1, its noise N / (N + S) with the powers of error and signal.
+    The worst alone misleads where some column hardly carries a signal, the mean alone where one column decides.
+    """
     if not np.issubdtype(golden.dtype, np.floating):
-        return float(np.mean(golden != measured))
-    axes = {golden.ndim - 1, min(1, golden.ndim - 1)} if golden.ndim else {0}
-    noise = np.square(measured.astype(np.float64) - golden)
+        return 2.0 * float(np.mean(golden != measured))
+    axes = {golden.ndim - 1, min(1, golden.ndim - 1)} if golden.ndim else set[int]()
+    with np.errstate(over="ignore", invalid="ignore"):
+        noise = np.square(measured.astype(np.float64) - golden)
+    # What is no number is no signal: an operator that breaks must not look harmless.
+    noise = np.where(np.isfinite(noise), noise, np.inf)
     signal = np.square(golden.astype(np.float64))
-    worst = 0.0
-    for axis in axes:
-        others = tuple(item for item in range(golden.ndim) if item != axis)
-        power = signal.sum(axis=others)
-        live = power > 0
-        ratio = noise.sum(axis=others)[live] / power[live]
-        worst = max(worst, float(ratio.max(initial=0.0)))
-    return worst if np.isfinite(worst) else float("inf")
+    shares = [_shares(noise, signal, tuple(item for item in range(golden.ndim) if item != axis)) for axis in axes]
+    return max((float(share.max() + share.mean()) for share in shares if share.size), default=0.0)
+
+
+def _shares(noise: AnyArray, signal: AnyArray, others: tuple[int, ...]) -> AnyArray:
+    lost, kept = noise.sum(axis=others), signal.sum(axis=others)
+    live = (kept > 0) | (lost > 0)
+    bounded = np.minimum(lost[live], np.finfo(np.float64).max / 4)
+    share: AnyArray = bounded / (bounded + kept[live])
+    return share

@@ -6,6 +6,7 @@ to skip tests while searching, never in the certificate.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -16,10 +17,18 @@ TestSet = Callable[[frozenset[str]], Status]
 
 @dataclass(frozen=True, slots=True)
 class Minimal:
-    """Hold a passing set of which every single removal was tested and did not pass."""
+    """Hold a passing set, and the verdict on every single removal from it that was tested.
+
+    `complete` says that every single removal was tested and did not pass.
+    """
 
     kept: tuple[str, ...]
     removals: tuple[tuple[str, Status], ...]
+
+    @property
+    def complete(self) -> bool:
+        """Tell whether the set is 1-minimal by test."""
+        return len(self.removals) == len(self.kept)
 
 
 def shortest_prefix(order: Sequence[str], test: TestSet) -> int | None:
@@ -45,27 +54,76 @@ def shortest_prefix(order: Sequence[str], test: TestSet) -> int | None:
     return size
 
 
-def minimise(passing: Sequence[str], test: TestSet) -> Minimal:
+def minimise(
+    passing: Sequence[str], test: TestSet, go_on: Callable[[], bool] = lambda: True, first: int | None = None
+) -> Minimal:
     """Return a 1-minimal subset of a passing set, most important units first.
 
-    Removes chunks of halving size from the least important end, then single units until none can go.
+    Removes from the least important end, chunks that double after a success and halve after a failure, until every
+    single unit was tried against the set as it is. The first chunk has `first` units, by default a quarter of all.
+    When `go_on` says no, what is left is returned as it is.
     """
     kept = list(passing)
-    size = len(kept) // 2
-    while size >= 2:
-        end = len(kept)
-        while end > 0:
-            rest = kept[: max(0, end - size)] + kept[end:]
-            if test(frozenset(rest)) is Status.PASS:
-                kept = rest
+    failed: dict[str, Status] = {}
+    end, size = len(kept), first or max(1, len(kept) // 4)
+    while go_on():
+        if end == 0:
+            # A removal changes the set that earlier units were tried against, so those are tried again.
+            if all(unit in failed for unit in kept):
+                break
+            end, size = len(kept), 1
+        size = min(size, end)
+        chunk = kept[end - size : end]
+        if size == 1 and chunk[0] in failed:
+            end -= 1
+            continue
+        status = test(frozenset(kept) - frozenset(chunk))
+        if status is Status.PASS:
+            del kept[end - size : end]
+            failed.clear()
             end -= size
-        size //= 2
-    removed = True
-    while removed:
-        removed = False
-        for unit in reversed(tuple(kept)):
-            if test(frozenset(kept) - {unit}) is Status.PASS:
-                kept.remove(unit)
-                removed = True
-    removals = tuple((unit, test(frozenset(kept) - {unit})) for unit in kept)
-    return Minimal(tuple(kept), removals)
+            size *= 2
+        elif size == 1:
+            failed[chunk[0]] = status
+            end -= 1
+        else:
+            size //= 2
+    return Minimal(tuple(kept), tuple((unit, failed[unit]) for unit in kept if unit in failed))
+
+
+@dataclass(slots=True)
+class _Block:
+    start: int
+    stop: int
+    damage: float
+
+    @property
+    def size(self) -> int:
+        return self.stop - self.start
+
+
+def locate(units: Sequence[str], measure: Callable[[Sequence[str]], float], budget: int) -> dict[str, float]:
+    """Return an estimate for every unit of what `measure` gives for it alone, in at most `budget` measurements.
+
+    `units` are neighbours in this order. They are measured in blocks, and the block that does most harm is split
+    first, so that a few harmful units among many cost few measurements. A unit that was never measured alone gets
+    its share of its block.
+    """
+    count = len(units)
+    if count == 0 or budget < 1:
+        return dict.fromkeys(units, 0.0)
+    parts = count if count <= budget else max(1, budget // 3)
+    edges = [count * index // parts for index in range(parts + 1)]
+    blocks = [_Block(start, stop, measure(units[start:stop])) for start, stop in itertools.pairwise(edges)]
+    left = budget - parts
+    while left >= 2:
+        wide = [block for block in blocks if block.size > 1 and block.damage > 0]
+        if not wide:
+            break
+        worst = max(wide, key=lambda block: block.damage / block.size)
+        middle = (worst.start + worst.stop) // 2
+        blocks.remove(worst)
+        for start, stop in ((worst.start, middle), (middle, worst.stop)):
+            blocks.append(_Block(start, stop, measure(units[start:stop])))
+        left -= 2
+    return {unit: block.damage / block.size for block in blocks for unit in units[block.start : block.stop]}

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
+from dovetail.backend.protocols import Fidelity
 from dovetail.compare.task import TaskMetric
 from dovetail.data.sample import SampleSource
 from dovetail.data.split import split
@@ -18,16 +19,18 @@ from dovetail.plan.limits import Limits
 from dovetail.plan.placement import Placement
 from dovetail.plan.recipe import Recipe
 from dovetail.quantize.calibrate import Calibration
+from dovetail.quantize.ranges import Ranges
 from dovetail.search.accept import Acceptance, accept
 from dovetail.search.cheapest import cheapest
-from dovetail.search.evaluator import EvaluationData, Rewriter
+from dovetail.search.evaluator import SIMULATOR, EvaluationData, Evaluator, Rewriter, simulates_whole
 from dovetail.search.front import pareto_front
 from dovetail.search.goal import Goal
-from dovetail.search.hunt import Found, Hunt
+from dovetail.search.hunt import Found, Hunt, HuntOptions
 from dovetail.search.journal import Journal
-from dovetail.search.oracle import Oracle, Split
+from dovetail.search.oracle import Bar, Oracle, Split
 from dovetail.search.pareto import pareto_points
-from dovetail.search.pipeline import Pipeline
+from dovetail.search.pipeline import Pipeline, PipelineOptions
+from dovetail.search.prior import suspect
 from dovetail.search.proof import CostOptions, Prover, make_prover
 from dovetail.search.recorded import RecordedEvaluator
 from dovetail.search.result import Culprit, GateCheck, GateVerdict, SplitScores, TuneCost, TuneResult
@@ -58,11 +61,13 @@ class _Silent:
 class TuneOptions:
     """Say how to search.
 
-    `holdout` is the share of samples that the search never sees.
+    `holdout` is the share of samples that the search never sees. After `max_plans` plans a passing set is no longer
+    made smaller, and no other round begins: it is returned without a proof that it is minimal.
     """
 
     seed: int = 0
     holdout: float = 0.4
+    max_plans: int = 200
     journal: Path | None = None
 
 
@@ -95,10 +100,14 @@ def tune(request: TuneRequest, listener: TuneListener | None = None) -> TuneResu
     bench = _Bench.open(request, space)
     try:
         heard.stage("gate")
-        hunt = Hunt(space, request.calibration, bench.search, bench.recorded, heard)
+        hunt_options = HuntOptions(heard, request.options.max_plans)
+        hunt = Hunt(suspect(space, request.calibration), space, bench.recorded, bench.search, hunt_options)
         verdict, gate = hunt.gate(request.goal, bench.exact)
         prover = _prover(request, space, [item.unit for item in hunt.suspicions])
-        acceptance, found = _rounds(request, bench, _Seekers(hunt, prover), heard)
+        seekers = _Seekers(hunt, prover)
+        acceptance, found = _rounds(_bars(request, bench, verdict), request.goal, bench, seekers, heard)
+        if verdict is GateVerdict.NOTHING_TO_DO and found.raised:
+            verdict = GateVerdict.QUANTISATION_BREAKS
         outcome = _Outcome(verdict, gate, found, acceptance)
         return _result(request, bench, outcome, time.perf_counter() - started)
     finally:
@@ -112,12 +121,12 @@ class _Seekers:
     hunt: Hunt
     prover: Prover | None
 
-    def find(self, allowance: float, heard: TuneListener) -> Found:
-        found = self.hunt.find(allowance)
+    def find(self, bar: Bar, heard: TuneListener) -> Found:
+        found = self.hunt.find(bar)
         if self.prover is None:
             return found
         heard.stage("cheapest")
-        return cheapest(self.hunt, self.prover, found, allowance)
+        return cheapest(self.hunt, self.prover, found, bar)
 
 
 def _prover(request: TuneRequest, space: Space, suspects: Sequence[str]) -> Prover | None:
@@ -160,11 +169,11 @@ class _Bench:
         identity = request.metric_identity or request.metric.name
         data = EvaluationData(request.graph, samples, request.metric, identity)
         ranges = request.calibration.ranges
-        rewriter = Rewriter(data, ranges, request.low.target)
+        fast = _fast_evaluator(data, ranges, request.low.target)
         pipeline = Pipeline(data, ranges)
-        context = hashlib.sha256(f"{rewriter.identity}\n{pipeline.identity}".encode()).hexdigest()
+        context = hashlib.sha256(f"{fast.identity}\n{pipeline.identity}".encode()).hexdigest()
         journal = Journal(options.journal, context)
-        recorded = RecordedEvaluator(rewriter, journal)
+        recorded = RecordedEvaluator(fast, journal)
         held, searched = split(samples.count, (options.holdout, 1 - options.holdout), options.seed)
         return cls(
             space=space,
@@ -182,23 +191,53 @@ class _Bench:
         return TuneCost((fresh + recalled) / self.search.sample_count, fresh, recalled, trials, elapsed_s)
 
 
+def _fast_evaluator(data: EvaluationData, ranges: Ranges, target: str) -> Evaluator:
+    if simulates_whole(data.graph, target):
+        return Rewriter(data, ranges, target)
+    return Pipeline(data, ranges, PipelineOptions(Fidelity.FAST, {target: SIMULATOR}))
+
+
 _MARGINS = (0.5, 0.75, 1.0)
 """Shares of the allowed drop that the search keeps in hand: more when the hold-out does not agree."""
 
 
-def _rounds(request: TuneRequest, bench: _Bench, seekers: _Seekers, heard: TuneListener) -> tuple[Acceptance, Found]:
+_RESOLUTION = 2
+"""Lost samples that the first round allows at least, where the goal does."""
+
+
+def _bars(request: TuneRequest, bench: _Bench, verdict: GateVerdict) -> list[Bar]:
+    """Return what the rounds of the search must reach, the least demanding first.
+
+    A plan that nobody selected needs nothing in hand. When a split is small, samples that win by luck hide others
+    that are lost, so that the last round counts losses only.
+    """
+    allowance = request.goal.allowance(bench.search.float_score)
+    bars = [Bar(allowance)] if verdict is GateVerdict.NOTHING_TO_DO else []
+    # What is in hand must be measurable: on few samples half of a small drop is less than a sample or two.
+    measurable = min(allowance, _RESOLUTION / bench.search.sample_count)
+    bars += [Bar(max(allowance * (1 - _MARGINS[0]), measurable))]
+    bars += [Bar(allowance * (1 - margin)) for margin in _MARGINS]
+    if bench.search.has_samples:
+        bars.append(Bar(allowance * (1 - _MARGINS[0]), losses_only=True))
+    return list(dict.fromkeys(bars))
+
+
+def _rounds(
+    bars: Sequence[Bar], goal: Goal, bench: _Bench, seekers: _Seekers, heard: TuneListener
+) -> tuple[Acceptance, Found]:
     """Search with some of the allowed drop in hand, and again with more while the hold-out does not agree.
 
     When no round is accepted, the one that lost least on the hold-out split is returned.
     """
-    allowance = request.goal.allowance(bench.search.float_score)
     tried: dict[str, tuple[Acceptance, Found]] = {}
-    for margin in _MARGINS:
-        found = seekers.find(allowance * (1 - margin), heard)
+    for bar in bars:
+        if tried and seekers.hunt.exhausted:
+            break
+        found = seekers.find(bar, heard)
         if found.plan.digest in tried:
             continue
         heard.stage("hold-out")
-        acceptance = accept(bench.holdout, bench.exact, found.plan, request.goal)
+        acceptance = accept(bench.holdout, bench.exact, found.plan, goal)
         if not found.within_limits:
             acceptance = replace(acceptance, accepted=False, summary="no plan within the limits meets the target")
         if acceptance.accepted:
@@ -210,8 +249,8 @@ def _rounds(request: TuneRequest, bench: _Bench, seekers: _Seekers, heard: TuneL
 
 def _result(request: TuneRequest, bench: _Bench, outcome: _Outcome, elapsed_s: float) -> TuneResult:
     found, space = outcome.found, bench.space
-    searched = bench.search.judge(found.plan, tuple(found.raised), 0.0, race=False)
-    low_on_holdout = bench.holdout.judge(space.base, (), 0.0, race=False)
+    searched = bench.search.judge(found.plan, tuple(found.raised), Bar(0.0), race=False)
+    low_on_holdout = bench.holdout.judge(space.base, (), Bar(0.0), race=False)
     raised = [
         Culprit(unit, space.units[unit].nodes, request.graph.node(unit).op, override.placement, override.reason)
         for unit, override in found.raised.items()

@@ -33,7 +33,7 @@ class SingleOperator:
     def __call__(self, values: Values) -> Sequence[AnyArray]:
         """Return the outputs; an omitted one is an empty array."""
         feeds = {
-            name: np.ascontiguousarray(value).astype(kind, copy=False)
+            name: np.asarray(value, order="C").astype(kind, copy=False)
             for index, name, kind in self.feeds
             if (value := values[index]) is not None
         }

@@ -10,7 +10,7 @@ import json
 import re
 from dataclasses import dataclass
 
-from dovetail.backend.arithmetic import Arithmetic, Rounding, Tie, ZeroPointOrder
+from dovetail.backend.arithmetic import Arithmetic, Rounding, Scheme, Tie, ZeroPointOrder
 from dovetail.errors import BundleError, DeviceError
 from dovetail.ir import DType, Graph, graph_from_bytes, graph_to_bytes
 
@@ -40,6 +40,7 @@ def program_to_bytes(program: Program) -> bytes:
         "default": [arithmetic.default.tie.value, arithmetic.default.zero_point.value],
         "multiplier_bits": arithmetic.multiplier_bits,
         "by_op": sorted(rows, key=str),
+        "scheme": arithmetic.scheme.value,
     }
     text = json.dumps(facts, sort_keys=True).encode()
     return b"dovetail reference 1 %d\n" % len(text) + text + graph_to_bytes(program.graph)
@@ -77,4 +78,4 @@ def _arithmetic(facts: dict[str, object]) -> Arithmetic:
     for op, stored, tie, order in rows:
         key: str | tuple[str, DType] = str(op) if stored is None else (str(op), DType(stored))
         by_op[key] = _rounding(tie, order)
-    return Arithmetic(_rounding(*default), bits, by_op)
+    return Arithmetic(_rounding(*default), bits, by_op, Scheme(facts["scheme"]))

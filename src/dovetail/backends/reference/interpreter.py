@@ -11,11 +11,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from dovetail.backend.arithmetic import EXACT, Arithmetic
+from dovetail.backend.arithmetic import EXACT, Arithmetic, Scheme
 from dovetail.backends.reference.control import run_control_flow
 from dovetail.backends.reference.integers import QuantizedNode, integer_rule
 from dovetail.backends.reference.kernels import KERNELS, Call
 from dovetail.backends.reference.storing import real_of, store
+from dovetail.backends.reference.tflite_rules import tflite_rule
 from dovetail.errors import DeviceError
 from dovetail.ir import DOVETAIL_DOMAIN, AnyArray, Graph, Node, dequantize_array, quantize_array
 from dovetail.ir.roles import CONTROL_FLOW
@@ -54,11 +55,25 @@ def _run_node(graph: Graph, node: Node, values: Values, arithmetic: Arithmetic) 
     boundary = _run_boundary(graph, node, stored)
     if boundary is not None:
         return (boundary,)
+    own = _own_rule(graph, node, stored, arithmetic)
+    if own is not None:
+        return (own,)
     rule = integer_rule(graph, node)
     if rule is not None:
         types = tuple(graph.types[name] if name else None for name in node.inputs)
         return (rule(QuantizedNode(node, types, graph.types[node.outputs[0]], arithmetic), stored),)
     return _run_on_reals(graph, node, stored, arithmetic)
+
+
+def _own_rule(graph: Graph, node: Node, stored: tuple[AnyArray | None, ...], arithmetic: Arithmetic) -> AnyArray | None:
+    """Return the result by the rules of another maker's kernels, or None where exact arithmetic holds."""
+    if arithmetic.scheme is not Scheme.TFLITE or not node.outputs[0]:
+        return None
+    pairs = [(graph.types[name], value) for name, value in zip(node.inputs, stored, strict=True) if value is not None]
+    types, given = [kind for kind, _ in pairs], [value for _, value in pairs]
+    output = graph.types[node.outputs[0]]
+    rule = tflite_rule(node, types, output)
+    return None if rule is None else rule(node, types, output, given)
 
 
 def _run_boundary(graph: Graph, node: Node, stored: tuple[AnyArray | None, ...]) -> AnyArray | None:

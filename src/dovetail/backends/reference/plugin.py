@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from dovetail.backend.arithmetic import EXACT
+from dovetail.backend.arithmetic import EXACT, TFLITE
 from dovetail.backend.protocols import Blob, CompileOptions, Signature
 from dovetail.backend.target import Engine, OperatorRule, Target, TargetProfile
 from dovetail.backends.feeds import check_feeds, same_signature
@@ -35,6 +35,12 @@ REFERENCE = TargetProfile(
     arithmetic=EXACT,
 )
 """Runs every operator at every precision, slowly and exactly."""
+
+
+REFERENCE_TFLITE = replace(
+    REFERENCE, name="reference:tflite", title="Reference: TFLite's integer kernels in numpy", arithmetic=TFLITE
+)
+"""Runs quantised graphs as TFLite's reference kernels do: a TFLite model gives its own integers."""
 
 
 class ReferenceExecutable:
@@ -111,8 +117,8 @@ class ReferenceBackend:
         return "1"
 
     def targets(self) -> Sequence[Target]:
-        """Return the one target of its own."""
-        return (REFERENCE,)
+        """Return its own targets: exact arithmetic, and TFLite's."""
+        return (REFERENCE, REFERENCE_TFLITE)
 
     def compile(self, graph: Graph, target: Target, options: CompileOptions) -> Blob:
         """Return the graph with the target's arithmetic; raise CompileError when a node cannot run."""

@@ -9,6 +9,7 @@ from onnx import ModelProto
 from dovetail.importers.onnx.build import build_graph
 from dovetail.importers.onnx.fold import fold_constants
 from dovetail.importers.onnx.foreign import rewrite_foreign
+from dovetail.importers.onnx.guards import check_guards
 from dovetail.importers.onnx.infer import check_model
 from dovetail.importers.onnx.opsets import bring_to_pinned, inline_functions, opset_of
 from dovetail.importers.onnx.reader import check_interface, read_source
@@ -16,7 +17,7 @@ from dovetail.importers.onnx.structure import arrange
 from dovetail.importers.onnx.typecheck import check_types
 from dovetail.importers.onnx.weights import check_values
 from dovetail.importers.options import LoadOptions
-from dovetail.ir import Graph
+from dovetail.ir import OPSET, Graph
 
 __all__ = ["load_onnx"]
 
@@ -27,14 +28,16 @@ def load_onnx(source: Path | bytes | ModelProto, options: LoadOptions | None = N
     Constants are folded, functions inlined, and Quantize/Dequantize pairs become quantised types.
     """
     model = read_source(source, options or LoadOptions())
-    opset_of(model.model, model.where)
+    version = opset_of(model.model, model.where)
     check_interface(model)
     arrange(model)
+    check_guards(model, version)
     check_model(model)
     inline_functions(model)
     bring_to_pinned(model)
     rewrite_foreign(model)
     arrange(model)
+    check_guards(model, OPSET)
     types = fold_constants(model)
     check_types(model, types)
     check_values(model)

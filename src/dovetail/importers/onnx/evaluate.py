@@ -1,4 +1,4 @@
-"""Evaluate nodes of constant inputs with ONNX Runtime, and with ONNX's reference where that lacks the operator."""
+"""Evaluate nodes of constant inputs with ONNX Runtime; what it has no kernel for stays in the graph."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import onnxruntime as ort
 from onnx import ModelProto, NodeProto, ValueInfoProto, helper
-from onnx.reference import ReferenceEvaluator
 
 from dovetail.importers.onnx.tensors import Stored, write_tensor
-from dovetail.ir import OPSET, AnyArray, DType, TensorType
+from dovetail.ir import OPSET, DType, TensorType
 from dovetail.ir.codes import ONNX_CODES
 
 _LOG = logging.getLogger(__name__)
@@ -30,10 +29,7 @@ def evaluate_nodes(
         available = {**constants, **found}
         if not all(name in available for name in node.input if name):
             continue
-        values = _run([node], available, types)
-        if values is None:
-            values = _reference(node, available, types)
-        found.update(values or {})
+        found.update(_run([node], available, types) or {})
     return found
 
 
@@ -70,27 +66,13 @@ def _declared(name: str, kind: TensorType) -> ValueInfoProto:
     return helper.make_tensor_value_info(name, ONNX_CODES[kind.dtype], None)
 
 
-def _reference(
-    node: NodeProto, constants: Mapping[str, Stored], types: Mapping[str, TensorType]
-) -> dict[str, Stored] | None:
-    names = [name for name in node.output if name]
-    try:
-        evaluator = ReferenceEvaluator(_model([node], constants, [_declared(name, types[name]) for name in names]))
-        arrays = evaluator.run(names, {})
-    except Exception as error:  # the reference raises whatever numpy raises
-        _LOG.debug("cannot fold %s: %s", node.name, error)
-        return None
-    return _stored(names, list(arrays), types)
-
-
 def _stored(
     names: Sequence[str], arrays: Sequence[object], types: Mapping[str, TensorType]
 ) -> dict[str, Stored] | None:
     found: dict[str, Stored] = {}
     for name, value in zip(names, arrays, strict=True):
         dtype = types[name].dtype
-        array: AnyArray = np.asarray(value)
-        if array.dtype != dtype.carrier:
+        if not isinstance(value, np.ndarray) or value.dtype != dtype.carrier:
             return None
-        found[name] = Stored(dtype, array)
+        found[name] = Stored(dtype, value)
     return found

@@ -13,7 +13,7 @@ from dovetail.importers.onnx.branches import inline_decided
 from dovetail.importers.onnx.evaluate import evaluate_nodes
 from dovetail.importers.onnx.infer import infer_types
 from dovetail.importers.onnx.reader import Source, bodies_of, node_label
-from dovetail.importers.onnx.shapes import constant_of, known_values, reshape_target
+from dovetail.importers.onnx.shapes import constant_of, filled_shape, known_values, reshape_target
 from dovetail.importers.onnx.structure import free_names
 from dovetail.importers.onnx.tensors import Stored, read_tensor, write_tensor
 from dovetail.ir import DType, TensorType
@@ -120,6 +120,11 @@ def _fold_shapes(source: Source, types: Mapping[str, TensorType]) -> bool:
                 continue
         if node.op_type == "Reshape" and not node.domain and node.input[1] not in source.constants:
             changed |= _settle_reshape(source, node, types)
+        if node.op_type in ("Expand", "ConstantOfShape") and not node.domain:
+            hint = filled_shape(node, known, types)
+            if hint is not None and hint != types.get(name):
+                source.hints[name] = hint
+                changed = True
         if node.op_type == "Range" and not node.domain:
             _settle_range(source, node)
         kept.append(node)

@@ -195,6 +195,8 @@ def _matmul_integer(one: _Rewriter) -> None:
 
 def _conv_integer(one: _Rewriter) -> None:
     weight = one.value(1, "weight")
+    if weight.ndim < 3 or not weight.size:
+        raise one.refused(f"its weight has shape {list(weight.shape)}")
     zero = one.value(3, "weight zero point") if one.name(3) else np.zeros((), dtype=weight.dtype)
     shape = (-1, *(1,) * (weight.ndim - 1)) if zero.size > 1 else ()
     centred = weight.astype(np.int64) - zero.astype(np.int64).reshape(shape)

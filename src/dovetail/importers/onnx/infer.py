@@ -56,8 +56,11 @@ def infer_types(source: Source) -> dict[str, TensorType]:
         # A wrong declared shape must not win over the inferred one.
         if value.type.tensor_type.HasField("shape"):
             value.type.tensor_type.ClearField("shape")
+    for name, kind in source.hints.items():
+        model.graph.value_info.append(helper.make_tensor_value_info(name, ONNX_CODES[kind.dtype], kind.shape))
+    # ONNX's own data propagation allocates as many symbols as a list is long, which a hostile file can make huge.
     try:
-        inferred = shape_inference.infer_shapes(model, check_type=False, strict_mode=False, data_prop=True)
+        inferred = shape_inference.infer_shapes(model, check_type=False, strict_mode=False, data_prop=False)
     except Exception as error:
         detail = " ".join(str(error).split())[:300]
         raise LoadError(f"{source.where}: shapes cannot be inferred: {detail}") from error

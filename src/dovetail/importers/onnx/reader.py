@@ -12,6 +12,7 @@ from dovetail.errors import LoadError
 from dovetail.importers.onnx.names import check_names
 from dovetail.importers.onnx.tensors import Stored, element_type, read_tensor, write_tensor
 from dovetail.importers.options import LoadOptions
+from dovetail.ir import TensorType
 
 SMALL_ELEMENTS = 256
 """Constants up to this many elements stay visible to shape inference; larger ones become typed inputs there."""
@@ -24,7 +25,8 @@ MAX_NODES = 200_000
 class Source:
     """Hold a model while it is being read: the file's message without constants, and the constants.
 
-    `origins` names the nodes of the file that a node stands for, where that is not its own name.
+    `origins` names the nodes of the file that a node stands for, where that is not its own name. `hints` are types
+    found by following shape arithmetic, which ONNX's inference is not asked to do.
     """
 
     model: ModelProto
@@ -32,6 +34,7 @@ class Source:
     options: LoadOptions
     where: str
     origins: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    hints: dict[str, TensorType] = field(default_factory=dict)
 
     @property
     def graph(self) -> GraphProto:

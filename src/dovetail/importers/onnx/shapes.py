@@ -9,6 +9,7 @@ from onnx import GraphProto, NodeProto
 
 from dovetail.importers.onnx.tensors import Stored
 from dovetail.ir import AnyArray, DType, TensorType
+from dovetail.ir.types import Dim
 
 _MAX_ELEMENTS = 64
 Values = Mapping[str, AnyArray]
@@ -134,6 +135,33 @@ def constant_of(value: AnyArray, dtype: DType) -> Stored | None:
     if not all(isinstance(item, int) and lowest <= item <= highest for item in value.reshape(-1)):
         return None
     return Stored(dtype, value.astype(dtype.carrier))
+
+
+def filled_shape(node: NodeProto, known: Values, types: Mapping[str, TensorType]) -> TensorType | None:
+    """Return the type of an Expand or ConstantOfShape whose target is known in part, or None."""
+    target = known.get(node.input[-1])
+    made = types.get(node.output[0])
+    if target is None or target.ndim != 1 or made is None or made.static_shape is not None:
+        return None
+    dims: list[Dim] = [dim if isinstance(dim, int | str) else None for dim in target]
+    if node.op_type == "Expand":
+        source = types.get(node.input[0])
+        if source is None or source.shape is None:
+            return None
+        rank = max(len(dims), len(source.shape))
+        own = [1] * (rank - len(source.shape)) + list(source.shape)
+        asked = [1] * (rank - len(dims)) + dims
+        dims = [_wider(one, other) for one, other in zip(own, asked, strict=True)]
+    bad = any(isinstance(dim, int) and not 0 <= dim < 2**31 for dim in dims)
+    return None if bad else TensorType(made.dtype, tuple(dims))
+
+
+def _wider(one: Dim, other: Dim) -> Dim:
+    """Return the size that two broadcast to; a number above 1 wins over a name."""
+    if 1 in (one, other):
+        return other if one == 1 else one
+    known = [dim for dim in (one, other) if isinstance(dim, int)]
+    return known[0] if known else one if one == other else None
 
 
 def reshape_target(value: AnyArray, source: TensorType | None) -> AnyArray | None:

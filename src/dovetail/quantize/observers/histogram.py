@@ -112,6 +112,23 @@ class Histogram:
             self._counts += np.bincount(index, weights, minlength=self._counts.size).astype(np.int64)
 
 
+class HistogramObserver:
+    """Keep a histogram of the values; what is made of it is for the subclass to say."""
+
+    def __init__(self, bins: int) -> None:
+        self._histogram = Histogram(bins)
+
+    @property
+    def count(self) -> int:
+        return self._histogram.count
+
+    def update(self, array: NDArray[Any]) -> None:
+        self._histogram.update(array)
+
+    def merge(self, other: Self) -> None:
+        self._histogram.merge(other._histogram)
+
+
 def _bin(value: float, exponent: int) -> int:
     return math.floor(math.ldexp(value, -exponent))
 

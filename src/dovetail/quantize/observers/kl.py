@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
-
 import numpy as np
 from numpy.typing import NDArray
 
 from dovetail.errors import QuantizeError
-from dovetail.quantize.observers.histogram import Density, Histogram
+from dovetail.quantize.observers.histogram import Density, HistogramObserver
 
 _SMOOTHING = 1e-4  # mass given to empty bins, as in MXNet's and ONNX Runtime's calibrators
 _CANDIDATES = 128
 
 
-class KlObserver:
+class KlObserver(HistogramObserver):
     """Minimise the Kullback-Leibler divergence, as TensorRT and ONNX Runtime do.
 
     Source: S. Migacz, "8-bit Inference with TensorRT", GTC 2017, slides 34-38. There the histogram is of |x|
@@ -30,17 +28,7 @@ class KlObserver:
             )
         self._levels = 1 << bits
         self._symmetric = symmetric
-        self._histogram = Histogram(bins)
-
-    @property
-    def count(self) -> int:
-        return self._histogram.count
-
-    def update(self, array: NDArray[Any]) -> None:
-        self._histogram.update(array)
-
-    def merge(self, other: Self) -> None:
-        self._histogram.merge(other._histogram)
+        super().__init__(bins)
 
     def range(self) -> tuple[float, float]:
         density = self._histogram.density()

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dovetail.quantize.observers.histogram import Density, Histogram
+from dovetail.quantize.observers.histogram import Density, HistogramObserver
 
 _SHRINK = np.geomspace(1.0 / 256.0, 1.0, 97)
 _REFINE = np.linspace(0.7, 1.3, 61)
@@ -55,23 +53,13 @@ def expected_error(density: Density, low: float, high: float, bits: int, symmetr
     return float(np.sum(density.counts * mean) / density.counts.sum() * grid.step**2)
 
 
-class MseObserver:
+class MseObserver(HistogramObserver):
     """Search clipping ranges for the least expected squared error; the full range is always a candidate."""
 
     def __init__(self, bits: int, symmetric: bool, bins: int) -> None:
         self._bits = bits
         self._symmetric = symmetric
-        self._histogram = Histogram(bins)
-
-    @property
-    def count(self) -> int:
-        return self._histogram.count
-
-    def update(self, array: NDArray[Any]) -> None:
-        self._histogram.update(array)
-
-    def merge(self, other: Self) -> None:
-        self._histogram.merge(other._histogram)
+        super().__init__(bins)
 
     def range(self) -> tuple[float, float]:
         density = self._histogram.density()

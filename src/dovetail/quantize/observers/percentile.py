@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
-
 import numpy as np
-from numpy.typing import NDArray
 
-from dovetail.quantize.observers.histogram import Density, Histogram
+from dovetail.quantize.observers.histogram import Density, HistogramObserver
 
 
-class PercentileObserver:
+class PercentileObserver(HistogramObserver):
     """Cut (100 - percentile) / 2 percent of the values on either side; 100 gives the extremes.
 
     A quantile inside a bin is interpolated, so it is off by at most one bin width.
@@ -18,17 +15,7 @@ class PercentileObserver:
 
     def __init__(self, percentile: float, bins: int) -> None:
         self._cut = (100.0 - percentile) / 200.0
-        self._histogram = Histogram(bins)
-
-    @property
-    def count(self) -> int:
-        return self._histogram.count
-
-    def update(self, array: NDArray[Any]) -> None:
-        self._histogram.update(array)
-
-    def merge(self, other: Self) -> None:
-        self._histogram.merge(other._histogram)
+        super().__init__(bins)
 
     def range(self) -> tuple[float, float]:
         density = self._histogram.density()

@@ -1,0 +1,67 @@
+"""Run every benchmark with short settings, one after the other, and say how each ended.
+
+python benchmarks/run_all.py [--only NAME ...] [--limit-s N]
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from zoo.catalogue import models_root
+from zoo.table import number, text
+
+_FOLDER = Path(__file__).resolve().parent
+
+COMMANDS: dict[str, tuple[str, ...]] = {
+    "partition": ("partition.py",),
+    "onnx_node_tests": ("onnx_node_tests.py", "--operator", "Conv"),
+    "reference_table": ("reference_table.py", "--operator", "Conv"),
+    "numerics_table": ("numerics_table.py", "Conv", "Add"),
+    "integer_table": ("integer_table.py", "--judge", "onnxruntime"),
+    "search": ("search.py", "--task", "digits", "--tool", "dovetail", "--tool", "nncf"),
+    "models_table": ("models_table.py", "--short"),
+}
+"""Every benchmark of this folder, with what makes it short."""
+
+
+def main() -> int:
+    """Run what was asked for; the exit code is 1 when a benchmark failed."""
+    options = _arguments()
+    rows: list[list[str]] = []
+    failed = 0
+    for name in options.only or COMMANDS:
+        if name == "models_table" and not models_root().is_dir():
+            rows.append([name, "skipped: the collected models are not here", "-"])
+            continue
+        print(f"== {name}: python benchmarks/{' '.join(COMMANDS[name])}", flush=True)
+        start = time.perf_counter()
+        outcome = _run(COMMANDS[name], options.limit_s)
+        failed += outcome != "done"
+        rows.append([name, outcome, number(time.perf_counter() - start, 1)])
+        print(flush=True)
+    print(text(("benchmark", "outcome", "wall s"), rows))
+    return 1 if failed else 0
+
+
+def _run(command: Sequence[str], limit_s: float) -> str:
+    try:
+        done = subprocess.run([sys.executable, str(_FOLDER / command[0]), *command[1:]], timeout=limit_s, check=False)
+    except subprocess.TimeoutExpired:
+        return f"stopped after {limit_s:.0f} s"
+    return "done" if done.returncode == 0 else f"exit code {done.returncode}"
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Run every benchmark with short settings.")
+    parser.add_argument("--only", action="append", choices=tuple(COMMANDS), help="only this one; may be repeated")
+    parser.add_argument("--limit-s", type=float, default=300.0, help="longest run of one (default: %(default)s)")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

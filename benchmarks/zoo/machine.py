@@ -1,0 +1,34 @@
+"""What figures depend on: machine and versions."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+
+def facts(packages: tuple[str, ...] = ("dovetail", "onnxruntime", "onnx", "numpy")) -> list[str]:
+    """Return lines that say on what a benchmark ran."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    load = f", load average {os.getloadavg()[0]:.1f} at the end" if hasattr(os, "getloadavg") else ""
+    return [
+        f"machine: {_processor()}, {cores} cores, {platform.system()}{load}",
+        f"versions: Python {platform.python_version()}, " + ", ".join(f"{name} {_version(name)}" for name in packages),
+    ]
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    if info.is_file():
+        for line in info.read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "absent"

@@ -1,0 +1,310 @@
+"""Other tools' searches on the same problem, counted the same way."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+from numpy.typing import NDArray
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+
+import dovetail
+from zoo.tasks import Task
+
+_BATCH = 32
+_QUANTISERS = frozenset({"QuantizeLinear", "DequantizeLinear"})
+
+
+class Clock:
+    """Take wall and processor time; the second is the one that other work on the machine disturbs little."""
+
+    def __init__(self) -> None:
+        self._wall, self._cpu = time.perf_counter(), time.process_time()
+
+    def wall_s(self) -> float:
+        """Return the seconds since the start."""
+        return time.perf_counter() - self._wall
+
+    def cpu_s(self) -> float:
+        """Return the seconds that all threads of this process have computed since the start."""
+        return time.process_time() - self._cpu
+
+
+class PeerMissing(Exception):
+    """A tool is not installed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Hold what a tool found; nodes are those of the model that compute, not Q and DQ."""
+
+    tool: str
+    nodes_at_start: int
+    nodes_raised: int
+    units_raised: int | None
+    calls: int
+    full_equivalents: float
+    wall_s: float
+    cpu_s: float
+    search_score: float
+    holdout_score: float
+    finished: bool
+    note: str = ""
+
+
+class Meter:
+    """Score ONNX models on one split of a task, counting calls and samples."""
+
+    def __init__(self, task: Task, indices: Sequence[int]) -> None:
+        self._task = task
+        self._indices = np.asarray(indices)
+        self.calls = 0
+        self.samples = 0
+
+    @property
+    def full_equivalents(self) -> float:
+        """Return how many passes over the split the samples so far make."""
+        return self.samples / len(self._indices)
+
+    def per_sample(self, model: onnx.ModelProto, picks: NDArray[Any] | None = None) -> NDArray[np.float64]:
+        """Return the scores of a model on the split, or on some of its positions."""
+        rows = self._indices if picks is None else self._indices[picks]
+        self.calls += 1
+        self.samples += len(rows)
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        # Q/DQ stay as they are: integer kernels of CPUs without VNNI saturate and would judge another model.
+        options.add_session_config_entry("session.disable_quant_qdq", "1")
+        session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
+        names = [item.name for item in session.get_outputs()]
+        runs = [
+            session.run(names, {self._task.input: self._task.inputs[rows[start : start + _BATCH]]})
+            for start in range(0, len(rows), _BATCH)
+        ]
+        outputs = {name: np.concatenate([run[index] for run in runs]) for index, name in enumerate(names)}
+        scores = self._task.metric.per_sample(outputs, {key: value[rows] for key, value in self._task.labels.items()})
+        assert scores is not None
+        return scores
+
+    def score(self, model: onnx.ModelProto) -> float:
+        """Return the mean score of a model on the split."""
+        return float(self.per_sample(model).mean())
+
+
+def quantised_nodes(model: onnx.ModelProto) -> set[str]:
+    """Return the nodes that read a dequantised activation."""
+    constants = {item.name for item in model.graph.initializer}
+    fed = {
+        node.output[0]
+        for node in model.graph.node
+        if node.op_type == "DequantizeLinear" and node.input[0] not in constants
+    }
+    made = {name: node for node in model.graph.node for name in node.output}
+    activations = {name for name in fed if _is_activation(made[made[name].input[0]], made, constants)}
+    return {
+        node.name
+        for node in model.graph.node
+        if node.op_type not in _QUANTISERS and any(name in activations for name in node.input)
+    }
+
+
+def _is_activation(quantiser: onnx.NodeProto, made: dict[str, onnx.NodeProto], constants: set[str]) -> bool:
+    return quantiser.input[0] not in constants
+
+
+def allowed_drop(task: Task, float_score: float) -> float:
+    """Return the absolute loss that the task's goal allows."""
+    return dovetail.parse_goal(task.goal).allowance(float_score)
+
+
+def run_nncf(task: Task) -> Found:
+    """Run NNCF's quantize_with_accuracy_control on its ONNX backend, ranked by the metric."""
+    try:
+        import nncf  # type: ignore[import-not-found, unused-ignore]
+    except ImportError as error:
+        raise PeerMissing("nncf is not installed: pip install 'dovetail[bench]'") from error
+    nncf.set_log_level(logging.ERROR)
+    searched, held = task.parts()
+    meter, holdout = Meter(task, searched), Meter(task, held)
+    model = onnx.load(task.model)
+    float_score = Meter(task, searched).score(model)
+
+    def validate(candidate: onnx.ModelProto, items: Iterable[int]) -> tuple[float, list[float]]:
+        scores = meter.per_sample(candidate, np.fromiter(items, dtype=np.int64))
+        return float(scores.mean()), scores.tolist()
+
+    calibration = nncf.Dataset(list(task.calibration), lambda item: {task.input: item[None]})
+    clock = Clock()
+    found = nncf.quantize_with_accuracy_control(
+        model,
+        calibration_dataset=calibration,
+        validation_dataset=nncf.Dataset(range(len(searched))),
+        validation_fn=validate,
+        max_drop=allowed_drop(task, float_score),
+        subset_size=len(task.calibration),
+    )
+    wall_s, cpu_s = clock.wall_s(), clock.cpu_s()
+    calls, full = meter.calls, meter.full_equivalents
+    whole = quantised_nodes(nncf.quantize(model, calibration, subset_size=len(task.calibration)))
+    return Found(
+        "NNCF accuracy control",
+        len(whole),
+        len(whole - quantised_nodes(found)),
+        None,
+        calls,
+        full,
+        wall_s,
+        cpu_s,
+        meter.score(found),
+        holdout.score(found),
+        True,
+        "quantises what its CPU configuration lists; the rest stays float",
+    )
+
+
+class _Reader(CalibrationDataReader):  # type: ignore[misc]
+    def __init__(self, task: Task) -> None:
+        self._items = iter({task.input: item[None]} for item in task.calibration)
+
+    def get_next(self) -> dict[str, NDArray[Any]] | None:
+        return next(self._items, None)
+
+
+class _Excluder:
+    """Quantise with ONNX Runtime, leaving some nodes out."""
+
+    def __init__(self, task: Task, folder: Path) -> None:
+        self._task = task
+        self._source, self._target = folder / "named.onnx", folder / "quantised.onnx"
+        model = onnx.shape_inference.infer_shapes(onnx.load(task.model))
+        for index, node in enumerate(model.graph.node):
+            node.name = node.name or f"{node.op_type}_{index}"
+        onnx.save(model, self._source)
+        self.names = [node.name for node in model.graph.node]
+        self._operators = sorted({node.op_type for node in model.graph.node})
+
+    def quantise(self, excluded: Iterable[str]) -> onnx.ModelProto:
+        quantize_static(
+            self._source,
+            self._target,
+            _Reader(self._task),
+            quant_format=QuantFormat.QDQ,
+            op_types_to_quantize=self._operators,
+            nodes_to_exclude=sorted(excluded),
+            per_channel=True,
+            activation_type=QuantType.QInt8,
+            weight_type=QuantType.QInt8,
+        )
+        return onnx.load(self._target)
+
+
+def run_exclude_loop(task: Task, quantise_one: bool, limit_s: float) -> Found:
+    """Rank the nodes with ONNX Runtime's quantize_static, then leave out one more until the goal is met.
+
+    `quantise_one` ranks by quantising one node alone, worst first; otherwise by restoring one, best first.
+    """
+    searched, held = task.parts()
+    meter, holdout = Meter(task, searched), Meter(task, held)
+    logging.getLogger().setLevel(logging.ERROR)
+    with tempfile.TemporaryDirectory() as folder:
+        tool = _Excluder(task, Path(folder))
+        float_score = Meter(task, searched).score(onnx.load(task.model))
+        bar = float_score - allowed_drop(task, float_score) - 1e-12
+        clock = Clock()
+
+        def late() -> bool:
+            return clock.wall_s() > limit_s
+
+        model = tool.quantise(())
+        at_start, score = len(quantised_nodes(model)), meter.score(model)
+        ranks: dict[str, float] = {}
+        for name in tool.names if score < bar else ():
+            excluded = set(tool.names) - {name} if quantise_one else {name}
+            ranks[name] = meter.score(tool.quantise(excluded)) * (1 if quantise_one else -1)
+            if late():
+                break
+        left_out: list[str] = []
+        for name in sorted(ranks, key=ranks.__getitem__):
+            if score >= bar or late():
+                break
+            left_out.append(name)
+            model = tool.quantise(left_out)
+            score = meter.score(model)
+        wall_s, cpu_s = clock.wall_s(), clock.cpu_s()
+    way = "quantise-one" if quantise_one else "restore-one"
+    return Found(
+        f"ORT exclude, {way}",
+        at_start,
+        len(left_out),
+        None,
+        meter.calls,
+        meter.full_equivalents,
+        wall_s,
+        cpu_s,
+        score,
+        holdout.score(model),
+        score >= bar,
+        "" if score >= bar else f"stopped after {limit_s:.0f} s",
+    )
+
+
+def run_ours(task: Task, low: str, high: str) -> Found:
+    """Run dovetail tune, calibration included."""
+    from dovetail.data import open_samples, specs_of
+    from dovetail.plan import parse_placement
+
+    clock = Clock()
+    graph = dovetail.normalize(dovetail.load_model(task.model))
+    specs = specs_of(graph)
+    calibration = dovetail.calibrate(graph, open_samples([item[None] for item in task.calibration], specs))
+    items = [
+        {task.input: task.inputs[index][None], **{key: value[index] for key, value in task.labels.items()}}
+        for index in range(len(task.inputs))
+    ]
+    calls = _Calls()
+    request = dovetail.TuneRequest(
+        graph=graph,
+        calibration=calibration,
+        samples=open_samples(items, specs),
+        metric=task.metric,
+        goal=dovetail.parse_goal(task.goal),
+        low=parse_placement(low),
+        ladder=(parse_placement(high),),
+    )
+    result = dovetail.tune(request, calls)
+    return Found(
+        f"dovetail, up to {high}",
+        len(graph.nodes),
+        sum(len(item.nodes) for item in result.culprits),
+        len(result.culprits),
+        calls.trials,
+        result.cost.full_equivalents,
+        clock.wall_s(),
+        clock.cpu_s(),
+        result.search.tuned,
+        result.holdout.tuned,
+        result.accepted,
+        f"{result.unit_count} units; exact simulation on hold-out {result.holdout.tuned_exact or float('nan'):.4f}",
+    )
+
+
+class _Calls:
+    def __init__(self) -> None:
+        self.trials = 0
+
+    def stage(self, title: str) -> None:
+        pass
+
+    def trial(self, trial: object) -> None:
+        self.trials += 1
+
+
+Runner = Callable[[], Found]

@@ -1,0 +1,217 @@
+"""TFLite's integer kernels, step by step as its reference kernels do them.
+
+Where an operator has no rule here, the exact rule or real arithmetic holds. Float32 products are on purpose: TFLite
+multiplies scales as floats where it has one scale for the weight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from dovetail.backends.reference.fixed_point import divide_rounded, multiply_32, multiply_64
+from dovetail.backends.reference.kernels import KERNELS, Call
+from dovetail.backends.reference.kernels.pooling import window_sums
+from dovetail.ir import AnyArray, DType, Node, TensorType
+
+Types = Sequence[TensorType | None]
+Rule = Callable[[Node, Types, TensorType, Sequence[AnyArray]], AnyArray]
+"""Takes a node, its inputs' types, its output's type and the stored inputs; returns the stored output."""
+
+_CHANNEL_AXIS = {"Conv": 1, "ConvTranspose": 1, "MatMul": -1}
+_8_BIT = (DType.I8, DType.U8)
+_QUANTIZED = (*_8_BIT, DType.I16)
+
+
+def tflite_rule(node: Node, types: Types, output: TensorType) -> Rule | None:
+    """Return how TFLite computes a node whose first input and output are quantised per tensor, or None."""
+    first = types[0] if types else None
+    if node.domain not in ("", "dovetail") or first is None or first.quant is None or output.quant is None:
+        return None
+    if output.dtype not in _QUANTIZED or first.quant.per_channel or output.quant.per_channel:
+        return None
+    rule = None if node.op == "Resize" and node.text("mode", "nearest") != "linear" else _RULES.get(node.op)
+    if rule is None or any(kind is not None and kind.quant is None for kind in types[: _READS.get(node.op, 1)]):
+        return None
+    return rule
+
+
+def _scale(kind: TensorType | None) -> AnyArray:
+    assert kind is not None
+    assert kind.quant is not None
+    return np.asarray(kind.quant.scale, np.float32)
+
+
+def _zero(kind: TensorType | None) -> int:
+    assert kind is not None
+    assert kind.quant is not None
+    return kind.quant.zero_point[0]
+
+
+def _centred(stored: AnyArray, kind: TensorType | None) -> AnyArray:
+    assert kind is not None
+    assert kind.quant is not None
+    return np.asarray(stored.astype(np.int64) - kind.quant.zero_point_array(stored.ndim))
+
+
+def _saturated(steps: AnyArray, output: TensorType) -> AnyArray:
+    moved = np.asarray(steps, np.int64) + _zero(output)
+    return np.asarray(np.clip(moved, *output.dtype.integer_range)).astype(output.dtype.carrier)
+
+
+def _accumulate(node: Node, types: Types, output: TensorType, values: Sequence[AnyArray]) -> AnyArray:
+    centred = tuple(_centred(value, kind) for value, kind in zip(values, types, strict=True))
+    (acc,) = KERNELS[node.op](Call(node, centred, (None,)))
+    weight = _scale(types[1])
+    single = weight.size == 1 and (node.op == "MatMul" or output.dtype is DType.U8)
+    if single:
+        scale = np.asarray(_scale(types[0]) * weight, np.float64)
+    else:
+        scale = _scale(types[0]).astype(np.float64) * weight.astype(np.float64)
+    multiplier = scale / _scale(output).astype(np.float64)
+    if multiplier.size > 1:
+        shape = [1] * acc.ndim
+        shape[_CHANNEL_AXIS[node.op]] = -1
+        multiplier = multiplier.reshape(shape)
+    else:
+        multiplier = multiplier.reshape(())
+    narrow = len(types) > 2 and types[2] is not None and types[2].dtype is DType.I32
+    multiply = multiply_64 if output.dtype is DType.I16 and not narrow else multiply_32
+    return _saturated(multiply(acc, multiplier), output)
+
+
+def _sum(node: Node, types: Types, output: TensorType, values: Sequence[AnyArray]) -> AnyArray:
+    """Add or subtract on a common finer scale: 20 more bits, 15 for 16-bit values."""
+    left = 15 if output.dtype is DType.I16 else 20
+    scales = [float(_scale(kind)[0]) for kind in types[:2]]
+    twice = 2 * max(scales)
+    parts = [
+        multiply_32(_centred(value, kind) << left, np.asarray(scale / twice))
+        for value, kind, scale in zip(values, types, scales, strict=False)
+    ]
+    total = parts[0] + parts[1] if node.op == "Add" else parts[0] - parts[1]
+    return _saturated(multiply_32(total, np.asarray(twice / ((1 << left) * float(_scale(output)[0])))), output)
+
+
+def _product(node: Node, types: Types, output: TensorType, values: Sequence[AnyArray]) -> AnyArray:
+    acc = _centred(values[0], types[0]) * _centred(values[1], types[1])
+    return _saturated(multiply_32(acc, (_scale(types[0]) * _scale(types[1]) / _scale(output))[0]), output)
+
+
+def _rescale(node: Node, types: Types, output: TensorType, values: Sequence[AnyArray]) -> AnyArray:
+    if types[0] is not None and types[0].quant == output.quant and types[0].dtype is output.dtype:
+        return values[0]
+    ratio = _scale(types[0]).astype(np.float64) / _scale(output).astype(np.float64)
+    return _saturated(multiply_32(_centred(values[0], types[0]), ratio[0]), output)
+
+
+def _relu(node: Node, types: Types, output: TensorType, values: Sequence[AnyArray]) -> AnyArray:
+    scaled = _rescale(node, types, output, values)
+    return np.asarray(np.maximum(scaled, np.asarray(_zero(output), scaled.dtype)))
+
+
+def _leaky_relu(node: Node, types: Types, output: TensorType, values: Sequence[AnyArray]) -> AnyArray:
+    x = _centred(values[0], types[0])
+    ratio = (_scale(types[0]) / _scale(output))[0]
+    slope = (_scale(types[0]) * np.float32(node.number("alpha", 0.01)) / _scale(output))[0]
+    return _saturated(np.where(x >= 0, multiply_32(x, ratio), multiply_32(x, slope)), output)
+
+
+def _p_relu(node: Node, types: Types, output: TensorType, values: Sequence[AnyArray]) -> AnyArray:
+    x, slope = _centred(values[0], types[0]), _centred(values[1], types[1])
+    ratio = (_scale(types[0]) / _scale(output))[0]
+    product = (_scale(types[0]) * _scale(types[1]) / _scale(output))[0]
+    return _saturated(np.where(x >= 0, multiply_32(x, ratio), multiply_32(x * slope, product)), output)
+
+
+def _average(node: Node, types: Types, output: TensorType, values: Sequence[AnyArray]) -> AnyArray:
+    """Average stored integers as they are: TFLite demands one scale on both sides."""
+    total, count = window_sums(Call(node, (values[0].astype(np.int64),), (None,)))
+    whole = divide_rounded(total, np.asarray(count, np.int64))
+    return np.asarray(np.clip(whole, *output.dtype.integer_range)).astype(output.dtype.carrier)
+
+
+def _mean(node: Node, types: Types, output: TensorType, values: Sequence[AnyArray]) -> AnyArray:
+    """Average with a multiplier that holds the count: q of `s_x / s_y`, made wider, is divided by it."""
+    total = _total(node, types, values)
+    count = values[0].size // max(total.size, 1)
+    ratio = float(_scale(types[0])[0]) / float(_scale(output)[0])
+    return _saturated(multiply_32(total, np.asarray(_shared(ratio, count))), output)
+
+
+def _shared(ratio: float, count: int) -> float:
+    """Return the multiplier of an average: TFLite divides q, shifted as far as 32 bits allow, by the count."""
+    mantissa, shift = np.frexp(ratio)
+    q = int(np.floor(mantissa * 2.0**31 + 0.5))
+    bits = min(32, 63 - (count.bit_length() - 1 + 1) if count > 1 else 31)
+    bits = min(bits, 31 + int(shift))
+    return float(((q << max(bits, 0)) // count) * 2.0 ** (-31 - max(bits, 0)) * 2.0 ** int(shift))
+
+
+def _resize(node: Node, types: Types, output: TensorType, values: Sequence[AnyArray]) -> AnyArray:
+    """Interpolate stored integers: with weights of 10 bits, 8-bit unsigned ones in float32."""
+    x = values[0]
+    sizes = (output.static_shape or x.shape)[2:]
+    rows, columns = (_places(node, int(x.shape[2 + axis]), sizes[axis], output.dtype) for axis in range(2))
+    total: AnyArray = np.zeros((*x.shape[:2], *sizes), rows[0][1].dtype)
+    for row, row_weight in rows:
+        for column, column_weight in columns:
+            picked = x[:, :, row][:, :, :, column].astype(total.dtype)
+            total = total + picked * row_weight[:, None] * column_weight
+    if output.dtype is DType.U8:
+        return np.asarray(np.floor(total + np.float32(0.5))).astype(np.uint8)
+    moved = total + np.where(total > 0, 1 << 19, -(1 << 19))
+    return np.where(moved >= 0, moved >> 20, -((-moved) >> 20)).astype(output.dtype.carrier)
+
+
+def _places(node: Node, size: int, wanted: int, dtype: DType) -> list[tuple[AnyArray, AnyArray]]:
+    """Return the two source indices of every target index with their weights."""
+    mode = node.text("coordinate_transformation_mode", "half_pixel")
+    at = np.arange(wanted)
+    aligned = mode == "align_corners" and wanted > 1
+    if dtype is DType.U8:
+        scale = np.float32((size - 1) / (wanted - 1)) if aligned else np.float32(size / wanted)
+        place = at.astype(np.float32) * scale
+        if mode == "half_pixel":
+            place = (at.astype(np.float32) + np.float32(0.5)) * scale - np.float32(0.5)
+        low = np.maximum(np.floor(place), 0).astype(np.int64)
+        high = np.minimum(np.ceil(place), size - 1).astype(np.int64)
+        part = place - low.astype(np.float32)
+        return [(low, np.float32(1) - part), (high, part)]
+    unit = 1 << 10
+    scale_10 = (
+        (unit * (size - 1) + (wanted - 1) // 2) // (wanted - 1) if aligned else (unit * size + wanted // 2) // wanted
+    )
+    place_10 = at * scale_10 + (scale_10 // 2 - (1 << 9) if mode == "half_pixel" else 0)
+    low = np.maximum(np.where(place_10 >= 0, place_10 // unit, -(-place_10 // unit)), 0)
+    high = np.minimum(-(-place_10 // unit), size - 1)
+    part = place_10 - unit * low
+    return [(low, unit - part), (np.maximum(high, 0), part)]
+
+
+def _total(node: Node, types: Types, values: Sequence[AnyArray]) -> AnyArray:
+    centred = _centred(values[0], types[0])
+    if node.op == "GlobalAveragePool":
+        return np.asarray(centred.sum(axis=tuple(range(2, centred.ndim)), keepdims=True))
+    (total,) = KERNELS["ReduceSum"](Call(node, (centred, *values[1:]), (None,)))
+    return total
+
+
+_RULES: Mapping[str, Rule] = {
+    "Add": _sum,
+    "AveragePool": _average,
+    "Conv": _accumulate,
+    "ConvTranspose": _accumulate,
+    "LeakyRelu": _leaky_relu,
+    "MatMul": _accumulate,
+    "Mul": _product,
+    "PRelu": _p_relu,
+    "ReduceMean": _mean,
+    "Relu": _relu,
+    "Requantize": _rescale,
+    "Resize": _resize,
+    "Sub": _sum,
+}
+_READS = {"Add": 2, "Conv": 3, "ConvTranspose": 3, "MatMul": 2, "Mul": 2, "PRelu": 2, "Sub": 2}
+"""How many inputs must be quantised for the rule to hold."""

@@ -1,0 +1,1 @@
+"""The backend `vsi`: VeriSilicon's own compiler and simulator, in worker processes."""

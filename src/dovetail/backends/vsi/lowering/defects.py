@@ -1,0 +1,63 @@
+"""Vendor defects that are avoided for whole programs; those of one operator are avoided where it is lowered."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dovetail.backends.vsi.program import Code, ProgramOperator, ProgramTensor, Quant, TensorRole
+
+_CONVERTED = frozenset(
+    {
+        "add",
+        "concat",
+        "conv2d",
+        "data_convert",
+        "fully_connected",
+        "grouped_conv2d",
+        "leaky_relu",
+        "mul",
+        "pad",
+        "pool2d",
+        "relu",
+        "relu6",
+        "reshape",
+        "sigmoid",
+        "softmax",
+        "strided_slice",
+        "sub",
+        "tanh",
+        "transpose",
+    }
+)
+"""Operators that follow when the compiler stores signed bytes as unsigned ones inside the graph."""
+
+
+def keep_signed_bytes(
+    tensors: tuple[ProgramTensor, ...], operators: tuple[ProgramOperator, ...], *, all_of_them: bool
+) -> tuple[ProgramTensor, ...]:
+    """Return the tensors with those of signed bytes kept in memory that the compiler would otherwise spoil.
+
+    It turns inner tensors of affine signed bytes into unsigned ones, but custom shader kernels (Max, Div, reductions)
+    go on reading them as signed: silent garbage, measured on the SDK of 2025-08. Parts of the oldest generation,
+    which convert every such tensor, fail in running (`all_of_them`). A tensor that is not virtual keeps its form.
+    """
+    held = (
+        set(range(len(tensors)))
+        if all_of_them
+        else {
+            tensor
+            for operator in operators
+            if operator.kind not in _CONVERTED
+            for tensor in (*operator.inputs, *operator.outputs)
+            if tensor >= 0
+        }
+    )
+    return tuple(
+        replace(tensor, role=TensorRole.EDGE) if index in held and _is_signed_bytes(tensor) else tensor
+        for index, tensor in enumerate(tensors)
+    )
+
+
+def _is_signed_bytes(tensor: ProgramTensor) -> bool:
+    form = tensor.form
+    return tensor.role is TensorRole.INNER and form.code is Code.I8 and form.quant is Quant.AFFINE

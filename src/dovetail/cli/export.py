@@ -1,0 +1,121 @@
+"""dovetail export: a plan as the file that another toolchain reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dovetail.cli.files import check_ours, read_file, write_file
+from dovetail.cli.format_options import FormatVerb, ReplaceOption
+from dovetail.cli.options import read_ranges
+from dovetail.cli.render import Screen
+from dovetail.cli.snippet import path_text, program
+from dovetail.cli.verb import Answer
+from dovetail.errors import InexpressiblePlan
+
+if TYPE_CHECKING:
+    from dovetail.formats import WriteRequest, Written
+    from dovetail.ir import Graph
+    from dovetail.plan import Plan
+
+
+@dataclass(frozen=True, kw_only=True)
+class Export(FormatVerb):
+    """Write a plan as the file that another toolchain reads.
+
+    A plan that the format cannot say is an error that names the nodes; with --nearest the nearest plan that it can
+    say is written instead: no node gets less precision than planned. Further files go beside the output, with their
+    role in the name.
+    """
+
+    plan: Annotated[Path, typer.Argument(metavar="PLAN", help="Plan (dovetail plan).", show_default=False)]
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where the file goes.")]
+    ranges: Annotated[
+        Path | None, typer.Option("--ranges", metavar="FILE", help="Ranges, for formats that hold scales.")
+    ] = None
+    previous: Annotated[
+        Path | None, typer.Option("--previous", metavar="FILE", help="Earlier file whose other contents are kept.")
+    ] = None
+    nearest: Annotated[bool, typer.Option("--nearest", help="Take the nearest plan that the format can say.")] = False
+    replace: ReplaceOption = False
+
+    def run(self, screen: Screen) -> Answer:
+        import dovetail
+        from dovetail.plan.plan import plan_from_json
+        from dovetail.report import Facts, Page
+
+        if not self.replace:
+            check_ours(self.output)
+        form = dovetail.find_format(self.format)
+        graph, plan = self.graph(), dovetail.load_plan(self.plan)
+        moved: tuple[str, ...] = ()
+        try:
+            written = form.write(self._request(graph, plan))
+        except InexpressiblePlan as error:
+            if not self.nearest:
+                raise
+            nearest = plan_from_json(error.nearest)
+            moved = tuple(
+                node.name for node in graph.nodes if nearest.placement(node.name) != plan.placement(node.name)
+            )
+            plan = nearest
+            written = form.write(self._request(graph, plan))
+        files = self._save(written)
+        document = {
+            "format": form.name,
+            "files": [str(path) for path in files],
+            "graph": graph.digest,
+            "plan": plan.digest,
+            "moved": list(moved),
+        }
+        facts = [("format", f"{form.name} ({form.title})"), *(("file", str(path)) for path in files)]
+        if moved:
+            facts.append(("moved", f"{len(moved)} nodes: {', '.join(moved[:8])}{' ...' if len(moved) > 8 else ''}"))
+        return Answer(document, Page(f"Plan of '{graph.name}' as {form.name}", (Facts("", tuple(facts)),)))
+
+    def _request(self, graph: Graph, plan: Plan) -> WriteRequest:
+        import dovetail
+
+        quantized = None
+        if self.ranges is not None:
+            quantized = dovetail.quantize(graph, plan, read_ranges(self.ranges, graph))
+        previous = None if self.previous is None else read_file(self.previous)
+        return dovetail.WriteRequest(
+            plan, graph, self.listing_bytes(), previous, quantized, self.version, str(self.output)
+        )
+
+    def _save(self, written: Written) -> list[Path]:
+        files = [(self.output, written.content)]
+        for role, content in written.beside.items():
+            files.append((self.output.with_name(f"{self.output.stem}.{role}.txt"), content))
+        for path, content in files:
+            write_file(path, content, replace=self.replace)
+        return [path for path, _ in files]
+
+    def python(self) -> str:
+        quantized = (
+            []
+            if self.ranges is None
+            else [f"quantized = dovetail.quantize(graph, plan, dovetail.load_ranges({path_text(self.ranges)}))"]
+        )
+        previous = [] if self.previous is None else [f"    previous={path_text(self.previous)}.read_bytes(),"]
+        return program(
+            self.graph_lines(),
+            f"plan = dovetail.load_plan({path_text(self.plan)})",
+            quantized,
+            "request = dovetail.WriteRequest(",
+            "    plan,",
+            "    graph,",
+            self.listing_lines(),
+            previous,
+            ["    quantized=quantized,"] if quantized else [],
+            ")",
+            f"written = dovetail.find_format({self.format!r}).write(request)",
+            f"output = {path_text(self.output)}",
+            "output.write_bytes(written.content)",
+            "for role, content in written.beside.items():",
+            '    output.with_name(f"{output.stem}.{role}.txt").write_bytes(content)',
+        )

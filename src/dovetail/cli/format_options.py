@@ -1,0 +1,82 @@
+"""The options that the commands about other toolchains' files share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dovetail.cli.files import read_file
+from dovetail.cli.options import ModelVerb
+from dovetail.cli.snippet import path_text
+
+if TYPE_CHECKING:
+    from dovetail.formats import Diagnostic
+    from dovetail.report.page import Block, Tone
+
+FormatOption = Annotated[str, typer.Option("--format", metavar="NAME", help="Format (dovetail formats).")]
+LogOption = Annotated[
+    Path | None, typer.Option("--log", metavar="FILE", help="Log of a run: operators are checked against it.")
+]
+VersionOption = Annotated[
+    str,
+    typer.Option("--for", metavar="VERSION", help="Version of Paddle Lite, such as v2.10; the newest."),
+]
+ReplaceOption = Annotated[bool, typer.Option("--replace", help="Overwrite the output file, whoever made it.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FormatVerb(ModelVerb):
+    """Hold what export and import-plan have in common."""
+
+    model: Annotated[Path, typer.Option("--model", metavar="MODEL", help="Model that the plan is for.")]
+    format: FormatOption
+    listing: Annotated[
+        Path | None,
+        typer.Option("--listing", metavar="FILE", help="The toolchain's own list of the network: log.txt, X.json ..."),
+    ] = None
+    version: Annotated[
+        str, typer.Option("--for", metavar="VERSION", help="Version of the toolchain; the newest if not given.")
+    ] = ""
+
+    def listing_lines(self) -> Sequence[str]:
+        """Return the request's arguments that these options give, as Python."""
+        lines = [] if self.listing is None else [f"    listing={path_text(self.listing)}.read_bytes(),"]
+        return (*lines, *([f"    version={self.version!r},"] if self.version else []))
+
+    def listing_bytes(self) -> bytes | None:
+        """Return what the toolchain says of the network."""
+        return None if self.listing is None else read_file(self.listing)
+
+
+def rows_of(found: Sequence[Diagnostic]) -> list[Mapping[str, object]]:
+    """Return findings as plain data."""
+    return [
+        {
+            "code": item.code,
+            "severity": item.severity.value,
+            "line": item.line,
+            "message": item.message,
+            "hint": item.hint,
+        }
+        for item in found
+    ]
+
+
+def findings_block(found: Sequence[Diagnostic], title: str = "") -> Block:
+    """Return findings as lines of text: they are read, not compared."""
+    from dovetail.report.page import Prose
+
+    lines = [f"{item.code} {f'line {item.line}: ' if item.line else ''}{item.message}" for item in found]
+    hints = [f" {item.hint}" if item.hint else "" for item in found]
+    return Prose(title, tuple(line + hint for line, hint in zip(lines, hints, strict=True)))
+
+
+def tone_of(found: Sequence[Diagnostic]) -> Tone:
+    """Return how good findings are."""
+    from dovetail.report.page import Tone
+
+    return Tone.BAD if any(item.severity.value == "error" for item in found) else Tone.GOOD

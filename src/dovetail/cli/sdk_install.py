@@ -1,0 +1,77 @@
+"""dovetail sdk install: put a vendor's SDK into the user's data folder."""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dovetail.cli.render import Screen
+from dovetail.cli.verb import Answer, Verb
+
+
+class Vendor(Enum):
+    """Name the SDKs that can be installed."""
+
+    VERISILICON = "verisilicon"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SdkInstall(Verb):
+    """Download VeriSilicon's SDK with its simulator (247 MB, 60 MB kept), build the shim, and test it.
+
+    Nothing is done where it is installed already. VIVANTE_SDK_DIR points at another SDK.
+    """
+
+    vendor: Annotated[Vendor, typer.Argument(help="The SDK to install.")]
+    source: Annotated[
+        Path | None,
+        typer.Option("--from", help="Take this wheel, or the vsi_sdk.tar.gz inside it, and download nothing."),
+    ] = None
+    again: Annotated[bool, typer.Option("--again", help="Install and build even where that has been done.")] = False
+
+    def run(self, screen: Screen) -> Answer:
+        from dovetail.report.page import Page, Table, flexible, left
+        from dovetail.sdk import InstallRequest, install_verisilicon, self_test
+
+        with screen.progress("installing", 100) as bar:
+
+            def show(what: str, share: float) -> None:
+                if share == 0.0:
+                    bar.rename(what)
+                bar.advance(int(100 * share))
+
+            request = InstallRequest(source=self.source, again=self.again, progress=show, self_test=self_test)
+            made = install_verisilicon(request)
+        rows = (
+            *(("done", step) for step in made.steps or ("everything was there already",)),
+            *((("test", made.self_test),) if made.self_test else ()),
+            ("SDK", str(made.folder.sdk)),
+            ("shim", str(made.folder.shim)),
+            *(("licence" if index == 0 else "", line) for index, line in enumerate(textwrap.wrap(made.note, 80))),
+        )
+        document = {
+            "steps": list(made.steps),
+            "self_test": made.self_test,
+            "sdk": str(made.folder.sdk),
+            "shim": str(made.folder.shim),
+            "licence": made.note,
+        }
+        table = Table("VeriSilicon SDK", (left("what"), flexible("detail")), rows)
+        return Answer(document, Page("SDK", (table,)))
+
+    def python(self) -> str:
+        given = f"source=Path({str(self.source)!r}), " if self.source else ""
+        return (
+            "from pathlib import Path\n\n"
+            "from dovetail.sdk import InstallRequest, install_verisilicon, self_test\n\n"
+            f"request = InstallRequest({given}again={self.again}, self_test=self_test)\n"
+            "print(install_verisilicon(request))\n"
+        )
+
+    def resume_note(self) -> str:
+        return "nothing was installed; what was downloaded is gone."

@@ -1,0 +1,132 @@
+"""Which nodes of a Graph an entry of a toolchain's file stands for."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from dovetail.errors import FormatError
+from dovetail.ir.graph import Graph, read_tensors
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operator as a toolchain lists it: `name` is its entry, tensors have the names of the source file."""
+
+    name: str
+    op_type: str
+    ins: tuple[str, ...]
+    outs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Hold the operators of a network in the toolchain's own words and order."""
+
+    operations: tuple[Operation, ...]
+
+
+@dataclass(frozen=True)
+class Binding:
+    """Map every item of a toolchain to the nodes that it stands for; an item may stand for none."""
+
+    nodes_of: Mapping[str, tuple[str, ...]]
+    silent: frozenset[str] = field(default_factory=frozenset)
+    """Names that the toolchain knows and that may be listed though no node stands for them."""
+
+    @cached_property
+    def covered(self) -> frozenset[str]:
+        """Return the nodes that some item stands for."""
+        return frozenset(name for nodes in self.nodes_of.values() for name in nodes)
+
+    @cached_property
+    def items_of(self) -> Mapping[str, tuple[str, ...]]:
+        """Map a node to the items that stand for it."""
+        found: dict[str, list[str]] = {}
+        for item, nodes in self.nodes_of.items():
+            for name in nodes:
+                found.setdefault(name, []).append(item)
+        return {name: tuple(items) for name, items in found.items()}
+
+    def require(self, item: str, *, path: str, line: int, code: str) -> None:
+        """Raise FormatError with the nearest names when the toolchain has no such item."""
+        if item in self.nodes_of or item in self.silent:
+            return
+        raise FormatError(
+            f"'{item}' is no name of this network.", path=path, line=line, code=code, hint=self.suggest(item)
+        )
+
+    def suggest(self, item: str) -> str:
+        """Return the names nearest to one that is not there."""
+        return suggest(item, self.nodes_of)
+
+
+def suggest(item: str, names: Iterable[str]) -> str:
+    """Return the names nearest to one that is not there."""
+    near = difflib.get_close_matches(item, list(names), n=3, cutoff=0.5)
+    return f"Did you mean {' or '.join(repr(name) for name in near)}?" if near else "Is it the right model?"
+
+
+def bind_sources(graph: Graph) -> Binding:
+    """Bind by the names of the source file's nodes: each stands for the node that it became part of."""
+    found: dict[str, list[str]] = {}
+    for node in graph.nodes:
+        for origin in node.origin:
+            found.setdefault(origin, []).append(node.name)
+    return Binding({item: tuple(nodes) for item, nodes in found.items()})
+
+
+def bind_tensors(graph: Graph) -> Binding:
+    """Bind by the source names of the tensors that nodes make."""
+    found: dict[str, tuple[str, ...]] = {}
+    for node in graph.nodes:
+        for tensor in node.outputs:
+            if tensor:
+                found[graph.origin_of(tensor)] = (node.name,)
+    return Binding(found)
+
+
+def bind_operations(graph: Graph, operations: Sequence[Operation]) -> Binding:
+    """Bind the operators of another toolchain by tensors that both know.
+
+    An operator stands for the nodes between the tensors it makes and the nearest tensors that the listing also knows.
+    Where a tensor is gone from the graph (a batch normalisation folded into a convolution), the operator that made it
+    goes with the one that reads it.
+    """
+    by_source = {graph.origin_of(tensor): tensor for tensor in graph.types}
+    listed = {name for op in operations for name in op.outs}
+    stops = {tensor for source, tensor in by_source.items() if source in listed}
+    nodes_of: dict[str, tuple[str, ...]] = {}
+    for op in operations:
+        made = [by_source[name] for name in op.outs if name in by_source and by_source[name] in graph.producers]
+        # An operator that only renames or passes on its input (a name both read and made) makes no tensor of its own.
+        nodes_of[op.name] = _region(graph, [t for t in made if graph.origin_of(t) not in op.ins], stops)
+    _lend(operations, nodes_of)
+    return Binding(nodes_of)
+
+
+def _region(graph: Graph, ends: Iterable[str], stops: set[str]) -> tuple[str, ...]:
+    found: set[str] = set()
+    waiting = list(ends)
+    while waiting:
+        node = graph.producers.get(waiting.pop())
+        if node is None or node.name in found:
+            continue
+        found.add(node.name)
+        waiting += [tensor for tensor in read_tensors(node) if tensor not in stops]
+    return tuple(node.name for node in graph.nodes if node.name in found) if len(found) > 1 else tuple(found)
+
+
+def _lend(operations: Sequence[Operation], nodes_of: dict[str, tuple[str, ...]]) -> None:
+    """Give operators without nodes those of the one operator that reads what they make."""
+    readers: dict[str, list[Operation]] = {}
+    for op in operations:
+        for name in op.ins:
+            readers.setdefault(name, []).append(op)
+    for op in reversed(operations):
+        if not nodes_of[op.name] and op.ins:
+            users = {user.name for name in op.outs for user in readers.get(name, ()) if user is not op}
+            if len(users) == 1:
+                nodes_of[op.name] = nodes_of[users.pop()]

@@ -1,0 +1,137 @@
+"""The arguments of `onnxruntime.quantization.quantize_static` that make it quantise as a plan says, as JSON.
+
+Nodes that stay float are in `nodes_to_exclude`; a node at 16 bits has its output, and its own copy of its inputs, at 16
+bits by `TensorQuantOverrides`. Types are spelled as `QuantType` names; `quantizer_arguments` turns them into values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from dovetail.errors import FormatError
+from dovetail.formats.binding import bind_sources
+from dovetail.formats.entries import Entry, EntryFormat
+from dovetail.formats.format import WriteRequest
+from dovetail.formats.spelling import Side, Spelling, Vocabulary, Word
+from dovetail.formats.text import json_bytes, mapping_in, read_json, texts_in, wrong_shape
+from dovetail.formats.words import BYTES, FLOATS
+from dovetail.ir.graph import Graph
+from dovetail.ir.node import Node
+from dovetail.ir.precision import Precision
+
+if TYPE_CHECKING:
+    from typing import Any
+
+_FLOAT = Word("excluded", Side.EITHER, FLOATS)
+_WIDE = Word("16-bit", Side.EITHER, (Precision.W8A16, Precision.I16))
+_BASE = Word("8-bit", Side.EITHER, BYTES)
+_ACTIVATIONS = {Precision.U8: "QUInt8", Precision.I8: "QInt8", Precision.I8PC: "QInt8"}
+_WIDE_TYPE = "QInt16"
+
+
+def _encode(spelling: Spelling, request: WriteRequest) -> bytes:
+    precision = spelling.base.precision
+    excluded = [item for item, word in spelling.words.items() if word is _FLOAT]
+    wide = [item for item, word in spelling.words.items() if word is _WIDE]
+    activations = _ACTIVATIONS[precision]
+    overrides = _overrides(request.graph, set(wide), set(excluded), activations)
+    arguments = {
+        "activation_type": activations,
+        "weight_type": "QUInt8" if precision is Precision.U8 else "QInt8",
+        "per_channel": precision is Precision.I8PC,
+        "nodes_to_exclude": excluded,
+        "extra_options": {
+            "ActivationSymmetric": False,
+            "WeightSymmetric": precision is not Precision.U8,
+            "TensorQuantOverrides": overrides,
+        },
+    }
+    return json_bytes(arguments)
+
+
+def _overrides(graph: Graph, wide: set[str], excluded: set[str], narrow: str) -> dict[str, list[dict[str, object]]]:
+    """Return the tensors around 16-bit nodes: their outputs are 16 bits wide, their inputs are converted for them."""
+    found: dict[str, list[dict[str, object]]] = {}
+    for node in graph.nodes:
+        is_wide = any(origin in wide for origin in node.origin)
+        for tensor in node.outputs if is_wide else ():
+            if tensor and graph.types[tensor].holds_reals:
+                found[graph.origin_of(tensor)] = [_wide(graph, tensor, (wide, excluded), narrow)]
+        for tensor in node.inputs if is_wide else ():
+            source = graph.producers.get(tensor)
+            if tensor not in graph.constants and graph.types[tensor].holds_reals and not _in(source, wide):
+                users = [one for one in graph.consumers[tensor] if _in(one, wide)]
+                convert = {"quant_type": _WIDE_TYPE, "symmetric": True, "recv_nodes": _names(users)}
+                found[graph.origin_of(tensor)] = [{"quant_type": narrow, "convert": convert}]
+    return found
+
+
+def _wide(graph: Graph, tensor: str, sets: tuple[set[str], set[str]], narrow: str) -> dict[str, object]:
+    wide, excluded = sets
+    users = [one for one in graph.consumers.get(tensor, ()) if not _in(one, wide) and not _in(one, excluded)]
+    entry: dict[str, object] = {"quant_type": _WIDE_TYPE, "symmetric": True}
+    if users:
+        entry["convert"] = {"quant_type": narrow, "recv_nodes": _names(users)}
+    return entry
+
+
+def _in(node: Node | None, names: set[str]) -> bool:
+    return node is not None and any(origin in names for origin in node.origin)
+
+
+def _names(nodes: Sequence[Node]) -> list[str]:
+    return [origin for node in nodes for origin in node.origin]
+
+
+def _decode(content: bytes, path: str) -> Sequence[Entry]:
+    document = mapping_in(read_json(content, path), path, "the arguments")
+    found = [Entry(name, _FLOAT.text) for name in texts_in(document.get("nodes_to_exclude", []), path, "nodes")]
+    options = mapping_in(document.get("extra_options", {}), path, "extra_options")
+    overrides = mapping_in(options.get("TensorQuantOverrides", {}), path, "TensorQuantOverrides")
+    for tensor, value in overrides.items():
+        if not isinstance(value, list) or not value:
+            raise wrong_shape(path, f"the override of '{tensor}'", "a list of mappings")
+        entry = mapping_in(value[0], path, f"the override of '{tensor}'")
+        convert = mapping_in(entry.get("convert", {}), path, f"'convert' of '{tensor}'")
+        for name, users in ((entry.get("quant_type"), None), (convert.get("quant_type"), convert.get("recv_nodes"))):
+            if name not in (None, "QInt8", "QUInt8", "QInt16", "QUInt16"):
+                raise FormatError(f"'{name}' of '{tensor}' is not read.", path=path, line=0, code="UNKNOWN_WORD")
+            if name in ("QInt16", "QUInt16") and users is not None:
+                found += [Entry(user, _WIDE.text) for user in texts_in(users, path, f"'recv_nodes' of '{tensor}'")]
+    return list(dict.fromkeys(found))
+
+
+def quantizer_arguments(content: bytes, path: str = "file") -> Mapping[str, Any]:
+    """Return keyword arguments for `quantize_static`, with its own types."""
+    from onnxruntime.quantization import QuantType
+
+    document = mapping_in(read_json(content, path), path, "the arguments")
+    try:
+        value: dict[str, Any] = _with_types(document, QuantType.from_string)
+    except ValueError as error:
+        raise FormatError(f"{error}.", path=path, line=0, code="UNKNOWN_WORD") from error
+    return value
+
+
+def _with_types(value: Any, make: Any) -> Any:
+    if isinstance(value, dict):
+        typed = ("quant_type", "activation_type", "weight_type")
+        found = {key: make(item) if key in typed else _with_types(item, make) for key, item in value.items()}
+        if "recv_nodes" in found:
+            # The quantiser computes with it as a set, which JSON lacks.
+            found["recv_nodes"] = set(found["recv_nodes"])
+        return found
+    return [_with_types(item, make) for item in value] if isinstance(value, list) else value
+
+
+FORMAT = EntryFormat(
+    name="onnxruntime",
+    title="ONNX Runtime: arguments of its static quantiser",
+    pattern="*quantize_static*.json",
+    granularity="node of the ONNX file",
+    vocabulary=Vocabulary((_BASE,), (_FLOAT, _WIDE)),
+    bind=bind_sources,
+    encode=_encode,
+    decode=_decode,
+)

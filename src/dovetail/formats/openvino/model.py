@@ -1,0 +1,142 @@
+"""Put affinities into an `ov.Model`, read them back, and predict how HETERO cuts it.
+
+Operators are matched by the names of their output tensors: OpenVINO keeps those of the ONNX file, and makes others for
+operators that it adds. The openvino package is needed only by who holds a model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
+
+from dovetail.errors import PlanError
+from dovetail.formats.binding import Operation, bind_operations
+from dovetail.formats.merge import Quotient
+from dovetail.ir.graph import Graph
+from dovetail.plan.placement import CPU_FLOAT
+from dovetail.plan.plan import Plan
+
+_TIED_TO_NOTHING = frozenset({"Constant", "Result"})
+AFFINITY = "affinity"
+
+
+class _Output(Protocol):
+    def get_names(self) -> set[str]: ...
+    def get_node(self) -> _Op: ...
+    def get_index(self) -> int: ...
+
+
+class _Input(Protocol):
+    def get_source_output(self) -> _Output: ...
+
+
+class _Op(Protocol):
+    def get_friendly_name(self) -> str: ...
+    def get_type_name(self) -> str: ...
+    def inputs(self) -> Sequence[_Input]: ...
+    def outputs(self) -> Sequence[_Output]: ...
+    def get_rt_info(self) -> dict[str, object]: ...
+
+
+class OpenVinoModel(Protocol):
+    """What is needed of `ov.Model`."""
+
+    def get_ordered_ops(self) -> Sequence[_Op]: ...
+
+
+class _CompiledModel(Protocol):
+    def get_property(self, name: str) -> object: ...
+
+
+def apply_affinities(model: OpenVinoModel, graph: Graph, plan: Plan, devices: Mapping[str, str]) -> None:
+    """Give every operator of a model the device of its target; `devices` maps targets to OpenVINO device names.
+
+    An operator that the plan does not know (OpenVINO adds some) goes with its only reader, else with what feeds it.
+    Raises PlanError for a target without a device.
+    """
+    plan.check(graph)
+    for target in plan.targets:
+        if target not in devices:
+            raise PlanError(f"no OpenVINO device is named for target '{target}'.")
+    ops = list(model.get_ordered_ops())
+    binding = bind_operations(graph, list(_operations(ops)))
+    chosen: dict[str, str] = {}
+    for op in ops:
+        name = op.get_friendly_name()
+        targets = {plan.placement(node).target for node in binding.nodes_of.get(name, ())}
+        if targets:
+            # An operator that stands for nodes of both sides goes where everything runs.
+            chosen[name] = devices[CPU_FLOAT if len(targets) > 1 and CPU_FLOAT in targets else min(targets)]
+    _fill(ops, chosen, devices[plan.default.target])
+    for op in ops:
+        op.get_rt_info()[AFFINITY] = chosen[op.get_friendly_name()]
+
+
+def _fill(ops: Sequence[_Op], chosen: dict[str, str], default: str) -> None:
+    """Give the operators that are left the device of their first known reader, else of what feeds them."""
+    reader: dict[str, str] = {}
+    for op in reversed(ops):
+        name = op.get_friendly_name()
+        if name not in chosen and name in reader and op.get_type_name() != "Result":
+            chosen[name] = reader[name]
+        if name in chosen:
+            for source in _sources(op):
+                reader[source.get_friendly_name()] = chosen[name]
+    for op in ops:
+        name = op.get_friendly_name()
+        fed = next((chosen[source.get_friendly_name()] for source in _sources(op)), default)
+        chosen.setdefault(name, fed)
+
+
+def read_affinities(model: OpenVinoModel) -> Mapping[str, str]:
+    """Return the device of every operator of a model, by friendly name; operators without one are left out."""
+    found: dict[str, str] = {}
+    for op in model.get_ordered_ops():
+        info = op.get_rt_info()
+        if AFFINITY in info:
+            value = info[AFFINITY]
+            # OpenVINO wraps values in its own OVAny.
+            found[op.get_friendly_name()] = str(getattr(value, "value", value))
+    return found
+
+
+def _operations(ops: Sequence[_Op]) -> Iterator[Operation]:
+    for op in ops:
+        ins = tuple(name for source in op.inputs() for name in _names(source.get_source_output()))
+        outs = tuple(name for output in op.outputs() for name in _names(output))
+        kind = op.get_type_name()
+        yield Operation(op.get_friendly_name(), kind, ins, () if kind == "Result" else outs)
+
+
+def _names(output: _Output) -> list[str]:
+    return sorted(output.get_names()) or [f"{output.get_node().get_friendly_name()}:{output.get_index()}"]
+
+
+def _sources(op: _Op) -> Iterator[_Op]:
+    return (source.get_source_output().get_node() for source in op.inputs())
+
+
+def predict_submodels(model: OpenVinoModel, affinities: Mapping[str, str]) -> int:
+    """Return into how many submodels HETERO cuts a model.
+
+    Linked operators of one device, inputs too, are joined unless that closes a cycle. Constants tie nothing together:
+    each submodel has its copy.
+    """
+    ops = [op for op in model.get_ordered_ops() if op.get_type_name() not in _TIED_TO_NOTHING]
+    index = {op.get_friendly_name(): number for number, op in enumerate(ops)}
+    links: list[list[int]] = [[] for _ in ops]
+    for number, op in enumerate(ops):
+        for source in {one.get_friendly_name() for one in _sources(op)} & index.keys():
+            links[index[source]].append(number)
+    device = [affinities[op.get_friendly_name()] for op in ops]
+    quotient = Quotient(links)
+    for number, readers in enumerate(links):
+        for reader in readers:
+            if device[number] == device[reader]:
+                quotient.join(number, reader)
+    return len(set(quotient.cluster))
+
+
+def count_submodels(compiled: _CompiledModel) -> int:
+    """Return into how many submodels HETERO did cut a compiled model."""
+    return int(str(compiled.get_property("HETERO_NUMBER_OF_SUBMODELS")))

@@ -1,0 +1,1 @@
+"""Small formats: one module a toolchain."""

@@ -1,0 +1,234 @@
+"""Read the log of a Paddle Lite run: the paragraphs `subgraph operators:` and the placement beside them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import BinaryIO
+
+from dovetail.formats.format import Diagnostic, Severity
+from dovetail.formats.text import Line, bounded_lines
+
+_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[@-_])")
+_NOISE = re.compile(
+    r"\[[A-Z0-9]+ +\d{1,2}/ *\d{1,2} +\d{1,2}: *\d{1,2}: *\d{1,2}\. *\d{1,3} "
+    r"|[IWEF]\d{4} \d\d:"
+    r"|[DEWI] \[\w+:\d+\]"
+    r"|\[(?:INFO|WARNING|ERROR)\]"
+)
+_NOISE_STARTS = frozenset("[IWEFD")
+_OP_TYPE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_LABEL = re.compile(r'\[label="([^"]*)" shape="box"')
+_CLUSTER = re.compile(r"(.*)_subgraph_(\d{1,9})")
+_CLUSTERS = re.compile(r"subgraph clusters: *(\d{1,9})")
+_HEADER = "subgraph operators:"
+_MOST_DIAGNOSTICS = 200
+
+
+class Where(Enum):
+    """Say where the run put an operator."""
+
+    NPU = "npu"
+    CPU = "cpu"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedOperation:
+    """One operator of a log; `cluster` counts the NPU subgraphs and is -1 elsewhere."""
+
+    op_type: str
+    ins: tuple[str, ...]
+    outs: tuple[str, ...]
+    where: Where = Where.UNKNOWN
+    cluster: int = -1
+    line: int = 0
+
+    @property
+    def text(self) -> str:
+        """Return the operator as the log prints it."""
+        return f"{self.op_type}:{','.join(self.ins)}:{','.join(self.outs)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Paragraph:
+    """One list of operators: a block of a program, printed by one predictor.
+
+    `clusters` is the count of NPU subgraphs, -1 where the log lacks it. `truncated`: the log ended before the
+    paragraph did, or it has no `fetch`.
+    """
+
+    index: int
+    line: int
+    clusters: int
+    operations: tuple[LoggedOperation, ...]
+    noise: int
+    truncated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """Hold the paragraphs of a log and what was wrong in it."""
+
+    paragraphs: tuple[Paragraph, ...]
+    diagnostics: tuple[Diagnostic, ...]
+
+    @property
+    def operations(self) -> tuple[LoggedOperation, ...]:
+        """Return the operators of the last paragraph; none when the log has no paragraph."""
+        return self.paragraphs[-1].operations if self.paragraphs else ()
+
+
+@dataclass(slots=True)
+class _Draft:
+    line: int
+    clusters: int
+    labels: dict[str, str]
+    operations: list[LoggedOperation] = field(default_factory=list)
+    noise: int = 0
+
+
+class _Reader:
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.paragraphs: list[Paragraph] = []
+        self.diagnostics: list[Diagnostic] = []
+        self.draft: _Draft | None = None
+        self.clusters = -1
+        self.labels: dict[str, str] = {}
+        self.in_graph = False
+        self.types: set[str] = set()
+
+    def complain(self, code: str, line: int, message: str, hint: str | None = None) -> None:
+        if len(self.diagnostics) < _MOST_DIAGNOSTICS:
+            self.diagnostics.append(Diagnostic(code, Severity.WARNING, self.path, line, message, hint))
+
+    def take(self, line: Line) -> None:
+        text = line.text.rstrip()
+        if line.number == 1:
+            text = text.removeprefix("\ufeff")
+        if "\x1b" in text:
+            text = _ANSI.sub("", text).rstrip()
+        if line.cut:
+            self.complain("LOG_LONG_LINE", line.number, "the line is too long for a log; its end was not read.")
+        if self.in_graph:
+            self.graph_line(text)
+        elif text.endswith(":") and text.lower().endswith(_HEADER):
+            self.close(ended=True)
+            self.draft = _Draft(line.number, self.clusters, self.labels)
+            self.clusters, self.labels = -1, {}
+        elif "subgraph clusters:" in text or text.endswith("digraph G {"):
+            self.close(ended=True)
+            self.before(text)
+        elif self.draft is not None:
+            self.body_line(self.draft, line.number, text)
+
+    def before(self, text: str) -> None:
+        found = _CLUSTERS.search(text)
+        if found:
+            self.clusters, self.labels = int(found[1]), {}
+        else:
+            self.in_graph = True
+
+    def graph_line(self, text: str) -> None:
+        if text.endswith("} // end G") or text.lower().endswith(_HEADER):
+            self.in_graph = False
+            if text.lower().endswith(_HEADER):
+                self.take(Line(0, text, cut=False, ended=True))
+            return
+        found = _LABEL.search(text)
+        if found:
+            cluster = _CLUSTER.fullmatch(found[1])
+            self.labels[cluster[1] if cluster else found[1]] = cluster[2] if cluster else ""
+
+    def body_line(self, draft: _Draft, number: int, text: str) -> None:
+        if not text:
+            self.close(ended=True)
+        elif text[0] in _NOISE_STARTS and _NOISE.match(text):
+            draft.noise += 1
+        else:
+            fields = text.split(":")
+            if len(fields) == 3 and self.is_type(fields[0]):
+                _, ins, outs = fields
+                names = tuple(ins.split(",")) if ins else ()
+                made = tuple(outs.split(",")) if outs else ()
+                draft.operations.append(LoggedOperation(fields[0], names, made, line=number))
+            else:
+                draft.noise += 1
+                many = len(fields) > 3 and _OP_TYPE.fullmatch(fields[0]) is not None
+                why = "names with ':' make it ambiguous" if many else "it is no TYPE:INPUTS:OUTPUTS"
+                self.complain("LOG_BAD_LINE", number, f"'{text[:80]}' is not an operator: {why}.")
+
+    def is_type(self, name: str) -> bool:
+        """Tell whether a name can be that of an operator type; most lines have one of few."""
+        if name in self.types:
+            return True
+        if _OP_TYPE.fullmatch(name) is None:
+            return False
+        self.types.add(name)
+        return True
+
+    def close(self, *, ended: bool) -> None:
+        draft, self.draft = self.draft, None
+        if draft is None:
+            return
+        operations = _place(draft)
+        truncated = not ended or not any(op.op_type == "fetch" for op in operations)
+        self.paragraphs.append(
+            Paragraph(len(self.paragraphs), draft.line, draft.clusters, operations, draft.noise, truncated)
+        )
+
+
+def _place(draft: _Draft) -> tuple[LoggedOperation, ...]:
+    """Join operators with the labels of the graph: `TYPE_N_op` since v2.12, `TYPEN` before."""
+    if not draft.labels:
+        return tuple(draft.operations)
+    seen: Counter[str] = Counter()
+    placed: list[LoggedOperation] = []
+    for op in draft.operations:
+        number = seen[op.op_type]
+        seen[op.op_type] += 1
+        cluster = draft.labels.get(f"{op.op_type}_{number}_op")
+        if cluster is None:
+            cluster = draft.labels.get(f"{op.op_type}{number}")
+        if cluster is None:
+            placed.append(op)
+        elif cluster:
+            placed.append(LoggedOperation(op.op_type, op.ins, op.outs, Where.NPU, int(cluster), op.line))
+        else:
+            placed.append(LoggedOperation(op.op_type, op.ins, op.outs, Where.CPU, -1, op.line))
+    return tuple(placed)
+
+
+def parse_log(source: bytes | BinaryIO, path: str = "log.txt") -> Log:
+    """Return every paragraph of a log, in time linear in its length and memory bounded by its operators.
+
+    Never raises on bad text: lines that are no operators are counted and reported.
+    """
+    reader = _Reader(path)
+    for line in bounded_lines(source):
+        reader.take(line)
+    reader.close(ended=False)
+    found = reader.paragraphs
+    if not found:
+        reader.complain(
+            "LOG_EMPTY",
+            0,
+            "no paragraph 'subgraph operators:'.",
+            "It goes to stdout: run the program with '> log.txt 2>&1', with a Paddle model (a .nb prints none), "
+            "and with the NPU enabled.",
+        )
+    elif any(_key(one) != _key(found[-1]) for one in found):
+        reader.complain(
+            "LOG_PARAGRAPHS",
+            found[-1].line,
+            f"{len(found)} paragraphs that differ; the last one counts.",
+            "Choose another one with --paragraph.",
+        )
+    return Log(tuple(found), tuple(reader.diagnostics))
+
+
+def _key(paragraph: Paragraph) -> frozenset[tuple[str, tuple[str, ...]]]:
+    return frozenset((op.op_type, op.outs) for op in paragraph.operations)

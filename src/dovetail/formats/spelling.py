@@ -1,0 +1,250 @@
+"""Say a plan in the words of a format, and find the nearest plan where its words do not suffice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from dovetail.errors import InexpressiblePlan
+from dovetail.formats.binding import Binding
+from dovetail.ir.graph import Graph
+from dovetail.ir.precision import Precision
+from dovetail.plan.placement import CPU_FLOAT, Placement
+from dovetail.plan.plan import Override, Plan
+
+_ORDER = (
+    Precision.I8DFP,
+    Precision.U8,
+    Precision.I8,
+    Precision.I8PC,
+    Precision.BF16,
+    Precision.W8A16,
+    Precision.I16,
+    Precision.FP16,
+    Precision.FP32,
+)
+"""Precisions by how much they keep: the nearest expressible placement never keeps less than the plan asks."""
+
+_SHOWN_NODES = 5
+
+
+class Side(Enum):
+    """Say on which side of the border a word puts a node."""
+
+    NPU = "npu"
+    CPU = "cpu"
+    EITHER = "either"
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """Name what a format can say of a node, and the placements that it stands for.
+
+    `text` is the spelling in the file; the base word is what unlisted nodes have and often has no spelling.
+    """
+
+    text: str
+    side: Side
+    precisions: tuple[Precision, ...]
+
+    def takes(self, placement: Placement) -> bool:
+        """Tell whether the word can stand for a placement."""
+        on_cpu = placement.target == CPU_FLOAT
+        side = self.side is Side.EITHER or on_cpu == (self.side is Side.CPU)
+        return side and placement.precision in self.precisions
+
+    def describe(self) -> str:
+        """Return the word as a person reads it."""
+        places = {Side.NPU: "on the NPU", Side.CPU: "on the CPU", Side.EITHER: "anywhere"}[self.side]
+        names = "/".join(precision.value for precision in self.precisions)
+        return f"{self.text}: {names} {places}"
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """Hold what a format says of nodes: the base that unlisted nodes have, and the exceptions.
+
+    One file has one base placement, and every exception word stands for one placement in it.
+    """
+
+    base: tuple[Word, ...]
+    exceptions: tuple[Word, ...]
+
+    def describe(self) -> str:
+        """Return the vocabulary in one line."""
+        base = " or ".join(word.describe() for word in self.base)
+        rest = "; ".join(word.describe() for word in self.exceptions)
+        return f"all nodes {base}" + (f"; except {rest}" if rest else "")
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """Hold what a file must say: the base word and placement, and the word of every item that differs."""
+
+    base: Placement
+    base_word: Word
+    words: Mapping[str, Word]
+    placements: Mapping[str, Placement]
+
+
+def spell(plan: Plan, graph: Graph, binding: Binding, vocabulary: Vocabulary) -> Spelling:
+    """Return the words that say a plan; raise InexpressiblePlan with the nearest plan that can be said."""
+    plan.check(graph)
+    choice = _Choice(plan, graph, binding, vocabulary)
+    wrong = choice.wrong()
+    if wrong:
+        nearest = choice.nearest()
+        shown = ", ".join(f"'{name}' ({plan.placement(name)})" for name in list(wrong)[:_SHOWN_NODES])
+        more = f" and {len(wrong) - _SHOWN_NODES} more" if len(wrong) > _SHOWN_NODES else ""
+        reason = next(iter(wrong.values()))
+        changed = sum(nearest.placement(node.name) != plan.placement(node.name) for node in graph.nodes)
+        raise InexpressiblePlan(
+            f"the format cannot say where {shown}{more} go: {reason}.",
+            nodes=tuple(wrong),
+            nearest=nearest.to_json(),
+            hint=f"The nearest plan that it can say moves {changed} nodes: add --nearest to take it.",
+        )
+    return choice.spelling()
+
+
+def nearest_plan(plan: Plan, graph: Graph, binding: Binding, vocabulary: Vocabulary) -> Plan:
+    """Return the plan nearest to this one that a format can say; no node gets less precision than it has."""
+    plan.check(graph)
+    choice = _Choice(plan, graph, binding, vocabulary)
+    return choice.nearest() if choice.wrong() else plan
+
+
+class _Choice:
+    """Choose the base placement and one placement for every word."""
+
+    def __init__(self, plan: Plan, graph: Graph, binding: Binding, vocabulary: Vocabulary) -> None:
+        self._plan, self._graph, self._binding, self._vocabulary = plan, graph, binding, vocabulary
+        self._counts = Counter(plan.placement(node.name) for node in graph.nodes)
+        self.base, self.base_word = self._choose_base()
+        others = (placement.target for placement in self._counts if placement.target != CPU_FLOAT)
+        self.npu = self.base.target if self.base.target != CPU_FLOAT else next(others, CPU_FLOAT)
+        self.taken: dict[str, Placement] = {}
+        # The placement that keeps most takes a word first: the others can then only gain.
+        for placement in sorted(self._counts, key=self._rank, reverse=True):
+            if placement != self.base:
+                for word in self._words(placement):
+                    if word.text not in self.taken:
+                        self.taken[word.text] = placement
+                        break
+
+    def _choose_base(self) -> tuple[Placement, Word]:
+        # What the file is for is the NPU: it decides the base whenever something of the plan fits.
+        for placement, _ in sorted(self._counts.most_common(), key=lambda item: item[0].target == CPU_FLOAT):
+            for word in self._vocabulary.base:
+                if word.takes(placement):
+                    return placement, word
+        word = self._vocabulary.base[0]
+        target = next((p.target for p in self._counts if p.target != CPU_FLOAT), "vsi:v853")
+        wanted = CPU_FLOAT if word.side is Side.CPU else target
+        return Placement(wanted, word.precisions[0]), word
+
+    def _words(self, placement: Placement) -> list[Word]:
+        if placement.target not in (CPU_FLOAT, self.npu):
+            return []
+        return [word for word in self._vocabulary.exceptions if word.takes(placement)]
+
+    def word_of(self, placement: Placement) -> Word | None:
+        """Return the word that stands for a placement in this file, or None."""
+        if placement == self.base:
+            return self.base_word
+        for word in self._vocabulary.exceptions:
+            if self.taken.get(word.text) == placement and word.takes(placement):
+                return word
+        return None
+
+    def wrong(self) -> dict[str, str]:
+        """Return the nodes that cannot be said, with the reason."""
+        found: dict[str, str] = {}
+        for node in self._graph.nodes:
+            placement = self._plan.placement(node.name)
+            if self.word_of(placement) is None:
+                found[node.name] = f"it has no word for {placement} beside {self.base}"
+            elif placement != self.base and node.name not in self._binding.covered:
+                found[node.name] = "the toolchain's listing has nothing that stands for it"
+        for item, nodes in self._binding.nodes_of.items():
+            if len({self._plan.placement(name) for name in nodes}) > 1:
+                reason = f"'{item}' stands for {len(nodes)} nodes with different placements"
+                found.update({name: found.get(name, reason) for name in nodes})
+        return found
+
+    def nearest(self) -> Plan:
+        """Return the nearest plan that can be said."""
+        raised = {one: self._raise(one) for one in sorted(self._counts, key=self._rank, reverse=True)}
+        placed = {node.name: raised[self._plan.placement(node.name)] for node in self._graph.nodes}
+        for name in placed:
+            if name not in self._binding.covered:
+                placed[name] = self.base
+        while True:
+            # Items may share nodes, so that one raise can make another item mixed.
+            changed = False
+            for nodes in self._binding.nodes_of.values():
+                best = max((placed[name] for name in nodes), key=self._rank, default=self.base)
+                for name in nodes:
+                    changed |= placed[name] != best
+                    placed[name] = best
+            if not changed:
+                break
+        overrides = {}
+        for name, placement in placed.items():
+            if placement != self.base:
+                same = placement == self._plan.placement(name)
+                reason = self._plan.reason(name) if same else "nearest placement that the format can say"
+                overrides[name] = Override(placement, reason)
+        return Plan(self._plan.graph_digest, self.base, overrides)
+
+    def _rank(self, placement: Placement) -> tuple[int, int]:
+        return _ORDER.index(placement.precision), int(placement.target == CPU_FLOAT)
+
+    def _raise(self, placement: Placement) -> Placement:
+        if self.word_of(placement) is not None:
+            return placement
+        options = [self.base, *self.taken.values()]
+        for word in self._vocabulary.exceptions:
+            if word.text not in self.taken:
+                side = CPU_FLOAT if word.side is Side.CPU else self.npu
+                options += [Placement(side, precision) for precision in word.precisions]
+        rank = _ORDER.index(placement.precision)
+        enough = [option for option in options if _ORDER.index(option.precision) >= rank]
+        if not enough:
+            return max(options, key=self._rank)
+        best = min(enough, key=lambda option: (self._rank(option)[0], option.target != placement.target))
+        for word in self._vocabulary.exceptions:
+            if best not in self.taken.values() and best != self.base and word.takes(best):
+                self.taken.setdefault(word.text, best)
+        return best
+
+    def spelling(self) -> Spelling:
+        """Return the words of the items."""
+        words: dict[str, Word] = {}
+        placements: dict[str, Placement] = {}
+        for item, nodes in self._binding.nodes_of.items():
+            if nodes:
+                placement = self._plan.placement(nodes[0])
+                word = self.word_of(placement)
+                if word is not None and placement != self.base:
+                    words[item], placements[item] = word, placement
+        return Spelling(self.base, self.base_word, words, placements)
+
+
+def read_plan(graph: Graph, binding: Binding, base: Placement, found: Mapping[str, Override]) -> Plan:
+    """Return the plan in which the nodes of some items go elsewhere; of two items of one node the more precise wins."""
+    overrides: dict[str, Override] = {}
+    for item, override in found.items():
+        for name in binding.nodes_of[item]:
+            other = overrides.get(name)
+            if other is None or _keeps(override.placement) > _keeps(other.placement):
+                overrides[name] = override
+    kept = {name: override for name, override in overrides.items() if override.placement != base}
+    ordered = {node.name: kept[node.name] for node in graph.nodes if node.name in kept}
+    return Plan(graph.digest, base, ordered)
+
+
+def _keeps(placement: Placement) -> tuple[int, bool]:
+    return _ORDER.index(placement.precision), placement.target == CPU_FLOAT

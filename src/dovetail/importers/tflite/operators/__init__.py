@@ -1,0 +1,34 @@
+"""How each TFLite operator is said in ONNX's terms."""
+
+from __future__ import annotations
+
+from dovetail.importers.tflite.operators import (
+    convolution,
+    detection,
+    elementwise,
+    indexing,
+    linear,
+    movement,
+    pooling,
+    quantization,
+    recurrent,
+    reduction,
+)
+from dovetail.importers.tflite.operators.table import Converters
+
+CONVERTERS: Converters = {
+    **convolution.CONVERTERS,
+    **detection.CONVERTERS,
+    **elementwise.CONVERTERS,
+    **indexing.CONVERTERS,
+    **linear.CONVERTERS,
+    **movement.CONVERTERS,
+    **pooling.CONVERTERS,
+    **quantization.CONVERTERS,
+    **recurrent.CONVERTERS,
+    **reduction.CONVERTERS,
+}
+"""Builtin operators by name."""
+
+CUSTOM: Converters = detection.CUSTOM
+"""Custom operators by their own names."""

@@ -1,0 +1,25 @@
+"""Vendors' SDKs on this machine: find, install, build, examine; the self-test alone needs numpy."""
+
+from dovetail.sdk.doctor import Check, Health, examine
+from dovetail.sdk.install import InstallRequest, install_verisilicon
+from dovetail.sdk.location import Found, SdkFolder, find_verisilicon, installation_folder
+from dovetail.sdk.parts import part_pid, simulated_parts
+from dovetail.sdk.pinned import VERISILICON, PinnedWheel
+from dovetail.sdk.selftest import self_test
+
+__all__ = [
+    "VERISILICON",
+    "Check",
+    "Found",
+    "Health",
+    "InstallRequest",
+    "PinnedWheel",
+    "SdkFolder",
+    "examine",
+    "find_verisilicon",
+    "install_verisilicon",
+    "installation_folder",
+    "part_pid",
+    "self_test",
+    "simulated_parts",
+]

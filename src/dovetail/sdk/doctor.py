@@ -1,0 +1,126 @@
+"""Say what is here, what is missing, and what to do about it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from dovetail.backend.registry import backend_statuses
+from dovetail.errors import DovetailError
+from dovetail.sdk.build import find_compiler, native_sources
+from dovetail.sdk.location import data_folder, find_verisilicon, verisilicon_folder
+
+
+class Health(Enum):
+    """Say how a check ended."""
+
+    GOOD = "good"
+    MISSING = "missing"
+    """Something optional is not there."""
+    BROKEN = "broken"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked at: what was found, and what to do where something is missing."""
+
+    name: str
+    health: Health
+    found: str
+    advice: str = ""
+
+
+def examine(self_test: Callable[[], str] | None = None) -> tuple[Check, ...]:
+    """Look at everything that a VeriSilicon target needs on this machine; with a test, run it too."""
+    checks = [_machine(), _data(), _compiler(), _cmake(), _sources(), _sdk(), _shim(), _shared_memory(), *_backends()]
+    if self_test is not None and find_verisilicon().usable:
+        checks.append(_tested(self_test))
+    return tuple(checks)
+
+
+def _machine() -> Check:
+    found = f"{platform.system()} on {platform.machine()}, Python {platform.python_version()}"
+    good = (platform.system(), platform.machine()) == ("Linux", "x86_64")
+    advice = (
+        "" if good else "The simulator runs on Linux on x86-64 only; elsewhere set VIVANTE_SDK_DIR to a board's SDK."
+    )
+    return Check("machine", Health.GOOD if good else Health.MISSING, found, advice)
+
+
+def _data() -> Check:
+    folder = data_folder()
+    place = folder
+    while not place.exists():
+        place = place.parent
+    if not os.access(place, os.W_OK):
+        return Check(
+            "data folder", Health.BROKEN, f"{folder} cannot be written", "Set XDG_DATA_HOME to a folder of yours."
+        )
+    free = shutil.disk_usage(place).free
+    return Check("data folder", Health.GOOD, f"{folder}, {free / 1e9:.1f} GB free")
+
+
+def _compiler() -> Check:
+    try:
+        return Check("C++ compiler", Health.GOOD, find_compiler())
+    except DovetailError as error:
+        return Check("C++ compiler", Health.MISSING, error.message, error.hint or "")
+
+
+def _cmake() -> Check:
+    found = shutil.which("cmake")
+    if found:
+        return Check("CMake", Health.GOOD, found)
+    return Check("CMake", Health.MISSING, "not on the PATH", "Not needed: the compiler is called directly.")
+
+
+def _sources() -> Check:
+    try:
+        return Check("shim sources", Health.GOOD, str(native_sources()))
+    except DovetailError as error:
+        return Check("shim sources", Health.BROKEN, error.message, error.hint or "")
+
+
+def _sdk() -> Check:
+    folder = verisilicon_folder()
+    if folder.has_sdk:
+        return Check("VeriSilicon SDK", Health.GOOD, f"{folder.sdk} (by {folder.chosen_by})")
+    if folder.chosen_by == "VIVANTE_SDK_DIR":
+        advice = "Point VIVANTE_SDK_DIR at the folder with include and lib, or unset it."
+        return Check("VeriSilicon SDK", Health.BROKEN, f"no ovxlib in VIVANTE_SDK_DIR={folder.sdk}", advice)
+    return Check("VeriSilicon SDK", Health.MISSING, "not installed", "Run 'dovetail sdk install verisilicon'.")
+
+
+def _shim() -> Check:
+    folder = verisilicon_folder()
+    if folder.has_shim:
+        return Check("shim", Health.GOOD, str(folder.shim))
+    return Check("shim", Health.MISSING, "not built", "Run 'dovetail sdk install verisilicon'.")
+
+
+def _shared_memory() -> Check:
+    if hasattr(os, "memfd_create"):
+        return Check("shared memory", Health.GOOD, "memfd_create")
+    return Check(
+        "shared memory", Health.BROKEN, "this Python has no memfd_create", "Use Python 3.11 or newer on Linux."
+    )
+
+
+def _backends() -> list[Check]:
+    return [
+        Check(f"backend {status.name}", Health.GOOD, "usable")
+        if status.available
+        else Check(f"backend {status.name}", Health.MISSING, status.reason)
+        for status in backend_statuses()
+    ]
+
+
+def _tested(self_test: Callable[[], str]) -> Check:
+    try:
+        return Check("self-test", Health.GOOD, self_test())
+    except DovetailError as error:
+        return Check("self-test", Health.BROKEN, error.message, error.hint or "")

@@ -1,0 +1,151 @@
+"""The commands about other toolchains' files: exit codes, JSON, what is refused, what is kept."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from .conftest import Said, Tiny
+
+Run = Callable[..., Said]
+HOW_TO = Path(__file__).parents[2] / "docs" / "how-to"
+PADDLE, ACUITY = HOW_TO / "fastdeploy", HOW_TO / "acuity"
+LOG, RULES = PADDLE / "log.txt", PADDLE / "subgraph.txt"
+
+
+def calls(out: Path) -> dict[str, tuple[list[object], int]]:
+    """Return one call of every grouped command, and its exit code."""
+    return {
+        "paddle lint": (["paddle", "lint", RULES, "--log", LOG], 1),
+        "paddle fix": (["paddle", "fix", RULES, "-o", out / "fixed.txt"], 0),
+        "paddle match": (["paddle", "match", RULES, "--log", LOG], 0),
+        "paddle from-log": (["paddle", "from-log", LOG, "-o", out / "all.txt"], 0),
+        "acuity compare": (["acuity", "compare", ACUITY / "golden", ACUITY / "quantised", "--slice", "class=4:"], 1),
+        "acuity lint": (["acuity", "lint", ACUITY / "digits.quantize", "--network", ACUITY / "digits.json"], 1),
+    }
+
+
+NAMES = sorted(calls(Path()))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_json_and_exit_codes(name: str, run: Run, tmp_path: Path) -> None:
+    arguments, code = calls(tmp_path)[name]
+    said = run(*arguments, "--json")
+    assert (said.code, said.err) == (code, "")
+    assert isinstance(json.loads(said.out), dict)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_python_program_does_the_same(name: str, run: Run, tmp_path: Path) -> None:
+    said = run(*calls(tmp_path / "python")[name][0], "--show-python")
+    (tmp_path / "python").mkdir()
+    (tmp_path / "program.py").write_text(said.out)
+    done = subprocess.run([sys.executable, str(tmp_path / "program.py")], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (tmp_path / "command").mkdir()
+    run(*calls(tmp_path / "command")[name][0])
+    for path in (tmp_path / "python").iterdir():
+        assert path.read_bytes() == (tmp_path / "command" / path.name).read_bytes()
+
+
+def test_lint_names_every_line(run: Run) -> None:
+    found = json.loads(run("paddle", "lint", RULES, "--log", LOG, "--json").out)["findings"]
+    assert [(item["code"], item["line"]) for item in found if item["severity"] == "error"] == [
+        *(("E01", line) for line in range(1, 6)),
+        ("E03", 5),
+    ]
+
+
+def test_match_finds_nothing_before_the_repair_and_five_after(run: Run, tmp_path: Path) -> None:
+    assert json.loads(run("paddle", "match", RULES, "--log", LOG, "--json").out)["matched"] == []
+    run("paddle", "fix", RULES, "-o", tmp_path / "fixed.txt")
+    found = json.loads(run("paddle", "match", tmp_path / "fixed.txt", "--log", LOG, "--json").out)
+    assert len(found["matched"]) == 5
+    assert found["subgraphs"] == {"before": 1, "after": 4}
+
+
+def test_from_log_counts_and_puts_everything_on_the_cpu(run: Run, tmp_path: Path) -> None:
+    found = json.loads(run("paddle", "from-log", LOG, "-o", tmp_path / "all.txt", "--json").out)
+    where = [item["where"] for item in found["operators"]]
+    assert where.count("cpu") == 2
+    assert (found["noise"], found["truncated"]) == (1, False)
+    matched = json.loads(run("paddle", "match", tmp_path / "all.txt", "--log", LOG, "--json").out)["matched"]
+    assert len(matched) == len(where)
+
+
+def test_a_log_without_operators_ends_with_one_and_says_why(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "empty.txt").write_text("nothing\n")
+    said = run("paddle", "from-log", tmp_path / "empty.txt")
+    assert said.code == 1
+    assert "2>&1" in said.out.replace("\n", " ")
+    said = run("paddle", "match", RULES, "--log", tmp_path / "empty.txt")
+    assert said.code == 2
+    assert said.err.count("\n") == 1
+
+
+def test_what_is_not_ours_stays_unless_it_is_asked_for(run: Run, tmp_path: Path) -> None:
+    target = tmp_path / "subgraph.txt"
+    target.write_text("relu\n")
+    said = run("paddle", "fix", RULES, "-o", target)
+    assert (said.code, target.read_text()) == (2, "relu\n")
+    assert run("paddle", "fix", RULES, "-o", target, "--replace").code == 0
+    assert target.read_text() != "relu\n"
+
+
+def test_a_plan_that_a_format_cannot_say(tiny: Tiny, run: Run, tmp_path: Path) -> None:
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text('default = "vsi:v853@i8pc"\n[[rule]]\nnode = "join"\nplace = "vsi:v853@i16"\n')
+    plan = tmp_path / "plan.json"
+    assert run("plan", tiny.model, "--recipe", recipe, "-o", plan).code == 0
+    export = ["export", plan, "--model", tiny.model, "--format", "nncf", "-o", tmp_path / "scope.json"]
+    said = run(*export)
+    assert said.code == 2
+    assert "'join' (vsi:v853@i16)" in said.err
+    assert "--nearest" in said.err
+    assert not (tmp_path / "scope.json").exists()
+    said = run(*export, "--nearest", "--json")
+    assert json.loads(said.out)["moved"] == ["join"]
+    assert json.loads((tmp_path / "scope.json").read_text()) == {"names": ["join"]}
+
+
+def test_import_names_what_is_wrong_on_one_line(tiny: Tiny, run: Run, tmp_path: Path) -> None:
+    (tmp_path / "scope.json").write_text('{"names": ["joinn"]}')
+    imported = ["import-plan", tmp_path / "scope.json", "--model", tiny.model, "-o", tmp_path / "plan.json"]
+    said = run(*imported, "--format", "nncf")
+    assert (said.code, said.err.count("\n")) == (2, 1)
+    assert "'join'" in said.err
+    assert run(*imported, "--format", "nncff").code == 2
+    assert run(*imported, "--format", "nncf", "--beside", "x").code == 2
+    assert not (tmp_path / "plan.json").exists()
+
+
+def test_every_list_format_goes_there_and_back_through_the_commands(tiny: Tiny, run: Run, tmp_path: Path) -> None:
+    wanted = json.loads(run("plan", tiny.model, "--place", "vsi:v853@i8pc", "-o", tmp_path / "p.json", "--json").out)
+    for name in ("aimet", "ai-edge-quantizer", "nncf", "onnxruntime", "openvino", "rknn", "tflite", "tpu-mlir"):
+        file, back = tmp_path / f"{name}.file", tmp_path / f"{name}.plan.json"
+        export = ["export", tmp_path / "p.json", "--model", tiny.model, "--format", name, "-o", file, "--nearest"]
+        assert run(*export).code == 0
+        said = run("import-plan", file, "--model", tiny.model, "--format", name, "-o", back, "--json")
+        assert said.code == 0, said.err
+        assert json.loads(said.out)["placements"] == wanted["placements"]
+
+
+def test_acuity_compare_needs_two_alike(run: Run, tmp_path: Path) -> None:
+    assert run("acuity", "compare", ACUITY / "golden", tmp_path / "nothing").code == 2
+    assert run("acuity", "compare", ACUITY / "golden", LOG).code == 2
+    assert run("acuity", "compare", ACUITY / "golden", ACUITY / "golden").code == 0
+    first = run("acuity", "compare", ACUITY / "golden", ACUITY / "quantised").out.splitlines()
+    assert any(line.startswith("euclidean_distance 654.00") for line in first)
+    assert any(line.startswith("cos_similarity 0.978810") for line in first)
+
+
+def test_inputmeta_is_told_from_a_table_by_its_name(run: Run) -> None:
+    said = run("acuity", "lint", ACUITY / "digits_inputmeta.yml", "--json")
+    assert said.code == 0
+    assert [item["code"] for item in json.loads(said.out)["findings"]] == ["UNEDITED"]

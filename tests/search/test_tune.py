@@ -1,0 +1,293 @@
+"""The whole search on networks with planted culprits."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dovetail.backends.reference import run_graph
+from dovetail.compare.task import callable_metric
+from dovetail.data import Sample
+from dovetail.errors import DataError, DeviceNotFound, SearchError
+from dovetail.ir import AnyArray, DType, Graph, Node, TensorType
+from dovetail.plan import Plan, parse_placement
+from dovetail.quantize import calibrate
+from dovetail.search import GateVerdict, Goal, Status, Trial, TuneOptions, TuneRequest, TuneResult, tune
+from dovetail.search.accept import Acceptance
+from dovetail.search.evaluator import Rewriter
+from dovetail.search.hunt import Found, Hunt
+from dovetail.search.journal import Scores
+from dovetail.search.oracle import Bar
+from dovetail.search.pipeline import Pipeline
+from dovetail.search.prior import suspect
+from dovetail.search.space import make_space
+from dovetail.testing.networks import Network
+
+LOW = parse_placement("vsi:v853@u8")
+LADDER = (parse_placement("vsi:v853@i16"),)
+CPU = parse_placement("cpu@fp32")
+
+
+def _detector() -> Graph:
+    """Return a head that joins boxes up to 640 with scores in [0, 1] after a harmless trunk."""
+    net = Network(3)
+    trunk = net.op("Relu", net.conv(net.input("x", 1, 2, 4, 4), 4, 3))
+    trunk = net.op("Relu", net.conv(trunk, 4))
+    boxes = net.op("Mul", net.op("Sigmoid", net.conv(trunk, 2)), net.constant(640.0))
+    scores = net.op("Sigmoid", net.conv(trunk, 2))
+    return net.graph(net.op("Concat", boxes, scores, shape=(1, 4, 4, 4), axis=1))
+
+
+class Source:
+    """Samples with the float scores as labels."""
+
+    def __init__(self, samples: Sequence[Sample]) -> None:
+        self._samples = samples
+        self.count = len(samples)
+        self.digest = f"{len(samples):064d}"
+
+    def __iter__(self) -> Iterator[Sample]:
+        return iter(self._samples)
+
+    def subset(self, indices: Sequence[int]) -> Source:
+        return Source([self._samples[index] for index in indices])
+
+
+def _source(graph: Graph, count: int = 40) -> Source:
+    rng = np.random.default_rng(1)
+    (name,) = graph.outputs
+    samples: list[Sample] = []
+    for index in range(count):
+        inputs = {"x": rng.normal(size=(1, 2, 4, 4)).astype(np.float32)}
+        samples.append(Sample(f"s{index}", inputs, {"truth": run_graph(graph, inputs)[name][0]}))
+    return Source(samples)
+
+
+def _right_scores(outputs: dict[str, AnyArray], labels: dict[str, AnyArray]) -> AnyArray:
+    """Count a sample as right when its scores are within 0.04 and its boxes within 12 pixels."""
+    off = np.abs(next(iter(outputs.values())) - labels["truth"])
+    found: AnyArray = (off[:, 2:].max(axis=(1, 2, 3)) < 0.04) & (off[:, :2].max(axis=(1, 2, 3)) < 12)
+    return found.astype(np.float64)
+
+
+def _request(graph: Graph, goal: Goal | None = None, **options: object) -> TuneRequest:
+    source = _source(graph)
+    return TuneRequest(
+        graph=graph,
+        calibration=calibrate(graph, source),
+        samples=source,
+        metric=callable_metric(_right_scores),  # type: ignore[arg-type]
+        goal=goal or Goal(0.1),
+        low=LOW,
+        ladder=LADDER,
+        options=TuneOptions(**options),  # type: ignore[arg-type]
+    )
+
+
+def _counting(monkeypatch: pytest.MonkeyPatch) -> Counter[tuple[str, tuple[int, ...]]]:
+    """Count every evaluation that is really made."""
+    made: Counter[tuple[str, tuple[int, ...]]] = Counter()
+
+    def wrap(kind: str, original: Callable[..., Scores]) -> Callable[..., Scores]:
+        def evaluate(self: object, plan: Plan, indices: Sequence[int]) -> Scores:
+            made[kind + plan.digest, tuple(indices)] += 1
+            return original(self, plan, indices)
+
+        return evaluate
+
+    monkeypatch.setattr(Rewriter, "evaluate", wrap("fast", Rewriter.evaluate))
+    monkeypatch.setattr(Pipeline, "evaluate", wrap("exact", Pipeline.evaluate))
+    return made
+
+
+@pytest.fixture(scope="module")
+def found() -> TuneResult:
+    """Return the result of the search on the detector."""
+    return tune(_request(_detector()))
+
+
+def test_the_planted_culprit_is_found_and_nothing_else(found: TuneResult) -> None:
+    assert found.accepted, found.summary
+    assert [(item.op, item.placement.target) for item in found.culprits] == [("Concat", "cpu")] or [
+        item.op for item in found.culprits
+    ] == ["Concat"]
+    assert found.one_minimal
+    assert [item.unit for item in found.evidence] == [item.unit for item in found.culprits]
+    assert all(item.trial.status is Status.FAIL for item in found.evidence)
+    assert found.verdict in (GateVerdict.QUANTISATION_BREAKS, GateVerdict.SIXTEEN_BITS_FAIL)
+    assert found.holdout.tuned > found.holdout.low
+    assert "640" in found.culprits[0].reason or "range" in found.culprits[0].reason
+
+
+def test_the_front_ends_at_the_chosen_plan(found: TuneResult) -> None:
+    assert sum(point.chosen for point in found.pareto) == 1
+    chosen = next(point for point in found.pareto if point.chosen)
+    assert chosen.meets_target
+    assert found.pareto[0].raised == ()
+    assert not found.pareto[0].meets_target
+
+
+def test_nothing_is_evaluated_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = _counting(monkeypatch)
+    tune(_request(_detector()))
+    assert set(made.values()) == {1}
+
+
+def test_the_same_journal_gives_the_same_answer_without_any_evaluation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = tune(_request(_detector(), journal=tmp_path / "j"))
+    made = _counting(monkeypatch)
+    again = tune(_request(_detector(), journal=tmp_path / "j"))
+    assert not made
+    assert again.plan.digest == first.plan.digest
+    assert again.cost.fresh_samples == 0
+    assert again.cost.recalled_samples == first.cost.fresh_samples
+
+
+@pytest.mark.parametrize("after", [0, 1, 3])
+def test_a_killed_search_resumes_and_repeats_nothing(
+    after: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Killer:
+        def __init__(self) -> None:
+            self.trials = 0
+
+        def stage(self, title: str) -> None:
+            pass
+
+        def trial(self, trial: Trial) -> None:
+            if self.trials == after:
+                raise KeyboardInterrupt
+            self.trials += 1
+
+    made = _counting(monkeypatch)
+    with pytest.raises(KeyboardInterrupt):
+        tune(_request(_detector(), journal=tmp_path / "j"), Killer())
+    resumed = tune(_request(_detector(), journal=tmp_path / "j"))
+    assert set(made.values()) == {1}
+    assert resumed.plan.digest == tune(_request(_detector())).plan.digest
+
+
+def test_another_metric_does_not_use_the_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tune(_request(_detector(), journal=tmp_path / "j"))
+    made = _counting(monkeypatch)
+    tune(replace(_request(_detector(), journal=tmp_path / "j"), metric_identity="another"))
+    assert made
+
+
+def test_a_goal_that_low_precision_meets_raises_nothing() -> None:
+    result = tune(_request(_detector(), Goal(1.0)))
+    assert result.verdict is GateVerdict.NOTHING_TO_DO
+    assert (result.culprits, result.accepted) == ((), True)
+
+
+def test_a_goal_that_float_misses() -> None:
+    with pytest.raises(SearchError, match="target unreachable: the float model scores 1, below 2"):
+        tune(_request(_detector(), Goal(0.1, min_score=2.0)))
+
+
+def test_a_goal_of_no_loss_at_all_is_met_or_said_to_be_missed() -> None:
+    result = tune(_request(_detector(), Goal(0.0)))
+    assert result.accepted == (result.holdout.tuned >= result.holdout.float_score)
+
+
+def test_nothing_can_run_low() -> None:
+    net = Network()
+    graph = net.graph(net.op("Einsum", net.input("x", 1, 2, 4, 4), equation="abcd->abcd"))
+    with pytest.raises(SearchError, match="no node of 'net' can run at vsi:v853@u8"):
+        tune(_request(graph))
+
+
+def test_one_sample_is_too_few_and_an_unknown_target_is_named() -> None:
+    request = _request(_detector())
+    with pytest.raises(SearchError, match="one sample"):
+        tune(replace(request, samples=_source(_detector(), 1)))
+    with pytest.raises(DataError, match="empty"):
+        tune(replace(request, samples=Source([])))
+    with pytest.raises(DeviceNotFound, match="target 'vsi:v85' is unknown"):
+        tune(replace(request, low=parse_placement("vsi:v85@u8")))
+
+
+def _with_control_flow() -> Graph:
+    """Return the detector with an If in front of its head, which only the CPU runs."""
+    graph = _detector()
+    kind, last = graph.types["t3"], graph.nodes[4:]
+    bodies: dict[str, object] = {
+        key: Graph(key, (Node(op, op, ("t3",), ("r",)),), (), ("r",), {"t3": kind, "r": kind}, captures=("t3",))
+        for key, op in (("then_branch", "Identity"), ("else_branch", "Abs"))
+    }
+    types = {
+        **graph.types,
+        "flag": TensorType(DType.BOOL, ()),
+        "sum": TensorType(DType.F32, ()),
+        "z": kind,
+        "zero": TensorType(DType.F32, ()),
+    }
+    nodes = (
+        *graph.nodes[:4],
+        Node("sum", "ReduceSum", ("t3",), ("sum",), {"keepdims": 0}),
+        Node("test", "Greater", ("sum", "zero"), ("flag",)),
+        Node("choose", "If", ("flag",), ("z",), bodies),
+        *(replace(node, inputs=tuple("z" if name == "t3" else name for name in node.inputs)) for node in last),
+    )
+    constants = {**graph.constants, "zero": np.array(0.0, np.float32)}
+    return graph.evolve(nodes=nodes, types=types, constants=constants)
+
+
+def test_a_model_with_nodes_that_no_npu_takes_can_be_searched() -> None:
+    result = tune(_request(_with_control_flow()))
+    assert result.accepted, result.summary
+    assert result.plan.placement("choose") == CPU
+    assert "Concat" in [item.op for item in result.culprits]
+
+
+def test_the_prior_ranks_a_concat_of_boxes_and_scores_first() -> None:
+    graph = _detector()
+    ranked = suspect(make_space(graph, LOW, LADDER), calibrate(graph, _source(graph)))
+    assert graph.node(ranked[0].unit).op == "Concat"
+    assert "640" in ranked[0].reason or "63" in ranked[0].reason or "apart" in ranked[0].reason
+    assert [item.score for item in ranked] == sorted((item.score for item in ranked), reverse=True)
+
+
+def test_the_prior_ranks_unbalanced_channels_first() -> None:
+    net = Network(5)
+    trunk = net.op("Relu", net.conv(net.input("x", 1, 2, 4, 4), 4, 3))
+    weight = np.random.default_rng(0).normal(size=(3, 4, 1, 1)).astype(np.float32)
+    weight[1] *= 2.0**-12
+    hostile = net.op("Conv", trunk, net.constant(weight), shape=(1, 3, 4, 4))
+    graph = net.graph(net.conv(net.op("Tanh", hostile), 2))
+    ranked = suspect(make_space(graph, LOW, LADDER), calibrate(graph, _source(graph, 8)))
+    assert ranked[0].unit == "n2"
+    assert "channel 1" in ranked[0].reason or "index 1" in ranked[0].reason
+
+
+def test_a_spent_budget_gives_a_passing_plan_without_a_proof() -> None:
+    spent = tune(_request(_detector(), max_plans=1))
+    assert spent.accepted
+    assert "Concat" in {item.op for item in spent.culprits}
+    assert spent.evidence == ()
+    assert not spent.one_minimal
+
+
+def test_no_other_round_begins_when_the_budget_is_spent(monkeypatch: pytest.MonkeyPatch) -> None:
+    bars: list[object] = []
+    original = Hunt.find
+
+    def find(self: Hunt, bar: Bar) -> Found:
+        bars.append(bar)
+        return original(self, bar)
+
+    monkeypatch.setattr(Hunt, "find", find)
+    refused = Acceptance(False, "refused", Trial("", (), Status.FAIL, 0.0, 1.0, 1, 1), None, None)
+    monkeypatch.setattr(import_module("dovetail.search.tune"), "accept", lambda *_: refused)
+    assert not tune(_request(_detector(), max_plans=1)).accepted
+    assert len(bars) == 1
+    tune(_request(_detector()))
+    assert len(bars) > 2
