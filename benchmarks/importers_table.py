@@ -242,7 +242,7 @@ def markdown(rows: list[Row]) -> str:
         "Written by `benchmarks/importers_table.py`; do not edit it. Differences are to LiteRT's reference kernels on",
         "the model's own data: relative to the largest output for floats, in steps of the output's integers otherwise",
         "(by the rules of target `reference:tflite`). Accuracy is top-1 on all of the data, beside what the collection",
-        "states. Models without a figure are loaded only: other tests compare them.",
+        "states.",
         "",
         "| file | outcome | load s | samples | difference | accuracy | stated |",
         "| --- | --- | --- | --- | --- | --- | --- |",

@@ -97,16 +97,20 @@ def main() -> int:
         rows += found
         stated += scores
         print(text(*_rows_table(found)), file=sys.stderr, flush=True)
-    facts = [*machine.facts(), f"goal: {goal} against float; {options.max_plans} plans at most"]
+        if options.page is not None:
+            write_page(options.page, _facts(goal, options.max_plans), rows, stated)
+    facts = _facts(goal, options.max_plans)
     if options.json:
         print(
             json.dumps({"facts": facts, "rows": [asdict(row) for row in rows], "figures": [asdict(s) for s in stated]})
         )
     else:
         print("\n".join(facts), text(*_stated_table(stated)), text(*_rows_table(rows)), sep="\n\n")
-    if options.page is not None:
-        write_page(options.page, facts, rows, stated)
     return 1 if failed else 0
+
+
+def _facts(goal: Goal, max_plans: int) -> list[str]:
+    return [*machine.facts(), f"goal: {goal} against float; at most {max_plans} plans before a set is no longer shrunk"]
 
 
 def run_case(case: Case, root: Path, goal: Goal, max_plans: int) -> tuple[list[Row], list[Stated]]:
@@ -282,7 +286,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--models", type=Path, help=f"the collected models (default: ${ENVIRONMENT})")
     parser.add_argument("--case", action="append", help="only this model; may be repeated", metavar="NAME")
     parser.add_argument("--goal", default="0.03", help="allowed drop, as dovetail tune takes it (default: %(default)s)")
-    parser.add_argument("--max-plans", type=int, default=120, help="plans a search may try (default: %(default)s)")
+    parser.add_argument("--max-plans", type=int, default=60, help="plans a search may try (default: %(default)s)")
     parser.add_argument("--short", action="store_true", help="two small models only")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--page", type=Path, nargs="?", const=_PAGE, help="write the reference page")
