@@ -26,6 +26,9 @@ EXAMPLES = {
     "calibrate": "dovetail calibrate model.onnx --data calib.npz --method percentile --percentile 99.9 -o ranges.json",
     "plan": "dovetail plan model.onnx --place vsi:v853@i8pc --fallback vsi:v853@i16 --fallback cpu@fp32 -o plan.json\n"
     "dovetail plan model.onnx --recipe recipe.toml -o plan.json",
+    "bisect": "dovetail bisect start --model model.onnx --data calib.npz --candidate exclude.txt\n"
+    "dovetail bisect run -- ./evaluate.sh exclude.txt\ndovetail bisect log",
+    "cost": "dovetail cost model.onnx --target vsi:v853\ndovetail cost model.onnx --plan plan.json --costs board.json",
     "quantize": "dovetail quantize model.onnx --plan plan.json --ranges ranges.json -o model.qdq.onnx",
     "compile": "dovetail compile model.onnx --plan plan.json --ranges ranges.json -o bundle",
     "run": "dovetail run bundle --data samples.npz --tap head/score --save measured\n"

@@ -36,6 +36,12 @@ if TYPE_CHECKING:
     from dovetail.compare import save_golden as save_golden
     from dovetail.compile import CompileRequest as CompileRequest
     from dovetail.compile import compile_model as compile_model
+    from dovetail.cost import CostModel as CostModel
+    from dovetail.cost import CostTable as CostTable
+    from dovetail.cost import PlanCost as PlanCost
+    from dovetail.cost import load_cost_table as load_cost_table
+    from dovetail.cost import make_cost_model as make_cost_model
+    from dovetail.cost import units_of_plan as units_of_plan
     from dovetail.data import InputSpec as InputSpec
     from dovetail.data import Sample as Sample
     from dovetail.data import load_preprocess as load_preprocess
@@ -49,7 +55,9 @@ if TYPE_CHECKING:
     from dovetail.formats import find_format as find_format
     from dovetail.formats import known_formats as known_formats
     from dovetail.importers import LoadOptions as LoadOptions
+    from dovetail.importers import Survey as Survey
     from dovetail.importers import load_model as load_model
+    from dovetail.importers import survey_model as survey_model
     from dovetail.ir import Graph as Graph
     from dovetail.ir import load_graph as load_graph
     from dovetail.ir import save_graph as save_graph
@@ -93,6 +101,7 @@ if TYPE_CHECKING:
     from dovetail.runtime import Run as Run
     from dovetail.runtime import Session as Session
     from dovetail.runtime import open_session as open_session
+    from dovetail.search import CostOptions as CostOptions
     from dovetail.search import Goal as Goal
     from dovetail.search import TuneOptions as TuneOptions
     from dovetail.search import TuneRequest as TuneRequest
@@ -134,6 +143,14 @@ _HOMES = {
         "CompileRequest",
         "compile_model",
     ),
+    "dovetail.cost": (
+        "CostModel",
+        "CostTable",
+        "PlanCost",
+        "load_cost_table",
+        "make_cost_model",
+        "units_of_plan",
+    ),
     "dovetail.data": (
         "InputSpec",
         "Sample",
@@ -152,7 +169,9 @@ _HOMES = {
     ),
     "dovetail.importers": (
         "LoadOptions",
+        "Survey",
         "load_model",
+        "survey_model",
     ),
     "dovetail.ir": (
         "Graph",
@@ -210,6 +229,7 @@ _HOMES = {
         "open_session",
     ),
     "dovetail.search": (
+        "CostOptions",
         "Goal",
         "TuneOptions",
         "TuneRequest",

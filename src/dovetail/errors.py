@@ -113,6 +113,10 @@ class DeviceLost(DeviceError):
     """A device or its worker process stopped answering."""
 
 
+class CostError(DovetailError):
+    """A plan cannot be priced, or a table of costs cannot be used."""
+
+
 class SearchError(DovetailError):
     """A search cannot start or go on."""
 

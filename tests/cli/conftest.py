@@ -43,6 +43,7 @@ class Tiny:
     ranges: Path
     plan: Path
     bundle: Path
+    bisection: Path
 
 
 def tiny_model(seed: int = 3) -> onnx.ModelProto:
@@ -98,6 +99,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
         folder / "ranges.json",
         folder / "plan.json",
         folder / "bundle",
+        folder / "bisection",
     )
     onnx.save(tiny_model(), found.model)
     x = np.random.default_rng(5).normal(size=(120, 4)).astype(np.float32)
@@ -109,6 +111,16 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
         ("calibrate", found.model, "--data", found.data, "-o", found.ranges),
         ("plan", found.model, "--place", "vsi:v853@i8pc", "-o", found.plan),
         ("compile", found.model, "--plan", found.plan, "--ranges", found.ranges, "-o", found.bundle),
+        (
+            "bisect",
+            "start",
+            "--model",
+            found.model,
+            "--state",
+            found.bisection,
+            "--candidate",
+            folder / "candidate.txt",
+        ),
     )
     for command in chain:
         assert main([*map(str, command)]) == 0

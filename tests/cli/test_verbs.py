@@ -30,11 +30,13 @@ def commands(tiny: Tiny, out: Path) -> dict[str, list[object]]:
         "explain": ["explain", tiny.model, "--target", "vsi:v853,vsi:a311d"],
         "calibrate": ["calibrate", tiny.model, "--data", tiny.data, "-o", out / "ranges.json"],
         "plan": ["plan", tiny.model, "--place", "vsi:v853@i8pc", "-o", out / "plan.json"],
+        "cost": ["cost", tiny.model, "--plan", tiny.plan],
         "quantize": ["quantize", tiny.model, *made, "-o", out / "tiny.qdq.onnx"],
         "compile": ["compile", tiny.model, *made, "-o", out / "bundle"],
         "run": ["run", tiny.bundle, "--data", tiny.data, "--samples", "5", "--save", out / "saved"],
         "compare": ["compare", tiny.model, tiny.bundle, "--data", tiny.data, "--metric", tiny.metric, "--layers"],
         "tune": ["tune", tiny.model, "--data", tiny.data, "--metric", tiny.metric, "-o", out / "tuned"],
+        "bisect": ["bisect", "log", "--state", tiny.bisection],
         "devices": ["devices"],
         "export": ["export", tiny.plan, "--model", tiny.model, "--format", "nncf", "-o", out / "scope.json"],
         "import-plan": [

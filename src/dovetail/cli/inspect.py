@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dovetail.cli.options import ModelVerb, read_ranges
 from dovetail.cli.render import Screen
 from dovetail.cli.snippet import path_text, program
-from dovetail.cli.verb import Answer
+from dovetail.cli.verb import Answer, ExitCode
+
+if TYPE_CHECKING:
+    from dovetail.importers import Survey
+    from dovetail.ir import Graph
+    from dovetail.quantize import Ranges
+    from dovetail.report import Facts
+    from dovetail.report.page import Table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,7 +27,8 @@ class Inspect(ModelVerb):
     """Say what a model is, and what looks suspicious about it.
 
     Inputs, outputs, operators, size and quantisation. The model is shown in normal form, which is what plans and ranges
-    are made for. With --ranges, the ranges of activations are judged too. `dovetail load` is the same command.
+    are made for. With --ranges, the ranges of activations are judged too, as are the scales of a quantised model.
+    Operators that cannot be converted are listed, all of them. `dovetail load` is the same command.
     """
 
     ranges: Annotated[
@@ -28,13 +37,43 @@ class Inspect(ModelVerb):
 
     def run(self, screen: Screen) -> Answer:
         import dovetail
-        from dovetail.report import model_page
+        from dovetail.report import Page, model_page
 
+        survey = dovetail.survey_model(self.model, self.load_options())
+        if survey.unsupported:
+            page = Page(f"Model '{self.model.name}' cannot be converted", tuple(_blocks(survey)))
+            return Answer({"survey": survey.document}, page, ExitCode.NO)
         graph = self.graph()
-        ranges = None if self.ranges is None else read_ranges(self.ranges, graph)
-        summary = dovetail.describe_graph(graph, ranges)
-        return Answer(summary.document, model_page(summary))
+        summary = dovetail.describe_graph(graph, self._limits(graph))
+        page = model_page(summary)
+        return Answer(
+            {**summary.document, "survey": survey.document}, replace(page, blocks=(*page.blocks, *_blocks(survey)))
+        )
+
+    def _limits(self, graph: Graph) -> Ranges | None:
+        """Return the ranges to judge: those given, else those that a quantised model's own scales can represent."""
+        import dovetail
+
+        if self.ranges is not None:
+            return read_ranges(self.ranges, graph)
+        return dovetail.dequantize(graph).ranges if dovetail.is_quantized(graph) else None
 
     def python(self) -> str:
         ranges = "" if self.ranges is None else f", dovetail.load_ranges({path_text(self.ranges)})"
-        return program(self.graph_lines(), f"print(dovetail.describe_graph(graph{ranges}))")
+        return program(
+            f"print(dovetail.survey_model({path_text(self.model)}))",
+            self.graph_lines(),
+            f"print(dovetail.describe_graph(graph{ranges}))",
+        )
+
+
+def _blocks(survey: Survey) -> Iterator[Facts | Table]:
+    from dovetail.report import Facts
+    from dovetail.report.page import Table, left, right
+
+    tensors = ", ".join(f"{count} {kind}" for kind, count in survey.tensors.items())
+    facts = [("format", survey.format), ("tensors", tensors), *(("note", note) for note in survey.notes)]
+    yield Facts("The file", tuple(fact for fact in facts if fact[1]))
+    if survey.unsupported:
+        rows = tuple((kind, str(count)) for kind, count in survey.unsupported.items())
+        yield Table("Operators without a counterpart", (left("operator"), right("count")), rows)

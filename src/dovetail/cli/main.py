@@ -11,9 +11,11 @@ import typer
 from dovetail import __version__
 from dovetail.cli.acuity_compare import AcuityCompare
 from dovetail.cli.acuity_lint import AcuityLint
+from dovetail.cli.bisect import Bisect
 from dovetail.cli.calibrate import Calibrate
 from dovetail.cli.compare import Compare
 from dovetail.cli.compile import Compile
+from dovetail.cli.cost import Cost
 from dovetail.cli.demo import Demo
 from dovetail.cli.devices import Devices
 from dovetail.cli.doctor import Doctor
@@ -41,11 +43,13 @@ VERBS: dict[str, type[Verb]] = {
     "explain": Explain,
     "calibrate": Calibrate,
     "plan": Plan,
+    "cost": Cost,
     "quantize": Quantize,
     "compile": Compile,
     "run": Run,
     "compare": Compare,
     "tune": Tune,
+    "bisect": Bisect,
     "devices": Devices,
     "export": Export,
     "import-plan": ImportPlan,

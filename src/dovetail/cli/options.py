@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -43,9 +43,12 @@ class ModelVerb(Verb):
     shape: Annotated[
         list[str], typer.Option("--shape", metavar="INPUT=N,C,...", help="Fix the shape of an input; repeatable.")
     ] = field(default_factory=list)
-
     dequantize: Annotated[
         bool, typer.Option("--dequantize", help="Take a quantised model as the float model that it stands for.")
+    ] = False
+
+    float_weights: Annotated[
+        bool, typer.Option("--float-weights", help="Take the weights of TFLite's hybrid kernels as floats.")
     ] = False
 
     def graph(self) -> Graph:
@@ -66,9 +69,7 @@ class ModelVerb(Verb):
 
     def load_options(self) -> LoadOptions:
         """Return how to read the model."""
-        from dovetail.importers import LoadOptions
-
-        return LoadOptions(shapes=_shapes(self.shape))
+        return replace(load_shapes(self.shape), exact_hybrid=not self.float_weights)
 
     def graph_lines(self) -> Sequence[str]:
         """Return the lines of Python that load the graph."""
@@ -77,8 +78,17 @@ class ModelVerb(Verb):
 
     def load_lines(self) -> Sequence[str]:
         """Return the lines of Python that load the graph as it is in the file."""
-        options = f", dovetail.LoadOptions(shapes={dict(_shapes(self.shape))!r})" if self.shape else ""
+        given = [f"shapes={dict(_shapes(self.shape))!r}"] if self.shape else []
+        given += ["exact_hybrid=False"] if self.float_weights else []
+        options = f", dovetail.LoadOptions({', '.join(given)})" if given else ""
         return (f"graph = dovetail.normalize(dovetail.load_model({str(self.model)!r}{options}))",)
+
+
+def load_shapes(texts: Sequence[str]) -> LoadOptions:
+    """Return how to read a model whose inputs get these shapes."""
+    from dovetail.importers import LoadOptions
+
+    return LoadOptions(shapes=_shapes(texts))
 
 
 def _shapes(texts: Sequence[str]) -> Mapping[str, tuple[int, ...]]:

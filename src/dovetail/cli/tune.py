@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dovetail.cli.options import CalibrationVerb, DataVerb, ModelVerb, first_samples, split_commas
+from dovetail.cli.pricing import PriceVerb
 from dovetail.cli.render import Screen
 from dovetail.cli.snippet import path_text, program
 from dovetail.cli.tuning import (
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tune(CalibrationVerb, DataVerb, ModelVerb):
+class Tune(PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
     """Find the cheapest placement that meets the target, and prove it.
 
     Everything goes into one folder: plan.json, recipe.toml (the plan for you to edit), ranges.json, bundle/,
@@ -83,6 +84,21 @@ class Tune(CalibrationVerb, DataVerb, ModelVerb):
         float | None,
         typer.Option("--min-score", metavar="SCORE", help="Least score of the float model too.", show_default=False),
     ] = None
+    recipe: Annotated[
+        Path | None,
+        typer.Option(
+            "--recipe",
+            metavar="FILE",
+            help="Recipe (TOML) whose rules pin nodes and whose limits bound the plan.",
+            show_default=False,
+        ),
+    ] = None
+    migrate: Annotated[
+        bool, typer.Option("--migrate", help="Let units without fault leave the NPU where that is cheaper.")
+    ] = False
+    proof_tests: Annotated[
+        int, typer.Option("--proof-tests", metavar="N", help="Test at most N plans more to prove the plan cheapest.")
+    ] = 60
     holdout: Annotated[
         float, typer.Option("--holdout", metavar="SHARE", help="Share of the samples that the search never sees.")
     ] = 0.4
@@ -108,6 +124,8 @@ class Tune(CalibrationVerb, DataVerb, ModelVerb):
         ladder = ladder_placements(self.target, self._raises())
         for place in ladder:
             dovetail.find_target(place.target)
+        wishes = None if self.recipe is None else dovetail.load_recipe(self.recipe)
+        costs = dovetail.CostOptions(self.tables(), self.host_facts(), self.migrate, self.proof_tests)
         calibration_options = self.calibration_options()
         source = self.source_graph()
         lifted = dovetail.dequantize(source) if dovetail.is_quantized(source) else None
@@ -128,6 +146,8 @@ class Tune(CalibrationVerb, DataVerb, ModelVerb):
             ladder=ladder,
             options=options,
             out=self.output,
+            wishes=wishes,
+            costs=costs,
             lifted=lifted,
         )
 
@@ -180,6 +200,7 @@ class Tune(CalibrationVerb, DataVerb, ModelVerb):
         ladder = ", ".join(
             f"dovetail.parse_placement({str(place)!r})" for place in ladder_placements(self.target, self._raises())
         )
+        wishes = "None" if self.recipe is None else f"dovetail.load_recipe({path_text(self.recipe)})"
         return program(
             self.load_lines(),
             "lifted = dovetail.dequantize(graph) if dovetail.is_quantized(graph) else None",
@@ -192,6 +213,7 @@ class Tune(CalibrationVerb, DataVerb, ModelVerb):
             "calibration = calibration if lifted is None else lifted.refine(calibration)",
             f"out = {path_text(self.output)}",
             "out.mkdir(parents=True, exist_ok=True)",
+            self.host_lines(),
             "request = dovetail.TuneRequest(",
             "    graph=graph,",
             "    calibration=calibration,",
@@ -200,6 +222,8 @@ class Tune(CalibrationVerb, DataVerb, ModelVerb):
             f"    goal=dovetail.parse_goal({self.max_drop!r}, {self.min_score!r}),",
             f"    low=dovetail.parse_placement({str(low_placement(self.target, self.low))!r}),",
             f"    ladder=({ladder},),",
+            f"    wishes={wishes},",
+            f"    costs=dovetail.CostOptions({self.table_list()}, host, {self.migrate!r}, {self.proof_tests!r}),",
             "    options=dovetail.TuneOptions(",
             f"        seed={self.seed!r}, holdout={self.holdout!r}, journal={path_text(self._journal())}",
             "    ),",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from dovetail.data import SampleSource
     from dovetail.ir import Graph
     from dovetail.partition import PartitionedGraph
-    from dovetail.plan import Placement
+    from dovetail.plan import Placement, Recipe
     from dovetail.quantize import Calibration, CalibrationOptions, Dequantized
     from dovetail.report import Report
-    from dovetail.search import Goal, Trial, TuneOptions, TuneResult
+    from dovetail.search import CostOptions, Goal, Trial, TuneOptions, TuneResult
 
 _REQUEST = "request.json"
 _KIND = "dovetail-tune"
@@ -43,6 +43,8 @@ class TuneJob:
     ladder: tuple[Placement, ...]
     options: TuneOptions
     out: Path
+    wishes: Recipe | None
+    costs: CostOptions
     lifted: Dequantized | None = None
     """The float form of a model that came quantised, with the ranges of its scales."""
 
@@ -74,6 +76,8 @@ def run_job(job: TuneJob, screen: Screen) -> Tuned:
         ladder=job.ladder,
         metric_identity=job.metric_identity,
         options=job.options,
+        wishes=job.wishes,
+        costs=job.costs,
     )
     with screen.progress("searching") as bar:
         result = dovetail.tune(request, _Listener(bar))
@@ -89,7 +93,9 @@ def _write(job: TuneJob, calibration: Calibration, result: TuneResult, partition
     report = dovetail.make_report(result, partitioned, f"Dovetail: '{job.graph.name}' on {job.low.target}")
     targets = {target.name: target for target in dovetail.known_targets()}
     try:
-        recipe = dovetail.recipe_to_toml(dovetail.plan_to_recipe(job.graph, result.plan, targets))
+        found = dovetail.plan_to_recipe(job.graph, result.plan, targets)
+        limited = found if job.wishes is None else replace(found, limits=job.wishes.limits)
+        recipe = dovetail.recipe_to_toml(limited)
     except PlanError as error:
         recipe = f"# {error}\n"
     files = {

@@ -8,9 +8,21 @@ from pathlib import Path
 from dovetail.importers.formats import ModelFormat, format_of, model_formats, register_format
 from dovetail.importers.onnx import load_onnx
 from dovetail.importers.options import LoadOptions
+from dovetail.importers.survey import Survey, survey_model
+from dovetail.importers.tflite import load_tflite
 from dovetail.ir import Graph
 
-__all__ = ["LoadOptions", "ModelFormat", "load_model", "load_onnx", "model_formats", "register_format"]
+__all__ = [
+    "LoadOptions",
+    "ModelFormat",
+    "Survey",
+    "load_model",
+    "load_onnx",
+    "load_tflite",
+    "model_formats",
+    "register_format",
+    "survey_model",
+]
 
 
 def load_model(path: str | PathLike[str], options: LoadOptions | None = None) -> Graph:

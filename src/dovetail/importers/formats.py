@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dovetail.errors import LoadError
+from dovetail.importers.caffe import load_caffe
+from dovetail.importers.darknet import load_darknet
 from dovetail.importers.onnx import load_onnx
 from dovetail.importers.options import LoadOptions
+from dovetail.importers.refused import REFUSED, refuse
 from dovetail.importers.tflite import load_tflite
 from dovetail.ir import Graph, graph_from_bytes
 
@@ -42,10 +45,17 @@ def _is_tflite(path: Path, head: bytes) -> bool:
     return head[4:8] == b"TFL3" or path.suffix.lower() == ".tflite"
 
 
+def _has_suffix(*suffixes: str) -> Callable[[Path, bytes], bool]:
+    return lambda path, _head: path.suffix.lower() in suffixes
+
+
 _FORMATS: list[ModelFormat] = [
     ModelFormat("dovetail", (".dvg",), _is_dovetail, _load_dovetail),
     ModelFormat("tflite", (".tflite",), _is_tflite, load_tflite),
     ModelFormat("onnx", (".onnx",), _is_onnx, load_onnx),
+    ModelFormat("caffe", (".prototxt", ".caffemodel"), _has_suffix(".prototxt", ".caffemodel"), load_caffe),
+    ModelFormat("darknet", (".cfg", ".weights"), _has_suffix(".cfg", ".weights"), load_darknet),
+    ModelFormat("refused", (), _has_suffix(*REFUSED), refuse),
 ]
 
 

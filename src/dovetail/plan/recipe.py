@@ -9,23 +9,24 @@
     place = "vsi:v853@i16"
     reason = "boxes and scores share one tensor"
 
-Later rules win. A rule must match something.
+Later rules win. A rule must match something. Limits on the whole plan are in `dovetail.plan.limits`.
 """
 
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import cast
 
 from dovetail.errors import PlanError
 from dovetail.ir.node import Node
+from dovetail.plan.limits import Limits, read_limits
 from dovetail.plan.placement import Placement, parse_placement
 
 _RULE_KEYS = ("node", "op", "place", "reason")
-_KEYS = ("default", "fallback", "rule")
+_KEYS = ("default", "fallback", "rule", "limits", "group")
 _MAX_BYTES = 4 << 20
 
 
@@ -52,6 +53,7 @@ class Recipe:
     default: Placement
     fallback: tuple[Placement, ...] = ()
     rules: tuple[Rule, ...] = ()
+    limits: Limits = field(default_factory=Limits)
 
 
 def load_recipe(path: Path) -> Recipe:
@@ -77,10 +79,14 @@ def read_recipe(document: dict[str, object], where: str = "recipe") -> Recipe:
     fallback, rules = document.get("fallback", []), document.get("rule", [])
     if not isinstance(fallback, list) or not isinstance(rules, list):
         raise PlanError(f"{where}: 'fallback' and 'rule' are lists.")
+    limits = document.get("limits", {})
+    if not isinstance(limits, dict):
+        raise PlanError(f"{where}: 'limits' is a table.", hint="Write [limits].")
     return Recipe(
         default=_placement(document["default"], f"{where}: 'default'"),
         fallback=tuple(_placement(item, f"{where}: 'fallback'") for item in fallback),
         rules=tuple(_read_rule(item, f"{where}: rule {index}") for index, item in enumerate(rules, 1)),
+        limits=read_limits(limits, document.get("group", []), where),
     )
 
 

@@ -8,6 +8,7 @@ from dovetail.backend.target import Target
 from dovetail.errors import PlanError, UnsupportedPlacement
 from dovetail.ir.graph import Graph
 from dovetail.ir.node import Node
+from dovetail.plan.limits import Limits
 from dovetail.plan.placement import Placement
 from dovetail.plan.plan import Override, Plan
 from dovetail.plan.recipe import Recipe
@@ -33,7 +34,41 @@ def make_plan(graph: Graph, recipe: Recipe, targets: Mapping[str, Target]) -> Pl
         # A rule that was refused stays on record, even where its unit falls back to the default.
         if override is not None and (refused is not None or override.placement != recipe.default):
             overrides.update(dict.fromkeys(unit.nodes, override))
+    for group in group_units(graph, recipe.limits, units):
+        overrides.update(_together(graph, recipe, group, (overrides, targets)))
     return Plan(graph.digest, recipe.default, overrides)
+
+
+def group_units(graph: Graph, limits: Limits, units: Units) -> list[list[Unit]]:
+    """Return the units of every group of a recipe; raise PlanError when a group matches nothing."""
+    found: list[list[Unit]] = []
+    for number, group in enumerate(limits.groups, 1):
+        names = dict.fromkeys(units.of_node[node.name].name for node in graph.nodes if group.matches(node))
+        if not names:
+            raise PlanError(
+                f"recipe: group {number} (node '{group.node}') matches no node of '{graph.name}'.",
+                hint="Run 'dovetail inspect' to see the names.",
+            )
+        found.append([units.by_name[name] for name in names])
+    return found
+
+
+def _together(
+    graph: Graph, recipe: Recipe, group: list[Unit], state: tuple[Mapping[str, Override], Mapping[str, Target]]
+) -> dict[str, Override]:
+    """Return overrides that bring a group to one placement: the first of its own, then of the fallbacks, that fits."""
+    overrides, targets = state
+    own = [overrides[unit.name].placement if unit.name in overrides else recipe.default for unit in group]
+    if len(set(own)) == 1:
+        return {}
+    for placement in dict.fromkeys((*own, *recipe.fallback)):
+        if all(unit_refusal(graph, unit, placement, targets) is None for unit in group):
+            override = Override(placement, f"stays with '{group[0].name}', as the recipe's group asks")
+            return dict.fromkeys((node for unit in group for node in unit.nodes), override)
+    raise PlanError(
+        f"recipe: the group of '{group[0].name}' has no placement that takes all of it.",
+        hint="Add a fallback such as cpu@fp32.",
+    )
 
 
 def placeable_units(graph: Graph, default: Placement, targets: Mapping[str, Target]) -> Units:
@@ -93,5 +128,10 @@ def _check_recipe(graph: Graph, recipe: Recipe, targets: Mapping[str, Target]) -
     for placement in (recipe.default, *recipe.fallback, *(rule.placement for rule in recipe.rules)):
         if placement.target not in targets:
             raise PlanError(f"recipe: target '{placement.target}' is unknown.", hint=f"Known: {', '.join(targets)}.")
+        if placement.target in recipe.limits.forbid:
+            raise PlanError(
+                f"recipe: {placement} is asked for, and target '{placement.target}' is forbidden.",
+                hint="Strike one of them out.",
+            )
     if not graph.nodes:
         raise PlanError(f"graph '{graph.name}' has no node to place.")

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dovetail.backend.target import Target
 from dovetail.errors import PlanError
 from dovetail.ir.graph import Graph
+from dovetail.plan.limits import Limits
 from dovetail.plan.placement import Placement
 from dovetail.plan.plan import Plan
 from dovetail.plan.recipe import Recipe, Rule
@@ -51,7 +52,25 @@ def recipe_to_toml(recipe: Recipe) -> str:
         if rule.op is not None:
             lines.append(f"op = {_quoted(rule.op)}")
         lines += [f"place = {_quoted(str(rule.placement))}", f"reason = {_quoted(rule.reason)}"]
+    lines += _limit_lines(recipe.limits)
     return "\n".join(lines) + "\n"
+
+
+def _limit_lines(limits: Limits) -> list[str]:
+    lines: list[str] = []
+    figures = {
+        "partitions": limits.partitions,
+        "boundary_bytes": limits.boundary_bytes,
+        "latency_ms": None if limits.latency_ns is None else limits.latency_ns / 1e6,
+        "memory_bytes": limits.memory_bytes,
+    }
+    stated = [f"{name} = {value}" for name, value in figures.items() if value is not None]
+    if limits.forbid or stated:
+        lines += ["", "[limits]", f"forbid = [{', '.join(map(_quoted, limits.forbid))}]", *stated]
+    for group in limits.groups:
+        lines += ["", "[[group]]", f"node = {_quoted(group.node)}"]
+        lines += [] if group.op is None else [f"op = {_quoted(group.op)}"]
+    return lines
 
 
 def _rule(node: str, plan: Plan) -> Rule:

@@ -1,6 +1,7 @@
 """Reports: records of what was found, and pages that show them."""
 
 from dovetail.report.comparison import comparison_page, verdicts_page
+from dovetail.report.cost import choices_page, plan_cost_document, plan_cost_page, unit_document
 from dovetail.report.layout import partition_table, report_page
 from dovetail.report.make import make_report, partition_rows
 from dovetail.report.model import Finding, ModelSummary, describe_graph, model_page
@@ -23,6 +24,7 @@ __all__ = [
     "Report",
     "Table",
     "Tone",
+    "choices_page",
     "comparison_page",
     "describe_graph",
     "json_text",
@@ -33,10 +35,13 @@ __all__ = [
     "partition_rows",
     "partition_table",
     "plain_data",
+    "plan_cost_document",
+    "plan_cost_page",
     "printable",
     "report_document",
     "report_page",
     "report_to_json",
     "shorten",
+    "unit_document",
     "verdicts_page",
 ]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dovetail.report.figures import bytes_text, number_text
+from dovetail.report.figures import bytes_text, number_text, time_text
 from dovetail.report.page import Block, Column, Facts, Page, Prose, Table, Tone, flexible, left, right
-from dovetail.report.record import PartitionRow, Report
+from dovetail.report.record import PartitionRow, ProofSummary, Report
 from dovetail.search.trial import Trial
 
 
@@ -15,6 +15,13 @@ def report_page(report: Report) -> Page:
         blocks += [_culprits(report), _reasons(report)]
     if report.evidence:
         blocks.append(_evidence(report))
+    if report.companions:
+        blocks.append(_companions(report))
+    if report.proof is not None:
+        blocks.append(_proof(report.proof))
+        blocks += [_clauses(report.proof)] if report.proof.clauses else []
+    if len(report.front) > 1:
+        blocks.append(_front(report))
     if len(report.pareto) > 1:
         blocks.append(_pareto(report))
     blocks.append(partition_table(report.partitions))
@@ -107,6 +114,58 @@ def _evidence(report: Report) -> Table:
         else "Some removals pass or were not tested: a smaller set may do."
     )
     return Table("Evidence: the plan without one raised unit", (flexible("without"), *_TRIAL_COLUMNS), rows, note)
+
+
+def _companions(report: Report) -> Table:
+    rows = tuple((item.unit, item.op, str(item.placement)) for item in report.companions)
+    columns = (flexible("unit"), left("operator"), left("goes to"))
+    return Table("Units that go along because that is cheaper", columns, rows)
+
+
+def _proof(proof: ProofSummary) -> Facts:
+    monotone = "no answer speaks against it" if proof.monotone else "an answer speaks against it"
+    ended = "" if proof.complete else "; it was ended by its budget"
+    parts = (
+        f"units {time_text(proof.compute_ns)}, boundaries {time_text(proof.boundary_ns)}, "
+        f"switches {time_text(proof.switch_ns)}"
+    )
+    return Facts(
+        "Latency of the plan, one sample",
+        (
+            ("latency", f"{time_text(proof.latency_ns)}: {parts}"),
+            ("lower bound", f"{time_text(proof.lower_bound_ns)}, gap {proof.gap:.1%} ({proof.tests} tests{ended})"),
+            ("", f"if raising a unit never makes it worse: {monotone}"),
+            ("memory", bytes_text(proof.memory_bytes)),
+            *(("figures", source) for source in proof.sources),
+        ),
+    )
+
+
+def _clauses(proof: ProofSummary) -> Table:
+    rows = tuple(
+        (", ".join(item.unit for item in clause), ", ".join(dict.fromkeys(str(item.placement) for item in clause)))
+        for clause in sorted(proof.clauses, key=len)
+    )
+    note = "With everything else raised and all of a line low, the target is missed."
+    return Table(
+        "Of every line at least one unit has to be raised", (flexible("units"), left("to, or above")), rows, note
+    )
+
+
+def _front(report: Report) -> Table:
+    rows = tuple(
+        (
+            time_text(point.latency_ns),
+            number_text(point.score),
+            "yes" if point.meets_target else "no",
+            " ".join(word for word, is_so in (("<- chosen", point.chosen), ("knee", point.knee)) if is_so),
+            str(len(point.raised)),
+            ", ".join(point.raised) or "(none)",
+        )
+        for point in report.front
+    )
+    columns = (right("latency"), right("score"), left("meets goal"), left(""), right("raised"), flexible("units"))
+    return Table("Latency against score (search split)", columns, rows)
 
 
 def _pareto(report: Report) -> Table:

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from dovetail.ir.graph import Graph
 from dovetail.partition.partitioned import Partition, PartitionedGraph
-from dovetail.report.record import PartitionRow, PlanSummary, Report
+from dovetail.report.record import PartitionRow, PlanSummary, ProofSummary, Report
+from dovetail.search.certificate import Certificate
 from dovetail.search.result import Evidence, GateCheck, ParetoPoint, SplitScores, TuneResult
 from dovetail.search.trial import Status, Trial
 
@@ -39,6 +40,28 @@ def make_report(result: TuneResult, partitioned: PartitionedGraph, title: str) -
         ),
         partitions=partition_rows(partitioned),
         cost=result.cost,
+        companions=result.companions,
+        front=tuple(replace(point, score=sign * point.score) for point in result.front),
+        proof=None if result.certificate is None else _proof(result.certificate),
+    )
+
+
+def _proof(certificate: Certificate) -> ProofSummary:
+    cost = certificate.cost
+    figures = [*(item.figure for item in cost.units), *(item.figure for item in cost.boundaries), cost.switch]
+    return ProofSummary(
+        latency_ns=cost.latency_ns,
+        compute_ns=cost.compute_ns,
+        boundary_ns=cost.boundary_ns,
+        switch_ns=cost.switch_ns,
+        memory_bytes=cost.memory.total_bytes,
+        lower_bound_ns=certificate.lower_bound_ns,
+        gap=certificate.gap,
+        tests=certificate.tests,
+        monotone=certificate.monotone,
+        complete=certificate.complete,
+        clauses=tuple(item.alternatives for item in certificate.clauses),
+        sources=tuple(dict.fromkeys(f"{item.quality.value}: {item.source.text}" for item in figures)),
     )
 
 

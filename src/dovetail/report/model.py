@@ -34,7 +34,10 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class ModelSummary:
-    """Say what a model is; `operators` counts by name, most frequent first, `quantised` tensors by stored type."""
+    """Say what a model is; `operators` counts by name, most frequent first, `quantised` tensors by stored type.
+
+    `weights` counts the elements of real constants by stored type: the precision that the file has.
+    """
 
     name: str
     digest: str
@@ -47,6 +50,7 @@ class ModelSummary:
     parameter_bytes: int
     macs: int | None
     quantised: Mapping[str, int]
+    weights: Mapping[str, int]
     findings: tuple[Finding, ...]
 
     @property
@@ -64,6 +68,7 @@ class ModelSummary:
             "parameter_bytes": self.parameter_bytes,
             "macs": self.macs,
             "quantised": dict(self.quantised),
+            "weights": dict(self.weights),
             "findings": [{"place": item.place, "text": item.text} for item in self.findings],
         }
 
@@ -89,6 +94,7 @@ def describe_graph(graph: Graph, ranges: Ranges | None = None) -> ModelSummary:
         ),
         macs=graph_macs(graph),
         quantised=dict(stored.most_common()),
+        weights=_weights(graph),
         findings=(*_constant_findings(graph), *(() if ranges is None else _range_findings(graph, ranges))),
     )
 
@@ -103,6 +109,10 @@ def model_page(summary: ModelSummary) -> Page:
             ("parameters", f"{count_text(summary.parameter_count)} ({bytes_text(summary.parameter_bytes)})"),
             ("multiply-accumulates", f"{count_text(summary.macs)} a sample"),
             ("quantised", quantised or "no"),
+            (
+                "weights stored as",
+                ", ".join(f"{count_text(n)} {kind}" for kind, n in summary.weights.items()) or "none",
+            ),
             ("opset", f"{summary.opset} (converted on import)"),
             ("digest", summary.digest),
         ),
@@ -119,6 +129,15 @@ def model_page(summary: ModelSummary) -> Page:
         rows = tuple((item.place, item.text) for item in summary.findings)
         blocks.append(Table("Suspicious", (flexible("where"), flexible("what")), rows))
     return Page(f"Model '{summary.name}'", tuple(blocks))
+
+
+def _weights(graph: Graph) -> dict[str, int]:
+    counts: Counter[str] = Counter()
+    for name, array in graph.constants.items():
+        kind = graph.types[name]
+        if kind.holds_reals:
+            counts[_stored(kind)] += int(array.size)
+    return dict(counts.most_common())
 
 
 def _stored(kind: TensorType) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dovetail.search.certificate import Alternative
+from dovetail.search.front import FrontPoint
 from dovetail.search.result import Culprit, Evidence, GateCheck, ParetoPoint, SplitScores, TuneCost
 
 
@@ -33,6 +35,28 @@ class PlanSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class ProofSummary:
+    """Say what the plan costs for one sample, and what is proven of cheaper ones.
+
+    `clauses` list the units of which at least one must be raised to the placement given, or above; `sources` are the
+    origins of the figures.
+    """
+
+    latency_ns: float
+    compute_ns: float
+    boundary_ns: float
+    switch_ns: float
+    memory_bytes: int
+    lower_bound_ns: float
+    gap: float
+    tests: int
+    monotone: bool
+    complete: bool
+    clauses: tuple[tuple[Alternative, ...], ...]
+    sources: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """Hold what a search found, ready to be shown to a colleague.
 
@@ -57,3 +81,6 @@ class Report:
     pareto: tuple[ParetoPoint, ...]
     partitions: tuple[PartitionRow, ...]
     cost: TuneCost
+    companions: tuple[Culprit, ...] = ()
+    front: tuple[FrontPoint, ...] = ()
+    proof: ProofSummary | None = None

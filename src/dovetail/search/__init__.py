@@ -1,18 +1,26 @@
 """Search: the smallest set of units to raise so that the target is met, with evidence."""
 
+from dovetail.search.certificate import Alternative, Certificate, NamedClause
+from dovetail.search.front import FrontPoint, pareto_front
 from dovetail.search.goal import Goal, parse_goal
 from dovetail.search.journal import Journal
+from dovetail.search.proof import CostOptions
 from dovetail.search.result import Culprit, Evidence, GateCheck, GateVerdict, ParetoPoint, SplitScores, TuneResult
 from dovetail.search.trial import Status, Trial
 from dovetail.search.tune import TuneListener, TuneOptions, TuneRequest, tune
 
 __all__ = [
+    "Alternative",
+    "Certificate",
+    "CostOptions",
     "Culprit",
     "Evidence",
+    "FrontPoint",
     "GateCheck",
     "GateVerdict",
     "Goal",
     "Journal",
+    "NamedClause",
     "ParetoPoint",
     "SplitScores",
     "Status",
@@ -21,6 +29,7 @@ __all__ = [
     "TuneOptions",
     "TuneRequest",
     "TuneResult",
+    "pareto_front",
     "parse_goal",
     "tune",
 ]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from dovetail.errors import SearchError
+from dovetail.plan.placement import Placement
 from dovetail.plan.plan import Override, Plan
+from dovetail.search.certificate import Certificate
 from dovetail.search.goal import Goal
 from dovetail.search.oracle import Bar, Oracle
 from dovetail.search.prior import Suspicion
@@ -48,6 +50,12 @@ class Found:
     raised: Mapping[str, Override]
     evidence: tuple[Evidence, ...]
     trials: tuple[Trial, ...]
+    certificate: Certificate | None = None
+    latencies_ns: Mapping[str, float] = field(default_factory=dict)
+    """What every plan that was tried takes, by its digest."""
+    companions: frozenset[str] = frozenset()
+    """Raised units that meet the target at low precision too, but save more at their boundaries than they cost."""
+    within_limits: bool = True
 
 
 class Hunt:
@@ -72,6 +80,7 @@ class Hunt:
         self._highest = False
         self._verdicts: dict[tuple[str, Bar], Trial] = {}
         self._trials: dict[str, Trial] = {}
+        self._raised: dict[str, Mapping[str, Override]] = {}
 
     @property
     def suspicions(self) -> Sequence[Suspicion]:
@@ -121,6 +130,29 @@ class Hunt:
         if self._highest:
             raised = self._lower(raised, bar)
         return self._certify(raised, bar)
+
+    def judge(self, raised: Mapping[str, Override], bar: Bar) -> Trial:
+        """Return the verdict on a plan that raises some units."""
+        return self._judge(raised, bar)
+
+    def override(self, unit: str, placement: Placement) -> Override:
+        """Return where a unit that breaks goes, with the reason."""
+        return Override(placement, f"breaks at {self._space.low}: {self._reasons[unit]}")
+
+    def answers(self, bar: Bar) -> list[tuple[Mapping[str, Placement], Status]]:
+        """Return every verdict at a bar, with the placements of the raised units."""
+        found = [(self._raised[digest], trial) for (digest, at), trial in self._verdicts.items() if at == bar]
+        return [({unit: item.placement for unit, item in raised.items()}, trial.status) for raised, trial in found]
+
+    def placements(self) -> Mapping[str, Mapping[str, Placement]]:
+        """Return where every plan that was judged has its raised units, by the plan's digest."""
+        return {
+            digest: {unit: item.placement for unit, item in raised.items()} for digest, raised in self._raised.items()
+        }
+
+    def trials(self) -> tuple[Trial, ...]:
+        """Return the last trial of every plan that was judged."""
+        return tuple(self._trials.values())
 
     def _shortest(self, bar: Bar) -> tuple[list[str], int | None]:
         """Return an order of the units, and how many of its first ones meet the bar."""
@@ -208,6 +240,7 @@ class Hunt:
             return known
         trial = self._oracle.judge(plan, tuple(raised), bar, race=race)
         self._verdicts[key] = trial
+        self._raised[plan.digest] = dict(raised)
         known = self._trials.get(plan.digest)
         if known is None or trial.complete or not known.complete:
             self._trials[plan.digest] = trial

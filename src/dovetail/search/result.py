@@ -7,6 +7,8 @@ from enum import Enum
 
 from dovetail.plan.placement import Placement
 from dovetail.plan.plan import Plan
+from dovetail.search.certificate import Certificate
+from dovetail.search.front import FrontPoint
 from dovetail.search.goal import Goal
 from dovetail.search.trial import Status, Trial
 
@@ -102,6 +104,12 @@ class TuneResult:
     gate: tuple[GateCheck, ...]
     pareto: tuple[ParetoPoint, ...]
     cost: TuneCost
+    companions: tuple[Culprit, ...] = ()
+    """Units that went along with culprits because that is cheaper: at low precision they meet the target too."""
+    front: tuple[FrontPoint, ...] = ()
+    """Score against latency; empty when nothing prices the placements."""
+    certificate: Certificate | None = None
+    """What the plan costs and what is proven of cheaper ones; None when nothing prices the placements."""
 
     @property
     def one_minimal(self) -> bool:

@@ -11,6 +11,7 @@ from dovetail.backend.target import Target
 from dovetail.errors import SearchError
 from dovetail.ir.graph import Graph
 from dovetail.ir.precision import Precision
+from dovetail.plan.limits import Limits
 from dovetail.plan.placement import CPU_FLOAT, Placement
 from dovetail.plan.plan import Override, Plan
 from dovetail.plan.recipe import Recipe
@@ -60,13 +61,21 @@ class Space:
         return make_plan(self.graph, recipe, {CPU_FLOAT: target})
 
 
-def make_space(graph: Graph, low: Placement, ladder: Sequence[Placement]) -> Space:
-    """Return the search space for a graph; raise SearchError when nothing can run at the low placement."""
-    rungs = tuple(dict.fromkeys((*ladder, FLOAT)))
-    targets: dict[str, Target] = {item.target: find_target(item.target) for item in (low, *rungs)}
-    base = make_plan(graph, Recipe(low, rungs), targets)
+def make_space(graph: Graph, low: Placement, ladder: Sequence[Placement], wishes: Recipe | None = None) -> Space:
+    """Return the search space for a graph; raise SearchError when nothing can run at the low placement.
+
+    The rules of `wishes` pin units: those stay where they say. Its forbidden targets are no rungs.
+    """
+    rules, limits = ((), Limits()) if wishes is None else (wishes.rules, wishes.limits)
+    rungs = tuple(rung for rung in dict.fromkeys((*ladder, FLOAT)) if rung.target not in limits.forbid)
+    named = (low, *rungs, *(rule.placement for rule in rules), FLOAT)
+    targets: dict[str, Target] = {item.target: find_target(item.target) for item in named}
+    base = make_plan(graph, Recipe(low, rungs, rules, limits), targets)
+    pinned = {node.name for node in graph.nodes if any(rule.matches(node) for rule in rules)}
     units = {
-        unit.name: unit for unit in placeable_units(graph, low, targets).items if base.placement(unit.nodes[0]) == low
+        unit.name: unit
+        for unit in placeable_units(graph, low, targets).items
+        if base.placement(unit.nodes[0]) == low and not pinned.intersection(unit.nodes)
     }
     if not units:
         raise SearchError(
@@ -76,4 +85,9 @@ def make_space(graph: Graph, low: Placement, ladder: Sequence[Placement]) -> Spa
         name: tuple(rung for rung in rungs if rung != low and unit_refusal(graph, unit, rung, targets) is None)
         for name, unit in units.items()
     }
-    return Space(graph, low, base, units, ladders)
+    able = {name: unit for name, unit in units.items() if ladders[name]}
+    if not able:
+        raise SearchError(
+            f"no unit of '{graph.name}' that runs at {low} can go anywhere else.", hint="Forbid less, or pin less."
+        )
+    return Space(graph, low, base, able, ladders)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -13,13 +13,17 @@ from dovetail.backend.protocols import Fidelity
 from dovetail.compare.task import TaskMetric
 from dovetail.data.sample import SampleSource
 from dovetail.data.split import split
-from dovetail.errors import SearchError
+from dovetail.errors import CostError, SearchError
 from dovetail.ir.graph import Graph
+from dovetail.plan.limits import Limits
 from dovetail.plan.placement import Placement
+from dovetail.plan.recipe import Recipe
 from dovetail.quantize.calibrate import Calibration
 from dovetail.quantize.ranges import Ranges
 from dovetail.search.accept import Acceptance, accept
+from dovetail.search.cheapest import cheapest
 from dovetail.search.evaluator import SIMULATOR, EvaluationData, Evaluator, Rewriter, simulates_whole
+from dovetail.search.front import pareto_front
 from dovetail.search.goal import Goal
 from dovetail.search.hunt import Found, Hunt, HuntOptions
 from dovetail.search.journal import Journal
@@ -27,6 +31,7 @@ from dovetail.search.oracle import Bar, Oracle, Split
 from dovetail.search.pareto import pareto_points
 from dovetail.search.pipeline import Pipeline, PipelineOptions
 from dovetail.search.prior import suspect
+from dovetail.search.proof import CostOptions, Prover, make_prover
 from dovetail.search.recorded import RecordedEvaluator
 from dovetail.search.result import Culprit, GateCheck, GateVerdict, SplitScores, TuneCost, TuneResult
 from dovetail.search.samples import SampleSet
@@ -79,6 +84,9 @@ class TuneRequest:
     ladder: tuple[Placement, ...]
     metric_identity: str = ""
     options: TuneOptions = field(default_factory=TuneOptions)
+    wishes: Recipe | None = None
+    """Rules that pin nodes, and limits on the whole plan; its default and fallbacks are not looked at."""
+    costs: CostOptions = field(default_factory=CostOptions)
 
 
 def tune(request: TuneRequest, listener: TuneListener | None = None) -> TuneResult:
@@ -88,20 +96,47 @@ def tune(request: TuneRequest, listener: TuneListener | None = None) -> TuneResu
     """
     heard = listener or _Silent()
     started = time.perf_counter()
-    space = make_space(request.graph, request.low, request.ladder)
+    space = make_space(request.graph, request.low, request.ladder, request.wishes)
     bench = _Bench.open(request, space)
     try:
         heard.stage("gate")
         hunt_options = HuntOptions(heard, request.options.max_plans)
         hunt = Hunt(suspect(space, request.calibration), space, bench.recorded, bench.search, hunt_options)
         verdict, gate = hunt.gate(request.goal, bench.exact)
-        acceptance, found = _rounds(_bars(request, bench, verdict), request.goal, bench, hunt, heard)
+        prover = _prover(request, space, [item.unit for item in hunt.suspicions])
+        seekers = _Seekers(hunt, prover)
+        acceptance, found = _rounds(_bars(request, bench, verdict), request.goal, bench, seekers, heard)
         if verdict is GateVerdict.NOTHING_TO_DO and found.raised:
             verdict = GateVerdict.QUANTISATION_BREAKS
         outcome = _Outcome(verdict, gate, found, acceptance)
         return _result(request, bench, outcome, time.perf_counter() - started)
     finally:
         bench.journal.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Seekers:
+    """Find a passing plan, then the cheapest one; without prices the first is all there is."""
+
+    hunt: Hunt
+    prover: Prover | None
+
+    def find(self, bar: Bar, heard: TuneListener) -> Found:
+        found = self.hunt.find(bar)
+        if self.prover is None:
+            return found
+        heard.stage("cheapest")
+        return cheapest(self.hunt, self.prover, found, bar)
+
+
+def _prover(request: TuneRequest, space: Space, suspects: Sequence[str]) -> Prover | None:
+    limits = Limits() if request.wishes is None else request.wishes.limits
+    try:
+        return make_prover(space, limits, request.costs, suspects)
+    except CostError:
+        if limits.are_any:
+            raise
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +223,7 @@ def _bars(request: TuneRequest, bench: _Bench, verdict: GateVerdict) -> list[Bar
 
 
 def _rounds(
-    bars: Sequence[Bar], goal: Goal, bench: _Bench, hunt: Hunt, heard: TuneListener
+    bars: Sequence[Bar], goal: Goal, bench: _Bench, seekers: _Seekers, heard: TuneListener
 ) -> tuple[Acceptance, Found]:
     """Search with some of the allowed drop in hand, and again with more while the hold-out does not agree.
 
@@ -196,13 +231,15 @@ def _rounds(
     """
     tried: dict[str, tuple[Acceptance, Found]] = {}
     for bar in bars:
-        if tried and hunt.exhausted:
+        if tried and seekers.hunt.exhausted:
             break
-        found = hunt.find(bar)
+        found = seekers.find(bar, heard)
         if found.plan.digest in tried:
             continue
         heard.stage("hold-out")
         acceptance = accept(bench.holdout, bench.exact, found.plan, goal)
+        if not found.within_limits:
+            acceptance = replace(acceptance, accepted=False, summary="no plan within the limits meets the target")
         if acceptance.accepted:
             return acceptance, found
         tried[found.plan.digest] = acceptance, found
@@ -214,10 +251,10 @@ def _result(request: TuneRequest, bench: _Bench, outcome: _Outcome, elapsed_s: f
     found, space = outcome.found, bench.space
     searched = bench.search.judge(found.plan, tuple(found.raised), Bar(0.0), race=False)
     low_on_holdout = bench.holdout.judge(space.base, (), Bar(0.0), race=False)
-    culprits = tuple(
+    raised = [
         Culprit(unit, space.units[unit].nodes, request.graph.node(unit).op, override.placement, override.reason)
         for unit, override in found.raised.items()
-    )
+    ]
     return TuneResult(
         plan=found.plan,
         accepted=outcome.acceptance.accepted,
@@ -228,7 +265,8 @@ def _result(request: TuneRequest, bench: _Bench, outcome: _Outcome, elapsed_s: f
         higher_is_better=request.metric.higher_is_better,
         low=request.low,
         unit_count=len(space.units),
-        culprits=culprits,
+        culprits=tuple(item for item in raised if item.unit not in found.companions),
+        companions=tuple(item for item in raised if item.unit in found.companions),
         evidence=found.evidence,
         search=SplitScores(
             "search", bench.search.sample_count, bench.search.float_score, outcome.gate[0].trial.score, searched.score
@@ -236,5 +274,7 @@ def _result(request: TuneRequest, bench: _Bench, outcome: _Outcome, elapsed_s: f
         holdout=outcome.acceptance.scores(low_on_holdout.score),
         gate=outcome.gate,
         pareto=pareto_points(found.trials, found.plan.digest),
+        front=pareto_front(found.trials, found.latencies_ns, found.plan.digest),
+        certificate=found.certificate,
         cost=bench.cost(len(found.trials), elapsed_s),
     )

@@ -56,7 +56,7 @@ def test_a_blob_without_a_provider_is_an_error(graph: Graph) -> None:
 
 
 def test_inlined_partitions_compute_what_the_whole_graph_does(graph: Graph) -> None:
-    """Several partitions on the CPU, with constants and helpers of equal names, against the exporter's one file."""
+    """Several partitions on the CPU, with constants and scales of equal names, against the exporter's one file."""
     from dataclasses import replace
 
     quantized, bundle = _made(graph, make_plan(graph, "vsi:v853@i8pc", sig="cpu@fp32", join="cpu@i8pc"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -209,3 +211,14 @@ def test_a_rule_that_also_matches_a_wider_operator_is_not_written() -> None:
     with pytest.raises(FormatError):
         write_rules(wide[1:], wide)
     assert match_all((Rule("concat", ("a", "b"), ()),), wide) == wide[:1]
+
+
+def test_many_dead_rules_and_long_ones_take_no_time() -> None:
+    """A thousand rules that match nothing, each long: only the first get the nearest operator."""
+    rules = "".join(f"conv2d:{'x' * 5000}{i}:y{i}\n" for i in range(1000))
+    many = ALL * 200
+    start = time.process_time()
+    found = lint(rules.encode(), LintContext(operations=many))
+    assert time.process_time() - start < 10
+    assert [item.code for item in found] == ["E06"] * 1000
+    assert sum(item.hint is not None for item in found) == 20

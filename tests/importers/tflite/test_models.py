@@ -37,11 +37,6 @@ FLOAT = {
 }
 
 
-@pytest.fixture
-def collection(models: Path) -> Path:
-    return models
-
-
 def _feeds(graph: Graph) -> list[AnyArray]:
     generator = np.random.default_rng(3)
     found: list[AnyArray] = []
@@ -65,27 +60,43 @@ def _transposes(graph: Graph) -> int:
 
 
 @pytest.mark.parametrize("name", EXACT)
-def test_integer_models_give_litert_s_integers(collection: Path, name: str) -> None:
-    graph = load_model(collection / name)
+def test_integer_models_give_litert_s_integers(models: Path, name: str) -> None:
+    graph = load_model(models / name)
     feeds = _feeds(graph)
-    for found, want in zip(_outputs(graph, feeds), run_lite((collection / name).read_bytes(), feeds), strict=True):
+    for found, want in zip(_outputs(graph, feeds), run_lite((models / name).read_bytes(), feeds), strict=True):
         np.testing.assert_array_equal(found, want)
     assert _transposes(graph) <= EXACT[name]
 
 
 @pytest.mark.parametrize("name", FLOAT)
-def test_float_models_give_litert_s_numbers(collection: Path, name: str) -> None:
+def test_float_models_give_litert_s_numbers(models: Path, name: str) -> None:
     started = time.perf_counter()
-    graph = load_model(collection / name)
+    graph = load_model(models / name)
     assert time.perf_counter() - started < 3
     feeds = _feeds(graph)
-    for found, want in zip(_outputs(graph, feeds), run_lite((collection / name).read_bytes(), feeds), strict=True):
+    for found, want in zip(_outputs(graph, feeds), run_lite((models / name).read_bytes(), feeds), strict=True):
         np.testing.assert_allclose(found, want, rtol=0, atol=1e-4 * float(np.abs(want).max()))
     assert _transposes(graph) <= FLOAT[name]
 
 
-def test_hybrid_kernels_can_have_their_weights_as_floats(collection: Path) -> None:
-    path = collection / "kws01_dscnn/kws_ref_model_float32.tflite"
+def test_hybrid_kernels_can_have_their_weights_as_floats(models: Path) -> None:
+    path = models / "kws01_dscnn/kws_ref_model_float32.tflite"
     exact, plain = load_model(path), load_model(path, LoadOptions(exact_hybrid=False))
     assert len(plain.nodes) < 30 < len(exact.nodes)
     assert not any(kind.quant for kind in plain.types.values())
+
+
+@pytest.mark.parametrize(
+    ("lite", "onnx"),
+    [
+        ("ic01_resnet8_cifar10/resnet8_float.tflite", "ic01_resnet8_cifar10/resnet8_float.onnx"),
+        ("mbv1_025_128_imagenet/mbnet128_0.25_f.tflite", "mbv1_025_128_imagenet/mbnet128_0.25_f.onnx"),
+        ("vww01_mobilenetv1_025/vww_96_float.tflite", "vww01_mobilenetv1_025/vww_96_float.onnx"),
+    ],
+)
+def test_a_network_is_the_same_in_tflite_and_onnx(models: Path, lite: str, onnx: str) -> None:
+    one, other = load_model(models / lite), load_model(models / onnx)
+    (feed,) = _feeds(one)
+    mine = run_graph(one, {one.inputs[0]: feed})[one.outputs[0]]
+    theirs = run_graph(other, {other.inputs[0]: feed})[other.outputs[0]]
+    np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-4 * float(np.abs(theirs).max()))

@@ -1,7 +1,7 @@
 """Put affinities into an `ov.Model`, read them back, and predict how HETERO cuts it.
 
 Operators are matched by the names of their output tensors: OpenVINO keeps those of the ONNX file, and makes others for
-helpers of its own. The openvino package is needed only by who holds a model.
+operators that it adds. The openvino package is needed only by who holds a model.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class _CompiledModel(Protocol):
 def apply_affinities(model: OpenVinoModel, graph: Graph, plan: Plan, devices: Mapping[str, str]) -> None:
     """Give every operator of a model the device of its target; `devices` maps targets to OpenVINO device names.
 
-    An operator that the plan does not know (a helper of OpenVINO) goes with its only reader, else with what feeds it.
+    An operator that the plan does not know (OpenVINO adds some) goes with its only reader, else with what feeds it.
     Raises PlanError for a target without a device.
     """
     plan.check(graph)
@@ -65,7 +65,7 @@ def apply_affinities(model: OpenVinoModel, graph: Graph, plan: Plan, devices: Ma
         name = op.get_friendly_name()
         targets = {plan.placement(node).target for node in binding.nodes_of.get(name, ())}
         if targets:
-            # A helper that stands for nodes of both sides goes where everything runs.
+            # An operator that stands for nodes of both sides goes where everything runs.
             chosen[name] = devices[CPU_FLOAT if len(targets) > 1 and CPU_FLOAT in targets else min(targets)]
     _fill(ops, chosen, devices[plan.default.target])
     for op in ops:

@@ -27,6 +27,8 @@ _OP_TYPE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MOST = 1000
 _MOST_OPERATIONS = 5000
 """Beyond it subgraphs are not counted: the merge takes quadratic time, and no real network is larger."""
+_MOST_SUGGESTIONS = 20
+_COMPARED = 300
 _SHOWN = 120
 
 
@@ -57,6 +59,7 @@ class _Linter:
     def __init__(self, content: bytes, context: LintContext) -> None:
         self.content, self.context = content, context
         self.matcher = Matcher(context.operations)
+        self.suggestions = 0
 
     def finding(self, code: str, line: int, message: str, hint: str | None = None) -> Diagnostic:
         severity = Severity.WARNING if code.startswith("W") else Severity.ERROR
@@ -150,13 +153,16 @@ class _Linter:
         if idle:
             yield self.finding("W04", rule.line, f"'{idle[0].op_type}' is on the CPU anyway.")
 
-    def suggest(self, rule: Rule) -> str:
-        """Return the nearest operator of the type, or the nearest type."""
+    def suggest(self, rule: Rule) -> str | None:
+        """Return the nearest operator of the type, or the nearest type; only for the first findings: it takes long."""
+        self.suggestions += 1
+        if self.suggestions > _MOST_SUGGESTIONS:
+            return None
         if rule.op_type not in self.matcher.types:
-            near = difflib.get_close_matches(rule.op_type, sorted(self.matcher.types), n=1)
+            near = difflib.get_close_matches(rule.op_type[:_COMPARED], sorted(self.matcher.types), n=1)
             return f"Did you mean the type '{near[0]}'?" if near else "Is it the log of this model?"
-        same = [op.text for op in self.context.operations if op.op_type == rule.op_type]
-        wanted = f"{rule.op_type}:{','.join(rule.ins)}:{','.join(rule.outs)}"
+        same = [op.text[:_COMPARED] for op in self.context.operations if op.op_type == rule.op_type]
+        wanted = f"{rule.op_type}:{','.join(rule.ins)}:{','.join(rule.outs)}"[:_COMPARED]
         near = difflib.get_close_matches(wanted, same[:500], n=1, cutoff=0.3)
         return f"The nearest operator is '{(near or same)[0][:_SHOWN]}'."
 

@@ -34,6 +34,7 @@ def _converter(operator: LiteOperator) -> Converter | None:
 
 def convert_model(model: LiteModel, options: LoadOptions) -> Graph:
     """Return the Graph of the first subgraph; raise LoadError naming the operator that has no counterpart."""
+    _check_shapes(model, options)
     budget = _SPARE * model.size_bytes + options.max_fold_bytes
     settings = Settings(model, options.exact_hybrid, [budget])
     scope = Scope(settings, model.graphs[0])
@@ -41,6 +42,20 @@ def convert_model(model: LiteModel, options: LoadOptions) -> Graph:
         scope.declare(index, Form.LAST)
     convert_operators(scope)
     return assemble(scope.draft(scope.lite.name), model.where, options)
+
+
+def _check_shapes(model: LiteModel, options: LoadOptions) -> None:
+    """Raise LoadError when other input sizes are asked for: those of the file are in its constants too."""
+    lite = model.graphs[0]
+    known = {lite.tensors[index].name: lite.tensors[index].shape for index in lite.inputs}
+    for name, shape in options.shapes.items():
+        if known.get(name) != tuple(shape):
+            has = f"has the shape {list(known[name])}" if name in known else "is no input"
+            raise LoadError(
+                f"{model.where}: '{name}' {has}; a TFLite model keeps the shapes that it was converted with.",
+                source_node=name,
+                hint="Convert the model again with the wanted shape.",
+            )
 
 
 def convert_operators(scope: Scope) -> None:

@@ -1,0 +1,48 @@
+"""Cost records: what a piece of work takes, and where the figure comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol, runtime_checkable
+
+from dovetail.backend.target import Source
+from dovetail.ir.graph import Graph
+from dovetail.ir.node import Node
+from dovetail.ir.precision import Precision
+
+
+class Quality(Enum):
+    """Say how a figure was found, best first."""
+
+    MEASURED = "measured"
+    """On a device."""
+    MODELLED = "modelled"
+    """By the vendor's performance model."""
+    ROOFLINE = "roofline"
+    """From the target's facts: the slower of arithmetic and memory traffic."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """Hold a latency for one sample, with its origin."""
+
+    latency_ns: float
+    quality: Quality
+    source: Source
+
+
+class CostSource(Protocol):
+    """Price nodes that run as one step on one target."""
+
+    def latency(self, graph: Graph, nodes: Sequence[Node], target: str, precision: Precision) -> Figure | None:
+        """Return what the nodes take together, or None when this source does not know."""
+
+
+@runtime_checkable
+class PricedBackend(Protocol):
+    """A backend that can price work too: its sources are asked before the roofline."""
+
+    def cost_sources(self) -> Sequence[CostSource]:
+        """Return the sources, best first."""

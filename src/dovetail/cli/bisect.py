@@ -1,0 +1,213 @@
+"""dovetail bisect: find the culprits with any command, or by hand, in the manner of git bisect."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dovetail.cli.bisecting import bisect_answer, run_command, step_by_hand
+from dovetail.cli.options import one_of
+from dovetail.cli.render import Screen
+from dovetail.cli.snippet import path_text, program
+from dovetail.cli.verb import Answer, Verb
+from dovetail.errors import SearchError
+
+if TYPE_CHECKING:
+    from dovetail.search.bisect import Bisection, BisectRequest, MetricRule, Setup
+
+_ACTIONS = ("start", "run", "good", "bad", "skip", "log", "replay", "reset")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bisect(Verb):
+    """Find which lines break a network, with a command as the judge.
+
+    \b
+    start           begin with --model or --lines; writes the first candidate
+    run -- CMD ...  test candidates: CMD exits with 0 (good), 1-124 (bad) or 125 (cannot test)
+    good/bad/skip   say it by hand, and get the next candidate
+    log             show the answers; replay FILE: begin again with the answers of a log
+    reset           end it and delete its folder
+
+    A candidate is a file that your toolchain reads, with the nodes to keep out of low precision.
+    """
+
+    action: Annotated[str, typer.Argument(metavar="ACTION", help="start, run, good, bad, skip, log, replay or reset.")]
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[-- CMD ...]", help="The command of run, the file of replay.", show_default=False),
+    ] = None
+    state: Annotated[Path, typer.Option("--state", metavar="FOLDER", help="Folder of the bisection.")] = Path(
+        ".dovetail-bisect"
+    )
+    model: Annotated[
+        Path | None, typer.Option("--model", metavar="FILE", help="Bisect the units of this model.", show_default=False)
+    ] = None
+    lines: Annotated[
+        Path | None, typer.Option("--lines", metavar="FILE", help="Bisect these lines.", show_default=False)
+    ] = None
+    data: Annotated[
+        str | None,
+        typer.Option(
+            "--data", metavar="DATA", help="Samples: the most suspect units first, by simulation.", show_default=False
+        ),
+    ] = None
+    low: Annotated[
+        str, typer.Option("--low", metavar="TARGET@PRECISION", help="Where units are that are not raised.")
+    ] = "vsi:v853@i8pc"
+    raise_to: Annotated[str, typer.Option("--raise", metavar="TARGET@PRECISION", help="Where raised units go.")] = (
+        "cpu@fp32"
+    )
+    candidate: Annotated[Path, typer.Option("--candidate", metavar="FILE", help="Where the candidate is written.")] = (
+        Path("candidate.txt")
+    )
+    format: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            metavar="NAME",
+            help="Of the candidate: exclude (raised nodes), include (the others), lines, or plan.",
+        ),
+    ] = "exclude"
+    certify: Annotated[
+        bool, typer.Option("--certify", help="In the end put every culprit back alone and test that too.")
+    ] = False
+    metric_regex: Annotated[
+        str, typer.Option("--metric-regex", metavar="RE", help="A figure on stdout: the first group.")
+    ] = ""
+    metric_json: Annotated[
+        str, typer.Option("--metric-json", metavar="PATH", help="A figure on stdout, in JSON: eval.map[0].")
+    ] = ""
+    at_least: Annotated[
+        float | None, typer.Option("--at-least", metavar="X", help="Figures from here pass.", show_default=False)
+    ] = None
+    at_most: Annotated[
+        float | None, typer.Option("--at-most", metavar="X", help="Figures up to here pass.", show_default=False)
+    ] = None
+    timeout: Annotated[
+        float | None,
+        typer.Option("--timeout", metavar="S", help="Longest time of one run, in seconds.", show_default=False),
+    ] = None
+    shape: Annotated[
+        list[str], typer.Option("--shape", metavar="INPUT=N,C,...", help="Fix the shape of an input; repeatable.")
+    ] = field(default_factory=list)
+
+    def run(self, screen: Screen) -> Answer:
+        from dovetail.search.bisect import Bisection, reset_bisection
+        from dovetail.search.trial import Status
+
+        one_of("action", self.action, _ACTIONS)
+        words = self.words or []
+        if words and self.action not in ("run", "replay"):
+            raise SearchError(f"bisect {self.action} takes no '{words[0]}'.", hint="Options come with two dashes.")
+        match self.action:
+            case "start":
+                return self._start(screen)
+            case "reset":
+                reset_bisection(self.state)
+                return bisect_answer(None, self.state)
+            case "run":
+                return run_command(self._opened(), words, self.rule(), (self.timeout, screen))
+            case "replay":
+                return self._replay(words)
+            case "log":
+                return bisect_answer(Bisection.open(self.state), self.state)
+        verdicts = {"good": Status.PASS, "bad": Status.FAIL, "skip": Status.CANNOT_TEST}
+        return step_by_hand(self._opened(), verdicts[self.action])
+
+    def rule(self) -> MetricRule | None:
+        """Return how a figure is read, or None when the exit code decides."""
+        from dovetail.search.bisect import MetricRule
+
+        if not (self.metric_regex or self.metric_json) and self.at_least is None and self.at_most is None:
+            return None
+        rule = MetricRule(self.metric_regex, self.metric_json, self.at_least, self.at_most)
+        rule.check()
+        return rule
+
+    def _opened(self) -> Bisection:
+        from dovetail.search.bisect import Bisection
+
+        return Bisection.open(self.state)
+
+    def _start(self, screen: Screen) -> Answer:
+        from dovetail.search.bisect import start_bisection
+
+        if (self.model is None) == (self.lines is None):
+            raise SearchError("give either --model or --lines.", hint="--model orders the units by suspicion.")
+        if self.state.resolve() in (self.candidate.resolve(), *self.candidate.resolve().parents):
+            raise SearchError(f"{self.candidate}: is in the folder of the bisection.", hint="Choose another place.")
+        if self.candidate.exists() or self.candidate.is_symlink():
+            raise SearchError(f"{self.candidate}: exists, and every candidate would replace it.", hint="Move it away.")
+        begun = start_bisection(self.state, self._setup(screen))
+        begun.write_candidate()
+        return bisect_answer(begun, self.state)
+
+    def _setup(self, screen: Screen) -> Setup:
+        import dovetail
+        from dovetail.cli.options import load_shapes
+        from dovetail.search.bisect import make_setup, setup_of_lines
+
+        request = self._request()
+        if self.lines is not None:
+            try:
+                text = self.lines.read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError) as error:
+                raise SearchError(f"{self.lines}: cannot be read: {error}.") from error
+            return setup_of_lines(text.splitlines(), request)
+        assert self.model is not None
+        graph = dovetail.normalize(dovetail.load_model(self.model, load_shapes(self.shape)))
+        if self.data is None:
+            return make_setup(graph, request)
+        samples = dovetail.open_samples(self.data, dovetail.specs_of(graph))
+        with screen.progress("calibrating", samples.count) as bar:
+            calibration = dovetail.calibrate(graph, samples, progress=bar.advance)
+        return make_setup(graph, request, calibration)
+
+    def _request(self) -> BisectRequest:
+        import dovetail
+        from dovetail.search.bisect import BisectRequest
+
+        low, ladder = dovetail.parse_placement(self.low), (dovetail.parse_placement(self.raise_to),)
+        for place in (low, *ladder):
+            dovetail.find_target(place.target)
+        return BisectRequest(str(self.candidate.absolute()), self.format, low, ladder, self.certify)
+
+    def _replay(self, words: list[str]) -> Answer:
+        from dovetail.search.bisect import Bisection, read_log
+
+        if len(words) != 1:
+            raise SearchError("replay takes one file.", hint="For example a copy of log.jsonl in the folder.")
+        again = Bisection.open(self.state).replay(read_log(Path(words[0])))
+        again.write_candidate()
+        return bisect_answer(again, self.state)
+
+    def resume_note(self) -> str:
+        return f"the answers so far are in {self.state}; the same command goes on from there."
+
+    def python(self) -> str:
+        opened = f"found = Bisection.open({path_text(self.state)})"
+        if self.action == "run":
+            return program(
+                "from dovetail.search.bisect import Bisection, CommandOracle",
+                "",
+                opened,
+                f"oracle = CommandOracle({self.words or []!r}, timeout_s={self.timeout!r})",
+                "while found.finding is None:",
+                "    found.write_candidate()",
+                "    heard = oracle.ask()",
+                "    found.record(heard.status, heard.metric, heard.note)",
+                "found.write_candidate()",
+                "print(found.finding)",
+            )
+        return program(
+            "from dovetail.search.bisect import Bisection",
+            "",
+            opened,
+            "for answer in found.answers:",
+            "    print(len(answer.raised), answer.status.value, answer.metric, answer.note)",
+            "print(found.finding)",
+        )

@@ -1,0 +1,118 @@
+"""What the actions of dovetail bisect share: the loop over a command, a step by hand, and the page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dovetail.cli.render import Screen
+from dovetail.cli.verb import Answer, ExitCode
+from dovetail.errors import SearchError
+
+if TYPE_CHECKING:
+    from dovetail.report import Page
+    from dovetail.search.bisect import Bisection, MetricRule
+    from dovetail.search.trial import Status
+
+
+def run_command(
+    found: Bisection, command: Sequence[str], rule: MetricRule | None, how: tuple[float | None, Screen]
+) -> Answer:
+    """Test candidates with a command until all is found; every answer is on disk before the next run."""
+    from dovetail.search.bisect import CommandOracle
+
+    timeout_s, screen = how
+    if not command:
+        raise SearchError("there is no command to run.", hint="For example: dovetail bisect run -- ./evaluate.sh")
+    if timeout_s is not None and not 0 < timeout_s < float("inf"):
+        raise SearchError(f"--timeout {timeout_s:g} is no time.", hint="Seconds, more than 0.")
+    environment = {"DOVETAIL_CANDIDATE": found.setup.candidate_path}
+    oracle = CommandOracle(command, rule, timeout_s, environment)
+    with screen.progress("bisecting") as bar:
+        while found.finding is None:
+            found.write_candidate()
+            heard = oracle.ask()
+            found.record(heard.status, heard.metric, heard.note)
+            bar.advance(len(found.answers))
+    found.write_candidate()
+    return bisect_answer(found, found.folder)
+
+
+def step_by_hand(found: Bisection, status: Status) -> Answer:
+    """Record what a person says of the candidate, and write the next one."""
+    found.record(status, note="by hand")
+    found.write_candidate()
+    return bisect_answer(found, found.folder)
+
+
+def bisect_answer(found: Bisection | None, folder: Path) -> Answer:
+    """Return where a bisection stands."""
+    from dovetail.report import Page
+    from dovetail.report.page import Facts
+
+    if found is None:
+        return Answer(
+            {"state": str(folder), "reset": True}, Page("Bisection", (Facts("", (("deleted", str(folder)),)),))
+        )
+    finding, candidate = found.finding, found.candidate
+    document: dict[str, object] = {
+        "state": str(folder),
+        "candidate": found.setup.candidate_path,
+        "lines": len(found.setup.lines),
+        "runs": len(found.answers),
+        "ended": None if finding is None else finding.outcome.value,
+        "culprits": [] if finding is None else list(finding.culprits),
+        "unresolved": [] if finding is None else list(finding.unresolved),
+        "raised": list(candidate.raised),
+        "raised_nodes": list(candidate.raised_nodes),
+        "answers": [
+            {"raised": len(item.raised), "status": item.status.value, "metric": item.metric, "note": item.note}
+            for item in found.answers
+        ],
+    }
+    return Answer(document, _page(found), _code(found))
+
+
+def _code(found: Bisection) -> ExitCode:
+    from dovetail.search.bisect import Outcome
+
+    bad = (Outcome.UNREACHABLE, Outcome.UNTESTABLE)
+    return ExitCode.NO if found.finding is not None and found.finding.outcome in bad else ExitCode.DONE
+
+
+def _page(found: Bisection) -> Page:
+    from dovetail.report.page import Block, Facts, Page, Table, Tone, flexible, left, right
+
+    finding, candidate = found.finding, found.candidate
+    rows = tuple(
+        (
+            str(index),
+            str(len(item.raised)),
+            item.status.value,
+            "" if item.metric is None else f"{item.metric:g}",
+            item.note,
+        )
+        for index, item in enumerate(found.answers, 1)
+    )
+    facts = Facts(
+        "",
+        (
+            ("lines", str(len(found.setup.lines))),
+            ("runs", str(len(found.answers))),
+            ("candidate", f"{found.setup.candidate_path} ({len(candidate.raised)} raised)"),
+        ),
+    )
+    columns = (right("run"), right("raised"), left("answer"), right("figure"), flexible("remark"))
+    blocks: list[Block] = [facts, Table("Answers", columns, rows)] if rows else [facts]
+    if finding is None:
+        return Page("Bisection", tuple(blocks), "Test the candidate, then say good, bad or skip, or use run.")
+    for title, lines in (("Culprits", finding.culprits), ("Cannot be told apart", finding.unresolved)):
+        if lines:
+            nodes = found.setup.nodes
+            cells = tuple((line, ", ".join(nodes.get(line, ()))) for line in lines)
+            blocks.append(Table(title, (flexible("line"), flexible("nodes in the file")), cells))
+    tone = Tone.BAD if _code(found) else Tone.GOOD
+    count = len(finding.culprits) + len(finding.unresolved)
+    spread = f": it passes with {count} of {len(found.setup.lines)} lines raised" if count else ""
+    return Page("Bisection", tuple(blocks), f"{finding.outcome.value}{spread}.", tone)

@@ -1,0 +1,139 @@
+"""dovetail cost: what a plan takes in time and memory, before there is a board."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dovetail.cli.options import ModelVerb, one_of, split_commas
+from dovetail.cli.pricing import PriceVerb
+from dovetail.cli.render import Screen
+from dovetail.cli.snippet import path_text, program
+from dovetail.cli.verb import Answer
+from dovetail.errors import PlanError
+
+if TYPE_CHECKING:
+    from dovetail.cost import CostModel, UnitCost
+    from dovetail.ir import Graph
+    from dovetail.plan import Placement, Plan, Unit
+
+_COMPARED = ("i8pc", "i16")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost(PriceVerb, ModelVerb):
+    """Say what every unit takes on a target at each precision, or what a whole plan takes.
+
+    Every figure says where it comes from: a table of measurements (--costs), a vendor's performance model, or a
+    roofline from the facts of the target.
+    """
+
+    target: Annotated[
+        str,
+        typer.Option("--target", metavar="TARGET", help="Target to price, beside the CPU, where there is no plan."),
+    ] = "vsi:v853"
+    precision: Annotated[
+        list[str],
+        typer.Option("--precision", metavar="NAME", help="Precisions of the target to compare; i8pc,i16 if not given."),
+    ] = field(default_factory=list)
+    plan: Annotated[Path | None, typer.Option("--plan", metavar="FILE", help="Price this plan (dovetail plan).")] = None
+    place: Annotated[
+        str | None,
+        typer.Option("--place", metavar="TARGET@PRECISION", help="Price everything here; what is refused runs on cpu."),
+    ] = None
+
+    def run(self, screen: Screen) -> Answer:
+        from dovetail.report import plan_cost_document, plan_cost_page
+
+        if self.plan is not None and self.place is not None:
+            raise PlanError("give either --plan or --place.", hint="--place makes a plan of its own.")
+        graph = self.graph()
+        plan = self._plan(graph)
+        if plan is None:
+            return self._choices(graph)
+        cost = self._model(graph, plan).plan_cost(plan)
+        document = {"graph": graph.digest, "plan": plan.digest, **plan_cost_document(cost)}
+        return Answer(document, plan_cost_page(cost, f"Cost of '{graph.name}'"))
+
+    def _plan(self, graph: Graph) -> Plan | None:
+        import dovetail
+
+        if self.plan is not None:
+            plan = dovetail.load_plan(self.plan)
+            plan.check(graph)
+            return plan
+        if self.place is None:
+            return None
+        place, cpu = dovetail.parse_placement(self.place), dovetail.parse_placement("cpu@fp32")
+        targets = {name: dovetail.find_target(name) for name in (place.target, "cpu")}
+        return dovetail.make_plan(graph, dovetail.Recipe(place, (cpu,)), targets)
+
+    def _model(self, graph: Graph, plan: Plan) -> CostModel:
+        import dovetail
+        from dovetail.cost import units_of_plan
+        from dovetail.plan.resolve import placeable_units
+
+        names = tuple(dict.fromkeys((*plan.targets, "cpu")))
+        targets = {name: dovetail.find_target(name) for name in names}
+        units = units_of_plan(placeable_units(graph, plan.default, targets), plan)
+        return dovetail.make_cost_model(graph, units, list(targets.values()), self.tables(), self.host_facts())
+
+    def _choices(self, graph: Graph) -> Answer:
+        import dovetail
+        from dovetail.ir.precision import Precision
+        from dovetail.plan import Placement, find_units
+        from dovetail.report import choices_page, unit_document
+
+        names = dict.fromkeys((*split_commas([self.target]), "cpu"))
+        targets = {name: dovetail.find_target(name) for name in names}
+        units = find_units(graph)
+        model = dovetail.make_cost_model(graph, units, list(targets.values()), self.tables(), self.host_facts())
+        known = [item.value for item in Precision]
+        wanted = [one_of("--precision", name, known) for name in split_commas(self.precision) or _COMPARED]
+        places = [
+            Placement(name, Precision(text))
+            for name, target in targets.items()
+            for text in (("fp32",) if name == "cpu" else wanted)
+            if Precision(text) in target.precisions
+        ]
+        rows = [[self._priced(model, unit, place) for place in places] for unit in units.items]
+        kept = [index for index in range(len(places)) if any(row[index] is not None for row in rows)]
+        rows = [[row[index] for index in kept] for row in rows]
+        document = {
+            "graph": graph.digest,
+            "units": [unit_document(item) for row in rows for item in row if item is not None],
+        }
+        return Answer(document, choices_page(rows, f"Cost of the units of '{graph.name}'"))
+
+    def _priced(self, model: CostModel, unit: Unit, place: Placement) -> UnitCost | None:
+        import dovetail
+        from dovetail.plan.resolve import unit_refusal
+
+        refused = unit_refusal(model.graph, unit, place, {place.target: dovetail.find_target(place.target)})
+        return None if refused is not None else model.unit_cost(unit, place)
+
+    def python(self) -> str:
+        if self.plan is not None:
+            plan = f"plan = dovetail.load_plan({path_text(self.plan)})"
+        else:
+            place = self.place or f"{self.target}@i8pc"
+            plan = (
+                f"plan = dovetail.make_plan(graph, dovetail.Recipe(dovetail.parse_placement({place!r}), "
+                '(dovetail.parse_placement("cpu@fp32"),)), targets)'
+            )
+        return program(
+            self.graph_lines(),
+            "targets = {target.name: target for target in dovetail.known_targets()}",
+            plan,
+            self.host_lines(),
+            "wanted = [targets[name] for name in plan.targets]",
+            "units = dovetail.units_of_plan(dovetail.find_units(graph), plan)",
+            f"model = dovetail.make_cost_model(graph, units, wanted, {self.table_list()}, host)",
+            "cost = model.plan_cost(plan)",
+            "for item in cost.units:",
+            "    print(item.unit, item.placement, item.figure.latency_ns, item.figure.source.text)",
+            "print(cost.latency_ns, cost.partition_count, cost.memory)",
+        )

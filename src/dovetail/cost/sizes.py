@@ -1,0 +1,88 @@
+"""Sizes of tensors and steps for one sample: what rooflines are made of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dovetail.ir.graph import Graph, read_tensors
+from dovetail.ir.macs import node_macs
+from dovetail.ir.node import Node
+from dovetail.ir.precision import Precision
+from dovetail.ir.roles import Role, input_roles
+
+
+def element_count(graph: Graph, tensor: str) -> int:
+    """Return the elements of a tensor; sizes that are symbolic or unknown count as 1."""
+    shape = graph.types[tensor].shape
+    return math.prod(dim if isinstance(dim, int) else 1 for dim in shape) if shape is not None else 1
+
+
+def stored_bytes(graph: Graph, tensor: str, precision: Precision) -> int:
+    """Return the bytes of an activation at a precision; tensors that hold no reals keep their type."""
+    kind = graph.types[tensor]
+    width = precision.activation.dtype.size_bytes if kind.holds_reals else kind.dtype.size_bytes
+    return element_count(graph, tensor) * width
+
+
+def constant_bytes(graph: Graph, node: Node, precision: Precision) -> int:
+    """Return the bytes of a node's constants at a precision."""
+    roles = input_roles(graph, node)
+    total = 0
+    for tensor, role in zip(node.inputs, roles, strict=True):
+        if not tensor or tensor not in graph.constants:
+            continue
+        kind = graph.types[tensor]
+        width = kind.dtype.size_bytes
+        if kind.holds_reals and role is not Role.CONTROL:
+            form = {Role.WEIGHT: precision.weight.dtype, Role.BIAS: precision.bias}.get(
+                role, precision.activation.dtype
+            )
+            width = form.size_bytes
+        total += element_count(graph, tensor) * width
+    return total
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Bytes that a step reads and writes: what its nodes keep among themselves does not count."""
+
+    read_bytes: int
+    constant_bytes: int
+    written_bytes: int
+
+    @property
+    def total_bytes(self) -> int:
+        """Return all of it."""
+        return self.read_bytes + self.constant_bytes + self.written_bytes
+
+
+def traffic(graph: Graph, nodes: Sequence[Node], precision: Precision) -> Traffic:
+    """Return the traffic of nodes that run as one step."""
+    inside = {node.name for node in nodes}
+    made = {tensor for node in nodes for tensor in node.outputs if tensor}
+    read = {tensor for node in nodes for tensor in read_tensors(node)} - made
+    outputs = set(graph.outputs)
+    left = [
+        tensor
+        for tensor in made
+        if tensor in outputs or any(user.name not in inside for user in graph.consumers.get(tensor, ()))
+    ]
+    return Traffic(
+        sum(stored_bytes(graph, tensor, precision) for tensor in read if tensor not in graph.constants),
+        sum(constant_bytes(graph, node, precision) for node in nodes),
+        sum(stored_bytes(graph, tensor, precision) for tensor in left),
+    )
+
+
+def step_macs(graph: Graph, nodes: Sequence[Node]) -> int:
+    """Return the multiply-accumulates of some nodes; those of unknown shape count as none."""
+    return sum(node_macs(graph, node) or 0 for node in nodes)
+
+
+def work_elements(graph: Graph, node: Node) -> int:
+    """Return how many elements a node touches: the larger of what it reads and what it makes."""
+    read = [element_count(graph, tensor) for tensor in node.inputs if tensor and tensor not in graph.constants]
+    made = [element_count(graph, tensor) for tensor in node.outputs if tensor]
+    return max((*read, *made), default=0)

@@ -1,0 +1,100 @@
+"""Say what a file is before it is converted: also of files that cannot be."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from os import PathLike, fspath
+from pathlib import Path
+
+from dovetail.importers.formats import format_of
+from dovetail.importers.options import LoadOptions
+from dovetail.importers.tflite.convert import known_operators
+from dovetail.importers.tflite.model import LiteGraph, LiteModel, LiteOperator
+from dovetail.importers.tflite.reader import read_model
+
+_WEIGHED = {"CONV_2D": 1, "CONV_3D": 1, "DEPTHWISE_CONV_2D": 1, "FULLY_CONNECTED": 1, "TRANSPOSE_CONV": 1}
+"""Operators with weights, and which input holds them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """Say what a file holds; `tensors` counts by element type and quantisation, in the file's own words.
+
+    `unsupported` names the operators that cannot be converted and how often each occurs.
+    """
+
+    format: str
+    tensors: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    unsupported: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def document(self) -> Mapping[str, object]:
+        """Return the survey as plain data for JSON."""
+        return {
+            "format": self.format,
+            "tensors": dict(self.tensors),
+            "notes": list(self.notes),
+            "unsupported": dict(self.unsupported),
+        }
+
+
+def survey_model(path: str | PathLike[str], options: LoadOptions | None = None) -> Survey:
+    """Return what a model file holds; raise LoadError when it is damaged or of no known format.
+
+    Formats other than TFLite give their name only: what is in them shows in the Graph.
+    """
+    place = Path(fspath(path))
+    found = format_of(place)
+    if found.name != "tflite":
+        return Survey(found.name)
+    return survey_tflite(read_model(place, options or LoadOptions()))
+
+
+def survey_tflite(model: LiteModel) -> Survey:
+    """Return what a TFLite file holds."""
+    known = known_operators()
+    kinds: Counter[str] = Counter()
+    missing: Counter[str] = Counter()
+    hybrid = 0
+    for graph in model.graphs:
+        for tensor in graph.tensors:
+            channels = tensor.quant is not None and tensor.quant.per_channel
+            how = " per channel" if channels else " per tensor" if tensor.quant is not None else ""
+            kinds[tensor.source_type.lower() + how] += 1
+        missing.update(item.kind for item in graph.operators if item.kind not in known)
+        hybrid += sum(_is_hybrid(graph, item) for item in graph.operators)
+    return Survey("tflite", dict(kinds.most_common()), tuple(_notes(model, kinds, hybrid)), dict(missing.most_common()))
+
+
+def _is_hybrid(graph: LiteGraph, operator: LiteOperator) -> bool:
+    place = _WEIGHED.get(operator.kind)
+    if place is None or len(operator.inputs) <= place or min(operator.inputs[0], operator.inputs[place]) < 0:
+        return False
+    return graph.tensors[operator.inputs[0]].is_float and graph.tensors[operator.inputs[place]].is_quantized
+
+
+def _notes(model: LiteModel, kinds: Mapping[str, int], hybrid: int) -> list[str]:
+    notes: list[str] = []
+    if hybrid:
+        notes.append(
+            f"{hybrid} kernels are hybrid (dynamic range): float data meets 8-bit weights, TFLite quantises the data "
+            "as it runs; --float-weights takes the weights as floats, which is where a plan starts from"
+        )
+    if any(kind.startswith("float16") for kind in kinds):
+        notes.append("some weights are float16 and become float32")
+    wide = any(kind.startswith("int16 per") for kind in kinds)
+    if wide:
+        notes.append("activations are 16-bit (int16x8)")
+    if any(
+        item.kind.endswith("LSTM") and graph.tensors[item.inputs[0]].is_quantized
+        for graph in model.graphs
+        for item in graph.operators
+        if item.inputs and item.inputs[0] >= 0
+    ):
+        notes.append("a quantised LSTM is computed on reals between a DequantizeLinear and a QuantizeLinear")
+    if len(model.graphs) > 1:
+        notes.append(f"{len(model.graphs)} subgraphs: the first is the model, the others are bodies of control flow")
+    return notes

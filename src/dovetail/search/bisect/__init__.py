@@ -1,0 +1,29 @@
+"""Bisection with any oracle: a command, or a person who says good and bad."""
+
+from dovetail.search.bisect.candidate import Candidate, CandidateWriter, register_writer, writer, writer_names
+from dovetail.search.bisect.command import CommandOracle, MetricRule
+from dovetail.search.bisect.setup import BisectRequest, make_setup, setup_of_lines
+from dovetail.search.bisect.state import Answer, Bisection, Setup, read_log, reset_bisection, start_bisection
+from dovetail.search.bisect.strategy import Finding, Outcome, bisect_lines
+
+__all__ = [
+    "Answer",
+    "BisectRequest",
+    "Bisection",
+    "Candidate",
+    "CandidateWriter",
+    "CommandOracle",
+    "Finding",
+    "MetricRule",
+    "Outcome",
+    "Setup",
+    "bisect_lines",
+    "make_setup",
+    "read_log",
+    "register_writer",
+    "reset_bisection",
+    "setup_of_lines",
+    "start_bisection",
+    "writer",
+    "writer_names",
+]

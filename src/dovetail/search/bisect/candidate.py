@@ -1,0 +1,65 @@
+"""Candidates as files that a toolchain reads; other formats register themselves here."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dovetail.errors import SearchError
+from dovetail.plan.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """Say which lines are raised and which stay low, with the nodes of the source file that they stand for.
+
+    `plan` is None for a list of lines that belongs to no model of ours.
+    """
+
+    raised: tuple[str, ...]
+    low: tuple[str, ...]
+    raised_nodes: tuple[str, ...]
+    low_nodes: tuple[str, ...]
+    plan: Plan | None = None
+
+
+CandidateWriter = Callable[[Candidate], str]
+"""Returns the text of the file; raises SearchError when the candidate lacks what the format needs."""
+
+_WRITERS: dict[str, CandidateWriter] = {}
+
+
+def register_writer(name: str, write: CandidateWriter) -> None:
+    """Make a format known by a name; a second one of that name takes its place."""
+    _WRITERS[name] = write
+
+
+def writer(name: str) -> CandidateWriter:
+    """Return a format's writer; raise SearchError naming the nearest known one."""
+    if name not in _WRITERS:
+        near = difflib.get_close_matches(name, list(_WRITERS), n=1)
+        hint = (f"Did you mean '{near[0]}'? " if near else "") + f"Known: {', '.join(writer_names())}."
+        raise SearchError(f"candidate format '{name}' is unknown.", hint=hint)
+    return _WRITERS[name]
+
+
+def writer_names() -> tuple[str, ...]:
+    """Return the known formats."""
+    return tuple(sorted(_WRITERS))
+
+
+def _lines(names: tuple[str, ...]) -> str:
+    return "".join(f"{name}\n" for name in names)
+
+
+def _plan(candidate: Candidate) -> str:
+    if candidate.plan is None:
+        raise SearchError("a plan needs a model.", hint="Start with --model, or use --format exclude.")
+    return candidate.plan.to_json()
+
+
+register_writer("exclude", lambda candidate: _lines(candidate.raised_nodes))
+register_writer("include", lambda candidate: _lines(candidate.low_nodes))
+register_writer("lines", lambda candidate: _lines(candidate.raised))
+register_writer("plan", _plan)

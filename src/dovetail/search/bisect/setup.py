@@ -1,0 +1,85 @@
+"""What to bisect: the units of a model in the order of suspicion, or lines that a person gives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dovetail.errors import SearchError
+from dovetail.ir.graph import Graph
+from dovetail.plan.placement import Placement
+from dovetail.quantize.calibrate import Calibration
+from dovetail.search.bisect.candidate import writer
+from dovetail.search.bisect.state import Setup
+from dovetail.search.prior import suspect
+from dovetail.search.space import Space, make_space
+
+_TOPOLOGICAL = {"Concat": 4.0, "Exp": 4.0, "Pow": 4.0, "Div": 3.0, "Softmax": 2.0, "LayerNormalization": 2.0}
+"""How much more suspect than others some operators are when nothing was measured."""
+
+_LEAST = 0.01
+"""The weight of a unit that the prior has nothing against."""
+
+
+@dataclass(frozen=True, slots=True)
+class BisectRequest:
+    """Say how candidates are made: where the file goes, its format, and from where to where lines are raised."""
+
+    candidate_path: str
+    format: str
+    low: Placement
+    ladder: tuple[Placement, ...]
+    certify: bool = False
+
+
+def setup_of_lines(lines: Sequence[str], request: BisectRequest) -> Setup:
+    """Return the setup for plain lines; later ones are a little more suspect, as heads are.
+
+    Raises SearchError for no lines or lines that are there twice.
+    """
+    names = [line.strip() for line in lines if line.strip()]
+    if not names:
+        raise SearchError("there are no lines to bisect.", hint="One name a line.")
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise SearchError(f"the line '{twice}' is there twice.", hint="Every line needs a name of its own.")
+    writer(request.format)
+    weights = tuple(1.0 + index / len(names) for index in range(len(names)))
+    return Setup(tuple(names), weights, request.candidate_path, request.format, request.certify)
+
+
+def make_setup(graph: Graph, request: BisectRequest, calibration: Calibration | None = None) -> Setup:
+    """Return the setup for a model: by what 8 bits drown where a calibration tells, else by topology and operators."""
+    writer(request.format)
+    space = make_space(graph, request.low, request.ladder)
+    weights = _measured(space, calibration) if calibration is not None else _guessed(space)
+    order = sorted(weights, key=lambda unit: weights[unit])
+    units = space.units
+    return Setup(
+        lines=tuple(order),
+        weights=tuple(weights[unit] for unit in order),
+        candidate_path=request.candidate_path,
+        format=request.format,
+        certify=request.certify,
+        nodes={unit: _sources(graph, units[unit].nodes) for unit in order},
+        members={unit: units[unit].nodes for unit in order},
+        base_plan=space.base.to_json(),
+        raise_to={unit: str(space.ladders[unit][0]) for unit in order},
+    )
+
+
+def _measured(space: Space, calibration: Calibration) -> dict[str, float]:
+    return {item.unit: _LEAST + item.score**2 for item in suspect(space, calibration)}
+
+
+def _guessed(space: Space) -> dict[str, float]:
+    count = len(space.units)
+    found: dict[str, float] = {}
+    for index, (name, unit) in enumerate(space.units.items()):
+        operators = (space.graph.node(node).op for node in unit.nodes)
+        found[name] = max(_TOPOLOGICAL.get(op, 1.0) for op in operators) * (1.0 + index / count)
+    return found
+
+
+def _sources(graph: Graph, nodes: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for node in nodes for name in graph.node(node).origin))

@@ -1,0 +1,256 @@
+"""The state of a bisection: a folder with the question and, line by line, the answers.
+
+The strategy is a coroutine without a memory of its own: it is fed the recorded answers again whenever the folder is
+opened, so that a killed run loses at most the answer that it was waiting for.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dovetail.errors import PlanError, SearchError
+from dovetail.plan.placement import parse_placement
+from dovetail.plan.plan import Override, Plan, plan_from_json
+from dovetail.search.bisect.candidate import Candidate, writer
+from dovetail.search.bisect.strategy import Finding, Steps, bisect_lines
+from dovetail.search.trial import Status
+
+_KIND = "dovetail-bisect"
+_SCHEMA = 1
+_SETUP = "bisect.json"
+_LOG = "log.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """Say what is bisected: lines from the least to the most suspect, their weights, and how candidates are written.
+
+    `nodes` maps a line to nodes of the source file, `members` to nodes of the graph; `base_plan` is the JSON of the
+    plan with every line low, empty without a model.
+    """
+
+    lines: tuple[str, ...]
+    weights: tuple[float, ...]
+    candidate_path: str
+    format: str
+    certify: bool = False
+    nodes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    base_plan: str = ""
+    raise_to: Mapping[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """Return the setup as JSON text."""
+        document = {
+            "schema": _SCHEMA,
+            "kind": _KIND,
+            "lines": self.lines,
+            "weights": self.weights,
+            "candidate": self.candidate_path,
+            "format": self.format,
+            "certify": self.certify,
+            "nodes": dict(self.nodes),
+            "members": dict(self.members),
+            "base_plan": self.base_plan,
+            "raise_to": dict(self.raise_to),
+        }
+        return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Record what was said of a candidate."""
+
+    raised: tuple[str, ...]
+    status: Status
+    metric: float | None = None
+    note: str = ""
+
+    def to_json(self) -> str:
+        """Return the answer on one line."""
+        metric = self.metric if self.metric is None or math.isfinite(self.metric) else None
+        document = {"status": self.status.value, "metric": metric, "note": self.note, "raised": self.raised}
+        return json.dumps(document, ensure_ascii=False)
+
+
+class Bisection:
+    """Walk through a bisection; every answer is on disk before the next candidate is given."""
+
+    def __init__(self, folder: Path, setup: Setup) -> None:
+        self.folder = folder
+        self.setup = setup
+        self.answers: list[Answer] = []
+        self.finding: Finding | None = None
+        self._steps: Steps = bisect_lines(setup.lines, setup.weights, certify=setup.certify)
+        self._low = next(self._steps)
+
+    @classmethod
+    def open(cls, folder: Path) -> Bisection:
+        """Return the bisection in a folder; raise SearchError when there is none or it is damaged."""
+        found = cls(folder, _read_setup(folder))
+        for answer in read_log(folder / _LOG, missing_is_empty=True):
+            found._take(answer)
+        return found
+
+    @property
+    def candidate(self) -> Candidate:
+        """Return the candidate to test now; when all is found, the one that is the answer."""
+        setup, finding = self.setup, self.finding
+        settled = None if finding is None else {*finding.culprits, *finding.unresolved}
+        raised = tuple(line for line in setup.lines if (line not in self._low if settled is None else line in settled))
+        low = tuple(line for line in setup.lines if line not in set(raised))
+        return Candidate(raised, low, self._nodes(raised), self._nodes(low), self._plan(raised))
+
+    def write_candidate(self) -> None:
+        """Write the candidate where the command expects it, all at once."""
+        path = Path(self.setup.candidate_path)
+        text = writer(self.setup.format)(self.candidate)
+        draft = path.with_name(f".{path.name}.draft")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            draft.write_text(text, encoding="utf-8")
+            draft.replace(path)
+        except OSError as error:
+            raise SearchError(f"{path}: cannot be written: {error.strerror}.", hint="Choose another place.") from error
+
+    def record(self, status: Status, metric: float | None = None, note: str = "") -> None:
+        """Write the answer to the present candidate and go on to the next."""
+        if self.finding is not None:
+            raise SearchError("the bisection has ended.", hint="See 'dovetail bisect log', or start again with reset.")
+        answer = Answer(self.candidate.raised, status, metric, note)
+        try:
+            with (self.folder / _LOG).open("a", encoding="utf-8") as stream:
+                stream.write(answer.to_json() + "\n")
+                stream.flush()
+                os.fsync(stream.fileno())
+        except OSError as error:
+            raise SearchError(f"{self.folder / _LOG}: cannot be written: {error.strerror}.") from error
+        self._take(answer)
+
+    def replay(self, answers: Sequence[Answer]) -> Bisection:
+        """Return the bisection begun again with the answers of a log; the log of this one is replaced."""
+        draft = self.folder / f"{_LOG}.old"
+        log = self.folder / _LOG
+        if log.exists():
+            log.replace(draft)
+        again = Bisection(self.folder, self.setup)
+        for answer in answers:
+            if again.finding is not None:
+                break
+            again._check(answer)
+            again.record(answer.status, answer.metric, answer.note)
+        return again
+
+    def _take(self, answer: Answer) -> None:
+        if self.finding is not None:
+            raise SearchError(f"{self.folder / _LOG}: it goes on after the end.", hint="Replay a copy of it.")
+        self._check(answer)
+        self.answers.append(answer)
+        try:
+            self._low = self._steps.send(answer.status)
+        except StopIteration as end:
+            self.finding = end.value
+
+    def _check(self, answer: Answer) -> None:
+        if answer.raised != self.candidate.raised:
+            raise SearchError(
+                f"{self.folder / _LOG}: answer {len(self.answers) + 1} is to another candidate than the one asked for.",
+                hint="The log belongs to another start, or to another version: reset and start again.",
+            )
+
+    def _nodes(self, lines: Sequence[str]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(node for line in lines for node in self.setup.nodes.get(line, (line,))))
+
+    def _plan(self, raised: Sequence[str]) -> Plan | None:
+        setup = self.setup
+        if not setup.base_plan:
+            return None
+        base = plan_from_json(setup.base_plan, str(self.folder / _SETUP))
+        overrides = dict(base.overrides)
+        for line in raised:
+            override = Override(parse_placement(setup.raise_to[line]), "raised by the bisection")
+            overrides.update(dict.fromkeys(setup.members[line], override))
+        return Plan(base.graph_digest, base.default, overrides)
+
+
+def start_bisection(folder: Path, setup: Setup) -> Bisection:
+    """Make the folder of a bisection; raise SearchError when one is under way there or it holds something else."""
+    if (folder / _SETUP).exists():
+        raise SearchError(f"{folder}: a bisection is under way there.", hint="End it with 'dovetail bisect reset'.")
+    if folder.is_symlink() or (folder.exists() and (not folder.is_dir() or any(folder.iterdir()))):
+        raise SearchError(f"{folder}: exists and is no empty folder.", hint="Choose another one with --state.")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / _SETUP).write_text(setup.to_json(), encoding="utf-8")
+    except OSError as error:
+        raise SearchError(f"{folder}: cannot be written: {error.strerror}.", hint="Choose another place.") from error
+    return Bisection(folder, setup)
+
+
+def reset_bisection(folder: Path) -> None:
+    """Delete the folder of a bisection; raise SearchError when it is none."""
+    _read_setup(folder)
+    shutil.rmtree(folder)
+
+
+def read_log(path: Path, *, missing_is_empty: bool = False) -> list[Answer]:
+    """Return the answers in a log; an answer that a crash cut short at the end is left out."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        if missing_is_empty:
+            return []
+        raise SearchError(f"{path}: is not there.") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise SearchError(f"{path}: cannot be read: {error}.") from error
+    whole = text[: text.rfind("\n") + 1]
+    return [_answer(line, f"{path}:{number}") for number, line in enumerate(whole.splitlines(), 1)]
+
+
+def _answer(line: str, where: str) -> Answer:
+    try:
+        document = json.loads(line)
+        metric = document["metric"]
+        return Answer(
+            tuple(map(str, document["raised"])),
+            Status(document["status"]),
+            None if metric is None else float(metric),
+            str(document["note"]),
+        )
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise SearchError(f"{where}: no answer of a bisection: {error!r}.") from error
+
+
+def _read_setup(folder: Path) -> Setup:
+    path = folder / _SETUP
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        if document["kind"] != _KIND or document["schema"] != _SCHEMA:
+            raise ValueError(f"not a bisection of schema {_SCHEMA}")
+        setup = Setup(
+            lines=tuple(map(str, document["lines"])),
+            weights=tuple(map(float, document["weights"])),
+            candidate_path=str(document["candidate"]),
+            format=str(document["format"]),
+            certify=bool(document["certify"]),
+            nodes={str(line): tuple(map(str, names)) for line, names in document["nodes"].items()},
+            members={str(line): tuple(map(str, names)) for line, names in document["members"].items()},
+            base_plan=str(document["base_plan"]),
+            raise_to={str(line): str(place) for line, place in document["raise_to"].items()},
+        )
+        if setup.base_plan:
+            plan_from_json(setup.base_plan, str(path))
+        if not setup.lines or len(setup.lines) != len(setup.weights) or not all(w > 0 for w in setup.weights):
+            raise ValueError("lines and weights do not fit")
+    except FileNotFoundError as error:
+        hint = "Begin with 'dovetail bisect start'."
+        raise SearchError(f"{folder}: no bisection is under way there.", hint=hint) from error
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, PlanError) as error:
+        raise SearchError(f"{path}: damaged: {str(error)[:120]}.", hint="Reset and start again.") from error
+    return setup

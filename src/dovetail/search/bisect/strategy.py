@@ -1,0 +1,189 @@
+"""Which candidate to try next: cumulative group testing over an order of lines, as a coroutine.
+
+A candidate keeps a set of lines at low precision and raises all others. Lines are taken from the least suspect end in
+pools that fail about as often as they pass; what passes stays low for good, so that lines that do harm only together
+are met together. A pool that fails is halved, by odds, down to one culprit. The answer is a set that was itself tested.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from dovetail.search.trial import Status
+
+_RETRIES = 2
+"""How often the same candidate is tried again when it cannot be tested and there is no other to try instead."""
+
+_EXPECTED = 2.0
+"""Culprits expected before anything is known."""
+
+
+class Outcome(Enum):
+    """Say how a bisection ended."""
+
+    FOUND = "found"
+    NOTHING_TO_DO = "nothing to do: everything passes at low precision"
+    UNREACHABLE = "unreachable: even with everything raised it fails"
+    UNTESTABLE = "untestable: neither end can be tested"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Hold the culprits; raising these, and `unresolved`, was tested and passes.
+
+    `unresolved` are lines among which a culprit is, but no candidate that tells them apart can be tested.
+    """
+
+    outcome: Outcome
+    culprits: tuple[str, ...] = ()
+    unresolved: tuple[str, ...] = ()
+    runs: int = 0
+
+
+Steps = Generator[frozenset[str], Status, Finding]
+"""Yields the lines to keep low, takes the verdict, returns the finding."""
+
+
+@dataclass
+class _State:
+    odds: dict[str, float]
+    clean: list[str] = field(default_factory=list)
+    culprits: list[str] = field(default_factory=list)
+    unresolved: list[str] = field(default_factory=list)
+    known: dict[frozenset[str], Status] = field(default_factory=dict)
+    runs: int = 0
+
+    def ask(self, low: frozenset[str], tries: int = 1) -> Generator[frozenset[str], Status, Status]:
+        """Ask for a verdict unless it is known; try again when it cannot be tested."""
+        status = self.known.get(low)
+        while status in (None, Status.CANNOT_TEST) and tries > 0:
+            tries -= 1
+            self.runs += 1
+            status = yield low
+            self.known[low] = status
+        return status or Status.CANNOT_TEST
+
+    def share(self, line: str) -> float:
+        """Return the chance that a line is a culprit, given how many were found among those that are settled."""
+        settled = sum(self.odds[item] for item in (*self.clean, *self.culprits, *self.unresolved))
+        rate = (1.0 + len(self.culprits)) / (1.0 + settled)
+        return min(0.95, self.odds[line] * rate)
+
+
+def bisect_lines(order: Sequence[str], suspicion: Sequence[float], *, certify: bool = False) -> Steps:
+    """Look for the culprits among lines given from least to most suspect, with positive weights.
+
+    With `certify` every single culprit is put back and tested in the end, and dropped when that passes.
+    """
+    total = sum(suspicion) or 1.0
+    odds = {line: min(0.9, _EXPECTED * weight / total) for line, weight in zip(order, suspicion, strict=True)}
+    state = _State(odds)
+    low = yield from state.ask(frozenset(order), 1 + _RETRIES)
+    if low is Status.PASS:
+        return Finding(Outcome.NOTHING_TO_DO, runs=state.runs)
+    top = yield from state.ask(frozenset(), 1 + _RETRIES)
+    if top is not Status.PASS:
+        outcome = Outcome.UNREACHABLE if top is Status.FAIL else Outcome.UNTESTABLE
+        return Finding(outcome, runs=state.runs)
+    rest = list(order)
+    while rest:
+        rest = yield from _next_pool(state, rest)
+    if certify:
+        yield from _certify(state)
+    return Finding(Outcome.FOUND, tuple(state.culprits), tuple(state.unresolved), state.runs)
+
+
+def _next_pool(state: _State, rest: list[str]) -> Generator[frozenset[str], Status, list[str]]:
+    """Settle some lines and return the others."""
+    shares = [state.share(line) for line in rest]
+    size = _median(shares, 0, len(rest))
+    for candidate in _nearby(size, 1, len(rest)):
+        status = yield from state.ask(frozenset((*state.clean, *rest[:candidate])))
+        if status is Status.PASS:
+            state.clean += rest[:candidate]
+            return rest[candidate:]
+        if status is Status.FAIL:
+            return (yield from _split(state, rest, shares, candidate))
+    status = yield from state.ask(frozenset((*state.clean, rest[0])), _RETRIES)
+    if status is Status.PASS:
+        state.clean.append(rest[0])
+    else:
+        (state.culprits if status is Status.FAIL else state.unresolved).append(rest[0])
+    return rest[1:]
+
+
+def _split(
+    state: _State, rest: list[str], shares: Sequence[float], failing: int
+) -> Generator[frozenset[str], Status, list[str]]:
+    """Find the line that makes a prefix of the rest fail, and return what lies beyond it."""
+    passes = 0
+    while failing - passes > 1:
+        middle = passes + _median(_given_one(shares[passes:failing]), 0, failing - passes - 1)
+        status = Status.CANNOT_TEST
+        candidate = middle
+        for candidate in _nearby(middle, passes + 1, failing - 1):
+            status = yield from state.ask(frozenset((*state.clean, *rest[:candidate])))
+            if status is not Status.CANNOT_TEST:
+                break
+        else:
+            candidate = middle
+            status = yield from state.ask(frozenset((*state.clean, *rest[:candidate])), _RETRIES)
+        if status is Status.PASS:
+            passes = candidate
+        elif status is Status.FAIL:
+            failing = candidate
+        else:
+            break
+    state.clean += rest[:passes]
+    found = rest[passes:failing]
+    (state.culprits if len(found) == 1 else state.unresolved).extend(found)
+    return rest[failing:]
+
+
+def _certify(state: _State) -> Generator[frozenset[str], Status, None]:
+    """Put every culprit back alone; what passes then was needed only with others that are raised now."""
+    for line in tuple(state.culprits):
+        status = yield from state.ask(frozenset((*state.clean, line)))
+        if status is Status.PASS:
+            state.culprits.remove(line)
+            state.clean.append(line)
+
+
+def _median(shares: Sequence[float], start: int, most: int) -> int:
+    """Return how many lines make it as likely as not that there is a culprit among them; at least 1."""
+    chance, size = 1.0, start
+    while size < most:
+        after = chance * (1.0 - shares[size])
+        # Stop on the side that is nearer to one half.
+        if after < 0.5 and (size > start and 0.5 - after > chance - 0.5):
+            break
+        chance, size = after, size + 1
+        if chance < 0.5:
+            break
+    return max(1, size)
+
+
+def _given_one(shares: Sequence[float]) -> list[float]:
+    """Return shares of a pool that holds a culprit, as if it held exactly one: they halve its weight."""
+    weights = [share / (1.0 - share) for share in shares]
+    total = sum(weights)
+    left, found = 1.0, []
+    for weight in weights:
+        share = weight / total
+        found.append(min(1.0, share / left) if left > 0 else 1.0)
+        left -= share
+    return found
+
+
+def _nearby(middle: int, least: int, most: int) -> list[int]:
+    """Return the middle and up to four numbers around it, nearest first."""
+    around = (middle, middle - 1, middle + 1, middle - 2, middle + 2)
+    return [number for number in dict.fromkeys(around) if least <= number <= most]
+
+
+def bound(lines: int, culprits: int) -> int:
+    """Return the runs that a bisection should need at most: `2 log2(n) + 3 k`."""
+    return math.floor(2 * math.log2(max(2, lines)) + 3 * culprits)

@@ -1,0 +1,46 @@
+"""What is proven of a plan's cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dovetail.cost import PlanCost
+from dovetail.plan.placement import Placement
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """Name a unit and the least placement that would satisfy a clause."""
+
+    unit: str
+    placement: Placement
+
+
+@dataclass(frozen=True, slots=True)
+class NamedClause:
+    """Say that the plan that raises only `witness` fails, so that one of the alternatives is needed."""
+
+    alternatives: tuple[Alternative, ...]
+    witness: Mapping[str, Placement]
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """Hold the cost of the chosen plan and what is proven of every cheaper one.
+
+    `lower_bound_ns` holds for every plan of the search space if raising a unit never makes accuracy worse; `monotone`
+    tells whether an answer has contradicted that, `complete` whether the proof ended by itself.
+    """
+
+    cost: PlanCost
+    lower_bound_ns: float
+    clauses: tuple[NamedClause, ...]
+    tests: int
+    monotone: bool
+    complete: bool
+
+    @property
+    def gap(self) -> float:
+        """Return the share of the plan's latency that is not proven necessary."""
+        return max(0.0, 1.0 - self.lower_bound_ns / self.cost.latency_ns) if self.cost.latency_ns > 0 else 0.0

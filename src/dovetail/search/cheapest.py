@@ -1,0 +1,52 @@
+"""From a 1-minimal plan to the cheapest one: the last step of a search, with its certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from dovetail.plan.placement import Placement
+from dovetail.plan.plan import Override
+from dovetail.search.hunt import Found, Hunt
+from dovetail.search.oracle import Bar
+from dovetail.search.proof import Prover
+from dovetail.search.result import Evidence
+from dovetail.search.trial import Status
+
+
+def cheapest(hunt: Hunt, prover: Prover, found: Found, bar: Bar) -> Found:
+    """Return the cheapest plan that passes, with what is proven of it; `within_limits` is false when there is none.
+
+    Every single removal from it is tested: a unit that can go back to low precision is a companion.
+    """
+
+    def judge(raised: Mapping[str, Placement]) -> Status:
+        return hunt.judge({unit: hunt.override(unit, place) for unit, place in raised.items()}, bar).status
+
+    before = {unit: override.placement for unit, override in found.raised.items()}
+    best, optimum = prover.improve(before, hunt.answers(bar), judge)
+    latencies = {digest: prover.latency_ns(raised) for digest, raised in hunt.placements().items()}
+    if best is None:
+        certificate = prover.certificate(found.raised, optimum)
+        return replace(found, certificate=certificate, latencies_ns=latencies, within_limits=False)
+    if best != before:
+        found = _rebuilt(hunt, prover, best, bar)
+        latencies = {digest: prover.latency_ns(raised) for digest, raised in hunt.placements().items()}
+    certificate = prover.certificate(found.raised, optimum)
+    return replace(found, certificate=certificate, latencies_ns=latencies)
+
+
+def _rebuilt(hunt: Hunt, prover: Prover, best: Mapping[str, Placement], bar: Bar) -> Found:
+    raised = {unit: hunt.override(unit, place) for unit, place in best.items()}
+    evidence: list[Evidence] = []
+    companions: set[str] = set()
+    for unit in best:
+        rest = {name: override for name, override in raised.items() if name != unit}
+        trial = hunt.judge(rest, bar)
+        if trial.status is Status.PASS:
+            companions.add(unit)
+            raised[unit] = Override(best[unit], "meets the target at low precision too, but is cheaper here")
+        else:
+            evidence.append(Evidence(unit, trial))
+    plan = prover.space.plan(raised)
+    return Found(plan, raised, tuple(evidence), hunt.trials(), companions=frozenset(companions))

@@ -1,0 +1,195 @@
+"""The cheapest assignment that an oracle passes, as an implicit hitting set.
+
+Failing assignments become clauses; the integer programme gives the cheapest assignment that hits them all, which is a
+lower bound if accuracy is monotone; the oracle tests it; what fails becomes the next clause. Nothing is accepted that
+the oracle did not pass itself. An answer that contradicts a clause strikes the clause out, and the bound is then only
+as good as the oracle is monotone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dovetail.search.optimum.clauses import Clause, clause_of
+from dovetail.search.optimum.problem import Assignment, Problem
+from dovetail.search.optimum.programme import Solution, solve
+from dovetail.search.trial import Status
+
+Judge = Callable[[Assignment], Status]
+
+
+@dataclass(frozen=True, slots=True)
+class ProofOptions:
+    """Bound the work: tests by the oracle, and the time of one integer programme.
+
+    `order` lists units from the least to the most suspect: innocents are raised first when a clause is shortened.
+    `start` has passed and is good enough whatever else the problem asks of assignments that are proposed.
+    """
+
+    most_tests: int = 200
+    time_limit_s: float = 60.0
+    order: tuple[int, ...] = ()
+    start: Assignment | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Optimum:
+    """Hold the best assignment that the oracle passed, or None, and what is known of anything cheaper.
+
+    `bound_ns` holds if accuracy is monotone; `monotone` tells whether any answer has contradicted that.
+    `complete` tells that the search ended by itself, not for want of tests or time.
+    """
+
+    assignment: Assignment | None
+    cost_ns: float
+    bound_ns: float
+    clauses: tuple[Clause, ...]
+    tests: int
+    monotone: bool
+    complete: bool
+
+    @property
+    def gap(self) -> float:
+        """Return the share of the cost that is not proven necessary."""
+        return max(0.0, 1.0 - self.bound_ns / self.cost_ns) if self.cost_ns > 0 else 0.0
+
+
+class _Exhausted(Exception):
+    """No test is left."""
+
+
+@dataclass
+class _Search:
+    problem: Problem
+    judge: Judge
+    options: ProofOptions
+    known: dict[Assignment, Status]
+    clauses: list[Clause] = field(default_factory=list)
+    refused: list[Assignment] = field(default_factory=list)
+    tests: int = 0
+    monotone: bool = True
+    passing: list[Assignment] = field(default_factory=list)
+    bound_ns: float = 0.0
+
+    @property
+    def best(self) -> Assignment | None:
+        """Return the cheapest passing assignment; but for the start, only those that could be proposed count."""
+        movable = self.problem.movable(item.unit for clause in self.clauses for item in clause.literals)
+        start = self.options.start
+        allowed = (item for item in self.passing if item == start or self.problem.stays(item, movable))
+        return min(allowed, key=self.problem.cost, default=None)
+
+    def run(self) -> Optimum:
+        for assignment, status in self.known.items():
+            if status is Status.PASS:
+                self._welcome(assignment)
+        complete = True
+        try:
+            self._learn([item for item, status in self.known.items() if status is Status.FAIL])
+            while (proposal := self._propose()) is not None:
+                self._ask(proposal.assignment)
+        except _Exhausted:
+            complete = False
+            self._propose()
+        best = self.best
+        cost = self.problem.cost(best) if best is not None else float("inf")
+        bound = min(self.bound_ns, cost)
+        return Optimum(best, cost, bound, tuple(self.clauses), self.tests, self.monotone, complete)
+
+    def _propose(self) -> Solution | None:
+        """Return the cheapest assignment that nothing speaks against, or None when it cannot beat the best."""
+        solution = solve(self.problem, self.clauses, self.refused, self.options.time_limit_s)
+        if solution is None:
+            self.bound_ns = float("inf")
+            return None
+        self.bound_ns = solution.bound_ns
+        best = self.best
+        if best is not None and solution.cost_ns >= self.problem.cost(best) * (1 - 1e-9):
+            return None
+        return solution
+
+    def _ask(self, assignment: Assignment) -> None:
+        if self._test(assignment) is Status.FAIL:
+            self._learn([assignment])
+        else:
+            # It passed, or cannot be tested: either way it need not be proposed again.
+            self.refused.append(assignment)
+
+    def _learn(self, failing: Sequence[Assignment]) -> None:
+        # High ones first: their clauses are short and imply those of many others.
+        for assignment in sorted(failing, key=lambda item: -sum(item)):
+            clause = clause_of(self.problem, assignment)
+            if any(known.literals <= clause.literals for known in self.clauses):
+                continue
+            self._add(clause_of(self.problem, self._grow(assignment)), assignment)
+
+    def _add(self, clause: Clause, seed: Assignment) -> None:
+        if any(clause.holds(item) is False for item, status in self.known.items() if status is Status.PASS):
+            self.monotone = False
+            self.refused.append(seed)
+            return
+        self.clauses = [item for item in self.clauses if not clause.literals <= item.literals]
+        self.clauses.append(clause)
+        if clause.holds(seed):
+            self.refused.append(seed)
+
+    def _grow(self, failing: Assignment) -> Assignment:
+        """Raise what can be raised while it still fails: the clause of the result is shorter."""
+        kept = list(failing)
+        best = self.best
+        reserve = best or failing
+        order = self.options.order or tuple(range(self.problem.size))
+        low = [unit for unit in order if kept[unit] < self.problem.top[unit]]
+        # What the best assignment raises and this one does not is what it lacks: try to raise all the rest at once.
+        lacking = [unit for unit in low if kept[unit] == 0 and reserve[unit] > 0]
+        queue = [[unit for unit in low if kept[unit] > 0 or reserve[unit] == 0], lacking]
+        while queue:
+            chunk = queue.pop(0)
+            if not chunk:
+                continue
+            raised = list(kept)
+            for unit in chunk:
+                raised[unit] = self.problem.top[unit]
+            # Everything raised is what nobody doubts once something has passed: not worth a test.
+            hopeless = best is not None and tuple(raised) == self.problem.top
+            if not hopeless and self._test(tuple(raised)) is Status.FAIL:
+                kept = raised
+            elif len(chunk) > 1:
+                half = len(chunk) // 2
+                queue[:0] = [chunk[:half], chunk[half:]]
+        return tuple(kept)
+
+    def _test(self, assignment: Assignment) -> Status:
+        status = self.known.get(assignment)
+        if status is None:
+            if self.tests >= self.options.most_tests:
+                raise _Exhausted
+            self.tests += 1
+            status = self.known[assignment] = self.judge(assignment)
+        if status is Status.PASS:
+            self._welcome(assignment)
+        return status
+
+    def _welcome(self, assignment: Assignment) -> None:
+        """Keep a passing assignment; it strikes out clauses that it contradicts."""
+        wrong = [clause for clause in self.clauses if not clause.holds(assignment)]
+        if wrong:
+            self.monotone = False
+            self.clauses = [clause for clause in self.clauses if clause not in wrong]
+            self.refused.extend(clause.witness for clause in wrong)
+        if assignment not in self.passing and self.problem.meets_demands(assignment):
+            self.passing.append(assignment)
+
+
+def prove(
+    problem: Problem,
+    judge: Judge,
+    known: Mapping[Assignment, Status] | Iterable[tuple[Assignment, Status]] = (),
+    options: ProofOptions | None = None,
+) -> Optimum:
+    """Return the cheapest assignment that the oracle passes, with a lower bound and the clauses that prove it.
+
+    `known` are answers that need not be asked for again; passing ones are where the search starts.
+    """
+    return _Search(problem, judge, options or ProofOptions(), dict(known)).run()

@@ -1,0 +1,236 @@
+"""The cheapest assignment under clauses and demands, as an integer programme solved by HiGHS.
+
+Only the choices of units are integers. Where a tensor has to be brought is continuous: for chosen units its best
+values are 0 and 1 by themselves. The longest path of switches is a potential that grows along every wire.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.optimize import Bounds, LinearConstraint, milp
+from scipy.sparse import csr_matrix
+
+from dovetail.search.optimum.clauses import Clause
+from dovetail.search.optimum.problem import OUTSIDE, Assignment, PricedWire, Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """Hold the cheapest assignment found and a proven lower bound of the cost; equal unless time ran out."""
+
+    assignment: Assignment
+    cost_ns: float
+    bound_ns: float
+
+
+Term = tuple[int, float]
+"""A variable and its factor."""
+
+
+@dataclass
+class _Rows:
+    """Collect variables and constraints."""
+
+    cost: list[float] = field(default_factory=list)
+    upper: list[float] = field(default_factory=list)
+    integer: list[int] = field(default_factory=list)
+    entries: list[tuple[int, int, float]] = field(default_factory=list)
+    low: list[float] = field(default_factory=list)
+    high: list[float] = field(default_factory=list)
+
+    def variable(self, cost: float = 0.0, upper: float = 1.0, integer: bool = False) -> int:
+        self.cost.append(cost)
+        self.upper.append(upper)
+        self.integer.append(int(integer))
+        return len(self.cost) - 1
+
+    def row(self, terms: Sequence[Term], low: float = -math.inf, high: float = math.inf) -> None:
+        index = len(self.low)
+        self.entries.extend((index, variable, factor) for variable, factor in terms)
+        self.low.append(low)
+        self.high.append(high)
+
+
+class _Programme:
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.rows = _Rows()
+        self.scale = max((cost for costs in problem.cost_ns for cost in costs), default=1.0) or 1.0
+        self.x = [
+            {place: self.rows.variable(cost / self.scale, integer=True) for place, cost in zip(*pair, strict=True)}
+            for pair in zip(problem.choices, problem.cost_ns, strict=True)
+        ]
+        for chosen in self.x:
+            self.rows.row([(variable, 1.0) for variable in chosen.values()], 1.0, 1.0)
+        self.crossing: list[Term] = []
+        for wire in problem.wires:
+            self._wire(wire)
+        self.depth: int | None = None
+        if problem.switch_ns or problem.demands.most_partitions is not None:
+            self.depth = self._depth()
+        self._demand()
+
+    def _wire(self, wire: PricedWire) -> None:
+        """Bring the tensor to every place where a consumer is."""
+        if not wire.cost_ns and not wire.crossing_bytes:
+            return
+        wanted = self._wanted(wire)
+        made = {self.problem.home: None} if wire.producer == OUTSIDE else self.x[wire.producer]
+        brought: dict[int, list[Term]] = {place: [] for place in made}
+        for end, need in wanted.items():
+            flows = {start: self._flow(wire, (start, end)) for start in made}
+            terms = [(flow, 1.0) for flow in flows.values()]
+            if need is None:
+                self.rows.row(terms, 1.0, 1.0)
+            else:
+                self.rows.row([*terms, (need, -1.0)], 0.0, 0.0)
+            for start, chosen in made.items():
+                brought[start].append((flows[start], 1.0))
+                if chosen is not None:
+                    self.rows.row([(flows[start], 1.0), (chosen, -1.0)], high=0.0)
+        for start, chosen in made.items():
+            if chosen is not None:
+                self.rows.row([*brought[start], (chosen, -1.0)], low=0.0)
+
+    def _wanted(self, wire: PricedWire) -> dict[int, int | None]:
+        """Return for every place whether the tensor is wanted there: a variable, or None for certainly."""
+        found: dict[int, int | None] = {}
+        inside = [unit for unit in wire.consumers if unit != OUTSIDE]
+        if len(inside) == 1:
+            found.update(self.x[inside[0]])
+        else:
+            for place in dict.fromkeys(place for unit in inside for place in self.x[unit]):
+                need = found[place] = self.rows.variable()
+                for unit in inside:
+                    if place in self.x[unit]:
+                        self.rows.row([(need, 1.0), (self.x[unit][place], -1.0)], low=0.0)
+        if OUTSIDE in wire.consumers:
+            found[self.problem.home] = None
+        return found
+
+    def _flow(self, wire: PricedWire, pair: tuple[int, int]) -> int:
+        variable = self.rows.variable(wire.cost_ns.get(pair, 0.0) / self.scale)
+        if wire.crossing_bytes.get(pair):
+            self.crossing.append((variable, float(wire.crossing_bytes[pair])))
+        return variable
+
+    def _on(self, unit: int, target: int, sign: float) -> tuple[list[Term], float]:
+        """Return terms and a constant that are `sign` when a unit is on a target, else 0."""
+        if unit == OUTSIDE:
+            return [], sign * (self.problem.target_of[self.problem.home] == target)
+        places = self.x[unit].items()
+        return [(variable, sign) for place, variable in places if self.problem.target_of[place] == target], 0.0
+
+    def _depth(self) -> int:
+        """Return the variable of the switches on a longest path."""
+        problem, home = self.problem, self.problem.target_of[self.problem.home]
+        depth = self.rows.variable(problem.switch_ns / self.scale, math.inf)
+        changes = [self.rows.variable(upper=math.inf) for _ in range(problem.size)]
+        targets = sorted(set(problem.target_of))
+        for unit in range(problem.size):
+            at_home, _ = self._on(unit, home, 1.0)
+            self.rows.row([(changes[unit], 1.0), *at_home], low=1.0)
+            self.rows.row([(depth, 1.0), (changes[unit], -1.0)], low=0.0)
+            for source in problem.sources[unit]:
+                if source == OUTSIDE:
+                    continue
+                for target in targets:
+                    left, _ = self._on(source, target, -1.0)
+                    mine, _ = self._on(unit, target, 1.0)
+                    self.rows.row([(changes[unit], 1.0), (changes[source], -1.0), *left, *mine], low=0.0)
+        for unit in problem.ends:
+            if unit != OUTSIDE:
+                at_home, _ = self._on(unit, home, 1.0)
+                self.rows.row([(depth, 1.0), (changes[unit], -1.0), *at_home], low=1.0)
+        return depth
+
+    def _demand(self) -> None:
+        demands = self.problem.demands
+        if self.depth is not None and demands.most_partitions is not None:
+            self.rows.row([(self.depth, 1.0)], high=demands.most_partitions - 1)
+        if demands.most_crossing_bytes is not None:
+            self.rows.row(self.crossing, high=demands.most_crossing_bytes)
+        if demands.most_latency_ns is not None:
+            everything = [(index, cost) for index, cost in enumerate(self.rows.cost) if cost]
+            self.rows.row(everything, high=demands.most_latency_ns / self.scale)
+        if demands.most_weight_bytes is not None:
+            weights = [
+                (chosen[place], float(size))
+                for chosen, ladder, sizes in zip(self.x, self.problem.choices, self.problem.weight_bytes, strict=True)
+                for place, size in zip(ladder, sizes, strict=True)
+            ]
+            self.rows.row([*weights, *self.crossing], high=demands.most_weight_bytes)
+        for group in demands.groups:
+            for one, other in itertools.pairwise(group):
+                for place in {*self.x[one], *self.x[other]}:
+                    terms = [
+                        (self.x[unit][place], sign)
+                        for unit, sign in ((one, 1.0), (other, -1.0))
+                        if place in self.x[unit]
+                    ]
+                    self.rows.row(terms, 0.0, 0.0)
+
+    def hold(self, movable: frozenset[int]) -> None:
+        """Keep the other units on the target of their lowest level."""
+        target_of = self.problem.target_of
+        for unit, ladder in enumerate(self.problem.choices):
+            if unit not in movable:
+                for place in ladder:
+                    if target_of[place] != target_of[ladder[0]]:
+                        self.rows.upper[self.x[unit][place]] = 0.0
+
+    def require(self, clause: Clause) -> None:
+        """Add a clause."""
+        terms = [
+            (self.x[item.unit][place], 1.0)
+            for item in clause.literals
+            for place in self.problem.choices[item.unit][item.level :]
+        ]
+        self.rows.row(terms, low=1.0)
+
+    def forbid(self, assignment: Assignment) -> None:
+        """Exclude one assignment and nothing else."""
+        terms = [(self.x[unit][self.problem.choices[unit][level]], 1.0) for unit, level in enumerate(assignment)]
+        self.rows.row(terms, high=len(terms) - 1.0)
+
+    def solve(self, time_limit_s: float) -> Solution | None:
+        rows = self.rows
+        index, column, factor = zip(*rows.entries, strict=True)
+        matrix = csr_matrix((factor, (index, column)), shape=(len(rows.low), len(rows.cost)))
+        result = milp(
+            np.array(rows.cost),
+            integrality=np.array(rows.integer),
+            bounds=Bounds(0.0, np.array(rows.upper)),
+            constraints=LinearConstraint(matrix, rows.low, rows.high),
+            options={"mip_rel_gap": 1e-9, "time_limit": time_limit_s},
+        )
+        if result.x is None:
+            return None
+        levels = tuple(
+            max(range(len(ladder)), key=lambda level: result.x[chosen[ladder[level]]])
+            for chosen, ladder in zip(self.x, self.problem.choices, strict=True)
+        )
+        cost = self.problem.cost(levels)
+        bound = cost if result.mip_dual_bound is None else min(cost, float(result.mip_dual_bound) * self.scale)
+        return Solution(levels, cost, cost if result.status == 0 else bound)
+
+
+def solve(
+    problem: Problem, clauses: Sequence[Clause] = (), refused: Sequence[Assignment] = (), time_limit_s: float = 60.0
+) -> Solution | None:
+    """Return the cheapest assignment that satisfies clauses and demands and is not among the refused ones.
+
+    None when there is none, or when none was found in time.
+    """
+    programme = _Programme(problem)
+    programme.hold(problem.movable(item.unit for clause in clauses for item in clause.literals))
+    for clause in clauses:
+        programme.require(clause)
+    for assignment in refused:
+        programme.forbid(assignment)
+    return programme.solve(time_limit_s)

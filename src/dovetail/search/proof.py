@@ -1,0 +1,123 @@
+"""The proof: from a passing plan to the cheapest one, with a lower bound and the clauses behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dovetail.backend.costs import CostSource
+from dovetail.backend.profiles.hosts import HostFacts
+from dovetail.backend.registry import find_target
+from dovetail.cost import CostModel, make_cost_model
+from dovetail.plan.limits import Limits
+from dovetail.plan.placement import CPU_FLOAT, Placement
+from dovetail.plan.plan import Override
+from dovetail.plan.resolve import group_units, placeable_units
+from dovetail.search.certificate import Alternative, Certificate, NamedClause
+from dovetail.search.optimum import Assignment, Clause, Demands, Optimum, ProofOptions, prove
+from dovetail.search.pricing import PricedSpace, price_space
+from dovetail.search.space import Space
+from dovetail.search.trial import Status
+
+JudgeRaised = Callable[[Mapping[str, Placement]], Status]
+
+
+@dataclass(frozen=True, slots=True)
+class CostOptions:
+    """Say what prices plans, and how far the proof may go.
+
+    `sources` are asked before rooflines; `host` None takes the CPU on the target's chip. With `migrates` units
+    without fault may leave the NPU where that is cheaper; else only those that a failing plan names, and what comes
+    after them. At most `most_tests` plans are tested beyond those of the search.
+    """
+
+    sources: tuple[CostSource, ...] = ()
+    host: HostFacts | None = None
+    migrates: bool = False
+    most_tests: int = 60
+    time_limit_s: float = 30.0
+
+
+@dataclass(frozen=True)
+class Prover:
+    """Search the cheapest passing plan of one space."""
+
+    space: Space
+    model: CostModel
+    priced: PricedSpace
+    limits: Limits
+    options: CostOptions
+    suspects: Sequence[str] = field(default_factory=tuple)
+
+    def improve(
+        self,
+        start: Mapping[str, Placement],
+        known: Sequence[tuple[Mapping[str, Placement], Status]],
+        judge: JudgeRaised,
+    ) -> tuple[dict[str, Placement] | None, Optimum]:
+        """Return the cheapest plan that passes, as raised units, and what is known of cheaper ones.
+
+        `start` is the plan of the search; None when no plan that was tested keeps within the limits and passes.
+        """
+        answers = {self.priced.assignment(raised): status for raised, status in known}
+
+        def test(assignment: Assignment) -> Status:
+            return judge(self.priced.raised(assignment)) if self._fits(assignment) else Status.CANNOT_TEST
+
+        answers = {item: status for item, status in answers.items() if status is not Status.PASS or self._fits(item)}
+        order = self.priced.numbers(reversed(self.suspects))
+        options = ProofOptions(
+            self.options.most_tests, self.options.time_limit_s, tuple(order), self.priced.assignment(start)
+        )
+        optimum = prove(self.priced.problem, test, answers, options)
+        best = None if optimum.assignment is None else self.priced.raised(optimum.assignment)
+        return best, optimum
+
+    def certificate(self, raised: Mapping[str, Override], optimum: Optimum) -> Certificate:
+        """Return what is proven of a plan."""
+        return Certificate(
+            cost=self.model.plan_cost(self.space.plan(raised)),
+            lower_bound_ns=optimum.bound_ns,
+            clauses=tuple(self._name(clause) for clause in optimum.clauses),
+            tests=optimum.tests,
+            monotone=optimum.monotone,
+            complete=optimum.complete,
+        )
+
+    def latency_ns(self, raised: Mapping[str, Placement]) -> float:
+        """Return what a plan takes."""
+        return self.priced.problem.cost(self.priced.assignment(raised))
+
+    def _fits(self, assignment: Assignment) -> bool:
+        """Tell whether a plan fits the memory: its peak is not linear, so the programme knows only a part of it."""
+        if self.limits.memory_bytes is None:
+            return True
+        raised = {unit: Override(place, "") for unit, place in self.priced.raised(assignment).items()}
+        return self.model.plan_cost(self.space.plan(raised)).memory.total_bytes <= self.limits.memory_bytes
+
+    def _name(self, clause: Clause) -> NamedClause:
+        problem, priced = self.priced.problem, self.priced
+        alternatives = tuple(
+            Alternative(priced.units[item.unit], priced.places[problem.choices[item.unit][item.level]])
+            for item in sorted(clause.literals)
+        )
+        return NamedClause(alternatives, priced.raised(clause.witness))
+
+
+def make_prover(space: Space, limits: Limits, options: CostOptions, suspects: Sequence[str]) -> Prover:
+    """Return the prover of a space; raise CostError when nothing prices some placement."""
+    names = {space.low.target, CPU_FLOAT, *space.base.targets}
+    names.update(place.target for ladder in space.ladders.values() for place in ladder)
+    targets = {name: find_target(name) for name in sorted(names, key=lambda name: (name != space.low.target, name))}
+    units = placeable_units(space.graph, space.low, targets)
+    model = make_cost_model(space.graph, units, list(targets.values()), options.sources, options.host)
+    index = {unit: number for number, unit in enumerate(model.wiring.order)}
+    groups = group_units(space.graph, limits, units)
+    demands = Demands(
+        most_partitions=limits.partitions,
+        most_crossing_bytes=limits.boundary_bytes,
+        most_latency_ns=limits.latency_ns,
+        most_weight_bytes=limits.memory_bytes,
+        groups=tuple(tuple(index[unit.name] for unit in group) for group in groups),
+    )
+    return Prover(space, model, price_space(space, model, demands, options.migrates), limits, options, suspects)

@@ -1,0 +1,85 @@
+"""Rooflines against the vendor's performance model, whose figures were read off its own output."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dovetail.backend.registry import find_target
+from dovetail.cost import make_cost_model
+from dovetail.ir import DType, Graph, Node, TensorType
+from dovetail.plan import Plan, find_units, parse_placement
+
+
+class Chain:
+    """Build a chain of convolutions."""
+
+    def __init__(self, channels: int, size: int) -> None:
+        self.shape: tuple[int, ...] = (1, channels, size, size)
+        self.types = {"x": TensorType(DType.F32, self.shape)}
+        self.constants: dict[str, np.ndarray] = {}
+        self.nodes: list[Node] = []
+
+    def conv(self, channels: int, kernel: int, *, stride: int = 1, depthwise: bool = False) -> Chain:
+        """Add a convolution with ReLU that keeps the size, or divides it by the stride."""
+        name = f"c{len(self.nodes)}"
+        source = self.nodes[-1].outputs[0] if self.nodes else "x"
+        inside = 1 if depthwise else self.shape[1]
+        self.constants[f"{name}.w"] = np.zeros((channels, inside, kernel, kernel), np.float32)
+        self.types[f"{name}.w"] = TensorType(DType.F32, (channels, inside, kernel, kernel))
+        self.shape = (1, channels, self.shape[2] // stride, self.shape[3] // stride)
+        side = (kernel - stride + 1) // 2
+        attributes = {
+            "pads": (side, side, kernel - stride - side, kernel - stride - side),
+            "strides": (stride, stride),
+            "group": channels if depthwise else 1,
+        }
+        self.nodes.append(Node(name, "Conv", (source, f"{name}.w"), (f"{name}.y",), attributes))
+        self.nodes.append(Node(f"{name}.relu", "Relu", (f"{name}.y",), (f"{name}.r",)))
+        self.types[f"{name}.y"] = self.types[f"{name}.r"] = TensorType(DType.F32, self.shape)
+        return self
+
+    def graph(self) -> Graph:
+        """Return the graph."""
+        return Graph("chain", tuple(self.nodes), ("x",), (self.nodes[-1].outputs[0],), self.types, self.constants)
+
+
+def _compute_ns(graph: Graph, place: str) -> float:
+    placement = parse_placement(place)
+    model = make_cost_model(graph, find_units(graph), [find_target(placement.target)])
+    return model.plan_cost(Plan(graph.digest, placement)).compute_ns
+
+
+def _mobilenet() -> Graph:
+    chain = Chain(3, 224).conv(32, 3, stride=2)
+    widths = [(64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), *[(512, 1)] * 5, (1024, 2), (1024, 1)]
+    for width, stride in widths:
+        chain.conv(chain.shape[1], 3, stride=stride, depthwise=True).conv(width, 1)
+    return chain.graph()
+
+
+@pytest.mark.parametrize(("target", "vendor_ms"), [("vsi:a311d", 6.24), ("vsi:imx8mp", 4.14), ("vsi:v853", 4.22)])
+def test_mobilenet_is_within_a_factor_of_two_of_the_vendors_model(target: str, vendor_ms: float) -> None:
+    ratio = _compute_ns(_mobilenet(), f"{target}@u8") / 1e6 / vendor_ms
+    assert 0.5 < ratio < 2
+
+
+@pytest.mark.parametrize(
+    ("target", "precision", "wide_kcycles", "narrow_kcycles"),
+    [
+        ("vsi:v853", "u8", 113, 76),
+        ("vsi:a311d", "u8", 65, 55),
+        ("vsi:imx8mp", "u8", 75, 75),
+        ("vsi:v853", "i16", 469, 154),
+        ("vsi:a311d", "i16", 178, 135),
+        ("vsi:imx8mp", "i16", 268, 124),
+    ],
+)
+def test_one_convolution_is_within_a_factor_of_two(
+    target: str, precision: str, wide_kcycles: float, narrow_kcycles: float
+) -> None:
+    wide = Chain(64, 28).conv(128, 3).graph()
+    narrow = Chain(256, 14).conv(256, 1).graph()
+    for graph, kcycles in ((wide, wide_kcycles), (narrow, narrow_kcycles)):
+        ratio = _compute_ns(graph, f"{target}@{precision}") / 1e3 / kcycles
+        assert 0.5 < ratio < 2, ratio

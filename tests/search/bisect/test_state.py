@@ -1,0 +1,208 @@
+"""State on disk, commands as oracles, and figures on stdout."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import time
+from pathlib import Path
+
+import pytest
+
+from dovetail.errors import SearchError
+from dovetail.plan import parse_placement
+from dovetail.search.bisect import (
+    Bisection,
+    BisectRequest,
+    Candidate,
+    CommandOracle,
+    MetricRule,
+    Setup,
+    read_log,
+    register_writer,
+    reset_bisection,
+    setup_of_lines,
+    start_bisection,
+    writer,
+)
+from dovetail.search.trial import Status
+
+LOW, CPU = parse_placement("vsi:v853@i8pc"), parse_placement("cpu@fp32")
+
+
+def _setup(folder: Path, count: int = 12) -> Setup:
+    request = BisectRequest(str(folder / "candidate.txt"), "exclude", LOW, (CPU,))
+    return setup_of_lines([f"n{index}" for index in range(count)], request)
+
+
+def _finish(found: Bisection, culprits: set[str], most: int = 1000) -> Bisection:
+    for _ in range(most):
+        if found.finding is not None:
+            break
+        found.record(Status.FAIL if culprits & set(found.candidate.low) else Status.PASS)
+    return found
+
+
+def test_opened_again_after_every_answer_it_ends_the_same(tmp_path: Path) -> None:
+    whole = _finish(start_bisection(tmp_path / "a", _setup(tmp_path)), {"n2", "n9"})
+    start_bisection(tmp_path / "b", _setup(tmp_path))
+    for _ in range(len(whole.answers)):
+        _finish(Bisection.open(tmp_path / "b"), {"n2", "n9"}, most=1)
+    again = Bisection.open(tmp_path / "b")
+    assert again.finding == whole.finding
+    assert again.answers == whole.answers
+    assert whole.finding is not None
+    assert set(whole.finding.culprits) == {"n2", "n9"}
+    assert set(whole.candidate.raised_nodes) == {"n2", "n9"}
+
+
+def test_an_answer_that_a_crash_cut_short_is_asked_for_again(tmp_path: Path) -> None:
+    found = start_bisection(tmp_path / "a", _setup(tmp_path))
+    _finish(found, {"n2"}, most=3)
+    log = tmp_path / "a" / "log.jsonl"
+    log.write_bytes(log.read_bytes()[:-5])
+    assert len(Bisection.open(tmp_path / "a").answers) == 2
+
+
+def test_replay_takes_a_log_as_far_as_it_goes(tmp_path: Path) -> None:
+    whole = _finish(start_bisection(tmp_path / "a", _setup(tmp_path)), {"n2"})
+    answers = read_log(tmp_path / "a" / "log.jsonl")
+    again = whole.replay(answers[:-1])
+    assert again.finding is None
+    assert _finish(Bisection.open(tmp_path / "a"), {"n2"}).finding == whole.finding
+    with pytest.raises(SearchError, match="another candidate"):
+        whole.replay(answers[1:])
+
+
+@pytest.mark.parametrize("damage", ["", "{}", "[]", "null", '{"kind": "dovetail-bisect", "schema": 1}', "\udcff"])
+def test_damaged_states_are_one_line(tmp_path: Path, damage: str) -> None:
+    start_bisection(tmp_path / "a", _setup(tmp_path))
+    (tmp_path / "a" / "bisect.json").write_bytes(damage.encode("utf-8", "surrogateescape"))
+    with pytest.raises(SearchError, match="damaged") as caught:
+        Bisection.open(tmp_path / "a")
+    assert "\n" not in str(caught.value)
+
+
+def test_damaged_logs_are_one_line(tmp_path: Path) -> None:
+    start_bisection(tmp_path / "a", _setup(tmp_path))
+    for line in (
+        "x",
+        "{}",
+        '{"raised": 3, "status": "pass", "metric": null, "note": ""}',
+        '{"raised": [], "status": 1}',
+    ):
+        (tmp_path / "a" / "log.jsonl").write_text(line + "\n")
+        with pytest.raises(SearchError):
+            Bisection.open(tmp_path / "a")
+
+
+def test_folders_that_are_not_ours_stay(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "precious").write_text("x")
+    for call in (lambda: start_bisection(tmp_path / "a", _setup(tmp_path)), lambda: reset_bisection(tmp_path / "a")):
+        with pytest.raises(SearchError):
+            call()
+    assert (tmp_path / "a" / "precious").read_text() == "x"
+    start_bisection(tmp_path / "b", _setup(tmp_path))
+    with pytest.raises(SearchError, match="under way"):
+        start_bisection(tmp_path / "b", _setup(tmp_path))
+    reset_bisection(tmp_path / "b")
+    assert not (tmp_path / "b").exists()
+
+
+def test_lines_are_checked() -> None:
+    request = BisectRequest("c", "exclude", LOW, (CPU,))
+    with pytest.raises(SearchError, match="no lines"):
+        setup_of_lines(["", "  "], request)
+    with pytest.raises(SearchError, match="'a' is there twice"):
+        setup_of_lines(["a", "b", "a "], request)
+    with pytest.raises(SearchError, match="Did you mean 'exclude'"):
+        setup_of_lines(["a"], BisectRequest("c", "exclud", LOW, (CPU,)))
+
+
+def test_a_format_can_be_registered() -> None:
+    register_writer("shouted", lambda candidate: "".join(candidate.raised).upper())
+    assert writer("shouted")(Candidate(("a",), ("b",), ("a",), ("b",))) == "A"
+    with pytest.raises(SearchError, match="needs a model"):
+        writer("plan")(Candidate((), (), (), ()))
+
+
+@pytest.mark.parametrize(
+    ("script", "status"),
+    [
+        ("exit 0", Status.PASS),
+        ("exit 1", Status.FAIL),
+        ("exit 124", Status.FAIL),
+        ("exit 125", Status.CANNOT_TEST),
+        ("exit 128", Status.CANNOT_TEST),
+        ("kill -9 $$", Status.CANNOT_TEST),
+    ],
+)
+def test_exit_codes(script: str, status: Status) -> None:
+    assert CommandOracle(["sh", "-c", script]).ask().status is status
+
+
+def test_commands_that_are_not_there_are_mistakes_not_answers(tmp_path: Path) -> None:
+    for command in (["/no/such/command"], ["sh", "-c", "no-such-command"], [str(tmp_path)]):
+        with pytest.raises(SearchError, match="cannot be"):
+            CommandOracle(command).ask()
+
+
+def test_a_time_out_ends_the_children_too(tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    start = time.monotonic()
+    heard = CommandOracle(["sh", "-c", f"(sleep 2; touch {mark}) & sleep 60"], timeout_s=0.3).ask()
+    assert heard.status is Status.CANNOT_TEST
+    assert time.monotonic() - start < 5
+    time.sleep(2.2)
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize(
+    ("printed", "rule", "status", "metric"),
+    [
+        ("mAP=0.5 then mAP=0.8", MetricRule(pattern=r"mAP=([0-9.]+)", at_least=0.7), Status.PASS, 0.8),
+        ("mAP=0.5", MetricRule(pattern=r"mAP=([0-9.]+)", at_least=0.7), Status.FAIL, 0.5),
+        ("loss 3e-2", MetricRule(pattern=r"loss (\S+)", at_most=0.1), Status.PASS, 0.03),
+        ("nothing", MetricRule(pattern=r"loss (\S+)", at_most=0.1), Status.CANNOT_TEST, None),
+        ("loss nan", MetricRule(pattern=r"loss (\S+)", at_most=0.1), Status.CANNOT_TEST, None),
+        ('{"a": {"b": [1, 2.5]}}', MetricRule(json_path="a.b[1]", at_least=2), Status.PASS, 2.5),
+        ('log\n{"a": 1}\nend', MetricRule(json_path="a", at_least=2), Status.FAIL, 1.0),
+        ('{"a": "x"}', MetricRule(json_path="a", at_least=2), Status.CANNOT_TEST, None),
+    ],
+)
+def test_figures(tmp_path: Path, printed: str, rule: MetricRule, status: Status, metric: float | None) -> None:
+    (tmp_path / "said").write_text(printed)
+    heard = CommandOracle(["cat", str(tmp_path / "said")], rule).ask()
+    assert (heard.status, heard.metric) == (status, metric)
+    broken = CommandOracle(["sh", "-c", f"cat {tmp_path / 'said'}; exit 3"], rule).ask()
+    assert broken.status is Status.CANNOT_TEST
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        MetricRule(at_least=1.0),
+        MetricRule("x", "y", at_least=1.0),
+        MetricRule("(x)"),
+        MetricRule("(x)", at_least=1.0, at_most=2.0),
+        MetricRule("x", at_least=1.0),
+        MetricRule("(", at_least=1.0),
+    ],
+)
+def test_rules_that_make_no_sense(rule: MetricRule) -> None:
+    with pytest.raises(SearchError):
+        rule.check()
+
+
+def test_the_candidate_is_replaced_at_once(tmp_path: Path) -> None:
+    found = start_bisection(tmp_path / "a", _setup(tmp_path))
+    found.write_candidate()
+    assert (tmp_path / "candidate.txt").read_text() == ""
+    found.record(Status.FAIL)
+    found.write_candidate()
+    assert (tmp_path / "candidate.txt").read_text().split() == [f"n{index}" for index in range(12)]
+    assert [item.name for item in tmp_path.iterdir() if "draft" in item.name] == []
+    assert json.loads((tmp_path / "a" / "log.jsonl").read_text())["status"] == "fail"
+    assert not os.stat(tmp_path / "candidate.txt").st_mode & stat.S_IXUSR

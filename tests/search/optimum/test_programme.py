@@ -1,0 +1,61 @@
+"""The minimum cut and the integer programme against trying every assignment."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dovetail.errors import SearchError
+from dovetail.search.optimum import Problem, minimum_cut, solve
+
+from .problems import cheapest, demands, problems
+
+
+@pytest.mark.slow
+@settings(max_examples=300, deadline=None)
+@given(problems(places=2, most=9, switch=False))
+def test_the_cut_is_the_cheapest_of_all_assignments(problem: Problem) -> None:
+    assert problem.cost(minimum_cut(problem)) == cheapest(problem)
+
+
+def test_a_tensor_with_two_readers_crosses_once() -> None:
+    from dovetail.search.optimum import PricedWire
+
+    wire = PricedWire(0, (1, 2), {(0, 1): 10.0, (1, 0): 10.0})
+    problem = Problem(((0,), (0, 1), (0, 1)), ((0.0,), (6.0, 0.0), (6.0, 0.0)), (wire,), (0, 1))
+    assert minimum_cut(problem) == (0, 1, 1)
+    assert problem.cost((0, 1, 1)) == 10.0
+
+
+@settings(max_examples=5, deadline=None)
+@given(problems(places=3))
+def test_the_cut_refuses_what_it_cannot_solve(problem: Problem) -> None:
+    with pytest.raises(SearchError, match="two places"):
+        minimum_cut(replace(problem, switch_ns=1.0))
+
+
+@pytest.mark.slow
+@settings(max_examples=200, deadline=None)
+@given(problems(), st.data())
+def test_the_programme_is_the_cheapest_that_keeps_the_demands(problem: Problem, data: st.DataObject) -> None:
+    problem = replace(problem, demands=data.draw(demands(problem.size)))
+    solution = solve(problem)
+    expected = cheapest(problem)
+    if solution is None:
+        assert expected == float("inf")
+    else:
+        assert problem.meets_demands(solution.assignment)
+        assert solution.cost_ns == pytest.approx(expected)
+        assert solution.bound_ns == pytest.approx(expected)
+
+
+@settings(max_examples=60, deadline=None)
+@given(problems(most=4))
+def test_refused_assignments_are_not_proposed_again(problem: Problem) -> None:
+    first = solve(problem)
+    assert first is not None
+    second = solve(problem, refused=[first.assignment])
+    assert second is None or (second.assignment != first.assignment and second.cost_ns >= first.cost_ns - 1e-6)
