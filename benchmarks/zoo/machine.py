@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import subprocess
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -13,9 +14,24 @@ def facts(packages: tuple[str, ...] = ("dovetail", "onnxruntime", "onnx", "numpy
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     load = f", load average {os.getloadavg()[0]:.1f} at the end" if hasattr(os, "getloadavg") else ""
     return [
+        f"commit: {_commit()}",
         f"machine: {_processor()}, {cores} cores, {platform.system()}{load}",
         f"versions: Python {platform.python_version()}, " + ", ".join(f"{name} {_version(name)}" for name in packages),
     ]
+
+
+def _commit() -> str:
+    try:
+        found = subprocess.run(
+            ["git", "rev-parse", "--short", "HEAD"],
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return found.stdout.strip()
 
 
 def _processor() -> str:

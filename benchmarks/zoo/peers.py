@@ -128,7 +128,7 @@ def allowed_drop(task: Task, float_score: float) -> float:
 def run_nncf(task: Task) -> Found:
     """Run NNCF's quantize_with_accuracy_control on its ONNX backend, ranked by the metric."""
     try:
-        import nncf  # type: ignore[import-not-found, unused-ignore]
+        import nncf  # type: ignore[import-not-found, import-untyped, unused-ignore]
     except ImportError as error:
         raise PeerMissing("nncf is not installed: pip install 'dovetail[bench]'") from error
     nncf.set_log_level(logging.ERROR)
