@@ -25,9 +25,15 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "numerics_table": ("numerics_table.py", "Conv", "Add"),
     "integer_table": ("integer_table.py", "--judge", "onnxruntime"),
     "search": ("search.py", "--task", "digits", "--tool", "dovetail", "--tool", "nncf"),
+    "placement": ("placement.py",),
+    "paddle_log": ("paddle_log.py", "--lines", "10000"),
+    "fuzz_importers": ("fuzz_importers.py", str(_FOLDER.parent / "examples/digits/digits.onnx"), "--count", "100"),
+    "importers_table": ("importers_table.py", "--limit", "5"),
     "models_table": ("models_table.py", "--short"),
 }
 """Every benchmark of this folder, with what makes it short."""
+
+_NEED_MODELS = ("models_table", "importers_table")
 
 
 def main() -> int:
@@ -36,7 +42,7 @@ def main() -> int:
     rows: list[list[str]] = []
     failed = 0
     for name in options.only or COMMANDS:
-        if name == "models_table" and not models_root().is_dir():
+        if name in _NEED_MODELS and not models_root().is_dir():
             rows.append([name, "skipped: the collected models are not here", "-"])
             continue
         print(f"== {name}: python benchmarks/{' '.join(COMMANDS[name])}", flush=True)

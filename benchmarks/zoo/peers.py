@@ -278,6 +278,8 @@ def run_ours(task: Task, low: str, high: str) -> Found:
         goal=dovetail.parse_goal(task.goal),
         low=parse_placement(low),
         ladder=(parse_placement(high),),
+        # No peer proves what its plan costs; that search comes after this one and is measured elsewhere.
+        costs=dovetail.CostOptions(most_tests=0),
     )
     result = dovetail.tune(request, calls)
     return Found(
