@@ -19,6 +19,7 @@ _FOLDER = Path(__file__).resolve().parent
 
 COMMANDS: dict[str, tuple[str, ...]] = {
     "partition": ("partition.py",),
+    "placement": ("placement.py",),
     "onnx_node_tests": ("onnx_node_tests.py", "--operator", "Conv"),
     "reference_table": ("reference_table.py", "--operator", "Conv"),
     "numerics_table": ("numerics_table.py", "Conv", "Add"),
