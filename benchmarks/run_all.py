@@ -19,12 +19,12 @@ _FOLDER = Path(__file__).resolve().parent
 
 COMMANDS: dict[str, tuple[str, ...]] = {
     "partition": ("partition.py",),
+    "placement": ("placement.py",),
     "onnx_node_tests": ("onnx_node_tests.py", "--operator", "Conv"),
     "reference_table": ("reference_table.py", "--operator", "Conv"),
     "numerics_table": ("numerics_table.py", "Conv", "Add"),
     "integer_table": ("integer_table.py", "--judge", "onnxruntime"),
     "search": ("search.py", "--task", "digits", "--tool", "dovetail", "--tool", "nncf"),
-    "placement": ("placement.py",),
     "paddle_log": ("paddle_log.py", "--lines", "10000"),
     "fuzz_importers": ("fuzz_importers.py", str(_FOLDER.parent / "examples/digits/digits.onnx"), "--count", "100"),
     "importers_table": ("importers_table.py", "--limit", "5"),

@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dovetail.cost.record import MemoryCost
-from dovetail.cost.sizes import constant_bytes, stored_bytes
+from dovetail.cost.sizes import stored_bytes
 from dovetail.ir.graph import Graph, read_tensors
 from dovetail.plan.placement import Placement
 
 
-def estimate_memory(graph: Graph, placements: Mapping[str, Placement], copies: int) -> MemoryCost:
-    """Return the memory of a graph whose nodes run in order; `copies` are bytes that cross between targets.
+def estimate_memory(
+    graph: Graph, placements: Mapping[str, Placement], weights: Mapping[str, int], copies: int
+) -> MemoryCost:
+    """Return the memory of a graph whose nodes run in order; `weights` are bytes of constants by target,
+    `copies` bytes that cross between targets.
 
     Every tensor lives from the node that makes it to the last one that reads it; graph outputs live to the end.
     """
-    weights: dict[str, int] = {}
-    for node in graph.nodes:
-        place = placements[node.name]
-        weights[place.target] = weights.get(place.target, 0) + constant_bytes(graph, node, place.precision)
     last: dict[str, int] = {}
     for index, node in enumerate(graph.nodes):
         last.update(dict.fromkeys((name for name in read_tensors(node) if name not in graph.constants), index))

@@ -12,7 +12,7 @@ from dovetail.backend.target import Source, Target, TargetProfile
 from dovetail.cost.memory import estimate_memory
 from dovetail.cost.record import BoundaryCost, PlanCost, UnitCost
 from dovetail.cost.roofline import HostRoofline, NpuRoofline
-from dovetail.cost.sizes import element_count, step_macs, stored_bytes, traffic
+from dovetail.cost.sizes import Sizer, element_count, stored_bytes
 from dovetail.cost.wiring import HOST, Wiring, wire_units
 from dovetail.errors import CostError
 from dovetail.ir.graph import Graph
@@ -35,7 +35,9 @@ class CostModel:
     sources: tuple[CostSource, ...]
     npus: Mapping[str, NpuRoofline]
     host: HostRoofline
+    sizer: Sizer
     _kept: dict[tuple[str, Placement], Figure] = field(default_factory=dict, repr=False)
+    _rows: dict[tuple[str, Placement], UnitCost] = field(default_factory=dict, repr=False)
 
     @property
     def switch(self) -> Figure:
@@ -104,7 +106,20 @@ class CostModel:
         count = self.wiring.partition_count({name: place.target for name, place in places.items()})
         of_node = {node: places[unit.name] for unit in self.units.items for node in unit.nodes}
         copies = sum(item.transfer_bytes for item in boundaries)
-        return PlanCost(rows, boundaries, count, self.switch, estimate_memory(self.graph, of_node, copies))
+        memory = estimate_memory(self.graph, of_node, self._weights(places), copies)
+        return PlanCost(rows, boundaries, count, self.switch, memory)
+
+    def _weights(self, places: Mapping[str, Placement]) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for unit in self.units.items:
+            place = places[unit.name]
+            found[place.target] = found.get(place.target, 0) + self.weight_bytes(unit, place)
+        return found
+
+    def weight_bytes(self, unit: Unit, placement: Placement) -> int:
+        """Return the bytes of a unit's constants at a placement."""
+        nodes = [self.graph.node(name) for name in unit.nodes]
+        return self.sizer.traffic(nodes, placement.precision).constant_bytes
 
     def _place(self, unit: Unit, plan: Plan) -> Placement:
         places = {plan.placement(name) for name in unit.nodes}
@@ -114,16 +129,19 @@ class CostModel:
 
     def unit_cost(self, unit: Unit, placement: Placement) -> UnitCost:
         """Return what a unit takes at a placement, with its work and traffic; raise CostError when no source knows."""
-        nodes = [self.graph.node(name) for name in unit.nodes]
-        return UnitCost(
-            unit=unit.name,
-            nodes=unit.nodes,
-            op="+".join(dict.fromkeys(node.op for node in nodes)),
-            placement=placement,
-            macs=step_macs(self.graph, nodes),
-            moved_bytes=traffic(self.graph, nodes, placement.precision).total_bytes,
-            figure=self.unit_figure(unit, placement),
-        )
+        key = unit.name, placement
+        if key not in self._rows:
+            nodes = [self.graph.node(name) for name in unit.nodes]
+            self._rows[key] = UnitCost(
+                unit=unit.name,
+                nodes=unit.nodes,
+                op="+".join(dict.fromkeys(node.op for node in nodes)),
+                placement=placement,
+                macs=sum(self.sizer.macs(self.graph, node) for node in nodes),
+                moved_bytes=self.sizer.traffic(nodes, placement.precision).total_bytes,
+                figure=self.unit_figure(unit, placement),
+            )
+        return self._rows[key]
 
     def _boundaries(self, places: Mapping[str, Placement]) -> list[BoundaryCost]:
         found: list[BoundaryCost] = []
@@ -146,8 +164,9 @@ def make_cost_model(
 
     `host` None takes the CPU that shares a chip with the first NPU among the targets.
     """
+    sizer = Sizer(graph)
     npus = {
-        target.name: NpuRoofline(target, target.hardware)
+        target.name: NpuRoofline(target, target.hardware, sizer)
         for target in targets
         if isinstance(target, TargetProfile) and target.hardware is not None
     }
@@ -155,9 +174,9 @@ def make_cost_model(
     offered = [
         source for one in available_backends() if isinstance(one, PricedBackend) for source in one.cost_sources()
     ]
-    fallback = HostRoofline(CPU_FLOAT, facts)
+    fallback = HostRoofline(CPU_FLOAT, facts, sizer)
     sources = (*extra, *offered, *npus.values(), fallback)
-    return CostModel(graph, units, wire_units(graph, units), sources, npus, fallback)
+    return CostModel(graph, units, wire_units(graph, units), sources, npus, fallback, sizer)
 
 
 def units_of_plan(units: Units, plan: Plan) -> Units:

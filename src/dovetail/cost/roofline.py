@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from dovetail.backend.costs import Figure, Quality
 from dovetail.backend.profiles.hosts import HostFacts
 from dovetail.backend.target import Engine, HardwareFacts, Source, TargetProfile
-from dovetail.cost.sizes import step_macs, traffic, work_elements
+from dovetail.cost.sizes import Sizer, work_elements
 from dovetail.ir.dtypes import DType
 from dovetail.ir.graph import Graph
-from dovetail.ir.macs import node_macs
 from dovetail.ir.node import Node
 from dovetail.ir.precision import Precision
 from dovetail.ir.types import Shape
@@ -55,6 +54,7 @@ class NpuRoofline:
 
     target: TargetProfile
     facts: HardwareFacts
+    sizer: Sizer
 
     @property
     def source(self) -> Source:
@@ -79,7 +79,7 @@ class NpuRoofline:
             if node.op in _FREE or (host is not None and host.name in inside):
                 continue
             cycles += self._cycles(graph, node, precision, engine)
-        return self._figure(cycles, traffic(graph, nodes, precision).total_bytes)
+        return self._figure(cycles, self.sizer.traffic_in(graph, nodes, precision).total_bytes)
 
     def conversion(self, elements: int, moved_bytes: int) -> Figure:
         """Return what it takes to convert a tensor between formats on the target."""
@@ -91,7 +91,7 @@ class NpuRoofline:
 
     def _cycles(self, graph: Graph, node: Node, precision: Precision, engine: Engine) -> float:
         width = precision.activation.dtype.size_bytes
-        macs = node_macs(graph, node) or 0
+        macs = self.sizer.macs(graph, node)
         elements = work_elements(graph, node)
         if engine in (Engine.NN, Engine.SP):
             slowdown = 4.0 if width == 2 else 1.0
@@ -123,6 +123,7 @@ class HostRoofline:
 
     target: str
     facts: HostFacts
+    sizer: Sizer
 
     def latency(self, graph: Graph, nodes: Sequence[Node], target: str, precision: Precision) -> Figure | None:
         """Return what the nodes take, or None for another target."""
@@ -131,16 +132,16 @@ class HostRoofline:
         byte_wide = precision.activation.dtype in (DType.I8, DType.U8)
         rate = self.facts.byte_macs_per_s if byte_wide else self.facts.float_macs_per_s
         inside = {node.name for node in nodes}
-        busy_s, steps = step_macs(graph, nodes) / rate, 0
+        busy_s, steps = sum(self.sizer.macs(graph, node) for node in nodes) / rate, 0
         for node in nodes:
             host = clamp_host(graph, node)
             if host is not None and host.name in inside:
                 continue
             steps += 1
-            if not node_macs(graph, node) and node.op not in _FREE:
+            if not self.sizer.macs(graph, node) and node.op not in _FREE:
                 passes = _PASSES.get(node.op, 1.0) + (2.0 if byte_wide else 0.0)
                 busy_s += work_elements(graph, node) * passes / self.facts.elements_per_s
-        return self._figure(busy_s, traffic(graph, nodes, precision).total_bytes, steps)
+        return self._figure(busy_s, self.sizer.traffic_in(graph, nodes, precision).total_bytes, steps)
 
     def conversion(self, elements: int, moved_bytes: int) -> Figure:
         """Return what it takes to convert a tensor between formats on the CPU."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dovetail.ir.graph import Graph, read_tensors
 from dovetail.ir.macs import node_macs
@@ -15,8 +14,7 @@ from dovetail.ir.roles import Role, input_roles
 
 def element_count(graph: Graph, tensor: str) -> int:
     """Return the elements of a tensor; sizes that are symbolic or unknown count as 1."""
-    shape = graph.types[tensor].shape
-    return math.prod(dim if isinstance(dim, int) else 1 for dim in shape) if shape is not None else 1
+    return graph.element_counts[tensor]
 
 
 def stored_bytes(graph: Graph, tensor: str, precision: Precision) -> int:
@@ -28,18 +26,22 @@ def stored_bytes(graph: Graph, tensor: str, precision: Precision) -> int:
 
 def constant_bytes(graph: Graph, node: Node, precision: Precision) -> int:
     """Return the bytes of a node's constants at a precision."""
+    if not any(tensor in graph.constants for tensor in node.inputs):
+        return 0
     roles = input_roles(graph, node)
     total = 0
     for tensor, role in zip(node.inputs, roles, strict=True):
         if not tensor or tensor not in graph.constants:
             continue
         kind = graph.types[tensor]
-        width = kind.dtype.size_bytes
+        form = kind.dtype
         if kind.holds_reals and role is not Role.CONTROL:
-            form = {Role.WEIGHT: precision.weight.dtype, Role.BIAS: precision.bias}.get(
-                role, precision.activation.dtype
-            )
-            width = form.size_bytes
+            form = precision.activation.dtype
+            if role is Role.WEIGHT:
+                form = precision.weight.dtype
+            elif role is Role.BIAS:
+                form = precision.bias
+        width = form.size_bytes
         total += element_count(graph, tensor) * width
     return total
 
@@ -61,28 +63,53 @@ class Traffic:
 def traffic(graph: Graph, nodes: Sequence[Node], precision: Precision) -> Traffic:
     """Return the traffic of nodes that run as one step."""
     inside = {node.name for node in nodes}
-    made = {tensor for node in nodes for tensor in node.outputs if tensor}
-    read = {tensor for node in nodes for tensor in read_tensors(node)} - made
-    outputs = set(graph.outputs)
+    made = [tensor for node in nodes for tensor in node.outputs if tensor]
+    read = {tensor for node in nodes for tensor in read_tensors(node)}.difference(made)
     left = [
         tensor
         for tensor in made
-        if tensor in outputs or any(user.name not in inside for user in graph.consumers.get(tensor, ()))
+        if tensor in graph.outputs or any(user.name not in inside for user in graph.consumers.get(tensor, ()))
     ]
     return Traffic(
-        sum(stored_bytes(graph, tensor, precision) for tensor in read if tensor not in graph.constants),
-        sum(constant_bytes(graph, node, precision) for node in nodes),
-        sum(stored_bytes(graph, tensor, precision) for tensor in left),
+        sum([stored_bytes(graph, tensor, precision) for tensor in read if tensor not in graph.constants]),
+        sum([constant_bytes(graph, node, precision) for node in nodes]),
+        sum([stored_bytes(graph, tensor, precision) for tensor in left]),
     )
 
 
-def step_macs(graph: Graph, nodes: Sequence[Node]) -> int:
-    """Return the multiply-accumulates of some nodes; those of unknown shape count as none."""
-    return sum(node_macs(graph, node) or 0 for node in nodes)
+@dataclass(frozen=True)
+class Sizer:
+    """Keep the traffic of the steps of one graph; a step goes by its first node."""
+
+    graph: Graph
+    _kept: dict[tuple[str, int, Precision], Traffic] = field(default_factory=dict, repr=False)
+    _macs: dict[str, int] = field(default_factory=dict, repr=False)
+
+    def traffic(self, nodes: Sequence[Node], precision: Precision) -> Traffic:
+        """Return the traffic of nodes that run as one step."""
+        key = nodes[0].name, len(nodes), precision
+        found = self._kept.get(key)
+        if found is None:
+            found = self._kept[key] = traffic(self.graph, nodes, precision)
+        return found
+
+    def macs(self, graph: Graph, node: Node) -> int:
+        """Return the multiply-accumulates of a node of any graph; an unknown shape counts as none."""
+        if graph is not self.graph:
+            return node_macs(graph, node) or 0
+        found = self._macs.get(node.name)
+        if found is None:
+            found = self._macs[node.name] = node_macs(graph, node) or 0
+        return found
+
+    def traffic_in(self, graph: Graph, nodes: Sequence[Node], precision: Precision) -> Traffic:
+        """Return the traffic of nodes of any graph."""
+        return self.traffic(nodes, precision) if graph is self.graph else traffic(graph, nodes, precision)
 
 
 def work_elements(graph: Graph, node: Node) -> int:
     """Return how many elements a node touches: the larger of what it reads and what it makes."""
-    read = [element_count(graph, tensor) for tensor in node.inputs if tensor and tensor not in graph.constants]
-    made = [element_count(graph, tensor) for tensor in node.outputs if tensor]
+    counts = graph.element_counts
+    read = [counts[tensor] for tensor in node.inputs if tensor and tensor not in graph.constants]
+    made = [counts[tensor] for tensor in node.outputs if tensor]
     return max((*read, *made), default=0)

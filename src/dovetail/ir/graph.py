@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -76,6 +77,14 @@ class Graph(Body):
             for tensor in dict.fromkeys(read_tensors(node)):
                 found.setdefault(tensor, []).append(node)
         return {tensor: tuple(nodes) for tensor, nodes in found.items()}
+
+    @cached_property
+    def element_counts(self) -> Mapping[str, int]:
+        """Map every tensor to its elements for one sample; sizes that are symbolic or unknown count as 1."""
+        return {
+            name: math.prod([dim if isinstance(dim, int) else 1 for dim in kind.shape]) if kind.shape else 1
+            for name, kind in self.types.items()
+        }
 
     @cached_property
     def digest(self) -> str:

@@ -8,7 +8,6 @@ from functools import cached_property
 
 from dovetail.cost.model import OUTSIDE as OUTSIDE_PLACE
 from dovetail.cost.model import CostModel
-from dovetail.cost.sizes import constant_bytes
 from dovetail.cost.wiring import HOST, Wire
 from dovetail.plan.placement import Placement
 from dovetail.search.optimum.problem import OUTSIDE, Assignment, Demands, PricedWire, Problem
@@ -75,7 +74,8 @@ def price_space(space: Space, model: CostModel, demands: Demands | None = None, 
         home=place_number[OUTSIDE_PLACE],
         switch_ns=model.switch.latency_ns,
         weight_bytes=tuple(
-            tuple(_weights(model, unit, place) for place in ladder) for unit, ladder in zip(units, ladders, strict=True)
+            tuple(model.weight_bytes(members[unit], place) for place in ladder)
+            for unit, ladder in zip(units, ladders, strict=True)
         ),
         demands=demands or Demands(),
         migrates=migrates,
@@ -110,8 +110,3 @@ def _wire(wire: Wire, model: CostModel, numbers: _Numbers) -> PricedWire:
                 if boundary.transfer_bytes:
                     crossing[pair] = boundary.transfer_bytes
     return PricedWire(number[wire.producer], tuple(number[unit] for unit in wire.consumers), cost, crossing)
-
-
-def _weights(model: CostModel, unit: str, placement: Placement) -> int:
-    nodes = (model.graph.node(name) for name in model.units.by_name[unit].nodes)
-    return sum(constant_bytes(model.graph, node, placement.precision) for node in nodes)

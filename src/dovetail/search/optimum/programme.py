@@ -57,14 +57,11 @@ class _Rows:
 
 
 class _Programme:
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, movable: frozenset[int]) -> None:
         self.problem = problem
         self.rows = _Rows()
         self.scale = max((cost for costs in problem.cost_ns for cost in costs), default=1.0) or 1.0
-        self.x = [
-            {place: self.rows.variable(cost / self.scale, integer=True) for place, cost in zip(*pair, strict=True)}
-            for pair in zip(problem.choices, problem.cost_ns, strict=True)
-        ]
+        self.x = [self._choose(unit, unit in movable) for unit in range(problem.size)]
         for chosen in self.x:
             self.rows.row([(variable, 1.0) for variable in chosen.values()], 1.0, 1.0)
         self.crossing: list[Term] = []
@@ -74,6 +71,15 @@ class _Programme:
         if problem.switch_ns or problem.demands.most_partitions is not None:
             self.depth = self._depth()
         self._demand()
+
+    def _choose(self, unit: int, movable: bool) -> dict[int, int]:
+        """Return a variable for every place that a unit may take: one that cannot move stays on its lowest target."""
+        ladder, target_of = self.problem.choices[unit], self.problem.target_of
+        return {
+            place: self.rows.variable(cost / self.scale, integer=True)
+            for place, cost in zip(ladder, self.problem.cost_ns[unit], strict=True)
+            if movable or target_of[place] == target_of[ladder[0]]
+        }
 
     def _wire(self, wire: PricedWire) -> None:
         """Bring the tensor to every place where a consumer is."""
@@ -163,6 +169,7 @@ class _Programme:
                 (chosen[place], float(size))
                 for chosen, ladder, sizes in zip(self.x, self.problem.choices, self.problem.weight_bytes, strict=True)
                 for place, size in zip(ladder, sizes, strict=True)
+                if place in chosen
             ]
             self.rows.row([*weights, *self.crossing], high=demands.most_weight_bytes)
         for group in demands.groups:
@@ -175,28 +182,22 @@ class _Programme:
                     ]
                     self.rows.row(terms, 0.0, 0.0)
 
-    def hold(self, movable: frozenset[int]) -> None:
-        """Keep the other units on the target of their lowest level."""
-        target_of = self.problem.target_of
-        for unit, ladder in enumerate(self.problem.choices):
-            if unit not in movable:
-                for place in ladder:
-                    if target_of[place] != target_of[ladder[0]]:
-                        self.rows.upper[self.x[unit][place]] = 0.0
-
     def require(self, clause: Clause) -> None:
         """Add a clause."""
         terms = [
             (self.x[item.unit][place], 1.0)
             for item in clause.literals
             for place in self.problem.choices[item.unit][item.level :]
+            if place in self.x[item.unit]
         ]
         self.rows.row(terms, low=1.0)
 
     def forbid(self, assignment: Assignment) -> None:
         """Exclude one assignment and nothing else."""
-        terms = [(self.x[unit][self.problem.choices[unit][level]], 1.0) for unit, level in enumerate(assignment)]
-        self.rows.row(terms, high=len(terms) - 1.0)
+        places = [self.problem.choices[unit][level] for unit, level in enumerate(assignment)]
+        if all(place in chosen for place, chosen in zip(places, self.x, strict=True)):
+            terms = [(chosen[place], 1.0) for place, chosen in zip(places, self.x, strict=True)]
+            self.rows.row(terms, high=len(terms) - 1.0)
 
     def solve(self, time_limit_s: float) -> Solution | None:
         rows = self.rows
@@ -212,7 +213,7 @@ class _Programme:
         if result.x is None:
             return None
         levels = tuple(
-            max(range(len(ladder)), key=lambda level: result.x[chosen[ladder[level]]])
+            ladder.index(max(chosen, key=lambda place: result.x[chosen[place]]))
             for chosen, ladder in zip(self.x, self.problem.choices, strict=True)
         )
         cost = self.problem.cost(levels)
@@ -227,8 +228,8 @@ def solve(
 
     None when there is none, or when none was found in time.
     """
-    programme = _Programme(problem)
-    programme.hold(problem.movable(item.unit for clause in clauses for item in clause.literals))
+    movable = problem.movable(item.unit for clause in clauses for item in clause.literals)
+    programme = _Programme(problem, movable)
     for clause in clauses:
         programme.require(clause)
     for assignment in refused:

@@ -1,0 +1,53 @@
+"""The front of latency and score against its definition."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dovetail.search import Status, Trial, pareto_front
+
+_POINTS = st.lists(st.tuples(st.integers(1, 9), st.integers(0, 9), st.booleans()), min_size=1, max_size=15)
+
+
+def _trials(points: list[tuple[int, int, bool]]) -> tuple[list[Trial], dict[str, float]]:
+    trials = [
+        Trial(str(index), (), Status.PASS if passed else Status.FAIL, score / 9, 1.0, 10, 10)
+        for index, (_, score, passed) in enumerate(points)
+    ]
+    return trials, {str(index): float(latency) for index, (latency, _, _) in enumerate(points)}
+
+
+@given(_POINTS, st.integers(0, 14))
+def test_exactly_what_nothing_beats_is_left_and_the_chosen_one(points: list[tuple[int, int, bool]], pick: int) -> None:
+    trials, latencies = _trials(points)
+    chosen = str(pick % len(points))
+    front = pareto_front(trials, latencies, chosen)
+    corners = [(point.latency_ns, point.score) for point in front if not point.chosen]
+    everything = {(float(latency), score / 9) for latency, score, _ in points}
+
+    def beaten(latency: float, score: float) -> bool:
+        return any(
+            other <= latency and better >= score and (other, better) != (latency, score) for other, better in everything
+        )
+
+    assert all(not beaten(*corner) for corner in corners)
+    assert {(point.latency_ns, point.score) for point in front} >= {item for item in everything if not beaten(*item)}
+    assert [point.chosen for point in front].count(True) == 1
+    assert [point.latency_ns for point in front] == sorted(point.latency_ns for point in front)
+    assert [point.knee for point in front].count(True) <= 1
+
+
+def test_the_knee_is_where_more_latency_stops_paying() -> None:
+    trials, latencies = _trials([(1, 0, False), (2, 8, True), (9, 9, True)])
+    front = pareto_front(trials, latencies, "2")
+    assert [point.knee for point in front] == [False, True, False]
+
+
+def test_raced_and_unpriced_plans_do_not_count() -> None:
+    whole = Trial("a", (), Status.PASS, 0.5, 1.0, 10, 10)
+    raced = Trial("b", (), Status.FAIL, 0.9, 1.0, 4, 10)
+    broken = Trial("c", (), Status.CANNOT_TEST, 0.9, 1.0, 10, 10)
+    front = pareto_front([whole, raced, broken], {"a": 1.0, "b": 1.0, "c": 1.0}, "a")
+    assert [point.score for point in front] == [0.5]
+    assert pareto_front([whole], {}, "a") == ()
