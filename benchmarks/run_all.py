@@ -25,7 +25,6 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "numerics_table": ("numerics_table.py", "Conv", "Add"),
     "integer_table": ("integer_table.py", "--judge", "onnxruntime"),
     "search": ("search.py", "--task", "digits", "--tool", "dovetail", "--tool", "nncf"),
-    "placement": ("placement.py",),
     "paddle_log": ("paddle_log.py", "--lines", "10000"),
     "fuzz_importers": ("fuzz_importers.py", str(_FOLDER.parent / "examples/digits/digits.onnx"), "--count", "100"),
     "importers_table": ("importers_table.py", "--limit", "5"),
