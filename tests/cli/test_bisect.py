@@ -197,6 +197,20 @@ def test_the_plan_format_is_a_plan_of_the_model(tmp_path: Path, run: Run, case: 
     assert {str(raised.placement(node.name)) for node in graph.nodes} == {"cpu@fp32"}
 
 
+def test_candidates_come_in_the_formats_of_other_toolchains(tmp_path: Path, run: Run, case: Case) -> None:
+    import dovetail
+
+    state = ("--state", tmp_path / "state", "--candidate", tmp_path / "candidate.json")
+    said = run("bisect", "start", "--model", case.model, "--format", "onnxruntime", *state)
+    assert said.code == 0, said.err
+    run("bisect", "bad", "--state", tmp_path / "state")
+    graph = dovetail.normalize(dovetail.load_model(case.model))
+    plan = dovetail.find_format("onnxruntime").read(
+        (tmp_path / "candidate.json").read_bytes(), dovetail.ReadRequest(graph)
+    )
+    assert {plan.placement(node.name).target for node in graph.nodes} == {"cpu"}
+
+
 def test_what_cannot_be_reached_is_said_with_code_1(tmp_path: Path, run: Run) -> None:
     (tmp_path / "lines.txt").write_text("a\nb\n")
     state = ("--state", tmp_path / "state")

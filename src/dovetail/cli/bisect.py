@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dovetail.cli.bisecting import bisect_answer, run_command, step_by_hand
+from dovetail.cli.bisecting import bisect_answer, ready, run_command, step_by_hand
 from dovetail.cli.options import one_of
 from dovetail.cli.render import Screen
 from dovetail.cli.snippet import path_text, program
@@ -69,9 +69,14 @@ class Bisect(Verb):
         typer.Option(
             "--format",
             metavar="NAME",
-            help="Of the candidate: exclude (raised nodes), include (the others), lines, or plan.",
+            help="Of the candidate: exclude (raised nodes), include (the others), lines, plan, or one of "
+            "'dovetail formats'.",
         ),
     ] = "exclude"
+    listing: Annotated[
+        Path | None,
+        typer.Option("--listing", metavar="FILE", help="What the format needs beside the model.", show_default=False),
+    ] = None
     certify: Annotated[
         bool, typer.Option("--certify", help="In the end put every culprit back alone and test that too.")
     ] = False
@@ -131,7 +136,9 @@ class Bisect(Verb):
     def _opened(self) -> Bisection:
         from dovetail.search.bisect import Bisection
 
-        return Bisection.open(self.state)
+        found = Bisection.open(self.state)
+        ready(found.setup)
+        return found
 
     def _start(self, screen: Screen) -> Answer:
         from dovetail.search.bisect import start_bisection
@@ -142,7 +149,9 @@ class Bisect(Verb):
             raise SearchError(f"{self.candidate}: is in the folder of the bisection.", hint="Choose another place.")
         if self.candidate.exists() or self.candidate.is_symlink():
             raise SearchError(f"{self.candidate}: exists, and every candidate would replace it.", hint="Move it away.")
-        begun = start_bisection(self.state, self._setup(screen))
+        setup = self._setup(screen)
+        ready(setup)
+        begun = start_bisection(self.state, setup)
         begun.write_candidate()
         return bisect_answer(begun, self.state)
 
@@ -161,11 +170,24 @@ class Bisect(Verb):
         assert self.model is not None
         graph = dovetail.normalize(dovetail.load_model(self.model, load_shapes(self.shape)))
         if self.data is None:
-            return make_setup(graph, request)
+            return self._bound(make_setup(graph, request))
         samples = dovetail.open_samples(self.data, dovetail.specs_of(graph))
         with screen.progress("calibrating", samples.count) as bar:
             calibration = dovetail.calibrate(graph, samples, progress=bar.advance)
-        return make_setup(graph, request, calibration)
+        return self._bound(make_setup(graph, request, calibration))
+
+    def _bound(self, setup: Setup) -> Setup:
+        """Remember the model and the listing for formats that need them at every candidate."""
+        from dovetail.search.bisect import writer_names
+
+        if setup.format in writer_names() or self.model is None:
+            return setup
+        if self.shape:
+            raise SearchError(
+                f"format {setup.format} does not go with --shape.", hint="Write a model of that shape first."
+            )
+        listing = "" if self.listing is None else str(self.listing.absolute())
+        return replace(setup, model=str(self.model.absolute()), listing=listing)
 
     def _request(self) -> BisectRequest:
         import dovetail
@@ -177,11 +199,11 @@ class Bisect(Verb):
         return BisectRequest(str(self.candidate.absolute()), self.format, low, ladder, self.certify)
 
     def _replay(self, words: list[str]) -> Answer:
-        from dovetail.search.bisect import Bisection, read_log
+        from dovetail.search.bisect import read_log
 
         if len(words) != 1:
             raise SearchError("replay takes one file.", hint="For example a copy of log.jsonl in the folder.")
-        again = Bisection.open(self.state).replay(read_log(Path(words[0])))
+        again = self._opened().replay(read_log(Path(words[0])))
         again.write_candidate()
         return bisect_answer(again, self.state)
 

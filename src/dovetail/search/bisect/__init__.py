@@ -2,6 +2,7 @@
 
 from dovetail.search.bisect.candidate import Candidate, CandidateWriter, register_writer, writer, writer_names
 from dovetail.search.bisect.command import CommandOracle, MetricRule
+from dovetail.search.bisect.formats import format_writer
 from dovetail.search.bisect.setup import BisectRequest, make_setup, setup_of_lines
 from dovetail.search.bisect.state import Answer, Bisection, Setup, read_log, reset_bisection, start_bisection
 from dovetail.search.bisect.strategy import Finding, Outcome, bisect_lines
@@ -18,6 +19,7 @@ __all__ = [
     "Outcome",
     "Setup",
     "bisect_lines",
+    "format_writer",
     "make_setup",
     "read_log",
     "register_writer",

@@ -50,7 +50,6 @@ def setup_of_lines(lines: Sequence[str], request: BisectRequest) -> Setup:
 
 def make_setup(graph: Graph, request: BisectRequest, calibration: Calibration | None = None) -> Setup:
     """Return the setup for a model: by what 8 bits drown where a calibration tells, else by topology and operators."""
-    writer(request.format)
     space = make_space(graph, request.low, request.ladder)
     weights = _measured(space, calibration) if calibration is not None else _guessed(space)
     order = sorted(weights, key=lambda unit: weights[unit])

@@ -44,6 +44,9 @@ class Setup:
     members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     base_plan: str = ""
     raise_to: Mapping[str, str] = field(default_factory=dict)
+    model: str = ""
+    """The model's file, where the format needs it again; empty otherwise. So the listing."""
+    listing: str = ""
 
     def to_json(self) -> str:
         """Return the setup as JSON text."""
@@ -59,6 +62,8 @@ class Setup:
             "members": dict(self.members),
             "base_plan": self.base_plan,
             "raise_to": dict(self.raise_to),
+            "model": self.model,
+            "listing": self.listing,
         }
         return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
@@ -243,6 +248,8 @@ def _read_setup(folder: Path) -> Setup:
             members={str(line): tuple(map(str, names)) for line, names in document["members"].items()},
             base_plan=str(document["base_plan"]),
             raise_to={str(line): str(place) for line, place in document["raise_to"].items()},
+            model=str(document["model"]),
+            listing=str(document["listing"]),
         )
         if setup.base_plan:
             plan_from_json(setup.base_plan, str(path))
