@@ -12,10 +12,11 @@ from dovetail.backends.reference import run_graph
 from dovetail.compare.classification import Top1Agreement
 from dovetail.data import open_samples, specs_of
 from dovetail.importers import load_model
-from dovetail.ir import DType, Graph, dequantize_array, quantize_array
+from dovetail.ir import DType, Graph, Node, Quantization, TensorType, dequantize_array, quantize_array
 from dovetail.passes import normalize
 from dovetail.plan import Recipe, make_plan, parse_placement
 from dovetail.quantize import calibrate, dequantize, is_quantized, quantize
+from dovetail.quantize.calibrate import load_float
 from dovetail.search import TuneOptions, TuneRequest, parse_goal, tune
 
 pytestmark = pytest.mark.models
@@ -103,3 +104,25 @@ def test_tune_lifts_a_quantised_model(models: Path, name: str, tmp_path: Path) -
     result = tune(request)
     assert result.plan.graph_digest == graph.digest
     assert result.unit_count > 5
+
+
+def test_what_the_zero_point_clamps_stays_clamped() -> None:
+    """Exporters drop a Relu in front of unsigned integers with zero point 0: saturation does its work."""
+    x = TensorType(DType.F32, (1, 2))
+    u8 = TensorType(DType.U8, (1, 2), Quantization((0.5,), (0,)))
+    i8 = TensorType(DType.I8, (1, 2), Quantization((0.5,), (-3,)))
+    graph = Graph(
+        "saturating",
+        (
+            Node("q", "QuantizeLinear", ("x",), ("xi",)),
+            Node("add", "Add", ("xi", "xi"), ("sum",)),
+            Node("dq", "DequantizeLinear", ("sum",), ("y",)),
+        ),
+        ("x",),
+        ("y",),
+        {"x": x, "xi": i8, "sum": u8, "y": x},
+    )
+    lifted = dequantize(graph).graph
+    executable = load_float(lifted)
+    (made,) = executable.run({"x": np.array([[-3.0, 4.0]], np.float32)}).values()
+    assert made.tolist() == [[0.0, 8.0]]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from dovetail.ir.dtypes import DType
 from dovetail.ir.graph import Graph
 from dovetail.ir.node import Node
+from dovetail.ir.roles import CLAMP_HOSTS, CLAMPS
 from dovetail.ir.types import Quantization, TensorType, dequantize_array
 from dovetail.passes import normalize
 from dovetail.passes.draft import Draft
@@ -74,8 +75,33 @@ def _float_graph(graph: Graph) -> Graph:
         if name in draft.constants:
             draft.constants[name] = dequantize_array(draft.constants[name], kind.quant)
         draft.types[name] = TensorType(DType.F32, kind.shape)
-    draft.nodes = [_float_node(graph, node) for node in draft.nodes]
+    nodes: list[Node] = []
+    for node in draft.nodes:
+        plain = _float_node(graph, node)
+        nodes.append(plain)
+        if _saturates_at_zero(graph, node):
+            # What the integers clamp without a word: exporters drop a Relu whose work the zero point does.
+            (tensor,) = node.outputs
+            raw = draft.fresh(f"{tensor}/unclamped")
+            draft.types[raw] = draft.types[tensor]
+            nodes[-1] = replace(plain, outputs=(raw,))
+            nodes.append(Node(f"{node.name}/relu", "Relu", (raw,), (tensor,), origin=node.origin))
+    draft.nodes = nodes
     return draft.graph()
+
+
+def _saturates_at_zero(graph: Graph, node: Node) -> bool:
+    """Tell whether storing the only output of a node cuts off negative values that the node may compute."""
+    if len(node.outputs) != 1 or not (node.op in CLAMP_HOSTS or node.op in _BOUNDARIES):
+        return False
+    kind = graph.types[node.outputs[0]]
+    if kind.quant is None or kind.quant.per_channel or kind.quant.zero_point[0] != kind.dtype.integer_range[0]:
+        return False
+    if node.op in _BOUNDARIES:
+        source = graph.types[node.inputs[0]].quant
+        return source is None or source.zero_point != kind.quant.zero_point
+    readers = graph.consumers.get(node.outputs[0], ())
+    return not (len(readers) == 1 and readers[0].op in CLAMPS)
 
 
 def _float_node(graph: Graph, node: Node) -> Node:
