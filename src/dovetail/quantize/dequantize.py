@@ -21,6 +21,9 @@ from dovetail.quantize.ranges import Range, Ranges
 METHOD = "file"
 """What Ranges say of the way in which these were found."""
 
+_RAW = "/unclamped"
+"""Ends the name of what a node computes before its storage clamps it."""
+
 _BOUNDARIES = ("QuantizeLinear", "DequantizeLinear", "Requantize")
 
 
@@ -57,7 +60,7 @@ def dequantize(graph: Graph) -> Dequantized:
     }
     plain = normalize(_float_graph(graph))
     known = {*plain.inputs, *(name for node in plain.nodes for name in node.outputs)}
-    tensors = {name: limits[name] for name in limits if name in known}
+    tensors = {name: limits[stored] for name in known if (stored := name.partition(_RAW)[0]) in limits}
     return Dequantized(plain, Ranges(plain.digest, METHOD, 0, tensors))
 
 
@@ -82,7 +85,7 @@ def _float_graph(graph: Graph) -> Graph:
         if _saturates_at_zero(graph, node):
             # What the integers clamp without a word: exporters drop a Relu whose work the zero point does.
             (tensor,) = node.outputs
-            raw = draft.fresh(f"{tensor}/unclamped")
+            raw = draft.fresh(tensor + _RAW)
             draft.types[raw] = draft.types[tensor]
             nodes[-1] = replace(plain, outputs=(raw,))
             nodes.append(Node(f"{node.name}/relu", "Relu", (raw,), (tensor,), origin=node.origin))
