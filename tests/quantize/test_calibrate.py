@@ -23,6 +23,12 @@ def _net() -> Graph:
     return net.graph(net.op("Sigmoid", made), made)
 
 
+def _pair(first: int | str) -> Graph:
+    net = Network()
+    made = net.op("Exp", net.op("Relu", net.input("x", first, 2, 4, 4)))
+    return net.graph(net.op("Sigmoid", made), made)
+
+
 def _samples(count: int, seed: int = 0) -> list[Sample]:
     rng = np.random.default_rng(seed)
     return [Sample(f"s{index}", {"x": rng.normal(size=(1, 2, 4, 4)).astype(np.float32)}) for index in range(count)]
@@ -69,6 +75,25 @@ def test_progress_is_told_after_every_sample() -> None:
     heard: list[int] = []
     calibrate(_net(), Source(_samples(4)), progress=heard.append)
     assert heard == [1, 2, 3, 4]
+
+
+def test_samples_that_go_together_give_what_they_give_one_by_one() -> None:
+    samples = _samples(40)
+    alone, together = calibrate(_pair(1), Source(samples)), calibrate(_pair("N"), Source(samples))
+    for name, limits in alone.ranges.tensors.items():
+        other = together.ranges.of(name)
+        assert (other.low, other.high) == pytest.approx((limits.low, limits.high), rel=1e-6)
+    for name, powers in alone.statistics.tensors.items():
+        for power, other in zip(powers, together.statistics.tensors[name], strict=True):
+            assert power.axis == other.axis
+            np.testing.assert_allclose(power.mean_square, other.mean_square, rtol=1e-5)
+
+
+def test_bad_data_among_samples_that_go_together_is_named() -> None:
+    samples = _samples(20)
+    samples[13].inputs["x"][0, 1, 2, 3] = np.nan
+    with pytest.raises(DataError, match="sample 's13'"):
+        calibrate(_pair("N"), Source(samples))
 
 
 def test_a_method_with_options() -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 
 import numpy as np
 
 from dovetail.backend.protocols import CompileOptions, Executable, Signature
 from dovetail.backend.registry import backend, find_device, find_target
-from dovetail.data.sample import Sample, SampleSource
+from dovetail.data.batches import Batch, in_batches, wholly_batchable
+from dovetail.data.sample import SampleSource
 from dovetail.errors import DataError, DeviceError
 from dovetail.ir.dtypes import AnyArray
 from dovetail.ir.graph import Graph
@@ -20,6 +22,10 @@ from dovetail.quantize.statistics import PowerMeter, Statistics
 
 FLOAT_BACKEND = "cpu"
 """The backend that runs the float model."""
+
+_TOGETHER = 16
+_TOGETHER_BYTES = 32 << 20
+"""Most samples that go through the model together, and most bytes of their activations."""
 
 Progress = Callable[[int], None]
 """Called with the number of samples done."""
@@ -50,42 +56,77 @@ def calibrate(
 ) -> Calibration:
     """Return the range of every real tensor and the signal power of its channels.
 
-    Memory is bounded by one sample's activations. Raises DataError for an empty data set, for samples that do not
-    fit the model and for NaN or infinity in an activation (with the tensor's name).
+    Memory is bounded by one sample's activations, or by 32 MiB where samples of small models go together. Raises
+    DataError for an empty data set, for samples that do not fit the model and for NaN or infinity in an activation
+    (with the tensor's name).
     """
     asked = options or CalibrationOptions()
-    watched = [
-        name
-        for name in (*graph.inputs, *(tensor for node in graph.nodes for tensor in node.outputs if tensor))
-        if graph.types[name].holds_reals
-    ]
-    observers = {name: make_observer(asked.method, asked.observer) for name in watched}
-    meter = PowerMeter()
-    computed = [name for name in watched if name not in graph.inputs]
-    executable = load_float(graph, asked.threads)
+    watch = _Watch(graph, asked)
+    stream = iter(samples)
     count = 0
     try:
-        for sample in samples:
-            values = _run(executable, sample, computed)
-            for name in watched:
-                _observe(observers[name], name, sample.id, sample.inputs.get(name, values.get(name)), meter)
-            count += 1
+        most = 1
+        while group := list(islice(stream, most)):
+            for batch in in_batches(group, most):
+                watch.see(batch)
+            count += len(group)
+            most = watch.most_together
             progress(count)
     finally:
-        executable.close()
+        watch.close()
     if count == 0:
         raise DataError("the data set is empty: there is nothing to calibrate on.", hint="Give at least one sample.")
-    seen = {name: Range(*observer.range()) for name, observer in observers.items() if observer.count}
-    return Calibration(Ranges(graph.digest, asked.method.value, count, seen), meter.statistics())
+    return Calibration(Ranges(graph.digest, asked.method.value, count, watch.ranges()), watch.meter.statistics())
 
 
-def _run(executable: Executable, sample: Sample, taps: Sequence[str]) -> Mapping[str, AnyArray]:
+class _Watch:
+    """Run the float model and watch every real tensor; extremes can be taken of several samples at once."""
+
+    def __init__(self, graph: Graph, options: CalibrationOptions) -> None:
+        inside = (tensor for node in graph.nodes for tensor in node.outputs if tensor)
+        watched = [name for name in (*graph.inputs, *inside) if graph.types[name].holds_reals]
+        self._observers = {name: make_observer(options.method, options.observer) for name in watched}
+        self._taps = [name for name in watched if name not in graph.inputs]
+        self._executable = load_float(graph, options.threads)
+        self._together = options.method is CalibrationMethod.MINMAX and wholly_batchable(graph)
+        self.meter = PowerMeter()
+        self.most_together = 1
+
+    def see(self, batch: Batch) -> None:
+        """Take some samples; raise DataError that names the sample at fault."""
+        try:
+            self._take(batch)
+        except DataError:
+            # Extremes can be taken twice, and the powers are lost with the error.
+            for sample in batch.samples if len(batch.samples) > 1 else ():
+                self._take(Batch(sample.inputs, (sample,)))
+            raise
+
+    def ranges(self) -> dict[str, Range]:
+        """Return what every tensor that held a value has spanned."""
+        return {name: Range(*observer.range()) for name, observer in self._observers.items() if observer.count}
+
+    def close(self) -> None:
+        """Let go of the model."""
+        self._executable.close()
+
+    def _take(self, batch: Batch) -> None:
+        name = batch.samples[0].id
+        values = _run(self._executable, batch.inputs, name, self._taps)
+        for tensor, observer in self._observers.items():
+            _observe(observer, (tensor, name), batch.inputs.get(tensor, values.get(tensor)), self.meter)
+        if self._together:
+            size = sum(value.nbytes for value in values.values()) // len(batch.samples)
+            self.most_together = min(_TOGETHER, max(1, _TOGETHER_BYTES // max(size, 1)))
+
+
+def _run(
+    executable: Executable, inputs: Mapping[str, AnyArray], sample: str, taps: list[str]
+) -> Mapping[str, AnyArray]:
     try:
-        return executable.run(sample.inputs, taps)
+        return executable.run(inputs, taps)
     except DeviceError as error:
-        raise DataError(
-            f"sample '{sample.id}': the model does not run on it: {error.message}", hint=error.hint
-        ) from error
+        raise DataError(f"sample '{sample}': the model does not run on it: {error.message}", hint=error.hint) from error
 
 
 def load_float(graph: Graph, threads: int = 0) -> Executable:
@@ -104,12 +145,13 @@ def _types(graph: Graph, names: tuple[str, ...]) -> Mapping[str, TensorType]:
     return {name: graph.types[name] for name in names}
 
 
-def _observe(observer: Observer, name: str, sample: str, value: AnyArray | None, meter: PowerMeter) -> None:
+def _observe(observer: Observer, where: tuple[str, str], value: AnyArray | None, meter: PowerMeter) -> None:
     if value is None or value.size == 0:
         return
+    tensor, sample = where
     try:
         observer.update(value.astype(np.float32, copy=False))
     except DataError as error:
         reason = error.message.removeprefix("tensor: ")
-        raise DataError(f"tensor '{name}', sample '{sample}': {reason}", hint=error.hint) from error
-    meter.update(name, value)
+        raise DataError(f"tensor '{tensor}', sample '{sample}': {reason}", hint=error.hint) from error
+    meter.update(tensor, value)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from dovetail.data.batches import Batch, batchable, in_batches
 from dovetail.data.sample import Sample, SampleSource
 from dovetail.errors import DataError
 from dovetail.ir.dtypes import AnyArray
@@ -14,14 +14,6 @@ from dovetail.ir.graph import Graph
 
 _KEEP_BYTES = 1 << 30
 _BATCH = 32
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Hold samples that go through the model together."""
-
-    inputs: Mapping[str, AnyArray]
-    samples: tuple[Sample, ...]
 
 
 class SampleSet:
@@ -39,14 +31,7 @@ class SampleSet:
 
     def batches(self, indices: Sequence[int]) -> Iterator[Batch]:
         """Yield the samples at these indices, in this order, in batches of equal shape."""
-        waiting: list[Sample] = []
-        for sample in self.samples(indices):
-            if waiting and (not self._batchable or len(waiting) == _BATCH or _shapes(sample) != _shapes(waiting[0])):
-                yield _join(waiting)
-                waiting = []
-            waiting.append(sample)
-        if waiting:
-            yield _join(waiting)
+        yield from in_batches(self.samples(indices), _BATCH if self._batchable else 1)
 
     def samples(self, indices: Sequence[int]) -> Iterator[Sample]:
         """Yield the samples at these indices."""
@@ -66,13 +51,6 @@ class SampleSet:
         rows = [sample.labels for sample in self.samples(indices)]
         names = rows[0].keys() if rows else ()
         return {name: np.stack([row[name] for row in rows]) for name in names}
-
-
-def batchable(graph: Graph) -> bool:
-    """Tell whether every input and output has the same symbolic first dimension."""
-    kinds = [graph.types[name] for name in (*graph.inputs, *graph.outputs)]
-    firsts = {kind.shape[0] if kind.shape else None for kind in kinds}
-    return len(firsts) == 1 and isinstance(next(iter(firsts)), str)
 
 
 def stack_outputs(graph: Graph, runs: Sequence[Mapping[str, AnyArray]]) -> dict[str, AnyArray]:
@@ -104,14 +82,3 @@ def _keep(source: SampleSource) -> list[Sample] | None:
             return None
         kept.append(sample)
     return kept
-
-
-def _shapes(sample: Sample) -> tuple[tuple[int, ...], ...]:
-    return tuple(array.shape for array in sample.inputs.values())
-
-
-def _join(samples: list[Sample]) -> Batch:
-    if len(samples) == 1:
-        return Batch(samples[0].inputs, tuple(samples))
-    names = samples[0].inputs
-    return Batch({name: np.concatenate([item.inputs[name] for item in samples]) for name in names}, tuple(samples))
