@@ -104,10 +104,36 @@ def test_a_set_level_metric_is_judged_on_the_whole_split() -> None:
         def evaluate(self, plan: Plan, indices: Sequence[int]) -> Scores:
             return Scores(super().evaluate(plan, indices).score, None)
 
-    oracle = _oracle(Pooled(np.full(500, 0.5)), 500)
+    planted = Pooled(np.full(500, 0.5))
+    oracle = _oracle(planted, 500)
     trial = oracle.judge(LOW, (), Bar(0.1))
     assert (trial.status, trial.samples, trial.score) == (Status.FAIL, 500, 0.5)
-    assert oracle.losses(LOW) is None
+    assert oracle.screen(LOW, Bar(0.1)).status is Status.FAIL
+    assert oracle.screen(LOW, Bar(0.5)).status is Status.PASS
+    confirmed, losses = oracle.confirm(LOW, Bar(0.5), RecordedEvaluator(planted, Journal(None, "c"), "exact"))
+    assert (confirmed.status, confirmed.samples, losses) == (Status.PASS, 500, None)
+
+
+def test_a_screen_rejects_only_what_the_first_samples_leave_no_doubt_of() -> None:
+    losses = np.zeros(1000)
+    losses[[3, 9]] = 1
+    evaluator = Planted(losses)
+    oracle = _oracle(evaluator, 1000)
+    trial = oracle.screen(LOW, Bar(0.01))
+    assert (trial.status, trial.samples) == (Status.PASS, FIRST_BLOCK)
+    losses[:FIRST_BLOCK] = 1
+    assert _oracle(evaluator, 1000).screen(LOW, Bar(0.01)).status is Status.FAIL
+
+
+def test_a_confirmation_is_over_the_whole_split_by_the_other_evaluator() -> None:
+    other = Planted(np.r_[np.ones(30), np.zeros(270)])
+    oracle = _oracle(Planted(np.zeros(300)), 300)
+    trial, losses = oracle.confirm(LOW, Bar(0.1), RecordedEvaluator(other, Journal(None, "c"), "exact"))
+    assert (trial.status, trial.samples, trial.score) == (Status.PASS, 300, pytest.approx(0.9))
+    assert losses is not None
+    assert losses.sum() == 30
+    worse, _ = oracle.confirm(LOW, Bar(0.09), RecordedEvaluator(other, Journal(None, "c"), "exact"))
+    assert worse.status is Status.FAIL
 
 
 def test_a_score_that_is_not_a_number_does_not_pass() -> None:

@@ -22,10 +22,11 @@ from dovetail.search import GateVerdict, Goal, Status, Trial, TuneOptions, TuneR
 from dovetail.search.accept import Acceptance
 from dovetail.search.evaluator import Rewriter
 from dovetail.search.hunt import Found, Hunt
-from dovetail.search.journal import Scores
-from dovetail.search.oracle import Bar
+from dovetail.search.journal import Journal, Scores
+from dovetail.search.oracle import Bar, Oracle, Split
 from dovetail.search.pipeline import Pipeline
 from dovetail.search.prior import suspect
+from dovetail.search.recorded import RecordedEvaluator
 from dovetail.search.space import make_space
 from dovetail.testing.networks import Network
 
@@ -198,6 +199,40 @@ def test_a_goal_of_no_loss_at_all_is_met_or_said_to_be_missed() -> None:
     assert result.accepted == (result.holdout.tuned >= result.holdout.float_score)
 
 
+def test_a_float_model_that_scores_nothing_is_refused() -> None:
+    request = replace(
+        _request(_detector()), metric=callable_metric(lambda outputs, labels: np.zeros(len(labels["truth"])))
+    )
+    with pytest.raises(SearchError, match="scores 0 on each of 24 samples"):
+        tune(request)
+
+
+def test_units_are_raised_on_suspicion_when_only_the_hold_out_shows_a_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search split on which low precision does well, and a hold-out on which only enough raised units do."""
+    request = _request(_detector(), Goal(0.01))
+    searched: list[tuple[int, ...]] = []
+    original = Oracle.__init__
+
+    def remember(self: Oracle, recorded: RecordedEvaluator, journal: Journal, part: Split, plan: Plan) -> None:
+        if part.name == "search":
+            searched.append(part.indices)
+        original(self, recorded, journal, part, plan)
+
+    def score(plan: Plan, indices: Sequence[int]) -> Scores:
+        enough = plan.default != LOW or len(plan.overrides) > 2
+        right = enough or set(indices) <= set(searched[0])
+        return Scores(float(right), np.full(len(indices), float(right)))
+
+    monkeypatch.setattr(Oracle, "__init__", remember)
+    monkeypatch.setattr(Rewriter, "evaluate", lambda self, plan, indices: score(plan, indices))
+    monkeypatch.setattr(Pipeline, "evaluate", lambda self, plan, indices: score(plan, indices))
+    result = tune(request)
+    assert result.accepted, result.summary
+    assert len(result.plan.overrides) > 2
+    assert "plans were tried on it" in result.summary
+    assert not result.one_minimal
+
+
 def test_nothing_can_run_low() -> None:
     net = Network()
     graph = net.graph(net.op("Einsum", net.input("x", 1, 2, 4, 4), equation="abcd->abcd"))
@@ -285,7 +320,7 @@ def test_no_other_round_begins_when_the_budget_is_spent(monkeypatch: pytest.Monk
         return original(self, bar)
 
     monkeypatch.setattr(Hunt, "find", find)
-    refused = Acceptance(False, "refused", Trial("", (), Status.FAIL, 0.0, 1.0, 1, 1), None, None)
+    refused = Acceptance(False, "refused", Trial("", (), Status.FAIL, 0.0, 1.0, 1, 1))
     monkeypatch.setattr(import_module("dovetail.search.tune"), "accept", lambda *_: refused)
     assert not tune(_request(_detector(), max_plans=1)).accepted
     assert len(bars) == 1

@@ -27,8 +27,10 @@ def count_text(count: int | None) -> str:
     return str(count)
 
 
-def time_text(elapsed_ns: float) -> str:
-    """Write a duration given in nanoseconds."""
+def time_text(elapsed_ns: float | None) -> str:
+    """Write a duration given in nanoseconds; None is `-`."""
+    if elapsed_ns is None:
+        return "-"
     for factor, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "us")):
         if elapsed_ns >= factor:
             return f"{elapsed_ns / factor:.2f} {unit}"

@@ -55,7 +55,7 @@ def _facts(report: Report) -> Facts:
             ("goal", f"{report.metric}: {report.goal}"),
             ("gate", report.verdict),
             ("plan", f"{spread}; {report.plan.boundary_count} boundaries ({report.plan.digest[:12]})"),
-            ("raised", f"{len(report.culprits)} of {report.unit_count} units that start at {report.low}"),
+            ("raised", _raised(report)),
             (
                 "cost",
                 f"{cost.trials} plans tried, {cost.full_equivalents:.1f} full evaluations, {cost.elapsed_s:.1f} s "
@@ -65,6 +65,12 @@ def _facts(report: Report) -> Facts:
     )
 
 
+def _raised(report: Report) -> str:
+    culprits, companions = len(report.culprits), len(report.companions)
+    text = f"{culprits + companions} of {report.unit_count} units that start at {report.low}"
+    return f"{text}: {culprits} break, {companions} go along as that is cheaper" if companions else text
+
+
 def _scores(report: Report) -> Table:
     columns = (
         left("split"),
@@ -72,7 +78,7 @@ def _scores(report: Report) -> Table:
         right("float"),
         right(f"all {report.low}"),
         right("tuned"),
-        right("tuned, exact"),
+        left("exact"),
         right("loss, 95 % bound"),
     )
     rows = tuple(
@@ -80,15 +86,20 @@ def _scores(report: Report) -> Table:
             scores.name,
             str(scores.samples),
             number_text(scores.float_score),
-            number_text(scores.low),
-            number_text(scores.tuned),
-            number_text(scores.tuned_exact),
+            _score(scores.low, scores.low_samples, scores.samples),
+            _score(scores.tuned, scores.tuned_samples, scores.samples),
+            "yes" if scores.tuned_exact is not None else "no",
             number_text(scores.loss_bound),
         )
         for scores in report.scores
     )
     direction = "higher is better" if report.higher_is_better else "lower is better"
     return Table(f"Scores ({report.metric}, {direction})", columns, rows)
+
+
+def _score(score: float, samples: int | None, total: int) -> str:
+    """Return a score, with the number of samples where it is not over all."""
+    return number_text(score) if samples in (None, total) else f"{number_text(score)} ({samples} samples)"
 
 
 def _gate(report: Report) -> Table:
@@ -107,13 +118,17 @@ def _reasons(report: Report) -> Prose:
 
 
 def _evidence(report: Report) -> Table:
-    rows = tuple((item.unit, *_trial(item.trial)) for item in report.evidence)
+    rows = tuple((item.unit, time_text(item.latency_ns), *_trial(item.trial)) for item in report.evidence)
+    spared = "none of them can be spared"
+    if report.companions:
+        spared = "none can be spared but those that go along, which make the plan faster"
     note = (
-        "Each unit was put back alone and tested: none of them can be spared."
+        f"Each unit was put back alone and tested: {spared}."
         if report.one_minimal
         else "Some removals pass or were not tested: a smaller set may do."
     )
-    return Table("Evidence: the plan without one raised unit", (flexible("without"), *_TRIAL_COLUMNS), rows, note)
+    columns = (flexible("without"), right("latency"), *_TRIAL_COLUMNS)
+    return Table("Evidence: the plan without one raised unit", columns, rows, note)
 
 
 def _companions(report: Report) -> Table:

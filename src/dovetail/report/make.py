@@ -10,8 +10,8 @@ from dovetail.ir.graph import Graph
 from dovetail.partition.partitioned import Partition, PartitionedGraph
 from dovetail.report.record import PartitionRow, PlanSummary, ProofSummary, Report
 from dovetail.search.certificate import Certificate
-from dovetail.search.result import Evidence, GateCheck, ParetoPoint, SplitScores, TuneResult
-from dovetail.search.trial import Status, Trial
+from dovetail.search.result import GateCheck, ParetoPoint, SplitScores, TuneResult
+from dovetail.search.trial import Trial
 
 _SHOWN_OPERATORS = 4
 
@@ -31,8 +31,8 @@ def make_report(result: TuneResult, partitioned: PartitionedGraph, title: str) -
         unit_count=result.unit_count,
         scores=tuple(_directed(scores, sign) for scores in (result.search, result.holdout)),
         culprits=result.culprits,
-        evidence=tuple(Evidence(item.unit, _directed_trial(item.trial, sign)) for item in result.evidence),
-        one_minimal=result.one_minimal and all(item.trial.status is not Status.PASS for item in result.evidence),
+        evidence=tuple(replace(item, trial=_directed_trial(item.trial, sign)) for item in result.evidence),
+        one_minimal=result.one_minimal,
         gate=tuple(GateCheck(item.name, _directed_trial(item.trial, sign)) for item in result.gate),
         plan=_plan_summary(partitioned),
         pareto=tuple(

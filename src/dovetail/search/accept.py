@@ -1,4 +1,4 @@
-"""Acceptance on samples that the search never saw, in both fidelities of the simulator."""
+"""Acceptance on samples that the search never saw, in exact simulation."""
 
 from __future__ import annotations
 
@@ -21,43 +21,46 @@ _Z95 = 1.645
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """Say whether a plan holds on the hold-out split."""
+    """Say whether a plan holds on the hold-out split; `exact` tells whether exact simulation made the trial."""
 
     accepted: bool
     summary: str
     trial: Trial
-    exact_score: float | None
-    loss_bound: float | None
+    loss_bound: float | None = None
+    exact: bool = False
 
-    def scores(self, low: float) -> SplitScores:
-        """Return the scores on the hold-out split, given the score of the plan before the search."""
+    def scores(self, low: Trial) -> SplitScores:
+        """Return the scores on the hold-out split, given the trial of the plan before the search."""
         return SplitScores(
             "holdout",
             self.trial.samples_total,
-            self.trial.float_score,
-            low,
+            low.float_score if low.complete else self.trial.float_score,
+            low.score,
             self.trial.score,
-            self.exact_score,
+            self.trial.score if self.exact else None,
             self.loss_bound,
+            low.samples,
+            self.trial.samples,
         )
 
 
 def accept(oracle: Oracle, exact: RecordedEvaluator, plan: Plan, goal: Goal) -> Acceptance:
-    """Judge a plan on the hold-out split: fast simulation first, then exact integer simulation."""
+    """Judge a plan on the hold-out split in exact integer simulation; the fast one may show at once that it fails."""
     allowance = goal.allowance(oracle.float_score)
-    trial = oracle.judge(plan, (), Bar(allowance), race=False)
+    screened = oracle.screen(plan, Bar(allowance))
+    if screened.status is not Status.PASS:
+        if screened.reason:
+            return Acceptance(False, f"fast simulation failed: {screened.reason}", screened)
+        lost = screened.float_score - screened.score
+        where = "hold-out" if screened.complete else f"the first {screened.samples} samples of the hold-out"
+        return Acceptance(False, f"loss {lost:.4g} on {where} exceeds {allowance:.4g}", screened)
+    trial, losses = oracle.confirm(plan, Bar(allowance), exact)
+    if trial.status is Status.CANNOT_TEST:
+        return Acceptance(False, f"exact simulation failed: {trial.reason}", screened)
+    lost, bound = trial.float_score - trial.score, loss_bound(losses)
     if trial.status is not Status.PASS:
-        lost = oracle.float_score - trial.score
-        return Acceptance(False, f"hold-out loss {lost:.4g} exceeds {allowance:.4g}", trial, None, None)
-    bound = loss_bound(oracle.losses(plan))
-    scores = exact.evaluate(plan, oracle.indices)
-    if scores.failure:
-        return Acceptance(False, f"exact simulation failed: {scores.failure}", trial, None, bound)
-    score = scores.score
-    lost = oracle.float_score - score
-    if lost > allowance + 1e-12:
-        return Acceptance(False, f"exact simulation loses {lost:.4g} > {allowance:.4g}", trial, score, bound)
-    return Acceptance(True, f"hold-out loss {max(lost, 0.0):.4g} within {allowance:.4g}", trial, score, bound)
+        return Acceptance(False, f"hold-out loss {lost:.4g} exceeds {allowance:.4g}", trial, bound, True)
+    return Acceptance(True, f"hold-out loss {max(lost, 0.0):.4g} within {allowance:.4g}", trial, bound, True)
 
 
 def loss_bound(losses: AnyArray | None) -> float | None:

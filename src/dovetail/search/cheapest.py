@@ -33,7 +33,8 @@ def cheapest(hunt: Hunt, prover: Prover, found: Found, bar: Bar) -> Found:
         found = _rebuilt(hunt, prover, best, bar)
         latencies = {digest: prover.latency_ns(raised) for digest, raised in hunt.placements().items()}
     certificate = prover.certificate(found.raised, optimum)
-    return replace(found, certificate=certificate, latencies_ns=latencies)
+    evidence = tuple(replace(item, latency_ns=latencies.get(item.trial.plan_digest)) for item in found.evidence)
+    return replace(found, evidence=evidence, certificate=certificate, latencies_ns=latencies)
 
 
 def _rebuilt(hunt: Hunt, prover: Prover, best: Mapping[str, Placement], bar: Bar) -> Found:
@@ -43,10 +44,9 @@ def _rebuilt(hunt: Hunt, prover: Prover, best: Mapping[str, Placement], bar: Bar
     for unit in best:
         rest = {name: override for name, override in raised.items() if name != unit}
         trial = hunt.judge(rest, bar)
+        evidence.append(Evidence(unit, trial))
         if trial.status is Status.PASS:
             companions.add(unit)
             raised[unit] = Override(best[unit], "meets the target at low precision too, but is cheaper here")
-        else:
-            evidence.append(Evidence(unit, trial))
     plan = prover.space.plan(raised)
     return Found(plan, raised, tuple(evidence), hunt.trials(), companions=frozenset(companions))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -100,15 +101,15 @@ class Hunt:
             )
         allowance = goal.allowance(float_score)
         bar = Bar(allowance)
-        low = self._judge({}, bar, race=False)
+        low = self._judge({}, bar)
         checks = [GateCheck(f"everything at {self._space.low}", low)]
         if low.status is Status.PASS:
             return GateVerdict.NOTHING_TO_DO, tuple(checks)
-        high = self._judge(self._raise(self._space.units), bar, race=False)
+        high = self._first_look(self._raise(self._space.units), bar)
         checks.append(GateCheck("everything one step up", high))
         cpu_plan = self._space.low_on_cpu
         if cpu_plan is not None:
-            trial = self._oracle.sample(cpu_plan, pipeline, allowance)
+            trial = self._oracle.sample(cpu_plan, allowance, pipeline)
             checks.append(GateCheck(f"everything at {cpu_plan.default}", trial))
             if trial.status is Status.PASS:
                 return GateVerdict.NPU_DIFFERS, tuple(checks)
@@ -116,6 +117,21 @@ class Hunt:
             return GateVerdict.QUANTISATION_BREAKS, tuple(checks)
         self._highest = True
         return GateVerdict.SIXTEEN_BITS_FAIL, tuple(checks)
+
+    @property
+    def reaches_the_last_rung(self) -> bool:
+        """Tell whether the first rung was found not to meet the target."""
+        return self._highest
+
+    def wider(self, found: Found, share: float) -> Found:
+        """Return a plan that also raises a share of all units on suspicion, those first that do most harm alone.
+
+        For samples too few to show a loss: nothing says that each of these units is needed.
+        """
+        order = self._measured([item.unit for item in self._suspicions])
+        more = order[: max(1, math.ceil(share * len(order)))]
+        raised = {**self._raise([unit for unit in more if unit not in found.raised]), **found.raised}
+        return self._found({unit: raised[unit] for unit in order if unit in raised}, ())
 
     def find(self, bar: Bar) -> Found:
         """Return a 1-minimal set of raised units that meets the bar; larger than that when the budget runs out."""
@@ -231,6 +247,11 @@ class Hunt:
             unit: Override(self._space.rung(unit, self._highest), f"breaks at {self._space.low}: {self._reasons[unit]}")
             for unit in units
         }
+
+    def _first_look(self, raised: Mapping[str, Override], bar: Bar) -> Trial:
+        """Return a pass on the first samples, or else the verdict on as many as it takes."""
+        trial = self._oracle.sample(self._space.plan(raised), bar.allowance)
+        return trial if trial.status is Status.PASS else self._judge(raised, bar)
 
     def _judge(self, raised: Mapping[str, Override], bar: Bar, *, race: bool = True) -> Trial:
         plan = self._space.plan(raised)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -58,15 +58,14 @@ class Split:
         return cls(name, tuple(indices[position] for position in order))
 
     def blocks(self) -> list[tuple[int, ...]]:
-        """Return the indices cut into blocks of growing size."""
+        """Return the indices cut into blocks: each doubles what was seen before it."""
         found: list[tuple[int, ...]] = []
-        start, size = 0, FIRST_BLOCK
+        start, stop = 0, FIRST_BLOCK
         while start < len(self.indices):
-            stop = start + size
-            if len(self.indices) - stop < size // 2:
+            if len(self.indices) - stop < FIRST_BLOCK // 2:
                 stop = len(self.indices)
             found.append(self.indices[start:stop])
-            start, size = stop, size * 2
+            start, stop = stop, stop * 2
         return found
 
 
@@ -90,6 +89,11 @@ class Oracle:
     def float_score(self) -> float:
         """Return the float model's score on the split."""
         return _pooled(self._float)
+
+    @property
+    def scores_nothing(self) -> bool:
+        """Tell whether the float model scores 0 on every sample."""
+        return self.float_score == 0 and (self._set_level or not _joined(self._float).any())
 
     @property
     def sample_count(self) -> int:
@@ -126,35 +130,47 @@ class Oracle:
                 break
         else:
             status = Status.PASS if bar.met_by(self._loss(done, bar)) else Status.FAIL
-        tested = sum(len(block) for block in self._blocks[: len(done)])
+        return self._trial(plan, raised, status, done, reason)
+
+    def sample(self, plan: Plan, allowance: float, evaluator: RecordedEvaluator | None = None) -> Trial:
+        """Return the verdict on a plan on the first samples only, by another evaluator where one is given."""
+        block = self._blocks[0]
+        scores = (evaluator or self._evaluator).evaluate(plan, block)
+        loss = self._float[0].score - scores.score
+        status = Status.CANNOT_TEST if scores.failure else Status.PASS if loss <= allowance else Status.FAIL
+        return self._trial(plan, (), status, [scores], scores.failure)
+
+    def screen(self, plan: Plan, bar: Bar) -> Trial:
+        """Return a failure where the first samples alone leave no doubt of it, else a pass."""
+        scores = self._evaluator.evaluate(plan, self._blocks[0])
+        if scores.failure:
+            return self._trial(plan, (), Status.CANNOT_TEST, [scores], scores.failure)
+        whole = len(self._blocks) == 1
+        lost = not bar.met_by(self._loss([scores], bar)) if whole else self._lost([scores], bar)
+        return self._trial(plan, (), Status.FAIL if lost else Status.PASS, [scores])
+
+    def confirm(self, plan: Plan, bar: Bar, evaluator: RecordedEvaluator) -> tuple[Trial, AnyArray | None]:
+        """Return the verdict of another evaluator on the whole split, and the loss of every sample where it has one."""
+        scores = evaluator.evaluate(plan, self._split.indices)
+        if scores.failure:
+            return self._trial(plan, (), Status.CANNOT_TEST, [], scores.failure), None
+        status = Status.PASS if bar.met_by(self.float_score - scores.score) else Status.FAIL
+        trial = replace(self._trial(plan, (), status, self._float), score=scores.score)
+        return trial, None if scores.per_sample is None else _joined(self._float) - scores.per_sample
+
+    def _trial(self, plan: Plan, raised: Sequence[str], status: Status, done: Sequence[Scores], why: str = "") -> Trial:
         trial = Trial(
             plan_digest=plan.digest,
             raised=tuple(raised),
             status=status,
             score=_pooled(done) if done else float("nan"),
             float_score=_pooled(self._float[: len(done)]) if done else self.float_score,
-            samples=tested,
+            samples=sum(len(block) for block in self._blocks[: len(done)]),
             samples_total=len(self._split.indices),
-            reason=reason,
+            reason=why,
         )
         self._log(trial)
         return trial
-
-    def sample(self, plan: Plan, evaluator: RecordedEvaluator, allowance: float) -> Trial:
-        """Return the verdict of another evaluator on a plan, on the first samples only."""
-        block = self._blocks[0]
-        scores = evaluator.evaluate(plan, block)
-        loss = self._float[0].score - scores.score
-        status = Status.CANNOT_TEST if scores.failure else Status.PASS if loss <= allowance else Status.FAIL
-        total = len(self._split.indices)
-        return Trial(plan.digest, (), status, scores.score, self._float[0].score, len(block), total, scores.failure)
-
-    def losses(self, plan: Plan) -> AnyArray | None:
-        """Return what a plan loses on every sample against float, or None for a set-level metric."""
-        parts = [self._evaluator.evaluate(plan, block) for block in self._blocks]
-        if any(part.per_sample is None for part in parts):
-            return None
-        return _joined(self._float) - _joined(parts)
 
     def _loss(self, done: Sequence[Scores], bar: Bar) -> float:
         if self._set_level:

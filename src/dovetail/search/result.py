@@ -43,10 +43,11 @@ class Culprit:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Record that a unit cannot go back to low precision: the trial of exactly that."""
+    """Record what comes of putting one unit back to low precision: the trial of exactly that, and its latency."""
 
     unit: str
     trial: Trial
+    latency_ns: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ class ParetoPoint:
 
 @dataclass(frozen=True, slots=True)
 class SplitScores:
-    """Hold scores on one split; `low` is the plan before the search."""
+    """Hold scores on one split; `low` is the plan before the search, `tuned` the plan that it chose."""
 
     name: str
     samples: int
@@ -71,6 +72,9 @@ class SplitScores:
     tuned_exact: float | None = None
     loss_bound: float | None = None
     """Upper confidence bound (95 %) of the tuned plan's loss against float."""
+    low_samples: int | None = None
+    tuned_samples: int | None = None
+    """Samples behind `low` and `tuned` where a clear loser was tested on fewer than all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +117,6 @@ class TuneResult:
 
     @property
     def one_minimal(self) -> bool:
-        """Tell whether every single removal was tested and did not pass."""
+        """Tell whether the plan without any one of the culprits was tested and did not pass."""
         needed = {item.unit for item in self.evidence if item.trial.status is not Status.PASS}
         return needed == {item.unit for item in self.culprits}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
@@ -99,19 +99,31 @@ def tune(request: TuneRequest, listener: TuneListener | None = None) -> TuneResu
     space = make_space(request.graph, request.low, request.ladder, request.wishes)
     bench = _Bench.open(request, space)
     try:
+        _refuse_nothing_to_lose(request, bench.search)
         heard.stage("gate")
         hunt_options = HuntOptions(heard, request.options.max_plans)
         hunt = Hunt(suspect(space, request.calibration), space, bench.recorded, bench.search, hunt_options)
         verdict, gate = hunt.gate(request.goal, bench.exact)
         prover = _prover(request, space, [item.unit for item in hunt.suspicions])
-        seekers = _Seekers(hunt, prover)
+        seekers = _Seekers(hunt, prover, request.wishes is not None and request.wishes.limits.are_any)
         acceptance, found = _rounds(_bars(request, bench, verdict), request.goal, bench, seekers, heard)
         if verdict is GateVerdict.NOTHING_TO_DO and found.raised:
             verdict = GateVerdict.QUANTISATION_BREAKS
+        if verdict is GateVerdict.QUANTISATION_BREAKS and hunt.reaches_the_last_rung:
+            verdict = GateVerdict.SIXTEEN_BITS_FAIL
         outcome = _Outcome(verdict, gate, found, acceptance)
         return _result(request, bench, outcome, time.perf_counter() - started)
     finally:
         bench.journal.close()
+
+
+def _refuse_nothing_to_lose(request: TuneRequest, oracle: Oracle) -> None:
+    if request.metric.higher_is_better and oracle.scores_nothing:
+        raise SearchError(
+            f"the float model scores 0 on each of {oracle.sample_count} samples: there is nothing to lose, "
+            "and nothing to tune.",
+            hint="Check the labels, the preprocessing (channel order, mean, scale) and the metric.",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +132,7 @@ class _Seekers:
 
     hunt: Hunt
     prover: Prover | None
+    limited: bool
 
     def find(self, bar: Bar, heard: TuneListener) -> Found:
         found = self.hunt.find(bar)
@@ -127,6 +140,10 @@ class _Seekers:
             return found
         heard.stage("cheapest")
         return cheapest(self.hunt, self.prover, found, bar)
+
+    def widen(self, found: Found, share: float) -> Found:
+        """Raise a share of all units on suspicion."""
+        return self.hunt.wider(found, share)
 
 
 def _prover(request: TuneRequest, space: Space, suspects: Sequence[str]) -> Prover | None:
@@ -205,6 +222,10 @@ _RESOLUTION = 2
 """Lost samples that the first round allows at least, where the goal does."""
 
 
+_ON_SUSPICION = (0.0625, 0.25, 1.0)
+"""Shares of all units that are raised without proof when the search split cannot show what the hold-out loses."""
+
+
 def _bars(request: TuneRequest, bench: _Bench, verdict: GateVerdict) -> list[Bar]:
     """Return what the rounds of the search must reach, the least demanding first.
 
@@ -227,30 +248,47 @@ def _rounds(
 ) -> tuple[Acceptance, Found]:
     """Search with some of the allowed drop in hand, and again with more while the hold-out does not agree.
 
-    When no round is accepted, the one that lost least on the hold-out split is returned.
+    When the search split shows no more to raise, units are raised on suspicion. When nothing is accepted, the plan
+    that lost least on the hold-out split is returned.
     """
     tried: dict[str, tuple[Acceptance, Found]] = {}
-    for bar in bars:
-        if tried and seekers.hunt.exhausted:
-            break
-        found = seekers.find(bar, heard)
+    for found in _proposals(bars, tried, seekers, heard):
         if found.plan.digest in tried:
             continue
         heard.stage("hold-out")
         acceptance = accept(bench.holdout, bench.exact, found.plan, goal)
         if not found.within_limits:
             acceptance = replace(acceptance, accepted=False, summary="no plan within the limits meets the target")
+        elif tried:
+            looks = f"{acceptance.summary} ({len(tried) + 1} plans were tried on it)"
+            acceptance = replace(acceptance, summary=looks)
+        tried[found.plan.digest] = acceptance, found
         if acceptance.accepted:
             return acceptance, found
-        tried[found.plan.digest] = acceptance, found
         heard.stage(f"{acceptance.summary}: searching again with more in hand")
-    return max(tried.values(), key=lambda pair: pair[0].trial.score)
+    return max(tried.values(), key=lambda pair: pair[0].trial.score - pair[0].trial.float_score)
+
+
+def _proposals(
+    bars: Sequence[Bar], tried: Mapping[str, object], seekers: _Seekers, heard: TuneListener
+) -> Iterator[Found]:
+    found: Found | None = None
+    for bar in bars:
+        if tried and seekers.hunt.exhausted:
+            return
+        found = seekers.find(bar, heard)
+        yield found
+    if found is None or not found.within_limits or seekers.limited:
+        return
+    for share in _ON_SUSPICION:
+        yield seekers.widen(found, share)
 
 
 def _result(request: TuneRequest, bench: _Bench, outcome: _Outcome, elapsed_s: float) -> TuneResult:
     found, space = outcome.found, bench.space
     searched = bench.search.judge(found.plan, tuple(found.raised), Bar(0.0), race=False)
     low_on_holdout = bench.holdout.judge(space.base, (), Bar(0.0), race=False)
+    low_on_search = outcome.gate[0].trial
     raised = [
         Culprit(unit, space.units[unit].nodes, request.graph.node(unit).op, override.placement, override.reason)
         for unit, override in found.raised.items()
@@ -269,9 +307,15 @@ def _result(request: TuneRequest, bench: _Bench, outcome: _Outcome, elapsed_s: f
         companions=tuple(item for item in raised if item.unit in found.companions),
         evidence=found.evidence,
         search=SplitScores(
-            "search", bench.search.sample_count, bench.search.float_score, outcome.gate[0].trial.score, searched.score
+            "search",
+            bench.search.sample_count,
+            bench.search.float_score,
+            low_on_search.score,
+            searched.score,
+            low_samples=low_on_search.samples,
+            tuned_samples=searched.samples,
         ),
-        holdout=outcome.acceptance.scores(low_on_holdout.score),
+        holdout=outcome.acceptance.scores(low_on_holdout),
         gate=outcome.gate,
         pareto=pareto_points(found.trials, found.plan.digest),
         front=pareto_front(found.trials, found.latencies_ns, found.plan.digest),
