@@ -9,7 +9,7 @@ from dovetail.plan.placement import Placement
 from dovetail.plan.plan import Override
 from dovetail.search.hunt import Found, Hunt
 from dovetail.search.oracle import Bar
-from dovetail.search.proof import Prover
+from dovetail.search.proof import JudgeRaised, Prover
 from dovetail.search.result import Evidence
 from dovetail.search.trial import Status
 
@@ -17,7 +17,8 @@ from dovetail.search.trial import Status
 def cheapest(hunt: Hunt, prover: Prover, found: Found, bar: Bar) -> Found:
     """Return the cheapest plan that passes, with what is proven of it; `within_limits` is false when there is none.
 
-    Every single removal from it is tested: a unit that can go back to low precision is a companion.
+    Units that save less than `worthwhile` are left out again. Every single removal is tested: a unit that can go back
+    to low precision is a companion.
     """
 
     def judge(raised: Mapping[str, Placement]) -> Status:
@@ -29,12 +30,29 @@ def cheapest(hunt: Hunt, prover: Prover, found: Found, bar: Bar) -> Found:
     if best is None:
         certificate = prover.certificate(found.raised, optimum)
         return replace(found, certificate=certificate, latencies_ns=latencies, within_limits=False)
+    best = _without_idle(prover, best, before, judge)
     if best != before:
         found = _rebuilt(hunt, prover, best, bar)
         latencies = {digest: prover.latency_ns(raised) for digest, raised in hunt.placements().items()}
     certificate = prover.certificate(found.raised, optimum)
     evidence = tuple(replace(item, latency_ns=latencies.get(item.trial.plan_digest)) for item in found.evidence)
     return replace(found, evidence=evidence, certificate=certificate, latencies_ns=latencies)
+
+
+def _without_idle(
+    prover: Prover, best: Mapping[str, Placement], before: Mapping[str, Placement], judge: JudgeRaised
+) -> Mapping[str, Placement]:
+    """Return the plan without units that hardly make it cheaper and that the target does not need.
+
+    Figures are not exact enough to raise a unit for a thousandth of the latency.
+    """
+    most_ns = prover.latency_ns(best) * (1 + prover.options.worthwhile)
+    kept = dict(best)
+    for unit in [unit for unit in best if unit not in before]:
+        rest = {name: place for name, place in kept.items() if name != unit}
+        if prover.latency_ns(rest) <= most_ns and prover.allows(rest) and judge(rest) is Status.PASS:
+            kept = rest
+    return kept
 
 
 def _rebuilt(hunt: Hunt, prover: Prover, best: Mapping[str, Placement], bar: Bar) -> Found:

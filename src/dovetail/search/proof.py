@@ -28,7 +28,8 @@ class CostOptions:
 
     `sources` are asked before rooflines; `host` None takes the CPU on the target's chip. With `migrates` units
     without fault may leave the NPU where that is cheaper; else only those that a failing plan names, and what comes
-    after them. At most `most_tests` plans are tested beyond those of the search.
+    after them. A unit that does not break goes along only where that saves the share `worthwhile` of the latency.
+    At most `most_tests` plans are tested beyond those of the search.
     """
 
     sources: tuple[CostSource, ...] = ()
@@ -36,6 +37,7 @@ class CostOptions:
     migrates: bool = False
     most_tests: int = 60
     time_limit_s: float = 30.0
+    worthwhile: float = 0.005
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,11 @@ class Prover:
     def latency_ns(self, raised: Mapping[str, Placement]) -> float:
         """Return what a plan takes."""
         return self.priced.problem.cost(self.priced.assignment(raised))
+
+    def allows(self, raised: Mapping[str, Placement]) -> bool:
+        """Tell whether a plan keeps within the limits."""
+        assignment = self.priced.assignment(raised)
+        return self.priced.problem.meets_demands(assignment) and self._fits(assignment)
 
     def _fits(self, assignment: Assignment) -> bool:
         """Tell whether a plan fits the memory: its peak is not linear, so the programme knows only a part of it."""

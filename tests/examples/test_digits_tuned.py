@@ -1,0 +1,86 @@
+"""The main job on the example: it breaks in 8 bits, and the plan that is found keeps its promises."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dovetail
+from dovetail.compare import load_metric
+from dovetail.data import open_samples, specs_of
+from dovetail.plan import parse_placement
+
+FOLDER = Path(__file__).parents[2] / "examples" / "digits"
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
+    """Run the demo in an empty folder as its user does."""
+    folder = tmp_path_factory.mktemp("demo")
+    command = [sys.executable, "-m", "dovetail.cli", "demo", "--json"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True, timeout=300)
+    return json.loads(done.stdout), folder / "dovetail-out"
+
+
+def test_eight_bits_lose_more_than_half_and_the_plan_at_most_a_hundredth(demo: tuple[dict[str, Any], Path]) -> None:
+    scores = next(row for row in demo[0]["scores"] if row["name"] == "holdout")
+    assert scores["low"] < scores["float_score"] / 2
+    assert scores["tuned_exact"] >= scores["float_score"] * 0.99
+    assert demo[0]["accepted"]
+
+
+def test_few_units_are_raised_and_each_removal_is_on_record_as_a_failure(demo: tuple[dict[str, Any], Path]) -> None:
+    report, out = demo
+    units = {row["unit"] for row in report["culprits"]}
+    assert len(units) + len(report["companions"]) <= 6
+    assert report["one_minimal"]
+    assert {row["unit"] for row in report["evidence"]} == units | {row["unit"] for row in report["companions"]}
+    journal = sqlite3.connect(f"file:{out / 'journal.sqlite'}?mode=ro", uri=True)
+    try:
+        trials = set(journal.execute("SELECT plan, status FROM trial WHERE stage = 'search'").fetchall())
+    finally:
+        journal.close()
+    for row in report["evidence"]:
+        assert (row["trial"]["plan_digest"], "fail") in trials, row["unit"]
+
+
+def test_the_search_costs_at_most_twelve_evaluations(demo: tuple[dict[str, Any], Path]) -> None:
+    assert demo[0]["cost"]["full_equivalents"] <= 12
+
+
+def _request(costs: dovetail.CostOptions) -> dovetail.TuneRequest:
+    graph = dovetail.normalize(dovetail.load_model(FOLDER / "digits.onnx"))
+    with np.load(FOLDER / "calib.npz", allow_pickle=False) as file:
+        calibration = [image[None].astype(np.float32) for image in file["images"]]
+    return dovetail.TuneRequest(
+        graph=graph,
+        calibration=dovetail.calibrate(graph, open_samples(calibration, specs_of(graph))),
+        samples=open_samples(FOLDER / "eval.npz", specs_of(graph)),
+        metric=load_metric(f"{FOLDER / 'metric.py'}:score"),
+        goal=dovetail.parse_goal("1%"),
+        low=parse_placement("vsi:v853@i8pc"),
+        ladder=(parse_placement("vsi:v853@i16"),),
+        costs=costs,
+    )
+
+
+def test_a_unit_that_does_not_break_goes_along_only_where_that_is_worth_it() -> None:
+    plain, any_gain = (
+        dovetail.tune(_request(dovetail.CostOptions())),
+        dovetail.tune(_request(dovetail.CostOptions(worthwhile=0.0))),
+    )
+    assert plain.certificate is not None
+    assert any_gain.certificate is not None
+    assert plain.companions == ()
+    assert {item.unit for item in any_gain.companions}.isdisjoint(item.unit for item in plain.culprits)
+    assert any_gain.certificate.gap == pytest.approx(0.0, abs=1e-9)
+    assert 0 <= plain.certificate.gap <= 0.005
