@@ -12,11 +12,11 @@ from dataclasses import asdict
 from pathlib import Path
 
 import zoo.machine as machine
-from zoo.peers import Found, PeerMissing, Runner, run_exclude_loop, run_nncf, run_ours
+from zoo.peers import Found, PeerMissing, Runner, left_float_by_nncf, run_exclude_loop, run_floor, run_nncf, run_ours
 from zoo.table import number, text
 from zoo.tasks import Task, bench_a, digits
 
-_TOOLS = ("dovetail", "dovetail-cpu", "nncf", "ort-quantise-one", "ort-restore-one")
+_TOOLS = ("floor", "dovetail", "dovetail-cpu", "dovetail-nncf", "nncf", "nncf-1", "ort-quantise-one", "ort-restore-one")
 _BENCH_A = Path(__file__).resolve().parents[2] / "shared" / "bench" / "a"
 _LOW, _HIGH = "vsi:v853@i8pc", "vsi:v853@i16"
 
@@ -65,9 +65,12 @@ def _tasks(options: argparse.Namespace) -> list[Task]:
 
 def _runner(tool: str, task: Task, limit_s: float) -> Runner:
     runners: dict[str, Runner] = {
+        "floor": lambda: run_floor(task),
         "dovetail": lambda: run_ours(task, _LOW, _HIGH),
         "dovetail-cpu": lambda: run_ours(task, _LOW, "cpu@fp32"),
+        "dovetail-nncf": lambda: run_ours(task, _LOW, "cpu@fp32", left_float_by_nncf(task)),
         "nncf": lambda: run_nncf(task),
+        "nncf-1": lambda: run_nncf(task, one_by_one=True),
         "ort-quantise-one": lambda: run_exclude_loop(task, True, limit_s),
         "ort-restore-one": lambda: run_exclude_loop(task, False, limit_s),
     }

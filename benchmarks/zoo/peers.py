@@ -63,8 +63,9 @@ class Found:
 class Meter:
     """Score ONNX models on one split of a task, counting calls and samples."""
 
-    def __init__(self, task: Task, indices: Sequence[int]) -> None:
+    def __init__(self, task: Task, indices: Sequence[int], batch: int = _BATCH) -> None:
         self._task = task
+        self._batch = batch
         self._indices = np.asarray(indices)
         self.calls = 0
         self.samples = 0
@@ -86,8 +87,8 @@ class Meter:
         session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
         names = [item.name for item in session.get_outputs()]
         runs = [
-            session.run(names, {self._task.input: self._task.inputs[rows[start : start + _BATCH]]})
-            for start in range(0, len(rows), _BATCH)
+            session.run(names, {self._task.input: self._task.inputs[rows[start : start + self._batch]]})
+            for start in range(0, len(rows), self._batch)
         ]
         outputs = {name: np.concatenate([run[index] for run in runs]) for index, name in enumerate(names)}
         scores = self._task.metric.per_sample(outputs, {key: value[rows] for key, value in self._task.labels.items()})
@@ -125,15 +126,23 @@ def allowed_drop(task: Task, float_score: float) -> float:
     return dovetail.parse_goal(task.goal).allowance(float_score)
 
 
-def run_nncf(task: Task) -> Found:
-    """Run NNCF's quantize_with_accuracy_control on its ONNX backend, ranked by the metric."""
+def _nncf() -> Any:
     try:
         import nncf  # type: ignore[import-not-found, import-untyped, unused-ignore]
     except ImportError as error:
         raise PeerMissing("nncf is not installed: pip install 'dovetail[bench]'") from error
     nncf.set_log_level(logging.ERROR)
+    return nncf
+
+
+def run_nncf(task: Task, one_by_one: bool = False) -> Found:
+    """Run NNCF's quantize_with_accuracy_control on its ONNX backend, ranked by the metric.
+
+    Its own examples validate sample by sample; by default it is given our batches, which is faster.
+    """
+    nncf = _nncf()
     searched, held = task.parts()
-    meter, holdout = Meter(task, searched), Meter(task, held)
+    meter, holdout = Meter(task, searched, 1 if one_by_one else _BATCH), Meter(task, held)
     model = onnx.load(task.model)
     float_score = Meter(task, searched).score(model)
 
@@ -155,7 +164,7 @@ def run_nncf(task: Task) -> Found:
     calls, full = meter.calls, meter.full_equivalents
     whole = quantised_nodes(nncf.quantize(model, calibration, subset_size=len(task.calibration)))
     return Found(
-        "NNCF accuracy control",
+        "NNCF accuracy control" + (", one by one" if one_by_one else ""),
         len(whole),
         len(whole - quantised_nodes(found)),
         None,
@@ -168,6 +177,15 @@ def run_nncf(task: Task) -> Found:
         True,
         "quantises what its CPU configuration lists; the rest stays float",
     )
+
+
+def left_float_by_nncf(task: Task) -> frozenset[str]:
+    """Return the nodes that NNCF does not quantise at all."""
+    nncf = _nncf()
+    model = onnx.load(task.model)
+    calibration = nncf.Dataset(list(task.calibration), lambda item: {task.input: item[None]})
+    whole = quantised_nodes(nncf.quantize(model, calibration, subset_size=len(task.calibration)))
+    return frozenset(node.name for node in model.graph.node if node.name not in whole)
 
 
 class _Reader(CalibrationDataReader):  # type: ignore[misc]
@@ -204,6 +222,22 @@ class _Excluder:
             weight_type=QuantType.QInt8,
         )
         return onnx.load(self._target)
+
+
+def run_floor(task: Task) -> Found:
+    """Time what no search can do without: calibration, and one pass of the float model over either split."""
+    from dovetail.data import open_samples, specs_of
+
+    searched, held = task.parts()
+    meter, holdout = Meter(task, searched), Meter(task, held)
+    clock = Clock()
+    model = onnx.load(task.model)
+    graph = dovetail.normalize(dovetail.load_model(task.model))
+    dovetail.calibrate(graph, open_samples([item[None] for item in task.calibration], specs_of(graph)))
+    scores = meter.score(model), holdout.score(model)
+    wall_s, cpu_s = clock.wall_s(), clock.cpu_s()
+    full = meter.full_equivalents + len(held) / len(searched)
+    return Found("floor: float", 0, 0, None, 2, full, wall_s, cpu_s, *scores, True, "what no search can do without")
 
 
 def run_exclude_loop(task: Task, quantise_one: bool, limit_s: float) -> Found:
@@ -256,13 +290,15 @@ def run_exclude_loop(task: Task, quantise_one: bool, limit_s: float) -> Found:
     )
 
 
-def run_ours(task: Task, low: str, high: str) -> Found:
-    """Run dovetail tune, calibration included."""
+def run_ours(task: Task, low: str, high: str, pinned: Iterable[str] = ()) -> Found:
+    """Run dovetail tune, calibration included; `pinned` nodes stay float on the CPU."""
     from dovetail.data import open_samples, specs_of
-    from dovetail.plan import parse_placement
+    from dovetail.plan import Recipe, Rule, parse_placement
 
     clock = Clock()
     graph = dovetail.normalize(dovetail.load_model(task.model))
+    known = {name for node in graph.nodes for name in (node.name, *node.origin)}
+    rules = tuple(Rule(parse_placement("cpu@fp32"), node=name) for name in pinned if name in known)
     specs = specs_of(graph)
     calibration = dovetail.calibrate(graph, open_samples([item[None] for item in task.calibration], specs))
     items = [
@@ -278,12 +314,11 @@ def run_ours(task: Task, low: str, high: str) -> Found:
         goal=dovetail.parse_goal(task.goal),
         low=parse_placement(low),
         ladder=(parse_placement(high),),
-        # No peer proves what its plan costs; that search comes after this one and is measured elsewhere.
-        costs=dovetail.CostOptions(most_tests=0),
+        wishes=Recipe(parse_placement(low), (parse_placement(high),), rules) if rules else None,
     )
     result = dovetail.tune(request, calls)
     return Found(
-        f"dovetail, up to {high}",
+        f"dovetail, up to {high}" + (", NNCF's nodes" if rules else ""),
         len(graph.nodes),
         sum(len(item.nodes) for item in result.culprits),
         len(result.culprits),

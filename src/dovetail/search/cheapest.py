@@ -41,7 +41,7 @@ def cheapest(hunt: Hunt, prover: Prover, found: Found, bar: Bar) -> Found:
 
 def _without_idle(
     prover: Prover, best: Mapping[str, Placement], before: Mapping[str, Placement], judge: JudgeRaised
-) -> Mapping[str, Placement]:
+) -> dict[str, Placement]:
     """Return the plan without units that hardly make it cheaper and that the target does not need.
 
     Figures are not exact enough to raise a unit for a thousandth of the latency.
