@@ -10,20 +10,19 @@ import json
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import dovetail
 import zoo.machine as machine
-from dovetail.backend.protocols import CompileOptions, Fidelity
-from dovetail.backend.registry import backend, find_target
+from dovetail.backend.protocols import Fidelity
 from dovetail.data import open_samples, specs_of
 from dovetail.errors import DovetailError
 from dovetail.ir import Graph
 from dovetail.partition.schedule import partition
 from dovetail.plan import Plan, parse_placement
 from dovetail.quantize import Calibration, Quantizer, load_float
-from dovetail.quantize.calibrate import signature_of
 from dovetail.search import CostOptions, Goal, TuneOptions, TuneRequest, TuneResult
 from dovetail.search.evaluator import SIMULATOR, EvaluationData, Scorer, run_batches
 from dovetail.search.pipeline import Pipeline, PipelineOptions
@@ -124,9 +123,11 @@ def run_case(case: Case, root: Path, goal: Goal, max_plans: int) -> tuple[list[R
         Stated(case.name, item.name, len(item.indices), _float_score(graph, samples, item), item.stated)
         for item in data.figures
     ]
-    if any(kind.quant is not None for kind in graph.types.values()):
-        return [_as_shipped(case, graph, samples, data.figures[0], low) for low, _ in TARGETS], stated
+    # The float model that the integers stand for, in the ranges that they were given.
+    lifted = dovetail.dequantize(graph) if dovetail.is_quantized(graph) else None
+    graph = graph if lifted is None else lifted.graph
     calibration = dovetail.calibrate(graph, open_samples(data.calibration, specs))
+    calibration = calibration if lifted is None else lifted.refine(calibration)
     rows: list[Row] = []
     for low, high in TARGETS:
         request = TuneRequest(
@@ -170,41 +171,10 @@ def _row(case: Case, low: str, data: Dataset, result: TuneResult, wall_s: float,
     )
 
 
-def _as_shipped(case: Case, graph: Graph, samples: SampleSet, figure: Figure, low: str) -> Row:
-    """Simulate a model that is quantised already as it is: there is nothing to place anew without its float model."""
-    target = find_target(parse_placement(low).target)
-    start = time.perf_counter()
-    scorer = Scorer(EvaluationData(graph, samples, figure.metric, figure.name))
-    simulator = backend(SIMULATOR)
-    scores: dict[Fidelity, float] = {}
-    for fidelity in Fidelity:
-        data = EvaluationData(graph, samples, figure.metric, figure.name)
-        blob = simulator.compile(graph, target, CompileOptions(fidelity=fidelity))
-        outputs = run_batches(simulator.devices()[0].load(blob, signature_of(graph)), data, figure.indices)
-        scores[fidelity] = scorer.scores(outputs, figure.indices).score
-    return Row(
-        case=case.name,
-        low=f"{target.name} as shipped",
-        metric=figure.name,
-        float_score=_float_score(graph, samples, figure),
-        all_low=scores[Fidelity.FAST],
-        tuned=scores[Fidelity.EXACT],
-        accepted=True,
-        raised=0,
-        on_cpu=0,
-        units=len(graph.nodes),
-        minimal=True,
-        partitions=1,
-        full_equivalents=2.0,
-        plans=0,
-        wall_s=time.perf_counter() - start,
-        note="not tuned: 'float' is ONNX Runtime on the shipped integers, 'low' the fast simulation, 'tuned' the exact",
-    )
-
-
 def _float_score(graph: Graph, samples: SampleSet, figure: Figure) -> float:
     data = EvaluationData(graph, samples, figure.metric, figure.name)
-    outputs = run_batches(load_float(graph), data, figure.indices)
+    with closing(load_float(graph)) as model:
+        outputs = run_batches(model, data, figure.indices)
     return Scorer(data).scores(outputs, figure.indices).score
 
 

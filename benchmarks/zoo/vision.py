@@ -74,6 +74,6 @@ CASES = (
         "already quantised",
         "shufflenetv2_int8_onnx/shufflenet-v2-12-int8.onnx",
         _shufflenet,
-        note="evaluated as shipped",
+        note="tuned as the float model that its integers stand for; its figure is that of the integers",
     ),
 )
