@@ -239,10 +239,10 @@ def write_page(page: Path, facts: Sequence[str], rows: Sequence[Row], stated: Se
         "are a collection that is not part of this repository. Times are of one run on a shared machine and noisy.",
         "\n".join(f"- {fact}" for fact in facts),
         "## Tuned\n\nScores are on the hold-out split, which the search never saw, `tuned` in exact simulation (on "
-        "the first samples only where those leave no doubt of a failure). `raised` counts units above the low precision, of all units; a "
-        "`+` says that it is not proved that no unit can go back. `cpu` are those "
-        "of them that went to the CPU, `parts` the partitions, `evals` the evaluations of the whole search split that "
-        "all work together is equal to.",
+        "the first samples only where those leave no doubt of a failure). `raised` counts units above the low "
+        "precision, of all units; a `+` says that it is not proved that no unit can go back. `cpu` are those of them "
+        "that went to the CPU, `parts` the partitions, `evals` the evaluations of the whole search split that all "
+        "work together is equal to.",
         markdown(*_rows_table(rows)),
         "## Float scores\n\nOver all samples, beside what the collection's manifest states. The manifest does not say "
         "which filter its images were resized with; here Pillow's bilinear one.",

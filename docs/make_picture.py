@@ -32,8 +32,6 @@ def tuned() -> tuple[dovetail.Graph, TuneResult]:
         goal=dovetail.parse_goal("1%"),
         low=dovetail.parse_placement("vsi:v853@i8pc"),
         ladder=(dovetail.parse_placement("vsi:v853@i16"),),
-        # Only the units that break: the search for the cheapest plan raises a neighbour as well.
-        costs=dovetail.CostOptions(most_tests=0),
     )
     return graph, dovetail.tune(request)
 
