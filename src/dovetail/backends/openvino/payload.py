@@ -1,0 +1,47 @@
+"""Blobs: a line of JSON, then the model as ONNX (compiled when it is loaded) or the device's own compiled form."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+
+from dovetail.errors import DeviceError
+
+MODEL = "openvino-model"
+"""ONNX, compiled on loading: the CPU plug-in's own export is an intermediate form, too, and differs from run to run."""
+COMPILED = "openvino-compiled"
+_MAX_HEADER = 1 << 16
+_AGAIN = "Compile the model again."
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """Say for which device, with which properties; `mark` is that of hardware and driver, for compiled forms."""
+
+    device: str
+    properties: tuple[tuple[str, str], ...]
+    mark: str
+    sha256: str
+
+
+def pack(device: str, properties: dict[str, str], mark: str, body: bytes) -> bytes:
+    """Return header and body as one payload."""
+    header = Header(device, tuple(sorted(properties.items())), mark, hashlib.sha256(body).hexdigest())
+    return json.dumps(asdict(header), sort_keys=True).encode() + b"\n" + body
+
+
+def unpack(payload: bytes, where: str) -> tuple[Header, bytes]:
+    """Return header and body; raise DeviceError when they are damaged."""
+    head, sign, body = payload.partition(b"\n")
+    try:
+        if not sign or len(head) > _MAX_HEADER:
+            raise ValueError("no header")
+        found = json.loads(head)
+        pairs = tuple((str(key), str(value)) for key, value in found["properties"])
+        header = Header(str(found["device"]), pairs, str(found["mark"]), str(found["sha256"]))
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise DeviceError(f"{where}: the blob is damaged: {str(error)[:80]}.", hint=_AGAIN) from error
+    if hashlib.sha256(body).hexdigest() != header.sha256:
+        raise DeviceError(f"{where}: the blob is damaged: its checksum differs.", hint=_AGAIN)
+    return header, body
