@@ -130,7 +130,9 @@ class Source:
     def with_outputs(self, where: str, taps: tuple[str, ...]) -> openvino.InferRequest:
         """Return a request of the model that gives inner tensors too; raise DeviceError for unknown ones."""
         if self.model is None:
-            raise DeviceError(f"{where}: tensor '{taps[0]}' cannot be tapped: the compiled form tells only its outputs.")
+            raise DeviceError(
+                f"{where}: tensor '{taps[0]}' cannot be tapped: the compiled form tells only its outputs."
+            )
         try:
             model = core().read_model(self.model)
             model.add_outputs(list(taps))

@@ -17,14 +17,17 @@ from dovetail.backend.protocols import (
     Signature,
 )
 from dovetail.backend.target import Target
+from dovetail.backends.headed import check_mark, pack, unpack
 from dovetail.backends.openvino.core import DeviceFacts, core, missing_devices, present_devices, reason
 from dovetail.backends.openvino.executable import OpenVinoExecutable, Source
-from dovetail.backends.openvino.payload import COMPILED, MODEL, pack, unpack
 from dovetail.backends.openvino.target import OpenVinoTarget, offered_precisions
 from dovetail.errors import CompileError, DeviceError, GraphError
 from dovetail.exporters.onnx import to_onnx
 from dovetail.ir import Graph
 
+MODEL = "openvino-model"
+"""ONNX, compiled on loading: the CPU plug-in's own export is an intermediate form, too, and differs from run to run."""
+COMPILED = "openvino-compiled"
 _REVISION = 1
 """Raise it when blobs or results change."""
 EXPORT = "DOVETAIL_EXPORT"
@@ -114,12 +117,10 @@ class OpenVinoDevice:
             )
         header, body = unpack(blob.payload, self.name)
         if header.device != self._facts.name:
-            raise DeviceError(f"{self.name}: the blob is for device '{header.device}'.", hint="Compile the model again.")
-        if blob.format == COMPILED and header.mark != self._facts.mark:
             raise DeviceError(
-                f"{self.name}: the blob was compiled for '{header.mark}'; here is '{self._facts.mark}'.",
-                hint="Compile the model again on this machine, or install the driver that it was compiled for.",
+                f"{self.name}: the blob is for device '{header.device}'.", hint="Compile the model again."
             )
+        check_mark(header, self._facts.mark, self.name)
         source = Source(header.device, body if blob.format == MODEL else None, dict(header.properties))
         try:
             if blob.format == MODEL:

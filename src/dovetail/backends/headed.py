@@ -1,4 +1,4 @@
-"""Blobs: a line of JSON, then the model as ONNX (compiled when it is loaded) or the device's own compiled form."""
+"""Blobs with a header: a line of JSON says for what they were compiled, then comes the body."""
 
 from __future__ import annotations
 
@@ -8,16 +8,13 @@ from dataclasses import asdict, dataclass
 
 from dovetail.errors import DeviceError
 
-MODEL = "openvino-model"
-"""ONNX, compiled on loading: the CPU plug-in's own export is an intermediate form, too, and differs from run to run."""
-COMPILED = "openvino-compiled"
 _MAX_HEADER = 1 << 16
 _AGAIN = "Compile the model again."
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """Say for which device, with which properties; `mark` is that of hardware and driver, for compiled forms."""
+    """Say for which device, with which properties; `mark` names hardware and driver where the body depends on them."""
 
     device: str
     properties: tuple[tuple[str, str], ...]
@@ -45,3 +42,12 @@ def unpack(payload: bytes, where: str) -> tuple[Header, bytes]:
     if hashlib.sha256(body).hexdigest() != header.sha256:
         raise DeviceError(f"{where}: the blob is damaged: its checksum differs.", hint=_AGAIN)
     return header, body
+
+
+def check_mark(header: Header, here: str, where: str) -> None:
+    """Raise DeviceError when a body was compiled for other hardware or for another driver."""
+    if header.mark and header.mark != here:
+        raise DeviceError(
+            f"{where}: the blob was compiled for '{header.mark}'; here is '{here}'.",
+            hint="Compile the model again on this machine, or install the driver that it was compiled for.",
+        )
