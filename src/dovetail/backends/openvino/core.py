@@ -52,6 +52,14 @@ def _plugins() -> list[tuple[str, str]]:
     return found
 
 
+def register_plugin(name: str, library: str) -> None:
+    """Give this process one more device: a plug-in library under a name of its own; a second call does nothing."""
+    if name not in {facts.name for facts in present_devices()}:
+        core().register_plugin(library, name)
+        for cached in (present_devices, missing_devices):
+            cached.cache_clear()
+
+
 @cache
 def device_facts(name: str) -> DeviceFacts:
     """Return what a device says of itself; whatever OpenVINO raises passes through."""

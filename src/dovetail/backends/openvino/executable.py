@@ -145,6 +145,9 @@ class Source:
 
 def _shared(array: AnyArray) -> openvino.Tensor:
     """Return a tensor over the array's own memory; what OpenVINO does not take (views, read-only data) is copied."""
+    if array.dtype.char in "qQ":
+        # C's long long and long are one type here, and OpenVINO knows only the second.
+        array = array.view(np.dtype(array.dtype.str))
     fits = array.flags.c_contiguous and array.flags.writeable
     return openvino.Tensor(array if fits else np.array(array, order="C"), shared_memory=True)
 

@@ -46,7 +46,7 @@ class OpenVinoBackend:
 
     def targets(self) -> Sequence[Target]:
         """Return a target for every device that is here."""
-        return _targets()
+        return tuple(_target(facts) for facts in present_devices())
 
     def compile(self, graph: Graph, target: Target, options: CompileOptions) -> Blob:
         """Return the compiled partition; raise CompileError with OpenVINO's reason."""
@@ -80,8 +80,8 @@ class OpenVinoBackend:
 
 
 @cache
-def _targets() -> tuple[OpenVinoTarget, ...]:
-    return tuple(OpenVinoTarget(facts, offered_precisions(facts)) for facts in present_devices())
+def _target(facts: DeviceFacts) -> OpenVinoTarget:
+    return OpenVinoTarget(facts, offered_precisions(facts))
 
 
 def _properties(facts: DeviceFacts, options: CompileOptions) -> dict[str, str]:
