@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from dovetail.backend.target import Target
 from dovetail.ir.dtypes import AnyArray
@@ -22,6 +22,15 @@ class Fidelity(Enum):
     """Integer accumulators and the target's own rounding."""
 
 
+class InferencePrecision(Enum):
+    """Say in which type a device may compute what the plan places in float."""
+
+    AS_PLACED = "as-placed"
+    """What the plan says, and nothing narrower."""
+    F16 = "f16"
+    BF16 = "bf16"
+
+
 @dataclass(frozen=True, slots=True)
 class CompileOptions:
     """Say how to compile; backends ignore what does not concern them."""
@@ -29,6 +38,11 @@ class CompileOptions:
     fidelity: Fidelity = Fidelity.EXACT
     threads: int = 0
     """Threads of one executable; 0 lets the backend choose."""
+    inference: InferencePrecision = InferencePrecision.AS_PLACED
+    profiling: bool = False
+    """Let the executable tell the time of every operator, where the backend can."""
+    properties: tuple[tuple[str, str], ...] = ()
+    """Settings of the vendor's runtime by the vendor's own names, handed on as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +72,44 @@ class Executable(Protocol):
 
     def close(self) -> None:
         """Free what the executable holds; a second call does nothing."""
+
+
+@runtime_checkable
+class InPlaceExecutable(Protocol):
+    """An executable that writes its outputs where the caller wants them, without a copy."""
+
+    def run_into(self, inputs: Mapping[str, AnyArray], outputs: Mapping[str, AnyArray]) -> None:
+        """Write every output into the array given for it: C-contiguous, of its type and static shape."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorTime:
+    """Say how long one operator inside an executable took, by the backend's own account."""
+
+    name: str
+    op: str
+    elapsed_ns: int
+    kernel: str = ""
+
+
+@runtime_checkable
+class AccountableExecutable(Protocol):
+    """An executable that tells what its backend made of the partition."""
+
+    def account(self) -> Mapping[str, str]:
+        """Map the operators that the backend holds, by the backend's names, to the device that each runs on."""
+
+    def operator_times(self) -> Sequence[OperatorTime]:
+        """Return the times of the last run; empty unless it was compiled with profiling."""
+
+
+@runtime_checkable
+class TransferringExecutable(Protocol):
+    """An executable whose inputs and outputs have to be moved; the times are parts of its last run."""
+
+    @property
+    def transfer_ns(self) -> tuple[int, int]:
+        """Return what moving the inputs in and the outputs out took."""
 
 
 class Device(Protocol):
@@ -93,3 +145,28 @@ class Backend(Protocol):
 
     def devices(self) -> Sequence[Device]:
         """Return the devices that can run something now."""
+
+
+@dataclass(frozen=True, slots=True)
+class AbsentDevice:
+    """Name a device that a backend knows of and cannot use here, with the reason."""
+
+    name: str
+    reason: str
+
+
+@runtime_checkable
+class DiagnosingBackend(Protocol):
+    """A backend that can say why devices are not there."""
+
+    def absent_devices(self) -> Sequence[AbsentDevice]:
+        """Return the devices that cannot be used, with reasons in one line each."""
+
+
+@runtime_checkable
+class TrustedBackend(Protocol):
+    """A backend whose compiler cannot crash or hang this process: it needs no worker of its own."""
+
+    @property
+    def compiles_in_process(self) -> bool:
+        """Return whether it is safe to compile here."""

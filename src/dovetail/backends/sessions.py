@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import onnxruntime
@@ -37,10 +37,14 @@ class SessionSettings:
     threads: int = 0
     entries: tuple[tuple[str, str], ...] = ()
     optimise: bool = True
+    attach: Callable[[onnxruntime.SessionOptions], list[str] | None] = lambda options: ["CPUExecutionProvider"]
+    """Add a provider to the options, or return the names of built-in ones."""
+    profile: str = ""
+    """Beginning of the path where ONNX Runtime writes its profile; nothing is measured when it is empty."""
 
 
 def open_session(model: bytes, settings: SessionSettings) -> onnxruntime.InferenceSession:
-    """Return a session on the CPU provider only; whatever ONNX Runtime raises passes through."""
+    """Return a session on what the settings attach and nothing else; whatever ONNX Runtime raises passes through."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = settings.threads
@@ -49,8 +53,16 @@ def open_session(model: bytes, settings: SessionSettings) -> onnxruntime.Inferen
     options.graph_optimization_level = level.ORT_ENABLE_ALL if settings.optimise else level.ORT_DISABLE_ALL
     for key, value in settings.entries:
         options.add_session_config_entry(key, value)
+    if settings.profile:
+        options.enable_profiling = True
+        options.profile_file_prefix = settings.profile
+    # Without `enable_fallback=0` a provider that fails is replaced by the CPU, here and again when it runs.
     session = onnxruntime.InferenceSession(
-        model, options, providers=["CPUExecutionProvider"], disabled_optimizers=[_QUANTISES_WEIGHTS, _PADS_MAXIMA]
+        model,
+        options,
+        providers=settings.attach(options),
+        disabled_optimizers=[_QUANTISES_WEIGHTS, _PADS_MAXIMA],
+        enable_fallback=0,
     )
     session.disable_fallback()
     return session
@@ -118,7 +130,7 @@ class SessionExecutable:
             facts = read_metadata(model)
             threads = int(facts.get(THREADS_KEY, settings.threads))
             self._taps: dict[str, list[object]] = json.loads(facts.get(TAPS_KEY, "{}"))
-            self._settings = SessionSettings(threads, settings.entries, settings.optimise)
+            self._settings = replace(settings, threads=threads)
             self._session: onnxruntime.InferenceSession | None = open_session(model, self._settings)
         except Exception as error:
             raise DeviceError(
@@ -147,6 +159,12 @@ class SessionExecutable:
             if tap in self._taps:
                 found[tap] = _stored(found[tap], self._taps[tap])
         return {**found, **given}
+
+    def open_session(self) -> onnxruntime.InferenceSession:
+        """Return the session; raise DeviceError when it was closed."""
+        if self._session is None:
+            raise DeviceError(f"{self._where}: the executable is closed.")
+        return self._session
 
     def close(self) -> None:
         """Free the sessions."""

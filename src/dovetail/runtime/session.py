@@ -2,92 +2,128 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from dovetail.backend.protocols import Executable
+from dovetail.backend.protocols import AccountableExecutable, OperatorTime
 from dovetail.backend.registry import backend, find_device
-from dovetail.bundle.bundle import Bundle, CompiledPartition
+from dovetail.bundle.bundle import Bundle
 from dovetail.errors import BundleError, DeviceError
 from dovetail.ir.dtypes import AnyArray
-from dovetail.ir.types import TensorType, dequantize_array
+from dovetail.runtime.checks import Guard, check_inputs
+from dovetail.runtime.engine import Engine
+from dovetail.runtime.record import Run
+from dovetail.runtime.stage import Lane, Request, Stage, flow_of, run_stage
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionTiming:
-    """Say how long one partition ran, and where."""
+class SessionOptions:
+    """Say how a session runs: what is checked, and how many requests are under way in `run_many` (0: a sensible count).
 
-    index: int
-    target: str
-    device: str
-    elapsed_ns: int
+    `overlap` lets partitions of one request that wait for nothing of each other run at the same time.
+    """
 
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """Hold what a run gave: outputs and taps as stored values, with their types, and timings."""
-
-    outputs: Mapping[str, AnyArray]
-    taps: Mapping[str, AnyArray]
-    types: Mapping[str, TensorType]
-    timings: tuple[PartitionTiming, ...]
-
-    def real(self, tensor: str) -> AnyArray:
-        """Return the real values of an output or a tap; raise KeyError when it is neither."""
-        stored = self.outputs[tensor] if tensor in self.outputs else self.taps[tensor]
-        quant = self.types[tensor].quant
-        return stored if quant is None else dequantize_array(stored, quant)
-
-
-@dataclass(frozen=True, slots=True)
-class _Stage:
-    index: int
-    part: CompiledPartition
-    device: str
-    executable: Executable
+    guard: Guard = Guard.SHAPES
+    in_flight: int = 0
+    overlap: bool = True
 
 
 class Session:
-    """Run a loaded bundle; a context manager."""
+    """Run a loaded bundle; a context manager. All methods may be called from several threads."""
 
-    def __init__(self, bundle: Bundle, stages: Sequence[_Stage]) -> None:
+    def __init__(self, bundle: Bundle, stages: Sequence[Stage], options: SessionOptions | None = None) -> None:
         self.bundle = bundle
+        self._options = options or SessionOptions()
         self._stages = tuple(stages)
         self._types = bundle.tensors
-        self._last_use = _last_uses(stages, frozenset(bundle.outputs))
+        self._keep = frozenset(bundle.outputs)
+        self._flow = flow_of(stages, self._keep)
+        self._lanes: list[Lane] = []
+        self._engine: Engine | None = None
+        self._starting = threading.Lock()
 
     def run(self, inputs: Mapping[str, AnyArray], taps: Sequence[str] = ()) -> Run:
         """Return outputs, taps and timings; inputs are stored values as the bundle declares them.
 
         Raises DeviceError when an input is missing, unknown or has the wrong type or shape, and for unknown taps.
         """
-        check_inputs(self.bundle.inputs, inputs)
-        for tensor in taps:
-            if tensor not in self._types:
-                raise DeviceError(f"tap '{tensor}': the model has no such tensor.")
-        values: dict[str, AnyArray] = dict(inputs)
-        tapped: dict[str, AnyArray] = {name: inputs[name] for name in taps if name in inputs}
-        timings: list[PartitionTiming] = []
+        if self._options.overlap and self._flow.overlaps:
+            return self.run_async(inputs, taps).result()
+        request = self._request(inputs, taps)
         for stage in self._stages:
-            wanted = tuple(name for name in taps if name in stage.part.tensors and name not in tapped)
-            fed = {name: values[name] for name in stage.part.inputs}
-            start = time.perf_counter_ns()
-            made = stage.executable.run(fed, wanted)
-            elapsed = time.perf_counter_ns() - start
-            timings.append(PartitionTiming(stage.index, stage.part.target, stage.device, elapsed))
-            tapped.update({name: made[name] for name in wanted})
-            values.update({name: made[name] for name in stage.part.outputs})
-            for name in self._last_use.get(stage.index, ()):
-                values.pop(name, None)
-        outputs = {name: values[name] for name in self.bundle.outputs}
-        return Run(outputs, tapped, self._types, tuple(timings))
+            self._work(stage, request)
+            for name in self._flow.last_use.get(stage.index, ()):
+                request.values.pop(name, None)
+        self._lanes.append(request.lane)
+        return self._finished(request)
+
+    def run_async(self, inputs: Mapping[str, AnyArray], taps: Sequence[str] = ()) -> Future[Run]:
+        """Start a run and return at once; several of them follow each other through the partitions.
+
+        Raises DeviceError at once for wrong inputs; what goes wrong later is raised by the future.
+        """
+        # Costs a tenth of the time budget of importing the runtime.
+        from concurrent.futures import Future
+
+        request = self._request(inputs, taps)
+        future: Future[Run] = Future()
+        future.set_running_or_notify_cancel()
+
+        def finish(error: BaseException | None) -> None:
+            if error is not None:
+                # The lane may still be written to by a stage that runs: it is left alone.
+                future.set_exception(error)
+                return
+            self._lanes.append(request.lane)
+            future.set_result(self._finished(request))
+
+        self._started_engine().submit(request, finish)
+        return future
+
+    def run_many(self, feeds: Iterable[Mapping[str, AnyArray]], taps: Sequence[str] = ()) -> Iterator[Run]:
+        """Yield the run of every feed in order, with several under way: the mode for throughput."""
+        most = self._options.in_flight or len({stage.device for stage in self._stages}) + 1
+        waiting: deque[Future[Run]] = deque()
+        try:
+            for inputs in feeds:
+                waiting.append(self.run_async(inputs, taps))
+                if len(waiting) >= most:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.exception()
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Return the device of every partition."""
+        return tuple(stage.device for stage in self._stages)
+
+    def accounts(self) -> tuple[Mapping[str, str], ...]:
+        """Return for every partition which operators its backend holds and where they run; empty where it is silent."""
+        found = (stage.executable for stage in self._stages)
+        return tuple(one.account() if isinstance(one, AccountableExecutable) else {} for one in found)
+
+    def operator_times(self) -> tuple[Sequence[OperatorTime], ...]:
+        """Return for every partition the times of its operators, where it was compiled with profiling."""
+        found = (stage.executable for stage in self._stages)
+        return tuple(one.operator_times() if isinstance(one, AccountableExecutable) else () for one in found)
 
     def close(self) -> None:
-        """Free every device; a second call does nothing."""
+        """Free every device, after the runs under way; a second call does nothing."""
+        with self._starting:
+            engine, self._engine = self._engine, None
+        if engine is not None:
+            engine.close()
         for stage in self._stages:
             stage.executable.close()
 
@@ -99,10 +135,40 @@ class Session:
     ) -> None:
         self.close()
 
+    def _request(self, inputs: Mapping[str, AnyArray], taps: Sequence[str]) -> Request:
+        started = time.perf_counter_ns()
+        check_inputs(self.bundle.inputs, inputs)
+        for tensor in taps:
+            if tensor not in self._types:
+                raise DeviceError(f"tap '{tensor}': the model has no such tensor.")
+        tapped = {name: inputs[name] for name in taps if name in inputs}
+        return Request(self._lane(), dict(inputs), tuple(taps), tapped, started)
 
-def open_session(bundle: Bundle) -> Session:
+    def _work(self, stage: Stage, request: Request) -> None:
+        run_stage(stage, request, self._options.guard)
+
+    def _lane(self) -> Lane:
+        try:
+            return self._lanes.pop()
+        except IndexError:
+            return Lane(self._stages, self._keep)
+
+    def _started_engine(self) -> Engine:
+        with self._starting:
+            if self._engine is None:
+                self._engine = Engine(self._stages, self._flow, self._work)
+            return self._engine
+
+    def _finished(self, request: Request) -> Run:
+        outputs = {name: request.values[name] for name in self.bundle.outputs}
+        timings = tuple(sorted(request.timings, key=lambda item: item.index))
+        elapsed = time.perf_counter_ns() - request.started_ns
+        return Run(outputs, request.tapped, self._types, timings, elapsed)
+
+
+def open_session(bundle: Bundle, options: SessionOptions | None = None) -> Session:
     """Load every partition of a bundle on a device; raise DeviceNotFound or DeviceError when one cannot be."""
-    stages: list[_Stage] = []
+    stages: list[Stage] = []
     try:
         for index, part in enumerate(bundle.partitions):
             installed = backend(part.backend).version
@@ -113,50 +179,10 @@ def open_session(bundle: Bundle) -> Session:
                     hint="Compile the model again with 'dovetail compile'.",
                 )
             device = find_device(part.backend, part.target)
-            stages.append(_Stage(index, part, device.name, device.load(part.blob, part.signature)))
+            signature = part.signature
+            stages.append(Stage(index, part, device.name, device.load(part.blob, signature), signature))
     except Exception:
         for stage in stages:
             stage.executable.close()
         raise
-    return Session(bundle, stages)
-
-
-def check_inputs(expected: Mapping[str, TensorType], given: Mapping[str, AnyArray]) -> None:
-    """Raise DeviceError when inputs are missing, unknown or of the wrong type or shape."""
-    for name in given:
-        if name not in expected:
-            raise DeviceError(f"input '{name}' is unknown.", hint=f"The model reads: {', '.join(expected)}.")
-    symbols: dict[str, int] = {}
-    for name, kind in expected.items():
-        if name not in given:
-            raise DeviceError(f"input '{name}' is missing.", hint=f"The model reads: {', '.join(expected)}.")
-        array = given[name]
-        if not isinstance(array, np.ndarray) or array.dtype != kind.dtype.carrier:
-            found = array.dtype if isinstance(array, np.ndarray) else type(array).__name__
-            raise DeviceError(f"input '{name}' is {found}; {kind.dtype.carrier} is expected.")
-        if kind.shape is not None:
-            _check_shape(name, kind.shape, array.shape, symbols)
-
-
-def _check_shape(
-    name: str, expected: Sequence[int | str | None], found: Sequence[int], symbols: dict[str, int]
-) -> None:
-    fits = len(expected) == len(found)
-    for want, size in zip(expected, found, strict=False):
-        if isinstance(want, int):
-            fits = fits and want == size
-        elif isinstance(want, str):
-            fits = fits and symbols.setdefault(want, size) == size
-    if not fits:
-        wanted = ", ".join("?" if dim is None else str(dim) for dim in expected)
-        raise DeviceError(f"input '{name}' has shape {list(found)}; [{wanted}] is expected.")
-
-
-def _last_uses(stages: Sequence[_Stage], keep: frozenset[str]) -> dict[int, list[str]]:
-    """Map a stage to the tensors that can be dropped after it."""
-    last = {name: stage.index for stage in stages for name in stage.part.inputs}
-    uses: dict[int, list[str]] = {}
-    for name, index in last.items():
-        if name not in keep:
-            uses.setdefault(index, []).append(name)
-    return uses
+    return Session(bundle, stages, options)

@@ -1,0 +1,170 @@
+"""Compiled models of OpenVINO as executables; border tensors are handed over without a copy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import openvino
+
+from dovetail.backend.protocols import OperatorTime, Signature
+from dovetail.backends.feeds import check_feeds
+from dovetail.backends.openvino.core import core, reason
+from dovetail.errors import DeviceError
+from dovetail.ir import AnyArray
+
+
+class OpenVinoExecutable:
+    """Run one compiled model; not for two threads at once.
+
+    `source` is the ONNX model, where taps are possible.
+    """
+
+    def __init__(self, device: str, compiled: openvino.CompiledModel, signature: Signature, source: Source) -> None:
+        self._where = f"openvino:{device}"
+        self._device = device
+        self._signature = signature
+        self._source = source
+        self._compiled: openvino.CompiledModel | None = compiled
+        self._names = tuple(signature.inputs), tuple(signature.outputs)
+        _check_names(self._where, compiled, signature)
+        self._ports = {name: compiled.input(name) for name in signature.inputs}
+        self._outlets = {name: compiled.output(name) for name in signature.outputs}
+        self._request = compiled.create_infer_request()
+        self._tapped: dict[tuple[str, ...], openvino.InferRequest] = {}
+        self._static = all(kind.static_shape is not None for kind in signature.outputs.values())
+
+    def run(self, inputs: Mapping[str, AnyArray], taps: Sequence[str] = ()) -> Mapping[str, AnyArray]:
+        """Return the outputs and the tapped tensors as stored values; raise DeviceError."""
+        self._check_open()
+        check_feeds(self._where, self._signature, inputs)
+        wanted = self._signature.outputs
+        given = {tap: inputs[tap] for tap in taps if tap in inputs and tap not in wanted}
+        inside = tuple(tap for tap in dict.fromkeys(taps) if tap not in wanted and tap not in given)
+        if inside:
+            return {**self._run_tapped(inputs, inside), **given}
+        if self._static:
+            outputs = {name: np.empty(kind.static_shape or (), kind.dtype.carrier) for name, kind in wanted.items()}
+            self.run_into(inputs, outputs)
+            return {**outputs, **given}
+        self._infer(self._request, inputs)
+        return {**{name: self._request.get_tensor(port).data.copy() for name, port in self._outlets.items()}, **given}
+
+    def run_into(self, inputs: Mapping[str, AnyArray], outputs: Mapping[str, AnyArray]) -> None:
+        """Write the outputs into arrays of the caller."""
+        self._check_open()
+        for name, array in outputs.items():
+            self._request.set_tensor(self._outlets[name], openvino.Tensor(array, shared_memory=True))
+        self._infer(self._request, inputs)
+
+    def account(self) -> Mapping[str, str]:
+        """Map OpenVINO's operators, after its fusions, to the device."""
+        self._check_open()
+        assert self._compiled is not None
+        found: dict[str, str] = {}
+        for op in self._compiled.get_runtime_model().get_ordered_ops():
+            info = op.get_rt_info()
+            names = _text(info["originalLayersNames"]) if "originalLayersNames" in info else ""
+            found.update(dict.fromkeys(filter(None, names.split(",")), self._where))
+        return found
+
+    def operator_times(self) -> Sequence[OperatorTime]:
+        """Return what OpenVINO measured in the last run."""
+        self._check_open()
+        try:
+            rows = self._request.profiling_info
+        except RuntimeError:
+            # Without PERF_COUNT there is nothing to tell.
+            return ()
+        return tuple(
+            OperatorTime(row.node_name, row.node_type, int(row.real_time.total_seconds() * 1e9), row.exec_type)
+            for row in rows
+            if row.real_time
+        )
+
+    def close(self) -> None:
+        """Free the model."""
+        self._compiled = None
+        self._tapped.clear()
+
+    def _check_open(self) -> None:
+        if self._compiled is None:
+            raise DeviceError(f"{self._where}: the executable is closed.")
+
+    def _infer(self, request: openvino.InferRequest, inputs: Mapping[str, AnyArray]) -> None:
+        # The tensors must live as long as the run; OpenVINO keeps them until the next ones are set.
+        try:
+            for name, port in self._ports.items():
+                request.set_tensor(port, _shared(inputs[name]))
+            request.infer()
+        except RuntimeError as error:
+            raise DeviceError(f"{self._where}: {reason(error)}.") from error
+
+    def _run_tapped(self, inputs: Mapping[str, AnyArray], taps: tuple[str, ...]) -> dict[str, AnyArray]:
+        if taps not in self._tapped:
+            self._tapped[taps] = self._source.with_outputs(self._where, taps)
+        request = self._tapped[taps]
+        compiled = request.get_compiled_model()
+        try:
+            for name in self._signature.inputs:
+                request.set_tensor(compiled.input(name), _shared(inputs[name]))
+            request.infer()
+        except RuntimeError as error:
+            raise DeviceError(f"{self._where}: {reason(error)}.") from error
+        names = (*self._signature.outputs, *taps)
+        return {name: request.get_tensor(compiled.output(name)).data.copy() for name in names}
+
+
+class Source:
+    """Hold what taps are compiled from; an exported blob has none."""
+
+    def __init__(self, device: str, model: bytes | None, properties: Mapping[str, str]) -> None:
+        self.device = device
+        self.model = model
+        self.properties = dict(properties)
+
+    def compile(self) -> openvino.CompiledModel:
+        """Return the model, compiled for the device."""
+        return core().compile_model(core().read_model(self.model), self.device, self.properties)
+
+    def with_outputs(self, where: str, taps: tuple[str, ...]) -> openvino.InferRequest:
+        """Return a request of the model that gives inner tensors too; raise DeviceError for unknown ones."""
+        if self.model is None:
+            raise DeviceError(
+                f"{where}: tensor '{taps[0]}' cannot be tapped: the compiled form tells only its outputs."
+            )
+        try:
+            model = core().read_model(self.model)
+            model.add_outputs(list(taps))
+            return core().compile_model(model, self.device, self.properties).create_infer_request()
+        except RuntimeError as error:
+            raise DeviceError(
+                f"{where}: no tensor that the model computes is called '{taps[0]}': {reason(error)}."
+            ) from error
+
+
+def _shared(array: AnyArray) -> openvino.Tensor:
+    """Return a tensor over the array's own memory; what OpenVINO does not take (views, read-only data) is copied."""
+    if array.dtype.char in "qQ":
+        # C's long long and long are one type here, and OpenVINO knows only the second.
+        array = array.view(np.dtype(array.dtype.str))
+    fits = array.flags.c_contiguous and array.flags.writeable
+    return openvino.Tensor(array if fits else np.array(array, order="C"), shared_memory=True)
+
+
+def _check_names(where: str, compiled: openvino.CompiledModel, signature: Signature) -> None:
+    for side, ports, wanted in (
+        ("inputs", compiled.inputs, signature.inputs),
+        ("outputs", compiled.outputs, signature.outputs),
+    ):
+        names = {name for port in ports for name in port.get_names()}
+        if len(ports) != len(wanted) or not names.issuperset(wanted):
+            raise DeviceError(
+                f"{where}: the blob has {side} {', '.join(sorted(names)) or 'none'}, "
+                f"asked for {', '.join(sorted(wanted)) or 'none'}.",
+                hint="Compile the model again.",
+            )
+
+
+def _text(value: object) -> str:
+    return str(getattr(value, "value", value))

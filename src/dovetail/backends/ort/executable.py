@@ -1,0 +1,72 @@
+"""Sessions that tell which provider took what, and how long every operator took."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from dovetail.backend.protocols import OperatorTime, Signature
+from dovetail.backends.sessions import SessionExecutable, SessionSettings
+
+_MAX_PROFILE_BYTES = 256 << 20
+
+
+class OrtExecutable(SessionExecutable):
+    """Run a model on one provider."""
+
+    def __init__(self, where: str, model: bytes, signature: Signature, how: tuple[SessionSettings, bool]) -> None:
+        settings, profiled = how
+        self._folder = tempfile.mkdtemp(prefix="dovetail-ort-") if profiled else ""
+        self._times: tuple[OperatorTime, ...] | None = None
+        try:
+            profile = f"{self._folder}/profile" if profiled else ""
+            super().__init__(where, model, signature, replace(settings, profile=profile))
+        except Exception:
+            self._remove()
+            raise
+
+    def account(self) -> Mapping[str, str]:
+        """Map the operators, after ONNX Runtime's fusions, to the provider that took them."""
+        session = self.open_session()
+        if not hasattr(session, "get_provider_graph_assignment_info"):
+            return {}
+        return {
+            node.name: str(part.ep_name)
+            for part in session.get_provider_graph_assignment_info()
+            for node in part.get_nodes()
+        }
+
+    def operator_times(self) -> Sequence[OperatorTime]:
+        """Return what ONNX Runtime measured; the first call ends the measuring."""
+        if self._times is None:
+            self._times = _read_profile(Path(self.open_session().end_profiling())) if self._folder else ()
+            self._remove()
+        return self._times
+
+    def close(self) -> None:
+        """Free the session and its profile."""
+        super().close()
+        self._remove()
+
+    def _remove(self) -> None:
+        if self._folder:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _read_profile(path: Path) -> tuple[OperatorTime, ...]:
+    """Return the last run of every operator in a profile; it has no others than the runs of one session."""
+    if not path.is_file() or path.stat().st_size > _MAX_PROFILE_BYTES:
+        return ()
+    found: dict[str, OperatorTime] = {}
+    for event in json.loads(path.read_text(encoding="utf-8")):
+        name = str(event.get("name", ""))
+        if event.get("cat") == "Node" and name.endswith("_kernel_time"):
+            facts = event.get("args", {})
+            name = name.removesuffix("_kernel_time")
+            elapsed = int(float(event["dur"]) * 1000)
+            found[name] = OperatorTime(name, str(facts.get("op_name", "")), elapsed, str(facts.get("provider", "")))
+    return tuple(found.values())

@@ -1,0 +1,104 @@
+"""What an execution provider runs: it is asked by opening a session that may use nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dovetail.backend.arithmetic import EXACT, Arithmetic
+from dovetail.backend.constraints import RealTensors, StaticShapes
+from dovetail.backend.target import Engine, Support, Verdict
+from dovetail.backends.ort.providers import Provider
+from dovetail.backends.sessions import SessionSettings, first_line, open_session
+from dovetail.backends.single_node import node_graph, node_key
+from dovetail.errors import DovetailError
+from dovetail.exporters.onnx import to_onnx
+from dovetail.ir import DOVETAIL_DOMAIN, Graph, Node
+from dovetail.ir.precision import Precision
+from dovetail.ir.roles import CONTROL_FLOW
+from dovetail.plan import Placement, Plan
+from dovetail.quantize import Range, Ranges, quantize
+
+_P = Precision
+_CPU_PRECISIONS = (_P.U8, _P.I8, _P.I8PC, _P.FP32)
+_EP_PRECISIONS = (_P.U8, _P.I8PC, _P.FP16, _P.FP32)
+
+
+def offered_precisions(provider: Provider) -> tuple[Precision, ...]:
+    """Return the precisions that a provider can be asked for, cheapest first."""
+    return _CPU_PRECISIONS if provider.is_cpu else _EP_PRECISIONS
+
+
+@dataclass(frozen=True, slots=True)
+class OrtTarget:
+    """Run what the provider takes when nothing else may take it."""
+
+    backend: str
+    provider: Provider
+    precisions: tuple[Precision, ...]
+    arithmetic: Arithmetic = EXACT
+    static: bool = False
+    """Whether only static shapes run (all NPUs)."""
+    _asked: dict[tuple[str, Precision], str] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def name(self) -> str:
+        """Return the backend and the name of the provider, such as `ort:CPU`."""
+        return f"{self.backend}:{self.provider.name}"
+
+    @property
+    def title(self) -> str:
+        """Return what the provider is."""
+        return self.provider.title
+
+    def verdict(self, graph: Graph, node: Node, precision: Precision) -> Verdict:
+        """Say whether the provider runs the node at the precision."""
+        refusal = self._refusal(graph, node, precision)
+        support = Support.NO if refusal else Support.YES
+        engine = None if refusal else Engine.CPU if self.provider.is_cpu else Engine.NN
+        return Verdict(node.name, node.op, self.name, precision, support, engine, refusal)
+
+    def _refusal(self, graph: Graph, node: Node, precision: Precision) -> str:
+        if precision not in self.precisions:
+            known = ", ".join(item.value for item in self.precisions)
+            return f"the provider has no precision {precision.value} (it has {known})"
+        if node.domain not in ("", DOVETAIL_DOMAIN):
+            return f"ONNX Runtime has no operator {node.domain}::{node.op}"
+        if node.op in CONTROL_FLOW and (precision.is_quantized or not self.provider.is_cpu):
+            return "control flow runs only at fp32 on ONNX Runtime's CPU provider"
+        if precision.is_quantized:
+            refusal = RealTensors().refusal(graph, node)
+            if refusal is not None:
+                return refusal
+        if self.static:
+            refusal = StaticShapes().refusal(graph, node)
+            if refusal is not None:
+                return refusal
+        if self.provider.is_cpu:
+            return ""
+        alone = node_graph(graph, node)
+        key = node_key(alone), precision
+        if key not in self._asked:
+            self._asked[key] = self._ask(alone, precision)
+        return self._asked[key]
+
+    def _ask(self, alone: Graph, precision: Precision) -> str:
+        """Return why a session with the provider alone does not open on a node."""
+        try:
+            model = to_onnx(_at(alone, self.name, precision)).SerializeToString()
+        except DovetailError as error:
+            return error.message.rstrip(".")
+        settings = SessionSettings(threads=1, attach=lambda options: self.provider.attach(options, {}))
+        try:
+            open_session(model, settings)
+        except Exception as error:
+            return f"{self.provider.ep} does not take it: {first_line(error)[:200]}".rstrip(".")
+        return ""
+
+
+def _at(alone: Graph, target: str, precision: Precision) -> Graph:
+    """Return the graph at a precision; ranges are made up, as no kernel is chosen by them."""
+    if precision is Precision.FP32:
+        return alone
+    reals = {name: Range(-1.0, 1.0) for name, kind in alone.types.items() if kind.holds_reals}
+    ranges = Ranges(alone.digest, "made up", 1, reals)
+    return quantize(alone, Plan(alone.digest, Placement(target, precision)), ranges).graph

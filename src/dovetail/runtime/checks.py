@@ -1,0 +1,83 @@
+"""Checks of what goes in and of what a device gives back: nothing wrong is handed on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import Enum
+
+import numpy as np
+
+from dovetail.backend.protocols import Signature
+from dovetail.errors import DeviceError
+from dovetail.ir.dtypes import AnyArray
+from dovetail.ir.types import TensorType
+
+
+class Guard(Enum):
+    """Say what is checked of every tensor that a partition makes."""
+
+    SHAPES = "shapes"
+    """Presence, type and shape."""
+    NUMBERS = "numbers"
+    """That no partition makes NaN or infinity of finite inputs, too; reads every tensor once more."""
+
+
+def check_inputs(expected: Mapping[str, TensorType], given: Mapping[str, AnyArray]) -> None:
+    """Raise DeviceError when inputs are missing, unknown or of the wrong type or shape."""
+    for name in given:
+        if name not in expected:
+            raise DeviceError(f"input '{name}' is unknown.", hint=f"The model reads: {', '.join(expected)}.")
+    symbols: dict[str, int] = {}
+    for name, kind in expected.items():
+        if name not in given:
+            raise DeviceError(f"input '{name}' is missing.", hint=f"The model reads: {', '.join(expected)}.")
+        array = given[name]
+        if not isinstance(array, np.ndarray) or array.dtype != kind.dtype.carrier:
+            found = array.dtype if isinstance(array, np.ndarray) else type(array).__name__
+            raise DeviceError(f"input '{name}' is {found}; {kind.dtype.carrier} is expected.")
+        if kind.shape is not None and not _fits(kind.shape, array.shape, symbols):
+            raise DeviceError(f"input '{name}' has shape {list(array.shape)}; [{_text(kind.shape)}] is expected.")
+
+
+def check_outputs(where: str, signature: Signature, made: Mapping[str, AnyArray]) -> None:
+    """Raise DeviceError when a partition gives back what its signature does not say."""
+    for name, kind in signature.outputs.items():
+        array = made.get(name)
+        if array is None:
+            raise DeviceError(f"{where}: output '{name}' is missing.", hint=_DEFECT)
+        if not isinstance(array, np.ndarray) or array.dtype != kind.dtype.carrier:
+            found = array.dtype if isinstance(array, np.ndarray) else type(array).__name__
+            raise DeviceError(f"{where}: output '{name}' is {found}, not {kind.dtype.carrier}.", hint=_DEFECT)
+        # Sizes that depend on data have names that no input tells: only what is known is compared.
+        if kind.shape is not None and not _fits(kind.shape, array.shape, {}):
+            raise DeviceError(
+                f"{where}: output '{name}' has shape {list(array.shape)}, not [{_text(kind.shape)}].", hint=_DEFECT
+            )
+
+
+_DEFECT = "This is a defect of the backend: place these nodes elsewhere."
+
+
+def check_numbers(where: str, inputs: Mapping[str, AnyArray], made: Mapping[str, AnyArray]) -> None:
+    """Raise DeviceError when finite inputs gave NaN or infinity."""
+    bad = [name for name, array in made.items() if array.dtype.kind == "f" and not np.isfinite(array).all()]
+    if bad and all(array.dtype.kind != "f" or np.isfinite(array).all() for array in inputs.values()):
+        what = "NaN" if np.isnan(made[bad[0]]).any() else "infinity"
+        raise DeviceError(
+            f"{where}: output '{bad[0]}' holds {what}, and its inputs are finite.",
+            hint="Compare with the golden run: dovetail run --verify borders.",
+        )
+
+
+def _text(shape: Sequence[int | str | None]) -> str:
+    return ", ".join("?" if dim is None else str(dim) for dim in shape)
+
+
+def _fits(expected: Sequence[int | str | None], found: Sequence[int], symbols: dict[str, int]) -> bool:
+    if len(expected) != len(found):
+        return False
+    for want, size in zip(expected, found, strict=True):
+        known = symbols.setdefault(want, size) if isinstance(want, str) else want
+        if known is not None and known != size:
+            return False
+    return True

@@ -1,0 +1,10 @@
+"""ONNX Runtime's providers keep the contract."""
+
+from __future__ import annotations
+
+from dovetail.backend.registry import backend
+from dovetail.testing.contract import BackendContract
+
+
+class TestOrt(BackendContract):
+    backend = backend("ort")
