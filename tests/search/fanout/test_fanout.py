@@ -23,7 +23,7 @@ from dovetail.errors import SearchError
 from dovetail.ir import Graph
 from dovetail.plan import parse_placement
 from dovetail.quantize import calibrate
-from dovetail.search import Goal, TuneOptions, TuneRequest, TuneResult, tune
+from dovetail.search import CostOptions, Goal, TuneOptions, TuneRequest, TuneResult, tune
 from dovetail.search.fanout import CrewOptions, FanOut, Place, dask_place, local_place
 from dovetail.testing.networks import Network
 
@@ -192,7 +192,7 @@ def _evaluations(path: Path) -> int:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, list[subprocess.Popen[bytes]]]]:
-    """Start a scheduler and four workers, each in a process of its own; three have an NPU."""
+    """Start a scheduler and five workers, each in a process of its own; the last has no NPU."""
     pytest.importorskip("distributed")
     folder = tmp_path_factory.mktemp("cluster")
     file = folder / "scheduler.json"
@@ -206,11 +206,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, li
     scheduler = start("dask_scheduler", "--scheduler-file", str(file), "--port", "0", "--no-dashboard")
     workers: list[subprocess.Popen[bytes]] = []
     try:
-        for index in range(4):
-            resources = ("--resources", "npu=1") if index < 3 else ()
+        for index in range(5):
+            resources = ("--resources", "npu=1") if index < 4 else ()
             words = ("dask_worker", "--scheduler-file", str(file), "--nthreads", "1", "--no-nanny", "--no-dashboard")
             workers.append(start(*words, "--local-directory", str(folder), *resources))
-        _wait_for_workers(file, 4)
+        _wait_for_workers(file, 5)
         yield file, workers
     finally:
         for process in (*workers, scheduler):
@@ -248,7 +248,7 @@ def test_a_dask_run_with_a_worker_killed_in_mid_trial_gives_the_same_plan(
         workers[0].send_signal(signal.SIGKILL)
 
     place = dask_place(str(file), {"npu": 1})
-    assert place.width == 3
+    assert place.width == 4
     killer = threading.Thread(target=kill, daemon=True)
     killer.start()
     found = tune(_on(request_, place, journal))
@@ -295,7 +295,7 @@ def test_a_plan_that_crashes_or_hangs_cannot_be_tested_and_the_search_goes_on(
 ) -> None:
     file = tmp_path / "metric.py"
     file.write_text(_TROUBLE.replace("{trouble}", trouble))
-    asked = replace(request_, metric=load_metric(f"{file}:right"))
+    asked = replace(request_, metric=load_metric(f"{file}:right"), costs=CostOptions(most_tests=0))
     found = tune(_on(asked, local_place(2), tmp_path / "journal.sqlite", timeout_s=6.0))
     assert found.accepted
     # What fails in the serial run cannot be tested here; the plan is the same, and no such trial is called a pass.

@@ -12,7 +12,7 @@ from dovetail.search.fanout.places import Place
 from dovetail.search.fanout.task import Task, Work, run_task
 from dovetail.search.journal import Scores
 
-_DEATHS = 2
+_DEATHS = 1
 """Workers that may die under a task among others; then it is tried alone."""
 
 _KILLED = "KilledWorker"
