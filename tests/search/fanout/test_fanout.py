@@ -214,7 +214,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, li
         yield file, workers
     finally:
         for process in (*workers, scheduler):
-            process.terminate()
+            process.kill()
         for process in (*workers, scheduler):
             process.wait(20)
 

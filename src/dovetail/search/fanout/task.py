@@ -131,20 +131,26 @@ class Task:
     indices: tuple[int, ...]
 
 
-_evaluators: dict[str, Evaluator] = {}
-_lock = threading.Lock()
+class _Bench(threading.local):
+    """The evaluators of one thread: they keep what they have loaded last, and are not for two threads."""
+
+    def __init__(self) -> None:
+        self.evaluators: dict[str, Evaluator] = {}
+
+
+_bench = _Bench()
 
 
 def run_task(task: Task, work: Work | None = None) -> Scores | None:
-    """Return the scores, or None when this process has not been sent the work."""
-    with _lock:
-        evaluator = _evaluators.get(task.key)
-        if evaluator is None:
-            if work is None:
-                return None
-            while len(_evaluators) >= _KEPT_WORKS:
-                del _evaluators[next(iter(_evaluators))]
-            evaluator = _evaluators[task.key] = work.evaluator()
+    """Return the scores, or None when this thread has not been sent the work."""
+    known = _bench.evaluators
+    evaluator = known.get(task.key)
+    if evaluator is None:
+        if work is None:
+            return None
+        while len(known) >= _KEPT_WORKS:
+            del known[next(iter(known))]
+        evaluator = known[task.key] = work.evaluator()
     plan = plan_from_json(task.plan)
     try:
         if task.job is Job.DROWNED:
