@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import difflib
-import importlib.util
 from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+from numpy.typing import NDArray
 
 from dovetail.compare.classification import Top1Agreement, TopK, WorstSliceSqnr
 from dovetail.compare.localisation import COCO_IOUS, BoxIou, DetectionAp, MeanIou
-from dovetail.compare.task import TaskMetric, callable_metric
+from dovetail.compare.task import Arrays, Reference, TaskMetric, callable_metric
 from dovetail.errors import DataError
 
 TASK_METRICS: Mapping[str, TaskMetric] = {
@@ -46,23 +49,51 @@ def load_metric(name: str) -> TaskMetric:
     path = Path(file)
     if not path.is_file():
         raise DataError(f"metric {name!r}: no file {file}.")
-    found = _load(path, name, attribute)
+    return FileMetric(path.read_bytes(), str(path), attribute)
+
+
+class FileMetric:
+    """Show what a user's file defines as a TaskMetric; it is sent to other processes as the file's text."""
+
+    def __init__(self, source: bytes, file: str, attribute: str) -> None:
+        self._arguments = source, file, attribute
+        self._metric = _metric(source, file, attribute)
+
+    def __reduce__(self) -> tuple[type[FileMetric], tuple[bytes, str, str]]:
+        return FileMetric, self._arguments
+
+    @property
+    def name(self) -> str:
+        return self._metric.name
+
+    @property
+    def higher_is_better(self) -> bool:
+        return self._metric.higher_is_better
+
+    @property
+    def reference(self) -> Reference:
+        return self._metric.reference
+
+    def per_sample(self, outputs: Arrays, labels: Arrays) -> NDArray[np.float64] | None:
+        return self._metric.per_sample(outputs, labels)
+
+    def score(self, outputs: Arrays, labels: Arrays) -> float:
+        return self._metric.score(outputs, labels)
+
+
+def _metric(source: bytes, file: str, attribute: str) -> TaskMetric:
+    name = f"{file}:{attribute}"
+    module = ModuleType(f"dovetail_user_metric_{Path(file).stem}")
+    module.__file__ = file
+    try:
+        exec(compile(source, file, "exec"), module.__dict__)
+    except Exception as error:  # a user's file may raise anything
+        raise DataError(f"metric {name!r}: {file}: {type(error).__name__}: {error}.") from error
+    if not hasattr(module, attribute):
+        raise DataError(f"metric {name!r}: {file} has no {attribute!r}.")
+    found = getattr(module, attribute)
     if isinstance(found, TaskMetric) and not isinstance(found, type):
         return found
     if not callable(found) or isinstance(found, type):
         raise DataError(f"metric {name!r}: {attribute!r} is neither a function nor a metric.")
     return callable_metric(found, attribute)
-
-
-def _load(path: Path, name: str, attribute: str) -> object:
-    spec = importlib.util.spec_from_file_location(f"dovetail_user_metric_{path.stem}", path)
-    if spec is None or spec.loader is None:
-        raise DataError(f"metric {name!r}: {path} cannot be loaded.")
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:  # a user's file may raise anything
-        raise DataError(f"metric {name!r}: {path}: {type(error).__name__}: {error}.") from error
-    if not hasattr(module, attribute):
-        raise DataError(f"metric {name!r}: {path} has no {attribute!r}.")
-    return getattr(module, attribute)

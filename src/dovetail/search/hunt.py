@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from functools import partial
+from typing import Protocol, TypeVar
 
 from dovetail.errors import SearchError
 from dovetail.plan.placement import Placement
 from dovetail.plan.plan import Override, Plan
 from dovetail.search.certificate import Certificate
+from dovetail.search.fanout.foresight import foresee
 from dovetail.search.goal import Goal
 from dovetail.search.oracle import Bar, Oracle
 from dovetail.search.prior import Suspicion
@@ -18,8 +20,10 @@ from dovetail.search.recorded import RecordedEvaluator
 from dovetail.search.result import Evidence, GateCheck, GateVerdict
 from dovetail.search.sensitivity import quantise_few
 from dovetail.search.space import Space
-from dovetail.search.strategy import minimise, shortest_prefix
+from dovetail.search.strategy import TestSet, minimise, shortest_prefix
 from dovetail.search.trial import Status, Trial
+
+Answer = TypeVar("Answer")
 
 TRUSTED = 8
 """Most units that are raised on the word of the prior alone: when these do not suffice, units are measured."""
@@ -101,7 +105,7 @@ class Hunt:
             )
         allowance = goal.allowance(float_score)
         bar = Bar(allowance)
-        low = self._judge({}, bar)
+        low = self._judge({}, bar, later=[self._space.plan(self._raise(self._space.units))])
         checks = [GateCheck(f"everything at {self._space.low}", low)]
         if low.status is Status.PASS:
             return GateVerdict.NOTHING_TO_DO, tuple(checks)
@@ -142,7 +146,8 @@ class Hunt:
         if length is None:
             return self._found(self._raise(order), ())
         self._listener.stage("minimise")
-        raised: Mapping[str, Override] = self._raise(minimise(order[:length], self._test(bar), self._go_on).kept)
+        smallest = self._follow(lambda test: minimise(order[:length], test, self._go_on), self._raise_some, bar)
+        raised: Mapping[str, Override] = self._raise(smallest.kept)
         if self._highest:
             raised = self._lower(raised, bar)
         return self._certify(raised, bar)
@@ -172,22 +177,37 @@ class Hunt:
 
     def _shortest(self, bar: Bar) -> tuple[list[str], int | None]:
         """Return an order of the units, and how many of its first ones meet the bar."""
-        test = self._test(bar)
         order = [item.unit for item in self._suspicions]
-        length = shortest_prefix(order[:TRUSTED], test)
+        length = self._follow(partial(shortest_prefix, order[:TRUSTED]), self._raise_some, bar)
         if length is not None:
             return order, length
         order = self._measured(order)
-        length = shortest_prefix(order, test)
+        length = self._follow(partial(shortest_prefix, order), self._raise_some, bar)
         if length is None and not self._highest:
             # The first rung cannot meet this bar; float on the CPU can.
             self._highest = True
-            length = shortest_prefix(order, test)
+            length = self._follow(partial(shortest_prefix, order), self._raise_some, bar)
         return order, length
 
-    def _test(self, bar: Bar) -> Callable[[frozenset[str]], Status]:
-        order = [item.unit for item in self._suspicions]
-        return lambda units: self._judge(self._raise([name for name in order if name in units]), bar).status
+    def _raise_some(self, units: frozenset[str]) -> Mapping[str, Override]:
+        return self._raise([item.unit for item in self._suspicions if item.unit in units])
+
+    def _follow(
+        self, strategy: Callable[[TestSet], Answer], made: Callable[[frozenset[str]], Mapping[str, Override]], bar: Bar
+    ) -> Answer:
+        """Return what a strategy finds; what it may ask next is begun where workers are idle."""
+        known: dict[frozenset[str], Status] = {}
+
+        def test(units: frozenset[str]) -> Status:
+            later: list[Plan] = []
+            if self._oracle.width > 1:
+                chance = (1 + sum(status is Status.PASS for status in known.values())) / (2 + len(known))
+                asked = foresee(strategy, known, chance, self._oracle.width)
+                later = [self._space.plan(made(item)) for item in asked if item != units]
+            known[units] = self._judge(made(units), bar, later=later).status
+            return known[units]
+
+        return strategy(test)
 
     def _measured(self, order: Sequence[str]) -> list[str]:
         """Order the units by what each does alone to the float model's outputs, then by the prior."""
@@ -216,12 +236,9 @@ class Hunt:
             ladders = self._space.ladders
             return {**raised, **{unit: Override(ladders[unit][level], raised[unit].reason) for unit in moved}}
 
-        def test(stay: frozenset[str]) -> Status:
-            return self._judge(lowered(stay), bar).status
-
-        if test(frozenset()) is Status.PASS:
+        if self._judge(lowered(frozenset()), bar).status is Status.PASS:
             return lowered(frozenset())
-        return lowered(frozenset(minimise(high, test, self._go_on).kept))
+        return lowered(frozenset(self._follow(lambda test: minimise(high, test, self._go_on), lowered, bar).kept))
 
     def _certify(self, raised: Mapping[str, Override], bar: Bar) -> Found:
         """Test every single removal from a set that passes; what can go after all goes."""
@@ -229,7 +246,7 @@ class Hunt:
         def rest(units: frozenset[str]) -> dict[str, Override]:
             return {unit: override for unit, override in raised.items() if unit in units}
 
-        minimal = minimise(tuple(raised), lambda units: self._judge(rest(units), bar).status, self._go_on, 1)
+        minimal = self._follow(lambda test: minimise(tuple(raised), test, self._go_on, 1), rest, bar)
         kept = frozenset(minimal.kept)
         evidence = tuple(Evidence(unit, self._judge(rest(kept - {unit}), bar)) for unit, _ in minimal.removals)
         return self._found(rest(kept), evidence)
@@ -253,12 +270,15 @@ class Hunt:
         trial = self._oracle.sample(self._space.plan(raised), bar.allowance)
         return trial if trial.status is Status.PASS else self._judge(raised, bar)
 
-    def _judge(self, raised: Mapping[str, Override], bar: Bar, *, race: bool = True) -> Trial:
+    def _judge(
+        self, raised: Mapping[str, Override], bar: Bar, *, race: bool = True, later: Sequence[Plan] = ()
+    ) -> Trial:
         plan = self._space.plan(raised)
         key = (plan.digest, bar)
         known = self._verdicts.get(key)
         if known is not None and (known.complete or race):
             return known
+        self._oracle.ahead([plan, *later])
         trial = self._oracle.judge(plan, tuple(raised), bar, race=race)
         self._verdicts[key] = trial
         self._raised[plan.digest] = dict(raised)

@@ -6,7 +6,9 @@ that the scores depend on: graph, ranges, samples, metric and simulator.
 
 from __future__ import annotations
 
+import hashlib
 import sqlite3
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +22,9 @@ CREATE TABLE IF NOT EXISTS evaluation (
   context TEXT NOT NULL, plan TEXT NOT NULL, block TEXT NOT NULL,
   score REAL, scores BLOB, failure TEXT NOT NULL, elapsed_ns INTEGER NOT NULL,
   PRIMARY KEY (context, plan, block)
+);
+CREATE TABLE IF NOT EXISTS flight (
+  context TEXT NOT NULL, plan TEXT NOT NULL, block TEXT NOT NULL, PRIMARY KEY (context, plan, block)
 );
 CREATE TABLE IF NOT EXISTS trial (
   id INTEGER PRIMARY KEY, context TEXT NOT NULL, plan TEXT NOT NULL, stage TEXT NOT NULL, status TEXT NOT NULL,
@@ -79,6 +84,19 @@ class Journal:
             "VALUES (?, ?, ?, ?, ?, ?, ?)",
             (plan, block, score, blob, scores.failure, elapsed_ns),
         )
+        self.land(plan, block)
+
+    def take_off(self, plan: str, block: str) -> None:
+        """Write that an evaluation is under way."""
+        self._execute("INSERT OR REPLACE INTO flight (context, plan, block) VALUES (?, ?, ?)", (plan, block))
+
+    def land(self, plan: str, block: str) -> None:
+        """Write that an evaluation is no longer under way."""
+        self._execute("DELETE FROM flight WHERE context=? AND plan=? AND block=?", (plan, block))
+
+    def under_way(self) -> list[tuple[str, str]]:
+        """Return plans and blocks whose evaluation has begun and not ended: those that a killed run has lost."""
+        return self._execute("SELECT plan, block FROM flight WHERE context=? ORDER BY plan, block", ()).fetchall()
 
     def log_trial(self, stage: str, plan: str, fields: tuple[object, ...]) -> None:
         """Write the verdict on a plan: `fields` are status, score, float score, samples, total, raised, reason."""
@@ -87,6 +105,10 @@ class Journal:
             "raised, reason) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (plan, stage, *fields),
         )
+
+    def entries(self) -> list[tuple[str, str]]:
+        """Return the plans and blocks that are on record."""
+        return self._execute("SELECT plan, block FROM evaluation WHERE context=?", ()).fetchall()
 
     def evaluation_count(self) -> int:
         """Return how many evaluations of this context are on record."""
@@ -105,3 +127,9 @@ class Journal:
                 f"{self._where}: the journal cannot be used: {error}.",
                 hint="Delete it, or name another with --journal.",
             ) from error
+
+
+def block_key(kind: str, indices: Sequence[int]) -> str:
+    """Return the name of a block of samples, for one kind of measurement."""
+    digest = hashlib.sha256(np.asarray(indices, dtype="<i8").tobytes()).hexdigest()[:16]
+    return f"{kind}:{len(indices)}:{digest}"

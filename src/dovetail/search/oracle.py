@@ -12,6 +12,7 @@ import numpy as np
 from dovetail.errors import DovetailError
 from dovetail.ir.dtypes import AnyArray
 from dovetail.plan.plan import Plan
+from dovetail.search.fanout.task import Job
 from dovetail.search.journal import Journal, Scores
 from dovetail.search.recorded import RecordedEvaluator
 from dovetail.search.trial import Status, Trial
@@ -77,6 +78,7 @@ class Oracle:
         self._journal = journal
         self._split = split
         self._blocks = split.blocks()
+        self.ahead([float_plan])
         self._float = [evaluator.evaluate(float_plan, block) for block in self._blocks]
         if self._float[0].failure:
             raise DovetailError(f"the float model cannot be evaluated: {self._float[0].failure}")
@@ -171,6 +173,19 @@ class Oracle:
         )
         self._log(trial)
         return trial
+
+    def ahead(self, plans: Sequence[Plan]) -> None:
+        """Say which plans will be judged, the next first: workers that are idle begin with them."""
+        if self._evaluator.width < 2:
+            return
+        turns = [(number + turn, number, turn) for number in range(len(plans)) for turn in range(len(self._blocks))]
+        wanted = [(Job.SCORE, plans[number], self._blocks[turn]) for _, number, turn in sorted(turns)]
+        self._evaluator.ahead(wanted)
+
+    @property
+    def width(self) -> int:
+        """Return how many evaluations run at once."""
+        return self._evaluator.width
 
     def _loss(self, done: Sequence[Scores], bar: Bar) -> float:
         if self._set_level:

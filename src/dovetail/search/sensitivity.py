@@ -8,12 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-import numpy as np
-
-from dovetail.ir.dtypes import AnyArray
 from dovetail.plan.plan import Override, Plan
-from dovetail.search.evaluator import Evaluator
-from dovetail.search.journal import Scores
+from dovetail.search.drowned import measure_drowned
+from dovetail.search.fanout.task import Job
 from dovetail.search.recorded import RecordedEvaluator
 from dovetail.search.space import FLOAT, Space
 from dovetail.search.strategy import locate
@@ -30,41 +27,18 @@ def quantise_few(space: Space, recorded: RecordedEvaluator, indices: Sequence[in
     everything = {name: Override(FLOAT, "float") for name in space.units}
     probes = tuple(indices[:PROBE_SAMPLES])
 
-    def measure(units: Sequence[str]) -> float:
+    def lowered(units: Sequence[str]) -> Plan:
         low = frozenset(units)
-        plan = space.plan({name: override for name, override in everything.items() if name not in low})
-        scores = recorded.once("drowned", plan, probes, partial(_measure, recorded.evaluator, plan, probes))
+        return space.plan({name: override for name, override in everything.items() if name not in low})
+
+    def measure(units: Sequence[str]) -> float:
+        plan = lowered(units)
+        measured = partial(measure_drowned, recorded.evaluator, plan, probes)
+        scores = recorded.once(Job.DROWNED, plan, probes, measured)
         return 2.0 if scores.failure else scores.score
 
-    return locate(tuple(space.units), measure, PROBE_BUDGET)
+    def announce(groups: Sequence[Sequence[str]]) -> None:
+        if recorded.width > 1:
+            recorded.ahead([(Job.DROWNED, lowered(units), probes) for units in groups])
 
-
-def _measure(evaluator: Evaluator, plan: Plan, indices: Sequence[int]) -> Scores:
-    golden, outputs = evaluator.golden(indices), evaluator.outputs(plan, indices)
-    return Scores(max(drowned_share(golden[name], outputs[name]) for name in golden), None)
-
-
-def drowned_share(golden: AnyArray, measured: AnyArray) -> float:
-    """Return how much of an output is noise: that of the worst column plus the mean over columns, in 0..2.
-
-    A column is an index of the last axis or of axis 1, its noise N / (N + S) with the powers of error and signal.
-    The worst alone misleads where some column hardly carries a signal, the mean alone where one column decides.
-    """
-    if not np.issubdtype(golden.dtype, np.floating):
-        return 2.0 * float(np.mean(golden != measured))
-    axes = {golden.ndim - 1, min(1, golden.ndim - 1)} if golden.ndim else set[int]()
-    with np.errstate(over="ignore", invalid="ignore"):
-        noise = np.square(measured.astype(np.float64) - golden)
-    # What is no number is no signal: an operator that breaks must not look harmless.
-    noise = np.where(np.isfinite(noise), noise, np.inf)
-    signal = np.square(golden.astype(np.float64))
-    shares = [_shares(noise, signal, tuple(item for item in range(golden.ndim) if item != axis)) for axis in axes]
-    return max((float(share.max() + share.mean()) for share in shares if share.size), default=0.0)
-
-
-def _shares(noise: AnyArray, signal: AnyArray, others: tuple[int, ...]) -> AnyArray:
-    lost, kept = noise.sum(axis=others), signal.sum(axis=others)
-    live = (kept > 0) | (lost > 0)
-    bounded = np.minimum(lost[live], np.finfo(np.float64).max / 4)
-    share: AnyArray = bounded / (bounded + kept[live])
-    return share
+    return locate(tuple(space.units), measure, PROBE_BUDGET, announce)

@@ -102,18 +102,24 @@ class _Block:
         return self.stop - self.start
 
 
-def locate(units: Sequence[str], measure: Callable[[Sequence[str]], float], budget: int) -> dict[str, float]:
+def locate(
+    units: Sequence[str],
+    measure: Callable[[Sequence[str]], float],
+    budget: int,
+    announce: Callable[[Sequence[Sequence[str]]], None] = lambda groups: None,
+) -> dict[str, float]:
     """Return an estimate for every unit of what `measure` gives for it alone, in at most `budget` measurements.
 
     `units` are neighbours in this order. They are measured in blocks, and the block that does most harm is split
     first, so that a few harmful units among many cost few measurements. A unit that was never measured alone gets
-    its share of its block.
+    its share of its block. `announce` hears of groups that will be measured whatever comes of the others.
     """
     count = len(units)
     if count == 0 or budget < 1:
         return dict.fromkeys(units, 0.0)
     parts = count if count <= budget else max(1, budget // 3)
     edges = [count * index // parts for index in range(parts + 1)]
+    announce([units[start:stop] for start, stop in itertools.pairwise(edges)])
     blocks = [_Block(start, stop, measure(units[start:stop])) for start, stop in itertools.pairwise(edges)]
     left = budget - parts
     while left >= 2:
@@ -123,6 +129,7 @@ def locate(units: Sequence[str], measure: Callable[[Sequence[str]], float], budg
         worst = max(wide, key=lambda block: block.damage / block.size)
         middle = (worst.start + worst.stop) // 2
         blocks.remove(worst)
+        announce([units[worst.start : middle], units[middle : worst.stop]])
         for start, stop in ((worst.start, middle), (middle, worst.stop)):
             blocks.append(_Block(start, stop, measure(units[start:stop])))
         left -= 2

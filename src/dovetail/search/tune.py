@@ -6,6 +6,7 @@ import hashlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -19,17 +20,17 @@ from dovetail.plan.limits import Limits
 from dovetail.plan.placement import Placement
 from dovetail.plan.recipe import Recipe
 from dovetail.quantize.calibrate import Calibration
-from dovetail.quantize.ranges import Ranges
 from dovetail.search.accept import Acceptance, accept
 from dovetail.search.cheapest import cheapest
-from dovetail.search.evaluator import SIMULATOR, EvaluationData, Evaluator, Rewriter, simulates_whole
+from dovetail.search.evaluator import SIMULATOR, EvaluationData, simulates_whole
+from dovetail.search.fanout import Executor, FanOut, Work, open_desks
 from dovetail.search.front import pareto_front
 from dovetail.search.goal import Goal
 from dovetail.search.hunt import Found, Hunt, HuntOptions
 from dovetail.search.journal import Journal
 from dovetail.search.oracle import Bar, Oracle, Split
 from dovetail.search.pareto import pareto_points
-from dovetail.search.pipeline import Pipeline, PipelineOptions
+from dovetail.search.pipeline import Pipeline
 from dovetail.search.prior import suspect
 from dovetail.search.proof import CostOptions, Prover, make_prover
 from dovetail.search.recorded import RecordedEvaluator
@@ -69,6 +70,7 @@ class TuneOptions:
     holdout: float = 0.4
     max_plans: int = 200
     journal: Path | None = None
+    fanout: FanOut = field(default_factory=FanOut)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,7 @@ def tune(request: TuneRequest, listener: TuneListener | None = None) -> TuneResu
         outcome = _Outcome(verdict, gate, found, acceptance)
         return _result(request, bench, outcome, time.perf_counter() - started)
     finally:
-        bench.journal.close()
+        bench.close()
 
 
 def _refuse_nothing_to_lose(request: TuneRequest, oracle: Oracle) -> None:
@@ -186,32 +188,35 @@ class _Bench:
         identity = request.metric_identity or request.metric.name
         data = EvaluationData(request.graph, samples, request.metric, identity)
         ranges = request.calibration.ranges
-        fast = _fast_evaluator(data, ranges, request.low.target)
-        pipeline = Pipeline(data, ranges)
+        target = request.low.target
+        how = Executor(target, simulates_whole(data.graph, target), Fidelity.FAST, {target: SIMULATOR})
+        fast, pipeline = how.evaluator(data, ranges), Pipeline(data, ranges)
         context = hashlib.sha256(f"{fast.identity}\n{pipeline.identity}".encode()).hexdigest()
         journal = Journal(options.journal, context)
-        recorded = RecordedEvaluator(fast, journal)
+        hows = (how, Executor(target, whole=False, fidelity=Fidelity.EXACT))
+        desks = open_desks(options.fanout, [partial(Work.of, data, ranges, item) for item in hows], journal)
+        retries = options.fanout.options.retries
+        recorded = RecordedEvaluator(fast, journal, "fast", desks[0], retries)
         held, searched = split(samples.count, (options.holdout, 1 - options.holdout), options.seed)
         return cls(
             space=space,
             journal=journal,
-            exact=RecordedEvaluator(pipeline, journal, "exact"),
+            exact=RecordedEvaluator(pipeline, journal, "exact", desks[1], retries),
             recorded=recorded,
             search=Oracle(recorded, journal, Split("search", searched), space.float_plan),
             holdout=Oracle(recorded, journal, Split("holdout", held), space.float_plan),
         )
+
+    def close(self) -> None:
+        """Let the workers go and close the journal."""
+        self.recorded.close()
+        self.journal.close()
 
     def cost(self, trials: int, elapsed_s: float) -> TuneCost:
         """Return what the search has cost so far."""
         fresh = self.recorded.fresh_samples + self.exact.fresh_samples
         recalled = self.recorded.recalled_samples + self.exact.recalled_samples
         return TuneCost((fresh + recalled) / self.search.sample_count, fresh, recalled, trials, elapsed_s)
-
-
-def _fast_evaluator(data: EvaluationData, ranges: Ranges, target: str) -> Evaluator:
-    if simulates_whole(data.graph, target):
-        return Rewriter(data, ranges, target)
-    return Pipeline(data, ranges, PipelineOptions(Fidelity.FAST, {target: SIMULATOR}))
 
 
 _MARGINS = (0.5, 0.75, 1.0)

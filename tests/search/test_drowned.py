@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dovetail.search.sensitivity import drowned_share
+from dovetail.search.drowned import drowned_share
 
 RNG = np.random.default_rng(5)
 

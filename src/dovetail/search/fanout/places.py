@@ -1,0 +1,95 @@
+"""Where tasks run: processes of this machine, or a Dask cluster."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor, ProcessPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dovetail.errors import SearchError
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Make executors of one kind; `width` is how many tasks run at once.
+
+    An executor that breaks is made again. `kill` ends the workers of one at once; None where they are not ours.
+    """
+
+    name: str
+    width: int
+    make: Callable[[], Executor]
+    kill: Callable[[Executor], None] | None = None
+    stop: Callable[[Executor], None] = field(default=lambda executor: executor.shutdown(False, cancel_futures=True))
+    close: Callable[[], None] = field(default=lambda: None)
+
+
+def local_place(workers: int) -> Place:
+    """Return processes of this machine; raise SearchError for less than one."""
+    if workers < 1:
+        raise SearchError(f"{workers} workers can do nothing.", hint="Give at least 1; 0 works in this process.")
+    # Not forked: ONNX Runtime's threads do not survive that.
+    context = multiprocessing.get_context("spawn")
+    before: dict[int, frozenset[int | None]] = {}
+
+    def make() -> Executor:
+        found = ProcessPoolExecutor(workers, context)
+        before[id(found)] = frozenset(child.pid for child in multiprocessing.active_children())
+        return found
+
+    def kill(executor: Executor) -> None:
+        for child in multiprocessing.active_children():
+            if child.pid not in before.get(id(executor), frozenset()):
+                child.kill()
+
+    return Place(f"{workers} processes", workers, make, kill)
+
+
+def dask_place(where: str, resources: Mapping[str, float] | None = None) -> Place:
+    """Return a Dask cluster: `where` is the scheduler's address (tcp://host:8786) or its scheduler file.
+
+    Only workers with `resources` get tasks. Raises SearchError when `distributed` is missing or nobody answers.
+    """
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise SearchError("a Dask cluster needs distributed.", hint="pip install 'dovetail[cluster]'") from error
+    by_file = "://" not in where and Path(where).is_file()
+    try:
+        client = Client(scheduler_file=where, timeout="20s") if by_file else Client(where, timeout="20s")
+    except (OSError, ValueError) as error:
+        raise SearchError(
+            f"{where}: no Dask scheduler answers: {str(error)[:120]}.", hint="Start one: dask scheduler."
+        ) from error
+    wanted = dict(resources or {})
+    try:
+        threads = _threads(client.scheduler_info(n_workers=-1)["workers"], wanted)
+        if not threads:
+            need = f" with {wanted}" if wanted else ""
+            raise SearchError(f"{where}: the cluster has no worker{need}.", hint=f"dask worker {where}")
+    except BaseException:
+        client.close()
+        raise
+
+    def make() -> Executor:
+        keywords = {"resources": wanted} if wanted else {}
+        executor: Executor = client.get_executor(pure=False, **keywords)
+        return executor
+
+    # Dask's executor has a shutdown of its own, without cancel_futures.
+    return Place(f"Dask at {where}", threads, make, stop=lambda item: item.shutdown(False), close=client.close)
+
+
+def _threads(workers: Mapping[str, Mapping[str, object]], wanted: Mapping[str, float]) -> int:
+    """Return how many tasks the workers that have what is wanted can do at once."""
+    count = 0
+    for worker in workers.values():
+        threads = worker.get("nthreads", 1)
+        offered = worker.get("resources", {})
+        assert isinstance(threads, int)
+        assert isinstance(offered, Mapping)
+        room = [int(float(offered.get(name, 0)) / amount) for name, amount in wanted.items() if amount > 0]
+        count += min([threads, *room])
+    return count

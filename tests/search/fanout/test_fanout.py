@@ -1,0 +1,306 @@
+"""A search on many workers gives the answer of one, whatever happens to the workers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dovetail.backends.reference import run_graph
+from dovetail.compare import load_metric
+from dovetail.data import Sample
+from dovetail.errors import SearchError
+from dovetail.ir import Graph
+from dovetail.plan import parse_placement
+from dovetail.quantize import calibrate
+from dovetail.search import CostOptions, Goal, TuneOptions, TuneRequest, TuneResult, tune
+from dovetail.search.fanout import CrewOptions, FanOut, Place, dask_place, local_place
+from dovetail.testing.networks import Network
+
+METRIC = """
+import numpy as np
+
+def right(outputs, labels):
+    off = np.abs(outputs[next(iter(outputs))] - labels["truth"])
+    return ((off[:, 2:].max(axis=(1, 2, 3)) < 0.04) & (off[:, :2].max(axis=(1, 2, 3)) < 12)).astype(float)
+"""
+
+
+class Source:
+    """Samples with the float outputs as labels."""
+
+    def __init__(self, samples: Sequence[Sample]) -> None:
+        self._samples = samples
+        self.count: int | None = len(samples)
+        self.digest = f"{len(samples):064d}"
+
+    def __iter__(self) -> Iterator[Sample]:
+        return iter(self._samples)
+
+    def subset(self, indices: Sequence[int]) -> Source:
+        return Source([self._samples[index] for index in indices])
+
+
+def _detector() -> Graph:
+    net = Network(3)
+    trunk = net.op("Relu", net.conv(net.input("x", 1, 2, 4, 4), 4, 3))
+    for _ in range(3):
+        trunk = net.op("Relu", net.conv(trunk, 4))
+    boxes = net.op("Mul", net.op("Sigmoid", net.conv(trunk, 2)), net.constant(640.0))
+    scores = net.op("Sigmoid", net.conv(trunk, 2))
+    return net.graph(net.op("Concat", boxes, scores, shape=(1, 4, 4, 4), axis=1))
+
+
+@pytest.fixture(scope="module")
+def request_(tmp_path_factory: pytest.TempPathFactory) -> TuneRequest:
+    """Return a search with one planted culprit and a metric from a file."""
+    file = tmp_path_factory.mktemp("metric") / "metric.py"
+    file.write_text(METRIC)
+    graph = _detector()
+    rng = np.random.default_rng(1)
+    (name,) = graph.outputs
+    samples: list[Sample] = []
+    for index in range(300):
+        inputs = {"x": rng.normal(size=(1, 2, 4, 4)).astype(np.float32)}
+        samples.append(Sample(f"s{index}", inputs, {"truth": run_graph(graph, inputs)[name][0]}))
+    source = Source(samples)
+    return TuneRequest(
+        graph=graph,
+        calibration=calibrate(graph, source),
+        samples=source,
+        metric=load_metric(f"{file}:right"),
+        goal=Goal(0.1),
+        low=parse_placement("vsi:v853@u8"),
+        ladder=(parse_placement("vsi:v853@i16"),),
+    )
+
+
+@pytest.fixture(scope="module")
+def serial(request_: TuneRequest) -> TuneResult:
+    """Return what the search finds in this process."""
+    return tune(request_)
+
+
+def _on(request_: TuneRequest, place: Place, journal: Path | None = None, **crew: object) -> TuneRequest:
+    fanout = FanOut(place, CrewOptions(**crew))  # type: ignore[arg-type]
+    return replace(request_, options=TuneOptions(journal=journal, fanout=fanout))
+
+
+def _same(found: TuneResult, expected: TuneResult) -> None:
+    assert found.plan == expected.plan
+    assert found.culprits == expected.culprits
+    assert found.evidence == expected.evidence
+    assert found.certificate == expected.certificate
+    assert found.cost.full_equivalents == expected.cost.full_equivalents
+    assert found.cost.trials == expected.cost.trials
+
+
+def _check_journal(path: Path) -> int:
+    """Return the number of evaluations; nothing is under way, and every trial has its evaluations."""
+    with sqlite3.connect(path) as database:
+        assert database.execute("SELECT COUNT(*) FROM flight").fetchone() == (0,)
+        lost = "SELECT COUNT(*) FROM trial WHERE plan NOT IN (SELECT plan FROM evaluation)"
+        assert database.execute(lost).fetchone() == (0,)
+        (count,) = database.execute("SELECT COUNT(*) FROM evaluation").fetchone()
+    return int(count)
+
+
+def test_any_executor_gives_the_answer_of_the_serial_run(
+    request_: TuneRequest, serial: TuneResult, tmp_path: Path
+) -> None:
+    journal = tmp_path / "journal.sqlite"
+    _same(tune(_on(request_, Place("threads", 3, lambda: ThreadPoolExecutor(3)), journal)), serial)
+    _check_journal(journal)
+    # What was evaluated on workers is not evaluated again without them.
+    again = tune(replace(request_, options=TuneOptions(journal=journal)))
+    assert again.plan == serial.plan
+    assert again.cost.fresh_samples == 0
+
+
+@dataclass
+class Flaky(Executor):
+    """An executor whose workers die, as a broken process pool shows it."""
+
+    deaths: int
+
+    def submit(self, fn, /, *args, **kwargs):  # type: ignore[no-untyped-def]
+        from concurrent.futures import BrokenExecutor
+
+        future: Future[object] = Future()
+        if self.deaths > 0:
+            self.deaths -= 1
+            future.set_exception(BrokenExecutor("killed"))
+        else:
+            future.set_result(fn(*args, **kwargs))
+        return future
+
+
+def test_workers_that_die_now_and_then_do_not_change_the_answer(request_: TuneRequest, serial: TuneResult) -> None:
+    made: list[Flaky] = []
+
+    def make() -> Flaky:
+        made.append(Flaky(2 if len(made) < 2 else 0))
+        return made[-1]
+
+    _same(tune(_on(request_, Place("flaky", 2, make))), serial)
+    assert len(made) == 3
+
+
+@pytest.mark.slow
+def test_processes_survive_a_kill(request_: TuneRequest, serial: TuneResult, tmp_path: Path) -> None:
+    import multiprocessing
+    import threading
+
+    journal = tmp_path / "journal.sqlite"
+    killed: list[int] = []
+    before = {child.pid for child in multiprocessing.active_children()}
+
+    def kill() -> None:
+        while not killed:
+            time.sleep(0.05)
+            ours = [child for child in multiprocessing.active_children() if child.pid not in before]
+            if ours and _evaluations(journal) >= 5:
+                ours[0].kill()
+                killed.append(ours[0].pid or 0)
+
+    killer = threading.Thread(target=kill, daemon=True)
+    killer.start()
+    found = tune(_on(request_, local_place(2), journal))
+    killer.join(5)
+    assert killed
+    _same(found, serial)
+    _check_journal(journal)
+
+
+def _evaluations(path: Path) -> int:
+    try:
+        with sqlite3.connect(path) as database:
+            return int(database.execute("SELECT COUNT(*) FROM evaluation").fetchone()[0])
+    except sqlite3.Error:
+        return 0
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, list[subprocess.Popen[bytes]]]]:
+    """Start a scheduler and five workers, each in a process of its own; the last has no NPU."""
+    pytest.importorskip("distributed")
+    folder = tmp_path_factory.mktemp("cluster")
+    file = folder / "scheduler.json"
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+
+    def start(*words: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "distributed.cli." + words[0], *words[1:]]
+        log = (folder / f"{time.monotonic_ns()}.log").open("wb")
+        return subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, env=environment)
+
+    scheduler = start("dask_scheduler", "--scheduler-file", str(file), "--port", "0", "--no-dashboard")
+    workers: list[subprocess.Popen[bytes]] = []
+    try:
+        for index in range(5):
+            resources = ("--resources", "npu=1") if index < 4 else ()
+            words = ("dask_worker", "--scheduler-file", str(file), "--nthreads", "1", "--no-nanny", "--no-dashboard")
+            workers.append(start(*words, "--local-directory", str(folder), *resources))
+        _wait_for_workers(file, 5)
+        yield file, workers
+    finally:
+        for process in (*workers, scheduler):
+            process.kill()
+        for process in (*workers, scheduler):
+            process.wait(20)
+
+
+def _wait_for_workers(file: Path, count: int) -> None:
+    from distributed import Client
+
+    limit = time.monotonic() + 60
+    while not file.exists():
+        assert time.monotonic() < limit
+        time.sleep(0.1)
+    with Client(scheduler_file=str(file)) as client:
+        client.wait_for_workers(count, timeout=60)
+
+
+@pytest.mark.slow
+def test_a_dask_run_with_a_worker_killed_in_mid_trial_gives_the_same_plan(
+    request_: TuneRequest,
+    serial: TuneResult,
+    cluster: tuple[Path, list[subprocess.Popen[bytes]]],
+    tmp_path: Path,
+) -> None:
+    import threading
+
+    file, workers = cluster
+    journal = tmp_path / "journal.sqlite"
+
+    def kill() -> None:
+        while _evaluations(journal) < 5:
+            time.sleep(0.02)
+        workers[0].send_signal(signal.SIGKILL)
+
+    place = dask_place(str(file), {"npu": 1})
+    assert place.width == 4
+    killer = threading.Thread(target=kill, daemon=True)
+    killer.start()
+    found = tune(_on(request_, place, journal))
+    killer.join(5)
+    assert workers[0].wait(10) == -signal.SIGKILL
+    _same(found, serial)
+    evaluations = _check_journal(journal)
+    assert evaluations >= found.cost.trials
+    again = tune(replace(request_, options=TuneOptions(journal=journal)))
+    assert (again.plan, again.cost.fresh_samples) == (serial.plan, 0)
+
+
+@pytest.mark.slow
+def test_a_cluster_without_what_is_wanted_is_refused(cluster: tuple[Path, list[subprocess.Popen[bytes]]]) -> None:
+    with pytest.raises(SearchError, match="no worker with"):
+        dask_place(str(cluster[0]), {"gpu": 1})
+
+
+def test_no_cluster_is_refused() -> None:
+    pytest.importorskip("distributed")
+    with pytest.raises(SearchError, match="no Dask scheduler"):
+        dask_place("nonsense://nowhere")
+
+
+_TROUBLE = """
+import os, time
+import numpy as np
+
+def right(outputs, labels):
+    off = np.abs(outputs[next(iter(outputs))] - labels["truth"])
+    good = (off[:, 2:].max(axis=(1, 2, 3)) < 0.04) & (off[:, :2].max(axis=(1, 2, 3)) < 12)
+    if good.mean() < 0.5:
+        {trouble}
+    return good.astype(float)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("trouble", "words"), [("os._exit(1)", "the process that ran it died"), ("time.sleep(600)", "longer than 6 s")]
+)
+def test_a_plan_that_crashes_or_hangs_cannot_be_tested_and_the_search_goes_on(
+    request_: TuneRequest, serial: TuneResult, tmp_path: Path, trouble: str, words: str
+) -> None:
+    file = tmp_path / "metric.py"
+    file.write_text(_TROUBLE.replace("{trouble}", trouble))
+    asked = replace(request_, metric=load_metric(f"{file}:right"), costs=CostOptions(most_tests=0))
+    found = tune(_on(asked, local_place(2), tmp_path / "journal.sqlite", timeout_s=6.0))
+    assert found.accepted
+    # What fails in the serial run cannot be tested here; the plan is the same, and no such trial is called a pass.
+    assert found.plan == serial.plan
+    assert words in found.gate[0].trial.reason
+    with sqlite3.connect(tmp_path / "journal.sqlite") as database:
+        rows = database.execute("SELECT DISTINCT failure FROM evaluation WHERE failure != ''").fetchall()
+    assert all(words in failure for (failure,) in rows)
