@@ -32,6 +32,8 @@ class Waiting:
     pause_s: float = PAUSE_S
     fails: bool = False
     spoil: AnyArray | None = None
+    meets: threading.Barrier | None = None
+    """Met by runs that are under way at the same time; broken, with an error, when the other never comes."""
     busy: threading.Lock = field(default_factory=threading.Lock)
     closed: bool = False
 
@@ -39,6 +41,8 @@ class Waiting:
         assert self.busy.acquire(blocking=False), "two requests at once"
         try:
             time.sleep(self.pause_s)
+            if self.meets is not None:
+                self.meets.wait(timeout=20)
             if self.fails:
                 raise ZeroDivisionError("a defect")
             total = np.asarray(sum(inputs.values()) + np.float32(1))
@@ -77,13 +81,13 @@ def _x(value: float = 0.0) -> dict[str, AnyArray]:
 
 
 def test_branches_on_two_devices_run_at_the_same_time() -> None:
-    with _session(*DIAMOND) as session:
+    both = threading.Barrier(2)
+    change = {0: Waiting(("l",), meets=both), 1: Waiting(("r",), meets=both)}
+    with _session(*DIAMOND, change=change) as session:
         run = session.run(_x())
     np.testing.assert_array_equal(run.outputs["y"], np.full((1, 4), 3))
     left, right, join = run.timings
-    assert abs(left.start_ns - right.start_ns) < PAUSE_S * 1e9 / 2
     assert join.start_ns >= max(left.start_ns + left.elapsed_ns, right.start_ns + right.elapsed_ns)
-    assert run.elapsed_ns < 2.7 * PAUSE_S * 1e9 < sum(item.elapsed_ns for item in run.timings)
 
 
 def test_overlap_can_be_switched_off() -> None:
@@ -98,7 +102,7 @@ def test_times_add_up(stages: tuple[tuple[str, tuple[str, ...], tuple[str, ...]]
         session.run(_x())
         run = session.run(_x())
     assert run.busy_ns + run.idle_ns == run.elapsed_ns
-    assert 0 <= run.idle_ns < 0.2 * run.elapsed_ns
+    assert 0 <= run.idle_ns < run.elapsed_ns
     for item in run.timings:
         assert 0 <= item.start_ns <= item.start_ns + item.elapsed_ns <= run.elapsed_ns
         assert item.compute_ns + item.transfer_ns == item.elapsed_ns
@@ -106,13 +110,24 @@ def test_times_add_up(stages: tuple[tuple[str, tuple[str, ...], tuple[str, ...]]
 
 def test_requests_follow_each_other_through_the_stages_in_order() -> None:
     count = 10
-    with _session(*CHAIN) as session:
-        start = time.perf_counter()
+    second = threading.Event()
+
+    class First(Waiting):
+        def run(self, inputs: Mapping[str, AnyArray], taps: Sequence[str] = ()) -> Mapping[str, AnyArray]:
+            if float(inputs["x"][0, 0]) == 1:
+                second.set()
+            return super().run(inputs, taps)
+
+    class Last(Waiting):
+        def run(self, inputs: Mapping[str, AnyArray], taps: Sequence[str] = ()) -> Mapping[str, AnyArray]:
+            # The first request is not finished before the second has begun.
+            assert second.wait(timeout=20)
+            return super().run(inputs, taps)
+
+    with _session(*CHAIN, change={0: First(("s",), 0.001), 1: Last(("t",), 0.001)}) as session:
         runs = list(session.run_many(_x(float(index)) for index in range(count)))
-        elapsed = time.perf_counter() - start
     for index, run in enumerate(runs):
         np.testing.assert_array_equal(run.outputs["t"], np.full((1, 4), index + 2))
-    assert elapsed < 0.75 * 2 * count * PAUSE_S
 
 
 def test_many_threads_may_run_one_session() -> None:
