@@ -132,6 +132,7 @@ def _needs(culprits: set[str], place: set[str]) -> Callable[[Plan], float]:
 def test_culprits_are_raised_and_nothing_else(culprits: set[str]) -> None:
     hunt, _ = _hunt(_needs(culprits, {str(WIDE), "cpu@fp32"}), 12)
     found = hunt.find(Bar(0.1))
+    assert found is not None
     assert set(found.raised) == culprits
     assert {str(item.placement) for item in found.raised.values()} == {str(WIDE)}
     assert {item.unit for item in found.evidence} == culprits
@@ -143,8 +144,27 @@ def test_only_what_needs_the_cpu_goes_there() -> None:
     floats = _needs({"n7"}, {"cpu@fp32"})
     hunt, _ = _hunt(lambda plan: wide(plan) + floats(plan), 12)
     found = hunt.find(Bar(0.1))
+    assert found is not None
     places = {name: str(item.placement) for name, item in found.raised.items()}
     assert places == {"n2": str(WIDE), "n5": str(WIDE), "n7": "cpu@fp32"}
+
+
+def test_the_cpu_is_not_climbed_to_for_what_is_kept_in_hand() -> None:
+    """Sixteen bits everywhere lose 0.07: enough for a bar of 0.1, not for one of 0.05."""
+    low = _needs({"n1"}, {str(WIDE), "cpu@fp32"})
+
+    def loss(plan: Plan) -> float:
+        return low(plan) + (0.07 if any(str(item.placement) != "cpu@fp32" for item in plan.overrides.values()) else 0.0)
+
+    hunt, _ = _hunt(loss, 4)
+    assert hunt.find(Bar(0.05), climbs=False) is None
+    found = hunt.find(Bar(0.1), climbs=False)
+    assert found is not None
+    assert {str(item.placement) for item in found.raised.values()} == {str(WIDE)}
+    assert not hunt.reaches_the_last_rung
+    high = hunt.find(Bar(0.05))
+    assert high is not None
+    assert {str(item.placement) for item in high.raised.values()} == {"cpu@fp32"}
 
 
 @settings(max_examples=25, deadline=None)
@@ -161,4 +181,5 @@ def test_whatever_the_oracle_says_the_plan_that_is_found_has_passed(salt: int, s
 
     hunt, space = _hunt(loss, 20)
     found = hunt.find(Bar(0.1))
+    assert found is not None
     assert loss(space.plan(found.raised)) == 0.0

@@ -315,9 +315,9 @@ def test_no_other_round_begins_when_the_budget_is_spent(monkeypatch: pytest.Monk
     bars: list[object] = []
     original = Hunt.find
 
-    def find(self: Hunt, bar: Bar) -> Found:
+    def find(self: Hunt, bar: Bar, climbs: bool = True) -> Found | None:
         bars.append(bar)
-        return original(self, bar)
+        return original(self, bar, climbs)
 
     monkeypatch.setattr(Hunt, "find", find)
     refused = Acceptance(False, "refused", Trial("", (), Status.FAIL, 0.0, 1.0, 1, 1))

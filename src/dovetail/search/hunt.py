@@ -137,12 +137,17 @@ class Hunt:
         raised = {**self._raise([unit for unit in more if unit not in found.raised]), **found.raised}
         return self._found({unit: raised[unit] for unit in order if unit in raised}, ())
 
-    def find(self, bar: Bar) -> Found:
-        """Return a 1-minimal set of raised units that meets the bar; larger than that when the budget runs out."""
+    def find(self, bar: Bar, climbs: bool = True) -> Found | None:
+        """Return a 1-minimal set of raised units that meets the bar; larger than that when the budget runs out.
+
+        None when the first rung cannot meet the bar, and `climbs` forbids the last one, float on the CPU.
+        """
         if self._judge({}, bar).status is Status.PASS:
             return self._found({}, ())
         self._listener.stage("culprits")
-        order, length = self._shortest(bar)
+        order, length = self._shortest(bar, climbs)
+        if length is None and not (climbs or self._highest):
+            return None
         if length is None:
             return self._found(self._raise(order), ())
         self._listener.stage("minimise")
@@ -175,7 +180,7 @@ class Hunt:
         """Return the last trial of every plan that was judged."""
         return tuple(self._trials.values())
 
-    def _shortest(self, bar: Bar) -> tuple[list[str], int | None]:
+    def _shortest(self, bar: Bar, climbs: bool) -> tuple[list[str], int | None]:
         """Return an order of the units, and how many of its first ones meet the bar."""
         order = [item.unit for item in self._suspicions]
         length = self._follow(partial(shortest_prefix, order[:TRUSTED]), self._raise_some, bar)
@@ -183,7 +188,7 @@ class Hunt:
             return order, length
         order = self._measured(order)
         length = self._follow(partial(shortest_prefix, order), self._raise_some, bar)
-        if length is None and not self._highest:
+        if length is None and climbs and not self._highest:
             # The first rung cannot meet this bar; float on the CPU can.
             self._highest = True
             length = self._follow(partial(shortest_prefix, order), self._raise_some, bar)

@@ -136,9 +136,10 @@ class _Seekers:
     prover: Prover | None
     limited: bool
 
-    def find(self, bar: Bar, heard: TuneListener) -> Found:
-        found = self.hunt.find(bar)
-        if self.prover is None:
+    def find(self, bar: Bar, heard: TuneListener, climbs: bool) -> Found | None:
+        """Return a plan that meets a bar; None when only the last rung could and `climbs` forbids it."""
+        found = self.hunt.find(bar, climbs)
+        if self.prover is None or found is None:
             return found
         heard.stage("cheapest")
         return cheapest(self.hunt, self.prover, found, bar)
@@ -257,7 +258,8 @@ def _rounds(
     that lost least on the hold-out split is returned.
     """
     tried: dict[str, tuple[Acceptance, Found]] = {}
-    for found in _proposals(bars, tried, seekers, heard):
+    bare = Bar(goal.allowance(bench.search.float_score))
+    for found in _proposals(bars, bare, tried, seekers, heard):
         if found.plan.digest in tried:
             continue
         heard.stage("hold-out")
@@ -275,18 +277,36 @@ def _rounds(
 
 
 def _proposals(
-    bars: Sequence[Bar], tried: Mapping[str, object], seekers: _Seekers, heard: TuneListener
+    bars: Sequence[Bar], bare: Bar, tried: Mapping[str, object], seekers: _Seekers, heard: TuneListener
 ) -> Iterator[Found]:
-    found: Found | None = None
+    """Yield plans to try on the hold-out split: the last rung of the ladder comes last, unless the goal needs it.
+
+    `bare` is the goal with nothing in hand.
+    """
+    last: Found | None = None
+    steep: list[Bar] = []
     for bar in bars:
         if tried and seekers.hunt.exhausted:
-            return
-        found = seekers.find(bar, heard)
-        yield found
-    if found is None or not found.within_limits or seekers.limited:
-        return
-    for share in _ON_SUSPICION:
-        yield seekers.widen(found, share)
+            break
+        found = seekers.find(bar, heard, climbs=False)
+        if found is None:
+            steep.append(bar)
+        else:
+            last = found
+            yield found
+    if last is None:
+        last = seekers.find(bare, heard, climbs=False)
+        if last is not None:
+            yield last
+    if last is not None and last.within_limits and not seekers.limited:
+        for share in _ON_SUSPICION:
+            yield seekers.widen(last, share)
+    for bar in steep:
+        if tried and seekers.hunt.exhausted:
+            break
+        found = seekers.find(bar, heard, climbs=True)
+        if found is not None:
+            yield found
 
 
 def _result(request: TuneRequest, bench: _Bench, outcome: _Outcome, elapsed_s: float) -> TuneResult:
