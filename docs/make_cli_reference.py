@@ -36,7 +36,10 @@ EXAMPLES = {
     "compare": "dovetail compare golden measured\n"
     "dovetail compare model.onnx bundle --data samples.npz --metric top1 --layers",
     "tune": "dovetail tune model.onnx --data samples.npz --metric top1 --target vsi:v853 --max-drop 1% -o out\n"
-    "dovetail tune model.onnx --data pictures/ --preprocess pre.toml --metric score.py:score --low u8 -o out",
+    "dovetail tune model.onnx --data pictures/ --preprocess pre.toml --metric score.py:score --low u8 -o out\n"
+    "dovetail tune model.onnx --data samples.npz --workers 4 --trial-timeout 600 --log search.jsonl -o out\n"
+    "dovetail tune model.onnx --data samples.npz --dask tcp://boards:8786 --resource npu=1 -o out",
+    "replay": "dovetail replay search.jsonl",
     "devices": "dovetail devices --json",
     "export": "dovetail export plan.json --model model.onnx --format paddle-subgraph --listing log.txt -o sub.txt\n"
     "dovetail export plan.json --model model.onnx --format onnx-qdq --ranges ranges.json -o model.qdq.onnx",

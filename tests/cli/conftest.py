@@ -44,6 +44,7 @@ class Tiny:
     plan: Path
     bundle: Path
     bisection: Path
+    log: Path
 
 
 def tiny_model(seed: int = 3) -> onnx.ModelProto:
@@ -100,6 +101,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
         folder / "plan.json",
         folder / "bundle",
         folder / "bisection",
+        folder / "log.jsonl",
     )
     onnx.save(tiny_model(), found.model)
     x = np.random.default_rng(5).normal(size=(120, 4)).astype(np.float32)
@@ -120,6 +122,10 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
             found.bisection,
             "--candidate",
             folder / "candidate.txt",
+        ),
+        (
+            *("tune", found.model, "--data", found.data, "--metric", found.metric),
+            *("--log", found.log, "-o", folder / "tuned"),
         ),
     )
     for command in chain:

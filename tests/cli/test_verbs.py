@@ -36,6 +36,7 @@ def commands(tiny: Tiny, out: Path) -> dict[str, list[object]]:
         "run": ["run", tiny.bundle, "--data", tiny.data, "--samples", "5", "--save", out / "saved"],
         "compare": ["compare", tiny.model, tiny.bundle, "--data", tiny.data, "--metric", tiny.metric, "--layers"],
         "tune": ["tune", tiny.model, "--data", tiny.data, "--metric", tiny.metric, "-o", out / "tuned"],
+        "replay": ["replay", tiny.log],
         "bisect": ["bisect", "log", "--state", tiny.bisection],
         "devices": ["devices"],
         "export": ["export", tiny.plan, "--model", tiny.model, "--format", "nncf", "-o", out / "scope.json"],

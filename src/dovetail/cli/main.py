@@ -31,6 +31,7 @@ from dovetail.cli.paddle_lint import PaddleLint
 from dovetail.cli.paddle_match import PaddleMatch
 from dovetail.cli.plan import Plan
 from dovetail.cli.quantize import Quantize
+from dovetail.cli.replay import Replay
 from dovetail.cli.run import Run
 from dovetail.cli.sdk_install import SdkInstall
 from dovetail.cli.sdk_status import SdkStatus
@@ -49,6 +50,7 @@ VERBS: dict[str, type[Verb]] = {
     "run": Run,
     "compare": Compare,
     "tune": Tune,
+    "replay": Replay,
     "bisect": Bisect,
     "devices": Devices,
     "export": Export,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dovetail.cli.crew import CrewVerb
 from dovetail.cli.options import CalibrationVerb, DataVerb, ModelVerb, first_samples, split_commas
 from dovetail.cli.pricing import PriceVerb
 from dovetail.cli.render import Screen
@@ -22,16 +23,17 @@ from dovetail.cli.tuning import (
     metric_for,
     run_job,
 )
-from dovetail.cli.verb import Answer, ExitCode
+from dovetail.cli.verb import Answer, ExitCode, Verb, default_of
 from dovetail.errors import SearchError
 
 if TYPE_CHECKING:
     from dovetail.data import SampleSource
     from dovetail.ir import Graph
+    from dovetail.search import TuneOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tune(PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
+class Tune(CrewVerb, PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
     """Find the cheapest placement that meets the target, and prove it.
 
     Everything goes into one folder: plan.json, recipe.toml (the plan for you to edit), ranges.json, bundle/,
@@ -107,6 +109,13 @@ class Tune(PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
         Path | None,
         typer.Option("--journal", metavar="FILE", help="Journal; journal.sqlite in the folder.", show_default=False),
     ] = None
+    confirm: Annotated[
+        int, typer.Option("--confirm", metavar="N", help="Evaluate the plan and its evidence N times more in the end.")
+    ] = 0
+    log: Annotated[
+        Path | None,
+        typer.Option("--log", metavar="FILE", help="Log for 'dovetail replay' (JSON lines).", show_default=False),
+    ] = None
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for everything.")] = Path(
         "dovetail-out"
     )
@@ -114,12 +123,12 @@ class Tune(PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
     def run(self, screen: Screen) -> Answer:
         return answer(run_job(self.job(), screen), Path(self.model))
 
-    def job(self) -> TuneJob:
+    def job(self, claim: bool = True) -> TuneJob:
         """Open and check everything that the search needs, then claim the folder."""
         import dovetail
 
         goal = dovetail.parse_goal(self.max_drop, self.min_score)
-        options = dovetail.TuneOptions(seed=self.seed, holdout=self._share(), journal=self._journal())
+        options = self._options(claim)
         low = low_placement(self.target, self.low)
         ladder = ladder_placements(self.target, self._raises())
         for place in ladder:
@@ -133,7 +142,9 @@ class Tune(PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
         samples = self.open(self.data, dovetail.specs_of(graph), self.labels)
         metric, identity = metric_for(self.metric, samples)
         calibration_samples = self._calibration_samples(graph, samples)
-        claim_folder(self.output, self._question(graph, str(low)))
+        if claim:
+            claim_folder(self.output, self._question(graph, str(low)))
+            options = replace(options, fanout=self.fan_out())
         return TuneJob(
             graph=graph,
             calibration_samples=calibration_samples,
@@ -153,6 +164,35 @@ class Tune(PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
 
     def resume_note(self) -> str:
         return f"the journal is kept in {self._journal()}; the same command goes on from there."
+
+    def _options(self, claim: bool) -> TuneOptions:
+        import dovetail
+
+        if self.confirm < 0:
+            raise SearchError("--confirm is 0 or more.")
+        return dovetail.TuneOptions(
+            seed=self.seed,
+            holdout=self._share(),
+            journal=self._journal() if claim else None,
+            confirm=self.confirm,
+            log=self.log if claim else None,
+            log_header=self._arguments(),
+        )
+
+    def _arguments(self) -> Mapping[str, object]:
+        """Return the options that the answer depends on; files by their full path."""
+        skipped = {item.name for kind in (Verb, CrewVerb) for item in fields(kind)} | {"output", "log", "journal"}
+        found: dict[str, object] = {}
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if item.name in skipped or value == default_of(item):
+                continue
+            if isinstance(value, Path) or item.name in ("data", "calib"):
+                value = str(Path(str(value)).absolute()) if Path(str(value)).exists() else str(value)
+            elif isinstance(value, list):
+                value = [str(Path(one).absolute()) if isinstance(one, Path) else one for one in value]
+            found[item.name] = value
+        return found
 
     def _raises(self) -> tuple[str, ...]:
         return split_commas(self.raises) or ("i16",)
@@ -200,6 +240,7 @@ class Tune(PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
         ladder = ", ".join(
             f"dovetail.parse_placement({str(place)!r})" for place in ladder_placements(self.target, self._raises())
         )
+        log = "None" if self.log is None else path_text(self.log)
         wishes = "None" if self.recipe is None else f"dovetail.load_recipe({path_text(self.recipe)})"
         return program(
             self.load_lines(),
@@ -214,6 +255,7 @@ class Tune(PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
             f"out = {path_text(self.output)}",
             "out.mkdir(parents=True, exist_ok=True)",
             self.host_lines(),
+            self.fan_out_lines(),
             "request = dovetail.TuneRequest(",
             "    graph=graph,",
             "    calibration=calibration,",
@@ -225,7 +267,8 @@ class Tune(PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
             f"    wishes={wishes},",
             f"    costs=dovetail.CostOptions({self.table_list()}, host, {self.migrate!r}, {self.proof_tests!r}),",
             "    options=dovetail.TuneOptions(",
-            f"        seed={self.seed!r}, holdout={self.holdout!r}, journal={path_text(self._journal())}",
+            f"        seed={self.seed!r}, holdout={self.holdout!r}, journal={path_text(self._journal())},",
+            f"        confirm={self.confirm!r}, log={log}, fanout=fanout,",
             "    ),",
             ")",
             "result = dovetail.tune(request)",
@@ -239,8 +282,6 @@ class Tune(PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
 
 def answer(tuned: Tuned, model: Path) -> Answer:
     """Return what to say about a finished search."""
-    from dataclasses import replace
-
     from dovetail.report import Facts, report_document, report_page
 
     page = report_page(tuned.report)

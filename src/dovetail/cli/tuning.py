@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dovetail.plan import Placement, Recipe
     from dovetail.quantize import Calibration, CalibrationOptions, Dequantized
     from dovetail.report import Report
-    from dovetail.search import CostOptions, Goal, Trial, TuneOptions, TuneResult
+    from dovetail.search import CostOptions, Goal, Trial, TuneOptions, TuneRequest, TuneResult
 
 _REQUEST = "request.json"
 _KIND = "dovetail-tune"
@@ -62,11 +62,25 @@ def run_job(job: TuneJob, screen: Screen) -> Tuned:
     """Calibrate, search, compile and write; the journal in the folder makes the search resumable."""
     import dovetail
 
+    request = request_of(job, screen)
+    calibration = request.calibration
+    with screen.progress("searching") as bar:
+        result = dovetail.tune(request, _Listener(bar))
+    with screen.progress("compiling"):
+        partitioned = dovetail.partition(dovetail.quantize(job.graph, result.plan, calibration.ranges))
+        dovetail.save_bundle(dovetail.compile_model(partitioned), job.out / "bundle")
+    return _write(job, calibration, result, partitioned)
+
+
+def request_of(job: TuneJob, screen: Screen) -> TuneRequest:
+    """Calibrate, and return what the search is asked."""
+    import dovetail
+
     with screen.progress("calibrating", job.calibration_samples.count) as bar:
         calibration = dovetail.calibrate(job.graph, job.calibration_samples, job.calibration_options, bar.advance)
     if job.lifted is not None:
         calibration = job.lifted.refine(calibration)
-    request = dovetail.TuneRequest(
+    return dovetail.TuneRequest(
         graph=job.graph,
         calibration=calibration,
         samples=job.samples,
@@ -79,12 +93,6 @@ def run_job(job: TuneJob, screen: Screen) -> Tuned:
         wishes=job.wishes,
         costs=job.costs,
     )
-    with screen.progress("searching") as bar:
-        result = dovetail.tune(request, _Listener(bar))
-    with screen.progress("compiling"):
-        partitioned = dovetail.partition(dovetail.quantize(job.graph, result.plan, calibration.ranges))
-        dovetail.save_bundle(dovetail.compile_model(partitioned), job.out / "bundle")
-    return _write(job, calibration, result, partitioned)
 
 
 def _write(job: TuneJob, calibration: Calibration, result: TuneResult, partitioned: PartitionedGraph) -> Tuned:

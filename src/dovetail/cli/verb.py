@@ -87,7 +87,7 @@ def add_verb(app: typer.Typer, name: str, kind: type[Verb], *, hidden: bool = Fa
 
     parameters = [
         inspect.Parameter(
-            field.name, inspect.Parameter.KEYWORD_ONLY, default=_default(field), annotation=hints[field.name]
+            field.name, inspect.Parameter.KEYWORD_ONLY, default=default_of(field), annotation=hints[field.name]
         )
         for field in (*own, *shared)
     ]
@@ -96,7 +96,8 @@ def add_verb(app: typer.Typer, name: str, kind: type[Verb], *, hidden: bool = Fa
     app.command(name, help=inspect.cleandoc(kind.__doc__ or ""), hidden=hidden)(command)
 
 
-def _default(field: Field[object]) -> object:
+def default_of(field: Field[object]) -> object:
+    """Return the value of an option that is not given; `inspect.Parameter.empty` when it has to be."""
     if field.default is not MISSING:
         return field.default
     return inspect.Parameter.empty if field.default_factory is MISSING else field.default_factory()

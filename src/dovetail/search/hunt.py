@@ -170,6 +170,20 @@ class Hunt:
         found = [(self._raised[digest], trial) for (digest, at), trial in self._verdicts.items() if at == bar]
         return [({unit: item.placement for unit, item in raised.items()}, trial.status) for raised, trial in found]
 
+    def bar_of(self, plan: Plan) -> Bar | None:
+        """Return the last bar that a plan has passed, or None."""
+        met = [bar for (digest, bar), trial in self._verdicts.items() if digest == plan.digest and trial.passed]
+        return met[-1] if met else None
+
+    def verdicts(self, bar: Bar) -> list[tuple[Trial, dict[str, int]]]:
+        """Return every trial at a bar, with the level of each raised unit: its place on the ladder, from 1."""
+        ladders = self._space.ladders
+        return [
+            (trial, {unit: 1 + ladders[unit].index(item.placement) for unit, item in self._raised[digest].items()})
+            for (digest, at), trial in self._verdicts.items()
+            if at == bar
+        ]
+
     def placements(self) -> Mapping[str, Mapping[str, Placement]]:
         """Return where every plan that was judged has its raised units, by the plan's digest."""
         return {

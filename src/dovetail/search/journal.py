@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dovetail.errors import SearchError
 from dovetail.ir.dtypes import AnyArray
+
+if TYPE_CHECKING:
+    from dovetail.search.log import SearchLog
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS evaluation (
@@ -46,8 +50,11 @@ class Scores:
 class Journal:
     """Keep evaluations of one search context; `path` None keeps them in memory."""
 
-    def __init__(self, path: Path | None, context: str) -> None:
+    def __init__(self, path: Path | None, context: str, log: SearchLog | None = None) -> None:
         self._context = context
+        self._log = log
+        self.closed_to_new = False
+        """Tells that what is not on record must not be evaluated."""
         self._where = str(path) if path is not None else ":memory:"
         try:
             self._database = sqlite3.connect(self._where, timeout=30.0, isolation_level=None)
@@ -98,8 +105,22 @@ class Journal:
         """Return plans and blocks whose evaluation has begun and not ended: those that a killed run has lost."""
         return self._execute("SELECT plan, block FROM flight WHERE context=? ORDER BY plan, block", ()).fetchall()
 
+    def close_to_new(self, known: Iterable[tuple[str, str, Scores]]) -> None:
+        """Take in evaluations that are known, and no others."""
+        for plan, block, scores in known:
+            self.record(plan, block, scores, 0)
+        self.closed_to_new = True
+
+    def used(self, plan: str, block: str, scores: Scores) -> None:
+        """Hear that the search has used an evaluation for the first time."""
+        if self._log is not None:
+            self._log.evaluation(plan, block, scores)
+
     def log_trial(self, stage: str, plan: str, fields: tuple[object, ...]) -> None:
         """Write the verdict on a plan: `fields` are status, score, float score, samples, total, raised, reason."""
+        if self._log is not None:
+            names = ("status", "score", "float_score", "samples", "samples_total", "raised", "reason")
+            self._log.write("trial", split=stage, plan=plan, **dict(zip(names, fields, strict=True)))
         self._execute(
             "INSERT OR REPLACE INTO trial (context, plan, stage, status, score, float_score, samples, samples_total, "
             "raised, reason) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",

@@ -13,6 +13,10 @@ from dovetail.search.fanout.task import Job
 from dovetail.search.journal import Journal, Scores, block_key
 
 
+class NotOnRecord(Exception):
+    """A replay needs what its log does not have; nothing on the way may take it for a plan that cannot be tested."""
+
+
 class RecordedEvaluator:
     """Evaluate plans, here or through a desk; counts samples so that the cost of a search is known.
 
@@ -50,6 +54,10 @@ class RecordedEvaluator:
         """Return what went wrong with workers, in words."""
         return () if self._desk is None else self._desk[0].events
 
+    def apart(self, kind: str) -> RecordedEvaluator:
+        """Return the same evaluator with a record of its own."""
+        return RecordedEvaluator(self.evaluator, self._journal, kind, self._desk, self._retries)
+
     def close(self) -> None:
         """Let the workers go."""
         if self._desk is not None:
@@ -68,15 +76,24 @@ class RecordedEvaluator:
     def once(self, job: Job, plan: Plan, indices: Sequence[int], measure: Callable[[], Scores]) -> Scores:
         """Return what `measure` gives for a plan on some samples, or what is on record of it."""
         entry = plan.digest, block_key(self._name(job), indices)
+        scores = self._scores(entry, job, plan, indices, measure)
         if entry not in self._seen:
+            self._journal.used(*entry, scores)
             self._seen.add(entry)
             if entry in self._before:
                 self.recalled_samples += len(indices)
             else:
                 self.fresh_samples += len(indices)
+        return scores
+
+    def _scores(
+        self, entry: tuple[str, str], job: Job, plan: Plan, indices: Sequence[int], measure: Callable[[], Scores]
+    ) -> Scores:
         known = self._journal.recall(*entry)
         if known is not None:
             return known
+        if self._journal.closed_to_new:
+            raise NotOnRecord(f"plan {entry[0][:12]} on {entry[1]}")
         if self._desk is not None:
             desk, key = self._desk
             return desk.get(Order(key, self._name(job), job, plan, tuple(indices)))

@@ -114,6 +114,8 @@ class TuneResult:
     """Score against latency; empty when nothing prices the placements."""
     certificate: Certificate | None = None
     """What the plan costs and what is proven of cheaper ones; None when nothing prices the placements."""
+    events: tuple[str, ...] = ()
+    """What did not go as it should: workers that died, oracles that wavered, plans that got worse by raising more."""
 
     @property
     def one_minimal(self) -> bool:

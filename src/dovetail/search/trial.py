@@ -29,6 +29,11 @@ class Trial:
     reason: str = ""
 
     @property
+    def passed(self) -> bool:
+        """Tell whether the plan meets the target."""
+        return self.status is Status.PASS
+
+    @property
     def complete(self) -> bool:
         """Tell whether all samples were evaluated (a clear loser is rejected on fewer)."""
         return self.samples == self.samples_total

@@ -22,12 +22,15 @@ from dovetail.plan.recipe import Recipe
 from dovetail.quantize.calibrate import Calibration
 from dovetail.search.accept import Acceptance, accept
 from dovetail.search.cheapest import cheapest
+from dovetail.search.confirm import confirm, contradictions
 from dovetail.search.evaluator import SIMULATOR, EvaluationData, simulates_whole
 from dovetail.search.fanout import Executor, FanOut, Work, open_desks
 from dovetail.search.front import pareto_front
 from dovetail.search.goal import Goal
 from dovetail.search.hunt import Found, Hunt, HuntOptions
-from dovetail.search.journal import Journal
+from dovetail.search.journal import Journal, Scores
+from dovetail.search.log import SCHEMA as LOG_SCHEMA
+from dovetail.search.log import SearchLog
 from dovetail.search.oracle import Bar, Oracle, Split
 from dovetail.search.pareto import pareto_points
 from dovetail.search.pipeline import Pipeline
@@ -71,6 +74,15 @@ class TuneOptions:
     max_plans: int = 200
     journal: Path | None = None
     fanout: FanOut = field(default_factory=FanOut)
+    confirm: int = 0
+    """How often the plan and every removal from it are evaluated again in the end."""
+    log: Path | None = None
+    log_header: Mapping[str, object] = field(default_factory=dict)
+    """What the log says of where the question came from."""
+    recall: Sequence[tuple[str, str, Scores]] | None = None
+    """For a replay: what is known of plans and blocks of samples; nothing else is evaluated then."""
+    heard: list[Mapping[str, object]] | None = None
+    """For a replay: takes the lines of the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +125,11 @@ def tune(request: TuneRequest, listener: TuneListener | None = None) -> TuneResu
             verdict = GateVerdict.QUANTISATION_BREAKS
         if verdict is GateVerdict.QUANTISATION_BREAKS and hunt.reaches_the_last_rung:
             verdict = GateVerdict.SIXTEEN_BITS_FAIL
-        outcome = _Outcome(verdict, gate, found, acceptance)
-        return _result(request, bench, outcome, time.perf_counter() - started)
+        acceptance, found, events = _confirmed(request, bench, hunt, acceptance, found)
+        outcome = _Outcome(verdict, gate, found, acceptance, events)
+        result = _result(request, bench, outcome, time.perf_counter() - started)
+        bench.log_answer(result)
+        return result
     finally:
         bench.close()
 
@@ -167,6 +182,7 @@ class _Outcome:
     gate: tuple[GateCheck, ...]
     found: Found
     acceptance: Acceptance
+    events: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +191,7 @@ class _Bench:
 
     space: Space
     journal: Journal
+    log: SearchLog
     exact: RecordedEvaluator
     recorded: RecordedEvaluator
     search: Oracle
@@ -193,7 +210,10 @@ class _Bench:
         how = Executor(target, simulates_whole(data.graph, target), Fidelity.FAST, {target: SIMULATOR})
         fast, pipeline = how.evaluator(data, ranges), Pipeline(data, ranges)
         context = hashlib.sha256(f"{fast.identity}\n{pipeline.identity}".encode()).hexdigest()
-        journal = Journal(options.journal, context)
+        log = _open_log(request, fast.identity)
+        journal = Journal(options.journal, context, log)
+        if options.recall is not None:
+            journal.close_to_new(options.recall)
         hows = (how, Executor(target, whole=False, fidelity=Fidelity.EXACT))
         desks = open_desks(options.fanout, [partial(Work.of, data, ranges, item) for item in hows], journal)
         retries = options.fanout.options.retries
@@ -202,6 +222,7 @@ class _Bench:
         return cls(
             space=space,
             journal=journal,
+            log=log,
             exact=RecordedEvaluator(pipeline, journal, "exact", desks[1], retries),
             recorded=recorded,
             search=Oracle(recorded, journal, Split("search", searched), space.float_plan),
@@ -209,15 +230,70 @@ class _Bench:
         )
 
     def close(self) -> None:
-        """Let the workers go and close the journal."""
+        """Let the workers go and close the journal and the log."""
         self.recorded.close()
         self.journal.close()
+        self.log.close()
+
+    def again(self, number: int) -> Oracle:
+        """Return an oracle over the search split that remembers nothing of the search."""
+        evaluator = self.recorded.apart(f"again {number}")
+        return Oracle(evaluator, self.journal, Split(f"again {number}", self.search.indices), self.space.float_plan)
+
+    def log_answer(self, result: TuneResult) -> None:
+        """Write the last lines of the log."""
+        for text in result.events:
+            self.log.write("event", text=text)
+        raised = {item.unit: str(item.placement) for item in (*result.culprits, *result.companions)}
+        words = {"plan": result.plan.digest, "raised": raised, "one_minimal": result.one_minimal}
+        self.log.write("answer", accepted=result.accepted, verdict=result.verdict.name, **words)
 
     def cost(self, trials: int, elapsed_s: float) -> TuneCost:
         """Return what the search has cost so far."""
         fresh = self.recorded.fresh_samples + self.exact.fresh_samples
         recalled = self.recorded.recalled_samples + self.exact.recalled_samples
         return TuneCost((fresh + recalled) / self.search.sample_count, fresh, recalled, trials, elapsed_s)
+
+
+def _open_log(request: TuneRequest, identity: str) -> SearchLog:
+    options = request.options
+    log = SearchLog(options.log)
+    if options.heard is not None:
+        log.lines = options.heard
+    log.write(
+        "search",
+        schema=LOG_SCHEMA,
+        graph=request.graph.digest,
+        ranges=request.calibration.ranges.digest,
+        samples=request.samples.digest,
+        metric=request.metric_identity or request.metric.name,
+        goal=repr(request.goal),
+        low=str(request.low),
+        ladder=[str(place) for place in request.ladder],
+        split=[options.seed, options.holdout],
+        most=[options.max_plans, request.costs.most_tests, options.confirm],
+        evaluator=hashlib.sha256(identity.encode()).hexdigest(),
+        arguments=options.log_header,
+    )
+    return log
+
+
+def _confirmed(
+    request: TuneRequest, bench: _Bench, hunt: Hunt, acceptance: Acceptance, found: Found
+) -> tuple[Acceptance, Found, tuple[str, ...]]:
+    """Evaluate again what the answer rests on, as often as was asked; say what wavers and what contradicts itself."""
+    bar = hunt.bar_of(found.plan)
+    if bar is None:
+        return acceptance, found, bench.recorded.events
+    events = [*bench.recorded.events, *contradictions(hunt.verdicts(bar))]
+    oracles = [bench.again(number) for number in range(1, request.options.confirm + 1)]
+    rest = [{unit: item for unit, item in found.raised.items() if unit != one.unit} for one in found.evidence]
+    confirmed = confirm(found, [bench.space.plan(raised) for raised in rest], oracles, bar)
+    if not confirmed.passes:
+        acceptance = replace(acceptance, accepted=False, summary=f"the oracle wavers: {confirmed.events[0]}")
+    if confirmed.events and found.certificate is not None:
+        found = replace(found, certificate=replace(found.certificate, monotone=False))
+    return acceptance, replace(found, evidence=confirmed.evidence), (*events, *confirmed.events)
 
 
 _MARGINS = (0.5, 0.75, 1.0)
@@ -345,5 +421,6 @@ def _result(request: TuneRequest, bench: _Bench, outcome: _Outcome, elapsed_s: f
         pareto=pareto_points(found.trials, found.plan.digest),
         front=pareto_front(found.trials, found.latencies_ns, found.plan.digest),
         certificate=found.certificate,
+        events=outcome.events,
         cost=bench.cost(len(found.trials), elapsed_s),
     )

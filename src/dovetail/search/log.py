@@ -1,0 +1,120 @@
+"""The log of a search: one JSON object a line, in the order in which the search used what it learnt.
+
+It holds every figure that the answer rests on, so that the answer can be derived again without an evaluation.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from dovetail.errors import SearchError
+from dovetail.search.journal import Scores
+
+SCHEMA = 1
+_MOST_BYTES = 1 << 30
+
+Line = Mapping[str, object]
+
+
+class SearchLog:
+    """Write lines to a file as they come, and keep those that a replay is compared by."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self.lines: list[Line] = []
+        self._stream: IO[str] | None = None
+        if path is not None:
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                self._stream = path.open("w", encoding="utf-8")
+            except OSError as error:
+                raise SearchError(
+                    f"{path}: cannot be written: {error.strerror}.", hint="Choose another log."
+                ) from error
+
+    def write(self, event: str, **fields: object) -> None:
+        """Write one line."""
+        line = {"event": event, **fields}
+        self.lines.append(line)
+        if self._stream is not None:
+            try:
+                self._stream.write(json.dumps(line, ensure_ascii=False) + "\n")
+                self._stream.flush()
+            except OSError as error:
+                raise SearchError(f"{self._path}: cannot be written: {error.strerror}.") from error
+
+    def evaluation(self, plan: str, block: str, scores: Scores) -> None:
+        """Write what an evaluation gave."""
+        each = None if scores.per_sample is None else [_number(float(value)) for value in scores.per_sample]
+        score = None if math.isnan(scores.score) else scores.score
+        self.write("evaluation", plan=plan, block=block, score=score, scores=each, failure=scores.failure)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._stream is not None:
+            self._stream.close()
+
+
+def _number(value: float) -> float | int:
+    return int(value) if value.is_integer() else value
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLog:
+    """Hold the lines of a log; `header` is the first, which says what was searched."""
+
+    path: Path
+    header: Line
+    lines: tuple[Line, ...]
+
+    def evaluations(self) -> list[tuple[str, str, Scores]]:
+        """Return plan, block and scores of every evaluation; raise SearchError when a line is damaged."""
+        found: list[tuple[str, str, Scores]] = []
+        for number, line in enumerate(self.lines, 1):
+            if line["event"] != "evaluation":
+                continue
+            try:
+                found.append(_evaluation(line))
+            except (KeyError, TypeError, ValueError) as error:
+                raise SearchError(f"{self.path}:{number}: no evaluation: {str(error)[:80]}.") from error
+        return found
+
+
+def _evaluation(line: Line) -> tuple[str, str, Scores]:
+    score, each = line["score"], line["scores"]
+    if not isinstance(score, int | float | None) or not isinstance(each, list | None):
+        raise TypeError("scores are numbers")
+    values = None if each is None else np.asarray(each, dtype=np.float64)
+    if values is not None and values.ndim != 1:
+        raise ValueError("scores are one number a sample")
+    total = float("nan") if score is None else float(score)
+    return str(line["plan"]), str(line["block"]), Scores(total, values, str(line["failure"]))
+
+
+def read_search_log(path: Path) -> ReadLog:
+    """Return a log; a line that a crash cut short at the end is left out. Raises SearchError when it is none."""
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise SearchError(f"{path}: larger than {_MOST_BYTES >> 20} MiB: no log of a search.")
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SearchError(f"{path}: cannot be read: {error}.") from error
+    lines: list[Line] = []
+    for number, row in enumerate(text[: text.rfind("\n") + 1].splitlines(), 1):
+        try:
+            line = json.loads(row)
+            if not isinstance(line, dict) or not isinstance(line.get("event"), str):
+                raise ValueError("no event")
+        except (ValueError, RecursionError) as error:
+            raise SearchError(f"{path}:{number}: no line of a log: {str(error)[:80]}.") from error
+        lines.append(line)
+    if not lines or lines[0]["event"] != "search" or lines[0].get("schema") != SCHEMA:
+        raise SearchError(f"{path}: no log of schema {SCHEMA}.", hint="Make one: dovetail tune --log FILE.")
+    return ReadLog(path, lines[0], tuple(lines))
