@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
+import tomllib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from dovetail.backend import registry
 
 ROOT = Path(__file__).parents[1]
 DEFAULT_MODELS = ROOT.parent / "shared" / "models"
@@ -24,3 +29,40 @@ def models() -> Path:
 def digits() -> Path:
     """Return the folder of the embedded digit detector."""
     return ROOT / "examples" / "digits"
+
+
+@pytest.fixture(scope="module")
+def install(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], None]]:
+    """Put a package of tests/thirdparty, and the metadata that an installer would write, on the path."""
+    before = list(sys.path)
+    names: list[str] = []
+
+    def call(name: str) -> None:
+        package = Path(__file__).parent / "thirdparty" / name
+        project = tomllib.loads((package / "pyproject.toml").read_text())["project"]
+        site = tmp_path_factory.mktemp("site")
+        metadata = site / f"{project['name']}-{project['version']}.dist-info"
+        metadata.mkdir()
+        (metadata / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
+        )
+        lines = [
+            line
+            for group, points in project["entry-points"].items()
+            for line in (f"[{group}]", *(f"{point} = {value}" for point, value in points.items()))
+        ]
+        (metadata / "entry_points.txt").write_text("\n".join(lines) + "\n")
+        sys.path[:0] = [str(site), str(package)]
+        names.append(name)
+        _forget()
+
+    yield call
+    sys.path[:] = before
+    for name in names:
+        sys.modules.pop(name, None)
+    _forget()
+
+
+def _forget() -> None:
+    for cached in (registry._points, registry.backend, registry.find_target):
+        cached.cache_clear()

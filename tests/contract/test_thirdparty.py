@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-import tomllib
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -13,37 +10,10 @@ import pytest
 from dovetail.backend import registry
 from dovetail.testing.contract import BackendContract
 
-PACKAGE = Path(__file__).parents[1] / "thirdparty" / "toyback"
-
-
-def _forget() -> None:
-    for cached in (registry._points, registry.backend, registry.find_target):
-        cached.cache_clear()
-
 
 @pytest.fixture(scope="module", autouse=True)
-def _installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Put the package and the metadata that an installer would write on the path."""
-    project = tomllib.loads((PACKAGE / "pyproject.toml").read_text())["project"]
-    site = tmp_path_factory.mktemp("site")
-    metadata = site / f"{project['name']}-{project['version']}.dist-info"
-    metadata.mkdir()
-    (metadata / "METADATA").write_text(
-        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
-    )
-    lines = [
-        line
-        for group, points in project["entry-points"].items()
-        for line in (f"[{group}]", *(f"{name} = {value}" for name, value in points.items()))
-    ]
-    (metadata / "entry_points.txt").write_text("\n".join(lines) + "\n")
-    added = [str(site), str(PACKAGE)]
-    sys.path[:0] = added
-    _forget()
-    yield
-    sys.path[:] = [folder for folder in sys.path if folder not in added]
-    sys.modules.pop("toyback", None)
-    _forget()
+def _installed(install: Callable[[str], None]) -> None:
+    install("toyback")
 
 
 class TestToyback(BackendContract):

@@ -43,6 +43,9 @@ class CompileOptions:
     """Let the executable tell the time of every operator, where the backend can."""
     properties: tuple[tuple[str, str], ...] = ()
     """Settings of the vendor's runtime by the vendor's own names, handed on as they are."""
+    channels_last: tuple[str, ...] = ()
+    """Border tensors `[N, C, H, W]` that both sides keep as `[N, H, W, C]` in memory: arrays of the same shape, with
+    other strides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +81,11 @@ class Executable(Protocol):
 class InPlaceExecutable(Protocol):
     """An executable that writes its outputs where the caller wants them, without a copy."""
 
+    def empty(self, output: str) -> AnyArray:
+        """Return an array for an output of static shape, laid out as the executable likes to write it."""
+
     def run_into(self, inputs: Mapping[str, AnyArray], outputs: Mapping[str, AnyArray]) -> None:
-        """Write every output into the array given for it: C-contiguous, of its type and static shape."""
+        """Write every output into the array given for it: of its type and static shape."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,9 +170,16 @@ class DiagnosingBackend(Protocol):
 
 
 @runtime_checkable
-class TrustedBackend(Protocol):
-    """A backend whose compiler cannot crash or hang this process: it needs no worker of its own."""
+class LayoutBackend(Protocol):
+    """A backend that can keep border tensors channels-last, where both sides compute so."""
 
-    @property
-    def compiles_in_process(self) -> bool:
-        """Return whether it is safe to compile here."""
+    def takes_channels_last(self, target: Target) -> bool:
+        """Tell whether the target computes images channels-last, and `CompileOptions.channels_last` is obeyed."""
+
+
+@runtime_checkable
+class TrustedBackend(Protocol):
+    """A backend that knows which of its compilers cannot crash or hang: those need no process of their own."""
+
+    def compiles_in_process(self, target: Target) -> bool:
+        """Tell whether it is safe to compile for the target here."""

@@ -71,10 +71,18 @@ def available_backends() -> tuple[Backend, ...]:
 @cache
 def find_target(name: str) -> Target:
     """Return the target of that name; raise DeviceNotFound naming the nearest known one."""
-    known = {target.name: target for one in available_backends() for target in one.targets()}
-    if name not in known:
-        raise DeviceNotFound(f"target '{name}' is unknown.", hint=_suggest(name, sorted(known)))
-    return known[name]
+    # A target mostly begins with the name of its backend; the others need not be loaded then.
+    own = name.partition(":")[0]
+    known: dict[str, Target] = {}
+    for point in sorted(_points(), key=lambda point: (point != own, point)):
+        try:
+            found = backend(point).targets()
+        except DeviceNotFound:
+            continue
+        known.update({target.name: target for target in found})
+        if name in known:
+            return known[name]
+    raise DeviceNotFound(f"target '{name}' is unknown.", hint=_suggest(name, sorted(known)))
 
 
 def known_targets() -> tuple[Target, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from dovetail.backend.arithmetic import Arithmetic
 from dovetail.ir.graph import Graph
@@ -69,6 +69,15 @@ class Target(Protocol):
 
     def verdict(self, graph: Graph, node: Node, precision: Precision) -> Verdict:
         """Say whether the target runs the node at the precision."""
+
+
+@runtime_checkable
+class MarkedTarget(Protocol):
+    """A target that is compiled for the hardware and the driver that are here, as `mark` names them."""
+
+    @property
+    def mark(self) -> str:
+        """Return a text that changes with hardware and driver."""
 
 
 class Constraint(Protocol):

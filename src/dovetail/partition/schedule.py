@@ -82,6 +82,11 @@ def _run(links: _Links, first: str) -> list[list[int]]:
     return groups
 
 
+def part_of_graph(graph: Graph, nodes: Sequence[Node]) -> Graph:
+    """Return some nodes of a graph, in its order, as a graph: what they read and do not make is an input."""
+    return _subgraph(graph, nodes, 1, frozenset(graph.outputs))
+
+
 def _subgraph(graph: Graph, nodes: Sequence[Node], index: int, wanted: Set[str]) -> Graph:
     """Return a part of the graph; nothing here looks at the whole graph, so all parts together take linear time."""
     made = dict.fromkeys(tensor for node in nodes for tensor in node.outputs if tensor)

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from dovetail.backend.protocols import AccountableExecutable, OperatorTime
-from dovetail.backend.registry import backend, find_device
-from dovetail.bundle.bundle import Bundle
+from dovetail.backend.protocols import AccountableExecutable, Executable, OperatorTime, TrustedBackend
+from dovetail.backend.registry import backend, find_device, find_target
+from dovetail.bundle.bundle import Bundle, CompiledPartition
 from dovetail.errors import BundleError, DeviceError
 from dovetail.ir.dtypes import AnyArray
 from dovetail.runtime.checks import Guard, check_inputs
@@ -23,17 +23,22 @@ from dovetail.runtime.stage import Lane, Request, Stage, flow_of, run_stage
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+    from dovetail.backend.containment import Limits
+
 
 @dataclass(frozen=True, slots=True)
 class SessionOptions:
     """Say how a session runs: what is checked, and how many requests are under way in `run_many` (0: a sensible count).
 
-    `overlap` lets partitions of one request that wait for nothing of each other run at the same time.
+    `overlap` lets partitions of one request that wait for nothing of each other run at the same time. With `limits`,
+    devices whose backend does not say that they are safe run in worker processes, bounded so: a crash or a hang is then
+    a DeviceLost instead of the end of this process.
     """
 
     guard: Guard = Guard.SHAPES
     in_flight: int = 0
     overlap: bool = True
+    limits: Limits | None = None
 
 
 class Session:
@@ -178,11 +183,33 @@ def open_session(bundle: Bundle, options: SessionOptions | None = None) -> Sessi
                     f"{installed} is installed.",
                     hint="Compile the model again with 'dovetail compile'.",
                 )
-            device = find_device(part.backend, part.target)
-            signature = part.signature
-            stages.append(Stage(index, part, device.name, device.load(part.blob, signature), signature))
+            device, executable = _load(part, options)
+            stages.append(Stage(index, part, device, executable, part.signature))
     except Exception:
         for stage in stages:
             stage.executable.close()
         raise
     return Session(bundle, stages, options)
+
+
+def _load(part: CompiledPartition, options: SessionOptions | None) -> tuple[str, Executable]:
+    """Return the name of the device and the partition loaded on it, in a worker where that is asked for."""
+    device = find_device(part.backend, part.target)
+    limits = None if options is None else options.limits
+    if limits is None or _is_safe(part):
+        try:
+            return device.name, device.load(part.blob, part.signature)
+        except DeviceError:
+            raise
+        except Exception as error:
+            # A plug-in is anybody's code: whatever it raises is its device's failure.
+            raise DeviceError(f"{device.name}: {type(error).__name__}: {error}.") from error
+    # Starting processes is for who asks for it: a board need not pay for the import.
+    from dovetail.backend.containment import load_contained
+
+    return device.name, load_contained((part.backend, part.target), part.blob, part.signature, limits)
+
+
+def _is_safe(part: CompiledPartition) -> bool:
+    owner = backend(part.backend)
+    return isinstance(owner, TrustedBackend) and owner.compiles_in_process(find_target(part.target))

@@ -16,8 +16,6 @@ from dovetail.ir.dtypes import AnyArray
 from dovetail.runtime.checks import Guard, check_numbers, check_outputs
 from dovetail.runtime.record import PartitionTiming
 
-_ALIGNMENT_BYTES = 64
-
 
 @dataclass(frozen=True, slots=True)
 class Stage:
@@ -96,17 +94,7 @@ def _buffers(stage: Stage, keep: frozenset[str]) -> dict[str, AnyArray] | None:
     kinds = stage.signature.outputs
     if not isinstance(stage.executable, InPlaceExecutable) or any(kind.static_shape is None for kind in kinds.values()):
         return None
-    return {
-        name: _aligned(kind.static_shape or (), kind.dtype.carrier) for name, kind in kinds.items() if name not in keep
-    }
-
-
-def _aligned(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> AnyArray:
-    """Return an uninitialised array that begins at a cache line, as vendors' kernels like it."""
-    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-    raw = np.empty(size + _ALIGNMENT_BYTES, np.uint8)
-    start = -raw.ctypes.data % _ALIGNMENT_BYTES
-    return raw[start : start + size].view(dtype).reshape(shape)
+    return {name: stage.executable.empty(name) for name in kinds if name not in keep}
 
 
 @dataclass(slots=True)

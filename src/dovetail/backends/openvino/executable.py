@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 import openvino
+from openvino.preprocess import PrePostProcessor
 
 from dovetail.backend.protocols import OperatorTime, Signature
 from dovetail.backends.feeds import check_feeds
 from dovetail.backends.openvino.core import core, reason
 from dovetail.errors import DeviceError
 from dovetail.ir import AnyArray
+
+CHANNELS_LAST = "DOVETAIL_CHANNELS_LAST"
+"""A property of ours: the names of the inputs and outputs that are channels-last in memory, as JSON."""
+_FORTH, _BACK = (0, 2, 3, 1), (0, 3, 1, 2)
+_ALIGNMENT_BYTES = 64
 
 
 class OpenVinoExecutable:
@@ -26,11 +33,14 @@ class OpenVinoExecutable:
         self._signature = signature
         self._source = source
         self._compiled: openvino.CompiledModel | None = compiled
-        self._names = tuple(signature.inputs), tuple(signature.outputs)
+        self._last = source.channels_last
         _check_names(self._where, compiled, signature)
         self._ports = {name: compiled.input(name) for name in signature.inputs}
         self._outlets = {name: compiled.output(name) for name in signature.outputs}
         self._request = compiled.create_infer_request()
+        self._read: dict[str, AnyArray | None] = {}
+        self._written: dict[str, AnyArray] = {}
+        """The arrays that the request reads and writes already: the borders of a session come again in every run."""
         self._tapped: dict[tuple[str, ...], openvino.InferRequest] = {}
         self._static = all(kind.static_shape is not None for kind in signature.outputs.values())
 
@@ -44,18 +54,38 @@ class OpenVinoExecutable:
         if inside:
             return {**self._run_tapped(inputs, inside), **given}
         if self._static:
-            outputs = {name: np.empty(kind.static_shape or (), kind.dtype.carrier) for name, kind in wanted.items()}
+            outputs = {name: self.empty(name) for name in wanted}
             self.run_into(inputs, outputs)
             return {**outputs, **given}
         self._infer(self._request, inputs)
         return {**{name: self._request.get_tensor(port).data.copy() for name, port in self._outlets.items()}, **given}
 
+    def empty(self, output: str) -> AnyArray:
+        """Return an array that begins at a cache line; the channels of images that stay inside come last in memory."""
+        kind = self._signature.outputs[output]
+        shape = kind.static_shape or ()
+        if output not in self._last:
+            return _aligned(shape, kind.dtype.carrier)
+        return _aligned((shape[0], *shape[2:], shape[1]), kind.dtype.carrier).transpose(_BACK)
+
     def run_into(self, inputs: Mapping[str, AnyArray], outputs: Mapping[str, AnyArray]) -> None:
-        """Write the outputs into arrays of the caller."""
+        """Write the outputs into arrays of the caller; an array of another layout than `empty` gives costs a copy."""
         self._check_open()
+        copies: list[tuple[AnyArray, AnyArray]] = []
         for name, array in outputs.items():
-            self._request.set_tensor(self._outlets[name], openvino.Tensor(array, shared_memory=True))
+            if self._written.get(name) is array:
+                continue
+            view = array.transpose(_FORTH) if name in self._last else array
+            if not view.flags.c_contiguous:
+                view = np.empty(view.shape, view.dtype)
+                copies.append((array, view.transpose(_BACK) if name in self._last else view))
+                self._written.pop(name, None)
+            else:
+                self._written[name] = array
+            self._request.set_tensor(self._outlets[name], openvino.Tensor(view, shared_memory=True))
         self._infer(self._request, inputs)
+        for array, made in copies:
+            array[...] = made
 
     def account(self) -> Mapping[str, str]:
         """Map OpenVINO's operators, after its fusions, to the device."""
@@ -86,6 +116,8 @@ class OpenVinoExecutable:
         """Free the model."""
         self._compiled = None
         self._tapped.clear()
+        self._read.clear()
+        self._written.clear()
 
     def _check_open(self) -> None:
         if self._compiled is None:
@@ -95,7 +127,12 @@ class OpenVinoExecutable:
         # The tensors must live as long as the run; OpenVINO keeps them until the next ones are set.
         try:
             for name, port in self._ports.items():
-                request.set_tensor(port, _shared(inputs[name]))
+                array = inputs[name]
+                if self._read.get(name) is not array:
+                    view = array.transpose(_FORTH) if name in self._last else array
+                    tensor, shared = _shared(view)
+                    request.set_tensor(port, tensor)
+                    self._read[name] = array if shared else None
             request.infer()
         except RuntimeError as error:
             raise DeviceError(f"{self._where}: {reason(error)}.") from error
@@ -107,7 +144,7 @@ class OpenVinoExecutable:
         compiled = request.get_compiled_model()
         try:
             for name in self._signature.inputs:
-                request.set_tensor(compiled.input(name), _shared(inputs[name]))
+                request.set_tensor(compiled.input(name), _shared(inputs[name])[0])
             request.infer()
         except RuntimeError as error:
             raise DeviceError(f"{self._where}: {reason(error)}.") from error
@@ -121,11 +158,24 @@ class Source:
     def __init__(self, device: str, model: bytes | None, properties: Mapping[str, str]) -> None:
         self.device = device
         self.model = model
-        self.properties = dict(properties)
+        self.own_properties = dict(properties)
+        names = json.loads(self.own_properties.pop(CHANNELS_LAST, "[]"))
+        self.channels_last = frozenset(str(name) for name in names)
 
     def compile(self) -> openvino.CompiledModel:
         """Return the model, compiled for the device."""
-        return core().compile_model(core().read_model(self.model), self.device, self.properties)
+        return core().compile_model(self._read(), self.device, self.own_properties)
+
+    def _read(self) -> openvino.Model:
+        model = core().read_model(self.model)
+        if not self.channels_last:
+            return model
+        steps = PrePostProcessor(model)
+        for find, ports in ((steps.input, model.inputs), (steps.output, model.outputs)):
+            for name in {name for port in ports for name in port.get_names()} & self.channels_last:
+                find(name).tensor().set_layout(openvino.Layout("NHWC"))
+                find(name).model().set_layout(openvino.Layout("NCHW"))
+        return steps.build()
 
     def with_outputs(self, where: str, taps: tuple[str, ...]) -> openvino.InferRequest:
         """Return a request of the model that gives inner tensors too; raise DeviceError for unknown ones."""
@@ -136,20 +186,27 @@ class Source:
         try:
             model = core().read_model(self.model)
             model.add_outputs(list(taps))
-            return core().compile_model(model, self.device, self.properties).create_infer_request()
+            return core().compile_model(model, self.device, self.own_properties).create_infer_request()
         except RuntimeError as error:
             raise DeviceError(
                 f"{where}: no tensor that the model computes is called '{taps[0]}': {reason(error)}."
             ) from error
 
 
-def _shared(array: AnyArray) -> openvino.Tensor:
-    """Return a tensor over the array's own memory; what OpenVINO does not take (views, read-only data) is copied."""
+def _aligned(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> AnyArray:
+    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    raw = np.empty(size + _ALIGNMENT_BYTES, np.uint8)
+    start = -raw.ctypes.data % _ALIGNMENT_BYTES
+    return raw[start : start + size].view(dtype).reshape(shape)
+
+
+def _shared(array: AnyArray) -> tuple[openvino.Tensor, bool]:
+    """Return a tensor, and whether it is over the array's own memory: views and read-only data have to be copied."""
     if array.dtype.char in "qQ":
         # C's long long and long are one type here, and OpenVINO knows only the second.
         array = array.view(np.dtype(array.dtype.str))
     fits = array.flags.c_contiguous and array.flags.writeable
-    return openvino.Tensor(array if fits else np.array(array, order="C"), shared_memory=True)
+    return openvino.Tensor(array if fits else np.array(array, order="C"), shared_memory=True), fits
 
 
 def _check_names(where: str, compiled: openvino.CompiledModel, signature: Signature) -> None:

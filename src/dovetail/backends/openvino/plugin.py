@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from functools import cache
 from importlib.metadata import version
@@ -19,7 +20,7 @@ from dovetail.backend.protocols import (
 from dovetail.backend.target import Target
 from dovetail.backends.headed import check_mark, pack, unpack
 from dovetail.backends.openvino.core import DeviceFacts, core, missing_devices, present_devices, reason
-from dovetail.backends.openvino.executable import OpenVinoExecutable, Source
+from dovetail.backends.openvino.executable import CHANNELS_LAST, OpenVinoExecutable, Source
 from dovetail.backends.openvino.target import OpenVinoTarget, offered_precisions
 from dovetail.errors import CompileError, DeviceError, GraphError
 from dovetail.exporters.onnx import to_onnx
@@ -56,19 +57,31 @@ class OpenVinoBackend:
         given = dict(options.properties)
         export = given.pop(EXPORT, "NO").upper() == "YES" or not facts.is_cpu
         properties = {**_properties(facts, options), **given}
+        facing = (
+            {**properties, CHANNELS_LAST: json.dumps(options.channels_last)} if options.channels_last else properties
+        )
         try:
             model = to_onnx(graph).SerializeToString()
         except GraphError as error:
             raise CompileError(f"{target.name}: {error.message}", hint=error.hint) from error
         try:
-            compiled = core().compile_model(core().read_model(model), facts.name, properties) if graph.outputs else None
+            source = Source(facts.name, model, facing)
+            compiled = source.compile() if graph.outputs else None
             if export and compiled is not None:
                 exported = compiled.export_model()
                 body = exported if isinstance(exported, bytes) else exported.read()
-                return Blob(COMPILED, pack(facts.name, properties, facts.mark, body))
+                return Blob(COMPILED, pack(facts.name, facing, facts.mark, body))
         except Exception as error:
             raise CompileError(f"{target.name}: OpenVINO refuses the partition: {reason(error)}.") from error
-        return Blob(MODEL, pack(facts.name, properties, "", model))
+        return Blob(MODEL, pack(facts.name, facing, "", model))
+
+    def compiles_in_process(self, target: Target) -> bool:
+        """Tell whether it is the CPU plug-in; accelerators have the vendor's compiler and driver behind them."""
+        return self.takes_channels_last(target)
+
+    def takes_channels_last(self, target: Target) -> bool:
+        """Tell whether the target is the CPU plug-in, whose convolutions compute so."""
+        return isinstance(target, OpenVinoTarget) and target.facts.is_cpu
 
     def devices(self) -> Sequence[Device]:
         """Return the devices that OpenVINO lists."""
@@ -126,7 +139,7 @@ class OpenVinoDevice:
             if blob.format == MODEL:
                 compiled = source.compile()
             else:
-                compiled = core().import_model(body, header.device, source.properties)
+                compiled = core().import_model(body, header.device, source.own_properties)
         except Exception as error:
             raise DeviceError(
                 f"{self.name}: the blob cannot be loaded: {reason(error)}.", hint="Compile the model again."

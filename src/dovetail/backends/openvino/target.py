@@ -46,6 +46,11 @@ class OpenVinoTarget:
         """Return what the device calls itself."""
         return f"{self.facts.title} (OpenVINO)"
 
+    @property
+    def mark(self) -> str:
+        """Return what changes with hardware and driver."""
+        return self.facts.mark
+
     def verdict(self, graph: Graph, node: Node, precision: Precision) -> Verdict:
         """Say whether the device runs the node at the precision."""
         refusal = self._refusal(graph, node, precision)

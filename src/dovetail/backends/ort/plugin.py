@@ -69,6 +69,10 @@ class OrtBackend:
             raise CompileError(f"{target.name}: {provider.ep} refuses the partition: {first_line(error)}") from error
         return Blob(MODEL, pack(provider.name, header, "", model))
 
+    def compiles_in_process(self, target: Target) -> bool:
+        """Tell whether it is ONNX Runtime's own CPU provider."""
+        return isinstance(target, OrtTarget) and target.provider.is_cpu
+
     def devices(self) -> Sequence[Device]:
         """Return a device for every provider."""
         return tuple(OrtDevice(self.name, one) for one in self.providers())

@@ -50,6 +50,11 @@ class OrtTarget:
         """Return what the provider is."""
         return self.provider.title
 
+    @property
+    def mark(self) -> str:
+        """Return what changes with the provider and its options."""
+        return f"{self.provider.mark} {dict(self.provider.options)}"
+
     def verdict(self, graph: Graph, node: Node, precision: Precision) -> Verdict:
         """Say whether the provider runs the node at the precision."""
         refusal = self._refusal(graph, node, precision)

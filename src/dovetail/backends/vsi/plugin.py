@@ -82,6 +82,10 @@ class VsiBackend:
             raise CompileError(error.message, hint=error.hint) from error
         return Blob(NBG, sealed(program_to_bytes(with_binary(program, binary))))
 
+    def compiles_in_process(self, target: Target) -> bool:
+        """Say yes: the vendor's compiler has a process of its own already."""
+        return True
+
     def devices(self) -> Sequence[SimulatedPart]:
         """Return the simulator."""
         names = frozenset(target.name for target in self.targets())

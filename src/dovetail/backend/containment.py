@@ -1,0 +1,241 @@
+"""Backends in a worker process: a compiler or a driver that crashes or hangs takes only the worker with it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dovetail.backend.frames import (
+    BrokenFrameError,
+    Frame,
+    arrays_from_bytes,
+    arrays_to_bytes,
+    read_frame,
+    write_frame,
+)
+from dovetail.backend.protocols import Blob, CompileOptions, Signature
+from dovetail.backend.worker import options_to
+from dovetail.errors import CompileError, DeviceError, DeviceLost
+from dovetail.ir.dtypes import AnyArray
+from dovetail.ir.graph import Graph
+from dovetail.ir.storage import graph_to_bytes
+from dovetail.ir.text import print_type
+
+_TAIL_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bound the steps of a worker in seconds."""
+
+    start_s: float = 60.0
+    compile_s: float = 600.0
+    load_s: float = 120.0
+    run_s: float = 60.0
+
+
+class WorkerLostError(Exception):
+    """The worker crashed or hung; the message says which."""
+
+
+class WorkerRefusedError(Exception):
+    """The backend refused; the worker lives."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        self.hint = hint or None
+        super().__init__(message)
+
+
+class Worker:
+    """One child process that runs backends; it is started at the first question and after every loss."""
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        self.limits = limits or Limits()
+        self._child: _Child | None = None
+
+    def ask(self, frame: Frame, within_s: float, doing: str) -> Frame:
+        """Return the answer; raise WorkerRefusedError or WorkerLostError."""
+        if self._child is None:
+            self._child = _Child()
+            self._receive(self.limits.start_s, "starting")
+        try:
+            write_frame(self._child.sink, frame)
+        except OSError as error:
+            raise self._lost(doing) from error
+        return self._receive(within_s, doing)
+
+    def close(self) -> None:
+        """End the child; a second call does nothing."""
+        if self._child is not None:
+            self._child.end()
+            self._child = None
+
+    def _receive(self, within_s: float, doing: str) -> Frame:
+        assert self._child is not None
+        if not select.select([self._child.source], [], [], within_s)[0]:
+            tail = self._child.tail()
+            self.close()
+            raise WorkerLostError(f"it did not end {doing} within {within_s:g} s{tail}")
+        try:
+            answer = read_frame(self._child.source)
+        except (BrokenFrameError, OSError) as error:
+            raise self._lost(doing) from error
+        if answer is None:
+            raise self._lost(doing)
+        if answer.header.get("ok") is not True:
+            raise WorkerRefusedError(answer.text("message"), answer.text("hint"))
+        return answer
+
+    def _lost(self, doing: str) -> WorkerLostError:
+        assert self._child is not None
+        cause, tail = self._child.cause(), self._child.tail()
+        self.close()
+        return WorkerLostError(f"it crashed while {doing} ({cause}){tail}")
+
+
+class _Child:
+    """Own the process, its pipes and its log."""
+
+    def __init__(self) -> None:
+        theirs_in, self.sink = os.pipe()
+        self.source, theirs_out = os.pipe()
+        self._log = os.memfd_create("dovetail-worker-log")
+        program = "import sys; from dovetail.backend.worker import serve; serve(int(sys.argv[1]), int(sys.argv[2]))"
+        # What can be imported here can be imported there: a backend may live anywhere on the path.
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(item for item in sys.path if item)}
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", program, str(theirs_in), str(theirs_out)],
+                stdin=subprocess.DEVNULL,
+                stdout=self._log,
+                stderr=self._log,
+                pass_fds=(theirs_in, theirs_out),
+                env=environment,
+                start_new_session=True,
+            )
+        finally:
+            os.close(theirs_in)
+            os.close(theirs_out)
+        self.end = weakref.finalize(self, _end, self._process, (self.sink, self.source, self._log))
+
+    def cause(self) -> str:
+        """Return how the process ended."""
+        try:
+            code = self._process.wait(timeout=5.0)
+        except subprocess.TimeoutExpired:
+            return "it stopped answering"
+        if code >= 0:
+            return f"exit code {code}"
+        try:
+            return signal.Signals(-code).name
+        except ValueError:
+            return f"signal {-code}"
+
+    def tail(self) -> str:
+        """Return the last lines of what it printed, as the end of a message."""
+        size = os.fstat(self._log).st_size
+        text = os.pread(self._log, _TAIL_BYTES, max(0, size - _TAIL_BYTES)).decode(errors="replace")
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        return f"; it said: {' | '.join(lines[-3:])}" if lines else ""
+
+
+def _end(process: subprocess.Popen[bytes], descriptors: tuple[int, ...]) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    for descriptor in descriptors:
+        os.close(descriptor)
+
+
+def compile_contained(worker: Worker, where: tuple[str, str], graph: Graph, options: CompileOptions) -> Blob:
+    """Return the blob that a backend makes for a target (`where` names both) in a worker.
+
+    Raises CompileError with the backend's reason, or saying that its compiler crashed or hung.
+    """
+    name, target = where
+    header = {"do": "compile", "backend": name, "target": target, "options": options_to(options)}
+    try:
+        answer = worker.ask(Frame(header, graph_to_bytes(graph)), worker.limits.compile_s, "compiling")
+    except WorkerRefusedError as error:
+        raise CompileError(str(error), hint=error.hint) from error
+    except WorkerLostError as error:
+        raise CompileError(f"the compiler failed: {error}.") from error
+    return Blob(answer.text("format"), answer.payload)
+
+
+@dataclass(slots=True)
+class ContainedExecutable:
+    """Run a blob in a worker; a crash or a run over the limit is a DeviceLost."""
+
+    worker: Worker
+    where: str
+    number: int
+    _time_ns: tuple[int, int] = field(default=(0, 0))
+
+    def run(self, inputs: Mapping[str, AnyArray], taps: Sequence[str] = ()) -> Mapping[str, AnyArray]:
+        """Return what the backend returned."""
+        if self.number < 0:
+            raise DeviceError(f"{self.where}: the executable is closed.")
+        start = time.perf_counter_ns()
+        facts, payload = arrays_to_bytes(inputs)
+        frame = Frame({"do": "run", "number": self.number, "taps": list(taps), "arrays": facts}, payload)
+        sent = time.perf_counter_ns()
+        answer = ask_device(self.worker, self.where, (frame, self.worker.limits.run_s), "running")
+        received = time.perf_counter_ns()
+        try:
+            made = arrays_from_bytes(answer.header.get("arrays"), answer.payload)
+        except BrokenFrameError as error:
+            raise DeviceLost(f"{self.where}: {error}.") from error
+        self._time_ns = sent - start, time.perf_counter_ns() - received
+        return made
+
+    @property
+    def transfer_ns(self) -> tuple[int, int]:
+        """Return what packing and unpacking the tensors took."""
+        return self._time_ns
+
+    def close(self) -> None:
+        """End the worker."""
+        self.number = -1
+        self.worker.close()
+
+
+def load_contained(where: tuple[str, str], blob: Blob, signature: Signature, limits: Limits) -> ContainedExecutable:
+    """Return a blob loaded in a worker of its own; `where` names backend and target. Raises DeviceError."""
+    name, target = where
+    worker = Worker(limits)
+    header = {
+        "do": "load",
+        "backend": name,
+        "target": target,
+        "format": blob.format,
+        "inputs": {key: print_type(kind) for key, kind in signature.inputs.items()},
+        "outputs": {key: print_type(kind) for key, kind in signature.outputs.items()},
+    }
+    try:
+        answer = ask_device(worker, target, (Frame(header, blob.payload), limits.load_s), "loading")
+    except DeviceError:
+        worker.close()
+        raise
+    return ContainedExecutable(worker, target, int(answer.text("number")))
+
+
+def ask_device(worker: Worker, where: str, what: tuple[Frame, float], doing: str) -> Frame:
+    """Return the answer to a frame within its seconds; raise DeviceError, or DeviceLost for a crash or a hang."""
+    frame, within_s = what
+    try:
+        return worker.ask(frame, within_s, doing)
+    except WorkerRefusedError as error:
+        raise DeviceError(f"{where}: {error}", hint=error.hint) from error
+    except WorkerLostError as error:
+        raise DeviceLost(
+            f"{where}: the device was lost: {error}.", hint="Open the session again, or place these nodes elsewhere."
+        ) from error

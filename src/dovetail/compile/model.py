@@ -1,0 +1,178 @@
+"""PartitionedGraph -> Bundle, one backend per target; compilers that may crash run in a process of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+from dovetail.backend.containment import Limits, Worker, compile_contained
+from dovetail.backend.protocols import Backend, Blob, CompileOptions, LayoutBackend, TrustedBackend
+from dovetail.backend.registry import backend, backends_for, find_target
+from dovetail.backend.target import Target
+from dovetail.bundle.bundle import Bundle, CompiledPartition
+from dovetail.compile.cache import BlobCache, cache_key
+from dovetail.errors import CompileError, DeviceNotFound, DovetailError
+from dovetail.ir.graph import Graph
+from dovetail.partition.partitioned import Partition, PartitionedGraph
+
+_IMAGE_RANK = 4
+
+
+class Isolation(Enum):
+    """Say which compilers run in a worker process."""
+
+    UNTRUSTED = "untrusted"
+    """All but those whose backend says that they are safe."""
+    ALL = "all"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class CompileRequest:
+    """Say how to compile: options for every target, and which backend serves a target where several could.
+
+    A target in `per_target` has options of its own. `cache` keeps blobs by content.
+    """
+
+    options: CompileOptions = field(default_factory=CompileOptions)
+    backends: Mapping[str, str] = field(default_factory=dict)
+    per_target: Mapping[str, CompileOptions] = field(default_factory=dict)
+    isolation: Isolation = Isolation.UNTRUSTED
+    limits: Limits = field(default_factory=Limits)
+    cache: BlobCache | None = None
+
+
+def compile_model(partitioned: PartitionedGraph, request: CompileRequest | None = None) -> Bundle:
+    """Return the compiled model; raise CompileError naming the partition whose compiler refuses, crashes or hangs.
+
+    Raises BundleError when an output is a constant and there is no partition to hand it out.
+    """
+    asked = request or CompileRequest()
+    source = partitioned.source
+    graph = source.graph
+    with Compiler(asked) as compiler:
+        parts = compiler.compile_all(partitioned)
+    bundle = Bundle(
+        name=graph.name,
+        plan=source.plan,
+        inputs={name: graph.types[name] for name in graph.inputs},
+        outputs={name: graph.types[name] for name in graph.outputs},
+        partitions=parts,
+        origins=dict(graph.origins),
+    )
+    bundle.check()
+    return bundle
+
+
+def choose_backend(target: str, chosen: Mapping[str, str]) -> Backend:
+    """Return the backend that compiles for a target; raise DeviceNotFound when none does."""
+    able = backends_for(target)
+    if target in chosen:
+        wanted = backend(chosen[target])
+        if wanted.name not in {one.name for one in able}:
+            raise DeviceNotFound(
+                f"backend '{wanted.name}' does not compile for target '{target}'.",
+                hint=f"These do: {', '.join(one.name for one in able) or 'none'}.",
+            )
+        return wanted
+    if not able:
+        find_target(target)
+        raise DeviceNotFound(f"no backend compiles for target '{target}'.")
+    return able[0]
+
+
+def _channels_last(partitioned: PartitionedGraph, request: CompileRequest) -> frozenset[str]:
+    """Return the border tensors of images whose every side computes channels-last."""
+    able: dict[str, bool] = {}
+    for part in partitioned.partitions:
+        if part.target not in able:
+            compiler = choose_backend(part.target, request.backends)
+            able[part.target] = isinstance(compiler, LayoutBackend) and compiler.takes_channels_last(
+                find_target(part.target)
+            )
+    handed_out = set(partitioned.source.graph.outputs)
+    return frozenset(
+        border.name
+        for border in partitioned.borders
+        if border.kind.rank == _IMAGE_RANK
+        and border.kind.static_shape is not None
+        and border.name not in handed_out
+        and all(able[partitioned.partitions[index].target] for index in (border.producer, *border.consumers))
+    )
+
+
+class Compiler:
+    """Compile partitions one by one; a context manager that owns the worker process, if one is needed."""
+
+    def __init__(self, request: CompileRequest) -> None:
+        self._request = request
+        self._worker = Worker(request.limits)
+
+    def compile_all(self, partitioned: PartitionedGraph) -> tuple[CompiledPartition, ...]:
+        """Return all partitions, compiled."""
+        channels_last = _channels_last(partitioned, self._request)
+        return tuple(self.compile(part, channels_last) for part in partitioned.partitions)
+
+    def compile(self, part: Partition, channels_last: frozenset[str] = frozenset()) -> CompiledPartition:
+        """Return a partition, compiled or from the cache; raise CompileError naming it."""
+        request = self._request
+        compiler = choose_backend(part.target, request.backends)
+        graph = part.graph
+        edges = dict.fromkeys((*graph.inputs, *graph.outputs))
+        options = request.per_target.get(part.target, request.options)
+        options = replace(options, channels_last=tuple(name for name in edges if name in channels_last))
+        try:
+            blob = self._blob(compiler, find_target(part.target), graph, options)
+        except CompileError as error:
+            raise CompileError(
+                f"partition {part.index} ({part.target}, backend {compiler.name}): {error.message}",
+                partition=part.index,
+                log_path=error.log_path,
+                hint=error.hint,
+            ) from error
+        hidden = graph.constants.keys() - set(graph.outputs)
+        return CompiledPartition(
+            target=part.target,
+            backend=compiler.name,
+            backend_version=compiler.version,
+            blob=blob,
+            inputs=graph.inputs,
+            outputs=graph.outputs,
+            tensors={name: kind for name, kind in graph.types.items() if name not in hidden},
+        )
+
+    def __enter__(self) -> Compiler:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._worker.close()
+
+    def _blob(self, compiler: Backend, target: Target, graph: Graph, options: CompileOptions) -> Blob:
+        cache = self._request.cache
+        key = cache_key(compiler, target, graph, options) if cache is not None else ""
+        kept = cache.get(key) if cache is not None else None
+        if kept is not None:
+            return kept
+        if self._isolated(compiler, target):
+            blob = compile_contained(self._worker, (compiler.name, target.name), graph, options)
+        else:
+            blob = _compile_here(compiler, target, graph, options)
+        if cache is not None:
+            cache.put(key, blob)
+        return blob
+
+    def _isolated(self, compiler: Backend, target: Target) -> bool:
+        if self._request.isolation is not Isolation.UNTRUSTED:
+            return self._request.isolation is Isolation.ALL
+        return not (isinstance(compiler, TrustedBackend) and compiler.compiles_in_process(target))
+
+
+def _compile_here(compiler: Backend, target: Target, graph: Graph, options: CompileOptions) -> Blob:
+    try:
+        return compiler.compile(graph, target, options)
+    except DovetailError:
+        raise
+    except Exception as error:
+        # A plug-in is anybody's code: what it raises is a refusal.
+        raise CompileError(f"{type(error).__name__}: {error}.") from error

@@ -1,0 +1,114 @@
+"""A backend that says yes to everything; each of its targets misbehaves in one way on every Sigmoid."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dovetail.backend.arithmetic import EXACT, Arithmetic
+from dovetail.backend.protocols import Backend, Blob, CompileOptions, Device, Executable, Signature
+from dovetail.backend.target import Engine, Support, Target, Verdict
+from dovetail.backends.reference import run_graph
+from dovetail.errors import CompileError
+from dovetail.ir import AnyArray, Graph, Node, graph_from_bytes, graph_to_bytes
+from dovetail.ir.precision import Precision
+
+COMPILING = ("refuses", "raises", "crashes", "exits", "hangs", "babbles")
+RUNNING = ("run-raises", "run-crashes", "run-hangs", "run-nan", "run-shape", "run-type", "run-nothing")
+BAD = "Sigmoid"
+
+
+@dataclass(frozen=True)
+class WildTarget:
+    name: str
+    title: str = "Says yes"
+    precisions: tuple[Precision, ...] = (Precision.FP32,)
+    arithmetic: Arithmetic = EXACT
+
+    def verdict(self, graph: Graph, node: Node, precision: Precision) -> Verdict:
+        if precision is not Precision.FP32:
+            return Verdict(node.name, node.op, self.name, precision, Support.NO, None, "only at fp32")
+        return Verdict(node.name, node.op, self.name, precision, Support.YES, Engine.NN)
+
+
+class WildBackend:
+    name = "wildback"
+    version = "1.0"
+
+    def targets(self) -> Sequence[Target]:
+        return tuple(WildTarget(f"wild:{way}") for way in (*COMPILING, *RUNNING))
+
+    def compile(self, graph: Graph, target: Target, options: CompileOptions) -> Blob:
+        if any(node.op == BAD for node in graph.nodes):
+            _misbehave(target.name.partition(":")[2])
+        return Blob("wild", graph_to_bytes(graph))
+
+    def devices(self) -> Sequence[Device]:
+        return tuple(WildDevice(target.name) for target in self.targets())
+
+
+def _misbehave(way: str) -> None:
+    match way:
+        case "refuses":
+            raise CompileError("internal compiler error 42.")
+        case "raises":
+            raise ZeroDivisionError("a defect")
+        case "crashes":
+            os.write(1, b"about to touch address 0\n")
+            os.kill(os.getpid(), signal.SIGSEGV)
+        case "exits":
+            os._exit(3)
+        case "hangs":
+            time.sleep(3600)
+        case "babbles":
+            os.write(1, b"progress 100%\n" * 10_000)
+            raise CompileError("too much to say.")
+
+
+@dataclass(frozen=True)
+class WildDevice:
+    name: str
+
+    def accepts(self, target: str) -> bool:
+        return target == self.name
+
+    def load(self, blob: Blob, signature: Signature) -> Executable:
+        return WildExecutable(graph_from_bytes(blob.payload), self.name.partition(":")[2])
+
+
+@dataclass
+class WildExecutable:
+    graph: Graph
+    way: str
+
+    def run(self, inputs: Mapping[str, AnyArray], taps: Sequence[str] = ()) -> Mapping[str, AnyArray]:
+        found = run_graph(self.graph, inputs)
+        if not any(node.op == BAD for node in self.graph.nodes):
+            return found
+        match self.way:
+            case "run-raises":
+                raise ZeroDivisionError("a defect")
+            case "run-crashes":
+                os.kill(os.getpid(), signal.SIGSEGV)
+            case "run-hangs":
+                time.sleep(3600)
+            case "run-nan":
+                return {name: np.full_like(value, np.nan) for name, value in found.items()}
+            case "run-shape":
+                return {name: value.reshape(-1) for name, value in found.items()}
+            case "run-type":
+                return {name: value.astype(np.float64) for name, value in found.items()}
+            case "run-nothing":
+                return {}
+        return found
+
+    def close(self) -> None:
+        pass
+
+
+backend: Backend = WildBackend()
