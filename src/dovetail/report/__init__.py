@@ -1,7 +1,14 @@
 """Reports: records of what was found, and pages that show them."""
 
 from dovetail.report.comparison import comparison_page, verdicts_page
-from dovetail.report.cost import choices_page, plan_cost_document, plan_cost_page, unit_document
+from dovetail.report.cost import (
+    choices_page,
+    modelled_blocks,
+    modelled_document,
+    plan_cost_document,
+    plan_cost_page,
+    unit_document,
+)
 from dovetail.report.layout import partition_table, report_page
 from dovetail.report.make import make_report, partition_rows
 from dovetail.report.model import Finding, ModelSummary, describe_graph, model_page
@@ -30,6 +37,8 @@ __all__ = [
     "json_text",
     "make_report",
     "model_page",
+    "modelled_blocks",
+    "modelled_document",
     "page_pieces",
     "page_text",
     "partition_rows",

@@ -10,12 +10,14 @@ from importlib.metadata import version
 
 import numpy as np
 
+from dovetail.backend.modelled import BoardSettings, ModelledGraph
 from dovetail.backend.profiles import VSI_PROFILES
 from dovetail.backend.protocols import Blob, CompileOptions, Signature
 from dovetail.backend.target import Target, TargetProfile
 from dovetail.backends.feeds import check_feeds, same_signature
 from dovetail.backends.vsi.lowering.table import lower_graph
 from dovetail.backends.vsi.lowering.view import Part
+from dovetail.backends.vsi.modelling import model_program
 from dovetail.backends.vsi.process import Limits
 from dovetail.backends.vsi.program import Program, program_from_bytes, program_to_bytes, tapped, with_binary
 from dovetail.backends.vsi.session import Settings, VendorSession, split_samples, write_binary
@@ -81,6 +83,10 @@ class VsiBackend:
         except DeviceError as error:
             raise CompileError(error.message, hint=error.hint) from error
         return Blob(NBG, sealed(program_to_bytes(with_binary(program, binary))))
+
+    def model_cycles(self, graph: Graph, target: Target, board: BoardSettings) -> ModelledGraph:
+        """Return what the vendor's performance model says of a quantised graph; raise CompileError."""
+        return model_program(lower_graph(graph, part_of(target)), self._settings(), board)
 
     def devices(self) -> Sequence[SimulatedPart]:
         """Return the simulator."""
