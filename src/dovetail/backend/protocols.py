@@ -43,6 +43,8 @@ class CompileOptions:
     """Let the executable tell the time of every operator, where the backend can."""
     properties: tuple[tuple[str, str], ...] = ()
     """Settings of the vendor's runtime by the vendor's own names, handed on as they are."""
+    taps: bool = False
+    """Keep inner tensors tellable, where a backend would compile to a form that hides them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from dovetail.report.page import Block, Column, Facts, Page, Prose, Table, Tone
 from dovetail.report.record import PartitionRow, PlanSummary, Report
 from dovetail.report.serial import json_text, plain_data, report_document, report_to_json
 from dovetail.report.text import WIDTH, page_pieces, page_text, printable, shorten
+from dovetail.report.verification import verification_document, verification_page
 
 __all__ = [
     "WIDTH",
@@ -53,4 +54,6 @@ __all__ = [
     "shorten",
     "unit_document",
     "verdicts_page",
+    "verification_document",
+    "verification_page",
 ]

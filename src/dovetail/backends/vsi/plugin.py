@@ -75,7 +75,7 @@ class VsiBackend:
     def compile(self, graph: Graph, target: Target, options: CompileOptions) -> Blob:
         """Return the compiled partition; raise CompileError with our reason, or with the vendor's."""
         program = lower_graph(graph, part_of(target))
-        if self.form is Form.GRAPH:
+        if self.form is Form.GRAPH or options.taps:
             return Blob(GRAPH, program_to_bytes(program))
         binary = write_binary(program, self._settings())
         try:
