@@ -29,6 +29,8 @@ EXAMPLES = {
     "bisect": "dovetail bisect start --model model.onnx --data calib.npz --candidate exclude.txt\n"
     "dovetail bisect run -- ./evaluate.sh exclude.txt\ndovetail bisect log",
     "cost": "dovetail cost model.onnx --target vsi:v853\ndovetail cost model.onnx --plan plan.json --costs board.json",
+    "verify": "dovetail verify model.onnx --plan plan.json --ranges ranges.json --against vsi\n"
+    "dovetail verify model_int8.tflite --target vsi:a311d --samples 4",
     "quantize": "dovetail quantize model.onnx --plan plan.json --ranges ranges.json -o model.qdq.onnx",
     "compile": "dovetail compile model.onnx --plan plan.json --ranges ranges.json -o bundle",
     "run": "dovetail run bundle --data samples.npz --tap head/score --save measured\n"

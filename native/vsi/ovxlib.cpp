@@ -648,6 +648,20 @@ int bind(dtv_graph *graph, vsi_nn_node_t *node, const dtv_operator *op) {
     return 0;
 }
 
+// The driver's performance records tell an operator by what its results are called.
+void name_results(vsi_nn_graph_t *graph) {
+    char text[64];
+    for (uint32_t index = 0; index < graph->node_num; ++index) {
+        const vsi_nn_node_t *node = vsi_nn_GetNode(graph, index);
+        for (uint32_t output = 0; node != nullptr && output < node->output.num; ++output) {
+            vsi_nn_tensor_t *tensor = vsi_nn_GetTensor(graph, node->output.tensors[output]);
+            if (tensor == nullptr || tensor->t == nullptr) continue;
+            std::snprintf(text, sizeof text, "uid_%u_sub_uid_0_out_%u", node->uid, output);
+            vxSetReferenceName(reinterpret_cast<vx_reference>(tensor->t), text);
+        }
+    }
+}
+
 int check(vsi_status status, const char *what) {
     if (status == VSI_SUCCESS) return 0;
     return fail(std::string(what) + " failed with status " + std::to_string(status));
@@ -761,7 +775,9 @@ int dtv_set_edges(dtv_graph *graph, const int32_t *inputs, int32_t input_count, 
 
 int dtv_setup(dtv_graph *graph) {
     if (graph->operators == 0) return fail("the graph has no operator");
-    return check(vsi_nn_SetupGraph(graph->graph, TRUE), "setting the graph up");
+    if (check(vsi_nn_SetupGraph(graph->graph, TRUE), "setting the graph up") != 0) return -1;
+    name_results(graph->graph);
+    return 0;
 }
 
 int dtv_compile(dtv_graph *graph) { return check(vsi_nn_VerifyGraph(graph->graph), "compiling the graph"); }

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from dovetail.backend.modelled import BoardSettings as BoardSettings
     from dovetail.backend.protocols import CompileOptions as CompileOptions
     from dovetail.backend.protocols import Fidelity as Fidelity
     from dovetail.backend.registry import backend_statuses as backend_statuses
@@ -38,9 +39,12 @@ if TYPE_CHECKING:
     from dovetail.compile import compile_model as compile_model
     from dovetail.cost import CostModel as CostModel
     from dovetail.cost import CostTable as CostTable
+    from dovetail.cost import ModelRequest as ModelRequest
     from dovetail.cost import PlanCost as PlanCost
     from dovetail.cost import load_cost_table as load_cost_table
     from dovetail.cost import make_cost_model as make_cost_model
+    from dovetail.cost import model_plan as model_plan
+    from dovetail.cost import model_tables as model_tables
     from dovetail.cost import units_of_plan as units_of_plan
     from dovetail.data import InputSpec as InputSpec
     from dovetail.data import Sample as Sample
@@ -111,6 +115,7 @@ if TYPE_CHECKING:
 
 
 _HOMES = {
+    "dovetail.backend.modelled": ("BoardSettings",),
     "dovetail.backend.protocols": (
         "CompileOptions",
         "Fidelity",
@@ -146,9 +151,12 @@ _HOMES = {
     "dovetail.cost": (
         "CostModel",
         "CostTable",
+        "ModelRequest",
         "PlanCost",
         "load_cost_table",
         "make_cost_model",
+        "model_plan",
+        "model_tables",
         "units_of_plan",
     ),
     "dovetail.data": (

@@ -35,6 +35,7 @@ def commands(tiny: Tiny, out: Path) -> dict[str, list[object]]:
         "compile": ["compile", tiny.model, *made, "-o", out / "bundle"],
         "run": ["run", tiny.bundle, "--data", tiny.data, "--samples", "5", "--save", out / "saved"],
         "compare": ["compare", tiny.model, tiny.bundle, "--data", tiny.data, "--metric", tiny.metric, "--layers"],
+        "verify": ["verify", tiny.model, *made, "--against", "npusim", "--data", tiny.data],
         "tune": ["tune", tiny.model, "--data", tiny.data, "--metric", tiny.metric, "-o", out / "tuned"],
         "replay": ["replay", tiny.log],
         "bisect": ["bisect", "log", "--state", tiny.bisection],

@@ -46,6 +46,8 @@ class CompileOptions:
     channels_last: tuple[str, ...] = ()
     """Border tensors `[N, C, H, W]` that both sides keep as `[N, H, W, C]` in memory: arrays of the same shape, with
     other strides."""
+    taps: bool = False
+    """Keep inner tensors tellable, where a backend would compile to a form that hides them."""
 
 
 @dataclass(frozen=True, slots=True)

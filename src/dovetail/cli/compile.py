@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from dovetail.cli.boards import BoardVerb
 from dovetail.cli.options import ModelVerb, PlanOption, RangesOption, one_of, read_ranges
 from dovetail.cli.render import Screen
 from dovetail.cli.snippet import path_text, program
@@ -17,8 +18,11 @@ from dovetail.errors import DovetailError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compile(ModelVerb):
-    """Quantise, cut into partitions, compile, and write the bundle."""
+class Compile(BoardVerb, ModelVerb):
+    """Quantise, cut into partitions, compile, and write the bundle.
+
+    With --vendor the vendor's performance model tells what each operator of the NPU will take.
+    """
 
     plan: PlanOption
     ranges: RangesOption
@@ -34,7 +38,15 @@ class Compile(ModelVerb):
 
     def run(self, screen: Screen) -> Answer:
         import dovetail
-        from dovetail.report import Facts, Page, partition_rows, partition_table, plain_data
+        from dovetail.report import (
+            Facts,
+            Page,
+            modelled_blocks,
+            modelled_document,
+            partition_rows,
+            partition_table,
+            plain_data,
+        )
 
         fidelity = dovetail.Fidelity(one_of("--fidelity", self.fidelity, [item.value for item in dovetail.Fidelity]))
         request = dovetail.CompileRequest(dovetail.CompileOptions(fidelity=fidelity), self._backends())
@@ -45,9 +57,10 @@ class Compile(ModelVerb):
             bar.rename(f"compiling {len(partitioned.partitions)} partitions")
             bundle = dovetail.compile_model(partitioned, request)
             dovetail.save_bundle(bundle, self.output)
+            parts = self.modelled(graph, plan, ranges)
         rows = partition_rows(partitioned)
         backends = [part.backend for part in bundle.partitions]
-        document = {
+        document: dict[str, object] = {
             "output": str(self.output),
             "graph": graph.digest,
             "plan": plan.digest,
@@ -59,7 +72,10 @@ class Compile(ModelVerb):
             ("plan", plan.digest),
             ("backends", ", ".join(dict.fromkeys(backends))),
         )
-        return Answer(document, Page(f"Bundle of '{graph.name}'", (Facts("", facts), partition_table(rows))))
+        if self.vendor:
+            document["modelled"] = modelled_document(parts)
+        blocks = (Facts("", facts), partition_table(rows), *modelled_blocks(parts))
+        return Answer(document, Page(f"Bundle of '{graph.name}'", blocks))
 
     def _backends(self) -> Mapping[str, str]:
         found: dict[str, str] = {}

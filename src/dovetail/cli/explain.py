@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dovetail.cli.boards import BoardVerb
 from dovetail.cli.options import ModelVerb, TargetOption, one_of, split_commas
 from dovetail.cli.render import Screen
 from dovetail.cli.snippet import program
@@ -16,16 +17,18 @@ from dovetail.cli.verb import Answer
 from dovetail.errors import DovetailError
 
 if TYPE_CHECKING:
-    from dovetail.backend.target import Verdict
+    from dovetail.backend.target import Target, Verdict
+    from dovetail.cost import ModelledPartition
     from dovetail.ir import Graph
     from dovetail.ir.precision import Precision
 
 
 @dataclass(frozen=True, kw_only=True)
-class Explain(ModelVerb):
+class Explain(BoardVerb, ModelVerb):
     """Say which nodes a target runs, and why not the others.
 
-    Without --node and --refused only nodes that some precision refuses are listed.
+    Without --node and --refused only nodes that some precision refuses are listed. With --vendor the vendor's
+    performance model tells what each operator takes, on which engine and in which buffers, at the first precision.
     """
 
     target: TargetOption
@@ -39,7 +42,7 @@ class Explain(ModelVerb):
 
     def run(self, screen: Screen) -> Answer:
         import dovetail
-        from dovetail.report import verdicts_page
+        from dovetail.report import Page, modelled_blocks, modelled_document, verdicts_page
 
         targets = [dovetail.find_target(name) for name in split_commas(self.target)]
         precisions = self._precisions()
@@ -47,7 +50,8 @@ class Explain(ModelVerb):
         verdicts = dovetail.explain(graph, targets, precisions).items
         chosen = self._chosen(graph, verdicts)
         shown = [item for item in chosen if not item.supported or (self.node is not None and not self.refused)]
-        document = {
+        parts = self._modelled(graph, targets, screen)
+        document: dict[str, object] = {
             "graph": graph.digest,
             "verdicts": [
                 {
@@ -63,9 +67,26 @@ class Explain(ModelVerb):
                 if not (self.refused and item.supported)
             ],
         }
-        return Answer(
-            document, verdicts_page(chosen, shown, f"'{graph.name}' on {', '.join(split_commas(self.target))}")
-        )
+        if self.vendor:
+            document["modelled"] = modelled_document(parts)
+        page = verdicts_page(chosen, shown, f"'{graph.name}' on {', '.join(split_commas(self.target))}")
+        return Answer(document, Page(page.title, (*page.blocks, *modelled_blocks(parts))))
+
+    def _modelled(self, graph: Graph, targets: Sequence[Target], screen: Screen) -> list[ModelledPartition]:
+        import dovetail
+        from dovetail.plan import Placement
+
+        boards = self.boards([target.name for target in targets])
+        found: list[ModelledPartition] = []
+        cpu = dovetail.parse_placement("cpu@fp32")
+        for target in targets if self.vendor else ():
+            place = Placement(target.name, (self._precisions() or target.precisions)[0])
+            plan = dovetail.make_plan(
+                graph, dovetail.Recipe(place, (cpu,)), {target.name: target, "cpu": dovetail.find_target("cpu")}
+            )
+            with screen.progress(f"modelling {place}"):
+                found += dovetail.model_plan(graph, plan, dovetail.ModelRequest(boards))
+        return found
 
     def _precisions(self) -> tuple[Precision, ...] | None:
         from dovetail.ir.precision import Precision

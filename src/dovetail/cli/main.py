@@ -37,6 +37,7 @@ from dovetail.cli.sdk_install import SdkInstall
 from dovetail.cli.sdk_status import SdkStatus
 from dovetail.cli.tune import Tune
 from dovetail.cli.verb import ExitCode, Verb, add_verb
+from dovetail.cli.verify import Verify
 
 VERBS: dict[str, type[Verb]] = {
     "demo": Demo,
@@ -49,6 +50,7 @@ VERBS: dict[str, type[Verb]] = {
     "compile": Compile,
     "run": Run,
     "compare": Compare,
+    "verify": Verify,
     "tune": Tune,
     "replay": Replay,
     "bisect": Bisect,

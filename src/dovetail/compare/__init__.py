@@ -12,6 +12,7 @@ from dovetail.compare.serial import from_json, to_json
 from dovetail.compare.slices import Head, SliceScore, judged_slices, sqnr_db_along, worst_slice
 from dovetail.compare.task import Reference, TaskMetric, callable_metric
 from dovetail.compare.tensor_metrics import TENSOR_METRICS, lsb_histogram, top_k_agreement
+from dovetail.compare.verify import Steps, Verification, VerifiedTensor, VerifyRequest, random_samples, verify
 
 __all__ = [
     "TASK_METRICS",
@@ -23,11 +24,15 @@ __all__ = [
     "LayerRequest",
     "Reference",
     "SliceScore",
+    "Steps",
     "TaskCheck",
     "TaskMetric",
     "TaskRow",
     "TensorRow",
     "Verdict",
+    "Verification",
+    "VerifiedTensor",
+    "VerifyRequest",
     "callable_metric",
     "compare_layers",
     "compare_outputs",
@@ -37,10 +42,12 @@ __all__ = [
     "load_metric",
     "load_tensor_pair",
     "lsb_histogram",
+    "random_samples",
     "save_golden",
     "sqnr_db_along",
     "stack_samples",
     "to_json",
     "top_k_agreement",
+    "verify",
     "worst_slice",
 ]

@@ -1,6 +1,7 @@
 """Cost: what a plan takes in time and memory, every figure with its source."""
 
 from dovetail.cost.model import CostModel, make_cost_model, units_of_plan
+from dovetail.cost.modelled import ModelledPartition, ModelRequest, OperatorRow, model_plan, model_tables
 from dovetail.cost.record import BoundaryCost, MemoryCost, PlanCost, UnitCost
 from dovetail.cost.table import CostEntry, CostTable, load_cost_table
 
@@ -10,9 +11,14 @@ __all__ = [
     "CostModel",
     "CostTable",
     "MemoryCost",
+    "ModelRequest",
+    "ModelledPartition",
+    "OperatorRow",
     "PlanCost",
     "UnitCost",
     "load_cost_table",
     "make_cost_model",
+    "model_plan",
+    "model_tables",
     "units_of_plan",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -28,6 +29,9 @@ _SHADER_ELEMENTS: Mapping[int, float] = {1: 1.0, 2: 0.5, 4: 0.25}
 
 _SHADER_MACS: Mapping[int, float] = {1: 8.0, 2: 4.0, 4: 2.0}
 """Multiply-accumulates a cycle of the shaders by bytes an element: stated likewise."""
+
+SHADER_MODEL = "shaders are stated at 1 element and 8 multiply-accumulates a cycle at 8 bits, half of it at 16"
+"""What the two tables above say, for people."""
 
 _PASSES: Mapping[str, float] = {
     "Softmax": 4.0,
@@ -61,8 +65,7 @@ class NpuRoofline:
         """Return where the figures come from."""
         return Source(
             f"roofline: {self.facts.macs_per_cycle} multiply-accumulates a cycle at 8 bits and a quarter at 16, "
-            f"{self.facts.clock_hz / 1e6:g} MHz, {self.facts.ddr_bytes_per_cycle:g} bytes a cycle; "
-            "shaders are stated at 1 element a cycle"
+            f"{self.facts.clock_hz / 1e6:g} MHz, {self.facts.ddr_bytes_per_cycle:g} bytes a cycle; {SHADER_MODEL}"
         )
 
     def latency(self, graph: Graph, nodes: Sequence[Node], target: str, precision: Precision) -> Figure | None:
@@ -100,9 +103,17 @@ class NpuRoofline:
             return elements * slowdown / (self.facts.nn_cores * _LANES)
         if engine is Engine.TP:
             return elements / _TENSOR_ELEMENTS
+        return self.shader_cycles(graph, node, precision)
+
+    def shader_cycles(self, graph: Graph, node: Node, precision: Precision) -> int:
+        """Return what the shaders take for a node at our stated rates."""
+        if node.op in _FREE:
+            return 0
+        width = precision.activation.dtype.size_bytes
+        macs = self.sizer.macs(graph, node)
         if macs:
-            return macs / _SHADER_MACS[width]
-        return elements * _PASSES.get(node.op, 1.0) / _SHADER_ELEMENTS[width]
+            return math.ceil(macs / _SHADER_MACS[width])
+        return math.ceil(work_elements(graph, node) * _PASSES.get(node.op, 1.0) / _SHADER_ELEMENTS[width])
 
 
 def _utilisation(graph: Graph, node: Node) -> float:

@@ -1,7 +1,14 @@
 """Reports: records of what was found, and pages that show them."""
 
 from dovetail.report.comparison import comparison_page, verdicts_page
-from dovetail.report.cost import choices_page, plan_cost_document, plan_cost_page, unit_document
+from dovetail.report.cost import (
+    choices_page,
+    modelled_blocks,
+    modelled_document,
+    plan_cost_document,
+    plan_cost_page,
+    unit_document,
+)
 from dovetail.report.layout import partition_table, report_page
 from dovetail.report.make import make_report, partition_rows
 from dovetail.report.model import Finding, ModelSummary, describe_graph, model_page
@@ -9,6 +16,7 @@ from dovetail.report.page import Block, Column, Facts, Page, Prose, Table, Tone
 from dovetail.report.record import PartitionRow, PlanSummary, Report
 from dovetail.report.serial import json_text, plain_data, report_document, report_to_json
 from dovetail.report.text import WIDTH, page_pieces, page_text, printable, shorten
+from dovetail.report.verification import verification_document, verification_page
 
 __all__ = [
     "WIDTH",
@@ -30,6 +38,8 @@ __all__ = [
     "json_text",
     "make_report",
     "model_page",
+    "modelled_blocks",
+    "modelled_document",
     "page_pieces",
     "page_text",
     "partition_rows",
@@ -44,4 +54,6 @@ __all__ = [
     "shorten",
     "unit_document",
     "verdicts_page",
+    "verification_document",
+    "verification_page",
 ]

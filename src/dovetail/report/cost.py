@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dovetail.backend.costs import Figure
-from dovetail.cost import BoundaryCost, PlanCost, UnitCost
+from dovetail.cost import BoundaryCost, ModelledPartition, OperatorRow, PlanCost, UnitCost
 from dovetail.report.figures import bytes_text, count_text, time_text
 from dovetail.report.page import Block, Facts, Page, Table, flexible, left, right
 
@@ -53,6 +53,75 @@ def plan_cost_page(cost: PlanCost, title: str) -> Page:
         blocks.append(Table("Boundaries", columns, tuple(_boundary(item) for item in cost.boundaries)))
     figures = [*(item.figure for item in cost.units), *(item.figure for item in cost.boundaries), cost.switch]
     return Page(title, (*blocks, _sources(figures)))
+
+
+def modelled_blocks(parts: Sequence[ModelledPartition]) -> tuple[Block, ...]:
+    """Return what a vendor's performance model says: a table a partition, a row an operator, and its assumptions."""
+    columns = (
+        flexible("operator"),
+        left("op"),
+        left("at"),
+        left("engine"),
+        right("cycles"),
+        right("latency"),
+        right("reads"),
+        right("writes"),
+        left("buffers"),
+        right("tiles"),
+    )
+    blocks: list[Block] = []
+    for index, part in enumerate(parts):
+        total = ("all", "", "", "", str(sum(row.cycles for row in part.rows)), time_text(part.latency_ns), *("",) * 4)
+        title = f"Vendor's model, partition {index} on {part.target} at {part.clock_mhz:g} MHz"
+        note = "Cycles with * are our shader model's. Operators of 0 cycles run within the next one."
+        blocks.append(Table(title, columns, (*(_operator(row) for row in part.rows), total), note))
+    texts = dict.fromkeys((part.target, part.source.text) for part in parts)
+    return (*blocks, Facts("The model's assumptions", tuple(texts))) if parts else ()
+
+
+def modelled_document(parts: Sequence[ModelledPartition]) -> list[dict[str, object]]:
+    """Return what a vendor's performance model says as plain data."""
+    return [
+        {
+            "target": part.target,
+            "clock_mhz": part.clock_mhz,
+            "latency_ns": part.latency_ns,
+            "source": part.source.text,
+            "operators": [
+                {
+                    "node": row.node,
+                    "op": row.op,
+                    "precision": None if row.precision is None else row.precision.value,
+                    "engine": row.engine.value,
+                    "cycles": row.cycles,
+                    "stated": row.stated,
+                    "latency_ns": row.latency_ns,
+                    "read_bytes": row.read_bytes,
+                    "write_bytes": row.write_bytes,
+                    "buffers": list(row.buffers),
+                    "tiles": row.tiles,
+                }
+                for row in part.rows
+            ],
+        }
+        for part in parts
+    ]
+
+
+def _operator(row: OperatorRow) -> tuple[str, ...]:
+    place = "" if row.precision is None else row.precision.value
+    return (
+        row.node,
+        row.op,
+        place,
+        row.engine.value if row.cycles else "",
+        f"{row.cycles}*" if row.stated else str(row.cycles),
+        time_text(row.latency_ns) if row.cycles else "",
+        bytes_text(row.read_bytes) if row.tiles else "",
+        bytes_text(row.write_bytes) if row.tiles else "",
+        " > ".join(name for name in row.buffers[:2] if name),
+        str(row.tiles) if row.tiles else "",
+    )
 
 
 def figure_document(figure: Figure) -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -51,6 +52,27 @@ def build_shim(folder: SdkFolder) -> None:
         partial = folder.shim.with_suffix(".partial")
         shutil.copyfile(built, partial)
         partial.replace(folder.shim)
+
+
+def mark_shim(folder: SdkFolder) -> None:
+    """Note beside the shim which sources it was built from."""
+    _mark(folder).write_text(sources_digest() + "\n", encoding="utf-8")
+
+
+def sources_digest() -> str:
+    """Return the SHA-256 of the shim's sources."""
+    folder = native_sources()
+    return hashlib.sha256(b"".join((folder / name).read_bytes() for name in _SOURCES)).hexdigest()
+
+
+def shim_is_current(folder: SdkFolder) -> bool:
+    """Tell whether the shim is there and was built from the sources of this installation."""
+    mark = _mark(folder)
+    return folder.has_shim and mark.is_file() and mark.read_text(encoding="utf-8").strip() == sources_digest()
+
+
+def _mark(folder: SdkFolder) -> Path:
+    return folder.shim.with_suffix(".sources")
 
 
 def _with_cmake(cmake: str, compiler: str, sources: Path, sdk: Path, scratch: Path) -> None:

@@ -11,7 +11,7 @@ from enum import Enum
 
 from dovetail.backend.registry import backend_statuses
 from dovetail.errors import DovetailError
-from dovetail.sdk.build import find_compiler, native_sources
+from dovetail.sdk.build import find_compiler, native_sources, shim_is_current
 from dovetail.sdk.location import data_folder, find_verisilicon, verisilicon_folder
 
 
@@ -97,6 +97,10 @@ def _sdk() -> Check:
 
 def _shim() -> Check:
     folder = verisilicon_folder()
+    if folder.has_shim and not shim_is_current(folder):
+        return Check(
+            "shim", Health.BROKEN, f"{folder.shim} is of another version", "Run 'dovetail sdk install verisilicon'."
+        )
     if folder.has_shim:
         return Check("shim", Health.GOOD, str(folder.shim))
     return Check("shim", Health.MISSING, "not built", "Run 'dovetail sdk install verisilicon'.")

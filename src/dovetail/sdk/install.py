@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dovetail.errors import DovetailError
-from dovetail.sdk.build import build_shim, find_compiler
+from dovetail.sdk.build import build_shim, find_compiler, mark_shim, shim_is_current
 from dovetail.sdk.download import Progress, check_wheel, download_wheel, file_sha256
 from dovetail.sdk.extract import extract_sdk
 from dovetail.sdk.location import SdkFolder, installation_folder, verisilicon_folder
@@ -65,9 +65,10 @@ def install_verisilicon(request: InstallRequest) -> Installed:
     elif request.again or not folder.has_sdk:
         find_compiler()
         steps.extend(_fetch(request, installation_folder()))
-    if request.again or not folder.has_shim:
+    if request.again or not shim_is_current(folder):
         request.progress("building the shim", 0.0)
         build_shim(folder)
+        mark_shim(folder)
         steps.append("built the shim")
     changed = any(not step.startswith("using") for step in steps)
     seen = ""

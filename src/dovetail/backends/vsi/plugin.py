@@ -10,12 +10,14 @@ from importlib.metadata import version
 
 import numpy as np
 
+from dovetail.backend.modelled import BoardSettings, ModelledGraph
 from dovetail.backend.profiles import VSI_PROFILES
 from dovetail.backend.protocols import Blob, CompileOptions, Signature
 from dovetail.backend.target import Target, TargetProfile
 from dovetail.backends.feeds import check_feeds, same_signature
 from dovetail.backends.vsi.lowering.table import lower_graph
 from dovetail.backends.vsi.lowering.view import Part
+from dovetail.backends.vsi.modelling import model_program
 from dovetail.backends.vsi.process import Limits
 from dovetail.backends.vsi.program import Program, program_from_bytes, program_to_bytes, tapped, with_binary
 from dovetail.backends.vsi.session import Settings, VendorSession, split_samples, write_binary
@@ -73,7 +75,7 @@ class VsiBackend:
     def compile(self, graph: Graph, target: Target, options: CompileOptions) -> Blob:
         """Return the compiled partition; raise CompileError with our reason, or with the vendor's."""
         program = lower_graph(graph, part_of(target))
-        if self.form is Form.GRAPH:
+        if self.form is Form.GRAPH or options.taps:
             return Blob(GRAPH, program_to_bytes(program))
         binary = write_binary(program, self._settings())
         try:
@@ -85,6 +87,10 @@ class VsiBackend:
     def compiles_in_process(self, target: Target) -> bool:
         """Say yes: the vendor's compiler has a process of its own already."""
         return True
+
+    def model_cycles(self, graph: Graph, target: Target, board: BoardSettings) -> ModelledGraph:
+        """Return what the vendor's performance model says of a quantised graph; raise CompileError."""
+        return model_program(lower_graph(graph, part_of(target)), self._settings(), board)
 
     def devices(self) -> Sequence[SimulatedPart]:
         """Return the simulator."""

@@ -41,7 +41,9 @@ class Window:
         return (*self.kernel[::-1], *self.strides[::-1], *vendor_pads(self.pads))
 
 
-def read_window(view: NodeView, kernel: Sequence[int], sizes: Sequence[int], *, transposed: bool = False) -> Window:
+def read_window(
+    view: NodeView, kernel: Sequence[int], sizes: Sequence[int], *, transposed: bool = False, pooled: bool = False
+) -> Window:
     """Return the window of a node; refuse what the vendor's compiler would run with garbage."""
     node, rank = view.node, len(sizes)
     view.need(rank in (1, 2), f"{rank} spatial axes > 2")
@@ -50,7 +52,7 @@ def read_window(view: NodeView, kernel: Sequence[int], sizes: Sequence[int], *, 
     dilations = node.integers("dilations") or (1,) * rank
     pads = node.integers("pads") or (0,) * (2 * rank)
     view.need(len(strides) == rank and len(dilations) == rank and len(pads) == 2 * rank, "its window is inconsistent")
-    limit = view.draft.part.wide_kernels
+    limit = view.draft.part.wide_windows if pooled else view.draft.part.wide_kernels
     spread = [step * (size - 1) + 1 for step, size in zip(dilations, kernel, strict=True)]
     view.need(all(size >= 1 for size in kernel), "a kernel size is not positive")
     view.need(max(kernel) <= limit, f"kernel {'x'.join(map(str, kernel))} > {limit}")

@@ -17,19 +17,20 @@ _CONVERTED = frozenset(
         "leaky_relu",
         "mul",
         "pad",
-        "pool2d",
         "relu",
         "relu6",
         "reshape",
         "sigmoid",
-        "softmax",
         "strided_slice",
         "sub",
         "tanh",
         "transpose",
     }
 )
-"""Operators that follow when the compiler stores signed bytes as unsigned ones inside the graph."""
+"""Operators that follow when the compiler stores signed bytes as unsigned ones inside the graph.
+
+Softmax and poolings follow only as long as they need not be written as a binary network.
+"""
 
 
 def keep_signed_bytes(

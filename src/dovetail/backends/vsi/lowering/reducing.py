@@ -28,7 +28,7 @@ class Pool:
         check_same_kind_of(view, (0,))
         node, sizes = view.node, view.shape(0)
         view.need(len(sizes) in (3, 4), f"{len(sizes) - 2} spatial axes")
-        window = read_window(view, node.integers("kernel_shape"), sizes[2:])
+        window = read_window(view, node.integers("kernel_shape"), sizes[2:], pooled=True)
         view.need(window.dilations == (1, 1), "a dilated pooling")
         view.need(not node.integer("storage_order", 0), "storage_order=1")
         flat = len(sizes) == 3

@@ -28,7 +28,9 @@ class Part:
     converts_signed_bytes: bool = False
     """Its array computes with unsigned bytes only (the oldest generation)."""
     wide_kernels: int = 15
-    """Larger windows keep the vendor's compiler busy for minutes."""
+    """Larger kernels keep the vendor's compiler busy for minutes."""
+    wide_windows: int = 64
+    """Poolings over more were not tried."""
 
 
 class Draft:

@@ -1,0 +1,275 @@
+"""Verify: the same partitions on another backend, every output and every operator counted in steps.
+
+An operator is judged by itself: our arithmetic gets the inputs that the other backend's own tensors give, so that a
+difference is named where it arises and not wherever it has spread to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dovetail.backend.protocols import Backend, CompileOptions, Executable, Signature
+from dovetail.backend.registry import backend, find_target
+from dovetail.backend.target import Target
+from dovetail.errors import CompileError, DeviceNotFound
+from dovetail.ir.dtypes import AnyArray
+from dovetail.ir.graph import Graph
+from dovetail.ir.node import Node
+from dovetail.ir.types import TensorType
+from dovetail.partition.partitioned import Partition
+from dovetail.plan.units import clamp_host
+
+OURS = "npusim"
+_WIDEST = 8
+"""Differences of more steps are counted together."""
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Count elements by the size of their difference: in the last bit of integers, in units in the last place of
+    the largest value for floats; the last entry is for `_WIDEST` and more.
+    """
+
+    counts: tuple[int, ...] = (0,) * (_WIDEST + 1)
+    largest: int = 0
+
+    @property
+    def elements(self) -> int:
+        """Return how many elements were compared."""
+        return sum(self.counts)
+
+    @property
+    def differing(self) -> int:
+        """Return how many elements differ."""
+        return sum(self.counts[1:])
+
+    def __add__(self, other: Steps) -> Steps:
+        """Return both counts together."""
+        counts = tuple(one + two for one, two in zip(self.counts, other.counts, strict=True))
+        return Steps(counts, max(self.largest, other.largest))
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedTensor:
+    """Hold how far a tensor agrees; `node` made it, `""` for outputs of the whole graph."""
+
+    tensor: str
+    node: str
+    op: str
+    target: str
+    steps: Steps
+
+
+@dataclass(frozen=True)
+class Verification:
+    """Hold how far another backend agrees with our exact simulation."""
+
+    against: str
+    samples: int
+    outputs: tuple[VerifiedTensor, ...]
+    operators: tuple[VerifiedTensor, ...]
+
+    @property
+    def equal(self) -> bool:
+        """Tell whether every element of every output is equal."""
+        return all(item.steps.differing == 0 for item in self.outputs)
+
+    @property
+    def first_deviation(self) -> VerifiedTensor | None:
+        """Return the first operator that gives something else from the same inputs."""
+        return next((item for item in self.operators if item.steps.differing), None)
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyRequest:
+    """Say against which backend, and on how many of the samples operators are looked at too."""
+
+    against: str = "vsi"
+    operator_samples: int = 1
+    advance: Callable[[int], None] = field(default=lambda done: None)
+
+
+def verify(
+    parts: Sequence[Partition],
+    outputs: Sequence[str],
+    samples: Sequence[Mapping[str, AnyArray]],
+    request: VerifyRequest | None = None,
+) -> Verification:
+    """Return how far the partitions that the other backend serves agree; the rest runs as it always does.
+
+    `outputs` are the whole graph's; samples hold stored values. Raises DeviceNotFound when the other backend cannot be
+    had or serves none of the targets, CompileError when it refuses a partition.
+    """
+    asked = request or VerifyRequest()
+    other = backend(asked.against)
+    served = {target.name for target in other.targets()}
+    if not served & {part.target for part in parts}:
+        wanted = ", ".join(dict.fromkeys(part.target for part in parts))
+        raise DeviceNotFound(
+            f"backend '{asked.against}' serves none of {wanted}.", hint=f"It serves {', '.join(sorted(served))}."
+        )
+    with ExitStack() as stack:
+        stages = [_stage(part, other if part.target in served else None, stack) for part in parts]
+        totals = dict.fromkeys(outputs, Steps())
+        operators: dict[tuple[int, str], Steps] = {}
+        for index, sample in enumerate(samples):
+            ours, theirs = dict(sample), dict(sample)
+            for number, stage in enumerate(stages):
+                looked = _run_stage(stage, ours, theirs, inside=index < asked.operator_samples)
+                for node, steps in looked.items():
+                    operators[number, node] = operators.get((number, node), Steps()) + steps
+            for name in outputs:
+                totals[name] += compare_steps(theirs[name], ours[name])
+            asked.advance(index + 1)
+    makers = {name: part.target for part in parts for name in part.graph.outputs}
+    return Verification(
+        asked.against,
+        len(samples),
+        tuple(VerifiedTensor(name, "", "", makers.get(name, ""), steps) for name, steps in totals.items()),
+        tuple(_operator_row(parts[number], node, steps) for (number, node), steps in operators.items()),
+    )
+
+
+def compare_steps(one: AnyArray, other: AnyArray) -> Steps:
+    """Return the differences of two arrays of stored values; those of other shapes or types differ everywhere."""
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return Steps((*(0,) * _WIDEST, max(one.size, 1)), np.iinfo(np.int64).max)
+    if one.size == 0:
+        return Steps()
+    steps = _float_steps(one, other) if one.dtype.kind == "f" else np.abs(one.astype(np.int64) - other)
+    found = np.bincount(np.minimum(steps, _WIDEST).astype(np.int64).reshape(-1), minlength=_WIDEST + 1)
+    return Steps(tuple(int(count) for count in found), int(steps.max()))
+
+
+def _float_steps(one: AnyArray, other: AnyArray) -> AnyArray:
+    first, second = one.astype(np.float64), other.astype(np.float64)
+    same = (first == second) | (np.isnan(first) & np.isnan(second))
+    finite = np.isfinite(first) & np.isfinite(second)
+    largest = float(np.abs(np.where(finite, second, 0.0)).max(initial=0.0))
+    unit = max(largest, float(np.finfo(one.dtype).tiny)) * float(np.finfo(one.dtype).eps)
+    with np.errstate(invalid="ignore", over="ignore"):
+        steps = np.rint(np.abs(first - second) / unit)
+    return np.where(same, 0.0, np.where(finite, np.minimum(steps, 2.0**31), 2.0**31))
+
+
+def random_samples(graph: Graph, count: int, seed: int) -> list[Mapping[str, AnyArray]]:
+    """Return samples of random stored values, one at a time: every integer of a type, normal numbers for floats."""
+    random = np.random.default_rng(seed)
+    return [{name: _random(graph.types[name], random) for name in graph.inputs} for _ in range(count)]
+
+
+def _random(kind: TensorType, random: np.random.Generator) -> AnyArray:
+    shape = [dim if isinstance(dim, int) else 1 for dim in kind.shape or ()]
+    carrier = np.dtype(kind.dtype.carrier)
+    if carrier.kind == "f":
+        return np.asarray(random.standard_normal(shape), dtype=carrier)
+    low, high = (0, 1) if carrier.kind == "b" else kind.dtype.integer_range
+    return np.asarray(random.integers(low, high, shape, endpoint=True, dtype=np.int64)).astype(carrier)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    part: Partition
+    ours: Executable
+    theirs: Executable | None
+    """As it will be deployed."""
+    tapped: Executable | None
+    steps: tuple[_Step, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """An operator with its clamps: what lies between them the other backend may not even make."""
+
+    name: str
+    graph: Graph
+    executable: Executable
+
+    @classmethod
+    def open(cls, nodes: Sequence[Node], part: Partition, ours: Backend, stack: ExitStack) -> _Step:
+        graph = _alone(part.graph, nodes)
+        return cls(nodes[0].name, graph, _load(ours, graph, part.target, stack))
+
+
+def _steps(graph: Graph) -> list[list[Node]]:
+    """Return the nodes in groups: every clamp behind its host."""
+    groups: dict[str, list[Node]] = {}
+    for node in graph.nodes:
+        host = clamp_host(graph, node)
+        groups.setdefault(node.name if host is None or host.name not in groups else host.name, []).append(node)
+    return list(groups.values())
+
+
+def _stage(part: Partition, other: Backend | None, stack: ExitStack) -> _Stage:
+    if other is None:
+        name = "cpu" if part.target == "cpu" else OURS
+        return _Stage(part, _load(backend(name), part.graph, part.target, stack), None, None)
+    ours = backend(OURS)
+    return _Stage(
+        part,
+        _load(ours, part.graph, part.target, stack),
+        _load(other, part.graph, part.target, stack),
+        _load(other, part.graph, part.target, stack, taps=True),
+        tuple(_Step.open(nodes, part, ours, stack) for nodes in _steps(part.graph)),
+    )
+
+
+def _load(one: Backend, graph: Graph, target: str, stack: ExitStack, *, taps: bool = False) -> Executable:
+    known: Target = find_target(target)
+    blob = one.compile(graph, known, CompileOptions(taps=taps))
+    device = next((item for item in one.devices() if item.accepts(target)), None)
+    if device is None:
+        raise CompileError(f"backend '{one.name}' has no device for '{target}'.")
+    types = graph.types
+    signature = Signature({name: types[name] for name in graph.inputs}, {name: types[name] for name in graph.outputs})
+    executable = device.load(blob, signature)
+    stack.callback(executable.close)
+    return executable
+
+
+def _alone(graph: Graph, nodes: Sequence[Node]) -> Graph:
+    """Return a graph of a few nodes in a row; what other nodes make is its input."""
+    read = [name for node in nodes for name in dict.fromkeys(node.inputs) if name]
+    made = [name for node in nodes for name in node.outputs if name]
+    inputs = tuple(dict.fromkeys(name for name in read if name not in graph.constants and name not in made))
+    return Graph(
+        f"{graph.name}/{nodes[0].name}",
+        tuple(nodes),
+        inputs,
+        tuple(name for name in nodes[-1].outputs if name),
+        {name: graph.types[name] for name in (*read, *made)},
+        {name: graph.constants[name] for name in read if name in graph.constants},
+    )
+
+
+def _run_stage(
+    stage: _Stage, ours: dict[str, AnyArray], theirs: dict[str, AnyArray], *, inside: bool
+) -> Mapping[str, Steps]:
+    """Run both sides of a stage, each on its own values; return the steps of operators where they are looked at."""
+    graph = stage.part.graph
+    fed = {name: theirs[name] for name in graph.inputs}
+    ours.update(stage.ours.run({name: ours[name] for name in graph.inputs}))
+    theirs.update((stage.theirs or stage.ours).run(fed))
+    if stage.tapped is None or not inside:
+        return {}
+    wanted = [name for step in stage.steps for name in step.graph.outputs]
+    values = {**fed, **stage.tapped.run(fed, wanted)}
+    return dict(_operators(stage, values))
+
+
+def _operators(stage: _Stage, values: Mapping[str, AnyArray]) -> Iterator[tuple[str, Steps]]:
+    for step in stage.steps:
+        wanted = step.executable.run({name: values[name] for name in step.graph.inputs})
+        total = Steps()
+        for name in wanted:
+            total += compare_steps(values[name], wanted[name])
+        yield step.name, total
+
+
+def _operator_row(part: Partition, name: str, steps: Steps) -> VerifiedTensor:
+    node = part.graph.node(name)
+    return VerifiedTensor(node.outputs[0], name, node.op, part.target, steps)

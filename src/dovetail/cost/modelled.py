@@ -1,0 +1,221 @@
+"""Price plans by a vendor's performance model; shader operators, of which it knows little, by our stated rates."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from dovetail.backend.costs import Quality
+from dovetail.backend.modelled import BoardSettings, ModelledGraph, ModellingBackend, OperatorCycles
+from dovetail.backend.registry import available_backends, find_target
+from dovetail.backend.target import Engine, Source, TargetProfile
+from dovetail.cost.roofline import SHADER_MODEL, NpuRoofline
+from dovetail.cost.sizes import Sizer
+from dovetail.cost.table import CostEntry, CostTable
+from dovetail.errors import CostError
+from dovetail.ir.graph import Graph
+from dovetail.ir.node import Node
+from dovetail.ir.precision import Precision
+from dovetail.partition import partition
+from dovetail.partition.partitioned import Partition
+from dovetail.plan.plan import Plan
+from dovetail.quantize.quantizer import quantize
+from dovetail.quantize.ranges import Range, Ranges
+
+_WIDE = Range(-8.0, 8.0)
+_LONGEST_FUSION = 3
+_ARRAY = re.compile("convolution|depth_wise|fully")
+_UNIT = frozenset({"Sigmoid", "Softmax", "HardSigmoid"})
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorRow:
+    """Hold what one node takes; `stated` is our shader model's part of the cycles, 0 where the vendor's stand."""
+
+    node: str
+    op: str
+    precision: Precision | None
+    """None for a conversion that the plan put in."""
+    engine: Engine
+    cycles: int
+    stated: bool
+    latency_ns: float
+    read_bytes: int
+    write_bytes: int
+    buffers: tuple[str, str, str]
+    tiles: int
+
+
+@dataclass(frozen=True)
+class ModelledPartition:
+    """Hold what one partition takes on its part."""
+
+    target: str
+    source: Source
+    clock_mhz: float
+    rows: tuple[OperatorRow, ...]
+
+    @property
+    def latency_ns(self) -> float:
+        """Return the sum: operators run one after the other."""
+        return sum(row.latency_ns for row in self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """Say what the model is told: boards by target, and ranges where there are measured ones."""
+
+    boards: Mapping[str, BoardSettings] = field(default_factory=dict)
+    ranges: Ranges | None = None
+
+
+def model_plan(graph: Graph, plan: Plan, request: ModelRequest | None = None) -> tuple[ModelledPartition, ...]:
+    """Return what the partitions that a vendor models take; raise CostError when none of the plan's targets has one.
+
+    Raises CompileError when the vendor's compiler refuses a partition. Times do not depend on scales, so that
+    stated ranges do where none were measured; whether an operator that only moves data must rescale does.
+    """
+    asked = request or ModelRequest()
+    models = {target: _model_of(target) for target in plan.targets}
+    if not any(models.values()):
+        raise CostError(
+            f"no vendor's performance model is here for {', '.join(plan.targets)}.",
+            hint="Run 'dovetail sdk install verisilicon' for targets that begin with vsi:.",
+        )
+    quantized = quantize(graph, plan, asked.ranges or stated_ranges(graph))
+    found: list[ModelledPartition] = []
+    for part in partition(quantized).partitions:
+        model = models.get(part.target)
+        if model is not None:
+            board = asked.boards.get(part.target, BoardSettings())
+            answer = model.model_cycles(part.graph, find_target(part.target), board)
+            found.append(_partition(graph, plan, part, answer))
+    return tuple(found)
+
+
+def model_tables(parts: Sequence[ModelledPartition]) -> tuple[CostTable, ...]:
+    """Return a table of latencies for each target; conversions that the plan put in are left to the cost model."""
+    entries: dict[str, dict[tuple[str, Precision], float]] = {}
+    for part in parts:
+        mine = entries.setdefault(part.target, {})
+        for row in part.rows:
+            if row.precision is not None:
+                key = row.node, row.precision
+                mine[key] = mine.get(key, 0.0) + row.latency_ns
+    sources = {part.target: part.source for part in parts}
+    return tuple(
+        CostTable(target, sources[target], Quality.MODELLED, tuple(CostEntry(*key, ns) for key, ns in mine.items()))
+        for target, mine in entries.items()
+    )
+
+
+def stated_ranges(graph: Graph) -> Ranges:
+    """Return ranges that nobody measured; clamps and squashing operators have those that they imply."""
+    found = dict.fromkeys((name for name, kind in graph.types.items() if kind.holds_reals), _WIDE)
+    for node in graph.nodes:
+        if node.op in _UNIT:
+            found[node.outputs[0]] = Range(0.0, 1.0)
+        elif node.op == "Relu":
+            found[node.outputs[0]] = Range(0.0, _WIDE.high)
+        elif node.op == "Clip":
+            low, high = (_bound(graph, node, index) for index in (1, 2))
+            wide = Range(max(low, _WIDE.low), min(high, _WIDE.high))
+            found[node.outputs[0]] = wide if wide.low < wide.high else _WIDE
+    return Ranges(graph.digest, "stated", 0, found)
+
+
+def _bound(graph: Graph, node: Node, index: int) -> float:
+    value = graph.constants.get(node.inputs[index]) if index < len(node.inputs) else None
+    return math.copysign(math.inf, index - 1.5) if value is None or value.size != 1 else float(value.reshape(-1)[0])
+
+
+def _model_of(target: str) -> ModellingBackend | None:
+    for one in available_backends():
+        if isinstance(one, ModellingBackend) and target in {item.name for item in one.targets()}:
+            return one
+    return None
+
+
+def _partition(graph: Graph, plan: Plan, part: Partition, answer: ModelledGraph) -> ModelledPartition:
+    by_node: dict[str, list[OperatorCycles]] = {}
+    for item in answer.operators:
+        by_node.setdefault(item.node, []).append(item)
+    known = {node.name for node in graph.nodes}
+    rows: list[OperatorRow] = []
+    stated_alone = 0
+    for node in part.graph.nodes:
+        items = by_node.get(node.name, [])
+        precision = plan.placement(node.name).precision if node.name in known else None
+        row = _row(node, items, precision, answer.clock_mhz)
+        if precision is not None and all(item.engine is Engine.SH for item in items):
+            shaded = bool(items) or not _fused(part.graph, node, by_node)
+            stated = _stated_cycles(graph, part.target, node, precision, shaded=shaded)
+            if stated:
+                stated_alone += not items
+                row = _with_stated(row, stated, answer.clock_mhz)
+        rows.append(row)
+    source = Source(_source_text(answer, max(0, answer.missing - stated_alone)))
+    return ModelledPartition(part.target, source, answer.clock_mhz, tuple(rows))
+
+
+def _fused(graph: Graph, node: Node, by_node: Mapping[str, Sequence[OperatorCycles]]) -> bool:
+    """Tell whether a node without a record is part of the array's operation that its reader is recorded as."""
+    for _ in range(_LONGEST_FUSION):
+        readers = graph.consumers.get(node.outputs[0], ())
+        if len(readers) != 1:
+            return False
+        (node,) = readers
+        if items := by_node.get(node.name, []):
+            return any(item.engine is not Engine.SH and _ARRAY.search(item.operation) for item in items)
+    return False
+
+
+def _row(node: Node, items: Sequence[OperatorCycles], precision: Precision | None, clock_mhz: float) -> OperatorRow:
+    cycles = sum(item.cycles for item in items)
+    main = max(items, key=lambda item: item.cycles, default=None)
+    return OperatorRow(
+        node=node.name,
+        op=node.op,
+        precision=precision,
+        engine=Engine.NN if main is None else main.engine,
+        cycles=cycles,
+        stated=False,
+        latency_ns=cycles / clock_mhz * 1e3,
+        read_bytes=sum(item.read_bytes for item in items),
+        write_bytes=sum(item.write_bytes for item in items),
+        buffers=("", "", "") if main is None else (main.input_buffer, main.output_buffer, main.kernel_buffer),
+        tiles=sum(item.tiles for item in items),
+    )
+
+
+def _with_stated(row: OperatorRow, stated: int, clock_mhz: float) -> OperatorRow:
+    """Take the larger: the vendor's records of shaders count memory traffic and no arithmetic."""
+    cycles = max(row.cycles, stated)
+    changed = replace(row, cycles=cycles, latency_ns=cycles / clock_mhz * 1e3)
+    return replace(changed, engine=Engine.SH, stated=stated > row.cycles)
+
+
+def _stated_cycles(graph: Graph, target: str, node: Node, precision: Precision, *, shaded: bool) -> int:
+    """Return our model's cycles of a node that the target runs on its shaders, else 0.
+
+    A node that multiplies is taken at the records' word (`shaded`): the profile may have hoped for the array.
+    """
+    profile = find_target(target)
+    if not isinstance(profile, TargetProfile) or profile.hardware is None:
+        return 0
+    original = graph.node(node.name)
+    sizer = Sizer(graph)
+    meant = profile.verdict(graph, original, precision).engine is Engine.SH
+    if not meant and not (shaded and sizer.macs(graph, original)):
+        return 0
+    return NpuRoofline(profile, profile.hardware, sizer).shader_cycles(graph, original, precision)
+
+
+def _source_text(answer: ModelledGraph, unknown: int) -> str:
+    text = (
+        f"VeriSilicon's performance model ({answer.version}, NN_EXT_SHOW_PERF): cycles at {answer.clock_mhz:g} MHz, "
+        f"{answer.ddr_bytes_per_cycle:g} bytes a cycle to DDR; {SHADER_MODEL}"
+    )
+    return text if unknown == 0 else f"{text}; {unknown} further operations of the vendor's are in no record"
