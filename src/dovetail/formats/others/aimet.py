@@ -122,11 +122,10 @@ def _decode(content: bytes, path: str) -> Sequence[Entry]:
     document = mapping_in(read_json(content, path), path, "an encodings file")
     found: list[Entry] = []
     for name, encoding in _listed(document, path):
+        bits, kind = encoding.get("bitwidth", encoding.get("bw")), str(encoding.get("dtype", "int")).lower()
         dtype = _DTYPE.fullmatch(str(encoding.get("output_dtype", "")))
         if dtype is not None:
             bits, kind = int(dtype[2]), dtype[1]
-        else:
-            bits, kind = encoding.get("bitwidth", encoding.get("bw")), str(encoding.get("dtype", "int")).lower()
         word = next((word for known, word in _WORD_OF.items() if known == (bits, kind)), f"{kind}{bits}")
         found.append(Entry(name, word))
     return found
