@@ -27,8 +27,8 @@ class Export(FormatVerb):
     """Write a plan as the file that another toolchain reads.
 
     A plan that the format cannot say is an error that names the nodes; with --nearest the nearest plan that it can
-    say is written instead: no node gets less precision than planned. Further files go beside the output, with their
-    role in the name.
+    say is written instead: nodes get at least the planned precision, or the most that the format has. Further files go
+    beside the output, with their role in the name.
     """
 
     plan: Annotated[Path, typer.Argument(metavar="PLAN", help="Plan (dovetail plan).", show_default=False)]

@@ -31,7 +31,8 @@ class Entry:
 class EntryFormat:
     """A file that lists names; `encode` and `decode` know its syntax, `bind` its names.
 
-    `decode` raises FormatError. Entries with the base word take a node back to the base.
+    `bind_file` is for files that list the toolchain's own names beside the entries; it takes the file and its path.
+    `decode` and `bind_file` raise FormatError. Entries with the base word take a node back to the base.
     """
 
     name: str
@@ -43,15 +44,18 @@ class EntryFormat:
     encode: Callable[[Spelling, WriteRequest], bytes]
     decode: Callable[[bytes, str], Sequence[Entry]]
     needs: str = ""
+    bind_file: Callable[[Graph, bytes, str], Binding] | None = None
 
     def write(self, request: WriteRequest) -> Written:
         """Return the file; raise InexpressiblePlan when it cannot say what the plan says."""
-        spelling = spell(request.plan, request.graph, self.bind(request.graph), self.vocabulary)
+        spelling = spell(
+            request.plan, request.graph, self._bind(request.graph, request.previous, request.path), self.vocabulary
+        )
         return Written(self.encode(spelling, request))
 
     def read(self, content: bytes, request: ReadRequest) -> Plan:
         """Return the plan that a file says; raise FormatError naming the line that is wrong."""
-        binding = self.bind(request.graph)
+        binding = self._bind(request.graph, content, request.path)
         found: dict[str, Override] = {}
         for entry in self.decode(content, request.path):
             placement = self._placement(entry, request)
@@ -64,9 +68,9 @@ class EntryFormat:
         """Return what is wrong or doubtful in a file; never raises on bad text."""
         try:
             entries = self.decode(content, request.path)
+            binding = self._bind(request.graph, content, request.path)
         except FormatError as error:
             return (diagnostic_of(error),)
-        binding = self.bind(request.graph)
         found: list[Diagnostic] = []
         seen: set[str] = set()
         for entry in entries:
@@ -80,6 +84,11 @@ class EntryFormat:
             except FormatError as error:
                 found.append(diagnostic_of(error))
         return tuple(found)
+
+    def _bind(self, graph: Graph, content: bytes | None, path: str) -> Binding:
+        if self.bind_file is None or content is None:
+            return self.bind(graph)
+        return self.bind_file(graph, content, path)
 
     def _placement(self, entry: Entry, request: ReadRequest) -> Placement:
         for word in self.vocabulary.base:

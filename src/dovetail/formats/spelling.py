@@ -110,7 +110,10 @@ def spell(plan: Plan, graph: Graph, binding: Binding, vocabulary: Vocabulary) ->
 
 
 def nearest_plan(plan: Plan, graph: Graph, binding: Binding, vocabulary: Vocabulary) -> Plan:
-    """Return the plan nearest to this one that a format can say; no node gets less precision than it has."""
+    """Return the plan nearest to this one that a format can say.
+
+    Nodes get at least the precision that they have, or the most that the format has.
+    """
     plan.check(graph)
     choice = _Choice(plan, graph, binding, vocabulary)
     return choice.nearest() if choice.wrong() else plan
