@@ -1,9 +1,11 @@
 """Compare the reference's integer arithmetic with programs that we did not write, and print a table.
 
-    python benchmarks/integer_table.py [--json] [--judge tflite-ref|onnxruntime]
+    python benchmarks/integer_table.py [--json] [--judge tflite-ref|tflite-rules|onnxruntime]
 
-Judges: TFLite's reference kernels (BUILTIN_REF) and ONNX Runtime's integer kernels. `equal` is the share of output
-elements that are the same integer, `lsb` the largest difference. Where they differ by design:
+Judges: TFLite's reference kernels (BUILTIN_REF), for exact arithmetic (`tflite-ref`) and for TFLite's own rules, which
+target `reference:tflite` has (`tflite-rules`: 99.99 % of every operator), and ONNX Runtime's integer kernels.
+`equal` is the share of output elements that are the same integer, `lsb` the largest difference. Where they differ by
+design:
 
 - TFLite multiplies accumulators with gemmlowp's fixed point (31 bits and two roundings; 15 bits where accumulators
   have 64 bits). The rows `gemmlowp` round the reference's own accumulators that way: what is left is no difference.
@@ -20,7 +22,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
-from judges import ort_judge, tflite_judge
+from judges import ort_judge, tflite_judge, tflite_rules_judge
 from judges.trial import Score
 
 
@@ -30,6 +32,8 @@ def scores(judge: str | None = None) -> list[Score]:
     if judge in (None, tflite_judge.JUDGE):
         found += [tflite_judge.judge_trial(trial) for trial in tflite_judge.trials()]
         found += [tflite_judge.judge_accumulators(trial) for trial in tflite_judge.rounded_twice()]
+    if judge in (None, tflite_rules_judge.JUDGE):
+        found += tflite_rules_judge.rules_scores()
     if judge in (None, ort_judge.JUDGE):
         found += [ort_judge.judge_trial(trial) for trial in ort_judge.trials()]
     return found
@@ -46,7 +50,7 @@ def main() -> None:
     """Print the table, or everything as JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--judge", choices=(tflite_judge.JUDGE, ort_judge.JUDGE))
+    parser.add_argument("--judge", choices=(tflite_judge.JUDGE, tflite_rules_judge.JUDGE, ort_judge.JUDGE))
     arguments = parser.parse_args()
     found = scores(arguments.judge)
     if arguments.json:

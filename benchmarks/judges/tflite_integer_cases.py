@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -146,7 +147,10 @@ def windows() -> Iterator[LiteCase]:
         for name in ("MEAN", "SUM"):
             target = result(kind, 0.015 if name == "MEAN" else 0.2)
             inputs = [data(kind, 8, 9, 8, 16), ints(1, 2)]
-            yield case(f"{name}.{kind}", inputs, [target], ("ReducerOptions", {"keepDims": False}))
+            made = case(f"{name}.{kind}", inputs, [target], ("ReducerOptions", {"keepDims": False}))
+            # The reference kernel writes -1 everywhere for sums of signed integers; the usual kernels compute them.
+            broken = name == "SUM" and kind != "u8"
+            yield replace(made, operator=replace(made.operator, optimised=True)) if broken else made
         pads = constant([[0, 0], [1, 2], [0, 1], [0, 0]], DType.I32)
         yield case(f"PAD.{kind}", [data(kind, *_IMAGE), pads], [one])
         yield case(

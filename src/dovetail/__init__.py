@@ -58,9 +58,11 @@ if TYPE_CHECKING:
     from dovetail.formats import WriteRequest as WriteRequest
     from dovetail.formats import find_format as find_format
     from dovetail.formats import known_formats as known_formats
+    from dovetail.importers import Conversion as Conversion
     from dovetail.importers import LoadOptions as LoadOptions
     from dovetail.importers import Survey as Survey
     from dovetail.importers import load_model as load_model
+    from dovetail.importers import load_module as load_module
     from dovetail.importers import survey_model as survey_model
     from dovetail.ir import Graph as Graph
     from dovetail.ir import load_graph as load_graph
@@ -176,9 +178,11 @@ _HOMES = {
         "known_formats",
     ),
     "dovetail.importers": (
+        "Conversion",
         "LoadOptions",
         "Survey",
         "load_model",
+        "load_module",
         "survey_model",
     ),
     "dovetail.ir": (

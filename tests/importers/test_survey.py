@@ -32,15 +32,6 @@ def test_every_operator_that_is_missing_is_listed(tmp_path: Path) -> None:
         load_model(path)
 
 
-@pytest.mark.parametrize("suffix", [".pt", ".pth", ".jit", ".pt2", ".pb", ".pdmodel", ".keras", ".h5"])
-def test_other_formats_are_refused_with_a_way_out(tmp_path: Path, suffix: str) -> None:
-    path = tmp_path / f"model{suffix}"
-    path.write_bytes(b"PK\x03\x04 anything")
-    with pytest.raises(LoadError) as caught:
-        load_model(path)
-    assert "onnx" in str(caught.value.hint)
-
-
 @pytest.mark.models
 def test_hybrid_kernels_are_said(models: Path) -> None:
     found = survey_model(models / "kws01_dscnn/kws_ref_model_float32.tflite")

@@ -157,7 +157,7 @@ class Bisect(Verb):
 
     def _setup(self, screen: Screen) -> Setup:
         import dovetail
-        from dovetail.cli.options import load_shapes
+        from dovetail.cli.loading import load_shapes
         from dovetail.search.bisect import make_setup, setup_of_lines
 
         request = self._request()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dovetail.cli.loading import LoadingVerb
 from dovetail.cli.options import SamplesVerb, first_samples
 from dovetail.cli.render import Screen
 from dovetail.cli.snippet import path_text, program
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compare(SamplesVerb):
+class Compare(SamplesVerb, LoadingVerb):
     """Compare what was measured with what it should be.
 
     Two folders from `dovetail run --save`, or two .npz files: tensors of equal names are compared. A model and a
@@ -83,7 +84,7 @@ class Compare(SamplesVerb):
 
         options = self._options()
         bundle = dovetail.load_bundle(self.measured)
-        graph = dovetail.normalize(dovetail.load_model(self.golden))
+        graph = self.load(self.golden)
         samples = first_samples(self.open(self.data or "", dovetail.specs_of(graph), self.labels), self.limit)
         request = dovetail.LayerRequest(graph, bundle, samples, options, self.layers, self.layers)
         with screen.progress("comparing") as bar:
@@ -110,7 +111,7 @@ class Compare(SamplesVerb):
         show = ("print(comparison.verdict.value, *comparison.reasons, sep='\\n')",)
         if self.data is not None:
             return program(
-                f"graph = dovetail.normalize(dovetail.load_model({str(self.golden)!r}))",
+                f"graph = {self.load_code(self.golden)}",
                 f"bundle = dovetail.load_bundle({path_text(self.measured)})",
                 self.sample_lines("samples", self.data, "dovetail.specs_of(graph)", self.labels),
                 f"samples = samples.subset(range(min({self.limit}, samples.count)))",

@@ -19,6 +19,9 @@ from dovetail.cli.cost import Cost
 from dovetail.cli.demo import Demo
 from dovetail.cli.devices import Devices
 from dovetail.cli.doctor import Doctor
+from dovetail.cli.env_install import EnvInstall
+from dovetail.cli.env_list import EnvList
+from dovetail.cli.env_remove import EnvRemove
 from dovetail.cli.explain import Explain
 from dovetail.cli.export import Export
 from dovetail.cli.formats import Formats
@@ -69,6 +72,10 @@ GROUPS: dict[str, tuple[str, dict[str, type[Verb]]]] = {
     "acuity": (
         "Work on the files of Acuity (pegasus).",
         {"compare": AcuityCompare, "lint": AcuityLint},
+    ),
+    "env": (
+        "Make, list and remove the environments of converters (PyTorch, TensorFlow, Paddle).",
+        {"list": EnvList, "install": EnvInstall, "remove": EnvRemove},
     ),
     "sdk": ("Install and examine vendors' SDKs.", {"install": SdkInstall, "status": SdkStatus}),
     "nbg": ("Look into VeriSilicon's binary networks.", {"info": NbgInfo}),

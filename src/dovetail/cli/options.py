@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dovetail.cli.loading import LoadingVerb
 from dovetail.cli.snippet import path_text
 from dovetail.cli.verb import Verb
-from dovetail.errors import DataError, DovetailError, LoadError
+from dovetail.errors import DataError, DovetailError
 
 if TYPE_CHECKING:
     from dovetail.data import InputSpec, SampleSource
-    from dovetail.importers import LoadOptions
     from dovetail.ir import Graph
     from dovetail.quantize import CalibrationOptions, Dequantized, Ranges
-
-_SHAPE = re.compile(r"(.+)=(\d+(?:,\d+)*)")
 
 TargetOption = Annotated[
     list[str], typer.Option("--target", metavar="TARGET", help="Target, such as vsi:v853; repeat it or use commas.")
@@ -31,24 +28,19 @@ RangesOption = Annotated[Path, typer.Option("--ranges", metavar="FILE", help="Ra
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelVerb(Verb):
+class ModelVerb(LoadingVerb):
     """Hold what every command about a model has."""
 
     model: Annotated[
         Path,
         typer.Argument(
-            metavar="MODEL", help="Model file: .onnx, .tflite, .prototxt, .cfg or .dvg.", show_default=False
+            metavar="MODEL",
+            help="Model: .onnx, .tflite, .pt2, .pb, ... (docs/reference/importers.md).",
+            show_default=False,
         ),
     ]
-    shape: Annotated[
-        list[str], typer.Option("--shape", metavar="INPUT=N,C,...", help="Fix the shape of an input; repeatable.")
-    ] = field(default_factory=list)
     dequantize: Annotated[
         bool, typer.Option("--dequantize", help="Take a quantised model as the float model that it stands for.")
-    ] = False
-
-    float_weights: Annotated[
-        bool, typer.Option("--float-weights", help="Take the weights of TFLite's hybrid kernels as floats.")
     ] = False
 
     def graph(self) -> Graph:
@@ -57,19 +49,13 @@ class ModelVerb(Verb):
 
     def source_graph(self) -> Graph:
         """Return the model in normal form, quantised where the file is."""
-        import dovetail
-
-        return dovetail.normalize(dovetail.load_model(self.model, self.load_options()))
+        return self.load(self.model)
 
     @cached_property
     def _float_model(self) -> Dequantized | None:
         import dovetail
 
         return dovetail.dequantize(self.source_graph()) if self.dequantize else None
-
-    def load_options(self) -> LoadOptions:
-        """Return how to read the model."""
-        return replace(load_shapes(self.shape), exact_hybrid=not self.float_weights)
 
     def graph_lines(self) -> Sequence[str]:
         """Return the lines of Python that load the graph."""
@@ -78,27 +64,7 @@ class ModelVerb(Verb):
 
     def load_lines(self) -> Sequence[str]:
         """Return the lines of Python that load the graph as it is in the file."""
-        given = [f"shapes={dict(_shapes(self.shape))!r}"] if self.shape else []
-        given += ["exact_hybrid=False"] if self.float_weights else []
-        options = f", dovetail.LoadOptions({', '.join(given)})" if given else ""
-        return (f"graph = dovetail.normalize(dovetail.load_model({str(self.model)!r}{options}))",)
-
-
-def load_shapes(texts: Sequence[str]) -> LoadOptions:
-    """Return how to read a model whose inputs get these shapes."""
-    from dovetail.importers import LoadOptions
-
-    return LoadOptions(shapes=_shapes(texts))
-
-
-def _shapes(texts: Sequence[str]) -> Mapping[str, tuple[int, ...]]:
-    found: dict[str, tuple[int, ...]] = {}
-    for text in texts:
-        match = _SHAPE.fullmatch(text)
-        if match is None:
-            raise LoadError(f"--shape '{text}': INPUT=N,C,... is expected.", hint="For example images=1,3,224,224.")
-        found[match[1]] = tuple(int(size) for size in match[2].split(","))
-    return found
+        return (f"graph = {self.load_code(self.model)}",)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Protocol
 import typer
 
 from dovetail.cli.files import new_folder
+from dovetail.cli.loading import LoadingVerb
 from dovetail.cli.options import DataVerb, first_samples
 from dovetail.cli.render import Advance, Screen
 from dovetail.cli.snippet import path_text, program
@@ -34,7 +35,7 @@ class Runner(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run(DataVerb):
+class Run(DataVerb, LoadingVerb):
     """Run samples through a bundle, or through a model in float.
 
     The answer is what came out, and how long every partition took. With --save, the real values of outputs and taps
@@ -81,10 +82,13 @@ class Run(DataVerb):
     def _runner(self, stack: ExitStack, timings: Timings) -> Runner:
         import dovetail
 
-        if self.bundle.is_file():
-            return _FloatModel(dovetail.normalize(dovetail.load_model(self.bundle)), self.tap, stack, timings)
+        if self._is_model():
+            return _FloatModel(self.load(self.bundle), self.tap, stack, timings)
         session = stack.enter_context(dovetail.open_session(dovetail.load_bundle(self.bundle)))
         return _BundleRunner(session, self.tap, timings)
+
+    def _is_model(self) -> bool:
+        return self.bundle.is_file() or (self.bundle / "saved_model.pb").is_file()
 
     def _keep(self, made: Iterator[tuple[str, Mapping[str, AnyArray]]]) -> None:
         import dovetail
@@ -101,9 +105,9 @@ class Run(DataVerb):
         return Page(f"{tally.samples} samples through {self.bundle}", (*blocks, *saved))
 
     def python(self) -> str:
-        if self.bundle.is_file():
+        if self._is_model():
             load = (
-                f"graph = dovetail.normalize(dovetail.load_model({str(self.bundle)!r}))",
+                f"graph = {self.load_code(self.bundle)}",
                 "specs = dovetail.specs_of(graph)",
             )
             run: tuple[str, ...] = (

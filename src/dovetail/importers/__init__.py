@@ -5,18 +5,21 @@ from __future__ import annotations
 from os import PathLike, fspath
 from pathlib import Path
 
+from dovetail.importers.converted.module import load_module
 from dovetail.importers.formats import ModelFormat, format_of, model_formats, register_format
 from dovetail.importers.onnx import load_onnx
-from dovetail.importers.options import LoadOptions
+from dovetail.importers.options import Conversion, LoadOptions
 from dovetail.importers.survey import Survey, survey_model
 from dovetail.importers.tflite import load_tflite
 from dovetail.ir import Graph
 
 __all__ = [
+    "Conversion",
     "LoadOptions",
     "ModelFormat",
     "Survey",
     "load_model",
+    "load_module",
     "load_onnx",
     "load_tflite",
     "model_formats",

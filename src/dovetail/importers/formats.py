@@ -8,10 +8,10 @@ from pathlib import Path
 
 from dovetail.errors import LoadError
 from dovetail.importers.caffe import load_caffe
+from dovetail.importers.converted import is_converted, load_converted
 from dovetail.importers.darknet import load_darknet
 from dovetail.importers.onnx import load_onnx
 from dovetail.importers.options import LoadOptions
-from dovetail.importers.refused import REFUSED, refuse
 from dovetail.importers.tflite import load_tflite
 from dovetail.ir import Graph, graph_from_bytes
 
@@ -55,7 +55,12 @@ _FORMATS: list[ModelFormat] = [
     ModelFormat("onnx", (".onnx",), _is_onnx, load_onnx),
     ModelFormat("caffe", (".prototxt", ".caffemodel"), _has_suffix(".prototxt", ".caffemodel"), load_caffe),
     ModelFormat("darknet", (".cfg", ".weights"), _has_suffix(".cfg", ".weights"), load_darknet),
-    ModelFormat("refused", (), _has_suffix(*REFUSED), refuse),
+    ModelFormat(
+        "converted",
+        (".pt2", ".pt", ".ts", ".jit", ".pb", ".keras", ".h5", ".pdmodel", ".pdiparams"),
+        is_converted,
+        load_converted,
+    ),
 ]
 
 
@@ -69,14 +74,18 @@ def model_formats() -> tuple[ModelFormat, ...]:
     return tuple(_FORMATS)
 
 
+def _head_of(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(_HEAD_BYTES)
+
+
 def format_of(path: Path) -> ModelFormat:
     """Return the format of a file; raise LoadError when it is missing, unreadable or unknown."""
     try:
-        with path.open("rb") as file:
-            head = file.read(_HEAD_BYTES)
+        head = b"" if path.is_dir() else _head_of(path)
     except OSError as error:
         raise LoadError(f"{path}: cannot be read: {error.strerror}.", hint="Check the path.") from error
-    if not head:
+    if not head and not path.is_dir():
         raise LoadError(f"{path}: the file is empty.", hint="Copy or export the model again.")
     for candidate in _FORMATS:
         if candidate.matches(path, head):

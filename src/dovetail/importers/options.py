@@ -2,8 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+
+
+def _silent(_what: str, _share: float) -> None:
+    """Show nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """Say how a model of another framework becomes ONNX, in an environment of its own (`dovetail env list`).
+
+    `inputs` and `outputs` name the tensors between which a TensorFlow model is taken, `submodule` the part of a
+    TorchScript module. `progress` hears what is being done and the share that is done.
+    """
+
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    submodule: str = ""
+    limit_s: float = 900.0
+    progress: Callable[[str, float], None] = field(default=_silent, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,3 +39,4 @@ class LoadOptions:
     max_file_bytes: int = 2 * 1024**3
     max_fold_bytes: int = 16 * 1024**2
     exact_hybrid: bool = True
+    conversion: Conversion = field(default_factory=Conversion)

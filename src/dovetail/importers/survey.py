@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from os import PathLike, fspath
 from pathlib import Path
 
+from dovetail.importers.converted import recognise
 from dovetail.importers.formats import format_of
 from dovetail.importers.options import LoadOptions
 from dovetail.importers.tflite.convert import known_operators
@@ -16,6 +17,8 @@ from dovetail.importers.tflite.reader import read_model
 
 _WEIGHED = {"CONV_2D": 1, "CONV_3D": 1, "DEPTHWISE_CONV_2D": 1, "FULLY_CONNECTED": 1, "TRANSPOSE_CONV": 1}
 """Operators with weights, and which input holds them."""
+
+_CONVERTED = "a converter reads it, in the environment '{}' (dovetail env list)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,9 @@ def survey_model(path: str | PathLike[str], options: LoadOptions | None = None) 
     """
     place = Path(fspath(path))
     found = format_of(place)
+    if found.name == "converted":
+        source = recognise(place, options or LoadOptions())
+        return Survey(f"{source.environment} {source.kind}", notes=(_CONVERTED.format(source.environment),))
     if found.name != "tflite":
         return Survey(found.name)
     return survey_tflite(read_model(place, options or LoadOptions()))

@@ -43,7 +43,7 @@ def download_wheel(wheel: PinnedWheel, folder: Path, progress: Progress) -> Path
     found = sorted(folder.glob("*.whl"))
     if ended.returncode != 0 or not found:
         raise DovetailError(
-            f"{wheel.requirement} cannot be downloaded: {_reason(ended.stderr or ended.stdout)}.", hint=_OFFLINE_HINT
+            f"{wheel.requirement} cannot be downloaded: {pip_reason(ended.stderr or ended.stdout)}.", hint=_OFFLINE_HINT
         )
     return found[0]
 
@@ -60,7 +60,8 @@ def _environment(folder: Path) -> dict[str, str]:
     return {**os.environ, "TMPDIR": str(folder)}
 
 
-def _reason(output: str) -> str:
+def pip_reason(output: str) -> str:
+    """Return why pip failed, in a few words taken from what it printed."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     if any("No module named pip" in line for line in lines):
         return "this Python has no pip"

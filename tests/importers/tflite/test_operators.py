@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from dovetail.backend.arithmetic import EXACT, TFLITE
+from dovetail.backend.arithmetic import EXACT
 from dovetail.backends.reference import run_graph
 from dovetail.importers.tflite import load_tflite
 from dovetail.importers.tflite.convert import known_operators
 from judges import tflite_float_cases, tflite_integer_cases
 from judges.tflite_cases import LiteCase
+from judges.tflite_rules_judge import rules_score
 
 Cases = Callable[[], Iterator[LiteCase]]
 _FLOAT: tuple[Cases, ...] = (
@@ -29,8 +30,6 @@ _INTEGER: tuple[Cases, ...] = (
     tflite_integer_cases.windows,
 )
 _JUDGED_ELSEWHERE = {"CALL", "IF", "WHILE", "TFLite_Detection_PostProcess"}
-_LOOSE = ("SOFTMAX", "HARD_SWISH", "DIV", "RESIZE_BILINEAR.u8", "TANH.i16", "LOGISTIC.i16", "SUM")
-"""Kernels that TFLite computes from its own tables, or wrongly (SUM of int8): no promise of equal integers."""
 
 
 @pytest.mark.parametrize("cases", _FLOAT, ids=lambda item: item.__name__)
@@ -48,12 +47,10 @@ def test_float_operators_give_what_litert_gives(cases: Cases) -> None:
 @pytest.mark.parametrize("cases", _INTEGER, ids=lambda item: item.__name__)
 def test_integer_operators_give_the_same_integers_by_tflites_rules(cases: Cases) -> None:
     for case in cases():
-        graph = load_tflite(case.operator.to_bytes())
-        if case.label.startswith(_LOOSE):
-            continue
-        for feed, expected in zip(case.feeds, case.expected(), strict=True):
-            found = run_graph(graph, dict(zip(graph.inputs, feed, strict=True)), TFLITE)[graph.outputs[0]]
-            np.testing.assert_array_equal(found, expected[0], err_msg=case.label)
+        found = rules_score(case, 4000)
+        # Float32 in LiteRT's softmax: one value in ten thousand may lie on the other side of a half.
+        assert found.elements - found.equal <= found.elements // 10_000 + (case.builtin == "SOFTMAX"), case.label
+        assert found.max_lsb <= 1, case.label
 
 
 def test_exact_arithmetic_is_within_one_step_of_tflites() -> None:

@@ -16,7 +16,7 @@ from dovetail.backends.reference.control import run_control_flow
 from dovetail.backends.reference.integers import QuantizedNode, integer_rule
 from dovetail.backends.reference.kernels import KERNELS, Call
 from dovetail.backends.reference.storing import real_of, store
-from dovetail.backends.reference.tflite_rules import tflite_rule
+from dovetail.backends.reference.tflite_rules import quantize_as_tflite, tflite_rule
 from dovetail.errors import DeviceError
 from dovetail.ir import DOVETAIL_DOMAIN, AnyArray, Graph, Node, dequantize_array, quantize_array
 from dovetail.ir.roles import CONTROL_FLOW
@@ -52,7 +52,7 @@ def _run_node(graph: Graph, node: Node, values: Values, arithmetic: Arithmetic) 
             return [found[name] for name in body.outputs]
 
         return run_control_flow(node, stored, run_body)
-    boundary = _run_boundary(graph, node, stored)
+    boundary = _run_boundary(graph, node, stored, arithmetic)
     if boundary is not None:
         return (boundary,)
     own = _own_rule(graph, node, stored, arithmetic)
@@ -76,12 +76,16 @@ def _own_rule(graph: Graph, node: Node, stored: tuple[AnyArray | None, ...], ari
     return None if rule is None else rule(node, types, output, given)
 
 
-def _run_boundary(graph: Graph, node: Node, stored: tuple[AnyArray | None, ...]) -> AnyArray | None:
+def _run_boundary(
+    graph: Graph, node: Node, stored: tuple[AnyArray | None, ...], arithmetic: Arithmetic
+) -> AnyArray | None:
     """Return the result of a QuantizeLinear or DequantizeLinear whose parameters are on the tensor types."""
     if len(stored) != 1 or stored[0] is None or node.domain:
         return None
     source, result = graph.types[node.inputs[0]], graph.types[node.outputs[0]]
     if node.op == "QuantizeLinear" and result.quant is not None:
+        if arithmetic.scheme is Scheme.TFLITE and stored[0].dtype == np.float32 and not result.quant.per_channel:
+            return quantize_as_tflite(stored[0], result)
         kind = np.float64 if stored[0].dtype == np.float64 else np.float32
         real = stored[0].astype(kind)
         missing = np.isnan(real)

@@ -13,6 +13,8 @@ import numpy as np
 from dovetail.backends.reference.fixed_point import divide_rounded, multiply_32, multiply_64
 from dovetail.backends.reference.kernels import KERNELS, Call
 from dovetail.backends.reference.kernels.pooling import window_sums
+from dovetail.backends.reference.tflite_fixed import divide, hard_swish
+from dovetail.backends.reference.tflite_tables import logistic_16, softmax_8, softmax_16, tanh_16
 from dovetail.ir import AnyArray, DType, Node, TensorType
 
 Types = Sequence[TensorType | None]
@@ -31,10 +33,24 @@ def tflite_rule(node: Node, types: Types, output: TensorType) -> Rule | None:
         return None
     if output.dtype not in _QUANTIZED or first.quant.per_channel or output.quant.per_channel:
         return None
-    rule = None if node.op == "Resize" and node.text("mode", "nearest") != "linear" else _RULES.get(node.op)
+    rule = _RULES.get(node.op) if _has_rule(node, output.dtype) else None
     if rule is None or any(kind is not None and kind.quant is None for kind in types[: _READS.get(node.op, 1)]):
         return None
     return rule
+
+
+def quantize_as_tflite(real: AnyArray, output: TensorType) -> AnyArray:
+    """Return stored integers of float32 reals: divided in float32, halves away from zero; what is no number gives 0."""
+    steps = np.nan_to_num(real / _scale(output)[0], nan=0.0, posinf=2.0**30, neginf=-(2.0**30))
+    away = np.copysign(np.floor(np.abs(steps.astype(np.float64)) + 0.5), steps)
+    return _saturated(np.clip(away, -(2.0**30), 2.0**30), output)
+
+
+def _has_rule(node: Node, stored: DType) -> bool:
+    """Tell whether the rule of an operator holds for this node and type."""
+    if node.op == "Resize":
+        return node.text("mode", "nearest") == "linear"
+    return stored in _STORED.get(node.op, _QUANTIZED)
 
 
 def _scale(kind: TensorType | None) -> AnyArray:
@@ -125,6 +141,35 @@ def _p_relu(node: Node, types: Types, output: TensorType, values: Sequence[AnyAr
     return _saturated(np.where(x >= 0, multiply_32(x, ratio), multiply_32(x * slope, product)), output)
 
 
+def _hard_swish(node: Node, types: Types, output: TensorType, values: Sequence[AnyArray]) -> AnyArray:
+    return _saturated(hard_swish(_centred(values[0], types[0]), _scale(types[0])[0], _scale(output)[0]), output)
+
+
+def _quotient(node: Node, types: Types, output: TensorType, values: Sequence[AnyArray]) -> AnyArray:
+    left, right = (_centred(value, kind) for value, kind in zip(values, types, strict=True))
+    ratio = _scale(types[0])[0] / (_scale(types[1])[0] * _scale(output)[0])
+    return _saturated(divide(left, right, float(ratio)), output)
+
+
+def _softmax(node: Node, types: Types, output: TensorType, values: Sequence[AnyArray]) -> AnyArray:
+    axis = node.integer("axis", -1) % values[0].ndim
+    last = np.moveaxis(values[0], axis, -1)
+    scale = float(_scale(types[0])[0])
+    if output.dtype is DType.I16:
+        found = softmax_16(last, scale)
+    else:
+        found = softmax_8(last, scale, float(_scale(output)[0]), _zero(output), output.dtype)
+    return np.moveaxis(found, -1, axis)
+
+
+def _logistic(node: Node, types: Types, output: TensorType, values: Sequence[AnyArray]) -> AnyArray:
+    return logistic_16(values[0], float(_scale(types[0])[0]))
+
+
+def _tanh(node: Node, types: Types, output: TensorType, values: Sequence[AnyArray]) -> AnyArray:
+    return tanh_16(values[0], float(_scale(types[0])[0]))
+
+
 def _average(node: Node, types: Types, output: TensorType, values: Sequence[AnyArray]) -> AnyArray:
     """Average stored integers as they are: TFLite demands one scale on both sides."""
     total, count = window_sums(Call(node, (values[0].astype(np.int64),), (None,)))
@@ -138,6 +183,16 @@ def _mean(node: Node, types: Types, output: TensorType, values: Sequence[AnyArra
     count = values[0].size // max(total.size, 1)
     ratio = float(_scale(types[0])[0]) / float(_scale(output)[0])
     return _saturated(multiply_32(total, np.asarray(_shared(ratio, count))), output)
+
+
+def _total_of_bytes(node: Node, types: Types, output: TensorType, values: Sequence[AnyArray]) -> AnyArray:
+    """Sum in float32: the kernel scales the sum of stored integers and takes the zero points off it."""
+    (total,) = KERNELS["ReduceSum"](Call(node, (values[0].astype(np.int64), *values[1:]), (None,)))
+    count = values[0].size // max(total.size, 1)
+    scale = _scale(types[0])[0] / _scale(output)[0]
+    bias = np.float32(-_zero(types[0])) * scale * np.float32(count)
+    real = total.astype(np.float32) * scale + bias
+    return _saturated(np.copysign(np.floor(np.abs(real) + np.float32(0.5)), real), output)
 
 
 def _shared(ratio: float, count: int) -> float:
@@ -155,8 +210,9 @@ def _resize(node: Node, types: Types, output: TensorType, values: Sequence[AnyAr
     sizes = (output.static_shape or x.shape)[2:]
     rows, columns = (_places(node, int(x.shape[2 + axis]), sizes[axis], output.dtype) for axis in range(2))
     total: AnyArray = np.zeros((*x.shape[:2], *sizes), rows[0][1].dtype)
-    for row, row_weight in rows:
-        for column, column_weight in columns:
+    # The order of float additions is the kernel's.
+    for column, column_weight in columns:
+        for row, row_weight in rows:
             picked = x[:, :, row][:, :, :, column].astype(total.dtype)
             total = total + picked * row_weight[:, None] * column_weight
     if output.dtype is DType.U8:
@@ -203,15 +259,29 @@ _RULES: Mapping[str, Rule] = {
     "AveragePool": _average,
     "Conv": _accumulate,
     "ConvTranspose": _accumulate,
+    "Div": _quotient,
+    "HardSwish": _hard_swish,
     "LeakyRelu": _leaky_relu,
     "MatMul": _accumulate,
     "Mul": _product,
     "PRelu": _p_relu,
     "ReduceMean": _mean,
+    "ReduceSum": _total_of_bytes,
     "Relu": _relu,
     "Requantize": _rescale,
     "Resize": _resize,
+    "Sigmoid": _logistic,
+    "Softmax": _softmax,
     "Sub": _sum,
+    "Tanh": _tanh,
 }
-_READS = {"Add": 2, "Conv": 3, "ConvTranspose": 3, "MatMul": 2, "Mul": 2, "PRelu": 2, "Sub": 2}
+_READS = {"Add": 2, "Conv": 3, "ConvTranspose": 3, "Div": 2, "MatMul": 2, "Mul": 2, "PRelu": 2, "Sub": 2}
 """How many inputs must be quantised for the rule to hold."""
+_STORED = {
+    "Div": (DType.U8,),
+    "HardSwish": _8_BIT,
+    "ReduceSum": _8_BIT,
+    "Sigmoid": (DType.I16,),
+    "Tanh": (DType.I16,),
+}
+"""The stored types of operators whose rule does not hold for all."""

@@ -22,12 +22,16 @@ from dovetail.ir import OPSET, Graph
 __all__ = ["load_onnx"]
 
 
-def load_onnx(source: Path | bytes | ModelProto, options: LoadOptions | None = None) -> Graph:
+def load_onnx(
+    source: Path | bytes | ModelProto, options: LoadOptions | None = None, *, where: str | None = None
+) -> Graph:
     """Return the Graph of an ONNX model at opset 7 or newer; raise LoadError when it cannot be represented.
 
-    Constants are folded, functions inlined, and Quantize/Dequantize pairs become quantised types.
+    Constants are folded, functions inlined, and Quantize/Dequantize pairs become quantised types. Messages call the
+    model `where`, which is its path if nothing else is said.
     """
     model = read_source(source, options or LoadOptions())
+    model.where = where or model.where
     version = opset_of(model.model, model.where)
     check_interface(model)
     arrange(model)

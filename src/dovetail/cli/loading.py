@@ -1,0 +1,124 @@
+"""The options of every command that loads a model: what is fixed, what is cut, and how its conversion is shown."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dovetail.cli.verb import Verb
+from dovetail.errors import LoadError
+
+if TYPE_CHECKING:
+    from dovetail.importers import Conversion, LoadOptions
+    from dovetail.ir import Graph
+
+_SHAPE = re.compile(r"(.+)=(\d+(?:,\d+)*)")
+_CONVERTERS_LIMIT_S = 900.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadingVerb(Verb):
+    """Hold how a model is loaded."""
+
+    shape: Annotated[
+        list[str], typer.Option("--shape", metavar="INPUT=N,C,...", help="Fix the shape of an input; repeatable.")
+    ] = field(default_factory=list)
+    float_weights: Annotated[
+        bool, typer.Option("--float-weights", help="Take the weights of TFLite's hybrid kernels as floats.")
+    ] = False
+    inputs: Annotated[
+        list[str],
+        typer.Option("--inputs", metavar="TENSOR", help="Cut a TensorFlow model: begin here; repeat it or use commas."),
+    ] = field(default_factory=list)
+    outputs: Annotated[
+        list[str],
+        typer.Option("--outputs", metavar="TENSOR", help="Cut a TensorFlow model: end here; repeat it or use commas."),
+    ] = field(default_factory=list)
+    submodule: Annotated[
+        str, typer.Option("--submodule", metavar="NAME", help="Take this part of a TorchScript module.")
+    ] = ""
+    time_limit: Annotated[
+        float, typer.Option("--time-limit", metavar="S", help="How long a converter may take, in seconds.")
+    ] = _CONVERTERS_LIMIT_S
+
+    def load(self, path: Path) -> Graph:
+        """Return a model in normal form, quantised where the file is."""
+        import dovetail
+
+        return dovetail.normalize(dovetail.load_model(path, self.load_options()))
+
+    def load_options(self) -> LoadOptions:
+        """Return how to read a model."""
+        return replace(load_shapes(self.shape), exact_hybrid=not self.float_weights, conversion=self._conversion())
+
+    def load_code(self, path: Path) -> str:
+        """Return the expression of Python that loads a model in normal form."""
+        given = [f"shapes={dict(_shapes(self.shape))!r}"] if self.shape else []
+        given += ["exact_hybrid=False"] if self.float_weights else []
+        conversion = self._conversion_code()
+        given += [f"conversion=dovetail.Conversion({conversion})"] if conversion else []
+        options = f", dovetail.LoadOptions({', '.join(given)})" if given else ""
+        return f"dovetail.normalize(dovetail.load_model({str(path)!r}{options}))"
+
+    def _conversion(self) -> Conversion:
+        from dovetail.importers import Conversion
+
+        if not 0 < self.time_limit < float("inf"):
+            raise LoadError(f"--time-limit {self.time_limit:g} is no time.", hint="Seconds, more than 0.")
+        return Conversion(
+            inputs=_names(self.inputs),
+            outputs=_names(self.outputs),
+            submodule=self.submodule,
+            limit_s=self.time_limit,
+            progress=_Steps(),
+        )
+
+    def _conversion_code(self) -> str:
+        given = [f"inputs={_names(self.inputs)!r}"] if self.inputs else []
+        given += [f"outputs={_names(self.outputs)!r}"] if self.outputs else []
+        given += [f"submodule={self.submodule!r}"] if self.submodule else []
+        given += [f"limit_s={self.time_limit!r}"] if self.time_limit != _CONVERTERS_LIMIT_S else []
+        return ", ".join(given)
+
+
+class _Steps:
+    """Say on stderr what a converter does: an environment of a gigabyte must not come unannounced."""
+
+    def __init__(self) -> None:
+        self._said = ""
+
+    def __call__(self, what: str, share: float) -> None:
+        # Packages are named one by one; outside a terminal the making as a whole is said once.
+        step = what if sys.stderr.isatty() else what.split(":")[0]
+        if step != self._said:
+            self._said = step
+            sys.stderr.write(f"{step}\n")
+            sys.stderr.flush()
+
+
+def load_shapes(texts: Sequence[str]) -> LoadOptions:
+    """Return how to read a model whose inputs get these shapes."""
+    from dovetail.importers import LoadOptions
+
+    return LoadOptions(shapes=_shapes(texts))
+
+
+def _shapes(texts: Sequence[str]) -> Mapping[str, tuple[int, ...]]:
+    found: dict[str, tuple[int, ...]] = {}
+    for text in texts:
+        match = _SHAPE.fullmatch(text)
+        if match is None:
+            raise LoadError(f"--shape '{text}': INPUT=N,C,... is expected.", hint="For example images=1,3,224,224.")
+        found[match[1]] = tuple(int(size) for size in match[2].split(","))
+    return found
+
+
+def _names(values: Sequence[str]) -> tuple[str, ...]:
+    names = [name.strip() for value in values for name in value.split(",")]
+    return tuple(dict.fromkeys(name for name in names if name))

@@ -1,0 +1,43 @@
+"""Convert a recognised file in its environment, or take what was converted before."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from dovetail.environments import (
+    Job,
+    cache_key,
+    find_converted,
+    find_environment,
+    keep_converted,
+    make_environment,
+    run_job,
+)
+from dovetail.errors import LoadError
+from dovetail.importers.converted.names import restore_names
+from dovetail.importers.converted.source import Source
+from dovetail.importers.options import LoadOptions
+
+
+def convert(source: Source, options: LoadOptions) -> Path:
+    """Return the ONNX file that stands for a model, with the names of the source in it."""
+    environment = find_environment(source.environment)
+    asked = {**source.request, "kind": source.kind}
+    unplaced = {name: value for name, value in asked.items() if name not in ("path", "network", "weights")}
+    key = cache_key(environment, source.files, unplaced)
+    found = find_converted(key)
+    if found is not None:
+        return found
+    progress = options.conversion.progress
+    state = make_environment(environment, progress)
+    with tempfile.TemporaryDirectory(prefix="dovetail-convert-") as folder:
+        job = Job(source.worker, {**asked, "label": str(source.path)}, Path(folder), options.conversion.limit_s)
+        answer = run_job(state, job, progress)
+        made = Path(folder) / "model.onnx"
+        if answer.get("file") != made.name or not made.is_file():
+            raise LoadError(f"{source.path}: the converter of environment '{environment.name}' wrote nothing.")
+        layers = answer.get("layers")
+        restore_names(made, source, map(str, layers) if isinstance(layers, list) else ())
+        progress("reading", 0.98)
+        return keep_converted(key, made)
