@@ -37,6 +37,15 @@ class Scheme(Enum):
     """TFLite's reference kernels: fixed-point multipliers, rounded twice."""
 
 
+class Vip(Enum):
+    """Name a generation of VeriSilicon's engines: each computes some operators in its own way."""
+
+    V7 = "VIP v7"
+    VIP8000 = "VIP8000"
+    VIP9000 = "VIP9000"
+    STREAM = "VIP9000 with a stream processor"
+
+
 @dataclass(frozen=True, slots=True)
 class Rounding:
     """Say how a real result becomes a stored integer."""
@@ -51,13 +60,14 @@ class Arithmetic:
 
     `multiplier_bits`: mantissa bits that an accumulator's multiplier `s_x * s_w / s_y` is cut to (towards zero);
     None keeps it in double precision. `scheme` other than EXACT puts another maker's rules first. `by_op` refines
-    `default` by operator, or by (operator, stored type).
+    `default` by operator, or by (operator, stored type). `vip`: the engines whose tables and shaders compute the rest.
     """
 
     default: Rounding = Rounding()
     multiplier_bits: int | None = None
     by_op: Mapping[str | tuple[str, DType], Rounding] = field(default_factory=dict)
     scheme: Scheme = Scheme.EXACT
+    vip: Vip | None = None
 
     def rounding(self, op: str, stored: DType) -> Rounding:
         """Return the rounding of an operator whose output is stored in this type."""

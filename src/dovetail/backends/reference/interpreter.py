@@ -17,6 +17,7 @@ from dovetail.backends.reference.integers import QuantizedNode, integer_rule
 from dovetail.backends.reference.kernels import KERNELS, Call
 from dovetail.backends.reference.storing import real_of, store
 from dovetail.backends.reference.tflite_rules import tflite_rule
+from dovetail.backends.vip.rules import vip_rule
 from dovetail.errors import DeviceError
 from dovetail.ir import DOVETAIL_DOMAIN, AnyArray, Graph, Node, dequantize_array, quantize_array
 from dovetail.ir.roles import CONTROL_FLOW
@@ -67,6 +68,10 @@ def _run_node(graph: Graph, node: Node, values: Values, arithmetic: Arithmetic) 
 
 def _own_rule(graph: Graph, node: Node, stored: tuple[AnyArray | None, ...], arithmetic: Arithmetic) -> AnyArray | None:
     """Return the result by the rules of another maker's kernels, or None where exact arithmetic holds."""
+    if arithmetic.vip is not None and node.outputs[0]:
+        measured = vip_rule(graph, node, arithmetic.vip)
+        if measured is not None:
+            return measured(stored)
     if arithmetic.scheme is not Scheme.TFLITE or not node.outputs[0]:
         return None
     pairs = [(graph.types[name], value) for name, value in zip(node.inputs, stored, strict=True) if value is not None]

@@ -1,0 +1,230 @@
+"""The operators that VeriSilicon's engines do not compute exactly, from stored values to stored values.
+
+Every rule was derived from sweeps over all stored values on the vendor's simulator; an operator without one is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dovetail.backend.arithmetic import Vip
+from dovetail.backends.vip.functions import Function
+from dovetail.backends.vip.table import (
+    Scales,
+    clip_function,
+    copied,
+    native_table,
+    scales_of,
+    unary_results,
+    user_table,
+)
+from dovetail.ir import AnyArray, DType, Graph, Node, TensorType, dequantize_array
+
+Values = Sequence[AnyArray | None]
+Rule = Callable[[Values], AnyArray]
+"""Takes the stored inputs of a node (None where omitted) and returns its stored output."""
+
+_STORED = (DType.U8, DType.I8, DType.I16)
+
+
+def vip_rule(graph: Graph, node: Node, vip: Vip) -> Rule | None:
+    """Return how a generation of the engines computes a node with one quantised output, or None where that is exact."""
+    if node.domain not in ("", "dovetail") or not node.inputs or len([name for name in node.outputs if name]) != 1:
+        return None
+    if vip is Vip.STREAM:
+        return None
+    scene = Scene(graph, node, vip)
+    if not scene.is_quantised:
+        return None
+    maker = _MAKERS.get(node.op)
+    return _unary(scene) if maker is None else maker(scene)
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """One node with the types around it."""
+
+    graph: Graph
+    node: Node
+    vip: Vip
+
+    @property
+    def made(self) -> TensorType:
+        """Return the type of the output."""
+        return self.graph.types[self.node.outputs[0]]
+
+    def kind(self, index: int) -> TensorType:
+        """Return the type of an input."""
+        return self.graph.types[self.node.inputs[index]]
+
+    @property
+    def is_quantised(self) -> bool:
+        """Tell whether the first input and the output are integers with one scale each."""
+        kinds = (self.kind(0), self.made) if self.node.inputs[0] else (self.made,)
+        return all(_is_stored(kind) for kind in kinds)
+
+    @property
+    def is_fixed_point(self) -> bool:
+        """Tell whether the graph is in dynamic fixed point: its signed bytes are then not turned into unsigned ones.
+
+        The newest parts turn them all the same.
+        """
+        return self.vip is not Vip.VIP9000 and _in_fixed_point(self.graph)
+
+    def scales(self, index: int = 0) -> tuple[Scales, int]:
+        """Return the scales from an input to the output."""
+        return scales_of(self.kind(index), self.made, fixed_point=self.is_fixed_point)
+
+    def table(self, results: Callable[[AnyArray, Scales], AnyArray], index: int = 0) -> AnyArray:
+        """Return the stored results of all stored values of an input, in the order of their bits."""
+        kind = self.kind(index)
+        assert kind.quant is not None
+        scales, back = self.scales(index)
+        codes = np.arange(1 << (8 * kind.dtype.size_bytes), dtype=f"u{kind.dtype.size_bytes}")
+        steps = codes.view(kind.dtype.carrier).astype(np.float64) - kind.quant.zero_point[0]
+        return (results(steps, scales) + back).astype(self.made.dtype.carrier)
+
+
+def _is_stored(kind: TensorType) -> bool:
+    return kind.quant is not None and not kind.quant.per_channel and kind.dtype in _STORED
+
+
+def _in_fixed_point(graph: Graph) -> bool:
+    kinds = [kind for kind in graph.types.values() if kind.quant is not None and kind.dtype in (DType.U8, DType.I8)]
+    return all(
+        kind.dtype is DType.I8
+        and kind.quant is not None
+        and all(_is_power(scale) for scale in kind.quant.scale)
+        and not any(kind.quant.zero_point)
+        for kind in kinds
+    )
+
+
+def _is_power(scale: float) -> bool:
+    return float(np.frexp(scale)[0]) == 0.5
+
+
+def read_table(entries: AnyArray, stored: AnyArray) -> AnyArray:
+    """Return the entries for stored values."""
+    return np.asarray(np.take(entries, stored.view(f"u{stored.dtype.itemsize}")))
+
+
+def _from_table(entries: AnyArray, position: int = 0) -> Rule:
+    def rule(values: Values) -> AnyArray:
+        stored = values[position]
+        assert stored is not None
+        return read_table(entries, stored)
+
+    return rule
+
+
+def _unary(scene: Scene) -> Rule | None:
+    if len(scene.node.inputs) != 1:
+        return None
+    probe, _ = scene.scales()
+    if unary_results(scene.node, np.zeros(1), probe) is None:
+        return None
+
+    def results(steps: AnyArray, scales: Scales) -> AnyArray:
+        found = unary_results(scene.node, steps, scales)
+        assert found is not None
+        return found
+
+    return _from_table(scene.table(results))
+
+
+def _copy(scene: Scene) -> Rule | None:
+    if scene.kind(0).dtype is not scene.made.dtype:
+        return None
+    return _from_table(scene.table(copied))
+
+
+def _pow(scene: Scene) -> Rule | None:
+    """Square and reciprocal have tables of their own; the vendor's power goes through a logarithm in a shader."""
+    exponent, kind = scene.graph.constants.get(scene.node.inputs[1]), scene.kind(1)
+    if exponent is None or exponent.size == 0:
+        return None
+    real = exponent if kind.quant is None else dequantize_array(exponent, kind.quant)
+    if not bool((real == real.reshape(-1)[0]).all()):
+        return None
+    power = float(real.reshape(-1)[0])
+    if power == 2.0:
+        return _from_table(scene.table(lambda steps, scales: native_table(steps, np.square, scales)))
+    if power == -1.0:
+        node = Node(scene.node.name, "Reciprocal", scene.node.inputs[:1], scene.node.outputs)
+        return _unary(Scene(scene.graph, node, scene.vip))
+    return None
+
+
+def _clip(scene: Scene) -> Rule | None:
+    bounds: list[float] = []
+    for index, default in ((1, -np.inf), (2, np.inf)):
+        bound = _scalar(scene, index, default)
+        if bound is None:
+            return None
+        bounds.append(bound)
+    quant, made = scene.made.quant, scene.made
+    assert quant is not None
+    scale, zero = quant.scale[0], quant.zero_point[0]
+    ends = [(edge - zero) * scale for edge in made.dtype.integer_range]
+    low, high = (min(max(bound, ends[0]), ends[1]) for bound in (min(bounds), bounds[1]))
+    # The bounds as the lowering hands them on: values that the output holds.
+    low, high = (float(np.rint(bound / scale)) * scale for bound in (low, high))
+    if (low, high) == (0.0, float(np.rint(ends[1] / scale)) * scale):
+        return _from_table(scene.table(lambda steps, scales: copied(np.maximum(steps, 0.0), scales)))
+    function: Function = clip_function(low, high)
+    return _from_table(scene.table(lambda steps, scales: user_table(steps, function, scales)))
+
+
+def _scalar(scene: Scene, index: int, default: float) -> float | None:
+    if index >= len(scene.node.inputs) or not scene.node.inputs[index]:
+        return default
+    value, kind = scene.graph.constants.get(scene.node.inputs[index]), scene.kind(index)
+    if value is None or value.size != 1:
+        return None
+    real = value if kind.quant is None else dequantize_array(value, kind.quant)
+    return float(real.reshape(()))
+
+
+def _concat(scene: Scene) -> Rule | None:
+    """Each operand is copied with its own scale."""
+    positions = range(len(scene.node.inputs))
+    if not all(_is_stored(scene.kind(index)) and scene.kind(index).dtype is scene.made.dtype for index in positions):
+        return None
+    tables = [scene.table(copied, index) for index in positions]
+    axis = scene.node.integer("axis", 0)
+
+    def rule(values: Values) -> AnyArray:
+        parts = [read_table(table, value) for table, value in zip(tables, values, strict=True) if value is not None]
+        return np.concatenate(parts, axis)
+
+    return rule
+
+
+def _where(scene: Scene) -> Rule | None:
+    """Both operands are copied to the output's scale before one is chosen."""
+    if not all(_is_stored(scene.kind(index)) and scene.kind(index).dtype is scene.made.dtype for index in (1, 2)):
+        return None
+    tables = [scene.table(copied, index) for index in (1, 2)]
+
+    def rule(values: Values) -> AnyArray:
+        condition, first, second = values
+        assert condition is not None
+        assert first is not None
+        assert second is not None
+        return np.where(condition, read_table(tables[0], first), read_table(tables[1], second))
+
+    return rule
+
+
+_MAKERS: dict[str, Callable[[Scene], Rule | None]] = {
+    "Clip": _clip,
+    "Concat": _concat,
+    "Identity": _copy,
+    "Pow": _pow,
+    "Requantize": _copy,
+    "Where": _where,
+}
