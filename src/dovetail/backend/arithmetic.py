@@ -28,6 +28,14 @@ class ZeroPointOrder(Enum):
     """`round(x / s + zp)`"""
 
 
+class Carrier(Enum):
+    """Say in which floats a real result lies before it is rounded."""
+
+    EXACT = "exact"
+    SINGLE = "single"
+    """float32: the result, its product with the reciprocal of the scale, and the sum with the zero point."""
+
+
 class Scheme(Enum):
     """Say by whose rules integers are computed."""
 
@@ -41,6 +49,7 @@ class Vip(Enum):
     """Name a generation of VeriSilicon's engines: each computes some operators in its own way."""
 
     V7 = "VIP v7"
+    V7_BYTES = "VIP v7 with an array for bytes only"
     VIP8000 = "VIP8000"
     VIP9000 = "VIP9000"
     STREAM = "VIP9000 with a stream processor"
@@ -52,6 +61,7 @@ class Rounding:
 
     tie: Tie = Tie.EVEN
     zero_point: ZeroPointOrder = ZeroPointOrder.AFTER
+    carrier: Carrier = Carrier.EXACT
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ PARTS: tuple[Part, ...] = (
         "Allwinner's conversion scripts for V85x",
     ),
     Part(
-        *("vsi:s905d3", "Amlogic S905D3 (Khadas VIM3L)", _V7, "VIPPICO_V3_PID0X99"),
+        *("vsi:s905d3", "Amlogic S905D3 (Khadas VIM3L)", Vip.V7_BYTES, "VIPPICO_V3_PID0X99"),
         "Khadas' documentation for the VIM3L and the vendor's driver drop of that name",
     ),
     Part(

@@ -8,7 +8,7 @@ below. Known and not modelled: average pooling and int8 Add of the v7 parts (mix
 
 from __future__ import annotations
 
-from dovetail.backend.arithmetic import Arithmetic, Rounding, Tie, Vip, ZeroPointOrder
+from dovetail.backend.arithmetic import Arithmetic, Carrier, Rounding, Tie, Vip, ZeroPointOrder
 from dovetail.backend.constraints import (
     AttributeIn,
     ConstantInputs,
@@ -53,7 +53,7 @@ def _matrix_rules(generation: Vip) -> tuple[OperatorRule, ...]:
 
 
 def _pool_rules(generation: Vip) -> tuple[OperatorRule, ...]:
-    maximum = Engine.TP if generation is Vip.V7 else Engine.NN
+    maximum = Engine.TP if generation in (Vip.V7, Vip.V7_BYTES) else Engine.NN
     return (
         OperatorRule(frozenset({"MaxPool"}) | ops.GLOBAL_MAX, _INTEGERS, maximum, (_FLAT,)),
         OperatorRule(frozenset({"MaxPool"}) | ops.GLOBAL_MAX, _FLOATS, Engine.SH, (_FLAT,)),
@@ -95,17 +95,16 @@ def _rules(generation: Vip) -> tuple[OperatorRule, ...]:
     )
 
 
-_SHADER_SUM = Rounding(Tie.EVEN, ZeroPointOrder.BEFORE)
-_AWAY = Rounding(Tie.AWAY)
+_SHADER = Rounding(Tie.EVEN, ZeroPointOrder.BEFORE, Carrier.SINGLE)
+"""What a shader stores: computed and moved in float32."""
+_ARRAY = Rounding()
+_ACCUMULATING = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
 
 def _arithmetic(generation: Vip) -> Arithmetic:
-    by_op: dict[str | tuple[str, DType], Rounding] = {("Add", DType.U8): _SHADER_SUM, ("Sub", DType.U8): _SHADER_SUM}
-    if generation is Vip.VIP8000:
-        by_op |= {("Add", DType.I8): _AWAY, ("Sub", DType.I8): _AWAY}
-    if generation is not Vip.V7:
-        by_op |= {("AveragePool", DType.U8): _AWAY, ("AveragePool", DType.I8): _AWAY}
-    return Arithmetic(multiplier_bits=16 if generation is Vip.V7 else 24, by_op=by_op, vip=generation)
+    exact: dict[str | tuple[str, DType], Rounding] = dict.fromkeys(_ACCUMULATING, _ARRAY)
+    bits = 16 if generation in (Vip.V7, Vip.V7_BYTES) else 24
+    return Arithmetic(_SHADER, multiplier_bits=bits, by_op=exact, vip=generation)
 
 
 _PRECISIONS = (_P.U8, _P.I8, _P.I8PC, _P.I8DFP, _P.I16, _P.FP16, _P.FP32)

@@ -20,7 +20,8 @@ from dovetail.backends.npusim.movement import build_concat, build_movement
 from dovetail.backends.npusim.product import build_gemm, build_matmul
 from dovetail.backends.npusim.reals import real_operator
 from dovetail.backends.npusim.single import single_operator
-from dovetail.backends.vip.rules import Rule, vip_rule
+from dovetail.backends.vip.rules import vip_rule
+from dovetail.backends.vip.scene import Rule
 from dovetail.ir import AnyArray, DType
 from dovetail.ir.node import DOVETAIL_DOMAIN
 

@@ -6,7 +6,7 @@ import json
 import re
 from dataclasses import dataclass
 
-from dovetail.backend.arithmetic import Arithmetic, Rounding, Tie, Vip, ZeroPointOrder
+from dovetail.backend.arithmetic import Arithmetic, Carrier, Rounding, Tie, Vip, ZeroPointOrder
 from dovetail.errors import BundleError, DeviceError
 from dovetail.ir import DType, Graph, graph_from_bytes, graph_to_bytes
 
@@ -61,12 +61,12 @@ def unpack(payload: bytes) -> Job:
 
 
 def _rounding(rounding: Rounding) -> list[str]:
-    return [rounding.tie.value, rounding.zero_point.value]
+    return [rounding.tie.value, rounding.zero_point.value, rounding.carrier.value]
 
 
 def _parse(value: list[str]) -> Rounding:
-    tie, order = value
-    return Rounding(Tie(tie), ZeroPointOrder(order))
+    tie, order, carrier = value
+    return Rounding(Tie(tie), ZeroPointOrder(order), Carrier(carrier))
 
 
 def _key(key: str | list[str]) -> str | tuple[str, DType]:

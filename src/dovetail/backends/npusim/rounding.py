@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dovetail.backend.arithmetic import Rounding, Tie, ZeroPointOrder
+from dovetail.backend.arithmetic import Carrier, Rounding, Tie, ZeroPointOrder
 from dovetail.ir import AnyArray, TensorType
 
 
@@ -57,6 +57,8 @@ class Store:
     def from_reals(self, reals: AnyArray) -> AnyArray:
         """Return the stored integers of real values; NaN becomes 0."""
         assert self.kind.quant is not None
+        if self.rounding.carrier is Carrier.SINGLE:
+            return self._from_singles(np.asarray(reals, np.float32))
         with np.errstate(over="ignore", invalid="ignore"):
             steps = np.divide(reals, self.kind.quant.scale_array(reals.ndim), dtype=np.float64)
         if not isinstance(steps, np.ndarray):
@@ -67,6 +69,17 @@ class Store:
             stored[missing] = 0
             return stored
         return self.from_steps(steps)
+
+    def _from_singles(self, reals: AnyArray) -> AnyArray:
+        """Return the stored integers of float32 values, computed in float32 as the shaders do."""
+        assert self.kind.quant is not None
+        lowest, highest = self.kind.dtype.integer_range
+        inverse = np.divide(1.0, self.kind.quant.scale_array(reals.ndim)).astype(np.float32)
+        with np.errstate(over="ignore", invalid="ignore"):
+            steps = np.asarray(reals * inverse)
+            steps = np.asarray(steps + self.kind.quant.zero_point_array(reals.ndim).astype(np.float32))
+            steps = np.clip(np.rint(steps), np.float32(lowest), np.float32(highest))
+        return np.nan_to_num(steps, copy=False, nan=0.0).astype(self.kind.dtype.carrier)
 
 
 def reals_of(stored: AnyArray, kind: TensorType) -> AnyArray:

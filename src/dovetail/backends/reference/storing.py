@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dovetail.backend.arithmetic import Rounding, Tie, ZeroPointOrder
+from dovetail.backend.arithmetic import Carrier, Rounding, Tie, ZeroPointOrder
 from dovetail.ir import AnyArray, DType, Quantization, TensorType
 
 
@@ -21,12 +21,23 @@ def real_of(stored: AnyArray, kind: TensorType) -> AnyArray:
 
 def store(value: AnyArray, kind: TensorType, rounding: Rounding) -> AnyArray:
     """Return the stored form of a result: rounded to its float type, or quantised."""
+    if kind.quant is not None and rounding.carrier is Carrier.SINGLE:
+        return _store_single(np.asarray(value, np.float64), kind, kind.quant)
     if kind.quant is not None:
         ratio = np.asarray(value, dtype=np.float64) / kind.quant.scale_array(np.ndim(value))
         return round_to_stored(ratio, kind.dtype, kind.quant, rounding)
     if kind.dtype is DType.BF16:
         return bf16_of(np.asarray(value, dtype=np.float64))
     return np.asarray(value).astype(kind.dtype.carrier)
+
+
+def _store_single(value: AnyArray, kind: TensorType, quant: Quantization) -> AnyArray:
+    """Store a real as a shader does: `rint(y * (1 / s) + zp)`, every step rounded to float32."""
+    inverse = (1.0 / quant.scale_array(value.ndim)).astype(np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):
+        moved = value.astype(np.float32) * inverse + quant.zero_point_array(value.ndim).astype(np.float32)
+    saturated = np.clip(np.rint(moved.astype(np.float64)), *kind.dtype.integer_range)
+    return np.where(np.isnan(saturated), 0.0, saturated).astype(kind.dtype.carrier)
 
 
 def round_to_stored(steps: AnyArray, dtype: DType, quant: Quantization, rounding: Rounding) -> AnyArray:

@@ -5,29 +5,17 @@ Every rule was derived from sweeps over all stored values on the vendor's simula
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 
 import numpy as np
 
 from dovetail.backend.arithmetic import Vip
+from dovetail.backends.vip.array import average_rule, sum_rule
 from dovetail.backends.vip.functions import Function
-from dovetail.backends.vip.table import (
-    Scales,
-    clip_function,
-    copied,
-    native_table,
-    scales_of,
-    unary_results,
-    user_table,
-)
-from dovetail.ir import AnyArray, DType, Graph, Node, TensorType, dequantize_array
-
-Values = Sequence[AnyArray | None]
-Rule = Callable[[Values], AnyArray]
-"""Takes the stored inputs of a node (None where omitted) and returns its stored output."""
-
-_STORED = (DType.U8, DType.I8, DType.I16)
+from dovetail.backends.vip.scene import Rule, Scene, Values, is_stored
+from dovetail.backends.vip.table import Scales, clip_function, copied, native_table, unary_results, user_table
+from dovetail.ir import AnyArray, Graph, Node, dequantize_array
+from dovetail.ir.dtypes import DType
 
 
 def vip_rule(graph: Graph, node: Node, vip: Vip) -> Rule | None:
@@ -41,70 +29,6 @@ def vip_rule(graph: Graph, node: Node, vip: Vip) -> Rule | None:
         return None
     maker = _MAKERS.get(node.op)
     return _unary(scene) if maker is None else maker(scene)
-
-
-@dataclass(frozen=True, slots=True)
-class Scene:
-    """One node with the types around it."""
-
-    graph: Graph
-    node: Node
-    vip: Vip
-
-    @property
-    def made(self) -> TensorType:
-        """Return the type of the output."""
-        return self.graph.types[self.node.outputs[0]]
-
-    def kind(self, index: int) -> TensorType:
-        """Return the type of an input."""
-        return self.graph.types[self.node.inputs[index]]
-
-    @property
-    def is_quantised(self) -> bool:
-        """Tell whether the first input and the output are integers with one scale each."""
-        kinds = (self.kind(0), self.made) if self.node.inputs[0] else (self.made,)
-        return all(_is_stored(kind) for kind in kinds)
-
-    @property
-    def is_fixed_point(self) -> bool:
-        """Tell whether the graph is in dynamic fixed point: its signed bytes are then not turned into unsigned ones.
-
-        The newest parts turn them all the same.
-        """
-        return self.vip is not Vip.VIP9000 and _in_fixed_point(self.graph)
-
-    def scales(self, index: int = 0) -> tuple[Scales, int]:
-        """Return the scales from an input to the output."""
-        return scales_of(self.kind(index), self.made, fixed_point=self.is_fixed_point)
-
-    def table(self, results: Callable[[AnyArray, Scales], AnyArray], index: int = 0) -> AnyArray:
-        """Return the stored results of all stored values of an input, in the order of their bits."""
-        kind = self.kind(index)
-        assert kind.quant is not None
-        scales, back = self.scales(index)
-        codes = np.arange(1 << (8 * kind.dtype.size_bytes), dtype=f"u{kind.dtype.size_bytes}")
-        steps = codes.view(kind.dtype.carrier).astype(np.float64) - kind.quant.zero_point[0]
-        return (results(steps, scales) + back).astype(self.made.dtype.carrier)
-
-
-def _is_stored(kind: TensorType) -> bool:
-    return kind.quant is not None and not kind.quant.per_channel and kind.dtype in _STORED
-
-
-def _in_fixed_point(graph: Graph) -> bool:
-    kinds = [kind for kind in graph.types.values() if kind.quant is not None and kind.dtype in (DType.U8, DType.I8)]
-    return all(
-        kind.dtype is DType.I8
-        and kind.quant is not None
-        and all(_is_power(scale) for scale in kind.quant.scale)
-        and not any(kind.quant.zero_point)
-        for kind in kinds
-    )
-
-
-def _is_power(scale: float) -> bool:
-    return float(np.frexp(scale)[0]) == 0.5
 
 
 def read_table(entries: AnyArray, stored: AnyArray) -> AnyArray:
@@ -192,7 +116,7 @@ def _scalar(scene: Scene, index: int, default: float) -> float | None:
 def _concat(scene: Scene) -> Rule | None:
     """Each operand is copied with its own scale."""
     positions = range(len(scene.node.inputs))
-    if not all(_is_stored(scene.kind(index)) and scene.kind(index).dtype is scene.made.dtype for index in positions):
+    if not all(is_stored(scene.kind(index)) and scene.kind(index).dtype is scene.made.dtype for index in positions):
         return None
     tables = [scene.table(copied, index) for index in positions]
     axis = scene.node.integer("axis", 0)
@@ -205,8 +129,10 @@ def _concat(scene: Scene) -> Rule | None:
 
 
 def _where(scene: Scene) -> Rule | None:
-    """Both operands are copied to the output's scale before one is chosen."""
-    if not all(_is_stored(scene.kind(index)) and scene.kind(index).dtype is scene.made.dtype for index in (1, 2)):
+    """Both operands are copied to the output's scale before one is chosen; older parts copy signed bytes exactly."""
+    if scene.made.dtype is DType.I8 and scene.vip is not Vip.VIP9000:
+        return None
+    if not all(is_stored(scene.kind(index)) and scene.kind(index).dtype is scene.made.dtype for index in (1, 2)):
         return None
     tables = [scene.table(copied, index) for index in (1, 2)]
 
@@ -221,10 +147,16 @@ def _where(scene: Scene) -> Rule | None:
 
 
 _MAKERS: dict[str, Callable[[Scene], Rule | None]] = {
+    "Add": sum_rule,
+    "AveragePool": average_rule,
     "Clip": _clip,
     "Concat": _concat,
+    "GlobalAveragePool": average_rule,
     "Identity": _copy,
     "Pow": _pow,
+    "ReduceMean": average_rule,
     "Requantize": _copy,
+    "Sub": sum_rule,
+    "Sum": sum_rule,
     "Where": _where,
 }
