@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from dovetail.ir.dtypes import DType
@@ -82,6 +82,10 @@ class Arithmetic:
     def rounding(self, op: str, stored: DType) -> Rounding:
         """Return the rounding of an operator whose output is stored in this type."""
         return self.by_op.get((op, stored)) or self.by_op.get(op) or self.default
+
+    def in_shaders(self) -> Arithmetic:
+        """Return how the programmable shaders compute: as everything that no rule names, with whole multipliers."""
+        return replace(self, multiplier_bits=None, by_op={})
 
 
 EXACT = Arithmetic()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from dovetail.backends.npusim.product import build_gemm, build_matmul
 from dovetail.backends.npusim.reals import real_operator
 from dovetail.backends.npusim.single import single_operator
 from dovetail.backends.vip.rules import vip_rule
-from dovetail.backends.vip.scene import Rule
+from dovetail.backends.vip.scene import Rule, product_in_shader
 from dovetail.ir import AnyArray, DType
 from dovetail.ir.node import DOVETAIL_DOMAIN
 
@@ -53,6 +54,8 @@ def build_kernel(context: NodeContext) -> Kernel:
     measured = None if context.arithmetic.vip is None else vip_rule(context.graph, node, context.arithmetic.vip)
     if measured is not None:
         return _as_kernel(measured)
+    if context.arithmetic.vip is not None and product_in_shader(context.graph, node, context.arithmetic.vip):
+        context = replace(context, arithmetic=context.arithmetic.in_shaders())
     builder = _INTEGER_KERNELS.get(node.op)
     kernel = None if builder is None else builder(context)
     if kernel is not None:

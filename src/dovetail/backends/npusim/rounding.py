@@ -44,6 +44,9 @@ class Store:
         assert self.kind.quant is not None
         lowest, highest = self.kind.dtype.integer_range
         zero = self.kind.quant.zero_point_array(steps.ndim)
+        if self.rounding.carrier is Carrier.SINGLE:
+            moved = np.asarray(steps, np.float32) + zero.astype(np.float32)
+            return np.asarray(np.clip(np.rint(moved), lowest, highest)).astype(self.kind.dtype.carrier)
         early = self.rounding.zero_point is ZeroPointOrder.BEFORE
         shifts = bool(np.any(zero))
         if shifts and early:

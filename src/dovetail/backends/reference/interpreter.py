@@ -18,6 +18,7 @@ from dovetail.backends.reference.kernels import KERNELS, Call
 from dovetail.backends.reference.storing import real_of, store
 from dovetail.backends.reference.tflite_rules import tflite_rule
 from dovetail.backends.vip.rules import vip_rule
+from dovetail.backends.vip.scene import product_in_shader
 from dovetail.errors import DeviceError
 from dovetail.ir import DOVETAIL_DOMAIN, AnyArray, Graph, Node, dequantize_array, quantize_array
 from dovetail.ir.roles import CONTROL_FLOW
@@ -61,6 +62,8 @@ def _run_node(graph: Graph, node: Node, values: Values, arithmetic: Arithmetic) 
         return (own,)
     rule = integer_rule(graph, node)
     if rule is not None:
+        if arithmetic.vip is not None and product_in_shader(graph, node, arithmetic.vip):
+            arithmetic = arithmetic.in_shaders()
         types = tuple(graph.types[name] if name else None for name in node.inputs)
         return (rule(QuantizedNode(node, types, graph.types[node.outputs[0]], arithmetic), stored),)
     return _run_on_reals(graph, node, stored, arithmetic)

@@ -43,6 +43,10 @@ def _store_single(value: AnyArray, kind: TensorType, quant: Quantization) -> Any
 def round_to_stored(steps: AnyArray, dtype: DType, quant: Quantization, rounding: Rounding) -> AnyArray:
     """Round values in units of the scale, add the zero point and saturate; a NaN is stored as 0."""
     zero = quant.zero_point_array(steps.ndim)
+    if rounding.carrier is Carrier.SINGLE:
+        with np.errstate(over="ignore", invalid="ignore"):
+            moved = steps.astype(np.float32) + zero.astype(np.float32)
+        return np.clip(np.rint(moved.astype(np.float64)), *dtype.integer_range).astype(dtype.carrier)
     if rounding.zero_point is ZeroPointOrder.BEFORE:
         rounded = round_ties(np.asarray(steps + zero), rounding.tie)
     else:

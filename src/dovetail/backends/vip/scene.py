@@ -78,3 +78,22 @@ def _in_fixed_point(graph: Graph) -> bool:
 
 def _is_power(scale: float) -> bool:
     return float(np.frexp(scale)[0]) == 0.5
+
+
+_PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+_OLD = (Vip.V7, Vip.V7_BYTES, Vip.VIP8000)
+
+
+def product_in_shader(graph: Graph, node: Node, vip: Vip) -> bool:
+    """Tell whether a shader computes a product of integers, in float32 and without a multiplier of the array."""
+    if node.domain or node.op not in _PRODUCTS or len(node.inputs) < 2:
+        return False
+    data, weight = (graph.types[name] for name in node.inputs[:2])
+    if data.quant is None or weight.quant is None:
+        return False
+    wide = data.dtype is DType.I16
+    if node.op == "MatMul" and node.inputs[1] not in graph.constants:
+        return wide or vip in (Vip.V7, Vip.V7_BYTES)
+    if node.op == "ConvTranspose" and any(node.integers("output_padding")):
+        return True
+    return (weight.quant.per_channel and vip in _OLD) or (wide and vip is Vip.V7_BYTES)

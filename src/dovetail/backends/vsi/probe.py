@@ -21,6 +21,8 @@ from dovetail.ir.precision import Precision
 _SKIP_EXECUTION = ("VIV_VX_COLLECT_PERF_TYPE", "1")
 """Compile and list the steps, but do not compute."""
 _REASON_LENGTH = 160
+_ALWAYS = ("there is no ", "it has no ", "its 16-bit kernel ")
+"""How reasons of our own begin that hold for an operator at a precision, whatever its attributes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,7 @@ def probe_part(
             engines.setdefault(key, engine or Engine.TP)
     if figures is None:
         raise CompileError(f"{part.target}: the simulator compiles no graph for {part.sdk_name}.")
-    never = {key: reason for key, reason in refused.items() if key not in engines}
+    never = {key: reason for key, reason in refused.items() if key not in engines and reason}
     return MeasuredPart(part.sdk_name, sdk_version(settings), figures, engines, never)
 
 
@@ -68,10 +70,10 @@ def _ask(bench: GraphBench, program: Program, graph: Graph) -> Engine | None:
 
 
 def _shortened(message: str) -> str:
-    """Return a reason without the node's name, the part's and addresses, which differ from run to run."""
-    _, _, reason = message.partition("cannot run it: ")
-    if reason:
-        return reason.rstrip(".")
+    """Return a reason without names and addresses, which differ from run to run; nothing for one of attributes."""
+    _, ours, reason = message.partition("cannot run it: ")
+    if ours:
+        return reason.rstrip(".") if reason.startswith(_ALWAYS) else ""
     said = [line.strip() for line in message.split("|") if line.strip().startswith("E [")]
     kept = said[0].partition("]")[2] if said else message.partition(": ")[2].partition(";")[0]
     return f"the vendor's compiler refuses it: {kept[:_REASON_LENGTH].rstrip('. ')}"
