@@ -97,6 +97,8 @@ def _rules(generation: Vip) -> tuple[OperatorRule, ...]:
 
 _SHADER = Rounding(Tie.EVEN, ZeroPointOrder.BEFORE, Carrier.SINGLE)
 """What a shader stores: computed and moved in float32."""
+_STREAMED = Rounding(Tie.EVEN, ZeroPointOrder.AFTER, Carrier.SINGLE)
+"""What the stream processor stores: the zero point comes after rounding."""
 _ARRAY = Rounding()
 _ACCUMULATING = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
@@ -104,7 +106,8 @@ _ACCUMULATING = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 def _arithmetic(generation: Vip) -> Arithmetic:
     exact: dict[str | tuple[str, DType], Rounding] = dict.fromkeys(_ACCUMULATING, _ARRAY)
     bits = 16 if generation in (Vip.V7, Vip.V7_BYTES) else 24
-    return Arithmetic(_SHADER, multiplier_bits=bits, by_op=exact, vip=generation)
+    default = _STREAMED if generation is Vip.STREAM else _SHADER
+    return Arithmetic(default, multiplier_bits=bits, by_op=exact, vip=generation)
 
 
 _PRECISIONS = (_P.U8, _P.I8, _P.I8PC, _P.I8DFP, _P.I16, _P.FP16, _P.FP32)

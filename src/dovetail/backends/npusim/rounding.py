@@ -45,8 +45,7 @@ class Store:
         lowest, highest = self.kind.dtype.integer_range
         zero = self.kind.quant.zero_point_array(steps.ndim)
         if self.rounding.carrier is Carrier.SINGLE:
-            moved = np.asarray(steps, np.float32) + zero.astype(np.float32)
-            return np.asarray(np.clip(np.rint(moved), lowest, highest)).astype(self.kind.dtype.carrier)
+            return self._from_single_steps(np.asarray(steps, np.float32))
         early = self.rounding.zero_point is ZeroPointOrder.BEFORE
         shifts = bool(np.any(zero))
         if shifts and early:
@@ -76,13 +75,20 @@ class Store:
     def _from_singles(self, reals: AnyArray) -> AnyArray:
         """Return the stored integers of float32 values, computed in float32 as the shaders do."""
         assert self.kind.quant is not None
-        lowest, highest = self.kind.dtype.integer_range
         inverse = np.divide(1.0, self.kind.quant.scale_array(reals.ndim)).astype(np.float32)
         with np.errstate(over="ignore", invalid="ignore"):
-            steps = np.asarray(reals * inverse)
-            steps = np.asarray(steps + self.kind.quant.zero_point_array(reals.ndim).astype(np.float32))
-            steps = np.clip(np.rint(steps), np.float32(lowest), np.float32(highest))
-        return np.nan_to_num(steps, copy=False, nan=0.0).astype(self.kind.dtype.carrier)
+            return self._from_single_steps(np.asarray(reals * inverse))
+
+    def _from_single_steps(self, steps: AnyArray) -> AnyArray:
+        assert self.kind.quant is not None
+        lowest, highest = self.kind.dtype.integer_range
+        zero = self.kind.quant.zero_point_array(steps.ndim).astype(np.float32)
+        with np.errstate(over="ignore", invalid="ignore"):
+            early = self.rounding.zero_point is ZeroPointOrder.BEFORE
+            whole = np.asarray(np.rint(steps + zero) if early else np.rint(steps) + zero)
+            whole = np.clip(whole, np.float32(lowest), np.float32(highest))
+        stored: AnyArray = np.nan_to_num(whole, copy=False, nan=0.0).astype(self.kind.dtype.carrier)
+        return stored
 
 
 def reals_of(stored: AnyArray, kind: TensorType) -> AnyArray:

@@ -22,7 +22,10 @@ def real_of(stored: AnyArray, kind: TensorType) -> AnyArray:
 def store(value: AnyArray, kind: TensorType, rounding: Rounding) -> AnyArray:
     """Return the stored form of a result: rounded to its float type, or quantised."""
     if kind.quant is not None and rounding.carrier is Carrier.SINGLE:
-        return _store_single(np.asarray(value, np.float64), kind, kind.quant)
+        inverse = (1.0 / kind.quant.scale_array(np.ndim(value))).astype(np.float32)
+        with np.errstate(over="ignore", invalid="ignore"):
+            steps = np.asarray(value, np.float64).astype(np.float32) * inverse
+        return _store_single(steps, kind.dtype, kind.quant, rounding.zero_point)
     if kind.quant is not None:
         ratio = np.asarray(value, dtype=np.float64) / kind.quant.scale_array(np.ndim(value))
         return round_to_stored(ratio, kind.dtype, kind.quant, rounding)
@@ -31,22 +34,20 @@ def store(value: AnyArray, kind: TensorType, rounding: Rounding) -> AnyArray:
     return np.asarray(value).astype(kind.dtype.carrier)
 
 
-def _store_single(value: AnyArray, kind: TensorType, quant: Quantization) -> AnyArray:
-    """Store a real as a shader does: `rint(y * (1 / s) + zp)`, every step rounded to float32."""
-    inverse = (1.0 / quant.scale_array(value.ndim)).astype(np.float32)
+def _store_single(steps: AnyArray, dtype: DType, quant: Quantization, order: ZeroPointOrder) -> AnyArray:
+    """Store float32 steps as a shader does, `rint(y + zp)`, or as a stream processor, `rint(y) + zp`."""
+    zero = quant.zero_point_array(steps.ndim).astype(np.float32)
     with np.errstate(over="ignore", invalid="ignore"):
-        moved = value.astype(np.float32) * inverse + quant.zero_point_array(value.ndim).astype(np.float32)
-    saturated = np.clip(np.rint(moved.astype(np.float64)), *kind.dtype.integer_range)
-    return np.where(np.isnan(saturated), 0.0, saturated).astype(kind.dtype.carrier)
+        rounded = np.rint(steps + zero) if order is ZeroPointOrder.BEFORE else np.rint(steps) + zero
+        saturated = np.clip(rounded.astype(np.float64), *dtype.integer_range)
+    return np.where(np.isnan(saturated), 0.0, saturated).astype(dtype.carrier)
 
 
 def round_to_stored(steps: AnyArray, dtype: DType, quant: Quantization, rounding: Rounding) -> AnyArray:
     """Round values in units of the scale, add the zero point and saturate; a NaN is stored as 0."""
     zero = quant.zero_point_array(steps.ndim)
     if rounding.carrier is Carrier.SINGLE:
-        with np.errstate(over="ignore", invalid="ignore"):
-            moved = steps.astype(np.float32) + zero.astype(np.float32)
-        return np.clip(np.rint(moved.astype(np.float64)), *dtype.integer_range).astype(dtype.carrier)
+        return _store_single(steps.astype(np.float32), dtype, quant, rounding.zero_point)
     if rounding.zero_point is ZeroPointOrder.BEFORE:
         rounded = round_ties(np.asarray(steps + zero), rounding.tie)
     else:

@@ -13,7 +13,15 @@ from dovetail.backend.arithmetic import Vip
 from dovetail.backends.vip.array import average_rule, sum_rule
 from dovetail.backends.vip.functions import Function
 from dovetail.backends.vip.scene import Rule, Scene, Values, is_stored
-from dovetail.backends.vip.table import Scales, clip_function, copied, native_table, unary_results, user_table
+from dovetail.backends.vip.table import (
+    Scales,
+    clip_function,
+    copied,
+    native_table,
+    stream_table,
+    unary_results,
+    user_table,
+)
 from dovetail.ir import AnyArray, Graph, Node, dequantize_array
 from dovetail.ir.dtypes import DType
 
@@ -22,11 +30,11 @@ def vip_rule(graph: Graph, node: Node, vip: Vip) -> Rule | None:
     """Return how a generation of the engines computes a node with one quantised output, or None where that is exact."""
     if node.domain not in ("", "dovetail") or not node.inputs or len([name for name in node.outputs if name]) != 1:
         return None
-    if vip is Vip.STREAM:
-        return None
     scene = Scene(graph, node, vip)
     if not scene.is_quantised:
         return None
+    if vip is Vip.STREAM:
+        return _streamed(scene)
     maker = _MAKERS.get(node.op)
     return _unary(scene) if maker is None else maker(scene)
 
@@ -60,21 +68,44 @@ def _unary(scene: Scene) -> Rule | None:
     return _from_table(scene.table(results))
 
 
+def _streamed(scene: Scene) -> Rule | None:
+    """Return how the stream processor computes: bytes exactly, 16 bits with tables."""
+    if scene.node.op == "AveragePool":
+        return average_rule(scene)
+    if scene.kind(0).dtype is not DType.I16:
+        return None
+    node = scene.node
+    if node.op == "Pow" and _power(scene) == 2.0:
+        node = Node(node.name, "Square", node.inputs[:1], node.outputs)
+    if len(node.inputs) != 1 or stream_table(np.zeros(1), node, scene.scales()[0]) is None:
+        return None
+
+    def results(steps: AnyArray, scales: Scales) -> AnyArray:
+        found = stream_table(steps, node, scales)
+        assert found is not None
+        return found
+
+    return _from_table(scene.table(results))
+
+
 def _copy(scene: Scene) -> Rule | None:
     if scene.kind(0).dtype is not scene.made.dtype:
         return None
     return _from_table(scene.table(copied))
 
 
-def _pow(scene: Scene) -> Rule | None:
-    """Square and reciprocal have tables of their own; the vendor's power goes through a logarithm in a shader."""
+def _power(scene: Scene) -> float | None:
+    """Return the one constant exponent of a Pow, or None."""
     exponent, kind = scene.graph.constants.get(scene.node.inputs[1]), scene.kind(1)
     if exponent is None or exponent.size == 0:
         return None
-    real = exponent if kind.quant is None else dequantize_array(exponent, kind.quant)
-    if not bool((real == real.reshape(-1)[0]).all()):
-        return None
-    power = float(real.reshape(-1)[0])
+    real = (exponent if kind.quant is None else dequantize_array(exponent, kind.quant)).reshape(-1)
+    return float(real[0]) if bool((real == real[0]).all()) else None
+
+
+def _pow(scene: Scene) -> Rule | None:
+    """Square and reciprocal have tables of their own; the vendor's power goes through a logarithm in a shader."""
+    power = _power(scene)
     if power == 2.0:
         return _from_table(scene.table(lambda steps, scales: native_table(steps, np.square, scales)))
     if power == -1.0:

@@ -117,6 +117,32 @@ def _entries(function: Function, at: AnyArray) -> AnyArray:
         return np.where(np.abs(values) < _SMALLEST, 0.0, values)
 
 
+def stream_table(steps: AnyArray, node: Node, scales: Scales) -> AnyArray | None:
+    """Return what the stream processor makes of 16-bit values: entries of 21 bits, straight lines in float32.
+
+    The scale stays outside of the table; what is not a number becomes 0.
+    """
+    both = _knots_of_both_signs()
+    at = np.asarray(steps * scales.scale_in)
+    if node.op in USER or node.op in NATIVE:
+        function = (USER.get(node.op) or NATIVE[node.op])(node)
+        reals = _line(at, both, function)
+    elif node.op in ODD:
+        found = _line(np.abs(at), _positive_knots(), ODD[node.op](node))
+        reals = np.where(at < 0, -found, found)
+    else:
+        return None
+    return np.where(np.isnan(reals), 0.0, np.clip(np.rint(reals / scales.scale_out), scales.lowest, scales.highest))
+
+
+def _line(at: AnyArray, knots: AnyArray, function: Function) -> AnyArray:
+    with np.errstate(all="ignore"):
+        values = fp21(single(function(knots)))
+        left = np.clip(np.searchsorted(knots, at, side="right") - 1, 0, len(knots) - 2)
+        slope = single((values[left + 1] - values[left]) / (knots[left + 1] - knots[left]))
+        return single(values[left] + single(slope * (at - knots[left])))
+
+
 def unary_results(node: Node, steps: AnyArray, scales: Scales) -> AnyArray | None:
     """Return stored results of `q - zero_point` for an operator of the tensor processor, or None for another."""
     op = node.op
@@ -133,4 +159,13 @@ def unary_results(node: Node, steps: AnyArray, scales: Scales) -> AnyArray | Non
     return None
 
 
-__all__ = ["Scales", "clip_function", "copied", "native_table", "scales_of", "unary_results", "user_table"]
+__all__ = [
+    "Scales",
+    "clip_function",
+    "copied",
+    "native_table",
+    "scales_of",
+    "stream_table",
+    "unary_results",
+    "user_table",
+]
