@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dovetail.backend.arithmetic import Carrier, Rounding, Tie, ZeroPointOrder
-from dovetail.ir import AnyArray, TensorType
+from dovetail.ir import AnyArray, DType, TensorType
 
 
 def cut_multiplier(multiplier: AnyArray, bits: int | None) -> AnyArray:
@@ -87,8 +87,15 @@ class Store:
             early = self.rounding.zero_point is ZeroPointOrder.BEFORE
             whole = np.asarray(np.rint(steps + zero) if early else np.rint(steps) + zero)
             whole = np.clip(whole, np.float32(lowest), np.float32(highest))
-        stored: AnyArray = np.nan_to_num(whole, copy=False, nan=0.0).astype(self.kind.dtype.carrier)
+        missing = self._no_number()
+        stored: AnyArray = np.nan_to_num(whole, copy=False, nan=missing).astype(self.kind.dtype.carrier)
         return stored
+
+    def _no_number(self) -> float:
+        """Return what stands for NaN: 0, as a shader sees it, which takes most signed bytes as unsigned ones."""
+        assert self.kind.quant is not None
+        fixed = np.frexp(self.kind.quant.scale[0])[0] == 0.5 and not any(self.kind.quant.zero_point)
+        return -128.0 if self.kind.dtype is DType.I8 and not fixed else 0.0
 
 
 def reals_of(stored: AnyArray, kind: TensorType) -> AnyArray:

@@ -40,7 +40,13 @@ def _store_single(steps: AnyArray, dtype: DType, quant: Quantization, order: Zer
     with np.errstate(over="ignore", invalid="ignore"):
         rounded = np.rint(steps + zero) if order is ZeroPointOrder.BEFORE else np.rint(steps) + zero
         saturated = np.clip(rounded.astype(np.float64), *dtype.integer_range)
-    return np.where(np.isnan(saturated), 0.0, saturated).astype(dtype.carrier)
+    return np.where(np.isnan(saturated), _no_number(dtype, quant), saturated).astype(dtype.carrier)
+
+
+def _no_number(dtype: DType, quant: Quantization) -> float:
+    """Return what a shader stores for NaN: 0, and that is the lowest of signed bytes that it sees as unsigned."""
+    plain = quant.zero_point[0] == 0 and float(np.frexp(quant.scale[0])[0]) == 0.5
+    return float(dtype.integer_range[0]) if dtype is DType.I8 and not plain else 0.0
 
 
 def round_to_stored(steps: AnyArray, dtype: DType, quant: Quantization, rounding: Rounding) -> AnyArray:

@@ -12,6 +12,7 @@ import numpy as np
 from dovetail.backend.arithmetic import Vip
 from dovetail.backends.vip.array import average_rule, sum_rule
 from dovetail.backends.vip.functions import Function
+from dovetail.backends.vip.response import response_rule
 from dovetail.backends.vip.scene import Rule, Scene, Values, is_stored
 from dovetail.backends.vip.table import (
     Scales,
@@ -184,6 +185,7 @@ _MAKERS: dict[str, Callable[[Scene], Rule | None]] = {
     "Concat": _concat,
     "GlobalAveragePool": average_rule,
     "Identity": _copy,
+    "LRN": response_rule,
     "Pow": _pow,
     "ReduceMean": average_rule,
     "Requantize": _copy,

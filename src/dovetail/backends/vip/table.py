@@ -30,7 +30,8 @@ def _knots_of_both_signs() -> AnyArray:
 
 
 @cache
-def _positive_knots() -> AnyArray:
+def positive_knots() -> AnyArray:
+    """Return the knots of tables for positive values: 16-bit floats with five bits behind the point."""
     codes = np.arange(1024, dtype=np.uint16) << np.uint16(5)
     values = codes.view(np.float16).astype(np.float64)
     values[992:] = _LARGEST
@@ -105,7 +106,7 @@ def native_table(steps: AnyArray, function: Function, scales: Scales) -> AnyArra
 
 def odd_table(steps: AnyArray, function: Function, scales: Scales) -> AnyArray:
     """Return what a table for positive values gives; the sign is put back."""
-    knots = _positive_knots()
+    knots = positive_knots()
     found = look_up(np.abs(steps), knots, _entries(function, knots * scales.scale_in))
     return scales.store(np.where(steps < 0, -found, found))
 
@@ -128,7 +129,7 @@ def stream_table(steps: AnyArray, node: Node, scales: Scales) -> AnyArray | None
         function = (USER.get(node.op) or NATIVE[node.op])(node)
         reals = _line(at, both, function)
     elif node.op in ODD:
-        found = _line(np.abs(at), _positive_knots(), ODD[node.op](node))
+        found = _line(np.abs(at), positive_knots(), ODD[node.op](node))
         reals = np.where(at < 0, -found, found)
     else:
         return None
@@ -163,7 +164,9 @@ __all__ = [
     "Scales",
     "clip_function",
     "copied",
+    "look_up",
     "native_table",
+    "positive_knots",
     "scales_of",
     "stream_table",
     "unary_results",
