@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from dovetail.backend.target import Target
 from dovetail.ir.dtypes import AnyArray
@@ -93,3 +93,11 @@ class Backend(Protocol):
 
     def devices(self) -> Sequence[Device]:
         """Return the devices that can run something now."""
+
+
+@runtime_checkable
+class TargetFinder(Protocol):
+    """A backend that has targets besides those that it lists, such as parts by their maker's names."""
+
+    def find_target(self, name: str) -> Target | None:
+        """Return the target of that name, or None; raise DeviceNotFound where a name of its kind fits none."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from dovetail.backend.protocols import CompileOptions, Executable, Fidelity
-from dovetail.backend.registry import backend, find_target
+from dovetail.backend.registry import backend, find_target, target_of
 from dovetail.compare.task import Reference, TaskMetric
 from dovetail.errors import DeviceNotFound
 from dovetail.ir.dtypes import AnyArray
@@ -94,12 +94,13 @@ class Rewriter:
         self._quantizer = Quantizer(data.graph, ranges)
         self._scorer = Scorer(data)
         self._backend = backend(SIMULATOR)
-        known = {item.name: item for item in self._backend.targets()}
-        if target not in known:
+        found = target_of(self._backend, target)
+        if found is None:
+            known = ", ".join(item.name for item in self._backend.targets())
             raise DeviceNotFound(
-                f"backend '{SIMULATOR}' does not simulate target '{target}'.", hint=f"It does: {', '.join(known)}."
+                f"backend '{SIMULATOR}' does not simulate target '{target}'.", hint=f"It does: {known}."
             )
-        self._target = known[target]
+        self._target = found
 
     @property
     def identity(self) -> str:

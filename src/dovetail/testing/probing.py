@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from dovetail.backend.profiles import vsi_profile
 from dovetail.backend.profiles.measured import MeasuredPart
 from dovetail.backends.vsi.plugin import part_of
 from dovetail.backends.vsi.probe import Question, probe_part
 from dovetail.backends.vsi.session import Settings
 from dovetail.errors import DeviceNotFound
 from dovetail.ir.precision import Precision
-from dovetail.sdk import find_verisilicon, simulated_parts
+from dovetail.sdk import find_verisilicon
+from dovetail.sdk.parts import simulated_profile
 from dovetail.testing.cases import CASES, quantized
 
 QUICK: tuple[Precision, ...] = (Precision.U8, Precision.I8, Precision.I8PC, Precision.I8DFP, Precision.I16)
@@ -36,7 +36,7 @@ def probe_target(
     found = find_verisilicon()
     if not found.usable:
         raise DeviceNotFound(f"sdk probe: {found.reason}.", hint="Run 'dovetail sdk install verisilicon'.")
-    profile = vsi_profile(name, simulated_parts(found.folder.sdk))
+    profile = simulated_profile(name)
     if profile is None:
         raise DeviceNotFound(
             f"target '{name}' is unknown.", hint="Say vsi:v853, vsi:VIP9000PICO_PID0XEE or vsi:pid=0xee."
