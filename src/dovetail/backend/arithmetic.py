@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from dovetail.ir.dtypes import DType
@@ -28,6 +28,14 @@ class ZeroPointOrder(Enum):
     """`round(x / s + zp)`"""
 
 
+class Carrier(Enum):
+    """Say in which floats a real result lies before it is rounded."""
+
+    EXACT = "exact"
+    SINGLE = "single"
+    """float32: the result, its product with the reciprocal of the scale, and the sum with the zero point."""
+
+
 class Scheme(Enum):
     """Say by whose rules integers are computed."""
 
@@ -37,12 +45,23 @@ class Scheme(Enum):
     """TFLite's reference kernels: fixed-point multipliers, rounded twice."""
 
 
+class Vip(Enum):
+    """Name a generation of VeriSilicon's engines: each computes some operators in its own way."""
+
+    V7 = "VIP v7"
+    V7_BYTES = "VIP v7 with an array for bytes only"
+    VIP8000 = "VIP8000"
+    VIP9000 = "VIP9000"
+    STREAM = "VIP9000 with a stream processor"
+
+
 @dataclass(frozen=True, slots=True)
 class Rounding:
     """Say how a real result becomes a stored integer."""
 
     tie: Tie = Tie.EVEN
     zero_point: ZeroPointOrder = ZeroPointOrder.AFTER
+    carrier: Carrier = Carrier.EXACT
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +70,22 @@ class Arithmetic:
 
     `multiplier_bits`: mantissa bits that an accumulator's multiplier `s_x * s_w / s_y` is cut to (towards zero);
     None keeps it in double precision. `scheme` other than EXACT puts another maker's rules first. `by_op` refines
-    `default` by operator, or by (operator, stored type).
+    `default` by operator, or by (operator, stored type). `vip`: the engines whose tables and shaders compute the rest.
     """
 
     default: Rounding = Rounding()
     multiplier_bits: int | None = None
     by_op: Mapping[str | tuple[str, DType], Rounding] = field(default_factory=dict)
     scheme: Scheme = Scheme.EXACT
+    vip: Vip | None = None
 
     def rounding(self, op: str, stored: DType) -> Rounding:
         """Return the rounding of an operator whose output is stored in this type."""
         return self.by_op.get((op, stored)) or self.by_op.get(op) or self.default
+
+    def in_shaders(self) -> Arithmetic:
+        """Return how the programmable shaders compute: as everything that no rule names, with whole multipliers."""
+        return replace(self, multiplier_bits=None, by_op={})
 
 
 EXACT = Arithmetic()

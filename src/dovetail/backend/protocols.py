@@ -185,3 +185,11 @@ class TrustedBackend(Protocol):
 
     def compiles_in_process(self, target: Target) -> bool:
         """Tell whether it is safe to compile for the target here."""
+
+
+@runtime_checkable
+class TargetFinder(Protocol):
+    """A backend that has targets besides those that it lists, such as parts by their maker's names."""
+
+    def find_target(self, name: str) -> Target | None:
+        """Return the target of that name, or None; raise DeviceNotFound where a name of its kind fits none."""

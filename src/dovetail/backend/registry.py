@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from dovetail.backend.protocols import Backend, Device
+from dovetail.backend.protocols import Backend, Device, TargetFinder
 from dovetail.backend.target import Target
 from dovetail.errors import DeviceNotFound
 
@@ -73,16 +73,28 @@ def find_target(name: str) -> Target:
     """Return the target of that name; raise DeviceNotFound naming the nearest known one."""
     # A target mostly begins with the name of its backend; the others need not be loaded then.
     own = name.partition(":")[0]
-    known: dict[str, Target] = {}
+    known: list[str] = []
     for point in sorted(_points(), key=lambda point: (point != own, point)):
         try:
-            found = backend(point).targets()
+            one = backend(point)
         except DeviceNotFound:
             continue
-        known.update({target.name: target for target in found})
-        if name in known:
-            return known[name]
-    raise DeviceNotFound(f"target '{name}' is unknown.", hint=_suggest(name, sorted(known)))
+        found = target_of(one, name)
+        if found is not None:
+            return found
+        known += [target.name for target in one.targets()]
+    raise DeviceNotFound(f"target '{name}' is unknown.", hint=_suggest(name, sorted(set(known))))
+
+
+def target_of(one: Backend, name: str) -> Target | None:
+    """Return a backend's target of that name, listed or found by its own rules; None where it has none.
+
+    Raises DeviceNotFound where the backend knows the name and cannot say which part is meant.
+    """
+    listed = next((target for target in one.targets() if target.name == name), None)
+    if listed is not None or not isinstance(one, TargetFinder):
+        return listed
+    return one.find_target(name)
 
 
 def known_targets() -> tuple[Target, ...]:
@@ -93,7 +105,7 @@ def known_targets() -> tuple[Target, ...]:
 
 def backends_for(target: str) -> tuple[Backend, ...]:
     """Return the backends that can compile for a target."""
-    return tuple(one for one in available_backends() if any(item.name == target for item in one.targets()))
+    return tuple(one for one in available_backends() if target_of(one, target) is not None)
 
 
 def find_device(backend_name: str, target: str) -> Device:

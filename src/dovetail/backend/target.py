@@ -106,7 +106,10 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class HardwareFacts:
-    """Hold the figures of a part: multiply-accumulates a cycle at 8 bits, clock, memory sizes."""
+    """Hold the figures of a part: multiply-accumulates a cycle at 8 bits, clock, memory sizes.
+
+    `clock_hz` is that of the vendor's performance model; `source` says where the name and the figures come from.
+    """
 
     nn_cores: int
     macs_per_cycle: int
@@ -115,6 +118,10 @@ class HardwareFacts:
     sram_bytes: int
     sdk_name: str
     source: Source
+    pid: int = 0
+    tp_cores: int = 0
+    shader_cores: int = 0
+    axi_sram_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +139,10 @@ class TargetProfile:
     """Reasons for operators that are known to be refused at every precision."""
     precision_refusals: Mapping[Precision, str] = field(default_factory=dict)
     """Reasons for precisions that the target lacks."""
+    engines: Mapping[tuple[str, Precision], Engine] = field(default_factory=dict)
+    """Engines that were measured; they replace that of the rule that decides."""
+    measured_refusals: Mapping[tuple[str, Precision], str] = field(default_factory=dict)
+    """Why the vendor's compiler takes an operator at a precision in no form that was tried."""
 
     def verdict(self, graph: Graph, node: Node, precision: Precision) -> Verdict:
         """Say whether the target runs the node at the precision."""
@@ -151,7 +162,7 @@ class TargetProfile:
         for rule in rules:
             found = next((text for item in rule.constraints if (text := item.refusal(graph, node)) is not None), None)
             if found is None:
-                return rule.engine, ""
+                return self.engines.get((node.op, precision), rule.engine), ""
             objections.append(found)
         return None, objections[0]
 
@@ -167,6 +178,8 @@ class TargetProfile:
         named = tuple(rule for rule in self.rules if node.op in rule.ops)
         if not named:
             return (), f"the target has no operator {node.op}"
+        if (node.op, precision) in self.measured_refusals:
+            return (), self.measured_refusals[node.op, precision]
         able = tuple(rule for rule in named if precision in rule.precisions)
         if not able:
             names = sorted({item.value for rule in named for item in rule.precisions})

@@ -37,6 +37,7 @@ from dovetail.cli.quantize import Quantize
 from dovetail.cli.replay import Replay
 from dovetail.cli.run import Run
 from dovetail.cli.sdk_install import SdkInstall
+from dovetail.cli.sdk_probe import SdkProbe
 from dovetail.cli.sdk_status import SdkStatus
 from dovetail.cli.tune import Tune
 from dovetail.cli.verb import ExitCode, Verb, add_verb
@@ -77,7 +78,7 @@ GROUPS: dict[str, tuple[str, dict[str, type[Verb]]]] = {
         "Make, list and remove the environments of converters (PyTorch, TensorFlow, Paddle).",
         {"list": EnvList, "install": EnvInstall, "remove": EnvRemove},
     ),
-    "sdk": ("Install and examine vendors' SDKs.", {"install": SdkInstall, "status": SdkStatus}),
+    "sdk": ("Install and examine vendors' SDKs.", {"install": SdkInstall, "status": SdkStatus, "probe": SdkProbe}),
     "nbg": ("Look into VeriSilicon's binary networks.", {"info": NbgInfo}),
 }
 """Commands of two words: the first word, what it is about, and the second words."""

@@ -99,7 +99,7 @@ def _write(job: TuneJob, calibration: Calibration, result: TuneResult, partition
     import dovetail
 
     report = dovetail.make_report(result, partitioned, f"Dovetail: '{job.graph.name}' on {job.low.target}")
-    targets = {target.name: target for target in dovetail.known_targets()}
+    targets = {name: dovetail.find_target(name) for name in sorted({job.low.target, *result.plan.targets})}
     try:
         found = dovetail.plan_to_recipe(job.graph, result.plan, targets)
         limited = found if job.wishes is None else replace(found, limits=job.wishes.limits)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from dovetail.backend.protocols import CompileOptions, Executable, Fidelity
-from dovetail.backend.registry import backend, find_target
+from dovetail.backend.registry import backend, find_target, target_of
 from dovetail.compare.task import Reference, TaskMetric
 from dovetail.errors import DeviceNotFound
 from dovetail.ir.dtypes import AnyArray
@@ -96,12 +96,13 @@ class Rewriter:
         self._quantizer = Quantizer(data.graph, ranges)
         self._scorer = Scorer(data)
         self._backend = backend(SIMULATOR)
-        known = {item.name: item for item in self._backend.targets()}
-        if target not in known:
+        found = target_of(self._backend, target)
+        if found is None:
+            known = ", ".join(item.name for item in self._backend.targets())
             raise DeviceNotFound(
-                f"backend '{SIMULATOR}' does not simulate target '{target}'.", hint=f"It does: {', '.join(known)}."
+                f"backend '{SIMULATOR}' does not simulate target '{target}'.", hint=f"It does: {known}."
             )
-        self._target = known[target]
+        self._target = found
         self._loaded: tuple[str, Executable] | None = None
 
     @property

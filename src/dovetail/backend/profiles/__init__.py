@@ -1,5 +1,5 @@
 """Processors that Dovetail knows, as typed data."""
 
-from dovetail.backend.profiles.vsi import VSI_PROFILES
+from dovetail.backend.profiles.parts import VSI_PROFILES, vsi_profile
 
-__all__ = ["VSI_PROFILES"]
+__all__ = ["VSI_PROFILES", "vsi_profile"]

@@ -1,4 +1,4 @@
-"""VeriSilicon VIP targets: three generations of one architecture.
+"""VeriSilicon VIP targets: the rules of each generation of the architecture.
 
 Engines, rounding and multiplier widths were measured operator by operator on the vendor's instruction-level simulator
 (the SDKs of 2023-11 and 2025-08), each against float64 arithmetic. Where ties tell rounding modes apart the mode is set
@@ -8,10 +8,7 @@ below. Known and not modelled: average pooling and int8 Add of the v7 parts (mix
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import Enum
-
-from dovetail.backend.arithmetic import Arithmetic, Rounding, Tie, ZeroPointOrder
+from dovetail.backend.arithmetic import Arithmetic, Carrier, Rounding, Tie, Vip, ZeroPointOrder
 from dovetail.backend.constraints import (
     AttributeIn,
     ConstantInputs,
@@ -21,19 +18,12 @@ from dovetail.backend.constraints import (
     StaticShapes,
 )
 from dovetail.backend.profiles import operators as ops
-from dovetail.backend.target import Engine, HardwareFacts, OperatorRule, Source, TargetProfile
+from dovetail.backend.profiles.measured import measured_parts
+from dovetail.backend.target import Engine, HardwareFacts, OperatorRule, TargetProfile
 from dovetail.ir.dtypes import DType
 from dovetail.ir.precision import Precision
 
 _P = Precision
-
-
-class Generation(Enum):
-    """Name a generation of the architecture."""
-
-    V7 = "VIP v7"
-    VIP8000 = "VIP8000"
-    VIP9000 = "VIP9000"
 
 
 _PER_TENSOR = frozenset({_P.U8, _P.I8, _P.I8DFP})
@@ -46,8 +36,8 @@ _WEIGHT = ConstantInputs((1,))
 _FLAT = SpatialRank(2)
 
 
-def _matrix_rules(generation: Generation) -> tuple[OperatorRule, ...]:
-    newest = generation is Generation.VIP9000
+def _matrix_rules(generation: Vip) -> tuple[OperatorRule, ...]:
+    newest = generation in (Vip.VIP9000, Vip.STREAM)
     integers = _INTEGERS if newest else _INTEGERS - {_P.I8PC}
     shader = _FLOATS if newest else _FLOATS | {_P.I8PC}
     fixed = ops.FULLY_CONNECTED | {"MatMul"}
@@ -62,8 +52,8 @@ def _matrix_rules(generation: Generation) -> tuple[OperatorRule, ...]:
     )
 
 
-def _pool_rules(generation: Generation) -> tuple[OperatorRule, ...]:
-    maximum = Engine.TP if generation is Generation.V7 else Engine.NN
+def _pool_rules(generation: Vip) -> tuple[OperatorRule, ...]:
+    maximum = Engine.TP if generation in (Vip.V7, Vip.V7_BYTES) else Engine.NN
     return (
         OperatorRule(frozenset({"MaxPool"}) | ops.GLOBAL_MAX, _INTEGERS, maximum, (_FLAT,)),
         OperatorRule(frozenset({"MaxPool"}) | ops.GLOBAL_MAX, _FLOATS, Engine.SH, (_FLAT,)),
@@ -84,7 +74,7 @@ _RESIZE = (
 _PAD = (AttributeIn("mode", "constant", ("constant", "edge", "reflect")),)
 
 
-def _rules(generation: Generation) -> tuple[OperatorRule, ...]:
+def _rules(generation: Vip) -> tuple[OperatorRule, ...]:
     return (
         *_matrix_rules(generation),
         *_pool_rules(generation),
@@ -105,75 +95,48 @@ def _rules(generation: Generation) -> tuple[OperatorRule, ...]:
     )
 
 
-_SHADER_SUM = Rounding(Tie.EVEN, ZeroPointOrder.BEFORE)
-_AWAY = Rounding(Tie.AWAY)
+_SHADER = Rounding(Tie.EVEN, ZeroPointOrder.BEFORE, Carrier.SINGLE)
+"""What a shader stores: computed and moved in float32."""
+_STREAMED = Rounding(Tie.EVEN, ZeroPointOrder.AFTER, Carrier.SINGLE)
+"""What the stream processor stores: the zero point comes after rounding."""
+_ARRAY = Rounding()
+_ACCUMULATING = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
 
-def _arithmetic(generation: Generation) -> Arithmetic:
-    by_op: dict[str | tuple[str, DType], Rounding] = {("Add", DType.U8): _SHADER_SUM, ("Sub", DType.U8): _SHADER_SUM}
-    if generation is Generation.VIP8000:
-        by_op |= {("Add", DType.I8): _AWAY, ("Sub", DType.I8): _AWAY}
-    if generation is not Generation.V7:
-        by_op |= {("AveragePool", DType.U8): _AWAY, ("AveragePool", DType.I8): _AWAY}
-    return Arithmetic(multiplier_bits=16 if generation is Generation.V7 else 24, by_op=by_op)
+def _arithmetic(generation: Vip) -> Arithmetic:
+    exact: dict[str | tuple[str, DType], Rounding] = dict.fromkeys(_ACCUMULATING, _ARRAY)
+    bits = 16 if generation in (Vip.V7, Vip.V7_BYTES) else 24
+    default = _STREAMED if generation is Vip.STREAM else _SHADER
+    return Arithmetic(default, multiplier_bits=bits, by_op=exact, vip=generation)
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """Describe one part: its name in plans, the simulator's name for it, cores and on-chip memory."""
-
-    name: str
-    title: str
-    generation: Generation
-    sdk_name: str
-    nn_cores: int
-    sram_bytes: int
+_PRECISIONS = (_P.U8, _P.I8, _P.I8PC, _P.I8DFP, _P.I16, _P.FP16, _P.FP32)
 
 
-_FIGURES = Source(
-    "cores and memory as the vendor's simulator prints them for this part; "
-    "64 x 3 multiply-accumulates a core and cycle, 1 GHz and 3.8 bytes a cycle are its performance model's defaults"
-)
-
-
-def _profile(part: Part) -> TargetProfile:
-    if part.generation is Generation.VIP9000:
-        order = (_P.U8, _P.I8, _P.I8PC, _P.I8DFP, _P.I16, _P.FP16, _P.FP32)
-    else:
-        # Per-channel convolutions run on the shaders there: dearer than 16 bits on the array.
-        order = (_P.U8, _P.I8, _P.I8DFP, _P.I16, _P.I8PC, _P.FP16, _P.FP32)
+def generation_profile(name: str, title: str, generation: Vip, hardware: HardwareFacts) -> TargetProfile:
+    """Return the profile of a part from the rules of its generation and what probing it gave."""
+    measured = measured_parts().get(hardware.sdk_name)
     return TargetProfile(
-        name=part.name,
-        title=part.title,
-        precisions=order,
-        rules=_rules(part.generation),
-        arithmetic=_arithmetic(part.generation),
+        name=name,
+        title=title,
+        precisions=_ordered(generation),
+        rules=_rules(generation),
+        arithmetic=_arithmetic(generation),
         always=(RealTensors(), StaticShapes(), MaxRank(6)),
-        hardware=HardwareFacts(
-            nn_cores=part.nn_cores,
-            macs_per_cycle=part.nn_cores * 64 * 3,
-            clock_hz=1_000_000_000,
-            ddr_bytes_per_cycle=3.8,
-            sram_bytes=part.sram_bytes,
-            sdk_name=part.sdk_name,
-            source=_FIGURES,
-        ),
+        hardware=hardware,
         refusals=ops.REFUSALS,
         precision_refusals={
             _P.W8A16: "the compiler refuses 16-bit activations with 8-bit weights; use i16",
             _P.BF16: "the driver interface has no bfloat16; use fp16",
         },
+        engines=measured.engines if measured else {},
+        measured_refusals=measured.refused if measured else {},
     )
 
 
-_KIB = 1024
-
-VSI_PROFILES: tuple[TargetProfile, ...] = tuple(
-    _profile(part)
-    for part in (
-        Part("vsi:a311d", "Amlogic A311D (Khadas VIM3)", Generation.V7, "VIPNANOQI_PID0X88", 8, 512 * _KIB),
-        Part("vsi:imx8mp", "NXP i.MX 8M Plus", Generation.VIP8000, "VIP8000NANOSI_PLUS_PID0X9F", 6, 256 * _KIB),
-        Part("vsi:v853", "Allwinner V853", Generation.VIP9000, "VIP9000PICO_PID0XEE", 3, 128 * _KIB),
-    )
-)
-"""Every VeriSilicon target that is known, by name."""
+def _ordered(generation: Vip) -> tuple[Precision, ...]:
+    if generation in (Vip.VIP9000, Vip.STREAM):
+        return _PRECISIONS
+    # Per-channel convolutions run on the shaders there: dearer than 16 bits on the array.
+    late = (_P.I8PC, _P.FP16, _P.FP32)
+    return (*(one for one in _PRECISIONS if one not in late), *late)

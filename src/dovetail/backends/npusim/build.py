@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -20,6 +21,8 @@ from dovetail.backends.npusim.movement import build_concat, build_movement
 from dovetail.backends.npusim.product import build_gemm, build_matmul
 from dovetail.backends.npusim.reals import real_operator
 from dovetail.backends.npusim.single import single_operator
+from dovetail.backends.vip.rules import vip_rule
+from dovetail.backends.vip.scene import Rule, product_in_shader
 from dovetail.ir import AnyArray, DType
 from dovetail.ir.node import DOVETAIL_DOMAIN
 
@@ -48,6 +51,11 @@ def build_kernel(context: NodeContext) -> Kernel:
         raise context.refuse(f"it has no operator {node.domain}::{node.op}")
     if node.bodies():
         raise context.refuse("control flow does not run on the NPU")
+    measured = None if context.arithmetic.vip is None else vip_rule(context.graph, node, context.arithmetic.vip)
+    if measured is not None:
+        return _as_kernel(measured)
+    if context.arithmetic.vip is not None and product_in_shader(context.graph, node, context.arithmetic.vip):
+        context = replace(context, arithmetic=context.arithmetic.in_shaders())
     builder = _INTEGER_KERNELS.get(node.op)
     kernel = None if builder is None else builder(context)
     if kernel is not None:
@@ -61,6 +69,10 @@ def build_kernel(context: NodeContext) -> Kernel:
     operator = _real(context)
     table = build_table(context, operator)
     return table if table is not None else _real_route(context, operator)
+
+
+def _as_kernel(rule: Rule) -> Kernel:
+    return lambda values: (rule(values),)
 
 
 def _real(context: NodeContext) -> RealOperator:

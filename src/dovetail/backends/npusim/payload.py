@@ -6,7 +6,7 @@ import json
 import re
 from dataclasses import dataclass
 
-from dovetail.backend.arithmetic import Arithmetic, Rounding, Tie, ZeroPointOrder
+from dovetail.backend.arithmetic import Arithmetic, Carrier, Rounding, Tie, Vip, ZeroPointOrder
 from dovetail.errors import BundleError, DeviceError
 from dovetail.ir import DType, Graph, graph_from_bytes, graph_to_bytes
 
@@ -29,6 +29,7 @@ def pack(job: Job) -> bytes:
         "threads": job.threads,
         "default": _rounding(arithmetic.default),
         "multiplier_bits": arithmetic.multiplier_bits,
+        "vip": None if arithmetic.vip is None else arithmetic.vip.value,
         "by_op": [
             [key if isinstance(key, str) else [key[0], key[1].value], _rounding(value)]
             for key, value in sorted(arithmetic.by_op.items(), key=str)
@@ -51,6 +52,7 @@ def unpack(payload: bytes) -> Job:
             default=_parse(facts["default"]),
             multiplier_bits=None if bits is None else int(bits),
             by_op={_key(key): _parse(value) for key, value in facts["by_op"]},
+            vip=None if facts.get("vip") is None else Vip(facts["vip"]),
         )
         graph = graph_from_bytes(payload[start + size :], "the blob's graph")
     except (ValueError, KeyError, TypeError, BundleError) as error:
@@ -59,12 +61,12 @@ def unpack(payload: bytes) -> Job:
 
 
 def _rounding(rounding: Rounding) -> list[str]:
-    return [rounding.tie.value, rounding.zero_point.value]
+    return [rounding.tie.value, rounding.zero_point.value, rounding.carrier.value]
 
 
 def _parse(value: list[str]) -> Rounding:
-    tie, order = value
-    return Rounding(Tie(tie), ZeroPointOrder(order))
+    tie, order, carrier = value
+    return Rounding(Tie(tie), ZeroPointOrder(order), Carrier(carrier))
 
 
 def _key(key: str | list[str]) -> str | tuple[str, DType]:

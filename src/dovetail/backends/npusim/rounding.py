@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dovetail.backend.arithmetic import Rounding, Tie, ZeroPointOrder
-from dovetail.ir import AnyArray, TensorType
+from dovetail.backend.arithmetic import Carrier, Rounding, Tie, ZeroPointOrder
+from dovetail.ir import AnyArray, DType, TensorType
 
 
 def cut_multiplier(multiplier: AnyArray, bits: int | None) -> AnyArray:
@@ -44,6 +44,8 @@ class Store:
         assert self.kind.quant is not None
         lowest, highest = self.kind.dtype.integer_range
         zero = self.kind.quant.zero_point_array(steps.ndim)
+        if self.rounding.carrier is Carrier.SINGLE:
+            return self._from_single_steps(np.asarray(steps, np.float32))
         early = self.rounding.zero_point is ZeroPointOrder.BEFORE
         shifts = bool(np.any(zero))
         if shifts and early:
@@ -57,6 +59,8 @@ class Store:
     def from_reals(self, reals: AnyArray) -> AnyArray:
         """Return the stored integers of real values; NaN becomes 0."""
         assert self.kind.quant is not None
+        if self.rounding.carrier is Carrier.SINGLE:
+            return self._from_singles(np.asarray(reals, np.float32))
         with np.errstate(over="ignore", invalid="ignore"):
             steps = np.divide(reals, self.kind.quant.scale_array(reals.ndim), dtype=np.float64)
         if not isinstance(steps, np.ndarray):
@@ -67,6 +71,31 @@ class Store:
             stored[missing] = 0
             return stored
         return self.from_steps(steps)
+
+    def _from_singles(self, reals: AnyArray) -> AnyArray:
+        """Return the stored integers of float32 values, computed in float32 as the shaders do."""
+        assert self.kind.quant is not None
+        inverse = np.divide(1.0, self.kind.quant.scale_array(reals.ndim)).astype(np.float32)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self._from_single_steps(np.asarray(reals * inverse))
+
+    def _from_single_steps(self, steps: AnyArray) -> AnyArray:
+        assert self.kind.quant is not None
+        lowest, highest = self.kind.dtype.integer_range
+        zero = self.kind.quant.zero_point_array(steps.ndim).astype(np.float32)
+        with np.errstate(over="ignore", invalid="ignore"):
+            early = self.rounding.zero_point is ZeroPointOrder.BEFORE
+            whole = np.asarray(np.rint(steps + zero) if early else np.rint(steps) + zero)
+            whole = np.clip(whole, np.float32(lowest), np.float32(highest))
+        missing = self._no_number()
+        stored: AnyArray = np.nan_to_num(whole, copy=False, nan=missing).astype(self.kind.dtype.carrier)
+        return stored
+
+    def _no_number(self) -> float:
+        """Return what stands for NaN: 0, as a shader sees it, which takes most signed bytes as unsigned ones."""
+        assert self.kind.quant is not None
+        fixed = np.frexp(self.kind.quant.scale[0])[0] == 0.5 and not any(self.kind.quant.zero_point)
+        return -128.0 if self.kind.dtype is DType.I8 and not fixed else 0.0
 
 
 def reals_of(stored: AnyArray, kind: TensorType) -> AnyArray:

@@ -16,6 +16,7 @@ from dovetail.backends.sessions import SessionExecutable, SessionSettings
 from dovetail.errors import CompileError, DeviceError
 from dovetail.ir import DType, Graph, Node
 from dovetail.ir.precision import Precision
+from dovetail.sdk.parts import simulated_profile
 
 EXACT = "npusim-exact"
 FAST = "npusim-fast"
@@ -44,6 +45,10 @@ class NpuSimulator:
     def targets(self) -> Sequence[Target]:
         """Return the targets that are simulated."""
         return VSI_PROFILES
+
+    def find_target(self, name: str) -> Target | None:
+        """Return any VeriSilicon part: by name, by the vendor simulator's name for it, or by product id."""
+        return simulated_profile(name)
 
     def compile(self, graph: Graph, target: Target, options: CompileOptions) -> Blob:
         """Return the simulated partition; raise CompileError when the target or the simulator refuses a node."""
@@ -74,7 +79,7 @@ class SimulatedDevice:
 
     def accepts(self, target: str) -> bool:
         """Tell whether a target is simulated."""
-        return any(profile.name == target for profile in VSI_PROFILES)
+        return simulated_profile(target) is not None
 
     def load(self, blob: Blob, signature: Signature) -> Executable:
         """Prepare a blob for running; raise DeviceError when it is damaged or made for something else."""

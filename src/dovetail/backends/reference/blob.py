@@ -10,7 +10,7 @@ import json
 import re
 from dataclasses import dataclass
 
-from dovetail.backend.arithmetic import Arithmetic, Rounding, Scheme, Tie, ZeroPointOrder
+from dovetail.backend.arithmetic import Arithmetic, Carrier, Rounding, Scheme, Tie, Vip, ZeroPointOrder
 from dovetail.errors import BundleError, DeviceError
 from dovetail.ir import DType, Graph, graph_from_bytes, graph_to_bytes
 
@@ -34,13 +34,14 @@ def program_to_bytes(program: Program) -> bytes:
     rows: list[list[str | None]] = []
     for key, rounding in arithmetic.by_op.items():
         op, stored = (key, None) if isinstance(key, str) else (key[0], key[1].value)
-        rows.append([op, stored, rounding.tie.value, rounding.zero_point.value])
+        rows.append([op, stored, *_names(rounding)])
     facts = {
         "target": program.target,
-        "default": [arithmetic.default.tie.value, arithmetic.default.zero_point.value],
+        "default": _names(arithmetic.default),
         "multiplier_bits": arithmetic.multiplier_bits,
         "by_op": sorted(rows, key=str),
         "scheme": arithmetic.scheme.value,
+        "vip": None if arithmetic.vip is None else arithmetic.vip.value,
     }
     text = json.dumps(facts, sort_keys=True).encode()
     return b"dovetail reference 1 %d\n" % len(text) + text + graph_to_bytes(program.graph)
@@ -64,8 +65,12 @@ def program_from_bytes(data: bytes) -> Program:
         raise DeviceError(error.message, hint=_HINT) from error
 
 
-def _rounding(tie: object, order: object) -> Rounding:
-    return Rounding(Tie(tie), ZeroPointOrder(order))
+def _names(rounding: Rounding) -> list[str]:
+    return [rounding.tie.value, rounding.zero_point.value, rounding.carrier.value]
+
+
+def _rounding(tie: object, order: object, carrier: object) -> Rounding:
+    return Rounding(Tie(tie), ZeroPointOrder(order), Carrier(carrier))
 
 
 def _arithmetic(facts: dict[str, object]) -> Arithmetic:
@@ -75,7 +80,9 @@ def _arithmetic(facts: dict[str, object]) -> Arithmetic:
     if bits is not None and not 1 <= bits <= 64:
         raise ValueError(f"a multiplier of {bits} bits")
     by_op: dict[str | tuple[str, DType], Rounding] = {}
-    for op, stored, tie, order in rows:
+    for op, stored, tie, order, carrier in rows:
         key: str | tuple[str, DType] = str(op) if stored is None else (str(op), DType(stored))
-        by_op[key] = _rounding(tie, order)
-    return Arithmetic(_rounding(*default), bits, by_op, Scheme(facts["scheme"]))
+        by_op[key] = _rounding(tie, order, carrier)
+    vip = facts.get("vip")
+    engines = None if vip is None else Vip(vip)
+    return Arithmetic(_rounding(*default), bits, by_op, Scheme(facts["scheme"]), engines)

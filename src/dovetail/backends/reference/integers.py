@@ -17,10 +17,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dovetail.backend.arithmetic import Arithmetic
+from dovetail.backend.arithmetic import Arithmetic, Carrier
 from dovetail.backends.reference.kernels import KERNELS, Call
 from dovetail.backends.reference.kernels.pooling import window_sums
-from dovetail.backends.reference.storing import round_to_stored
+from dovetail.backends.reference.storing import round_to_stored, store
 from dovetail.ir import AnyArray, DType, Graph, Node, Quantization, TensorType, quantize_array
 
 _Values = Sequence[AnyArray | None]
@@ -107,6 +107,9 @@ def _total(op: str, call: Call) -> tuple[AnyArray, AnyArray]:
 def _average(item: QuantizedNode, values: _Values) -> AnyArray:
     total, count = _total(item.node.op, item.call(_centred(values, item.inputs)))
     ratio = _scale_of(item.inputs[0])[0] / _scale_of(item.output)[0]
+    rounding = item.arithmetic.rounding(item.node.op, item.output.dtype)
+    if rounding.carrier is Carrier.SINGLE:
+        return store(np.asarray(total / count * _scale_of(item.inputs[0])[0]), item.output, rounding)
     return item.round(np.asarray(total / count * ratio))
 
 

@@ -17,6 +17,8 @@ from dovetail.backends.reference.integers import QuantizedNode, integer_rule
 from dovetail.backends.reference.kernels import KERNELS, Call
 from dovetail.backends.reference.storing import real_of, store
 from dovetail.backends.reference.tflite_rules import quantize_as_tflite, tflite_rule
+from dovetail.backends.vip.rules import vip_rule
+from dovetail.backends.vip.scene import product_in_shader
 from dovetail.errors import DeviceError
 from dovetail.ir import DOVETAIL_DOMAIN, AnyArray, Graph, Node, dequantize_array, quantize_array
 from dovetail.ir.roles import CONTROL_FLOW
@@ -60,6 +62,8 @@ def _run_node(graph: Graph, node: Node, values: Values, arithmetic: Arithmetic) 
         return (own,)
     rule = integer_rule(graph, node)
     if rule is not None:
+        if arithmetic.vip is not None and product_in_shader(graph, node, arithmetic.vip):
+            arithmetic = arithmetic.in_shaders()
         types = tuple(graph.types[name] if name else None for name in node.inputs)
         return (rule(QuantizedNode(node, types, graph.types[node.outputs[0]], arithmetic), stored),)
     return _run_on_reals(graph, node, stored, arithmetic)
@@ -67,6 +71,10 @@ def _run_node(graph: Graph, node: Node, values: Values, arithmetic: Arithmetic) 
 
 def _own_rule(graph: Graph, node: Node, stored: tuple[AnyArray | None, ...], arithmetic: Arithmetic) -> AnyArray | None:
     """Return the result by the rules of another maker's kernels, or None where exact arithmetic holds."""
+    if arithmetic.vip is not None and node.outputs[0]:
+        measured = vip_rule(graph, node, arithmetic.vip)
+        if measured is not None:
+            return measured(stored)
     if arithmetic.scheme is not Scheme.TFLITE or not node.outputs[0]:
         return None
     pairs = [(graph.types[name], value) for name, value in zip(node.inputs, stored, strict=True) if value is not None]

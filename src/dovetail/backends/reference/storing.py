@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dovetail.backend.arithmetic import Rounding, Tie, ZeroPointOrder
+from dovetail.backend.arithmetic import Carrier, Rounding, Tie, ZeroPointOrder
 from dovetail.ir import AnyArray, DType, Quantization, TensorType
 
 
@@ -21,6 +21,11 @@ def real_of(stored: AnyArray, kind: TensorType) -> AnyArray:
 
 def store(value: AnyArray, kind: TensorType, rounding: Rounding) -> AnyArray:
     """Return the stored form of a result: rounded to its float type, or quantised."""
+    if kind.quant is not None and rounding.carrier is Carrier.SINGLE:
+        inverse = (1.0 / kind.quant.scale_array(np.ndim(value))).astype(np.float32)
+        with np.errstate(over="ignore", invalid="ignore"):
+            steps = np.asarray(value, np.float64).astype(np.float32) * inverse
+        return _store_single(steps, kind.dtype, kind.quant, rounding.zero_point)
     if kind.quant is not None:
         ratio = np.asarray(value, dtype=np.float64) / kind.quant.scale_array(np.ndim(value))
         return round_to_stored(ratio, kind.dtype, kind.quant, rounding)
@@ -29,9 +34,26 @@ def store(value: AnyArray, kind: TensorType, rounding: Rounding) -> AnyArray:
     return np.asarray(value).astype(kind.dtype.carrier)
 
 
+def _store_single(steps: AnyArray, dtype: DType, quant: Quantization, order: ZeroPointOrder) -> AnyArray:
+    """Store float32 steps as a shader does, `rint(y + zp)`, or as a stream processor, `rint(y) + zp`."""
+    zero = quant.zero_point_array(steps.ndim).astype(np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):
+        rounded = np.rint(steps + zero) if order is ZeroPointOrder.BEFORE else np.rint(steps) + zero
+        saturated = np.clip(rounded.astype(np.float64), *dtype.integer_range)
+    return np.where(np.isnan(saturated), _no_number(dtype, quant), saturated).astype(dtype.carrier)
+
+
+def _no_number(dtype: DType, quant: Quantization) -> float:
+    """Return what a shader stores for NaN: 0, and that is the lowest of signed bytes that it sees as unsigned."""
+    plain = quant.zero_point[0] == 0 and float(np.frexp(quant.scale[0])[0]) == 0.5
+    return float(dtype.integer_range[0]) if dtype is DType.I8 and not plain else 0.0
+
+
 def round_to_stored(steps: AnyArray, dtype: DType, quant: Quantization, rounding: Rounding) -> AnyArray:
     """Round values in units of the scale, add the zero point and saturate; a NaN is stored as 0."""
     zero = quant.zero_point_array(steps.ndim)
+    if rounding.carrier is Carrier.SINGLE:
+        return _store_single(steps.astype(np.float32), dtype, quant, rounding.zero_point)
     if rounding.zero_point is ZeroPointOrder.BEFORE:
         rounded = round_ties(np.asarray(steps + zero), rounding.tie)
     else:

@@ -11,7 +11,7 @@ from importlib.metadata import version
 import numpy as np
 
 from dovetail.backend.modelled import BoardSettings, ModelledGraph
-from dovetail.backend.profiles import VSI_PROFILES
+from dovetail.backend.profiles import VSI_PROFILES, vsi_profile
 from dovetail.backend.protocols import Blob, CompileOptions, Signature
 from dovetail.backend.target import Target, TargetProfile
 from dovetail.backends.feeds import check_feeds, same_signature
@@ -53,6 +53,10 @@ def part_of(target: Target) -> Part:
     return Part(target.name, hardware.sdk_name, part_pid(hardware.sdk_name), converts_signed_bytes=oldest)
 
 
+def _is_known(profile: TargetProfile, folder: SdkFolder) -> bool:
+    return profile.hardware is not None and profile.hardware.sdk_name in simulated_parts(folder.sdk)
+
+
 @dataclass(frozen=True, slots=True)
 class VsiBackend:
     """Compile with the vendor's compiler and run on the vendor's simulator, one worker process a graph."""
@@ -69,8 +73,12 @@ class VsiBackend:
 
     def targets(self) -> Sequence[Target]:
         """Return the targets that the installed simulator knows."""
-        known = simulated_parts(self.folder.sdk)
-        return tuple(one for one in VSI_PROFILES if one.hardware is not None and one.hardware.sdk_name in known)
+        return tuple(one for one in VSI_PROFILES if _is_known(one, self.folder))
+
+    def find_target(self, name: str) -> Target | None:
+        """Return any part of the installed simulator: by name, by the simulator's own, or by product id."""
+        found = vsi_profile(name, simulated_parts(self.folder.sdk))
+        return found if found is not None and _is_known(found, self.folder) else None
 
     def compile(self, graph: Graph, target: Target, options: CompileOptions) -> Blob:
         """Return the compiled partition; raise CompileError with our reason, or with the vendor's."""
@@ -94,8 +102,7 @@ class VsiBackend:
 
     def devices(self) -> Sequence[SimulatedPart]:
         """Return the simulator."""
-        names = frozenset(target.name for target in self.targets())
-        return (SimulatedPart(self._settings(), names),) if names else ()
+        return (SimulatedPart(self._settings()),) if self.targets() else ()
 
     def _settings(self) -> Settings:
         return Settings(self.folder, self.limits)
@@ -129,12 +136,12 @@ class SimulatedPart:
     """The vendor's simulator, as every part that it knows."""
 
     settings: Settings
-    targets: frozenset[str]
     name: str = "vsi-simulator"
 
     def accepts(self, target: str) -> bool:
         """Tell whether the simulator knows the target's part."""
-        return target in self.targets
+        found = vsi_profile(target, simulated_parts(self.settings.folder.sdk))
+        return found is not None and _is_known(found, self.settings.folder)
 
     def load(self, blob: Blob, signature: Signature) -> VsiExecutable:
         """Start a worker with the blob; raise DeviceError when it is damaged or made for something else."""
@@ -144,7 +151,7 @@ class SimulatedPart:
         program = program_from_bytes(payload)
         if (program.binary is not None) is not (blob.format == NBG):
             raise DeviceError(f"vsi: the blob is not what its format '{blob.format}' says.", hint=_AGAIN)
-        if program.target not in self.targets:
+        if not self.accepts(program.target):
             raise DeviceError(f"vsi: the blob is for '{program.target}', which this simulator does not know.")
         _check_edges(program, signature)
         if program.binary is not None:

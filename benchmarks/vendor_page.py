@@ -1,0 +1,176 @@
+"""The page of `vendor_table.py`: cells, their summary, and the causes of the differences that are left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+
+class State(Enum):
+    """Say what became of a cell."""
+
+    MEASURED = "measured"
+    REFUSED = "refused"
+    """There is no lowering, or the case has attributes that the vendor's operator lacks."""
+    VENDOR_REFUSES = "vendor refuses"
+    ONLY_VENDOR = "only vendor"
+    """The vendor's compiler takes it, the profile does not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """Hold one case at one precision on one part; differences are in steps of the stored type."""
+
+    target: str
+    precision: str
+    op: str
+    case: str
+    state: State = State.MEASURED
+    engine: str = ""
+    steps: str = ""
+    npusim_mean: float = 0.0
+    npusim_max: int = 0
+    reference_mean: float = 0.0
+    reference_max: int = 0
+    reason: str = ""
+
+    def document(self) -> dict[str, object]:
+        """Return the cell as JSON holds it."""
+        fields = {name: getattr(self, name) for name in self.__slots__}
+        return {**fields, "state": self.state.value, "cause": cause(self) if self.differs else ""}
+
+    @property
+    def differs(self) -> bool:
+        """Tell whether one of ours is not the vendor's."""
+        return self.state in (State.MEASURED, State.ONLY_VENDOR) and max(self.npusim_max, self.reference_max) > 0
+
+
+_NEWEST = ("vsi:v853", "vsi:t527")
+_STREAM = ("vsi:a733",)
+
+CAUSES: tuple[tuple[frozenset[str], frozenset[str], tuple[str, ...], str], ...] = (
+    (frozenset({"Slice"}), frozenset(), _STREAM, "vendor defect: a slice with a negative step gives other elements"),
+    (
+        frozenset({"Conv.1d"}),
+        frozenset({"i8"}),
+        (),
+        "vendor defect: the compiler reads a signed one-dimensional image as unsigned",
+    ),
+    (
+        frozenset({"Add", "Sub", "Sum"}),
+        frozenset({"i8", "i8pc"}),
+        _NEWEST,
+        "the tensor processor requantises both operands before the array adds them; its steps are not modelled",
+    ),
+    (
+        frozenset({"Div"}),
+        frozenset(),
+        (),
+        "division by zero, and signed bytes divided as unsigned ones",
+    ),
+    (frozenset({"LRN"}), frozenset(), (), "the tensor processor's table of x ** -beta is not modelled"),
+    (
+        frozenset({"InstanceNormalization", "LayerNormalization"}),
+        frozenset(),
+        (),
+        "the shader sums squares in float32 and takes an approximate reciprocal root",
+    ),
+    (frozenset({"Resize"}), frozenset(), (), "the shader's weights have fewer bits than float32"),
+    (
+        frozenset(),
+        frozenset(),
+        _STREAM,
+        "the stream processor's tables and float pipeline are not modelled (everything else is)",
+    ),
+    (
+        frozenset(),
+        frozenset({"i16"}),
+        (),
+        "the order of float32 operations in the shader moves a result across a tie",
+    ),
+)
+"""Operators or cases (all where empty), precisions, parts, and why they differ; the first that fits."""
+
+
+def cause(cell: Cell) -> str:
+    """Return why a cell differs."""
+    for names, precisions, parts, text in CAUSES:
+        if names and not names & {cell.op, cell.case}:
+            continue
+        if (not precisions or cell.precision in precisions) and (not parts or cell.target in parts):
+            return text
+    return "not explained"
+
+
+def summary(cells: Sequence[Cell]) -> Iterator[str]:
+    """Yield a line for each part and precision, and one for all."""
+    names = ("target", "prec.", "cells", "npusim = 0", "reference = 0", "refused", "only vendor")
+    yield f"{names[0]:14} {names[1]:6} {names[2]:>5} {names[3]:>11} {names[4]:>13} {names[5]:>8} {names[6]:>12}"
+    keys = sorted({(cell.target, cell.precision) for cell in cells})
+    for key in [*keys, ("all", "")]:
+        mine = [cell for cell in cells if key[0] == "all" or (cell.target, cell.precision) == key]
+        done = [cell for cell in mine if cell.state is State.MEASURED]
+        lost = sum(cell.state in (State.REFUSED, State.VENDOR_REFUSES) for cell in mine)
+        only = sum(cell.state is State.ONLY_VENDOR for cell in mine)
+        shares = [
+            f"{sum(value == 0 for value in found)} {sum(value == 0 for value in found) / max(len(done), 1):6.1%}"
+            for found in ([cell.npusim_max for cell in done], [cell.reference_max for cell in done])
+        ]
+        yield f"{key[0]:14} {key[1]:6} {len(done):5} {shares[0]:>11} {shares[1]:>13} {lost:8} {only:12}"
+
+
+_INTRODUCTION = """# Against the vendor's simulator
+
+Made by `python benchmarks/vendor_table.py --markdown docs/reference/vendor.md` with VeriSilicon's SDK 6.57.1.
+
+Every operator case of `dovetail.testing.cases` (operators with several kinds of attributes have several cases) at
+every integer precision, on six samples, on the vendor's instruction-level simulator of nine parts, against
+`npusim --fidelity exact` and `reference`. A difference is counted in steps of the stored type (LSB). Both of ours
+follow what was measured of the engines (`src/dovetail/backends/vip`): the tensor processor's tables (1024 knots,
+floats of 21 bits), its copies, averages and sums as convolutions with byte weights, float32 in the shaders,
+multipliers of 16 bits on v7 parts.
+"""
+
+
+def as_markdown(cells: Sequence[Cell]) -> str:
+    """Return the page."""
+    parts = list(dict.fromkeys(cell.target for cell in cells))
+    lines = [_INTRODUCTION, "## Cells without any difference", "", "```text", *summary(cells), "```", ""]
+    lines += [
+        "## What differs, and why",
+        "",
+        "| precision | case | parts | largest | mean | cause |",
+        "|---|---|---|---|---|---|",
+    ]
+    rows: dict[tuple[str, str, str], list[Cell]] = {}
+    for cell in cells:
+        if cell.differs:
+            rows.setdefault((cell.precision, cell.case, cause(cell)), []).append(cell)
+    for (precision, case, why), found in sorted(rows.items()):
+        names = ", ".join(cell.target.removeprefix("vsi:") for cell in found)
+        largest = max(max(cell.npusim_max, cell.reference_max) for cell in found)
+        mean = max(cell.npusim_mean for cell in found)
+        lines.append(f"| {precision} | {case} | {names} | {largest} | {mean:.4f} | {why} |")
+    for precision in dict.fromkeys(cell.precision for cell in cells):
+        lines += ["", f"## {precision}", "", *_engines([c for c in cells if c.precision == precision], parts)]
+    return "\n".join(lines) + "\n"
+
+
+def _engines(cells: Sequence[Cell], parts: Sequence[str]) -> Iterator[str]:
+    """Yield the table of one precision: the engine, and the largest differences where there are any."""
+    yield "The engine of the operator; `a/b`: the largest difference of npusim / reference; `-`: refused; `*`: only the"
+    yield "vendor's compiler takes it, the profile does not."
+    yield ""
+    yield "| case | " + " | ".join(part.removeprefix("vsi:") for part in parts) + " |"
+    yield "|---|" + "---|" * len(parts)
+    for case in dict.fromkeys(cell.case for cell in cells):
+        mine = {cell.target: cell for cell in cells if cell.case == case}
+        yield f"| {case} | " + " | ".join(_text(mine.get(part)) for part in parts) + " |"
+
+
+def _text(cell: Cell | None) -> str:
+    if cell is None or cell.state in (State.REFUSED, State.VENDOR_REFUSES):
+        return "-"
+    mark = "" if cell.state is State.MEASURED else "*"
+    return cell.engine + mark + (f" {cell.npusim_max}/{cell.reference_max}" if cell.differs else "")

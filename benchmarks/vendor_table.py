@@ -1,0 +1,242 @@
+"""Print how far `npusim` (exact) and `reference` are from the vendor's simulator: operator x precision x SoC.
+
+Run `python benchmarks/vendor_table.py [--markdown docs/reference/vendor.md] [--json FILE] [--target vsi:v853 ...]
+[--precision u8 ...] [--operator NAME ...]`. It needs VeriSilicon's SDK (`dovetail sdk install verisilicon`).
+
+Every operator case at every integer precision on six samples (two from the range, one of all values, one of extremes,
+all lowest, all highest). The vendor's results are kept in a folder (`--cache`), because nine parts take about an hour
+of processor time; what differs from ours is measured again alone, in a process of its own, before it counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from dovetail.backend.profiles import VSI_PROFILES
+from dovetail.backend.protocols import CompileOptions
+from dovetail.backend.target import Engine, TargetProfile
+from dovetail.backends.npusim import backend as simulator
+from dovetail.backends.reference import backend as reference
+from dovetail.backends.vsi.bench import EngineStep, GraphBench, Measured
+from dovetail.backends.vsi.lowering.table import lower_graph
+from dovetail.backends.vsi.plugin import part_of
+from dovetail.backends.vsi.program import Program, program_to_bytes
+from dovetail.backends.vsi.session import Settings
+from dovetail.errors import CompileError, DovetailError
+from dovetail.ir import AnyArray
+from dovetail.ir.precision import Precision
+from dovetail.sdk import find_verisilicon
+from dovetail.testing.agreement import load_on
+from dovetail.testing.cases import CASES, QuantizedCase, quantized
+from dovetail.testing.probing import QUICK
+from vendor_page import Cell, State, as_markdown, summary
+
+Results = tuple[Mapping[str, AnyArray], ...]
+
+
+@cache
+def prepared(index: int, precision: Precision) -> QuantizedCase:
+    """Return a case at a precision."""
+    return quantized(CASES[index], precision)
+
+
+@cache
+def ours(index: int, precision: Precision, target: str) -> tuple[Results, Results | None]:
+    """Return what the reference and the simulator give; None where the simulator refuses."""
+    found, profile = prepared(index, precision), next(one for one in VSI_PROFILES if one.name == target)
+    judge = load_on(reference, found.graph, profile, CompileOptions())
+    exact = tuple(judge.run(sample) for sample in found.inputs)
+    # The simulator refuses what the profile refuses; without that the arithmetic can be compared all the same.
+    open_profile = replace(profile, measured_refusals={})
+    try:
+        ready = load_on(simulator, found.graph, open_profile, CompileOptions())
+    except DovetailError:
+        return exact, None
+    return exact, tuple(ready.run(sample) for sample in found.inputs)
+
+
+def twin(target: TargetProfile) -> str:
+    """Return the first target that computes as this one does."""
+    return next(one.name for one in VSI_PROFILES if one.arithmetic == target.arithmetic)
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Keep the vendor's results in a folder, by program and samples."""
+
+    folder: Path
+
+    def path(self, program: Program, found: QuantizedCase, *, alone: bool) -> Path:
+        """Return the file of a measurement."""
+        hasher = hashlib.sha256(program_to_bytes(program))
+        for sample in found.inputs:
+            for name in sorted(sample):
+                hasher.update(np.ascontiguousarray(sample[name]).tobytes())
+        return self.folder / f"{program.sdk_name}-{hasher.hexdigest()[:24]}{'-alone' if alone else ''}.npz"
+
+    def read(self, path: Path) -> Measured | str | None:
+        """Return a measurement, the reason of a refusal, or None where there is none."""
+        if not path.is_file():
+            return None
+        with np.load(path, allow_pickle=False) as held:
+            if "reason" in held:
+                return str(held["reason"])
+            steps = tuple(EngineStep(str(a), str(b), Engine(str(c))) for a, b, c in held["steps"].reshape(-1, 3))
+            count = int(held["count"])
+            results = tuple(
+                {key.partition(":")[2]: held[key] for key in held.files if key.startswith(f"{index}:")}
+                for index in range(count)
+            )
+        return Measured(results, steps)
+
+    def write(self, path: Path, found: Measured | str) -> None:
+        """Keep a measurement or the reason of a refusal."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if isinstance(found, str):
+            np.savez_compressed(path, reason=np.array(found))
+            return
+        steps = np.array([[step.layer, step.operator, step.engine.value] for step in found.steps], dtype="U120")
+        arrays = {f"{i}:{name}": value for i, result in enumerate(found.results) for name, value in result.items()}
+        np.savez_compressed(path, steps=steps, count=np.array(len(found.results)), **arrays)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Say what to measure."""
+
+    targets: tuple[TargetProfile, ...]
+    precisions: tuple[Precision, ...]
+    operators: frozenset[str]
+    memory: Memory
+
+
+def cells(wanted: Wanted) -> Iterator[Cell]:
+    """Yield every cell of the table."""
+    settings = Settings(find_verisilicon().folder)
+    for target in wanted.targets:
+        with GraphBench(part_of(target).sdk_name, settings) as bench:
+            for index, case in enumerate(CASES):
+                for precision in wanted.precisions:
+                    if not wanted.operators or wanted.operators & {case.op, case.name}:
+                        yield _cell(index, precision, target, (bench, wanted.memory))
+
+
+def _cell(index: int, precision: Precision, target: TargetProfile, tools: tuple[GraphBench, Memory]) -> Cell:
+    case, found = CASES[index], prepared(index, precision)
+    blank = Cell(target.name, precision.value, case.op, case.name)
+    verdict = target.verdict(found.graph, found.graph.nodes[0], precision)
+    try:
+        program = lower_graph(found.graph, part_of(target))
+    except CompileError as error:
+        return replace(
+            blank, state=State.REFUSED, reason=error.message.partition("cannot run it: ")[2] or error.message
+        )
+    measured = _measure(program, found, tools, alone=False)
+    if isinstance(measured, str):
+        return replace(blank, state=State.VENDOR_REFUSES, reason=measured)
+    exact, simulated = ours(index, precision, twin(target))
+    if _difference(measured.results, exact)[1] or (simulated and _difference(measured.results, simulated)[1]):
+        again = _measure(program, found, tools, alone=True)
+        measured = measured if isinstance(again, str) else again
+    judged = blank if simulated is None else _with(blank, _difference(measured.results, simulated))
+    mean, largest = _difference(measured.results, exact)
+    state = State.MEASURED if verdict.supported else State.ONLY_VENDOR
+    engine = measured.engine.value if measured.engine else "-"
+    steps = " ".join(dict.fromkeys(step.engine.value for step in measured.steps))
+    return replace(
+        judged,
+        state=state,
+        engine=engine,
+        steps=steps,
+        reference_mean=mean,
+        reference_max=largest,
+        reason=verdict.reason,
+    )
+
+
+def _with(cell: Cell, found: tuple[float, int]) -> Cell:
+    return replace(cell, npusim_mean=found[0], npusim_max=found[1])
+
+
+def _measure(
+    program: Program, found: QuantizedCase, tools: tuple[GraphBench, Memory], *, alone: bool
+) -> Measured | str:
+    bench, memory = tools
+    path = memory.path(program, found, alone=alone)
+    held = memory.read(path)
+    if held is not None:
+        return held
+    outputs = {name: found.graph.types[name] for name in found.graph.outputs}
+    result: Measured | str
+    try:
+        result = bench.measure(program, found.inputs, outputs, fresh=alone)
+    except CompileError as error:
+        result = error.message
+    memory.write(path, result)
+    return result
+
+
+def _difference(one: Sequence[Mapping[str, AnyArray]], other: Sequence[Mapping[str, AnyArray]]) -> tuple[float, int]:
+    """Return the mean and the largest difference of stored values, in steps; floats in units in the last place."""
+    total, count, largest = 0.0, 0, 0
+    for first, second in zip(one, other, strict=True):
+        for name, value in first.items():
+            steps = _steps(value, second[name])
+            total, count = total + float(steps.sum()), count + steps.size
+            largest = max(largest, int(steps.max(initial=0)))
+    return total / max(count, 1), largest
+
+
+def _steps(one: AnyArray, other: AnyArray) -> AnyArray:
+    if one.dtype.kind != "f":
+        return np.abs(one.astype(np.int64) - other.astype(np.int64))
+    same = (one == other) | (np.isnan(one) & np.isnan(other))
+    with np.errstate(invalid="ignore", over="ignore"):
+        unit = np.spacing(np.maximum(np.abs(other), np.finfo(other.dtype).tiny))
+        apart = np.rint(np.abs(one.astype(np.float64) - other) / unit)
+    return np.where(same, 0, np.nan_to_num(apart, nan=2.0**31, posinf=2.0**31)).astype(np.int64)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--target", nargs="*", default=[])
+    parser.add_argument("--precision", nargs="*", default=[])
+    parser.add_argument("--operator", nargs="*", default=[])
+    parser.add_argument("--cache", type=Path, default=Path.home() / ".cache" / "dovetail" / "vendor-table")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--markdown", type=Path)
+    given = parser.parse_args()
+    if not find_verisilicon().usable:
+        sys.exit(f"{find_verisilicon().reason}: run 'dovetail sdk install verisilicon'")
+    wanted = Wanted(
+        tuple(one for one in VSI_PROFILES if not given.target or one.name in given.target),
+        tuple(one for one in QUICK if not given.precision or one.value in given.precision),
+        frozenset(given.operator),
+        Memory(given.cache),
+    )
+    found: list[Cell] = []
+    for cell in cells(wanted):
+        found.append(cell)
+        if cell.state is State.MEASURED and max(cell.npusim_max, cell.reference_max):
+            print(
+                f"{cell.target} {cell.precision} {cell.case}: npusim {cell.npusim_max}, reference {cell.reference_max}"
+            )
+    print("\n".join(summary(found)))
+    if given.json:
+        given.json.write_text(json.dumps([cell.document() for cell in found], indent=0))
+    if given.markdown:
+        given.markdown.write_text(as_markdown(found))
+
+
+if __name__ == "__main__":
+    main()

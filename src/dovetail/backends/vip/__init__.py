@@ -1,0 +1,1 @@
+"""The arithmetic of VeriSilicon's engines, as the vendor's simulator shows it."""

@@ -1,0 +1,160 @@
+"""Averages and sums that the compiler turns into convolutions on the multiply-accumulate array.
+
+The weights are quantised like those of any convolution: 255 steps where tensors are affine bytes, 7 bits in dynamic
+fixed point. The accumulator's multiplier is that of a convolution, cut to the width of the part.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from dovetail.backend.arithmetic import Vip
+from dovetail.backends.vip.floats import single
+from dovetail.backends.vip.scene import Rule, Scene, Values, is_stored
+from dovetail.ir import AnyArray, DType, TensorType
+
+_STEPS = 255
+_FIXED_POINT_BITS = 7
+_OLD = (Vip.V7, Vip.V7_BYTES)
+
+
+def _widest(vip: Vip) -> int:
+    """Return the largest averaging window that goes to the array; larger ones go to the shaders."""
+    return 11 if vip in _OLD else 15
+
+
+def _cut(multiplier: float, vip: Vip) -> float:
+    bits = 16 if vip in _OLD else 24
+    mantissa, exponent = math.frexp(multiplier)
+    return math.ldexp(math.floor(math.ldexp(mantissa, bits)), exponent - bits)
+
+
+def average_rule(scene: Scene) -> Rule | None:
+    """Return an average that runs on the array, or None for one of the shaders.
+
+    Those are exact: windows with padding, strides other than 1 and 2, and large ones.
+    """
+    kind = scene.kind(0)
+    if kind.dtype is DType.I16 and scene.vip is Vip.V7_BYTES:
+        return None
+    window = _pooled(scene) if scene.node.op == "AveragePool" else _reduced(scene)
+    if window is None or max(window[0]) > _widest(scene.vip):
+        return None
+    kernel, strides, shape = window
+    count = math.prod(kernel)
+    assert kind.quant is not None
+    assert scene.made.quant is not None
+    ratio = kind.quant.scale[0] / scene.made.quant.scale[0]
+    if kind.dtype is DType.I16 or scene.in_fixed_point:
+        weight, multiplier = _fixed_weight(count), ratio
+    else:
+        weight = float(_STEPS)
+        multiplier = _cut(float(single(float(single(1.0 / count)) / _STEPS)) * ratio, scene.vip)
+
+    def rule(values: Values) -> AnyArray:
+        stored = values[0]
+        assert stored is not None
+        total = _window_sums(centred(stored, kind), kernel, strides)
+        steps = np.rint(np.multiply(total * weight, multiplier, dtype=np.float64))
+        return stored_from(steps, scene.made).reshape(shape or total.shape)
+
+    return rule
+
+
+def _fixed_weight(count: int) -> float:
+    """Return 1 / count as the array holds it: 7 bits and a power of two."""
+    _, exponent = math.frexp(1.0 / count)
+    bits = _FIXED_POINT_BITS - exponent
+    return float(np.rint(math.ldexp(1.0 / count, bits))) * math.ldexp(1.0, -bits)
+
+
+_Window = tuple[tuple[int, int], tuple[int, int], tuple[int, ...] | None]
+
+
+def _pooled(scene: Scene) -> _Window | None:
+    node = scene.node
+    kernel, strides = node.integers("kernel_shape"), node.integers("strides") or (1, 1)
+    plain = not any(node.integers("pads")) and node.text("auto_pad", "NOTSET") in ("NOTSET", "VALID")
+    if not plain or len(kernel) != 2 or strides not in ((1, 1), (2, 2)) or node.integer("ceil_mode", 0):
+        return None
+    return (kernel[0], kernel[1]), (strides[0], strides[1]), None
+
+
+def _reduced(scene: Scene) -> _Window | None:
+    """Return the window of an average over the last two of four axes."""
+    sizes = scene.kind(0).static_shape
+    if sizes is None or len(sizes) != 4:
+        return None
+    node = scene.node
+    if node.op == "ReduceMean":
+        given = scene.graph.constants.get(node.inputs[1]) if len(node.inputs) > 1 and node.inputs[1] else None
+        axes = node.integers("axes") if given is None else tuple(int(axis) for axis in given.reshape(-1))
+        if sorted(axis % 4 for axis in axes) != [2, 3]:
+            return None
+    return (sizes[2], sizes[3]), (1, 1), scene.made.static_shape
+
+
+def _window_sums(values: AnyArray, kernel: tuple[int, int], strides: tuple[int, int]) -> AnyArray:
+    rows, columns = ((values.shape[2 + i] - kernel[i]) // strides[i] + 1 for i in range(2))
+    total = np.zeros((*values.shape[:2], rows, columns), np.int64)
+    for row in range(kernel[0]):
+        for column in range(kernel[1]):
+            down = slice(row, row + (rows - 1) * strides[0] + 1, strides[0])
+            across = slice(column, column + (columns - 1) * strides[1] + 1, strides[1])
+            total += values[:, :, down, across]
+    return total
+
+
+def centred(stored: AnyArray, kind: TensorType) -> AnyArray:
+    """Return `q - zero_point` in int64."""
+    assert kind.quant is not None
+    return np.asarray(stored.astype(np.int64) - kind.quant.zero_point[0])
+
+
+def stored_from(steps: AnyArray, made: TensorType) -> AnyArray:
+    """Return stored integers of whole steps around the zero point."""
+    assert made.quant is not None
+    return np.asarray(np.clip(steps + made.quant.zero_point[0], *made.dtype.integer_range).astype(made.dtype.carrier))
+
+
+def sum_rule(scene: Scene) -> Rule | None:
+    """Return a sum or difference of signed bytes: a convolution of both operands with two weights.
+
+    The weights are unsigned bytes; what the zero points differ is added as an integer bias, from the unrounded weights.
+    """
+    if scene.vip not in (*_OLD, Vip.VIP8000) or scene.made.dtype is not DType.I8 or scene.in_fixed_point:
+        return None
+    names = scene.node.inputs
+    if len(names) != 2 or any(name in scene.graph.constants for name in names):
+        return None
+    kinds = (scene.kind(0), scene.kind(1))
+    if not all(is_stored(kind) for kind in kinds) or kinds[0].shape != kinds[1].shape:
+        return None
+    quants = [kind.quant for kind in (*kinds, scene.made) if kind.quant is not None]
+    factor = quants[1].scale[0] / quants[0].scale[0] * (-1.0 if scene.node.op == "Sub" else 1.0)
+    integers, step = _byte_weights((1.0, factor))
+    apart = quants[0].zero_point[0] - quants[1].zero_point[0]
+    bias = float(np.rint(factor * apart / step))
+    multiplier = _cut(step * quants[0].scale[0] / quants[2].scale[0], scene.vip)
+
+    def rule(values: Values) -> AnyArray:
+        first, second = values
+        assert first is not None
+        assert second is not None
+        left = first.astype(np.int64) - quants[0].zero_point[0]
+        right = second.astype(np.int64) - quants[0].zero_point[0]
+        total = left * integers[0] + right * integers[1] + bias
+        return stored_from(np.rint(total * multiplier), scene.made)
+
+    return rule
+
+
+def _byte_weights(weights: Sequence[float]) -> tuple[list[int], float]:
+    """Return weights as integers around a zero point, and the size of a step."""
+    low, high = min(0.0, *weights), max(0.0, *weights)
+    step = float(single((high - low) / _STEPS))
+    zero = int(np.clip(np.rint(-low / step), 0, _STEPS))
+    return [int(np.clip(np.rint(weight / step) + zero, 0, _STEPS)) - zero for weight in weights], step

@@ -1,0 +1,32 @@
+"""The floats of the engines: 21 bits in the tensor processor, 32 bits in the shaders."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dovetail.ir import AnyArray
+
+_SIGNIFICANT_BITS = 16
+
+
+def fp21(values: AnyArray | float) -> AnyArray:
+    """Round to the tensor processor's floats: 16 significant bits, ties to even; kept in float64."""
+    exact = np.asarray(values, np.float64)
+    with np.errstate(invalid="ignore", over="ignore"):
+        _, exponent = np.frexp(np.where(np.isfinite(exact), exact, 0.0))
+        unit = np.ldexp(1.0, exponent - _SIGNIFICANT_BITS)
+        rounded = np.rint(exact / unit) * unit
+    return np.where(np.isfinite(exact), rounded, exact)
+
+
+def single(values: AnyArray | float) -> AnyArray:
+    """Round to float32; kept in float64."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.asarray(np.asarray(values, np.float64).astype(np.float32).astype(np.float64))
+
+
+def saturated(values: AnyArray, lowest: int, highest: int) -> AnyArray:
+    """Round to integers, ties to even, within limits; what is not a number becomes the highest."""
+    with np.errstate(invalid="ignore"):
+        clipped = np.clip(np.rint(values), lowest, highest)
+    return np.where(np.isnan(clipped), float(highest), clipped)

@@ -1,0 +1,99 @@
+"""What a rule sees of a node: its types, its graph and the generation of the engines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dovetail.backend.arithmetic import Vip
+from dovetail.backends.vip.table import Scales, scales_of
+from dovetail.ir import AnyArray, DType, Graph, Node, TensorType
+
+Values = Sequence[AnyArray | None]
+Rule = Callable[[Values], AnyArray]
+"""Takes the stored inputs of a node (None where omitted) and returns its stored output."""
+
+_STORED = (DType.U8, DType.I8, DType.I16)
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """One node with the types around it."""
+
+    graph: Graph
+    node: Node
+    vip: Vip
+
+    @property
+    def made(self) -> TensorType:
+        """Return the type of the output."""
+        return self.graph.types[self.node.outputs[0]]
+
+    def kind(self, index: int) -> TensorType:
+        """Return the type of an input."""
+        return self.graph.types[self.node.inputs[index]]
+
+    @property
+    def is_quantised(self) -> bool:
+        """Tell whether the first input and the output are integers with one scale each."""
+        first = 1 if self.node.op == "Where" else 0
+        return bool(self.node.inputs[first]) and all(is_stored(kind) for kind in (self.kind(first), self.made))
+
+    @property
+    def in_fixed_point(self) -> bool:
+        """Tell whether the graph's bytes are in dynamic fixed point: none is then turned into an unsigned one."""
+        return _in_fixed_point(self.graph)
+
+    def scales(self, index: int = 0) -> tuple[Scales, int]:
+        """Return the scales from an input to the output."""
+        return scales_of(self.kind(index), self.made, fixed_point=self.vip is not Vip.VIP9000 and self.in_fixed_point)
+
+    def table(self, results: Callable[[AnyArray, Scales], AnyArray], index: int = 0) -> AnyArray:
+        """Return the stored results of all stored values of an input, in the order of their bits."""
+        kind = self.kind(index)
+        assert kind.quant is not None
+        scales, back = self.scales(index)
+        codes = np.arange(1 << (8 * kind.dtype.size_bytes), dtype=f"u{kind.dtype.size_bytes}")
+        steps = codes.view(kind.dtype.carrier).astype(np.float64) - kind.quant.zero_point[0]
+        return (results(steps, scales) + back).astype(self.made.dtype.carrier)
+
+
+def is_stored(kind: TensorType) -> bool:
+    """Tell whether a tensor holds integers of up to 16 bits with one scale."""
+    return kind.quant is not None and not kind.quant.per_channel and kind.dtype in _STORED
+
+
+def _in_fixed_point(graph: Graph) -> bool:
+    kinds = [kind for kind in graph.types.values() if kind.quant is not None and kind.dtype in (DType.U8, DType.I8)]
+    return all(
+        kind.dtype is DType.I8
+        and kind.quant is not None
+        and all(_is_power(scale) for scale in kind.quant.scale)
+        and not any(kind.quant.zero_point)
+        for kind in kinds
+    )
+
+
+def _is_power(scale: float) -> bool:
+    return float(np.frexp(scale)[0]) == 0.5
+
+
+_PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+_OLD = (Vip.V7, Vip.V7_BYTES, Vip.VIP8000)
+
+
+def product_in_shader(graph: Graph, node: Node, vip: Vip) -> bool:
+    """Tell whether a shader computes a product of integers, in float32 and without a multiplier of the array."""
+    if node.domain or node.op not in _PRODUCTS or len(node.inputs) < 2:
+        return False
+    data, weight = (graph.types[name] for name in node.inputs[:2])
+    if data.quant is None or weight.quant is None:
+        return False
+    wide = data.dtype is DType.I16
+    if node.op == "MatMul" and node.inputs[1] not in graph.constants:
+        return wide or vip in (Vip.V7, Vip.V7_BYTES)
+    if node.op == "ConvTranspose" and any(node.integers("output_padding")):
+        return True
+    return (weight.quant.per_channel and vip in _OLD) or (wide and vip is Vip.V7_BYTES)
