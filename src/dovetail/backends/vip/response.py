@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dovetail.backend.arithmetic import Vip
-from dovetail.backends.vip.floats import fp21, saturated
+from dovetail.backends.vip.floats import fp21
 from dovetail.backends.vip.scene import Rule, Scene, Values
 from dovetail.backends.vip.table import look_up, positive_knots
 from dovetail.ir import AnyArray
@@ -29,9 +29,9 @@ def response_rule(scene: Scene) -> Rule | None:
         stored = values[0]
         assert stored is not None
         steps = stored.astype(np.float64) - zero
-        factor = look_up(_sums(fp21(np.square(steps * scale)), size), knots, entries)
-        moved = fp21(fp21(fp21(steps * factor) * fp21(scale / scales.scale_out)) + scales.zero_out)
-        return np.asarray((saturated(moved, scales.lowest, scales.highest) + back).astype(scene.made.dtype.carrier))
+        reals = steps * scale
+        factor = look_up(_sums(fp21(np.square(reals)), size), knots, entries)
+        return np.asarray((scales.store(fp21(reals * factor)) + back).astype(scene.made.dtype.carrier))
 
     return rule
 

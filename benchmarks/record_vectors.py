@@ -1,0 +1,152 @@
+"""Record what the vendor's simulator gives for small graphs with random scales: the vectors of `tests/backends/vip`.
+
+Run `python benchmarks/record_vectors.py tests/backends/vip/vectors.npz`; it needs VeriSilicon's SDK and about five
+minutes. None of these graphs is one of the operator cases.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from dovetail.backend.profiles import VSI_PROFILES
+from dovetail.backends.vsi.bench import GraphBench
+from dovetail.backends.vsi.lowering.table import lower_graph
+from dovetail.backends.vsi.plugin import part_of
+from dovetail.backends.vsi.session import Settings
+from dovetail.ir import AnyArray, DType, Graph, Node, Quantization, TensorType
+from dovetail.sdk import find_verisilicon
+
+PARTS = ("vsi:a311d", "vsi:imx8mp", "vsi:v853")
+_UNARY = ("Abs", "Celu", "Elu", "Erf", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish", "Neg", "Relu", "Selu")
+UNARY = (*_UNARY, "Sigmoid", "Softsign", "Tanh", "Atan", "Identity")
+_ROUNDS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """Describe one graph of one node: its inputs and output as (type, shape, scale, zero point)."""
+
+    op: str
+    inputs: tuple[tuple[str, tuple[int, ...], float, int], ...]
+    output: tuple[str, tuple[int, ...], float, int]
+    attributes: dict[str, float | int | list[int]] = field(default_factory=dict)
+
+    def graph(self) -> Graph:
+        """Return the graph; inputs are `x0, x1`, the output is `y`."""
+        names = tuple(f"x{index}" for index in range(len(self.inputs)))
+        types = {name: _type(*entry) for name, entry in zip(names, self.inputs, strict=True)}
+        fixed = {key: tuple(value) if isinstance(value, list) else value for key, value in self.attributes.items()}
+        node = Node("node", self.op, names, ("y",), fixed)
+        return Graph("vector", (node,), names, ("y",), {**types, "y": _type(*self.output)})
+
+
+def _type(dtype: str, shape: tuple[int, ...], scale: float, zero: int) -> TensorType:
+    return TensorType(DType(dtype), tuple(shape), Quantization((scale,), (zero,)))
+
+
+def _single(value: float) -> float:
+    return float(np.float32(value))
+
+
+def recipes(random: np.random.Generator) -> Iterator[Recipe]:
+    """Yield graphs with random scales."""
+    for _ in range(_ROUNDS):
+        for op in UNARY:
+            scales = [_single(random.uniform(0.005, 0.05)), _single(random.uniform(0.004, 0.03))]
+            zeros = [int(random.integers(0, 256)) for _ in range(2)]
+            shape = (1, 1, 16, 16)
+            yield Recipe(op, (("u8", shape, scales[0], zeros[0]),), ("u8", shape, scales[1], zeros[1]))
+            yield Recipe(op, (("i8", shape, scales[0], zeros[0] - 128),), ("i8", shape, scales[1], zeros[1] - 128))
+            powers = [2.0 ** -int(random.integers(10, 15)), 2.0 ** -int(random.integers(10, 16))]
+            yield Recipe(op, (("i16", (1, 2, 16, 16), powers[0], 0),), ("i16", (1, 2, 16, 16), powers[1], 0))
+        yield from _windows(random)
+        yield from _sums(random)
+
+
+def _windows(random: np.random.Generator) -> Iterator[Recipe]:
+    kernels = (
+        ((2, 2), (2, 2)),
+        ((3, 3), (1, 1)),
+        ((3, 2), (2, 2)),
+        ((4, 4), (4, 4)),
+        ((2, 3), (2, 3)),
+        ((5, 5), (2, 2)),
+    )
+    for kernel, strides in kernels:
+        sizes = tuple((12 - kernel[axis]) // strides[axis] + 1 for axis in range(2))
+        scale = _single(random.uniform(0.01, 0.1))
+        given = {"kernel_shape": list(kernel), "strides": list(strides)}
+        for made in (scale, _single(scale / 2), _single(scale * random.uniform(0.4, 1.2))):
+            zeros = [int(random.integers(60, 200)) for _ in range(2)]
+            yield Recipe(
+                "AveragePool", (("u8", (1, 3, 12, 12), scale, zeros[0]),), ("u8", (1, 3, *sizes), made, zeros[1]), given
+            )
+        yield Recipe(
+            "AveragePool", (("i16", (1, 3, 12, 12), 2.0**-12, 0),), ("i16", (1, 3, *sizes), 2.0**-12, 0), given
+        )
+    for size in (7, 11, 12, 15, 16):
+        shape = (1, 3, size, size)
+        yield Recipe("GlobalAveragePool", (("i16", shape, 2.0**-12, 0),), ("i16", (1, 3, 1, 1), 2.0**-13, 0))
+    given_lrn = {"size": 5, "alpha": 0.02, "beta": 0.75, "bias": 1.0}
+    yield Recipe("LRN", (("i16", (1, 6, 8, 8), 2.0**-12, 0),), ("i16", (1, 6, 8, 8), 2.0**-12, 0), given_lrn)
+    yield Recipe("LRN", (("u8", (1, 6, 8, 8), 0.03, 120),), ("u8", (1, 6, 8, 8), 0.025, 110), given_lrn)
+
+
+def _sums(random: np.random.Generator) -> Iterator[Recipe]:
+    shape = (1, 4, 12, 12)
+    for op in ("Add", "Sub", "Mul"):
+        for dtype, low in (("u8", 0), ("i8", -128)):
+            scales = [_single(random.uniform(0.01, 0.05)) for _ in range(2)] + [_single(random.uniform(0.03, 0.08))]
+            zeros = [int(random.integers(40, 216)) + low for _ in range(3)]
+            inputs = tuple((dtype, shape, scale, zero) for scale, zero in zip(scales[:2], zeros[:2], strict=True))
+            yield Recipe(op, inputs, (dtype, shape, scales[2], zeros[2]))
+
+
+def samples(recipe: Recipe, random: np.random.Generator) -> dict[str, AnyArray]:
+    """Return all stored values where the input has room for them, else random ones."""
+    made: dict[str, AnyArray] = {}
+    for index, (dtype, shape, _, _) in enumerate(recipe.inputs):
+        kind = DType(dtype)
+        low, high = kind.integer_range
+        size = int(np.prod(shape))
+        whole = np.arange(low, high + 1) if size == high - low + 1 else random.integers(low, high + 1, size)
+        made[f"x{index}"] = whole.astype(kind.carrier).reshape(shape)
+    return made
+
+
+def main() -> None:
+    """Record."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("file", type=Path)
+    given = parser.parse_args()
+    found = find_verisilicon()
+    if not found.usable:
+        sys.exit(f"{found.reason}: run 'dovetail sdk install verisilicon'")
+    random = np.random.default_rng(2026)
+    wanted = [(recipe, samples(recipe, random)) for recipe in recipes(random)]
+    arrays: dict[str, AnyArray] = {}
+    for index, (_, sample) in enumerate(wanted):
+        arrays.update({f"{index}/{name}": value for name, value in sample.items()})
+    for name in PARTS:
+        target = next(one for one in VSI_PROFILES if one.name == name)
+        part = part_of(target)
+        with GraphBench(part.sdk_name, Settings(found.folder)) as bench:
+            for index, (recipe, sample) in enumerate(wanted):
+                graph = recipe.graph()
+                # Each sum runs in a process of its own: the vendor library mixes those of signed bytes up.
+                fresh = recipe.op in ("Add", "Sub")
+                result = bench.measure(lower_graph(graph, part), (sample,), {"y": graph.types["y"]}, fresh=fresh)
+                arrays[f"{index}/{name}"] = result.results[0]["y"]
+    text = json.dumps([[item.op, item.inputs, item.output, item.attributes] for item, _ in wanted])
+    np.savez_compressed(given.file, recipes=np.array(text), **arrays)
+
+
+if __name__ == "__main__":
+    main()

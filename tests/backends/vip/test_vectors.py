@@ -1,0 +1,70 @@
+"""What the vendor's simulator gave for graphs with random scales (`benchmarks/record_vectors.py`): equal, bit by bit."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dovetail.backend.profiles import VSI_PROFILES
+from dovetail.backend.protocols import CompileOptions
+from dovetail.backends.npusim import backend as simulator
+from dovetail.backends.reference import backend as reference
+from dovetail.ir import AnyArray, DType, Graph, Node, Quantization, TensorType
+from dovetail.testing.agreement import load_on
+
+PARTS = ("vsi:a311d", "vsi:imx8mp", "vsi:v853")
+BY_NAME = {target.name: target for target in VSI_PROFILES}
+KNOWN_DIFFERENT = {("Add", "i8", "vsi:v853"), ("Sub", "i8", "vsi:v853")}
+"""The tensor processor requantises the operands before: its steps are not known."""
+
+ALLOWED = {("Gelu", "i16"): 0.002}
+"""Shares that may differ: how the driver computes the error function is not known to the last bit."""
+
+
+@cache
+def vectors() -> tuple[list[list[object]], dict[str, AnyArray]]:
+    with np.load(Path(__file__).with_name("vectors.npz"), allow_pickle=False) as held:
+        return json.loads(str(held["recipes"])), {name: held[name] for name in held.files if "/" in name}
+
+
+def kind(entry: list[object]) -> TensorType:
+    dtype, shape, scale, zero = entry
+    return TensorType(DType(str(dtype)), tuple(shape), Quantization((float(scale),), (int(zero),)))  # type: ignore[arg-type]
+
+
+def graph_of(recipe: list[object]) -> Graph:
+    op, inputs, output, attributes = recipe
+    names = tuple(f"x{index}" for index in range(len(inputs)))  # type: ignore[arg-type]
+    types = {name: kind(entry) for name, entry in zip(names, inputs, strict=True)}  # type: ignore[call-overload]
+    fixed = {key: tuple(value) if isinstance(value, list) else value for key, value in attributes.items()}  # type: ignore[attr-defined]
+    node = Node("node", str(op), names, ("y",), fixed)
+    return Graph("vector", (node,), names, ("y",), {**types, "y": kind(output)})  # type: ignore[arg-type]
+
+
+OPERATORS = sorted({str(recipe[0]) for recipe in vectors()[0]})
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("op", OPERATORS)
+def test_equal_to_the_vendors_simulator(op: str, part: str) -> None:
+    recipes, arrays = vectors()
+    compared = 0
+    for index, recipe in enumerate(recipes):
+        graph = graph_of(recipe)
+        if recipe[0] != op or (op, graph.types["y"].dtype.value, part) in KNOWN_DIFFERENT:
+            continue
+        inputs = {name: arrays[f"{index}/{name}"] for name in graph.inputs}
+        wanted = arrays[f"{index}/{part}"]
+        for backend in (reference, simulator):
+            found = load_on(backend, graph, BY_NAME[part], CompileOptions()).run(inputs)["y"]
+            allowed = ALLOWED.get((op, graph.types["y"].dtype.value), 0.0) * wanted.size
+            assert np.count_nonzero(found != wanted) <= allowed, (
+                f"{backend.name} {recipe}: {np.count_nonzero(found != wanted)} of {wanted.size} differ, "
+                f"by up to {np.abs(found.astype(int) - wanted).max()}"
+            )
+        compared += wanted.size
+    assert compared >= 30
