@@ -18,9 +18,9 @@ from onnx import AttributeProto, NodeProto
 
 from dovetail.backend.arithmetic import Arithmetic, Rounding, Tie, ZeroPointOrder
 from dovetail.backends.npusim.rounding import cut_multiplier
-from dovetail.backends.vip.scene import product_in_shader
 from dovetail.backends.proto import add_metadata, new_model, node_proto
 from dovetail.backends.sessions import TAPS_KEY, THREADS_KEY
+from dovetail.backends.vip.scene import product_in_shader
 from dovetail.errors import CompileError
 from dovetail.exporters.onnx_protos import tensor_proto, value_info
 from dovetail.ir import DOVETAIL_DOMAIN, AnyArray, DType, Graph, Node, TensorType, dequantize_array
