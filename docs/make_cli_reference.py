@@ -59,7 +59,7 @@ EXAMPLES = {
     "env remove": "dovetail env remove tensorflow --converted",
     "sdk install": "dovetail sdk install verisilicon\ndovetail sdk install verisilicon --from acuitylite-6.57.1.whl",
     "sdk status": "dovetail sdk status --json",
-    "sdk probe": "dovetail sdk probe vsi:v853 --operator Conv,Softmax --precision u8,i16",
+    "sdk probe": "dovetail sdk probe vsi:v853 vsi:pid=0x88 --precision u8,i16 --out parts.json",
     "nbg info": "dovetail nbg info network_binary.nb",
 }
 
