@@ -52,6 +52,7 @@ class Vip(Enum):
     V7_BYTES = "VIP v7 with an array for bytes only"
     VIP8000 = "VIP8000"
     VIP9000 = "VIP9000"
+    VIP9000_PLUS = "VIP9000 plus"
     STREAM = "VIP9000 with a stream processor"
 
 

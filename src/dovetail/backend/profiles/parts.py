@@ -59,7 +59,7 @@ PARTS: tuple[Part, ...] = (
         "Rockchip's rknpu driver for these chips",
     ),
     Part(
-        *("vsi:t527", "Allwinner T527, MR527 and A527", _9000, "VIP9000NANOSI_PLUS_PID0X10000016"),
+        *("vsi:t527", "Allwinner T527, MR527 and A527", Vip.VIP9000_PLUS, "VIP9000NANOSI_PLUS_PID0X10000016"),
         "Allwinner's conversion scripts and the id that a board reports",
     ),
     Part(

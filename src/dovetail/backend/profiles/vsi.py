@@ -37,7 +37,7 @@ _FLAT = SpatialRank(2)
 
 
 def _matrix_rules(generation: Vip) -> tuple[OperatorRule, ...]:
-    newest = generation in (Vip.VIP9000, Vip.STREAM)
+    newest = generation in (Vip.VIP9000, Vip.VIP9000_PLUS, Vip.STREAM)
     integers = _INTEGERS if newest else _INTEGERS - {_P.I8PC}
     shader = _FLOATS if newest else _FLOATS | {_P.I8PC}
     fixed = ops.FULLY_CONNECTED | {"MatMul"}
@@ -135,7 +135,7 @@ def generation_profile(name: str, title: str, generation: Vip, hardware: Hardwar
 
 
 def _ordered(generation: Vip) -> tuple[Precision, ...]:
-    if generation in (Vip.VIP9000, Vip.STREAM):
+    if generation in (Vip.VIP9000, Vip.VIP9000_PLUS, Vip.STREAM):
         return _PRECISIONS
     # Per-channel convolutions run on the shaders there: dearer than 16 bits on the array.
     late = (_P.I8PC, _P.FP16, _P.FP32)

@@ -13,7 +13,7 @@ from dovetail.backend.arithmetic import Vip
 from dovetail.backends.vip.array import average_rule, sum_rule
 from dovetail.backends.vip.functions import Function
 from dovetail.backends.vip.response import response_rule
-from dovetail.backends.vip.scene import Rule, Scene, Values, is_stored
+from dovetail.backends.vip.scene import NEWEST, Rule, Scene, Values, is_stored
 from dovetail.backends.vip.table import (
     Scales,
     clip_function,
@@ -162,7 +162,7 @@ def _concat(scene: Scene) -> Rule | None:
 
 def _where(scene: Scene) -> Rule | None:
     """Both operands are copied to the output's scale before one is chosen; older parts copy signed bytes exactly."""
-    if scene.made.dtype is DType.I8 and scene.vip is not Vip.VIP9000:
+    if scene.made.dtype is DType.I8 and scene.vip not in NEWEST:
         return None
     if not all(is_stored(scene.kind(index)) and scene.kind(index).dtype is scene.made.dtype for index in (1, 2)):
         return None

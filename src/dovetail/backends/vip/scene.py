@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,6 +16,8 @@ Rule = Callable[[Values], AnyArray]
 """Takes the stored inputs of a node (None where omitted) and returns its stored output."""
 
 _STORED = (DType.U8, DType.I8, DType.I16)
+NEWEST = (Vip.VIP9000, Vip.VIP9000_PLUS)
+"""Their tensor processor turns every signed byte into an unsigned one, dynamic fixed point too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,9 @@ class Scene:
 
     def scales(self, index: int = 0) -> tuple[Scales, int]:
         """Return the scales from an input to the output."""
-        return scales_of(self.kind(index), self.made, fixed_point=self.vip is not Vip.VIP9000 and self.in_fixed_point)
+        fixed = self.vip not in NEWEST and self.in_fixed_point
+        scales, back = scales_of(self.kind(index), self.made, fixed_point=fixed)
+        return replace(scales, by_slope=self.vip is Vip.VIP9000_PLUS), back
 
     def table(self, results: Callable[[AnyArray, Scales], AnyArray], index: int = 0) -> AnyArray:
         """Return the stored results of all stored values of an input, in the order of their bits."""

@@ -38,15 +38,23 @@ def positive_knots() -> AnyArray:
     return np.unique(values)
 
 
-def look_up(steps: AnyArray, knots: AnyArray, values: AnyArray) -> AnyArray:
-    """Return a table's value: both neighbours are weighted and rounded, then their sum."""
+def look_up(steps: AnyArray, knots: AnyArray, values: AnyArray, *, by_slope: bool = False) -> AnyArray:
+    """Return a table's value: both neighbours are weighted and rounded, then their sum.
+
+    With `by_slope` it is the neighbour nearer to zero, and the rounded product of their difference.
+    """
     last = len(knots) - 2
     left = np.clip(np.searchsorted(knots, steps, side="right") - 1, 0, last)
     share = (steps - knots[left]) / (knots[left + 1] - knots[left])
+    low, high = values[left], values[left + 1]
     with np.errstate(invalid="ignore", over="ignore"):
-        low, high = values[left] * (1.0 - share), values[left + 1] * share
+        if by_slope:
+            below = steps < 0
+            near, far = np.where(below, high, low), np.where(below, low, high)
+            return fp21(near + fp21((far - near) * np.where(below, 1.0 - share, share)))
         # A weight of zero leaves its neighbour out, even where that is infinite.
-        return fp21(fp21(np.where(share == 1.0, 0.0, low)) + fp21(np.where(share == 0.0, 0.0, high)))
+        first = fp21(np.where(share == 1.0, 0.0, low * (1.0 - share)))
+        return fp21(first + fp21(np.where(share == 0.0, 0.0, high * share)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +66,13 @@ class Scales:
     zero_out: int
     lowest: int
     highest: int
+    by_slope: bool = False
 
     def store(self, reals: AnyArray) -> AnyArray:
         """Return stored integers of reals as the tensor processor makes them."""
         moved = fp21(fp21(reals * fp21(single(1.0 / self.scale_out))) + self.zero_out)
+        if self.by_slope:
+            moved = np.where(np.isnan(moved), 0.0, moved)
         return saturated(moved, self.lowest, self.highest)
 
 
@@ -86,7 +97,7 @@ def user_table(steps: AnyArray, function: Function, scales: Scales) -> AnyArray:
     knots = _knots_of_both_signs()
     given = function(knots)
     values = _entries(lambda at: _between(at, knots, given), knots * scales.scale_in)
-    return scales.store(look_up(steps, knots, values))
+    return scales.store(look_up(steps, knots, values, by_slope=scales.by_slope))
 
 
 def _between(at: AnyArray, knots: AnyArray, values: AnyArray) -> AnyArray:
@@ -101,13 +112,14 @@ def _between(at: AnyArray, knots: AnyArray, values: AnyArray) -> AnyArray:
 def native_table(steps: AnyArray, function: Function, scales: Scales) -> AnyArray:
     """Return what a table that the driver fills gives."""
     knots = _knots_of_both_signs()
-    return scales.store(look_up(steps, knots, _entries(function, knots * scales.scale_in)))
+    entries = _entries(function, knots * scales.scale_in)
+    return scales.store(look_up(steps, knots, entries, by_slope=scales.by_slope))
 
 
 def odd_table(steps: AnyArray, function: Function, scales: Scales) -> AnyArray:
     """Return what a table for positive values gives; the sign is put back."""
     knots = positive_knots()
-    found = look_up(np.abs(steps), knots, _entries(function, knots * scales.scale_in))
+    found = look_up(np.abs(steps), knots, _entries(function, knots * scales.scale_in), by_slope=scales.by_slope)
     return scales.store(np.where(steps < 0, -found, found))
 
 
