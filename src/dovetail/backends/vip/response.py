@@ -29,7 +29,7 @@ def response_rule(scene: Scene) -> Rule | None:
         stored = values[0]
         assert stored is not None
         steps = stored.astype(np.float64) - zero
-        reals = steps * scale
+        reals = fp21(steps * fp21(scale))
         factor = look_up(_sums(fp21(np.square(reals)), size), knots, entries, by_slope=scales.by_slope)
         return np.asarray((scales.store(fp21(reals * factor)) + back).astype(scene.made.dtype.carrier))
 

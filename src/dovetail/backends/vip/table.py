@@ -51,7 +51,9 @@ def look_up(steps: AnyArray, knots: AnyArray, values: AnyArray, *, by_slope: boo
         if by_slope:
             below = steps < 0
             near, far = np.where(below, high, low), np.where(below, low, high)
-            return fp21(near + fp21((far - near) * np.where(below, 1.0 - share, share)))
+            found = fp21(near + fp21((far - near) * np.where(below, 1.0 - share, share)))
+            # What the part makes of an infinite entry, as measured at the zero of Log and Reciprocal.
+            return np.where(np.isneginf(near), 0.0, np.where(np.isposinf(near), -np.inf, found))
         # A weight of zero leaves its neighbour out, even where that is infinite.
         first = fp21(np.where(share == 1.0, 0.0, low * (1.0 - share)))
         return fp21(first + fp21(np.where(share == 0.0, 0.0, high * share)))
@@ -71,8 +73,6 @@ class Scales:
     def store(self, reals: AnyArray) -> AnyArray:
         """Return stored integers of reals as the tensor processor makes them."""
         moved = fp21(fp21(reals * fp21(single(1.0 / self.scale_out))) + self.zero_out)
-        if self.by_slope:
-            moved = np.where(np.isnan(moved), 0.0, moved)
         return saturated(moved, self.lowest, self.highest)
 
 
