@@ -49,46 +49,55 @@ class Cell:
 _NEWEST = ("vsi:v853", "vsi:t527")
 _STREAM = ("vsi:a733",)
 
+_FREE: frozenset[str] = frozenset()
 CAUSES: tuple[tuple[frozenset[str], frozenset[str], tuple[str, ...], str], ...] = (
-    (frozenset({"Slice"}), frozenset(), _STREAM, "vendor defect: a slice with a negative step gives other elements"),
+    (frozenset({"Slice"}), _FREE, _STREAM, "vendor defect: a slice with a negative step gives other elements"),
     (
         frozenset({"Conv.1d"}),
         frozenset({"i8"}),
         (),
-        "vendor defect: the compiler reads a signed one-dimensional image as unsigned",
+        "vendor defect: garbage for one-dimensional images of signed bytes",
+    ),
+    (
+        frozenset({"LayerNormalization"}),
+        frozenset({"i8dfp"}),
+        (),
+        "vendor defect: the kernel gives 0 for bytes in dynamic fixed point",
     ),
     (
         frozenset({"Add", "Sub", "Sum"}),
         frozenset({"i8", "i8pc"}),
         _NEWEST,
-        "the tensor processor requantises both operands before the array adds them; its steps are not modelled",
+        "the tensor processor prepares both operands before the array adds them; its steps are not known",
     ),
     (
-        frozenset({"Div"}),
-        frozenset(),
-        (),
-        "division by zero, and signed bytes divided as unsigned ones",
+        frozenset({"QuantizeLinear", "DequantizeLinear"}),
+        _FREE,
+        ("vsi:t527", *_STREAM),
+        "the tensor or stream processor converts floats with fewer bits than float32",
     ),
-    (frozenset({"LRN"}), frozenset(), (), "the tensor processor's table of x ** -beta is not modelled"),
+    (frozenset({"Div"}), _FREE, _STREAM, "division by zero gives the zero point; the reciprocal has fewer bits"),
+    (_FREE, _FREE, _STREAM, "the stream processor's functions for bytes, sums and softmax are not modelled"),
     (
-        frozenset({"InstanceNormalization", "LayerNormalization"}),
-        frozenset(),
-        (),
-        "the shader sums squares in float32 and takes an approximate reciprocal root",
-    ),
-    (frozenset({"Resize"}), frozenset(), (), "the shader's weights have fewer bits than float32"),
-    (
-        frozenset(),
-        frozenset(),
-        _STREAM,
-        "the stream processor's tables and float pipeline are not modelled (everything else is)",
-    ),
-    (
-        frozenset(),
+        frozenset({"Erf", "Tanh", "Gelu"}),
         frozenset({"i16"}),
         (),
-        "the order of float32 operations in the shader moves a result across a tie",
+        "the last bit of the function in the driver's table is not known",
     ),
+    (
+        frozenset({"InstanceNormalization"}),
+        frozenset({"i16"}),
+        (),
+        "the shader cuts 16-bit results towards zero and sums in another order",
+    ),
+    (frozenset({"Resize"}), _FREE, (), "ties: the shader's float32 weights of thirds fall on the other side"),
+    (
+        frozenset({"Cos", "Sin", "Softplus", "Softmax"}),
+        frozenset({"i16"}),
+        (),
+        "the shader's transcendental functions are approximations",
+    ),
+    (_FREE, frozenset({"i16"}), (), "the order of float32 operations in the shader moves results across a tie"),
 )
 """Operators or cases (all where empty), precisions, parts, and why they differ; the first that fits."""
 

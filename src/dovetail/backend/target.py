@@ -162,7 +162,9 @@ class TargetProfile:
         for rule in rules:
             found = next((text for item in rule.constraints if (text := item.refusal(graph, node)) is not None), None)
             if found is None:
-                return self.engines.get((node.op, precision), rule.engine), ""
+                # Where rules differ by attributes, one measurement an operator cannot tell them apart.
+                decided = len({item.engine for item in rules}) > 1
+                return (rule.engine if decided else self.engines.get((node.op, precision), rule.engine)), ""
             objections.append(found)
         return None, objections[0]
 

@@ -21,8 +21,8 @@ BY_NAME = {target.name: target for target in VSI_PROFILES}
 KNOWN_DIFFERENT = {("Add", "i8", "vsi:v853"), ("Sub", "i8", "vsi:v853")}
 """The tensor processor requantises the operands before: its steps are not known."""
 
-ALLOWED = {("Gelu", "i16"): 0.002}
-"""Shares that may differ: how the driver computes the error function is not known to the last bit."""
+ALLOWED = {("Gelu", "i16"): 0.002, ("Identity", "i8"): 0.005}
+"""Shares that may differ: the driver's error function, and old parts' copies of signed bytes, are not known fully."""
 
 
 @cache

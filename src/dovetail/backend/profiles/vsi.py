@@ -8,6 +8,8 @@ below. Known and not modelled: average pooling and int8 Add of the v7 parts (mix
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dovetail.backend.arithmetic import Arithmetic, Carrier, Rounding, Tie, Vip, ZeroPointOrder
 from dovetail.backend.constraints import (
     AttributeIn,
@@ -100,6 +102,8 @@ _SHADER = Rounding(Tie.EVEN, ZeroPointOrder.BEFORE, Carrier.SINGLE)
 _STREAMED = Rounding(Tie.EVEN, ZeroPointOrder.AFTER, Carrier.SINGLE)
 """What the stream processor stores: the zero point comes after rounding."""
 _ARRAY = Rounding()
+_SUMMING = ("Add", "AveragePool", "GlobalAveragePool", "ReduceMean", "Sub", "Sum")
+"""Their shaders lose nothing that float64 keeps, with the vendor's order of operations; ours in float32 would."""
 _ACCUMULATING = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
 
@@ -107,6 +111,7 @@ def _arithmetic(generation: Vip) -> Arithmetic:
     exact: dict[str | tuple[str, DType], Rounding] = dict.fromkeys(_ACCUMULATING, _ARRAY)
     bits = 16 if generation in (Vip.V7, Vip.V7_BYTES) else 24
     default = _STREAMED if generation is Vip.STREAM else _SHADER
+    exact |= dict.fromkeys(_SUMMING, replace(default, carrier=Carrier.EXACT))
     return Arithmetic(default, multiplier_bits=bits, by_op=exact, vip=generation)
 
 
