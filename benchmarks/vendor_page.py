@@ -139,6 +139,9 @@ every integer precision, on six samples, on the vendor's instruction-level simul
 follow what was measured of the engines (`src/dovetail/backends/vip`): the tensor processor's tables (1024 knots,
 floats of 21 bits), its copies, averages and sums as convolutions with byte weights, float32 in the shaders,
 multipliers of 16 bits on v7 parts.
+
+The causes below are what the pattern of the differences shows; what is larger than one step was seen again in a
+process of its own.
 """
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dovetail.backend.arithmetic import Rounding, Tie, ZeroPointOrder
+from dovetail.backend.arithmetic import Carrier, Rounding, Tie, ZeroPointOrder
 from dovetail.backends.npusim.rounding import Store, cut_multiplier, round_in_place
 from dovetail.ir import DType, Quantization, TensorType
 
@@ -68,3 +68,12 @@ def test_what_is_not_a_number_is_stored_as_zero_and_the_rest_saturates() -> None
     store = Store(TensorType(DType.I8, (4,), Quantization((0.5,), (-7,))), Rounding())
     found = store.from_reals(np.array([np.nan, np.inf, -np.inf, 1.0]))
     assert found.tolist() == [0, 127, -128, -5]
+
+
+@pytest.mark.parametrize(("dtype", "lowest"), [(DType.U8, 0), (DType.I8, -128), (DType.I16, 0)])
+def test_a_shader_stores_scalars_and_what_is_no_number(dtype: DType, lowest: int) -> None:
+    rounding = Rounding(Tie.EVEN, ZeroPointOrder.BEFORE, Carrier.SINGLE)
+    store = Store(TensorType(dtype, (), Quantization((0.3,), (7,))), rounding)
+    assert int(store.from_reals(np.asarray(1.5))) == 12
+    assert int(store.from_steps(np.asarray(5.0))) == 12
+    assert int(store.from_reals(np.asarray(np.nan))) == lowest

@@ -87,7 +87,18 @@ HOSTS: Mapping[str, HostFacts] = {
 }
 """Every CPU that is known, by name."""
 
-_BESIDE = {"vsi:v853": "cortex-a7", "vsi:a311d": "cortex-a73x4", "vsi:imx8mp": "cortex-a53x4"}
+_BESIDE = {
+    "vsi:v853": "cortex-a7",
+    "vsi:a311d": "cortex-a73x4",
+    "vsi:imx8mp": "cortex-a53x4",
+    # The nearest of the CPUs above; none is the chip's own.
+    "vsi:s905d3": "cortex-a53x4",
+    "vsi:rv1126": "cortex-a7",
+    "vsi:rk1808": "cortex-a53x4",
+    "vsi:t527": "cortex-a53x4",
+    "vsi:a733": "cortex-a73x4",
+    "vsi:stm32mp2": "cortex-a53x4",
+}
 
 
 def host_beside(target: str) -> HostFacts:
