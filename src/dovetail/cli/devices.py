@@ -16,16 +16,22 @@ class Devices(Verb):
 
     def run(self, screen: Screen) -> Answer:
         import dovetail
+        from dovetail.backend.protocols import DiagnosingBackend
         from dovetail.backend.registry import backend
         from dovetail.report.page import Page, Table, flexible, left
 
         backends: list[dict[str, object]] = []
+        absent: list[tuple[str, str]] = []
         for status in dovetail.backend_statuses():
             entry: dict[str, object] = {"name": status.name, "available": status.available, "reason": status.reason}
             if status.available:
                 one = backend(status.name)
                 try:
                     entry |= {"version": one.version, "devices": [device.name for device in one.devices()]}
+                    if isinstance(one, DiagnosingBackend):
+                        gone = one.absent_devices()
+                        entry["absent"] = [{"name": item.name, "reason": item.reason} for item in gone]
+                        absent += [(item.name, item.reason) for item in gone]
                 except DovetailError as error:
                     entry |= {"version": one.version, "devices": [], "reason": str(error)}
             backends.append(entry)
@@ -55,6 +61,7 @@ class Devices(Verb):
                         for entry in backends
                     ),
                 ),
+                *((Table("Not here", (left("device"), flexible("why")), tuple(absent)),) if absent else ()),
                 Table(
                     "Targets",
                     (left("target"), flexible("what"), flexible("precisions, cheapest first"), left("backends")),

@@ -30,6 +30,7 @@ from dovetail.cli.paddle_from_log import PaddleFromLog
 from dovetail.cli.paddle_lint import PaddleLint
 from dovetail.cli.paddle_match import PaddleMatch
 from dovetail.cli.plan import Plan
+from dovetail.cli.profile import Profile
 from dovetail.cli.quantize import Quantize
 from dovetail.cli.replay import Replay
 from dovetail.cli.run import Run
@@ -49,6 +50,7 @@ VERBS: dict[str, type[Verb]] = {
     "quantize": Quantize,
     "compile": Compile,
     "run": Run,
+    "profile": Profile,
     "compare": Compare,
     "verify": Verify,
     "tune": Tune,

@@ -14,6 +14,7 @@ from dovetail.bundle.bundle import Bundle, CompiledPartition
 from dovetail.compile.cache import BlobCache, cache_key
 from dovetail.errors import CompileError, DeviceNotFound, DovetailError
 from dovetail.ir.graph import Graph
+from dovetail.ir.macs import graph_macs
 from dovetail.partition.partitioned import Partition, PartitionedGraph
 
 _IMAGE_RANK = 4
@@ -140,6 +141,8 @@ class Compiler:
             inputs=graph.inputs,
             outputs=graph.outputs,
             tensors={name: kind for name, kind in graph.types.items() if name not in hidden},
+            nodes=tuple(node.name for node in graph.nodes),
+            macs=graph_macs(graph),
         )
 
     def __enter__(self) -> Compiler:

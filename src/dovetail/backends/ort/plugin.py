@@ -13,7 +13,7 @@ from dovetail.backend.target import Target
 from dovetail.backends.headed import check_mark, pack, unpack
 from dovetail.backends.ort.executable import OrtExecutable
 from dovetail.backends.ort.providers import Provider, absent_providers
-from dovetail.backends.ort.target import OrtTarget, offered_precisions
+from dovetail.backends.ort.target import OrtTarget
 from dovetail.backends.sessions import SessionSettings, first_line, open_session
 from dovetail.errors import CompileError, DeviceError, GraphError
 from dovetail.exporters.onnx import to_onnx
@@ -89,7 +89,7 @@ _TARGETS: dict[tuple[str, Provider], OrtTarget] = {}
 def _target(backend: str, provider: Provider, static: bool) -> OrtTarget:
     key = backend, provider
     if key not in _TARGETS:
-        _TARGETS[key] = OrtTarget(backend, provider, offered_precisions(provider), static=static)
+        _TARGETS[key] = OrtTarget(backend, provider, provider.precisions, static=static)
     return _TARGETS[key]
 
 
@@ -138,4 +138,4 @@ class OrtDevice:
         check_mark(header, self._provider.mark, self.name)
         settings = settings_of(self._provider, dict(header.properties))
         profiled = dict(header.properties).get(_PROFILING) == "1"
-        return OrtExecutable(self.name, body, signature, (settings, profiled))
+        return OrtExecutable(self.name, body, signature, (settings, profiled, self._provider.ep))
