@@ -51,6 +51,8 @@ class OrtBackend:
         if not isinstance(target, OrtTarget):
             raise CompileError(f"{target.name}: not a target of the {self.name} backend.")
         provider = target.provider
+        if target.static:
+            _check_static(graph, target.name)
         try:
             model = to_onnx(graph).SerializeToString()
         except GraphError as error:
@@ -91,6 +93,16 @@ def _target(backend: str, provider: Provider, static: bool) -> OrtTarget:
     if key not in _TARGETS:
         _TARGETS[key] = OrtTarget(backend, provider, provider.precisions, static=static)
     return _TARGETS[key]
+
+
+def _check_static(graph: Graph, where: str) -> None:
+    """Raise CompileError for shapes that are not static or are empty: compilers of NPUs crash on them."""
+    for name, kind in graph.types.items():
+        if kind.static_shape is None or 0 in kind.static_shape:
+            what = "is empty" if kind.static_shape is not None else "has no static shape"
+            raise CompileError(
+                f"{where}: tensor '{name}' {what}.", hint="Fix the shapes of the inputs with --shape INPUT=N,C,H,W."
+            )
 
 
 def compile_context(model: bytes, provider: Provider, properties: dict[str, str]) -> bytes:
