@@ -185,3 +185,11 @@ class TrustedBackend(Protocol):
 
     def compiles_in_process(self, target: Target) -> bool:
         """Tell whether it is safe to compile for the target here."""
+
+
+@runtime_checkable
+class OnnxBackend(Protocol):
+    """A backend whose blobs hold ONNX models: plain ones, or EPContext models with a vendor's compiled form inside."""
+
+    def onnx_of(self, blob: Blob) -> bytes | None:
+        """Return the model in a blob; None when the blob is of another form."""

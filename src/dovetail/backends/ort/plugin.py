@@ -71,6 +71,10 @@ class OrtBackend:
             raise CompileError(f"{target.name}: {provider.ep} refuses the partition: {first_line(error)}") from error
         return Blob(MODEL, pack(provider.name, header, "", model))
 
+    def onnx_of(self, blob: Blob) -> bytes | None:
+        """Return the model behind the header."""
+        return unpack(blob.payload, self.name)[1] if blob.format in (MODEL, CONTEXT) else None
+
     def compiles_in_process(self, target: Target) -> bool:
         """Tell whether it is ONNX Runtime's own CPU provider."""
         return isinstance(target, OrtTarget) and target.provider.is_cpu
