@@ -59,6 +59,9 @@ EXAMPLES = {
     "doctor": "dovetail doctor",
     "sdk install": "dovetail sdk install verisilicon\ndovetail sdk install verisilicon --from acuitylite-6.57.1.whl",
     "sdk status": "dovetail sdk status --json",
+    "bundle pack": "dovetail bundle pack bundle -o model.dvb",
+    "bundle unpack": "dovetail bundle unpack model.dvb -o bundle",
+    "bundle onnx": "dovetail bundle onnx bundle -o model.ctx.onnx",
     "nbg info": "dovetail nbg info network_binary.nb",
 }
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from dovetail.backend.registry import find_target as find_target
     from dovetail.backend.registry import known_targets as known_targets
     from dovetail.bundle import Bundle as Bundle
+    from dovetail.bundle import export_bundle as export_bundle
+    from dovetail.bundle import import_bundle as import_bundle
     from dovetail.bundle import load_bundle as load_bundle
     from dovetail.bundle import save_bundle as save_bundle
     from dovetail.compare import CompareOptions as CompareOptions
@@ -61,6 +63,7 @@ if TYPE_CHECKING:
     from dovetail.data import split as split
     from dovetail.errors import DovetailError as DovetailError
     from dovetail.exporters import save_onnx as save_onnx
+    from dovetail.exporters.epcontext import to_epcontext as to_epcontext
     from dovetail.formats import ReadRequest as ReadRequest
     from dovetail.formats import WriteRequest as WriteRequest
     from dovetail.formats import find_format as find_format
@@ -144,6 +147,8 @@ _HOMES = {
     ),
     "dovetail.bundle": (
         "Bundle",
+        "export_bundle",
+        "import_bundle",
         "load_bundle",
         "save_bundle",
     ),
@@ -194,6 +199,7 @@ _HOMES = {
     ),
     "dovetail.errors": ("DovetailError",),
     "dovetail.exporters": ("save_onnx",),
+    "dovetail.exporters.epcontext": ("to_epcontext",),
     "dovetail.formats": (
         "ReadRequest",
         "WriteRequest",

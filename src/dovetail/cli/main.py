@@ -12,6 +12,9 @@ from dovetail import __version__
 from dovetail.cli.acuity_compare import AcuityCompare
 from dovetail.cli.acuity_lint import AcuityLint
 from dovetail.cli.bisect import Bisect
+from dovetail.cli.bundle_onnx import BundleOnnx
+from dovetail.cli.bundle_pack import BundlePack
+from dovetail.cli.bundle_unpack import BundleUnpack
 from dovetail.cli.calibrate import Calibrate
 from dovetail.cli.compare import Compare
 from dovetail.cli.compile import Compile
@@ -71,6 +74,10 @@ GROUPS: dict[str, tuple[str, dict[str, type[Verb]]]] = {
     "acuity": (
         "Work on the files of Acuity (pegasus).",
         {"compare": AcuityCompare, "lint": AcuityLint},
+    ),
+    "bundle": (
+        "Hand bundles on.",
+        {"pack": BundlePack, "unpack": BundleUnpack, "onnx": BundleOnnx},
     ),
     "sdk": ("Install and examine vendors' SDKs.", {"install": SdkInstall, "status": SdkStatus}),
     "nbg": ("Look into VeriSilicon's binary networks.", {"info": NbgInfo}),
