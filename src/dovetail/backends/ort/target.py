@@ -75,7 +75,9 @@ class OrtTarget:
                 return refusal
         if self.provider.is_cpu:
             return ""
-        alone = node_graph(graph, node)
+        names = [name for name in (*node.inputs, *node.outputs) if name]
+        # A model that came quantised is asked about as it is.
+        alone = node_graph(graph, node, stored=any(graph.types[name].quant is not None for name in names))
         key = node_key(alone), precision
         if key not in self._asked:
             self._asked[key] = self._ask(alone, precision)
@@ -98,9 +100,10 @@ def _worker() -> Worker:
 
 
 def _at(alone: Graph, target: str, precision: Precision) -> Graph:
-    """Return the graph at a precision; ranges are made up, as no kernel is chosen by them."""
-    if precision is Precision.FP32:
+    """Return the node at a precision, without the conversions around it; the ranges are made up."""
+    if precision is Precision.FP32 or any(kind.quant is not None for kind in alone.types.values()):
         return alone
     reals = {name: Range(-1.0, 1.0) for name, kind in alone.types.items() if kind.holds_reals}
     ranges = Ranges(alone.digest, "made up", 1, reals)
-    return quantize(alone, Plan(alone.digest, Placement(target, precision)), ranges).graph
+    made = quantize(alone, Plan(alone.digest, Placement(target, precision)), ranges).graph
+    return node_graph(made, made.node(alone.nodes[0].name), stored=True)
