@@ -56,6 +56,9 @@ class Compile(BoardVerb, ModelVerb):
     limit_s: Annotated[
         float, typer.Option("--compile-limit", metavar="SECONDS", help="Time for the compilation of one partition.")
     ] = 600.0
+    overlap: Annotated[
+        bool, typer.Option("--overlap", help="Cut more finely where two devices can then work at the same time.")
+    ] = False
     cache: Annotated[
         Path | None, typer.Option("--cache", metavar="FOLDER", help="Keep compiled partitions here, by content.")
     ] = None
@@ -82,11 +85,14 @@ class Compile(BoardVerb, ModelVerb):
         rule = tuple(dovetail.parse_placement(text) for text in split_commas(self.fallback))
         with screen.progress("compiling"):
             if rule:
-                request = dovetail.RepairRequest(graph, plan, ranges, rule, self._request())
+                request = dovetail.RepairRequest(graph, plan, ranges, rule, self._request(), self.overlap)
                 repaired = dovetail.compile_repaired(request)
                 partitioned, bundle, moves, plan = repaired.partitioned, repaired.bundle, repaired.moves, repaired.plan
             else:
-                partitioned, moves = dovetail.partition(dovetail.quantize(graph, plan, ranges)), ()
+                partitioned, moves = (
+                    dovetail.partition(dovetail.quantize(graph, plan, ranges), overlap=self.overlap),
+                    (),
+                )
                 bundle = dovetail.compile_model(partitioned, self._request())
             dovetail.save_bundle(bundle, self.output)
             parts = self.modelled(graph, plan, ranges)
@@ -142,12 +148,14 @@ class Compile(BoardVerb, ModelVerb):
         ranges = f"dovetail.load_ranges({path_text(self.ranges)})" if self.ranges else _NO_RANGES
         compiled = (
             f"rule = tuple(map(dovetail.parse_placement, {split_commas(self.fallback)!r}))",
-            "repaired = dovetail.compile_repaired(dovetail.RepairRequest(graph, plan, ranges, rule, request))",
+            "repaired = dovetail.compile_repaired(\n"
+            f"    dovetail.RepairRequest(graph, plan, ranges, rule, request, {self.overlap!r})\n"
+            ")",
             "print(repaired.moves)",
             f"dovetail.save_bundle(repaired.bundle, {path_text(self.output)})",
         )
         plain = (
-            "partitioned = dovetail.partition(dovetail.quantize(graph, plan, ranges))",
+            f"partitioned = dovetail.partition(dovetail.quantize(graph, plan, ranges), overlap={self.overlap!r})",
             f"dovetail.save_bundle(dovetail.compile_model(partitioned, request), {path_text(self.output)})",
         )
         return program(
