@@ -19,6 +19,8 @@ _FOLDER = Path(__file__).resolve().parent
 
 COMMANDS: dict[str, tuple[str, ...]] = {
     "partition": ("partition.py",),
+    "bookkeeping": ("bookkeeping.py",),
+    "runtime": ("runtime.py", "--rounds", "10"),
     "placement": ("placement.py",),
     "onnx_node_tests": ("onnx_node_tests.py", "--operator", "Conv"),
     "reference_table": ("reference_table.py", "--operator", "Conv"),

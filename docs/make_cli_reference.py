@@ -25,14 +25,17 @@ EXAMPLES = {
     "explain": "dovetail explain model.onnx --target vsi:v853,vsi:a311d --precision i8pc --refused",
     "calibrate": "dovetail calibrate model.onnx --data calib.npz --method percentile --percentile 99.9 -o ranges.json",
     "plan": "dovetail plan model.onnx --place vsi:v853@i8pc --fallback vsi:v853@i16 --fallback cpu@fp32 -o plan.json\n"
-    "dovetail plan model.onnx --recipe recipe.toml -o plan.json",
+    "dovetail plan model.onnx --recipe recipe.toml -o plan.json\n"
+    "dovetail plan model.onnx --device 'vsi:a311d,openvino:CPU,cpu' --affinity 'op:Softmax=cpu' -o plan.json",
     "bisect": "dovetail bisect start --model model.onnx --data calib.npz --candidate exclude.txt\n"
     "dovetail bisect run -- ./evaluate.sh exclude.txt\ndovetail bisect log",
     "cost": "dovetail cost model.onnx --target vsi:v853\ndovetail cost model.onnx --plan plan.json --costs board.json",
     "verify": "dovetail verify model.onnx --plan plan.json --ranges ranges.json --against vsi\n"
     "dovetail verify model_int8.tflite --target vsi:a311d --samples 4",
     "quantize": "dovetail quantize model.onnx --plan plan.json --ranges ranges.json -o model.qdq.onnx",
-    "compile": "dovetail compile model.onnx --plan plan.json --ranges ranges.json -o bundle",
+    "compile": "dovetail compile model.onnx --plan plan.json --ranges ranges.json -o bundle\n"
+    "dovetail compile model.onnx --plan plan.json --device 'openvino:CPU(threads=2)' --fallback cpu@fp32 -o bundle",
+    "profile": "dovetail profile bundle --data samples.npz --runs 50 --trace trace.json",
     "run": "dovetail run bundle --data samples.npz --tap head/score --save measured\n"
     "dovetail run model.onnx --data samples.npz --save golden",
     "compare": "dovetail compare golden measured\n"
@@ -60,6 +63,9 @@ EXAMPLES = {
     "sdk install": "dovetail sdk install verisilicon\ndovetail sdk install verisilicon --from acuitylite-6.57.1.whl",
     "sdk status": "dovetail sdk status --json",
     "sdk probe": "dovetail sdk probe vsi:v853 vsi:pid=0x88 --precision u8,i16 --out parts.json",
+    "bundle pack": "dovetail bundle pack bundle -o model.dvb",
+    "bundle unpack": "dovetail bundle unpack model.dvb -o bundle",
+    "bundle onnx": "dovetail bundle onnx bundle -o model.ctx.onnx",
     "nbg info": "dovetail nbg info network_binary.nb",
 }
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from dovetail.backend.registry import find_target as find_target
     from dovetail.backend.registry import known_targets as known_targets
     from dovetail.bundle import Bundle as Bundle
+    from dovetail.bundle import export_bundle as export_bundle
+    from dovetail.bundle import import_bundle as import_bundle
     from dovetail.bundle import load_bundle as load_bundle
     from dovetail.bundle import save_bundle as save_bundle
     from dovetail.compare import CompareOptions as CompareOptions
@@ -35,8 +37,15 @@ if TYPE_CHECKING:
     from dovetail.compare import load_metric as load_metric
     from dovetail.compare import load_tensor_pair as load_tensor_pair
     from dovetail.compare import save_golden as save_golden
+    from dovetail.compare.borders import check_accounts as check_accounts
+    from dovetail.compare.borders import verify_borders as verify_borders
+    from dovetail.compile import BlobCache as BlobCache
     from dovetail.compile import CompileRequest as CompileRequest
+    from dovetail.compile import Isolation as Isolation
+    from dovetail.compile import Repaired as Repaired
+    from dovetail.compile import RepairRequest as RepairRequest
     from dovetail.compile import compile_model as compile_model
+    from dovetail.compile import compile_repaired as compile_repaired
     from dovetail.cost import CostModel as CostModel
     from dovetail.cost import CostTable as CostTable
     from dovetail.cost import ModelRequest as ModelRequest
@@ -54,6 +63,7 @@ if TYPE_CHECKING:
     from dovetail.data import split as split
     from dovetail.errors import DovetailError as DovetailError
     from dovetail.exporters import save_onnx as save_onnx
+    from dovetail.exporters.epcontext import to_epcontext as to_epcontext
     from dovetail.formats import ReadRequest as ReadRequest
     from dovetail.formats import WriteRequest as WriteRequest
     from dovetail.formats import find_format as find_format
@@ -84,6 +94,9 @@ if TYPE_CHECKING:
     from dovetail.plan import parse_placement as parse_placement
     from dovetail.plan import plan_to_recipe as plan_to_recipe
     from dovetail.plan import recipe_to_toml as recipe_to_toml
+    from dovetail.plan.devices import DeviceChoice as DeviceChoice
+    from dovetail.plan.devices import parse_devices as parse_devices
+    from dovetail.plan.devices import recipe_of as recipe_of
     from dovetail.quantize import Calibration as Calibration
     from dovetail.quantize import CalibrationMethod as CalibrationMethod
     from dovetail.quantize import CalibrationOptions as CalibrationOptions
@@ -104,8 +117,14 @@ if TYPE_CHECKING:
     from dovetail.report import page_text as page_text
     from dovetail.report import report_page as report_page
     from dovetail.report import report_to_json as report_to_json
+    from dovetail.report.dot import draw_partitions as draw_partitions
+    from dovetail.report.dot import draw_plan as draw_plan
+    from dovetail.report.dot import svg_of as svg_of
+    from dovetail.report.trace import chrome_trace as chrome_trace
+    from dovetail.runtime import Guard as Guard
     from dovetail.runtime import Run as Run
     from dovetail.runtime import Session as Session
+    from dovetail.runtime import SessionOptions as SessionOptions
     from dovetail.runtime import open_session as open_session
     from dovetail.search import CostOptions as CostOptions
     from dovetail.search import Goal as Goal
@@ -130,6 +149,8 @@ _HOMES = {
     ),
     "dovetail.bundle": (
         "Bundle",
+        "export_bundle",
+        "import_bundle",
         "load_bundle",
         "save_bundle",
     ),
@@ -146,9 +167,18 @@ _HOMES = {
         "load_tensor_pair",
         "save_golden",
     ),
+    "dovetail.compare.borders": (
+        "check_accounts",
+        "verify_borders",
+    ),
     "dovetail.compile": (
+        "BlobCache",
         "CompileRequest",
+        "Isolation",
+        "RepairRequest",
+        "Repaired",
         "compile_model",
+        "compile_repaired",
     ),
     "dovetail.cost": (
         "CostModel",
@@ -171,6 +201,7 @@ _HOMES = {
     ),
     "dovetail.errors": ("DovetailError",),
     "dovetail.exporters": ("save_onnx",),
+    "dovetail.exporters.epcontext": ("to_epcontext",),
     "dovetail.formats": (
         "ReadRequest",
         "WriteRequest",
@@ -211,6 +242,17 @@ _HOMES = {
         "plan_to_recipe",
         "recipe_to_toml",
     ),
+    "dovetail.plan.devices": (
+        "DeviceChoice",
+        "parse_devices",
+        "recipe_of",
+    ),
+    "dovetail.report.dot": (
+        "draw_partitions",
+        "draw_plan",
+        "svg_of",
+    ),
+    "dovetail.report.trace": ("chrome_trace",),
     "dovetail.quantize": (
         "Calibration",
         "CalibrationMethod",
@@ -236,8 +278,10 @@ _HOMES = {
         "report_to_json",
     ),
     "dovetail.runtime": (
+        "Guard",
         "Run",
         "Session",
+        "SessionOptions",
         "open_session",
     ),
     "dovetail.search": (

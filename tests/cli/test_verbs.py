@@ -33,6 +33,7 @@ def commands(tiny: Tiny, out: Path) -> dict[str, list[object]]:
         "cost": ["cost", tiny.model, "--plan", tiny.plan],
         "quantize": ["quantize", tiny.model, *made, "-o", out / "tiny.qdq.onnx"],
         "compile": ["compile", tiny.model, *made, "-o", out / "bundle"],
+        "profile": ["profile", tiny.bundle, "--data", tiny.data, "--runs", "3", "--trace", out / "trace.json"],
         "run": ["run", tiny.bundle, "--data", tiny.data, "--samples", "5", "--save", out / "saved"],
         "compare": ["compare", tiny.model, tiny.bundle, "--data", tiny.data, "--metric", tiny.metric, "--layers"],
         "verify": ["verify", tiny.model, *made, "--against", "npusim", "--data", tiny.data],

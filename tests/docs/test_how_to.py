@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from dovetail.bundle import load_bundle
 from dovetail.cli.main import main
 from dovetail.formats.acuity import read_table
 from dovetail.importers import load_model
@@ -71,3 +72,10 @@ def test_acuity_on_v853(digits: Path, tmp_path: Path, monkeypatch: pytest.Monkey
     table = read_table((tmp_path / "table.quantize").read_bytes(), "table.quantize")
     assert table.parameters["@head/concat_out_3:out0"].quantizer == "dynamic_fixed_point"
     assert table.parameters["@stem/conv_out_55:weight"].quantizer == "perchannel_symmetric_affine"
+
+
+def test_several_devices(digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _walk("several-devices.md", digits, digits, tmp_path, monkeypatch)
+    assert (tmp_path / "plan.dot").read_text().startswith("# Made by dovetail\ndigraph plan")
+    assert (tmp_path / "model.ctx.onnx").is_file()
+    assert load_bundle(tmp_path / "copy") == load_bundle(tmp_path / "bundle")

@@ -14,6 +14,7 @@ from dovetail.partition.schedule import schedule
 from dovetail.plan import Placement, Plan
 from dovetail.plan.quantized import QuantizedGraph
 from dovetail.testing.networks import networks
+from dovetail.testing.topologies import devices_of, two_branches
 
 
 def _placed(graph: Graph, targets: dict[str, str]) -> QuantizedGraph:
@@ -143,3 +144,27 @@ def test_the_order_of_nodes_of_one_partition_is_that_of_the_graph() -> None:
     graph = Graph("fan", nodes, ("x",), tuple(names), dict.fromkeys(("x", *names), kind))
     (only,) = partition(_placed(graph, {node.name: "A" for node in nodes})).partitions
     assert only.graph.nodes == nodes
+
+
+@settings(max_examples=200, deadline=None)
+@given(placed_networks())
+def test_overlapping_parts_are_convex_and_finer(placed: QuantizedGraph) -> None:
+    cut = partition(placed, overlap=True)
+    where = {node.name: part.index for part in cut.partitions for node in part.graph.nodes}
+    assert set(where) == {node.name for node in placed.graph.nodes}
+    for node in placed.graph.nodes:
+        for tensor in read_tensors(node):
+            maker = placed.graph.producers.get(tensor)
+            assert maker is None or where[maker.name] <= where[node.name]
+    assert len(cut.partitions) >= len(partition(placed).partitions)
+
+
+def test_the_other_target_need_not_wait_for_the_own_branch() -> None:
+    case = two_branches()
+    placed = _placed(case.graph, devices_of(case))
+    assert [part.target for part in partition(placed).partitions] == ["A", "B", "A"]
+    cut = partition(placed, overlap=True)
+    assert [part.target for part in cut.partitions] == ["A", "A", "B", "A"]
+    stem, own, other, _ = cut.partitions
+    assert set(other.graph.inputs) <= set(stem.graph.outputs)
+    assert set(own.graph.inputs) <= set(stem.graph.outputs)

@@ -193,3 +193,11 @@ class TargetFinder(Protocol):
 
     def find_target(self, name: str) -> Target | None:
         """Return the target of that name, or None; raise DeviceNotFound where a name of its kind fits none."""
+
+
+@runtime_checkable
+class OnnxBackend(Protocol):
+    """A backend whose blobs hold ONNX models: plain ones, or EPContext models with a vendor's compiled form inside."""
+
+    def onnx_of(self, blob: Blob) -> bytes | None:
+        """Return the model in a blob; None when the blob is of another form."""

@@ -12,21 +12,24 @@ _SMALL = 64
 """Constants of up to this many elements can be shapes, axes or limits, which decide; the values of weights do not."""
 
 
-def node_graph(graph: Graph, node: Node) -> Graph:
-    """Return the node alone, its constants with it, every quantised tensor as the float32 tensor it stands for."""
+def node_graph(graph: Graph, node: Node, *, stored: bool = False) -> Graph:
+    """Return the node alone, its constants with it, every quantised tensor as the float32 tensor it stands for.
+
+    With `stored` quantised tensors stay what they are.
+    """
     reads = dict.fromkeys(read_tensors(node))
     made = [name for name in node.outputs if name]
     constants = {name: graph.constants[name] for name in reads if name in graph.constants}
     for name, value in constants.items():
         quant = graph.types[name].quant
-        if quant is not None:
+        if quant is not None and not stored:
             constants[name] = dequantize_array(value, quant)
     return Graph(
         name="node",
         nodes=(node,),
         inputs=tuple(name for name in reads if name not in constants),
         outputs=tuple(made),
-        types={name: _real(graph.types[name]) for name in (*reads, *made)},
+        types={name: graph.types[name] if stored else _real(graph.types[name]) for name in (*reads, *made)},
         constants=constants,
     )
 

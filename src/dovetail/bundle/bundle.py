@@ -15,7 +15,8 @@ from dovetail.plan.plan import Plan
 class CompiledPartition:
     """Hold one compiled partition and what it was compiled for.
 
-    `tensors` types every tensor of the partition, so that a run can be asked to tap it.
+    `tensors` types every tensor of the partition, so that a run can be asked to tap it. `nodes` and `macs` (for one
+    sample; None where shapes are not static) are for people who look at it.
     """
 
     target: str
@@ -25,6 +26,8 @@ class CompiledPartition:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     tensors: Mapping[str, TensorType]
+    nodes: tuple[str, ...] = ()
+    macs: int | None = None
 
     @property
     def signature(self) -> Signature:

@@ -135,6 +135,8 @@ def _write(bundle: Bundle, folder: Path) -> None:
                 "inputs": list(part.inputs),
                 "outputs": list(part.outputs),
                 "tensors": _printed(part.tensors),
+                "nodes": list(part.nodes),
+                "macs": part.macs,
             }
         )
     document = {
@@ -163,9 +165,23 @@ def _partition(folder: Path, index: int, entry: Mapping[str, object]) -> Compile
         inputs=tuple(_text(name) for name in inputs),
         outputs=tuple(_text(name) for name in outputs),
         tensors=_types(entry["tensors"]),
+        nodes=_names(entry.get("nodes", [])),
+        macs=_count(entry.get("macs")),
     )
     _ = part.signature
     return part
+
+
+def _names(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise TypeError("'nodes' is a list")
+    return tuple(_text(name) for name in value)
+
+
+def _count(value: object) -> int | None:
+    if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
+        raise TypeError("'macs' is a count")
+    return value
 
 
 def _blob_name(index: int) -> str:

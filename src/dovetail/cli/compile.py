@@ -5,27 +5,37 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dovetail.cli.boards import BoardVerb
-from dovetail.cli.options import ModelVerb, PlanOption, RangesOption, one_of, read_ranges
+from dovetail.cli.drawing import write_drawing
+from dovetail.cli.options import ModelVerb, PlanOption, one_of, read_ranges, split_commas
 from dovetail.cli.render import Screen
 from dovetail.cli.snippet import path_text, program
 from dovetail.cli.verb import Answer
 from dovetail.errors import DovetailError
+
+if TYPE_CHECKING:
+    from dovetail.compile import CompileRequest, Move
+    from dovetail.report.page import Table
 
 
 @dataclass(frozen=True, kw_only=True)
 class Compile(BoardVerb, ModelVerb):
     """Quantise, cut into partitions, compile, and write the bundle.
 
-    With --vendor the vendor's performance model tells what each operator of the NPU will take.
+    With --fallback, units that a compiler fails on (it refuses, crashes or hangs after its target said yes) are found
+    by bisection and go there; the answer says which, and the plan in the bundle says why. With --vendor the vendor's
+    performance model tells what each operator of the NPU will take.
     """
 
     plan: PlanOption
-    ranges: RangesOption
+    ranges: Annotated[
+        Path | None,
+        typer.Option("--ranges", metavar="FILE", help="Ranges (dovetail calibrate); a plan in float needs none."),
+    ] = None
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder of the bundle.")]
     fidelity: Annotated[
         str,
@@ -35,6 +45,26 @@ class Compile(BoardVerb, ModelVerb):
         list[str],
         typer.Option("--backend", metavar="TARGET=NAME", help="Backend for a target where several serve it."),
     ] = field(default_factory=list)
+    device: Annotated[
+        str | None,
+        typer.Option("--device", metavar="LIST", help='Options by target, such as "openvino:CPU(threads=2)".'),
+    ] = None
+    fallback: Annotated[
+        list[str],
+        typer.Option("--fallback", metavar="TARGET@PRECISION", help="Where units go that a compiler fails on."),
+    ] = field(default_factory=list)
+    limit_s: Annotated[
+        float, typer.Option("--compile-limit", metavar="SECONDS", help="Time for the compilation of one partition.")
+    ] = 600.0
+    overlap: Annotated[
+        bool, typer.Option("--overlap", help="Cut more finely where two devices can then work at the same time.")
+    ] = False
+    cache: Annotated[
+        Path | None, typer.Option("--cache", metavar="FOLDER", help="Keep compiled partitions here, by content.")
+    ] = None
+    dot: Annotated[
+        Path | None, typer.Option("--dot", metavar="FILE", help="Draw the partitions: .dot, or .svg through graphviz.")
+    ] = None
 
     def run(self, screen: Screen) -> Answer:
         import dovetail
@@ -48,16 +78,26 @@ class Compile(BoardVerb, ModelVerb):
             plain_data,
         )
 
-        fidelity = dovetail.Fidelity(one_of("--fidelity", self.fidelity, [item.value for item in dovetail.Fidelity]))
-        request = dovetail.CompileRequest(dovetail.CompileOptions(fidelity=fidelity), self._backends())
         graph = self.graph()
-        plan, ranges = dovetail.load_plan(self.plan), read_ranges(self.ranges, graph)
-        with screen.progress("compiling") as bar:
-            partitioned = dovetail.partition(dovetail.quantize(graph, plan, ranges))
-            bar.rename(f"compiling {len(partitioned.partitions)} partitions")
-            bundle = dovetail.compile_model(partitioned, request)
+        plan = dovetail.load_plan(self.plan)
+        empty = dovetail.Ranges(graph.digest, "none", 0, {})
+        ranges = empty if self.ranges is None else read_ranges(self.ranges, graph)
+        rule = tuple(dovetail.parse_placement(text) for text in split_commas(self.fallback))
+        with screen.progress("compiling"):
+            if rule:
+                request = dovetail.RepairRequest(graph, plan, ranges, rule, self._request(), self.overlap)
+                repaired = dovetail.compile_repaired(request)
+                partitioned, bundle, moves, plan = repaired.partitioned, repaired.bundle, repaired.moves, repaired.plan
+            else:
+                partitioned, moves = (
+                    dovetail.partition(dovetail.quantize(graph, plan, ranges), overlap=self.overlap),
+                    (),
+                )
+                bundle = dovetail.compile_model(partitioned, self._request())
             dovetail.save_bundle(bundle, self.output)
             parts = self.modelled(graph, plan, ranges)
+        if self.dot is not None:
+            write_drawing(self.dot, dovetail.draw_partitions(partitioned))
         rows = partition_rows(partitioned)
         backends = [part.backend for part in bundle.partitions]
         document: dict[str, object] = {
@@ -66,6 +106,7 @@ class Compile(BoardVerb, ModelVerb):
             "plan": plan.digest,
             "partitions": plain_data(rows),
             "backends": backends,
+            "moves": plain_data(moves),
         }
         facts = (
             ("folder", str(self.output)),
@@ -74,8 +115,23 @@ class Compile(BoardVerb, ModelVerb):
         )
         if self.vendor:
             document["modelled"] = modelled_document(parts)
-        blocks = (Facts("", facts), partition_table(rows), *modelled_blocks(parts))
+        blocks = (Facts("", facts), *_moves(moves), partition_table(rows), *modelled_blocks(parts))
         return Answer(document, Page(f"Bundle of '{graph.name}'", blocks))
+
+    def _request(self) -> CompileRequest:
+        import dovetail
+        from dovetail.backend.containment import Limits
+
+        fidelity = dovetail.Fidelity(one_of("--fidelity", self.fidelity, [item.value for item in dovetail.Fidelity]))
+        options = dovetail.CompileOptions(fidelity=fidelity)
+        choices = dovetail.parse_devices(self.device, options) if self.device is not None else ()
+        return dovetail.CompileRequest(
+            options,
+            self._backends(),
+            {choice.target: choice.options for choice in choices},
+            limits=Limits(compile_s=self.limit_s),
+            cache=None if self.cache is None else dovetail.BlobCache(self.cache),
+        )
 
     def _backends(self) -> Mapping[str, str]:
         found: dict[str, str] = {}
@@ -89,13 +145,40 @@ class Compile(BoardVerb, ModelVerb):
         return found
 
     def python(self) -> str:
+        ranges = f"dovetail.load_ranges({path_text(self.ranges)})" if self.ranges else _NO_RANGES
+        compiled = (
+            f"rule = tuple(map(dovetail.parse_placement, {split_commas(self.fallback)!r}))",
+            "repaired = dovetail.compile_repaired(\n"
+            f"    dovetail.RepairRequest(graph, plan, ranges, rule, request, {self.overlap!r})\n"
+            ")",
+            "print(repaired.moves)",
+            f"dovetail.save_bundle(repaired.bundle, {path_text(self.output)})",
+        )
+        plain = (
+            f"partitioned = dovetail.partition(dovetail.quantize(graph, plan, ranges), overlap={self.overlap!r})",
+            f"dovetail.save_bundle(dovetail.compile_model(partitioned, request), {path_text(self.output)})",
+        )
         return program(
             self.graph_lines(),
             f"plan = dovetail.load_plan({path_text(self.plan)})",
-            f"ranges = dovetail.load_ranges({path_text(self.ranges)})",
-            "partitioned = dovetail.partition(dovetail.quantize(graph, plan, ranges))",
-            "request = dovetail.CompileRequest(",
-            f"    dovetail.CompileOptions(fidelity=dovetail.Fidelity({self.fidelity!r})), {dict(self._backends())!r}",
-            ")",
-            f"dovetail.save_bundle(dovetail.compile_model(partitioned, request), {path_text(self.output)})",
+            f"ranges = {ranges}",
+            f"options = dovetail.CompileOptions(fidelity=dovetail.Fidelity({self.fidelity!r}))",
+            f"choices = dovetail.parse_devices({self.device!r}, options)" if self.device else "choices = ()",
+            "per_target = {choice.target: choice.options for choice in choices}",
+            f"cache = dovetail.BlobCache({path_text(self.cache)})" if self.cache else "cache = None",
+            f"request = dovetail.CompileRequest(options, {dict(self._backends())!r}, per_target, cache=cache)",
+            compiled if self.fallback else plain,
         )
+
+
+_NO_RANGES = 'dovetail.Ranges(graph.digest, "none", 0, {})'
+
+
+def _moves(moves: tuple[Move, ...]) -> tuple[Table, ...]:
+    from dovetail.report.page import Table, flexible, left
+
+    if not moves:
+        return ()
+    rows = tuple((move.nodes[0], str(move.before), str(move.after), move.reason) for move in moves)
+    columns = (flexible("unit"), left("from"), left("to"), flexible("what its compiler did"))
+    return (Table("Moved, because compilers failed on them", columns, rows),)

@@ -16,19 +16,9 @@ class Devices(Verb):
 
     def run(self, screen: Screen) -> Answer:
         import dovetail
-        from dovetail.backend.registry import backend
         from dovetail.report.page import Page, Table, flexible, left
 
-        backends: list[dict[str, object]] = []
-        for status in dovetail.backend_statuses():
-            entry: dict[str, object] = {"name": status.name, "available": status.available, "reason": status.reason}
-            if status.available:
-                one = backend(status.name)
-                try:
-                    entry |= {"version": one.version, "devices": [device.name for device in one.devices()]}
-                except DovetailError as error:
-                    entry |= {"version": one.version, "devices": [], "reason": str(error)}
-            backends.append(entry)
+        backends, absent = _backends()
         targets: list[dict[str, object]] = [
             {
                 "name": target.name,
@@ -55,6 +45,7 @@ class Devices(Verb):
                         for entry in backends
                     ),
                 ),
+                *((Table("Not here", (left("device"), flexible("why")), tuple(absent)),) if absent else ()),
                 Table(
                     "Targets",
                     (left("target"), flexible("what"), flexible("precisions, cheapest first"), left("backends")),
@@ -79,6 +70,30 @@ class Devices(Verb):
             "for target in dovetail.known_targets():",
             "    print(target.name, [precision.value for precision in target.precisions])",
         )
+
+
+def _backends() -> tuple[list[dict[str, object]], list[tuple[str, str]]]:
+    """Return what is known of every backend, and the devices that are not here with the reasons."""
+    import dovetail
+    from dovetail.backend.protocols import DiagnosingBackend
+    from dovetail.backend.registry import backend
+
+    backends: list[dict[str, object]] = []
+    absent: list[tuple[str, str]] = []
+    for status in dovetail.backend_statuses():
+        entry: dict[str, object] = {"name": status.name, "available": status.available, "reason": status.reason}
+        if status.available:
+            one = backend(status.name)
+            try:
+                entry |= {"version": one.version, "devices": [device.name for device in one.devices()]}
+                if isinstance(one, DiagnosingBackend):
+                    gone = one.absent_devices()
+                    entry["absent"] = [{"name": item.name, "reason": item.reason} for item in gone]
+                    absent += [(item.name, item.reason) for item in gone]
+            except DovetailError as error:
+                entry |= {"version": one.version, "devices": [], "reason": str(error)}
+        backends.append(entry)
+    return backends, absent
 
 
 def _joined(names: object) -> str:

@@ -12,6 +12,9 @@ from dovetail import __version__
 from dovetail.cli.acuity_compare import AcuityCompare
 from dovetail.cli.acuity_lint import AcuityLint
 from dovetail.cli.bisect import Bisect
+from dovetail.cli.bundle_onnx import BundleOnnx
+from dovetail.cli.bundle_pack import BundlePack
+from dovetail.cli.bundle_unpack import BundleUnpack
 from dovetail.cli.calibrate import Calibrate
 from dovetail.cli.compare import Compare
 from dovetail.cli.compile import Compile
@@ -33,6 +36,7 @@ from dovetail.cli.paddle_from_log import PaddleFromLog
 from dovetail.cli.paddle_lint import PaddleLint
 from dovetail.cli.paddle_match import PaddleMatch
 from dovetail.cli.plan import Plan
+from dovetail.cli.profile import Profile
 from dovetail.cli.quantize import Quantize
 from dovetail.cli.replay import Replay
 from dovetail.cli.run import Run
@@ -53,6 +57,7 @@ VERBS: dict[str, type[Verb]] = {
     "quantize": Quantize,
     "compile": Compile,
     "run": Run,
+    "profile": Profile,
     "compare": Compare,
     "verify": Verify,
     "tune": Tune,
@@ -77,6 +82,10 @@ GROUPS: dict[str, tuple[str, dict[str, type[Verb]]]] = {
     "env": (
         "Make, list and remove the environments of converters (PyTorch, TensorFlow, Paddle).",
         {"list": EnvList, "install": EnvInstall, "remove": EnvRemove},
+    ),
+    "bundle": (
+        "Hand bundles on.",
+        {"pack": BundlePack, "unpack": BundleUnpack, "onnx": BundleOnnx},
     ),
     "sdk": ("Install and examine vendors' SDKs.", {"install": SdkInstall, "status": SdkStatus, "probe": SdkProbe}),
     "nbg": ("Look into VeriSilicon's binary networks.", {"info": NbgInfo}),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dovetail.cli.drawing import write_drawing
 from dovetail.cli.files import check_ours, write_file
 from dovetail.cli.options import ModelVerb, split_commas
 from dovetail.cli.render import Screen
@@ -27,9 +28,9 @@ _DEFAULT_FALLBACK = ("cpu@fp32",)
 
 @dataclass(frozen=True, kw_only=True)
 class Plan(ModelVerb):
-    """Place every node as a recipe says, or all at one placement.
+    """Place every node as a recipe says, all at one placement, or on the first of several devices that takes it.
 
-    What a placement refuses goes to the first --fallback that takes it, and the plan says why.
+    What a placement refuses goes to the first --fallback that takes it, or to the next --device, and the plan says why.
     """
 
     recipe: Annotated[Path | None, typer.Option("--recipe", metavar="FILE", help="Recipe (TOML).")] = None
@@ -41,6 +42,19 @@ class Plan(ModelVerb):
         list[str],
         typer.Option("--fallback", metavar="TARGET@PRECISION", help="Where refused nodes go; cpu@fp32 if not given."),
     ] = field(default_factory=list)
+    device: Annotated[
+        str | None,
+        typer.Option(
+            "--device", metavar="LIST", help='Devices in order of priority, such as "vsi:a311d,openvino:CPU,cpu".'
+        ),
+    ] = None
+    affinity: Annotated[
+        list[str],
+        typer.Option("--affinity", metavar="GLOB=TARGET", help="Place by hand; also op:OPERATOR=TARGET; repeatable."),
+    ] = field(default_factory=list)
+    dot: Annotated[
+        Path | None, typer.Option("--dot", metavar="FILE", help="Draw the placements: .dot, or .svg through graphviz.")
+    ] = None
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where the plan goes.")] = Path(
         "plan.json"
     )
@@ -55,6 +69,8 @@ class Plan(ModelVerb):
         graph = self.graph()
         plan = dovetail.make_plan(graph, recipe, targets)
         write_file(self.output, plan.to_json())
+        if self.dot is not None:
+            write_drawing(self.dot, dovetail.draw_plan(graph, plan))
         counts = Counter(str(plan.placement(node.name)) for node in graph.nodes)
         document = {
             "output": str(self.output),
@@ -71,8 +87,16 @@ class Plan(ModelVerb):
     def _recipe(self) -> Recipe:
         import dovetail
 
-        if (self.recipe is None) == (self.place is None):
-            raise PlanError("give either --recipe or --place.", hint="For example --place vsi:v853@i8pc.")
+        if sum(option is not None for option in (self.recipe, self.place, self.device)) != 1:
+            raise PlanError("give one of --recipe, --place and --device.", hint="For example --place vsi:v853@i8pc.")
+        if self.device is not None:
+            if self.fallback:
+                raise PlanError("--fallback belongs to --place.", hint="--device is a list: append to it.")
+            choices = dovetail.parse_devices(self.device)
+            targets = {choice.target: dovetail.find_target(choice.target) for choice in choices}
+            return dovetail.recipe_of(choices, self.affinity, targets)
+        if self.affinity:
+            raise PlanError("--affinity belongs to --device.", hint="A recipe has rules of its own.")
         if self.recipe is not None:
             if self.fallback:
                 raise PlanError("--fallback belongs to --place.", hint="A recipe has its own 'fallback'.")
@@ -83,7 +107,9 @@ class Plan(ModelVerb):
         )
 
     def python(self) -> str:
-        if self.recipe is not None:
+        if self.device is not None:
+            recipe = f"recipe = dovetail.recipe_of(dovetail.parse_devices({self.device!r}), {self.affinity!r}, targets)"
+        elif self.recipe is not None:
             recipe = f"recipe = dovetail.load_recipe({path_text(self.recipe)})"
         else:
             fallback = ", ".join(
@@ -92,8 +118,8 @@ class Plan(ModelVerb):
             recipe = f"recipe = dovetail.Recipe(dovetail.parse_placement({self.place!r}), ({fallback},))"
         return program(
             self.graph_lines(),
-            recipe,
             "targets = {target.name: target for target in dovetail.known_targets()}",
+            recipe,
             "plan = dovetail.make_plan(graph, recipe, targets)",
             f"plan.save({path_text(self.output)})",
         )

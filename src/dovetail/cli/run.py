@@ -12,18 +12,22 @@ import typer
 
 from dovetail.cli.files import new_folder
 from dovetail.cli.loading import LoadingVerb
-from dovetail.cli.options import DataVerb, first_samples
+from dovetail.cli.options import DataVerb, first_samples, one_of
 from dovetail.cli.render import Advance, Screen
 from dovetail.cli.snippet import path_text, program
 from dovetail.cli.tally import Tally, Timings, golden_here
-from dovetail.cli.verb import Answer
+from dovetail.cli.verb import Answer, ExitCode
 from dovetail.errors import DataError, DeviceError
 
 if TYPE_CHECKING:
     from dovetail.data import InputSpec, SampleSource
     from dovetail.ir import AnyArray, Graph
-    from dovetail.report import Page
+    from dovetail.report import Block, Page
     from dovetail.runtime import Session
+
+
+_VERIFIED = 8
+"""Samples that borders are checked on."""
 
 
 class Runner(Protocol):
@@ -39,7 +43,8 @@ class Run(DataVerb, LoadingVerb):
     """Run samples through a bundle, or through a model in float.
 
     The answer is what came out, and how long every partition took. With --save, the real values of outputs and taps
-    are kept as golden tensors, which `dovetail compare` reads.
+    are kept as golden tensors, which `dovetail compare` reads. --verify checks the partitions instead, and the exit
+    code is 1 when one deviates.
     """
 
     bundle: Annotated[
@@ -51,11 +56,26 @@ class Run(DataVerb, LoadingVerb):
     save: Annotated[Path | None, typer.Option("--save", metavar="FOLDER", help="Where outputs and taps are kept.")] = (
         None
     )
+    verify: Annotated[
+        list[str],
+        typer.Option(
+            "--verify",
+            metavar="WHAT",
+            help="borders: compare what leaves each partition with the float run; account: what backends say they ran.",
+        ),
+    ] = field(default_factory=list)
+    model: Annotated[
+        Path | None, typer.Option("--model", metavar="FILE", help="The model of the bundle, for --verify borders.")
+    ] = None
     limit: Annotated[
         int | None, typer.Option("--samples", metavar="N", help="Use only the first N samples.", show_default=False)
     ] = None
 
     def run(self, screen: Screen) -> Answer:
+        for what in self.verify:
+            one_of("--verify", what, ("borders", "account"))
+        if self.verify:
+            return self._verified(screen)
         with ExitStack() as stack:
             timings = Timings()
             runner = self._runner(stack, timings)
@@ -78,6 +98,36 @@ class Run(DataVerb, LoadingVerb):
             "saved": None if self.save is None else str(self.save),
         }
         return Answer(document, self._page(tally, timings))
+
+    def _verified(self, screen: Screen) -> Answer:
+        import dovetail
+        from dovetail.cli.verifying import account_block, border_block
+        from dovetail.report import Page
+
+        if self.bundle.is_file():
+            raise DataError(f"{self.bundle}: a model in float has no partitions to verify.", hint="Give a bundle.")
+        bundle = dovetail.load_bundle(self.bundle)
+        blocks: list[Block] = []
+        document: dict[str, object] = {"bundle": str(self.bundle)}
+        good = True
+        if "borders" in self.verify:
+            if self.model is None:
+                raise DataError("--verify borders needs the model of the bundle.", hint="Add --model model.onnx.")
+            graph = dovetail.normalize(dovetail.load_model(self.model))
+            samples = first_samples(self.open(self.data, dovetail.specs_of(bundle.inputs)), self.limit or _VERIFIED)
+            with screen.progress("verifying"):
+                report = dovetail.verify_borders(graph, bundle, [sample.inputs for sample in samples])
+            good = report.first_deviation is None
+            block, document["borders"] = border_block(report)
+            blocks.append(block)
+        if "account" in self.verify:
+            with dovetail.open_session(bundle) as session:
+                wrong, told = dovetail.check_accounts(session), session.accounts()
+            good = good and not wrong
+            block, document["account"] = account_block(bundle, told, wrong)
+            blocks.append(block)
+        code = ExitCode.DONE if good else ExitCode.NO
+        return Answer(document, Page(f"Verified {self.bundle}", tuple(blocks)), code)
 
     def _runner(self, stack: ExitStack, timings: Timings) -> Runner:
         import dovetail
@@ -104,7 +154,25 @@ class Run(DataVerb, LoadingVerb):
         saved = () if self.save is None else (Facts("", (("saved in", str(self.save)),)),)
         return Page(f"{tally.samples} samples through {self.bundle}", (*blocks, *saved))
 
+    def _verify_lines(self) -> Sequence[str]:
+        lines = [f"bundle = dovetail.load_bundle({path_text(self.bundle)})"]
+        if "borders" in self.verify:
+            lines += [
+                f"graph = dovetail.normalize(dovetail.load_model({str(self.model)!r}))",
+                *self.sample_lines("samples", self.data, "dovetail.specs_of(bundle.inputs)"),
+                f"feeds = [sample.inputs for sample in samples][:{self.limit or _VERIFIED}]",
+                "print(dovetail.verify_borders(graph, bundle, feeds).first_deviation)",
+            ]
+        if "account" in self.verify:
+            lines += [
+                "with dovetail.open_session(bundle) as session:",
+                "    print(dovetail.check_accounts(session))",
+            ]
+        return lines
+
     def python(self) -> str:
+        if self.verify:
+            return program(self._verify_lines())
         if self._is_model():
             load = (
                 f"graph = {self.load_code(self.bundle)}",

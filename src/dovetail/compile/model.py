@@ -14,6 +14,7 @@ from dovetail.bundle.bundle import Bundle, CompiledPartition
 from dovetail.compile.cache import BlobCache, cache_key
 from dovetail.errors import CompileError, DeviceNotFound, DovetailError
 from dovetail.ir.graph import Graph
+from dovetail.ir.macs import graph_macs
 from dovetail.partition.partitioned import Partition, PartitionedGraph
 
 _IMAGE_RANK = 4
@@ -108,6 +109,8 @@ class Compiler:
     def __init__(self, request: CompileRequest) -> None:
         self._request = request
         self._worker = Worker(request.limits)
+        self._owners: dict[str, tuple[Backend, str, Target]] = {}
+        """Backend, its version and the target, by the target's name: asking plug-ins for them takes its time."""
 
     def compile_all(self, partitioned: PartitionedGraph) -> tuple[CompiledPartition, ...]:
         """Return all partitions, compiled."""
@@ -117,13 +120,16 @@ class Compiler:
     def compile(self, part: Partition, channels_last: frozenset[str] = frozenset()) -> CompiledPartition:
         """Return a partition, compiled or from the cache; raise CompileError naming it."""
         request = self._request
-        compiler = choose_backend(part.target, request.backends)
+        if part.target not in self._owners:
+            owner = choose_backend(part.target, request.backends)
+            self._owners[part.target] = owner, owner.version, find_target(part.target)
+        compiler, version, target = self._owners[part.target]
         graph = part.graph
         edges = dict.fromkeys((*graph.inputs, *graph.outputs))
         options = request.per_target.get(part.target, request.options)
         options = replace(options, channels_last=tuple(name for name in edges if name in channels_last))
         try:
-            blob = self._blob(compiler, find_target(part.target), graph, options)
+            blob = self._blob(compiler, target, graph, options)
         except CompileError as error:
             raise CompileError(
                 f"partition {part.index} ({part.target}, backend {compiler.name}): {error.message}",
@@ -135,11 +141,13 @@ class Compiler:
         return CompiledPartition(
             target=part.target,
             backend=compiler.name,
-            backend_version=compiler.version,
+            backend_version=version,
             blob=blob,
             inputs=graph.inputs,
             outputs=graph.outputs,
             tensors={name: kind for name, kind in graph.types.items() if name not in hidden},
+            nodes=tuple(node.name for node in graph.nodes),
+            macs=graph_macs(graph),
         )
 
     def __enter__(self) -> Compiler:

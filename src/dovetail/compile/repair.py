@@ -33,6 +33,7 @@ class RepairRequest:
     ranges: Ranges
     rule: tuple[Placement, ...]
     compile: CompileRequest = field(default_factory=CompileRequest)
+    overlap: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ def compile_repaired(request: RepairRequest) -> Repaired:
     moves: list[Move] = []
     with Compiler(request.compile) as compiler:
         while True:
-            partitioned = partition(quantize(graph, plan, request.ranges))
+            partitioned = partition(quantize(graph, plan, request.ranges), overlap=request.overlap)
             try:
                 bundle = compile_model(partitioned, request.compile)
             except CompileError as error:

@@ -15,24 +15,30 @@ from dovetail.partition.partitioned import BorderTensor, Partition, PartitionedG
 from dovetail.plan.quantized import QuantizedGraph
 
 
-def partition(quantized: QuantizedGraph) -> PartitionedGraph:
-    """Return the partitions of a quantised graph in schedule order; O(nodes + edges) for each target."""
+def partition(quantized: QuantizedGraph, *, overlap: bool = False) -> PartitionedGraph:
+    """Return the partitions of a quantised graph in schedule order; O(nodes + edges) for each target.
+
+    With `overlap`, what another target waits for becomes a partition of its own, so that both can go on at the same
+    time: more partitions, and more of them at once.
+    """
     graph = quantized.graph
     targets = {node.name: quantized.placements[node.name].target for node in graph.nodes}
     wanted = frozenset(graph.outputs)
     partitions = tuple(
         Partition(index, targets[nodes[0].name], _subgraph(graph, nodes, index, wanted))
-        for index, nodes in enumerate(schedule(graph, targets))
+        for index, nodes in enumerate(schedule(graph, targets, overlap=overlap))
     )
     return PartitionedGraph(quantized, partitions, _borders(graph, partitions))
 
 
-def schedule(graph: Graph, targets: Mapping[str, str]) -> list[list[Node]]:
+def schedule(graph: Graph, targets: Mapping[str, str], *, overlap: bool = False) -> list[list[Node]]:
     """Return the nodes of every partition, in an order in which the partitions can run."""
     links = _Links(graph, targets)
     ready = {links.target[index] for index, count in enumerate(links.needs) if count == 0}
     runs = [_run(links, first) for first in sorted(ready)]
     best = min(runs, key=len, default=[])
+    if overlap:
+        best = [part for group in best for part in _halves(links, group)]
     return [[graph.nodes[index] for index in sorted(group)] for group in best]
 
 
@@ -80,6 +86,18 @@ def _run(links: _Links, first: str) -> list[list[int]]:
         if ready:
             current = max(sorted(ready), key=lambda name: max(links.switches[index] for index in ready[name]))
     return groups
+
+
+def _halves(links: _Links, group: Sequence[int]) -> list[list[int]]:
+    """Return what other targets wait for, with all that it needs, and the rest of a group; or the group as it is."""
+    inside = set(group)
+    waited: set[int] = set()
+    for index in sorted(group, reverse=True):
+        followers = links.followers[index]
+        if any(links.target[user] != links.target[index] for user in followers) or not waited.isdisjoint(followers):
+            waited.add(index)
+    rest = inside - waited
+    return [sorted(waited), sorted(rest)] if waited and rest else [list(group)]
 
 
 def part_of_graph(graph: Graph, nodes: Sequence[Node]) -> Graph:

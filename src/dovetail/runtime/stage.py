@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 import numpy as np
 
@@ -27,6 +28,11 @@ class Stage:
     executable: Executable
     signature: Signature
     lock: threading.Lock = field(default_factory=threading.Lock)
+    moves: bool = field(init=False)
+    """Whether the executable tells how long its transfers took; asking a protocol in every run would take its time."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "moves", isinstance(self.executable, TransferringExecutable))
 
     @property
     def where(self) -> str:
@@ -123,8 +129,7 @@ def run_stage(stage: Stage, request: Request, guard: Guard) -> None:
                     name: place[name] if name in place else np.empty(kind.static_shape or (), kind.dtype.carrier)
                     for name, kind in stage.signature.outputs.items()
                 }
-                assert isinstance(executable, InPlaceExecutable)
-                executable.run_into(fed, made)
+                cast("InPlaceExecutable", executable).run_into(fed, made)
             else:
                 made = executable.run(fed, wanted)
         except DeviceError:
@@ -133,7 +138,7 @@ def run_stage(stage: Stage, request: Request, guard: Guard) -> None:
             # A plug-in is anybody's code: whatever it raises is its device's failure.
             raise DeviceError(f"{stage.where}: {type(error).__name__}: {error}.") from error
         elapsed = time.perf_counter_ns() - start
-        moved = sum(executable.transfer_ns) if isinstance(executable, TransferringExecutable) else 0
+        moved = sum(cast("TransferringExecutable", executable).transfer_ns) if stage.moves else 0
     if place is None:
         check_outputs(stage.where, stage.signature, made)
     if guard is Guard.NUMBERS:

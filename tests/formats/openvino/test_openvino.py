@@ -139,3 +139,22 @@ def test_a_node_without_a_device_is_an_error_as_in_openvino(graph: Graph) -> Non
 def test_a_target_without_a_device_is_an_error(core, graph: Graph) -> None:
     with pytest.raises(PlanError, match="vsi:v853"):
         apply_affinities(_model(core, graph), graph, make_plan(graph, "vsi:v853@fp32"), {"cpu": "CPU"})
+
+
+def test_a_cut_through_a_state_is_an_error_that_names_it() -> None:
+    openvino = pytest.importorskip("openvino")
+    from openvino import opset13 as ops
+
+    from dovetail.formats.openvino.model import _check_state
+
+    x = ops.parameter([1, 4], np.float32, name="x")
+    read = ops.read_value(ops.constant(np.zeros((1, 4), np.float32)), "memory", np.float32, [1, 4], name="read")
+    total = ops.add(x, read, name="total")
+    write = ops.assign(total, "memory", name="write")
+    model = openvino.Model([ops.result(total, name="y")], [write], [x], "stateful")
+    nodes = list(model.get_ordered_ops())
+    together = {op.get_friendly_name(): "NPU" for op in nodes}
+    _check_state(nodes, together)
+    with pytest.raises(PlanError, match=r"state 'memory': .* is on .* on .*: a state cannot be cut") as caught:
+        _check_state(nodes, {**together, "read": "CPU"})
+    assert "\n" not in str(caught.value)

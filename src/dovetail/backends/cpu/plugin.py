@@ -50,6 +50,10 @@ class OnnxRuntimeBackend:
             raise CompileError(f"{target.name}: ONNX Runtime refuses the partition: {first_line(error)}") from error
         return Blob(FORMAT, payload)
 
+    def onnx_of(self, blob: Blob) -> bytes | None:
+        """Return the blob: it is an ONNX model."""
+        return blob.payload if blob.format == FORMAT else None
+
     def compiles_in_process(self, target: Target) -> bool:
         """Say yes: nothing foreign is called."""
         return True

@@ -75,6 +75,10 @@ class OpenVinoBackend:
             raise CompileError(f"{target.name}: OpenVINO refuses the partition: {reason(error)}.") from error
         return Blob(MODEL, pack(facts.name, facing, "", model))
 
+    def onnx_of(self, blob: Blob) -> bytes | None:
+        """Return the model behind the header, where the device's own form did not take its place."""
+        return unpack(blob.payload, self.name)[1] if blob.format == MODEL else None
+
     def compiles_in_process(self, target: Target) -> bool:
         """Tell whether it is the CPU plug-in; accelerators have the vendor's compiler and driver behind them."""
         return self.takes_channels_last(target)

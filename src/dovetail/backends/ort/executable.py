@@ -16,10 +16,10 @@ _MAX_PROFILE_BYTES = 256 << 20
 
 
 class OrtExecutable(SessionExecutable):
-    """Run a model on one provider."""
+    """Run a model on one provider; `how` holds the settings, whether to measure, and ONNX Runtime's name of it."""
 
-    def __init__(self, where: str, model: bytes, signature: Signature, how: tuple[SessionSettings, bool]) -> None:
-        settings, profiled = how
+    def __init__(self, where: str, model: bytes, signature: Signature, how: tuple[SessionSettings, bool, str]) -> None:
+        settings, profiled, self._provider = how
         self._folder = tempfile.mkdtemp(prefix="dovetail-ort-") if profiled else ""
         self._times: tuple[OperatorTime, ...] | None = None
         try:
@@ -35,7 +35,7 @@ class OrtExecutable(SessionExecutable):
         if not hasattr(session, "get_provider_graph_assignment_info"):
             return {}
         return {
-            node.name: str(part.ep_name)
+            node.name: self._where if str(part.ep_name) == self._provider else f"ort:{part.ep_name}"
             for part in session.get_provider_graph_assignment_info()
             for node in part.get_nodes()
         }

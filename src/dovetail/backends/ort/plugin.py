@@ -13,7 +13,7 @@ from dovetail.backend.target import Target
 from dovetail.backends.headed import check_mark, pack, unpack
 from dovetail.backends.ort.executable import OrtExecutable
 from dovetail.backends.ort.providers import Provider, absent_providers
-from dovetail.backends.ort.target import OrtTarget, offered_precisions
+from dovetail.backends.ort.target import OrtTarget
 from dovetail.backends.sessions import SessionSettings, first_line, open_session
 from dovetail.errors import CompileError, DeviceError, GraphError
 from dovetail.exporters.onnx import to_onnx
@@ -51,6 +51,8 @@ class OrtBackend:
         if not isinstance(target, OrtTarget):
             raise CompileError(f"{target.name}: not a target of the {self.name} backend.")
         provider = target.provider
+        if target.static:
+            _check_static(graph, target.name)
         try:
             model = to_onnx(graph).SerializeToString()
         except GraphError as error:
@@ -68,6 +70,10 @@ class OrtBackend:
         except Exception as error:
             raise CompileError(f"{target.name}: {provider.ep} refuses the partition: {first_line(error)}") from error
         return Blob(MODEL, pack(provider.name, header, "", model))
+
+    def onnx_of(self, blob: Blob) -> bytes | None:
+        """Return the model behind the header."""
+        return unpack(blob.payload, self.name)[1] if blob.format in (MODEL, CONTEXT) else None
 
     def compiles_in_process(self, target: Target) -> bool:
         """Tell whether it is ONNX Runtime's own CPU provider."""
@@ -89,8 +95,18 @@ _TARGETS: dict[tuple[str, Provider], OrtTarget] = {}
 def _target(backend: str, provider: Provider, static: bool) -> OrtTarget:
     key = backend, provider
     if key not in _TARGETS:
-        _TARGETS[key] = OrtTarget(backend, provider, offered_precisions(provider), static=static)
+        _TARGETS[key] = OrtTarget(backend, provider, provider.precisions, static=static)
     return _TARGETS[key]
+
+
+def _check_static(graph: Graph, where: str) -> None:
+    """Raise CompileError for shapes that are not static or are empty: compilers of NPUs crash on them."""
+    for name, kind in graph.types.items():
+        if kind.static_shape is None or 0 in kind.static_shape:
+            what = "is empty" if kind.static_shape is not None else "has no static shape"
+            raise CompileError(
+                f"{where}: tensor '{name}' {what}.", hint="Fix the shapes of the inputs with --shape INPUT=N,C,H,W."
+            )
 
 
 def compile_context(model: bytes, provider: Provider, properties: dict[str, str]) -> bytes:
@@ -138,4 +154,4 @@ class OrtDevice:
         check_mark(header, self._provider.mark, self.name)
         settings = settings_of(self._provider, dict(header.properties))
         profiled = dict(header.properties).get(_PROFILING) == "1"
-        return OrtExecutable(self.name, body, signature, (settings, profiled))
+        return OrtExecutable(self.name, body, signature, (settings, profiled, self._provider.ep))

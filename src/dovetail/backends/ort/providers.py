@@ -10,13 +10,14 @@ import importlib
 import importlib.util
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import onnxruntime
 
 from dovetail.backend.protocols import AbsentDevice
 from dovetail.backends.sessions import first_line
+from dovetail.ir.precision import Precision
 
 PLUGINS_VARIABLE = "DOVETAIL_ORT_PLUGINS"
 CPU = "CPUExecutionProvider"
@@ -24,6 +25,7 @@ _PACKAGES = {"OpenVINOExecutionProvider": "onnxruntime_ep_openvino", "CUDAExecut
 _REMOTE = "AzureExecutionProvider"
 """It calls a service; nothing is computed on a device."""
 _SUFFIX = "ExecutionProvider"
+_CPU_PRECISIONS = (Precision.U8, Precision.I8, Precision.I8PC, Precision.FP32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,7 @@ class Provider:
     options: tuple[tuple[str, str], ...] = ()
     mark: str = ""
     compiles: bool = False
+    precisions: tuple[Precision, ...] = (Precision.U8, Precision.I8PC, Precision.FP16, Precision.FP32)
 
     @property
     def is_cpu(self) -> bool:
@@ -134,7 +137,8 @@ def present_providers() -> tuple[Provider, ...]:
 
 
 def _builtin(name: str) -> Provider:
-    return Provider(name.removesuffix(_SUFFIX), f"ONNX Runtime's {name}", name, mark=onnxruntime.__version__)
+    made = Provider(name.removesuffix(_SUFFIX), f"ONNX Runtime's {name}", name, mark=onnxruntime.__version__)
+    return replace(made, precisions=_CPU_PRECISIONS) if name == CPU else made
 
 
 def absent_providers() -> tuple[AbsentDevice, ...]:

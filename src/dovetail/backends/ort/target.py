@@ -1,31 +1,26 @@
-"""What an execution provider runs: it is asked by opening a session that may use nothing else."""
+"""What an execution provider runs: it is asked by compiling the node alone for nothing else."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
 
 from dovetail.backend.arithmetic import EXACT, Arithmetic
 from dovetail.backend.constraints import RealTensors, StaticShapes
+from dovetail.backend.containment import Limits, Worker, compile_contained
+from dovetail.backend.protocols import CompileOptions
 from dovetail.backend.target import Engine, Support, Verdict
 from dovetail.backends.ort.providers import Provider
-from dovetail.backends.sessions import SessionSettings, first_line, open_session
 from dovetail.backends.single_node import node_graph, node_key
 from dovetail.errors import DovetailError
-from dovetail.exporters.onnx import to_onnx
 from dovetail.ir import DOVETAIL_DOMAIN, Graph, Node
 from dovetail.ir.precision import Precision
 from dovetail.ir.roles import CONTROL_FLOW
 from dovetail.plan import Placement, Plan
 from dovetail.quantize import Range, Ranges, quantize
 
-_P = Precision
-_CPU_PRECISIONS = (_P.U8, _P.I8, _P.I8PC, _P.FP32)
-_EP_PRECISIONS = (_P.U8, _P.I8PC, _P.FP16, _P.FP32)
-
-
-def offered_precisions(provider: Provider) -> tuple[Precision, ...]:
-    """Return the precisions that a provider can be asked for, cheapest first."""
-    return _CPU_PRECISIONS if provider.is_cpu else _EP_PRECISIONS
+_ASK_S = 60.0
+_LONGEST = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,30 +75,35 @@ class OrtTarget:
                 return refusal
         if self.provider.is_cpu:
             return ""
-        alone = node_graph(graph, node)
+        names = [name for name in (*node.inputs, *node.outputs) if name]
+        # A model that came quantised is asked about as it is.
+        alone = node_graph(graph, node, stored=any(graph.types[name].quant is not None for name in names))
         key = node_key(alone), precision
         if key not in self._asked:
             self._asked[key] = self._ask(alone, precision)
         return self._asked[key]
 
     def _ask(self, alone: Graph, precision: Precision) -> str:
-        """Return why a session with the provider alone does not open on a node."""
+        """Return why a node alone does not compile; in a worker, because compilers crash on what they do not take."""
         try:
-            model = to_onnx(_at(alone, self.name, precision)).SerializeToString()
+            graph = _at(alone, self.name, precision)
+            compile_contained(_worker(), (self.backend, self.name), graph, CompileOptions(threads=1))
         except DovetailError as error:
-            return error.message.rstrip(".")
-        settings = SessionSettings(threads=1, attach=lambda options: self.provider.attach(options, {}))
-        try:
-            open_session(model, settings)
-        except Exception as error:
-            return f"{self.provider.ep} does not take it: {first_line(error)[:200]}".rstrip(".")
+            return error.message.rstrip(".")[:_LONGEST]
         return ""
 
 
+@cache
+def _worker() -> Worker:
+    """Return the process in which providers are asked; it begins again after every crash."""
+    return Worker(Limits(compile_s=_ASK_S))
+
+
 def _at(alone: Graph, target: str, precision: Precision) -> Graph:
-    """Return the graph at a precision; ranges are made up, as no kernel is chosen by them."""
-    if precision is Precision.FP32:
+    """Return the node at a precision, without the conversions around it; the ranges are made up."""
+    if precision is Precision.FP32 or any(kind.quant is not None for kind in alone.types.values()):
         return alone
     reals = {name: Range(-1.0, 1.0) for name, kind in alone.types.items() if kind.holds_reals}
     ranges = Ranges(alone.digest, "made up", 1, reals)
-    return quantize(alone, Plan(alone.digest, Placement(target, precision)), ranges).graph
+    made = quantize(alone, Plan(alone.digest, Placement(target, precision)), ranges).graph
+    return node_graph(made, made.node(alone.nodes[0].name), stored=True)

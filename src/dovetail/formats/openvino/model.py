@@ -16,6 +16,7 @@ from dovetail.ir.graph import Graph
 from dovetail.plan.placement import CPU_FLOAT
 from dovetail.plan.plan import Plan
 
+_STATE = frozenset({"ReadValue", "Assign"})
 _TIED_TO_NOTHING = frozenset({"Constant", "Result"})
 AFFINITY = "affinity"
 
@@ -33,6 +34,7 @@ class _Input(Protocol):
 class _Op(Protocol):
     def get_friendly_name(self) -> str: ...
     def get_type_name(self) -> str: ...
+    def get_attributes(self) -> dict[str, object]: ...
     def inputs(self) -> Sequence[_Input]: ...
     def outputs(self) -> Sequence[_Output]: ...
     def get_rt_info(self) -> dict[str, object]: ...
@@ -68,8 +70,26 @@ def apply_affinities(model: OpenVinoModel, graph: Graph, plan: Plan, devices: Ma
             # An operator that stands for nodes of both sides goes where everything runs.
             chosen[name] = devices[CPU_FLOAT if len(targets) > 1 and CPU_FLOAT in targets else min(targets)]
     _fill(ops, chosen, devices[plan.default.target])
+    _check_state(ops, chosen)
     for op in ops:
         op.get_rt_info()[AFFINITY] = chosen[op.get_friendly_name()]
+
+
+def _check_state(ops: Sequence[_Op], chosen: Mapping[str, str]) -> None:
+    """Raise PlanError when a state would be read on one device and written on another, which OpenVINO cannot do."""
+    readers: dict[str, _Op] = {}
+    for op in ops:
+        if op.get_type_name() not in _STATE:
+            continue
+        variable = str(op.get_attributes().get("variable_id", ""))
+        other = readers.setdefault(variable, op)
+        first, second = (chosen[one.get_friendly_name()] for one in (other, op))
+        if first != second:
+            raise PlanError(
+                f"state '{variable}': '{other.get_friendly_name()}' is on {first} and '{op.get_friendly_name()}' on "
+                f"{second}: a state cannot be cut.",
+                hint="Place both on one device, with a [[group]] of the recipe or one --affinity.",
+            )
 
 
 def _fill(ops: Sequence[_Op], chosen: dict[str, str], default: str) -> None:

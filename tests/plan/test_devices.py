@@ -1,0 +1,104 @@
+"""Priority strings and affinities."""
+
+from __future__ import annotations
+
+import pytest
+
+from dovetail.backend.protocols import CompileOptions, InferencePrecision
+from dovetail.backend.registry import find_target
+from dovetail.errors import PlanError
+from dovetail.ir import Graph
+from dovetail.ir.precision import Precision
+from dovetail.plan import make_plan
+from dovetail.plan.devices import DeviceChoice, parse_devices, recipe_of
+from dovetail.testing.networks import Network
+
+
+def test_a_list_with_options() -> None:
+    found = parse_devices(
+        "vsi:a311d@i8pc, openvino:CPU(threads=2; inference=bf16;PERF_COUNT=YES, maybe) ,cpu(profiling=yes)"
+    )
+    assert found == (
+        DeviceChoice("vsi:a311d", Precision.I8PC),
+        DeviceChoice(
+            "openvino:CPU",
+            None,
+            CompileOptions(threads=2, inference=InferencePrecision.BF16, properties=(("PERF_COUNT", "YES, maybe"),)),
+        ),
+        DeviceChoice("cpu", None, CompileOptions(profiling=True)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "the list of devices is empty"),
+        (" , ", "the list of devices is empty"),
+        ("cpu(threads=2", "a parenthesis is missing"),
+        ("cpu)threads=2(", "a parenthesis is missing"),
+        ("cpu(threads)", "'threads' is not NAME=VALUE"),
+        ("cpu(threads=two)", "'threads=two' is no option"),
+        ("cpu(speed=high)", "'speed=high' is no option"),
+        ("cpu(inference=f8)", "'inference=f8' is no option"),
+        ("cpu@fp31", "precision 'fp31' is unknown"),
+        ("(threads=2)", "TARGET, TARGET@PRECISION"),
+        ("cpu(threads=1),cpu(threads=2)", "two sets of options"),
+    ],
+)
+def test_wrong_lists(text: str, says: str) -> None:
+    with pytest.raises(PlanError, match=says) as caught:
+        parse_devices(text)
+    assert "\n" not in str(caught.value)
+
+
+def _graph() -> Graph:
+    net = Network()
+    made = net.op("Relu", net.conv(net.input("x", 1, 4, 8, 8), 4))
+    made = net.op("Softmax", made, axis=1)
+    return net.graph(net.op("Asinh", net.conv(made, 4)))
+
+
+def _places(devices: str, *affinities: str) -> dict[str, str]:
+    graph = _graph()
+    choices = parse_devices(devices)
+    targets = {choice.target: find_target(choice.target) for choice in choices}
+    plan = make_plan(graph, recipe_of(choices, affinities, targets), targets)
+    return {node.op if node.op != "Conv" else node.name: str(plan.placement(node.name)) for node in graph.nodes}
+
+
+def test_capability_decides_in_the_order_of_the_list() -> None:
+    found = _places("vsi:a311d,cpu")
+    assert found["n0"] == "vsi:a311d@i8pc"
+    assert found["Asinh"] == "cpu@fp32"
+
+
+def test_affinities_win_by_name_glob_and_operator_and_the_rest_is_automatic() -> None:
+    found = _places("vsi:a311d,cpu", "n0=cpu", "op:Softmax=cpu")
+    assert found == {
+        "n0": "cpu@fp32",
+        "Relu": "cpu@fp32",
+        "Softmax": "cpu@fp32",
+        "n3": "vsi:a311d@i8pc",
+        "Asinh": "cpu@fp32",
+    }
+    assert _places("cpu,vsi:a311d", "n[03]=vsi:a311d@i8pc")["n3"] == "vsi:a311d@i8pc"
+
+
+def test_what_an_affinity_asks_in_vain_falls_through_the_list() -> None:
+    assert _places("cpu,vsi:a311d", "op:Asinh=vsi:a311d")["Asinh"] == "cpu@fp32"
+
+
+@pytest.mark.parametrize(
+    ("affinity", "says"),
+    [
+        ("n0", "GLOB=TARGET"),
+        ("=cpu", "GLOB=TARGET"),
+        ("n0=", "GLOB=TARGET"),
+        ("n0=gpu", "it is not among the devices"),
+        ("ghost*=cpu", "matches no node"),
+        ("op:Ghost=cpu", "matches no node"),
+    ],
+)
+def test_wrong_affinities(affinity: str, says: str) -> None:
+    with pytest.raises(PlanError, match=says):
+        _places("vsi:a311d,cpu", affinity)
