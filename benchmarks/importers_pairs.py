@@ -120,7 +120,7 @@ class Row:
     culprits: str = ""
 
 
-def pair_row(pair: Pair, root: Path, tuned: bool) -> Row:
+def pair_row(pair: Pair, root: Path, goal: str) -> Row:
     """Return the line of a pair; raise DovetailError where it cannot be loaded."""
     graphs = [normalize(dovetail.load_model(root / side.file, side.options)) for side in (pair.first, pair.second)]
     case = _CASES[pair.case]
@@ -134,7 +134,8 @@ def pair_row(pair: Pair, root: Path, tuned: bool) -> Row:
         run_framework(root / side.file, given, pair.only)
         for side, given in zip((pair.first, pair.second), (feeds, others), strict=True)
     ]
-    culprits = _culprits(case, graphs, root, SameSide(pair.only, 0.7) if pair.only else None) if tuned else ""
+    metric = SameSide(pair.only, 0.7) if pair.only else None
+    culprits = _culprits(case, graphs, root, (goal, metric)) if goal else ""
     return Row(
         pair.first.file,
         pair.second.file,
@@ -167,24 +168,25 @@ def _difference(one: list[list[AnyArray]] | None, other: list[list[AnyArray]] | 
     return worst
 
 
-def _culprits(case: Case, graphs: list[Graph], root: Path, metric: TaskMetric | None) -> str:
+def _culprits(case: Case, graphs: list[Graph], root: Path, wanted: tuple[str, TaskMetric | None]) -> str:
     """Return what both searches raised, in words of kind and position."""
+    goal, metric = wanted
     opened = [case.open(graph, root) for graph in graphs]
-    raised = [_tune(data, graph, metric or data.metric) for data, graph in zip(opened, graphs, strict=True)]
+    raised = [_tune(data, graph, metric or data.metric, goal) for data, graph in zip(opened, graphs, strict=True)]
     if raised[0] == raised[1]:
         return f"the same {len(raised[0])}: {', '.join(sorted(raised[0]))}"
     both, first, second = raised[0] & raised[1], raised[0] - raised[1], raised[1] - raised[0]
     return f"both {sorted(both)}, first only {sorted(first)}, second only {sorted(second)}"
 
 
-def _tune(data: Dataset, graph: Graph, metric: TaskMetric) -> frozenset[str]:
+def _tune(data: Dataset, graph: Graph, metric: TaskMetric, goal: str) -> frozenset[str]:
     specs = specs_of(graph)
     request = TuneRequest(
         graph=graph,
         calibration=dovetail.calibrate(graph, open_samples(data.calibration, specs)),
         samples=open_samples(data.samples, specs),
         metric=metric,
-        goal=dovetail.parse_goal("0.03"),
+        goal=dovetail.parse_goal(goal),
         low=parse_placement("vsi:a311d@u8"),
         ladder=(parse_placement("vsi:a311d@i16"),),
         costs=CostOptions(most_tests=0),
@@ -202,8 +204,8 @@ def _tune(data: Dataset, graph: Graph, metric: TaskMetric) -> frozenset[str]:
     )
 
 
-def rows(root: Path, only: str = "", tuned: bool = False) -> Iterator[Row | str]:
-    """Yield the lines; a text says why a pair is left out."""
+def rows(root: Path, only: str = "", goal: str = "") -> Iterator[Row | str]:
+    """Yield the lines; a text says why a pair is left out. With a goal both files are tuned."""
     for pair in PAIRS:
         names = (pair.first.environment, pair.second.environment)
         missing = [name for name in names if name and state_of(find_environment(name)).state is not State.READY]
@@ -213,7 +215,7 @@ def rows(root: Path, only: str = "", tuned: bool = False) -> Iterator[Row | str]
             yield f"{pair.case}: environment '{missing[0]}' is not there (dovetail env install {missing[0]})"
             continue
         try:
-            yield pair_row(pair, root, tuned)
+            yield pair_row(pair, root, goal)
         except DovetailError as error:
             yield f"{pair.case}: {error}"
 
@@ -240,9 +242,10 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="")
+    parser.add_argument("--goal", default="0.03", help="allowed drop, as dovetail tune takes it (default: %(default)s)")
     parser.add_argument("--tune", action="store_true", help="tune both and compare culprits; takes minutes")
     arguments = parser.parse_args()
-    print("\n".join(markdown(list(rows(models_root(), arguments.only, arguments.tune)))))
+    print("\n".join(markdown(list(rows(models_root(), arguments.only, arguments.goal if arguments.tune else "")))))
 
 
 if __name__ == "__main__":
