@@ -330,8 +330,9 @@ _PAIRS = (
 _DETECTORS = (
     "## Detectors",
     "",
-    "AP50 in float, beside what the manifest states; it does not say with which filter its images were resized, nor the",
-    "thresholds of its suppression. Here: Pillow's bilinear filter, 0.01 and 0.65 for YOLOX, Darknet's own 0.25 and 0.45.",
+    "AP50 in float, beside what the manifest states; it does not say with which filter its images were resized, nor",
+    "the thresholds of its suppression. Here: Pillow's bilinear filter, 0.01 and 0.65 for YOLOX, Darknet's own 0.25",
+    "and 0.45.",
     "",
     "| file | data | images | AP50 | stated |",
     "| --- | --- | --- | --- | --- |",
