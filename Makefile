@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test check bench env clean
+.PHONY: demo test check bench fuzz env clean
 
 env: $(VENV)/.installed-run
 
@@ -40,6 +40,9 @@ $(VENV)/.installed-dev: $(VENV)/.installed-run
 $(VENV)/.installed-bench: $(VENV)/.installed-dev
 	$(BIN)/python -m pip install -q -c constraints.txt -e '.[bench]'
 	@touch $@
+
+fuzz: $(VENV)/.installed-dev
+	$(BIN)/python benchmarks/fuzz_importers.py --count 10000
 
 clean:
 	rm -rf $(VENV) dovetail-out

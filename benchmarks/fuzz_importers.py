@@ -1,6 +1,8 @@
 """Mutate model files and load them: every one loads or raises LoadError, in bounded time and memory.
 
-python benchmarks/fuzz_importers.py FILE... [--count 10000] [--seed 0]
+python benchmarks/fuzz_importers.py [FILE...] [--count 10000] [--seed 0]
+
+Without files, small ones of every format share the count (`make fuzz`).
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ from __future__ import annotations
 import argparse
 import resource
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -17,9 +20,9 @@ from pathlib import Path
 import numpy as np
 
 from dovetail.errors import LoadError
-from dovetail.ir import Graph
+from fuzz_corpus import Specimen, specimens
 
-Load = Callable[[bytes], Graph]
+Load = Callable[[bytes], object]
 _SLOW_S = 10.0
 
 
@@ -95,20 +98,27 @@ def _loader(path: Path) -> Load:
 def main() -> int:
     """Fuzz the files of the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("files", nargs="+", type=Path)
+    parser.add_argument("files", nargs="*", type=Path)
     parser.add_argument("--count", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
-    failed = False
-    for path in arguments.files:
-        started = time.perf_counter()
-        ends, broken = fuzz(path.read_bytes(), _loader(path), arguments.count, arguments.seed)
-        peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-        print(f"{path.name}: {dict(ends)}, broken {len(broken)}, {time.perf_counter() - started:.0f} s, {peak_mb} MB")
-        for item in broken[:20]:
-            print(f"  {item.number}: {item.problem}")
-        failed = failed or bool(broken)
-    return int(failed)
+    with tempfile.TemporaryDirectory() as folder:
+        given = [Specimen(path.name, path.read_bytes(), _loader(path)) for path in arguments.files]
+        found = given or list(specimens(Path(folder)))
+        count = arguments.count if given else -(-arguments.count // len(found))
+        failed = [item.format for item in found if not _report(item, count, arguments.seed)]
+    return int(bool(failed))
+
+
+def _report(item: Specimen, count: int, seed: int) -> bool:
+    """Print how the mutants of one file ended; return whether all ended as they may."""
+    started = time.perf_counter()
+    ends, broken = fuzz(item.data, item.load, count, seed)
+    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    print(f"{item.format}: {dict(ends)}, broken {len(broken)}, {time.perf_counter() - started:.0f} s, {peak_mb} MB")
+    for one in broken[:20]:
+        print(f"  {one.number}: {one.problem}")
+    return not broken
 
 
 if __name__ == "__main__":

@@ -28,13 +28,15 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "integer_table": ("integer_table.py", "--judge", "onnxruntime"),
     "search": ("search.py", "--task", "digits", "--tool", "dovetail", "--tool", "nncf"),
     "paddle_log": ("paddle_log.py", "--lines", "10000"),
-    "fuzz_importers": ("fuzz_importers.py", str(_FOLDER.parent / "examples/digits/digits.onnx"), "--count", "100"),
+    "fuzz_importers": ("fuzz_importers.py", "--count", "1000"),
+    "import_cost": ("import_cost.py", "--mb", "30"),
     "importers_table": ("importers_table.py", "--limit", "5"),
+    "importers_pairs": ("importers_pairs.py", "--only", "resnet8"),
     "models_table": ("models_table.py", "--short"),
 }
 """Every benchmark of this folder, with what makes it short."""
 
-_NEED_MODELS = ("models_table", "importers_table")
+_NEED_MODELS = ("models_table", "importers_pairs", "importers_table")
 
 
 def main() -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from os import PathLike, fspath
 from pathlib import Path
 
+from dovetail.errors import LoadError
 from dovetail.importers.converted.module import load_module
 from dovetail.importers.formats import ModelFormat, format_of, model_formats, register_format
 from dovetail.importers.onnx import load_onnx
@@ -30,5 +31,9 @@ __all__ = [
 
 def load_model(path: str | PathLike[str], options: LoadOptions | None = None) -> Graph:
     """Read a model file of any known format; raise LoadError when it cannot be used."""
-    place = Path(fspath(path))
-    return format_of(place).load(place, options or LoadOptions())
+    place, chosen = Path(fspath(path)), options or LoadOptions()
+    found = format_of(place)
+    asked = chosen.conversion
+    if found.name != "converted" and (asked.inputs or asked.outputs or asked.submodule):
+        raise LoadError(f"{place}: --inputs and --outputs cut TensorFlow models only, --submodule is for TorchScript.")
+    return found.load(place, chosen)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from dovetail.errors import LoadError
+from dovetail.errors import BundleError, LoadError
 from dovetail.importers.caffe import load_caffe
 from dovetail.importers.converted import is_converted, load_converted
 from dovetail.importers.darknet import load_darknet
@@ -33,7 +33,10 @@ def _is_dovetail(_path: Path, head: bytes) -> bool:
 
 
 def _load_dovetail(path: Path, _options: LoadOptions) -> Graph:
-    return graph_from_bytes(path.read_bytes(), str(path))
+    try:
+        return graph_from_bytes(path.read_bytes(), str(path))
+    except BundleError as error:
+        raise LoadError(error.message, hint="Copy it again, or make it anew from the model.") from error
 
 
 def _is_onnx(path: Path, head: bytes) -> bool:

@@ -95,6 +95,6 @@ def test_the_survey_names_the_converter(tmp_path: Path) -> None:
 
 def test_an_environment_that_must_not_be_made_is_said(tmp_path: Path) -> None:
     (tmp_path / "model.pb").write_bytes(b"\n\x00")
-    with pytest.raises(Exception, match="DOVETAIL_ENV_INSTALL=0 forbids") as caught:
+    with pytest.raises(LoadError, match="DOVETAIL_ENV_INSTALL=0 forbids") as caught:
         load_model(tmp_path / "model.pb")
     assert "dovetail env install tensorflow" in str(caught.value)

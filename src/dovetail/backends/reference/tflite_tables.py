@@ -131,7 +131,8 @@ def _table(scale: float, zero: int, function: Callable[[AnyArray], AnyArray]) ->
     between = _away((function(at + step) * finer + here) / 2.0)
     bias = _away((between - _away(function(at + step / 2.0) * finer)) / 2.0)
     last = _away(function(np.asarray([high])) * finer)
-    return np.asarray(np.clip(np.concatenate([here - bias, last]), -32768, 32767).astype(np.int64))
+    entries = np.clip(np.concatenate([here - bias, last]), -32768, 32767)
+    return np.asarray(entries, np.int64)
 
 
 def _exp(x: AnyArray) -> AnyArray:

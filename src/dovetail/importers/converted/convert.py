@@ -14,7 +14,7 @@ from dovetail.environments import (
     make_environment,
     run_job,
 )
-from dovetail.errors import LoadError
+from dovetail.errors import DovetailError, LoadError
 from dovetail.importers.converted.names import restore_names
 from dovetail.importers.converted.source import Source
 from dovetail.importers.options import LoadOptions
@@ -30,7 +30,10 @@ def convert(source: Source, options: LoadOptions) -> Path:
     if found is not None:
         return found
     progress = options.conversion.progress
-    state = make_environment(environment, progress)
+    try:
+        state = make_environment(environment, progress)
+    except DovetailError as error:
+        raise LoadError(f"{source.path}: {error.message}", hint=error.hint) from error
     with tempfile.TemporaryDirectory(prefix="dovetail-convert-") as folder:
         job = Job(source.worker, {**asked, "label": str(source.path)}, Path(folder), options.conversion.limit_s)
         answer = run_job(state, job, progress)

@@ -53,6 +53,11 @@ class _Maths:
     def all(self, op: str, *inputs: str) -> str:
         return self._site.emit(op, inputs, self.whole)
 
+    def rounded(self, x: str) -> str:
+        """Round, halves away from zero; ONNX's Round takes them to even."""
+        grown = self.all("Floor", self.all("Add", self.all("Abs", x), self.real(0.5)))
+        return self.all("Mul", self.all("Sign", x), grown)
+
 
 def run_hybrid(site: Site, kernel: Kernel, op: str, attributes: Attributes) -> None:
     """Add the nodes that compute what TFLite's hybrid kernel computes."""
@@ -99,8 +104,11 @@ def _symmetric(maths: _Maths, x: str) -> _Quantized:
     """Quantise to -127..127 without a zero point; a sample of zeros keeps scale 1."""
     largest = maths.extreme("ReduceMax", maths.all("Abs", x))
     scale = maths.row("Div", largest, maths.real(127.0))
-    safe = maths.choose(maths.test("Equal", largest, maths.real(0.0)), maths.real(1.0), scale)
-    steps = maths.all("Round", maths.all("Div", x, safe))
+    empty = maths.test("Equal", largest, maths.real(0.0))
+    safe = maths.choose(empty, maths.real(1.0), scale)
+    # The kernel multiplies by 127 / largest: dividing by the scale would round some values otherwise.
+    inverse = maths.row("Div", maths.real(127.0), maths.choose(empty, maths.real(1.0), largest))
+    steps = maths.rounded(maths.all("Mul", x, inverse))
     return _Quantized(maths.all("Clip", steps, maths.real(-127.0), maths.real(127.0)), safe)
 
 
@@ -118,5 +126,6 @@ def _asymmetric(maths: _Maths, x: str) -> _Quantized:
         maths.test("Less", loss_below, loss_above), maths.row("Sub", low, below), maths.row("Sub", high, above)
     )
     point = maths.row("Clip", maths.row("Round", choice), low, high)
-    moved = maths.all("Round", maths.all("Add", maths.all("Div", x, safe), point))
+    inverse = maths.row("Div", maths.real(1.0), safe)
+    moved = maths.rounded(maths.all("Add", maths.all("Mul", x, inverse), point))
     return _Quantized(maths.all("Sub", maths.all("Clip", moved, low, high), point), safe)
