@@ -88,7 +88,9 @@ class Store:
             whole = np.asarray(np.rint(steps + zero) if early else np.rint(steps) + zero)
             whole = np.clip(whole, np.float32(lowest), np.float32(highest))
         missing = self._no_number()
-        stored: AnyArray = np.nan_to_num(np.asarray(whole), copy=False, nan=missing).astype(self.kind.dtype.carrier)
+        # A tensor without axes comes out of clip and nan_to_num as a scalar.
+        cleared = np.asarray(np.nan_to_num(np.asarray(whole), copy=False, nan=missing))
+        stored: AnyArray = cleared.astype(self.kind.dtype.carrier)
         return stored
 
     def _no_number(self) -> float:
