@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import tempfile
 import time
@@ -19,7 +20,6 @@ from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantTy
 import dovetail
 from zoo.tasks import Task
 
-_BATCH = 32
 _QUANTISERS = frozenset({"QuantizeLinear", "DequantizeLinear"})
 
 
@@ -58,14 +58,17 @@ class Found:
     holdout_score: float
     finished: bool
     note: str = ""
+    latency_ms: float | None = None
+    """What our cost model says of the plan; None where a tool makes none. So the bound under every plan that passes."""
+    bound_ms: float | None = None
 
 
 class Meter:
     """Score ONNX models on one split of a task, counting calls and samples."""
 
-    def __init__(self, task: Task, indices: Sequence[int], batch: int = _BATCH) -> None:
+    def __init__(self, task: Task, indices: Sequence[int], batch: int | None = None) -> None:
         self._task = task
-        self._batch = batch
+        self._batch = batch or task.batch
         self._indices = np.asarray(indices)
         self.calls = 0
         self.samples = 0
@@ -142,7 +145,7 @@ def run_nncf(task: Task, one_by_one: bool = False) -> Found:
     """
     nncf = _nncf()
     searched, held = task.parts()
-    meter, holdout = Meter(task, searched, 1 if one_by_one else _BATCH), Meter(task, held)
+    meter, holdout = Meter(task, searched, 1 if one_by_one else None), Meter(task, held)
     model = onnx.load(task.model)
     float_score = Meter(task, searched).score(model)
 
@@ -290,6 +293,54 @@ def run_exclude_loop(task: Task, quantise_one: bool, limit_s: float) -> Found:
     )
 
 
+def run_ddmin(task: Task, limit_s: float) -> Found:
+    """Minimise the nodes that ONNX Runtime's quantize_static leaves out by ddmin, in the order of the file.
+
+    Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input", 2002: halves, complements, then finer.
+    """
+    searched, held = task.parts()
+    meter, holdout = Meter(task, searched), Meter(task, held)
+    logging.getLogger().setLevel(logging.ERROR)
+    with tempfile.TemporaryDirectory() as folder:
+        tool = _Excluder(task, Path(folder))
+        float_score = Meter(task, searched).score(onnx.load(task.model))
+        bar = float_score - allowed_drop(task, float_score) - 1e-12
+        clock = Clock()
+        at_start = len(quantised_nodes(tool.quantise(())))
+        known: dict[frozenset[str], float] = {}
+
+        def passes(names: Sequence[str]) -> bool:
+            if clock.wall_s() > limit_s:
+                return False
+            key = frozenset(names)
+            if key not in known:
+                known[key] = meter.score(tool.quantise(names))
+            return known[key] >= bar
+
+        kept = [] if passes(()) else list(tool.names)
+        parts = 2
+        while len(kept) >= 2 and clock.wall_s() <= limit_s:
+            edges = [len(kept) * index // parts for index in range(parts + 1)]
+            chunks = [kept[start:stop] for start, stop in itertools.pairwise(edges)]
+            rests = [[name for name in kept if name not in chunk] for chunk in chunks]
+            smaller = next((chunk for chunk in chunks if passes(chunk)), None)
+            fewer = None if smaller is not None else next((rest for rest in rests if passes(rest)), None)
+            if smaller is not None:
+                kept, parts = smaller, 2
+            elif fewer is not None:
+                kept, parts = fewer, max(2, parts - 1)
+            elif parts >= len(kept):
+                break
+            else:
+                parts = min(len(kept), 2 * parts)
+        finished = clock.wall_s() <= limit_s
+        wall_s, cpu_s, calls, full = clock.wall_s(), clock.cpu_s(), meter.calls, meter.full_equivalents
+        model = tool.quantise(kept)
+        scores = meter.score(model), holdout.score(model)
+    note = "" if finished else f"stopped after {limit_s:.0f} s"
+    return Found("ORT exclude, ddmin", at_start, len(kept), None, calls, full, wall_s, cpu_s, *scores, finished, note)
+
+
 def run_ours(task: Task, low: str, high: str, pinned: Iterable[str] = ()) -> Found:
     """Run dovetail tune, calibration included; `pinned` nodes stay float on the CPU."""
     from dovetail.data import open_samples, specs_of
@@ -330,6 +381,8 @@ def run_ours(task: Task, low: str, high: str, pinned: Iterable[str] = ()) -> Fou
         result.holdout.tuned,
         result.accepted,
         f"{result.unit_count} units; exact simulation on hold-out {result.holdout.tuned_exact or float('nan'):.4f}",
+        None if result.certificate is None else result.certificate.cost.latency_ns / 1e6,
+        None if result.certificate is None else result.certificate.lower_bound_ns / 1e6,
     )
 
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime
 from numpy.typing import NDArray
 
+import dovetail
 from dovetail.compare import load_metric
-from dovetail.compare.task import Arrays, TaskMetric, callable_metric
+from dovetail.compare.task import Arrays, Reference, TaskMetric, callable_metric
 from dovetail.data import split
+from zoo.case import Case
 from zoo.detection import Floats
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -30,6 +33,8 @@ class Task:
     labels: Mapping[str, NDArray[Any]]
     metric: TaskMetric
     goal: str
+    batch: int = 32
+    """Samples that go through the model together; 1 where its batch is fixed."""
 
     def parts(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return the search and the hold-out split that `dovetail tune` makes by default."""
@@ -56,6 +61,40 @@ def bench_a(folder: Path) -> Task:
         labels = {"label": file["lab"], "box": file["box"]}
     metric = callable_metric(_bench_a_score, "bench A")
     return Task("bench A", folder / "model.onnx", "x", calibration, inputs, labels, metric, "0.01")
+
+
+def from_case(case: Case, root: Path, goal: str) -> Task:
+    """Return a model of the collection as a search problem; it has one input, and a score for every sample."""
+    graph = dovetail.normalize(dovetail.load_model(root / case.file))
+    data = case.open(graph, root)
+    (name,) = graph.inputs
+    inputs = np.concatenate([sample.inputs[name] for sample in data.samples])
+    batch = 1 if graph.types[name].shape and graph.types[name].shape[0] == 1 else 32
+    task = Task(
+        case.name,
+        root / case.file,
+        name,
+        np.concatenate([sample.inputs[name] for sample in data.calibration]),
+        inputs,
+        _labels([sample.labels for sample in data.samples]),
+        data.metric,
+        goal,
+        batch,
+    )
+    return replace(task, labels=_golden(task)) if data.metric.reference is Reference.GOLDEN else task
+
+
+def _labels(rows: Sequence[Mapping[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
+    return {key: np.stack([row[key] for row in rows]) for key in rows[0] if all(key in row for row in rows)}
+
+
+def _golden(task: Task) -> dict[str, NDArray[Any]]:
+    """Return what the float model says."""
+    session = onnxruntime.InferenceSession(str(task.model))
+    names = [item.name for item in session.get_outputs()]
+    starts = range(0, len(task.inputs), task.batch)
+    runs = [session.run(names, {task.input: task.inputs[start : start + task.batch]}) for start in starts]
+    return {name: np.concatenate([run[index] for run in runs]) for index, name in enumerate(names)}
 
 
 def _bench_a_score(outputs: Arrays, labels: Arrays) -> Floats:

@@ -138,7 +138,7 @@ def _bound(found: dict[str, object]) -> float:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("crash_every", ["", "5"])
-@pytest.mark.parametrize("prior", ["simulation", "topology"])
+@pytest.mark.parametrize("prior", ["simulation", "model"])
 def test_a_shell_script_around_onnx_runtime_is_oracle_enough(
     case: Case, run: Run, monkeypatch: pytest.MonkeyPatch, crash_every: str, prior: str
 ) -> None:
@@ -149,8 +149,7 @@ def test_a_shell_script_around_onnx_runtime_is_oracle_enough(
     assert found["unresolved"] == []
     assert set(culprits) == {f"{half}{block}" for block in BROKEN for half in ("up", "down")}
     assert (case.folder / "count").read_text().strip() == str(found["runs"])
-    if prior == "simulation":
-        assert found["runs"] <= _bound(found), (found["runs"], _bound(found))
+    assert found["runs"] <= _bound(found), (found["runs"], _bound(found))
     answers = found["answers"]
     assert isinstance(answers, list)
     skipped = [item for item in answers if item["status"] == "cannot_test"]

@@ -50,6 +50,8 @@ def run_command(
     with screen.progress("bisecting") as bar:
         while found.finding is None:
             found.write_candidate()
+            if found.finding is not None:
+                break
             heard = oracle.ask()
             found.record(heard.status, heard.metric, heard.note)
             bar.advance(len(found.answers))

@@ -138,8 +138,11 @@ class _Choice:
                         break
 
     def _choose_base(self) -> tuple[Placement, Word]:
-        # What the file is for is the NPU: it decides the base whenever something of the plan fits.
-        for placement, _ in sorted(self._counts.most_common(), key=lambda item: item[0].target == CPU_FLOAT):
+        # What the file is for is the NPU: it decides the base whenever something of the plan fits. The plan's default
+        # comes first: the toolchain runs at it, and a base that changed with the majority would turn the file over.
+        common = [placement for placement, _ in self._counts.most_common()]
+        default = self._plan.default
+        for placement in sorted((default, *common), key=lambda item: (item.target == CPU_FLOAT, item != default)):
             for word in self._vocabulary.base:
                 if word.takes(placement):
                     return placement, word

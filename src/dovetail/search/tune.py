@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -119,7 +119,12 @@ def tune(request: TuneRequest, listener: TuneListener | None = None) -> TuneResu
         hunt = Hunt(suspect(space, request.calibration), space, bench.recorded, bench.search, hunt_options)
         verdict, gate = hunt.gate(request.goal, bench.exact)
         prover = _prover(request, space, [item.unit for item in hunt.suspicions])
-        seekers = _Seekers(hunt, prover, request.wishes is not None and request.wishes.limits.are_any)
+        limited = request.wishes is not None and request.wishes.limits.are_any
+
+        def holds(found: Found) -> bool:
+            return accept(bench.holdout, bench.exact, found.plan, request.goal).accepted
+
+        seekers = _Seekers(hunt, prover, limited, holds)
         acceptance, found = _rounds(_bars(request, bench, verdict), request.goal, bench, seekers, heard)
         if verdict is GateVerdict.NOTHING_TO_DO and found.raised:
             verdict = GateVerdict.QUANTISATION_BREAKS
@@ -150,11 +155,16 @@ class _Seekers:
     hunt: Hunt
     prover: Prover | None
     limited: bool
+    holds: Callable[[Found], bool]
+    """Tells whether the hold-out split agrees with a plan."""
 
     def find(self, bar: Bar, heard: TuneListener, climbs: bool) -> Found | None:
         """Return a plan that meets a bar; None when only the last rung could and `climbs` forbids it."""
         found = self.hunt.find(bar, climbs)
         if self.prover is None or found is None:
+            return found
+        # To prove what the hold-out split refuses is wasted, and costs more than all the rest of the search.
+        if not self.limited and not self.holds(found):
             return found
         heard.stage("cheapest")
         return cheapest(self.hunt, self.prover, found, bar)

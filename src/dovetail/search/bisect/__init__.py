@@ -1,6 +1,14 @@
 """Bisection with any oracle: a command, or a person who says good and bad."""
 
-from dovetail.search.bisect.candidate import Candidate, CandidateWriter, register_writer, writer, writer_names
+from dovetail.search.bisect.candidate import (
+    Candidate,
+    CandidateFiles,
+    CandidateWriter,
+    UnsayableCandidate,
+    register_writer,
+    writer,
+    writer_names,
+)
 from dovetail.search.bisect.command import CommandOracle, MetricRule
 from dovetail.search.bisect.formats import format_writer
 from dovetail.search.bisect.setup import BisectRequest, make_setup, setup_of_lines
@@ -12,12 +20,14 @@ __all__ = [
     "BisectRequest",
     "Bisection",
     "Candidate",
+    "CandidateFiles",
     "CandidateWriter",
     "CommandOracle",
     "Finding",
     "MetricRule",
     "Outcome",
     "Setup",
+    "UnsayableCandidate",
     "bisect_lines",
     "format_writer",
     "make_setup",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from dovetail.errors import SearchError
 from dovetail.plan.plan import Plan
@@ -24,8 +24,20 @@ class Candidate:
     plan: Plan | None = None
 
 
-CandidateWriter = Callable[[Candidate], str]
-"""Returns the text of the file; raises SearchError when the candidate lacks what the format needs."""
+class UnsayableCandidate(SearchError):
+    """A format cannot say a candidate; it can say others."""
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateFiles:
+    """Hold the text of a candidate, and further files by the role that ends their names."""
+
+    text: str
+    beside: Mapping[str, bytes] = field(default_factory=dict)
+
+
+CandidateWriter = Callable[[Candidate], "str | CandidateFiles"]
+"""Returns the file; raises SearchError when the candidate lacks what the format needs, or is unsayable."""
 
 _WRITERS: dict[str, CandidateWriter] = {}
 

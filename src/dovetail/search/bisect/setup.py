@@ -10,6 +10,7 @@ from dovetail.ir.graph import Graph
 from dovetail.plan.placement import Placement
 from dovetail.quantize.calibrate import Calibration
 from dovetail.search.bisect.candidate import writer
+from dovetail.search.bisect.noise import calibrate_on_noise
 from dovetail.search.bisect.state import Setup
 from dovetail.search.prior import suspect
 from dovetail.search.space import Space, make_space
@@ -49,9 +50,13 @@ def setup_of_lines(lines: Sequence[str], request: BisectRequest) -> Setup:
 
 
 def make_setup(graph: Graph, request: BisectRequest, calibration: Calibration | None = None) -> Setup:
-    """Return the setup for a model: by what 8 bits drown where a calibration tells, else by topology and operators."""
+    """Return the setup for a model, ordered by what 8 bits drown.
+
+    Without a calibration noise tells, and where the network cannot be fed noise, the operators and their order.
+    """
     space = make_space(graph, request.low, request.ladder)
-    weights = _measured(space, calibration) if calibration is not None else _guessed(space)
+    known = calibration or calibrate_on_noise(graph)
+    weights = _measured(space, known) if known is not None else _guessed(space)
     order = sorted(weights, key=lambda unit: weights[unit])
     units = space.units
     return Setup(

@@ -17,7 +17,7 @@ from pathlib import Path
 from dovetail.errors import PlanError, SearchError
 from dovetail.plan.placement import parse_placement
 from dovetail.plan.plan import Override, Plan, plan_from_json
-from dovetail.search.bisect.candidate import Candidate, writer
+from dovetail.search.bisect.candidate import Candidate, CandidateFiles, UnsayableCandidate, writer
 from dovetail.search.bisect.strategy import Finding, Steps, bisect_lines
 from dovetail.search.trial import Status
 
@@ -25,6 +25,7 @@ _KIND = "dovetail-bisect"
 _SCHEMA = 1
 _SETUP = "bisect.json"
 _LOG = "log.jsonl"
+_NOTE_CHARS = 160
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,16 +114,35 @@ class Bisection:
         return Candidate(raised, low, self._nodes(raised), self._nodes(low), self._plan(raised))
 
     def write_candidate(self) -> None:
-        """Write the candidate where the command expects it, all at once."""
+        """Write the candidate where the command expects it, all at once.
+
+        A candidate that the format cannot say is recorded as one that cannot be tested, and the next is written.
+        Raises UnsayableCandidate when the format cannot say the ends, or the answer.
+        """
         path = Path(self.setup.candidate_path)
-        text = writer(self.setup.format)(self.candidate)
-        draft = path.with_name(f".{path.name}.draft")
+        files = self._sayable()
+        contents = {path: files.text.encode()}
+        contents |= {path.with_name(f"{path.stem}.{role}.txt"): content for role, content in files.beside.items()}
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            draft.write_text(text, encoding="utf-8")
-            draft.replace(path)
+            for place, content in contents.items():
+                draft = place.with_name(f".{place.name}.draft")
+                draft.write_bytes(content)
+                draft.replace(place)
         except OSError as error:
             raise SearchError(f"{path}: cannot be written: {error.strerror}.", hint="Choose another place.") from error
+
+    def _sayable(self) -> CandidateFiles:
+        write = writer(self.setup.format)
+        while True:
+            try:
+                made = write(self.candidate)
+                return made if isinstance(made, CandidateFiles) else CandidateFiles(made)
+            except UnsayableCandidate as error:
+                candidate = self.candidate
+                if self.finding is not None or not candidate.low or not candidate.raised:
+                    raise
+                self.record(Status.CANNOT_TEST, note=f"not written: {error.message}"[:_NOTE_CHARS])
 
     def record(self, status: Status, metric: float | None = None, note: str = "") -> None:
         """Write the answer to the present candidate and go on to the next."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -87,21 +87,71 @@ class _Programme:
             return
         wanted = self._wanted(wire)
         made = {self.problem.home: None} if wire.producer == OUTSIDE else self.x[wire.producer]
-        brought: dict[int, list[Term]] = {place: [] for place in made}
+        if len(set(wire.consumers)) == 1 and OUTSIDE not in wire.consumers:
+            self._one_reader(wire, made, wanted)
+        else:
+            self._several_readers(wire, made, wanted)
+
+    def _one_reader(self, wire: PricedWire, made: Mapping[int, int | None], wanted: Mapping[int, int | None]) -> None:
+        """One unit of flow goes from where the tensor is made to where it is wanted."""
+        flows = {(start, end): self._flow(wire, (start, end)) for start in made for end in wanted}
         for end, need in wanted.items():
-            flows = {start: self._flow(wire, (start, end)) for start in made}
-            terms = [(flow, 1.0) for flow in flows.values()]
-            if need is None:
-                self.rows.row(terms, 1.0, 1.0)
-            else:
-                self.rows.row([*terms, (need, -1.0)], 0.0, 0.0)
-            for start, chosen in made.items():
-                brought[start].append((flows[start], 1.0))
-                if chosen is not None:
-                    self.rows.row([(flows[start], 1.0), (chosen, -1.0)], high=0.0)
+            self._sums_to([flows[start, end] for start in made], need)
         for start, chosen in made.items():
-            if chosen is not None:
-                self.rows.row([*brought[start], (chosen, -1.0)], low=0.0)
+            self._sums_to([flows[start, end] for end in wanted], chosen)
+
+    def _sums_to(self, variables: Sequence[int], total: int | None) -> None:
+        """Demand that variables sum to another, or to 1."""
+        terms = [(variable, 1.0) for variable in variables]
+        if total is None:
+            self.rows.row(terms, 1.0, 1.0)
+        else:
+            self.rows.row([*terms, (total, -1.0)], 0.0, 0.0)
+
+    def _several_readers(
+        self, wire: PricedWire, made: Mapping[int, int | None], wanted: Mapping[int, int | None]
+    ) -> None:
+        """The tensor is brought from where it is made to each place where it is wanted.
+
+        What is wanted where it is made needs no flow: it is what the flows from elsewhere leave.
+        """
+        into: dict[int, list[Term]] = {end: [] for end in wanted}
+        out: dict[int, list[Term]] = {start: [] for start in made}
+        for start, chosen in made.items():
+            for end in wanted:
+                if start != end:
+                    flow = self._flow(wire, (start, end))
+                    into[end].append((flow, 1.0))
+                    out[start].append((flow, 1.0))
+                    if chosen is not None:
+                        self.rows.row([(flow, 1.0), (chosen, -1.0)], high=0.0)
+        for end, need in wanted.items():
+            here, fixed = self._certain(end, made, -1.0)
+            need_terms, need_fixed = ([], 1.0) if need is None else ([(need, -1.0)], 0.0)
+            back = [(flow, 1.0) for flow, _ in into[end]]
+            # need - flows <= made here: all that is wanted comes from somewhere.
+            self.rows.row([*back, *need_terms, *[(name, -sign) for name, sign in here]], low=need_fixed + fixed)
+        for start, chosen in made.items():
+            if chosen is None:
+                continue
+            # What is made is wanted somewhere: elsewhere, or here, where only what others bring is not its own.
+            terms = [*out[start], (chosen, -1.0)]
+            floor = 0.0
+            if start in wanted:
+                terms += [(flow, -1.0) for flow, _ in into[start]]
+                need = wanted[start]
+                if need is None:
+                    floor = -1.0
+                else:
+                    terms.append((need, 1.0))
+            self.rows.row(terms, low=floor)
+
+    def _certain(self, place: int, made: Mapping[int, int | None], sign: float) -> tuple[list[Term], float]:
+        """Return terms and a constant that are `sign` when the tensor is made at a place, else 0."""
+        if place not in made:
+            return [], 0.0
+        chosen = made[place]
+        return ([], sign) if chosen is None else ([(chosen, sign)], 0.0)
 
     def _wanted(self, wire: PricedWire) -> dict[int, int | None]:
         """Return for every place whether the tensor is wanted there: a variable, or None for certainly."""
