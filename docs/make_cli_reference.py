@@ -47,7 +47,10 @@ EXAMPLES = {
     "dovetail export plan.json --model model.onnx --format onnx-qdq --ranges ranges.json -o model.qdq.onnx",
     "import-plan": "dovetail import-plan x.quantize --model x.onnx --format acuity-quantize --listing x.json",
     "formats": "dovetail formats",
-    "paddle lint": "dovetail paddle lint subgraph.txt --log log.txt",
+    "paddle lint": (
+        "dovetail paddle lint subgraph.txt --log log.txt\n"
+        "dovetail paddle lint subgraph.txt --log log.txt --plan plan.json --model model.onnx --cache cache"
+    ),
     "paddle fix": "dovetail paddle fix subgraph.txt -o fixed.txt",
     "paddle match": "dovetail paddle match subgraph.txt --log log.txt --for v2.10",
     "paddle from-log": "dovetail paddle from-log log.txt -o subgraph.txt",
@@ -60,6 +63,10 @@ EXAMPLES = {
     "sdk install": "dovetail sdk install verisilicon\ndovetail sdk install verisilicon --from acuitylite-6.57.1.whl",
     "sdk status": "dovetail sdk status --json",
     "sdk probe": "dovetail sdk probe vsi:v853 --operator Conv,Softmax --precision u8,i16",
+    "ort check": (
+        "dovetail ort check model.onnx --model model.onnx --plan plan.json "
+        "--provider vsi:imx8mp=VSINPUExecutionProvider"
+    ),
     "nbg info": "dovetail nbg info network_binary.nb",
 }
 
