@@ -50,9 +50,12 @@ EXAMPLES = {
     "dovetail export plan.json --model model.onnx --format onnx-qdq --ranges ranges.json -o model.qdq.onnx",
     "import-plan": "dovetail import-plan x.quantize --model x.onnx --format acuity-quantize --listing x.json",
     "formats": "dovetail formats",
-    "paddle lint": "dovetail paddle lint subgraph.txt --log log.txt",
+    "paddle lint": (
+        "dovetail paddle lint subgraph.txt --log log.txt\n"
+        "dovetail paddle lint subgraph.txt --log log.txt --plan plan.json --model model.onnx --cache cache"
+    ),
     "paddle fix": "dovetail paddle fix subgraph.txt -o fixed.txt",
-    "paddle match": "dovetail paddle match subgraph.txt --log log.txt --for v2.10",
+    "paddle match": "dovetail paddle match subgraph.txt --mixed mixed.txt --log log.txt --for v2.12",
     "paddle from-log": "dovetail paddle from-log log.txt -o subgraph.txt",
     "acuity compare": "dovetail acuity compare golden/ quantised/ --slice box=0:4 --slice class=4:",
     "acuity lint": "dovetail acuity lint model.quantize --network model.json\ndovetail acuity lint model_inputmeta.yml",
@@ -66,6 +69,10 @@ EXAMPLES = {
     "bundle pack": "dovetail bundle pack bundle -o model.dvb",
     "bundle unpack": "dovetail bundle unpack model.dvb -o bundle",
     "bundle onnx": "dovetail bundle onnx bundle -o model.ctx.onnx",
+    "ort check": (
+        "dovetail ort check model.onnx --model model.onnx --plan plan.json "
+        "--provider vsi:imx8mp=VSINPUExecutionProvider"
+    ),
     "nbg info": "dovetail nbg info network_binary.nb",
 }
 
