@@ -25,6 +25,7 @@ HEADER = struct.Struct("<IQ")
 MAX_JSON_BYTES = 64 << 20
 MAX_RAW_BYTES = 4 << 30
 _PARENT_POLL_MS = 1000
+_TRIES = 100
 
 Message = dict[str, Any]
 """A JSON object; both sides check what they read from it."""
@@ -278,7 +279,10 @@ def _leave_with_parent(source: int, parent: int, folder: str) -> None:
     poller.register(source, 0)
     while os.getppid() == parent and not poller.poll(_PARENT_POLL_MS):
         pass
-    shutil.rmtree(folder, ignore_errors=True)
+    for _ in range(_TRIES):  # the vendor library may be writing into it
+        shutil.rmtree(folder, ignore_errors=True)
+        if not os.path.exists(folder):
+            break
     os.killpg(0, signal.SIGKILL)
 
 
