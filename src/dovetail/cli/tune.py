@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dovetail.cli.crew import CrewVerb
-from dovetail.cli.options import CalibrationVerb, DataVerb, ModelVerb, first_samples, split_commas
+from dovetail.cli.options import CalibrationVerb, DataVerb, ModelVerb, first_samples, one_of, split_commas
 from dovetail.cli.pricing import PriceVerb
 from dovetail.cli.render import Screen
 from dovetail.cli.snippet import path_text, program
@@ -29,7 +29,7 @@ from dovetail.errors import SearchError
 if TYPE_CHECKING:
     from dovetail.data import SampleSource
     from dovetail.ir import Graph
-    from dovetail.search import TuneOptions
+    from dovetail.search import TuneOptions, VendorCheck
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,6 +105,15 @@ class Tune(CrewVerb, PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
         float, typer.Option("--holdout", metavar="SHARE", help="Share of the samples that the search never sees.")
     ] = 0.4
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the split.")] = 0
+    verify: Annotated[
+        str | None,
+        typer.Option(
+            "--verify",
+            metavar="vendor",
+            help="Run a plan on the vendor's own simulator too, on 4 samples, before it is accepted.",
+            show_default=False,
+        ),
+    ] = None
     journal: Annotated[
         Path | None,
         typer.Option("--journal", metavar="FILE", help="Journal; journal.sqlite in the folder.", show_default=False),
@@ -177,6 +186,7 @@ class Tune(CrewVerb, PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
             confirm=self.confirm,
             log=self.log if claim else None,
             log_header=self._arguments(),
+            vendor=self._vendor(),
         )
 
     def _arguments(self) -> Mapping[str, object]:
@@ -204,6 +214,16 @@ class Tune(CrewVerb, PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
         if not 0 < self.holdout < 1:
             raise SearchError(f"--holdout {self.holdout:g} is outside (0, 1).", hint="0.4 is usual.")
         return self.holdout
+
+    def _vendor(self) -> VendorCheck | None:
+        from dovetail.backend.registry import backend
+        from dovetail.search import VendorCheck
+
+        if self.verify is None:
+            return None
+        one_of("--verify", self.verify, ["vendor"])
+        backend("vsi")
+        return VendorCheck("vsi")
 
     def _question(self, graph: Graph, low: str) -> Mapping[str, object]:
         return {
@@ -243,6 +263,7 @@ class Tune(CrewVerb, PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
         log = "None" if self.log is None else path_text(self.log)
         wishes = "None" if self.recipe is None else f"dovetail.load_recipe({path_text(self.recipe)})"
         return program(
+            () if self.verify is None else ("from dovetail.search import VendorCheck", ""),
             self.load_lines(),
             "lifted = dovetail.dequantize(graph) if dovetail.is_quantized(graph) else None",
             "graph = graph if lifted is None else lifted.graph",
@@ -268,7 +289,8 @@ class Tune(CrewVerb, PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
             f"    costs=dovetail.CostOptions({self.table_list()}, host, {self.migrate!r}, {self.proof_tests!r}),",
             "    options=dovetail.TuneOptions(",
             f"        seed={self.seed!r}, holdout={self.holdout!r}, journal={path_text(self._journal())},",
-            f"        confirm={self.confirm!r}, log={log}, fanout=fanout,",
+            f"        confirm={self.confirm!r}, log={log}, fanout=fanout,"
+            + ("" if self.verify is None else " vendor=VendorCheck('vsi'),"),
             "    ),",
             ")",
             "result = dovetail.tune(request)",

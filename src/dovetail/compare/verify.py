@@ -66,7 +66,10 @@ class VerifiedTensor:
 
 @dataclass(frozen=True)
 class Verification:
-    """Hold how far another backend agrees with our exact simulation."""
+    """Hold how far another backend agrees with our exact simulation.
+
+    `outputs` are the whole graph's, and what leaves each partition that the other backend runs.
+    """
 
     against: str
     samples: int
@@ -114,7 +117,8 @@ def verify(
         )
     with ExitStack() as stack:
         stages = [_stage(part, other if part.target in served else None, stack) for part in parts]
-        totals = dict.fromkeys(outputs, Steps())
+        leaving = [name for part in parts if part.target in served for name in part.graph.outputs]
+        totals = dict.fromkeys((*outputs, *leaving), Steps())
         operators: dict[tuple[int, str], Steps] = {}
         for index, sample in enumerate(samples):
             ours, theirs = dict(sample), dict(sample)
@@ -122,7 +126,7 @@ def verify(
                 looked = _run_stage(stage, ours, theirs, inside=index < asked.operator_samples)
                 for node, steps in looked.items():
                     operators[number, node] = operators.get((number, node), Steps()) + steps
-            for name in outputs:
+            for name in totals:
                 totals[name] += compare_steps(theirs[name], ours[name])
             asked.advance(index + 1)
     makers = {name: part.target for part in parts for name in part.graph.outputs}

@@ -8,6 +8,7 @@ from dovetail.search.proof import CostOptions
 from dovetail.search.result import Culprit, Evidence, GateCheck, GateVerdict, ParetoPoint, SplitScores, TuneResult
 from dovetail.search.trial import Status, Trial
 from dovetail.search.tune import TuneListener, TuneOptions, TuneRequest, tune
+from dovetail.search.vendor import VendorCheck
 
 __all__ = [
     "Alternative",
@@ -29,6 +30,7 @@ __all__ = [
     "TuneOptions",
     "TuneRequest",
     "TuneResult",
+    "VendorCheck",
     "pareto_front",
     "parse_goal",
     "tune",

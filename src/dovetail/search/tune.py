@@ -18,6 +18,7 @@ from dovetail.errors import CostError, SearchError
 from dovetail.ir.graph import Graph
 from dovetail.plan.limits import Limits
 from dovetail.plan.placement import Placement
+from dovetail.plan.plan import Plan
 from dovetail.plan.recipe import Recipe
 from dovetail.quantize.calibrate import Calibration
 from dovetail.search.accept import Acceptance, accept
@@ -41,6 +42,7 @@ from dovetail.search.result import Culprit, GateCheck, GateVerdict, SplitScores,
 from dovetail.search.samples import SampleSet
 from dovetail.search.space import Space, make_space
 from dovetail.search.trial import Trial
+from dovetail.search.vendor import VendorCheck, VendorJudge
 
 
 class TuneListener(Protocol):
@@ -83,6 +85,8 @@ class TuneOptions:
     """For a replay: what is known of plans and blocks of samples; nothing else is evaluated then."""
     heard: list[Mapping[str, object]] | None = None
     """For a replay: takes the lines of the log."""
+    vendor: VendorCheck | None = None
+    """Ask the vendor's own simulator before a plan is accepted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +210,7 @@ class _Bench:
     recorded: RecordedEvaluator
     search: Oracle
     holdout: Oracle
+    vendor: VendorJudge | None
 
     @classmethod
     def open(cls, request: TuneRequest, space: Space) -> _Bench:
@@ -237,6 +242,7 @@ class _Bench:
             recorded=recorded,
             search=Oracle(recorded, journal, Split("search", searched), space.float_plan),
             holdout=Oracle(recorded, journal, Split("holdout", held), space.float_plan),
+            vendor=None if options.vendor is None else VendorJudge(data, ranges, options.vendor, journal),
         )
 
     def close(self) -> None:
@@ -350,6 +356,9 @@ def _rounds(
             continue
         heard.stage("hold-out")
         acceptance = accept(bench.holdout, bench.exact, found.plan, goal)
+        if acceptance.accepted and bench.vendor is not None:
+            heard.stage("the vendor's simulator")
+            acceptance = _beside_vendor(acceptance, bench.vendor, bench.holdout, found.plan, goal)
         if not found.within_limits:
             acceptance = replace(acceptance, accepted=False, summary="no plan within the limits meets the target")
         elif tried:
@@ -360,6 +369,12 @@ def _rounds(
             return acceptance, found
         heard.stage(f"{acceptance.summary}: searching again with more in hand")
     return max(tried.values(), key=lambda pair: pair[0].trial.score - pair[0].trial.float_score)
+
+
+def _beside_vendor(acceptance: Acceptance, vendor: VendorJudge, holdout: Oracle, plan: Plan, goal: Goal) -> Acceptance:
+    finding = vendor.judge(plan, holdout.indices, goal.allowance(holdout.float_score))
+    summary = f"{acceptance.summary}; {finding.summary}"
+    return replace(acceptance, accepted=finding.accepted, summary=summary)
 
 
 def _proposals(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -135,12 +136,39 @@ def test_a_worker_dies_with_its_parent(vendor: VsiBackend) -> None:
     os.close(reader)
     os.close(writer)
     deadline = time.monotonic() + 5
-    while _alive(int(process)) and time.monotonic() < deadline:
+    while (_alive(int(process)) or Path(folder).exists()) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not _alive(int(process))
-    for path in Path(folder).iterdir():
-        path.unlink()
-    Path(folder).rmdir()
+    assert not Path(folder).exists()
+
+
+@pytest.mark.parametrize("step", ["compile", "run"])
+def test_a_worker_that_works_dies_with_its_parent(step: str, vendor: VsiBackend) -> None:
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        session = VendorSession(lower_graph(SLOW, part_of(TARGET)), Settings(vendor.folder))
+        folders = " ".join(sorted(str(path) for path in Path(tempfile.gettempdir()).glob("dovetail-vsi-*")))
+        if step == "run":
+            session.compile()
+        os.write(writer, f"{session.process_id} {folders}".encode())
+        if step == "run":
+            session.run({"x": np.zeros((1, 64, 64, 64), np.float32)}, {"y": SLOW.types["y"]})
+        else:
+            session.compile()
+        os._exit(1)
+    process, *folders = os.read(reader, 4096).decode().split()
+    time.sleep(0.2)  # let it begin
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    os.close(reader)
+    os.close(writer)
+    deadline = time.monotonic() + 5
+    while (_alive(int(process)) or any(Path(name).exists() for name in folders)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert folders
+    assert not _alive(int(process))
+    assert not any(Path(name).exists() for name in folders)
 
 
 def _alive(process: int) -> bool:

@@ -12,15 +12,20 @@ import json
 import mmap
 import os
 import resource
+import select
+import shutil
 import signal
 import struct
 import sys
+import threading
 import time
 from typing import Any
 
 HEADER = struct.Struct("<IQ")
 MAX_JSON_BYTES = 64 << 20
 MAX_RAW_BYTES = 4 << 30
+_PARENT_POLL_MS = 1000
+_TRIES = 100
 
 Message = dict[str, Any]
 """A JSON object; both sides check what they read from it."""
@@ -253,9 +258,7 @@ class _Server:
 
 
 def _restrict(address_bytes: int, cpu_seconds: int) -> None:
-    """Bound what the vendor library may take, and die with the parent."""
-    pr_set_pdeathsig = 1
-    ctypes.CDLL(None).prctl(pr_set_pdeathsig, int(signal.SIGKILL))
+    """Bound what the vendor library may take."""
     for kind, limit in (
         (resource.RLIMIT_AS, address_bytes),
         (resource.RLIMIT_CPU, cpu_seconds),
@@ -267,12 +270,30 @@ def _restrict(address_bytes: int, cpu_seconds: int) -> None:
         resource.setrlimit(kind, (wanted, wanted))
 
 
+def _leave_with_parent(source: int, parent: int, folder: str) -> None:
+    """Wait until nobody can write to us any more, then take the working directory and this group of processes away.
+
+    A parent that is killed cleans nothing up. The vendor library runs without Python's lock, so that this thread does.
+    """
+    poller = select.poll()
+    poller.register(source, 0)
+    while os.getppid() == parent and not poller.poll(_PARENT_POLL_MS):
+        pass
+    for _ in range(_TRIES):  # the vendor library may be writing into it
+        shutil.rmtree(folder, ignore_errors=True)
+        if not os.path.exists(folder):
+            break
+    os.killpg(0, signal.SIGKILL)
+
+
 def main(arguments: list[str]) -> int:
     """Serve: the argument is a JSON object with the pipes, the shim, the limits and the shared memory."""
     setup = json.loads(arguments[0])
     _restrict(setup["address_bytes"], setup["cpu_seconds"])
-    if os.getppid() != setup["parent"]:
-        return 1
+    watch = threading.Thread(
+        target=_leave_with_parent, args=(setup["source"], setup["parent"], os.getcwd()), daemon=True
+    )
+    watch.start()
     arena = mmap.mmap(setup["arena"], setup["arena_bytes"]) if setup["arena_bytes"] else None
     source, sink = setup["source"], setup["sink"]
     try:

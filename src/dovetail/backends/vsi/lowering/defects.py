@@ -33,6 +33,10 @@ Softmax and poolings follow only as long as they need not be written as a binary
 """
 
 
+_ALIKE = frozenset({"add", "mul", "sub"})
+"""Operators whose tensors must all be signed or all unsigned: mixed ones are left to a CPU that a board lacks."""
+
+
 def keep_signed_bytes(
     tensors: tuple[ProgramTensor, ...], operators: tuple[ProgramOperator, ...], *, all_of_them: bool
 ) -> tuple[ProgramTensor, ...]:
@@ -42,23 +46,28 @@ def keep_signed_bytes(
     go on reading them as signed: silent garbage, measured on the SDK of 2025-08. Parts of the oldest generation,
     which convert every such tensor, fail in running (`all_of_them`). A tensor that is not virtual keeps its form.
     """
-    held = (
-        set(range(len(tensors)))
-        if all_of_them
-        else {
-            tensor
+    signed = {index for index, tensor in enumerate(tensors) if _is_signed_bytes(tensor)}
+    inner = {index for index in signed if tensors[index].role is TensorRole.INNER}
+    kept = signed - inner
+    if all_of_them:
+        kept |= inner
+    for operator in operators:
+        if operator.kind not in _CONVERTED:
+            kept |= inner & {*operator.inputs, *operator.outputs}
+    while True:
+        mixed = [
+            sides & inner - kept
             for operator in operators
-            if operator.kind not in _CONVERTED
-            for tensor in (*operator.inputs, *operator.outputs)
-            if tensor >= 0
-        }
-    )
+            if operator.kind in _ALIKE and (sides := {*operator.inputs, *operator.outputs}) & kept
+        ]
+        if not any(mixed):
+            break
+        kept = kept.union(*mixed)
     return tuple(
-        replace(tensor, role=TensorRole.EDGE) if index in held and _is_signed_bytes(tensor) else tensor
+        replace(tensor, role=TensorRole.EDGE) if index in kept & inner else tensor
         for index, tensor in enumerate(tensors)
     )
 
 
 def _is_signed_bytes(tensor: ProgramTensor) -> bool:
-    form = tensor.form
-    return tensor.role is TensorRole.INNER and form.code is Code.I8 and form.quant is Quant.AFFINE
+    return tensor.form.code is Code.I8 and tensor.form.quant is Quant.AFFINE
