@@ -65,7 +65,7 @@ EXAMPLES = {
     "env remove": "dovetail env remove tensorflow --converted",
     "sdk install": "dovetail sdk install verisilicon\ndovetail sdk install verisilicon --from acuitylite-6.57.1.whl",
     "sdk status": "dovetail sdk status --json",
-    "sdk probe": "dovetail sdk probe vsi:v853 vsi:pid=0x88 --precision u8,i16 --out parts.json",
+    "sdk probe": "dovetail sdk probe vsi:v853 vsi:pid=0x88 --precision u8,i16 -o parts.json",
     "bundle pack": "dovetail bundle pack bundle -o model.dvb",
     "bundle unpack": "dovetail bundle unpack model.dvb -o bundle",
     "bundle onnx": "dovetail bundle onnx bundle -o model.ctx.onnx",

@@ -38,7 +38,9 @@ class SdkProbe(Verb):
     operator: Annotated[
         list[str] | None, typer.Option("--operator", help="Only these operators. Repeat or use commas.")
     ] = None
-    out: Annotated[Path | None, typer.Option("--out", help="Write the table of these parts to this JSON file.")] = None
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the table of these parts to this JSON file.")
+    ] = None
 
     def run(self, screen: Screen) -> Answer:
         from dovetail.backend.profiles.measured import parts_to_json
@@ -55,8 +57,8 @@ class SdkProbe(Verb):
                 found[part.sdk_name] = part
                 bar.advance(1)
         data = parts_to_json(found)
-        if self.out is not None:
-            write_file(self.out, data.decode())
+        if self.output is not None:
+            write_file(self.output, data.decode())
         tables = tuple(_table(part) for part in found.values())
         document = {
             "parts": [
@@ -74,7 +76,7 @@ class SdkProbe(Verb):
                 }
                 for part in found.values()
             ],
-            "file": None if self.out is None else str(self.out),
+            "file": None if self.output is None else str(self.output),
         }
         return Answer(document, Page("Parts", tables))
 
