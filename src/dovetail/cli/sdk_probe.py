@@ -15,10 +15,10 @@ from dovetail.cli.options import split_commas
 from dovetail.cli.render import Screen
 from dovetail.cli.verb import Answer, Verb
 from dovetail.errors import PlanError
-from dovetail.ir.precision import Precision
 
 if TYPE_CHECKING:
     from dovetail.backend.profiles.measured import MeasuredPart
+    from dovetail.ir.precision import Precision
     from dovetail.report.page import Table
 
 
@@ -90,6 +90,8 @@ class SdkProbe(Verb):
 
 
 def _precision(text: str) -> Precision:
+    from dovetail.ir.precision import Precision
+
     try:
         return Precision(text)
     except ValueError:
@@ -98,6 +100,7 @@ def _precision(text: str) -> Precision:
 
 
 def _table(part: MeasuredPart) -> Table:
+    from dovetail.ir.precision import Precision
     from dovetail.report.page import Table, flexible, left
 
     rows = [(key.replace("_", " "), str(getattr(part.figures, key))) for key in part.figures.__slots__]
