@@ -14,11 +14,21 @@ import pytest
 from dovetail.backends.reference import run_graph
 from dovetail.compare.task import callable_metric
 from dovetail.data import Sample
-from dovetail.errors import DataError, DeviceNotFound, SearchError
+from dovetail.errors import DataError, DeviceError, DeviceNotFound, SearchError
 from dovetail.ir import AnyArray, DType, Graph, Node, TensorType
 from dovetail.plan import Plan, parse_placement
 from dovetail.quantize import calibrate
-from dovetail.search import GateVerdict, Goal, Status, Trial, TuneOptions, TuneRequest, TuneResult, tune
+from dovetail.search import (
+    GateVerdict,
+    Goal,
+    Status,
+    Trial,
+    TuneOptions,
+    TuneRequest,
+    TuneResult,
+    VendorCheck,
+    tune,
+)
 from dovetail.search.accept import Acceptance
 from dovetail.search.evaluator import Rewriter
 from dovetail.search.hunt import Found, Hunt
@@ -132,6 +142,22 @@ def test_the_front_ends_at_the_chosen_plan(found: TuneResult) -> None:
     assert chosen.meets_target
     assert found.pareto[0].raised == ()
     assert not found.pareto[0].meets_target
+
+
+def test_the_vendor_is_asked_before_a_plan_is_accepted() -> None:
+    judged = tune(_request(_detector(), vendor=VendorCheck("npusim", samples=3)))
+    assert judged.accepted
+    assert "npusim on 3 samples: 100.00% of elements equal, loss 0 beside ours" in judged.summary
+
+
+def test_a_vendor_that_cannot_test_a_plan_refuses_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(self: Pipeline, plan: Plan, indices: Sequence[int]) -> dict[str, object]:
+        raise DeviceError("the worker died.")
+
+    monkeypatch.setattr("dovetail.search.vendor.VendorJudge._outputs", broken)
+    judged = tune(_request(_detector(), vendor=VendorCheck("npusim", samples=3)))
+    assert not judged.accepted
+    assert "npusim cannot test it: the worker died." in judged.summary
 
 
 def test_nothing_is_evaluated_twice(monkeypatch: pytest.MonkeyPatch) -> None:

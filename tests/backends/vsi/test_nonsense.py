@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from dataclasses import replace
 
@@ -27,6 +28,8 @@ from .conftest import check_one_line, target_named, traces
 
 pytestmark = pytest.mark.sdk
 LIMITS = Limits(compile_s=4.0, run_s=4.0)
+EXAMPLES = int(os.environ.get("DOVETAIL_NONSENSE", "100"))
+"""How many graphs: a slice by default; 1000 takes some minutes."""
 SPOILT = ("Conv", "Conv.depthwise", "Gemm", "Pad", "Slice", "Transpose", "Concat", "DepthToSpace", "Softmax", "Relu")
 
 sizes = st.lists(st.integers(1, 9), min_size=1, max_size=5).map(tuple)
@@ -82,7 +85,7 @@ def graphs_of_nonsense(draw: st.DrawFn) -> Graph | None:
         return None
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(graph=graphs_of_nonsense())
 def test_nonsense_is_refused_or_run(graph: Graph | None, vendor: VsiBackend) -> None:
     if graph is None:

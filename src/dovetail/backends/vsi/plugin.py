@@ -195,6 +195,11 @@ class VsiExecutable:
         """Return the process id of the worker; raise DeviceError when it has ended."""
         return self._open_session().process_id
 
+    @property
+    def last_run_ns(self) -> int:
+        """Return what the latest run took inside the worker: writing, running and reading, without the way there."""
+        return self._open_session().steps[-1].elapsed_ns
+
     def run(self, inputs: Mapping[str, AnyArray], taps: Sequence[str] = ()) -> Mapping[str, AnyArray]:
         """Return the stored outputs and taps; raise DeviceError, or DeviceLost when the worker dies."""
         session = self._open_session()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dovetail.backends.vsi.process import Launch, Limits, WorkerDiedError, WorkerProcess, WorkerRefusedError, said
-from dovetail.backends.vsi.program import Code, Program, Quant, program_message
+from dovetail.backends.vsi.program import Code, Program, Quant, TensorRole, program_message
 from dovetail.backends.vsi.translate import from_vendor, to_vendor
 from dovetail.errors import CompileError, DeviceError, DeviceLost
 from dovetail.ir import AnyArray, TensorType
@@ -220,13 +220,22 @@ class VendorSession:
 def write_binary(program: Program, settings: Settings) -> bytes:
     """Return the program as a binary network; raise CompileError.
 
-    Weights of signed bytes may be converted by a shader while the file is written: those programs are run, without
-    which a fully connected layer of the oldest generation holds garbage.
+    The vendor converts and moves some constants by running the graph: where that may be so, it is run.
     """
-    signed = any(item.form.code is Code.I8 and item.form.quant is not Quant.FIXED_POINT for item in program.tensors)
-    variables = settings.variables if signed else (*settings.variables, _SKIP_EXECUTION)
+    variables = (*settings.variables, _SKIP_EXECUTION) if _needs_no_run(program) else settings.variables
     session = VendorSession(program, Settings(settings.folder, settings.limits, variables))
     return session.write_binary()
+
+
+def _needs_no_run(program: Program) -> bool:
+    """Tell whether constants are unsigned or 16-bit weights of convolutions, which are encoded without running.
+
+    Measured: without a run the weights of fully connected layers are garbage in the file on vsi:a311d.
+    """
+    signed = any(item.form.code is Code.I8 and item.form.quant is not Quant.FIXED_POINT for item in program.tensors)
+    constants = {index for index, item in enumerate(program.tensors) if item.role is TensorRole.CONSTANT}
+    readers = {item.kind for item in program.operators if constants.intersection(item.inputs)}
+    return not signed and readers <= {"conv2d"}
 
 
 def split_samples(inputs: Mapping[str, AnyArray], count: int) -> Sequence[dict[str, AnyArray]]:

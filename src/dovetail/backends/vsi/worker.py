@@ -279,6 +279,11 @@ def _leave_with_parent(source: int, parent: int, folder: str) -> None:
     poller.register(source, 0)
     while os.getppid() == parent and not poller.poll(_PARENT_POLL_MS):
         pass
+    _vanish(folder)
+
+
+def _vanish(folder: str) -> None:
+    """Take the working directory and this group of processes away: nobody is there to do it."""
     for _ in range(_TRIES):  # the vendor library may be writing into it
         shutil.rmtree(folder, ignore_errors=True)
         if not os.path.exists(folder):
@@ -290,9 +295,8 @@ def main(arguments: list[str]) -> int:
     """Serve: the argument is a JSON object with the pipes, the shim, the limits and the shared memory."""
     setup = json.loads(arguments[0])
     _restrict(setup["address_bytes"], setup["cpu_seconds"])
-    watch = threading.Thread(
-        target=_leave_with_parent, args=(setup["source"], setup["parent"], os.getcwd()), daemon=True
-    )
+    folder = os.getcwd()
+    watch = threading.Thread(target=_leave_with_parent, args=(setup["source"], setup["parent"], folder), daemon=True)
     watch.start()
     arena = mmap.mmap(setup["arena"], setup["arena_bytes"]) if setup["arena_bytes"] else None
     source, sink = setup["source"], setup["sink"]
@@ -303,15 +307,19 @@ def main(arguments: list[str]) -> int:
         return 1
     write_message(sink, {"ok": True, **shim.facts()})
     server = _Server(shim, arena)
-    while (received := read_message(source)) is not None:
-        try:
-            answer, raw = server.answer(*received)
-        except RefusedError as error:
-            answer, raw = {"ok": False, "reason": str(error)}, b""
-        sys.stdout.flush()
-        write_message(sink, answer, raw)
-    # The vendor's destructors have been seen to hang: what is left is memory of this process only.
-    os._exit(0)
+    try:
+        while (received := read_message(source)) is not None:
+            try:
+                answer, raw = server.answer(*received)
+            except RefusedError as error:
+                answer, raw = {"ok": False, "reason": str(error)}, b""
+            sys.stdout.flush()
+            write_message(sink, answer, raw)
+    except BrokenPipeError:
+        pass
+    # Nobody listens. The vendor's destructors have been seen to hang: what is left is memory of this process only.
+    _vanish(folder)
+    return 0
 
 
 if __name__ == "__main__":
