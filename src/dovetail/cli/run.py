@@ -113,7 +113,7 @@ class Run(DataVerb, LoadingVerb):
         if "borders" in self.verify:
             if self.model is None:
                 raise DataError("--verify borders needs the model of the bundle.", hint="Add --model model.onnx.")
-            graph = dovetail.normalize(dovetail.load_model(self.model))
+            graph = self.load(self.model)
             samples = first_samples(self.open(self.data, dovetail.specs_of(bundle.inputs)), self.limit or _VERIFIED)
             with screen.progress("verifying"):
                 report = dovetail.verify_borders(graph, bundle, [sample.inputs for sample in samples])
@@ -158,7 +158,7 @@ class Run(DataVerb, LoadingVerb):
         lines = [f"bundle = dovetail.load_bundle({path_text(self.bundle)})"]
         if "borders" in self.verify:
             lines += [
-                f"graph = dovetail.normalize(dovetail.load_model({str(self.model)!r}))",
+                f"graph = {self.load_code(self.model or self.bundle)}",
                 *self.sample_lines("samples", self.data, "dovetail.specs_of(bundle.inputs)"),
                 f"feeds = [sample.inputs for sample in samples][:{self.limit or _VERIFIED}]",
                 "print(dovetail.verify_borders(graph, bundle, feeds).first_deviation)",
