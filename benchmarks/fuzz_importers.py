@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from dovetail.errors import LoadError
-from fuzz_corpus import Specimen, specimens
+from judges.fuzz_corpus import Specimen, specimens
 
 Load = Callable[[bytes], object]
 _SLOW_S = 10.0

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fuzz_corpus import specimens
 from fuzz_importers import fuzz
+from judges.fuzz_corpus import specimens
 
 _FORMATS = (
     *("onnx", "dovetail", "tflite", "caffe .prototxt", "caffe .caffemodel", "darknet .cfg", "darknet .weights"),

@@ -115,9 +115,9 @@ def _fill(environment: Environment, made: Path, scratch: Path, progress: Progres
         if word == "Collecting":
             seen += 1
             name = rest.split("==")[0].split(" ")[0]
-            progress(f"environment '{environment.name}': {name}", min(seen / (len(packages) + 1), 0.95))
+            progress(f"making environment '{environment.name}': {name}", min(seen / (len(packages) + 1), 0.95))
         elif line.startswith("Installing collected"):
-            progress(f"environment '{environment.name}': installing", 0.96)
+            progress(f"making environment '{environment.name}': installing", 0.96)
 
     command = [
         *(str(python_of(made)), "-m", "pip", "install", "--no-input", "--only-binary=:all:"),
