@@ -39,7 +39,8 @@ _TOOLS = (
     "ort-restore-one",
     "ddmin",
 )
-_MODELS = ("resnet8_cifar10", "mobilenet_v1_0.25_128", "vww_mobilenet_v1_0.25", "kws_dscnn", "kwt1")
+_MODELS = ("resnet8_cifar10", "vww_mobilenet_v1_0.25", "kws_dscnn", "kwt1", "mobilenet_v1_0.25_128")
+_PACKAGES = ("dovetail", "nncf", "onnxruntime", "onnx", "numpy")
 _PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "search.md"
 _BENCH_A = Path(__file__).resolve().parents[2] / "shared" / "bench" / "a"
 _LOW, _HIGH = "vsi:v853@i8pc", "vsi:v853@i16"
@@ -65,8 +66,11 @@ def main() -> int:
                 print(failed[-1], file=sys.stderr, flush=True)
                 continue
             found[task.name].append(result)
+            if options.page is not None:
+                # Written as it grows: a run takes long.
+                _write_page(options.page, machine.facts(_PACKAGES), found, failed)
             print(f"{task.name}: {result.tool} done in {result.wall_s:.1f} s", file=sys.stderr, flush=True)
-    facts = machine.facts(("dovetail", "nncf", "onnxruntime", "onnx", "numpy"))
+    facts = machine.facts(_PACKAGES)
     if options.json:
         print(
             json.dumps(
@@ -96,9 +100,8 @@ def _tasks(options: argparse.Namespace) -> list[Task]:
             print(f"{options.bench_a}: no benchmark A here; name its folder with --bench-a.", file=sys.stderr)
     if options.task in (None, "models"):
         root = models_root()
-        tasks += [
-            from_case(case, root, "0.03") for case in CASES if case.name in _MODELS and (root / case.file).exists()
-        ]
+        known = {case.name: case for case in CASES if (root / case.file).exists()}
+        tasks += [from_case(known[name], root, "0.03") for name in _MODELS if name in known]
     return tasks
 
 
