@@ -50,7 +50,10 @@ EXAMPLES = {
     "dovetail export plan.json --model model.onnx --format onnx-qdq --ranges ranges.json -o model.qdq.onnx",
     "import-plan": "dovetail import-plan x.quantize --model x.onnx --format acuity-quantize --listing x.json",
     "formats": "dovetail formats",
-    "paddle lint": "dovetail paddle lint subgraph.txt --log log.txt",
+    "paddle lint": (
+        "dovetail paddle lint subgraph.txt --log log.txt\n"
+        "dovetail paddle lint subgraph.txt --log log.txt --plan plan.json --model model.onnx --cache cache"
+    ),
     "paddle fix": "dovetail paddle fix subgraph.txt -o fixed.txt",
     "paddle match": "dovetail paddle match subgraph.txt --log log.txt --for v2.10",
     "paddle from-log": "dovetail paddle from-log log.txt -o subgraph.txt",
@@ -66,6 +69,11 @@ EXAMPLES = {
     "bundle pack": "dovetail bundle pack bundle -o model.dvb",
     "bundle unpack": "dovetail bundle unpack model.dvb -o bundle",
     "bundle onnx": "dovetail bundle onnx bundle -o model.ctx.onnx",
+    "sdk probe": "dovetail sdk probe vsi:v853 --operator Conv,Softmax --precision u8,i16",
+    "ort check": (
+        "dovetail ort check model.onnx --model model.onnx --plan plan.json "
+        "--provider vsi:imx8mp=VSINPUExecutionProvider"
+    ),
     "nbg info": "dovetail nbg info network_binary.nb",
 }
 

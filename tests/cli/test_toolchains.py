@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -149,3 +150,50 @@ def test_inputmeta_is_told_from_a_table_by_its_name(run: Run) -> None:
     said = run("acuity", "lint", ACUITY / "digits_inputmeta.yml", "--json")
     assert said.code == 0
     assert [item["code"] for item in json.loads(said.out)["findings"]] == ["UNEDITED"]
+
+
+def test_lint_says_that_a_file_is_of_another_model(tiny: Tiny, run: Run, digits: Path, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    assert run("plan", tiny.model, "--place", "vsi:a311d@u8", "-o", plan).code == 0
+    rules = tmp_path / "subgraph.txt"
+    rules.write_text("\n")
+    lint = ["paddle", "lint", rules, "--plan", plan, "--json", "--model"]
+    assert json.loads(run(*lint, tiny.model).out)["findings"] == []
+    found = json.loads(run(*lint, digits / "digits.onnx").out)["findings"]
+    assert [item["code"] for item in found] == ["W07"]
+    assert "given together" in run("paddle", "lint", rules, "--plan", plan).err
+    assert "model_digest=graph.digest" in run(*lint[:5], "--model", tiny.model, "--show-python").out
+
+
+def test_lint_says_that_compiled_subgraphs_are_older(run: Run, tmp_path: Path) -> None:
+    cache, rules = tmp_path / "cache", tmp_path / "subgraph.txt"
+    cache.mkdir()
+    rules.write_text("relu:a:b\n")
+    lint = ["paddle", "lint", rules, "--cache", cache, "--json"]
+
+    def codes(*more: object) -> list[str]:
+        return [item["code"] for item in json.loads(run(*lint, *more).out)["findings"]]
+
+    assert codes() == []
+    (cache / "0a1b.nnc").write_bytes(b"compiled")
+    os.utime(cache / "0a1b.nnc", ns=(0, 0))
+    assert codes() == ["W08"]
+    assert codes("--previous", rules) == []
+    (tmp_path / "old.txt").write_text("\n")
+    assert codes("--previous", tmp_path / "old.txt") == ["W08"]
+    assert run("paddle", "lint", rules, "--cache", tmp_path / "nowhere").code == 2
+
+
+def test_ort_check_loads_and_compares(tiny: Tiny, run: Run, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    assert run("plan", tiny.model, "--place", "cpu@fp32", "-o", plan).code == 0
+    check = ["ort", "check", tiny.model, "--model", tiny.model, "--plan", plan]
+    found = json.loads(run(*check, "--json").out)
+    assert set(found["providers"].values()) == {"CPUExecutionProvider"}
+    assert found["unreported"] == []
+    assert run("plan", tiny.model, "--place", "vsi:v853@i8pc", "-o", plan).code == 0
+    said = run(*check, "--provider", "vsi:v853=AzureExecutionProvider")
+    assert said.code == 2
+    assert "(CPUExecutionProvider, planned AzureExecutionProvider)" in said.err
+    assert "--provider vsi:v853=" in run(*check).err
+    assert run(*check, "--provider", "vsi:v853").code == 2

@@ -31,6 +31,7 @@ from dovetail.cli.formats import Formats
 from dovetail.cli.import_plan import ImportPlan
 from dovetail.cli.inspect import Inspect
 from dovetail.cli.nbg_info import NbgInfo
+from dovetail.cli.ort_check import OrtCheck
 from dovetail.cli.paddle_fix import PaddleFix
 from dovetail.cli.paddle_from_log import PaddleFromLog
 from dovetail.cli.paddle_lint import PaddleLint
@@ -79,6 +80,7 @@ GROUPS: dict[str, tuple[str, dict[str, type[Verb]]]] = {
         "Work on the files of Acuity (pegasus).",
         {"compare": AcuityCompare, "lint": AcuityLint},
     ),
+    "ort": ("Work with ONNX Runtime.", {"check": OrtCheck}),
     "env": (
         "Make, list and remove the environments of converters (PyTorch, TensorFlow, Paddle).",
         {"list": EnvList, "install": EnvInstall, "remove": EnvRemove},

@@ -10,13 +10,15 @@ import typer
 
 from dovetail.cli.files import read_file
 from dovetail.cli.format_options import LogOption, VersionOption, findings_block, rows_of, tone_of
+from dovetail.cli.loading import LoadingVerb
 from dovetail.cli.render import Screen
 from dovetail.cli.snippet import path_text, program
-from dovetail.cli.verb import Answer, ExitCode, Verb
+from dovetail.cli.verb import Answer, ExitCode
+from dovetail.errors import DovetailError
 
 
 @dataclass(frozen=True, kw_only=True)
-class PaddleLint(Verb):
+class PaddleLint(LoadingVerb):
     """Say what is wrong or doubtful in subgraph.txt or a mixed-precision file.
 
     Paddle Lite says nothing: a rule that it cannot use is dead. Errors end with exit code 1, warnings with 0.
@@ -25,10 +27,18 @@ class PaddleLint(Verb):
     file: Annotated[Path, typer.Argument(metavar="FILE", help="subgraph.txt.", show_default=False)]
     log: LogOption = None
     version: VersionOption = ""
+    plan: Annotated[
+        Path | None, typer.Option("--plan", metavar="FILE", help="Plan that the file was exported from; with --model.")
+    ] = None
+    model: Annotated[
+        Path | None, typer.Option("--model", metavar="MODEL", help="Model that the file is used with; with --plan.")
+    ] = None
     previous: Annotated[Path | None, typer.Option("--previous", metavar="FILE", help="The file of the run before.")] = (
         None
     )
-    cache: Annotated[str, typer.Option("--cache", metavar="FOLDER", help="Where compiled subgraphs are kept.")] = ""
+    cache: Annotated[
+        Path | None, typer.Option("--cache", metavar="FOLDER", help="Where compiled subgraphs (.nnc) are kept.")
+    ] = None
 
     def run(self, screen: Screen) -> Answer:
         from dovetail.formats.paddle import LintContext, lint
@@ -40,8 +50,10 @@ class PaddleLint(Verb):
             str(self.file),
             dialect_of(self.version),
             operations,
+            *self._digests(),
             previous=None if self.previous is None else read_file(self.previous),
-            cache_folder=self.cache,
+            cache_folder="" if self.cache is None else str(self.cache),
+            cache_is_older=self._cache_is_older(),
         )
         found = lint(read_file(self.file), context)
         wrong = [item for item in found if item.severity.value == "error"]
@@ -50,15 +62,43 @@ class PaddleLint(Verb):
         document = {"file": str(self.file), "findings": rows_of(found)}
         return Answer(document, page, ExitCode.NO if wrong else ExitCode.DONE)
 
+    def _digests(self) -> tuple[str, str]:
+        """Return the digests of the model that the file was made for and of the one it is used with."""
+        if self.plan is None and self.model is None:
+            return "", ""
+        if self.plan is None or self.model is None:
+            raise DovetailError("--plan and --model are given together.", hint="The plan knows its model by a digest.")
+        import dovetail
+
+        return dovetail.load_plan(self.plan).graph_digest, self.load(self.model).digest
+
+    def _cache_is_older(self) -> bool:
+        if self.cache is None:
+            return False
+        try:
+            made = [path.stat().st_mtime_ns for path in self.cache.iterdir() if path.suffix == ".nnc"]
+            return min(made, default=self.file.stat().st_mtime_ns) < self.file.stat().st_mtime_ns
+        except OSError as error:
+            raise DovetailError(
+                f"{error.filename}: cannot be read: {error.strerror}.", hint="Check the path."
+            ) from error
+
     def python(self) -> str:
         log = "" if self.log is None else f", operations_of({path_text(self.log)}.read_bytes(), {str(self.log)!r})"
         previous = "" if self.previous is None else f", previous={path_text(self.previous)}.read_bytes()"
-        cache = f", cache_folder={self.cache!r}" if self.cache else ""
+        cache = "" if self.cache is None else f", cache_folder={str(self.cache)!r}"
+        if self._cache_is_older():
+            cache += ", cache_is_older=True"
+        digests, models = "", list[str]()
+        if self.plan is not None and self.model is not None:
+            digests = ", made_for=plan.graph_digest, model_digest=graph.digest"
+            models = [f"plan = dovetail.load_plan({path_text(self.plan)})", f"graph = {self.load_code(self.model)}", ""]
         return program(
+            models,
             "from dovetail.formats.paddle import LintContext, lint",
             "from dovetail.formats.paddle.formats import dialect_of, operations_of",
             "",
-            f"context = LintContext({str(self.file)!r}, dialect_of({self.version!r}){log}{previous}{cache})",
+            f"context = LintContext({str(self.file)!r}, dialect_of({self.version!r}){log}{digests}{previous}{cache})",
             f"for finding in lint({path_text(self.file)}.read_bytes(), context):",
             "    print(finding)",
         )

@@ -59,15 +59,23 @@ def read_assignment(session: ReportingSession) -> Mapping[str, str]:
     return found
 
 
+def require_providers(plan: Plan, providers: Mapping[str, str]) -> None:
+    """Raise PlanError for a target without a provider."""
+    for target in plan.targets:
+        if target not in providers:
+            raise PlanError(
+                f"no execution provider is named for target '{target}'.",
+                hint=f"Say who runs it: --provider {target}=VSINPUExecutionProvider, for example.",
+            )
+
+
 def misplaced(assigned: Mapping[str, str], graph: Graph, plan: Plan, providers: Mapping[str, str]) -> list[Misplaced]:
     """Return the nodes that are elsewhere than planned; `providers` maps targets to provider names.
 
     Nodes that ONNX Runtime added (boundaries, fused nodes under new names) are judged only if the plan knows them; a
     node that it optimised away runs nowhere. Raises PlanError for a target without a provider.
     """
-    for target in plan.targets:
-        if target not in providers:
-            raise PlanError(f"no execution provider is named for target '{target}'.")
+    require_providers(plan, providers)
     binding = bind_sources(graph)
     wrong: list[Misplaced] = []
     for name, got in assigned.items():
@@ -78,12 +86,24 @@ def misplaced(assigned: Mapping[str, str], graph: Graph, plan: Plan, providers: 
     return wrong
 
 
-def check_assignment(session: ReportingSession, graph: Graph, plan: Plan, providers: Mapping[str, str]) -> None:
-    """Raise PlanError naming the nodes that ONNX Runtime placed elsewhere than the plan says."""
+@dataclass(frozen=True)
+class Assignment:
+    """Hold who runs what: the provider of every reported node that the plan knows, and the planned nodes without one.
+
+    A node without a provider was fused into another, or optimised away.
+    """
+
+    providers: Mapping[str, str]
+    unreported: tuple[str, ...]
+
+
+def compare_assignment(session: ReportingSession, graph: Graph, plan: Plan, providers: Mapping[str, str]) -> Assignment:
+    """Return who runs what; raise PlanError naming the nodes that ONNX Runtime placed elsewhere than the plan says."""
     assigned = read_assignment(session)
     wrong = misplaced(assigned, graph, plan, providers)
     known = bind_sources(graph).nodes_of
-    if not any(name in known for name in assigned):
+    found = {node: got for name, got in assigned.items() for node in known.get(name, ())}
+    if not found:
         raise PlanError("none of the nodes that ONNX Runtime reports is in the plan.", hint="Is it the same model?")
     if wrong:
         shown = ", ".join(f"'{item.node}' ({item.got}, planned {item.wanted})" for item in wrong[:_SHOWN])
@@ -92,3 +112,9 @@ def check_assignment(session: ReportingSession, graph: Graph, plan: Plan, provid
             f"ONNX Runtime placed nodes elsewhere than the plan: {shown}{more}.",
             hint="An execution provider takes what it can: look at its options, or change the plan.",
         )
+    return Assignment(found, tuple(node.name for node in graph.nodes if node.name not in found))
+
+
+def check_assignment(session: ReportingSession, graph: Graph, plan: Plan, providers: Mapping[str, str]) -> None:
+    """Raise PlanError naming the nodes that ONNX Runtime placed elsewhere than the plan says."""
+    compare_assignment(session, graph, plan, providers)

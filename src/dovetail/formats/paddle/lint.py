@@ -37,7 +37,8 @@ class LintContext:
     """Hold what is known beside the file; every part may be missing.
 
     `made_for` and `model_digest` are the digests of the model that the file was made for and of the one it is used
-    with; `previous` is the file of the run before, `cache_folder` where compiled subgraphs are kept.
+    with; `previous` is the file of the run before, `cache_folder` where compiled subgraphs are kept; `cache_is_older`
+    tells that one of them was made before this file.
     """
 
     path: str = "subgraph.txt"
@@ -47,6 +48,7 @@ class LintContext:
     model_digest: str = ""
     previous: bytes | None = None
     cache_folder: str = ""
+    cache_is_older: bool = False
 
 
 def lint(content: bytes, context: LintContext | None = None) -> tuple[Diagnostic, ...]:
@@ -206,8 +208,14 @@ class _Linter:
     def file_findings(self) -> Iterator[Diagnostic]:
         context = self.context
         if context.made_for and context.model_digest and context.made_for != context.model_digest:
-            yield self.finding("W07", 0, f"made for model {context.made_for[:12]}, not {context.model_digest[:12]}.")
-        if context.cache_folder and context.previous is not None and context.previous != self.content:
+            yield self.finding(
+                "W07",
+                0,
+                f"made for model {context.made_for[:12]}, not {context.model_digest[:12]}.",
+                "Take a new log of this model, and plan again.",
+            )
+        changed = context.previous is not None and context.previous != self.content
+        if context.cache_folder and (changed or (context.previous is None and context.cache_is_older)):
             yield self.finding(
                 "W08",
                 0,
