@@ -55,7 +55,7 @@ EXAMPLES = {
         "dovetail paddle lint subgraph.txt --log log.txt --plan plan.json --model model.onnx --cache cache"
     ),
     "paddle fix": "dovetail paddle fix subgraph.txt -o fixed.txt",
-    "paddle match": "dovetail paddle match subgraph.txt --log log.txt --for v2.10",
+    "paddle match": "dovetail paddle match subgraph.txt --mixed mixed.txt --log log.txt --for v2.12",
     "paddle from-log": "dovetail paddle from-log log.txt -o subgraph.txt",
     "acuity compare": "dovetail acuity compare golden/ quantised/ --slice box=0:4 --slice class=4:",
     "acuity lint": "dovetail acuity lint model.quantize --network model.json\ndovetail acuity lint model_inputmeta.yml",

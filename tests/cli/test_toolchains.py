@@ -71,6 +71,27 @@ def test_match_finds_nothing_before_the_repair_and_five_after(run: Run, tmp_path
     assert found["subgraphs"] == {"before": 1, "after": 4}
 
 
+def test_operators_of_the_mixed_precision_file_stay_on_the_npu(run: Run, tmp_path: Path) -> None:
+    run("paddle", "fix", RULES, "-o", tmp_path / "mixed.txt")
+    (tmp_path / "none.txt").write_text("\n")
+    (tmp_path / "one.txt").write_text("exp\n")
+    match = ["paddle", "match", "--log", LOG, "--mixed", tmp_path / "mixed.txt", "--json"]
+    found = json.loads(run(*match, tmp_path / "none.txt").out)
+    assert (len(found["matched"]), len(found["mixed"])) == (0, 5)
+    assert found["subgraphs"] == {"before": 1, "after": 1}
+    found = json.loads(run(*match, tmp_path / "one.txt").out)
+    assert (len(found["matched"]), len(found["mixed"])) == (1, 4)
+    lint = ["paddle", "lint", tmp_path / "mixed.txt", "--log", LOG, "--json"]
+    codes = [{item["code"] for item in json.loads(run(*lint, *more).out)["findings"]} for more in ((), ("--mixed",))]
+    assert codes == [{"W05", "W06"}, {"W05"}]
+
+
+def test_what_is_said_of_many_lines_is_said_once(run: Run) -> None:
+    said = run("paddle", "lint", RULES).out
+    assert "E01 lines 1, 2, 3, 4, 5: a carriage return" in said
+    assert said.count("a carriage return") == 1
+
+
 def test_from_log_counts_and_puts_everything_on_the_cpu(run: Run, tmp_path: Path) -> None:
     found = json.loads(run("paddle", "from-log", LOG, "-o", tmp_path / "all.txt", "--json").out)
     where = [item["where"] for item in found["operators"]]

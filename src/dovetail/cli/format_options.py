@@ -25,6 +25,8 @@ VersionOption = Annotated[
     str,
     typer.Option("--for", metavar="VERSION", help="Version of Paddle Lite, such as v2.10; the newest."),
 ]
+_SHOWN_LINES = 10
+
 ReplaceOption = Annotated[bool, typer.Option("--replace", help="Overwrite the output file, whoever made it.")]
 
 
@@ -67,12 +69,21 @@ def rows_of(found: Sequence[Diagnostic]) -> list[Mapping[str, object]]:
 
 
 def findings_block(found: Sequence[Diagnostic], title: str = "") -> Block:
-    """Return findings as lines of text: they are read, not compared."""
+    """Return findings as lines of text: they are read, not compared. What is said of many lines is said once."""
     from dovetail.report.page import Prose
 
-    lines = [f"{item.code} {f'line {item.line}: ' if item.line else ''}{item.message}" for item in found]
-    hints = [f" {item.hint}" if item.hint else "" for item in found]
-    return Prose(title, tuple(line + hint for line, hint in zip(lines, hints, strict=True)))
+    where: dict[tuple[str, str], list[int]] = {}
+    for item in found:
+        text = f"{item.message} {item.hint}" if item.hint else item.message
+        where.setdefault((item.code, text), []).append(item.line)
+    return Prose(title, tuple(f"{code} {_lines(lines)}{text}" for (code, text), lines in where.items()))
+
+
+def _lines(lines: Sequence[int]) -> str:
+    """Return the lines of a finding in words: nothing for the file as a whole."""
+    shown = [str(line) for line in lines[:_SHOWN_LINES] if line]
+    more = f" and {len(lines) - _SHOWN_LINES} more" if len(lines) > _SHOWN_LINES else ""
+    return f"line{'s' if len(shown) > 1 else ''} {', '.join(shown)}{more}: " if shown else ""
 
 
 def tone_of(found: Sequence[Diagnostic]) -> Tone:

@@ -27,6 +27,9 @@ class PaddleLint(LoadingVerb):
     file: Annotated[Path, typer.Argument(metavar="FILE", help="subgraph.txt.", show_default=False)]
     log: LogOption = None
     version: VersionOption = ""
+    mixed: Annotated[
+        bool, typer.Option("--mixed", help="The file is the mixed-precision one: its operators stay on the NPU.")
+    ] = False
     plan: Annotated[
         Path | None, typer.Option("--plan", metavar="FILE", help="Plan that the file was exported from; with --model.")
     ] = None
@@ -54,6 +57,7 @@ class PaddleLint(LoadingVerb):
             previous=None if self.previous is None else read_file(self.previous),
             cache_folder="" if self.cache is None else str(self.cache),
             cache_is_older=self._cache_is_older(),
+            mixed=self.mixed,
         )
         found = lint(read_file(self.file), context)
         wrong = [item for item in found if item.severity.value == "error"]
@@ -89,6 +93,7 @@ class PaddleLint(LoadingVerb):
         cache = "" if self.cache is None else f", cache_folder={str(self.cache)!r}"
         if self._cache_is_older():
             cache += ", cache_is_older=True"
+        mixed = ", mixed=True" if self.mixed else ""
         digests, models = "", list[str]()
         if self.plan is not None and self.model is not None:
             digests = ", made_for=plan.graph_digest, model_digest=graph.digest"
@@ -98,7 +103,8 @@ class PaddleLint(LoadingVerb):
             "from dovetail.formats.paddle import LintContext, lint",
             "from dovetail.formats.paddle.formats import dialect_of, operations_of",
             "",
-            f"context = LintContext({str(self.file)!r}, dialect_of({self.version!r}){log}{digests}{previous}{cache})",
+            f"dialect = dialect_of({self.version!r})",
+            f"context = LintContext({str(self.file)!r}, dialect{log}{digests}{previous}{cache}{mixed})",
             f"for finding in lint({path_text(self.file)}.read_bytes(), context):",
             "    print(finding)",
         )

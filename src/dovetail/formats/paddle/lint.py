@@ -38,7 +38,8 @@ class LintContext:
 
     `made_for` and `model_digest` are the digests of the model that the file was made for and of the one it is used
     with; `previous` is the file of the run before, `cache_folder` where compiled subgraphs are kept; `cache_is_older`
-    tells that one of them was made before this file.
+    tells that one of them was made before this file. `mixed`: the file is the mixed-precision one, whose operators stay
+    on the NPU.
     """
 
     path: str = "subgraph.txt"
@@ -49,6 +50,7 @@ class LintContext:
     previous: bytes | None = None
     cache_folder: str = ""
     cache_is_older: bool = False
+    mixed: bool = False
 
 
 def lint(content: bytes, context: LintContext | None = None) -> tuple[Diagnostic, ...]:
@@ -192,7 +194,7 @@ class _Linter:
                     f"it tears {names} apart, which the NPU runs as one: more borders, no fusion.",
                     "List all of them or none.",
                 )
-        if len(operations) > _MOST_OPERATIONS:
+        if self.context.mixed or len(operations) > _MOST_OPERATIONS:
             return
         able = [not _on_cpu_anyway(op) for op in operations]
         before = estimate_subgraphs(operations, able)
