@@ -133,3 +133,12 @@ class Format(Protocol):
 
     def lint(self, content: bytes, request: ReadRequest) -> tuple[Diagnostic, ...]:
         """Return what is wrong or doubtful in a file; never raises on bad text."""
+
+
+def lint_by_reading(form: Format, content: bytes, request: ReadRequest) -> tuple[Diagnostic, ...]:
+    """Return the first thing that is wrong in a file, for formats that are read as a whole."""
+    try:
+        form.read(content, request)
+    except FormatError as error:
+        return (diagnostic_of(error),)
+    return ()

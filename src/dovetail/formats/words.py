@@ -16,3 +16,9 @@ def skip_list(text: str, side: Side = Side.EITHER) -> Vocabulary:
     return Vocabulary(
         (QUANTISED if side is Side.EITHER else Word("int8", Side.NPU, BYTES),), (Word(text, side, floats),)
     )
+
+
+def two_sides(npu: str, cpu: str) -> Vocabulary:
+    """Return what a list of devices can say: who runs a node, in whatever precision."""
+    on_cpu = Word(cpu, Side.CPU, tuple(Precision))
+    return Vocabulary((Word(npu, Side.NPU, tuple(Precision)), on_cpu), (on_cpu,))

@@ -20,6 +20,7 @@ from dovetail.formats.paddle import (
     match_all,
     write_rules,
 )
+from dovetail.formats.paddle.lint import _PLAIN_LINE, _Linter
 from dovetail.formats.paddle.rules import split_fields
 
 
@@ -222,3 +223,10 @@ def test_many_dead_rules_and_long_ones_take_no_time() -> None:
     assert time.process_time() - start < 10
     assert [item.code for item in found] == ["E06"] * 1000
     assert sum(item.hint is not None for item in found) == 20
+
+
+@given(line=st.text(alphabet="aZ_0:,;-#/ \t\r\ufeff.", max_size=14))
+@settings(max_examples=400, deadline=None)
+def test_a_line_that_is_not_looked_at_closely_has_nothing_wrong(line: str) -> None:
+    linter = _Linter(line.encode(), LintContext())
+    assert _PLAIN_LINE.fullmatch(line) is None or list(linter.line_findings(line, 1)) == []

@@ -26,7 +26,7 @@ class QuantizeFormat:
     """The table that says how every tensor is stored and which layers are different."""
 
     name: str = "acuity-quantize"
-    title: str = "Acuity (pegasus): quantisation table"
+    title: str = "Acuity: quantisation table"
     pattern: str = "*.quantize"
     granularity: str = "layer of the network"
     vocabulary: Vocabulary = VOCABULARY

@@ -127,7 +127,7 @@ def _with_types(value: Any, make: Any) -> Any:
 
 FORMAT = EntryFormat(
     name="onnxruntime",
-    title="ONNX Runtime: arguments of its static quantiser",
+    title="ONNX Runtime: quantiser",
     pattern="*quantize_static*.json",
     granularity="node of the ONNX file",
     vocabulary=Vocabulary((_BASE,), (_FLOAT, _WIDE)),

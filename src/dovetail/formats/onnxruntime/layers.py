@@ -12,18 +12,17 @@ from onnx import ModelProto
 from dovetail.errors import FormatError
 from dovetail.formats.binding import Binding, bind_sources
 from dovetail.formats.entries import placement_of
-from dovetail.formats.format import Diagnostic, ReadRequest, WriteRequest, Written, diagnostic_of
+from dovetail.formats.format import Diagnostic, ReadRequest, WriteRequest, Written, lint_by_reading
 from dovetail.formats.onnxruntime.model_file import read_model
-from dovetail.formats.spelling import Side, Vocabulary, Word, read_plan, spell
+from dovetail.formats.spelling import Vocabulary, read_plan, spell
+from dovetail.formats.words import two_sides
 from dovetail.ir.graph import Graph
-from dovetail.ir.precision import Precision
 from dovetail.plan.plan import Override, Plan
 
 KEY = "layer_ann"
 SETTING = "session.layer_assignment_settings"
-_NPU = Word("npu", Side.NPU, tuple(Precision))
-_CPU = Word("cpu", Side.CPU, tuple(Precision))
-_WORDS = Vocabulary((_NPU, _CPU), (_CPU,))
+_WORDS = two_sides("npu", "cpu")
+_NPU, _CPU = _WORDS.base
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +30,7 @@ class LayerFormat:
     """Annotate the user's own ONNX file."""
 
     name: str = "onnxruntime-layers"
-    title: str = "ONNX Runtime: model with layer annotations"
+    title: str = "ONNX Runtime: annotations"
     pattern: str = "*.onnx"
     granularity: str = "node of the ONNX file"
     vocabulary: Vocabulary = _WORDS
@@ -70,11 +69,7 @@ class LayerFormat:
 
     def lint(self, content: bytes, request: ReadRequest) -> tuple[Diagnostic, ...]:
         """Return what is wrong in the file."""
-        try:
-            self.read(content, request)
-        except FormatError as error:
-            return (diagnostic_of(error),)
-        return ()
+        return lint_by_reading(self, content, request)
 
 
 def bind_model(graph: Graph, model: ModelProto) -> Binding:

@@ -8,7 +8,7 @@ from dovetail.errors import DovetailError, FormatError
 from dovetail.exporters import to_onnx
 from dovetail.formats.binding import bind_tensors
 from dovetail.formats.entries import placement_of
-from dovetail.formats.format import Diagnostic, ReadRequest, WriteRequest, Written, diagnostic_of
+from dovetail.formats.format import Diagnostic, ReadRequest, WriteRequest, Written, lint_by_reading
 from dovetail.formats.onnxruntime.model_file import read_model
 from dovetail.formats.spelling import Side, Vocabulary, Word, read_plan, spell
 from dovetail.formats.words import FLOATS
@@ -35,7 +35,7 @@ class QdqFormat:
     """Write through the exporter, read through the importer."""
 
     name: str = "onnx-qdq"
-    title: str = "ONNX with Quantize/Dequantize pairs"
+    title: str = "ONNX: Q/DQ pairs"
     pattern: str = "*.onnx"
     granularity: str = "node"
     vocabulary: Vocabulary = _WORDS
@@ -76,11 +76,7 @@ class QdqFormat:
 
     def lint(self, content: bytes, request: ReadRequest) -> tuple[Diagnostic, ...]:
         """Return what is wrong in the file."""
-        try:
-            self.read(content, request)
-        except FormatError as error:
-            return (diagnostic_of(error),)
-        return ()
+        return lint_by_reading(self, content, request)
 
 
 def _placement(graph: Graph, tensor: str, request: ReadRequest) -> Placement | None:

@@ -12,16 +12,15 @@ from dataclasses import dataclass
 from dovetail.errors import FormatError
 from dovetail.formats.binding import Binding, bind_sources, bind_tensors
 from dovetail.formats.entries import placement_of
-from dovetail.formats.format import Diagnostic, ReadRequest, WriteRequest, Written, diagnostic_of
-from dovetail.formats.spelling import Side, Vocabulary, Word, read_plan, spell
+from dovetail.formats.format import Diagnostic, ReadRequest, WriteRequest, Written, lint_by_reading
+from dovetail.formats.spelling import Vocabulary, read_plan, spell
 from dovetail.formats.text import json_bytes, mapping_in, read_json, wrong_shape
+from dovetail.formats.words import two_sides
 from dovetail.ir.graph import Graph
-from dovetail.ir.precision import Precision
 from dovetail.plan.plan import Override, Plan
 
-_NPU = Word("NPU", Side.NPU, tuple(Precision))
-_CPU = Word("CPU", Side.CPU, tuple(Precision))
-_WORDS = Vocabulary((_NPU, _CPU), (_CPU,))
+_WORDS = two_sides("NPU", "CPU")
+_NPU, _CPU = _WORDS.base
 _KEY = "affinities"
 
 
@@ -30,7 +29,7 @@ class AffinityFormat:
     """Write a device for every node: partial annotation is an error in OpenVINO."""
 
     name: str = "openvino"
-    title: str = "OpenVINO: affinities for HETERO"
+    title: str = "OpenVINO: affinities"
     pattern: str = "*affinit*.json"
     granularity: str = "output tensor of an operator"
     vocabulary: Vocabulary = _WORDS
@@ -73,11 +72,7 @@ class AffinityFormat:
 
     def lint(self, content: bytes, request: ReadRequest) -> tuple[Diagnostic, ...]:
         """Return what is wrong in the file."""
-        try:
-            self.read(content, request)
-        except FormatError as error:
-            return (diagnostic_of(error),)
-        return ()
+        return lint_by_reading(self, content, request)
 
     def _devices(self, content: bytes, path: str) -> tuple[Mapping[str, str], bool]:
         document = mapping_in(read_json(content, path), path, "affinities")

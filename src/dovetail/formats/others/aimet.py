@@ -157,7 +157,7 @@ def _bind(graph: Graph) -> Binding:
 
 FORMAT = EntryFormat(
     name="aimet",
-    title="AIMET / Qualcomm: quantisation overrides",
+    title="AIMET / Qualcomm: encodings",
     pattern="*.encodings",
     granularity="activation tensor",
     vocabulary=Vocabulary((_BASE,), (_INT16, _FLOAT16, _FLOAT32)),

@@ -85,7 +85,7 @@ def _tensor(name: str, tensors: Collection[str]) -> str:
 
 FORMAT = EntryFormat(
     name="rknn",
-    title="RKNN Toolkit 2: hybrid quantisation",
+    title="RKNN Toolkit 2: hybrid list",
     pattern="*.quantization.cfg",
     granularity="output tensor of a layer",
     vocabulary=Vocabulary((Word("int8", Side.NPU, BYTES),), _WORDS),

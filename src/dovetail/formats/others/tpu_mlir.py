@@ -59,7 +59,7 @@ def _decode(content: bytes, path: str) -> Sequence[Entry]:
 
 FORMAT = EntryFormat(
     name="tpu-mlir",
-    title="TPU-MLIR: quantisation table",
+    title="TPU-MLIR: qtable",
     pattern="*qtable*",
     granularity="operator",
     vocabulary=Vocabulary((Word("INT8", Side.NPU, BYTES),), _WORDS),

@@ -134,14 +134,14 @@ class PaddleFormat:
 
 SUBGRAPH = PaddleFormat(
     "paddle-subgraph",
-    "Paddle Lite / FastDeploy: operators kept off the NPU",
+    "Paddle Lite: off the NPU",
     "*subgraph*.txt",
     Device.CPU,
     Vocabulary((_NPU,), (_CPU, _NPU_FLOAT)),
 )
 MIXED = PaddleFormat(
     "paddle-mixed",
-    "Paddle Lite / FastDeploy: operators in float on the NPU",
+    "Paddle Lite: float on NPU",
     "*mixed_precision*.txt",
     Device.NPU_FP32,
     Vocabulary((_NPU,), (_NPU_FLOAT,)),

@@ -19,11 +19,14 @@ from dovetail.formats.paddle.operators import (
     NORMALISATIONS,
     TIMVX_OPERATORS,
 )
-from dovetail.formats.paddle.rules import Dialect, Matcher, Rule, load_rules, read_rule, split_fields
+from dovetail.formats.paddle.rules import Dialect, Matcher, Rule, read_rule, split_fields
 from dovetail.formats.paddle.subgraphs import estimate_subgraphs
 from dovetail.formats.text import MAX_FILE_BYTES
 
 _OP_TYPE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PLAIN_LINE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?::(?:[^\s,:;\-]+(?:,[^\s,:;\-]+)*)?){0,2}")
+"""A line in which nothing can be wrong but what it matches: most lines are, and it saves looking at them closely."""
+
 _MOST = 1000
 _MOST_OPERATIONS = 5000
 """Beyond it subgraphs are not counted: the merge takes quadratic time, and no real network is larger."""
@@ -79,17 +82,19 @@ class _Linter:
         text = self.content.decode("utf-8", "replace")
         if "\ufffd" in text or "\0" in text:
             yield self.finding("NOT_TEXT", 0, "bytes that are no UTF-8 text.", "Save the file as UTF-8.")
-        rules: list[Rule] = []
+        rules: list[tuple[Rule, tuple[int, ...]]] = []
         for number, line in enumerate(split_fields(text, "\n"), 1):
-            syntax = list(self.line_findings(line, number))
+            plain = _PLAIN_LINE.fullmatch(line) is not None
+            syntax = [] if plain else list(self.line_findings(line, number))
             yield from syntax
             broken = {item.code for item in syntax} - {"E09"}
-            items = load_rules(line, self.context.dialect)
+            items = [line] if plain or self.context.dialect is Dialect.V210 else line.split("-")
+            found = [read_rule(item, number) for item in items if item]
+            matched = [(rule, self.matcher.indices(rule)) for rule in found]
             if not broken:
-                found = [Rule(rule.op_type, rule.ins, rule.outs, number, rule.text) for rule in items]
-                yield from (item for rule in found for item in self.rule_findings(rule))
-            rules += [Rule(rule.op_type, rule.ins, rule.outs, number, rule.text) for rule in items]
-        yield from self.duplicates(rules)
+                yield from (item for rule, indices in matched for item in self.rule_findings(rule, indices))
+            rules += matched
+        yield from self.duplicates([rule for rule, _ in rules])
         if self.context.operations:
             yield from self.placement_findings(rules)
         yield from self.file_findings()
@@ -143,12 +148,11 @@ class _Linter:
             return False
         return bool(self.matcher.indices(read_rule(line))) or not set(types) <= self.matcher.types
 
-    def rule_findings(self, rule: Rule) -> Iterator[Diagnostic]:
+    def rule_findings(self, rule: Rule, found: Sequence[int]) -> Iterator[Diagnostic]:
         if not rule.ins and not rule.outs:
             yield self.finding("W02", rule.line, f"'{rule.text[:_SHOWN]}' is about every operator of the type.")
         if not self.context.operations:
             return
-        found = self.matcher.indices(rule)
         if not found:
             yield self.finding("E06", rule.line, f"'{rule.text[:_SHOWN]}' matches no operator.", self.suggest(rule))
         elif len(found) > 1:
@@ -178,11 +182,11 @@ class _Linter:
                 yield self.finding("W03", rule.line, f"the same rule as in line {seen[key]}.")
             seen.setdefault(key, rule.line)
 
-    def placement_findings(self, rules: Sequence[Rule]) -> Iterator[Diagnostic]:
+    def placement_findings(self, rules: Sequence[tuple[Rule, Sequence[int]]]) -> Iterator[Diagnostic]:
         operations = self.context.operations
         first: dict[int, int] = {}
-        for rule in rules:
-            for index in self.matcher.indices(rule):
+        for rule, indices in rules:
+            for index in indices:
                 first.setdefault(index, rule.line)
         for group in fused_groups(operations):
             listed = [index for index in group if index in first]

@@ -41,8 +41,8 @@ class Rule:
 
 
 def _within(wanted: tuple[str, ...], names: tuple[str, ...]) -> bool:
-    known = dict.fromkeys(names)
-    return len(wanted) <= len(known) and all(name in known for name in wanted)
+    known = frozenset(names)
+    return len(wanted) <= len(known) and known.issuperset(wanted)
 
 
 def split_fields(text: str, sign: str) -> list[str]:
