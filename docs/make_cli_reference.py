@@ -69,7 +69,6 @@ EXAMPLES = {
     "bundle pack": "dovetail bundle pack bundle -o model.dvb",
     "bundle unpack": "dovetail bundle unpack model.dvb -o bundle",
     "bundle onnx": "dovetail bundle onnx bundle -o model.ctx.onnx",
-    "sdk probe": "dovetail sdk probe vsi:v853 vsi:pid=0x88 --precision u8,i16 --out parts.json",
     "ort check": (
         "dovetail ort check model.onnx --model model.onnx --plan plan.json "
         "--provider vsi:imx8mp=VSINPUExecutionProvider"
