@@ -34,6 +34,10 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "importers_table": ("importers_table.py", "--limit", "5"),
     "importers_pairs": ("importers_pairs.py", "--only", "resnet8"),
     "models_table": ("models_table.py", "--short"),
+    "evaluators": ("evaluators.py", "--task", "digits"),
+    "vendor_model": ("vendor_model.py",),
+    "vendor_run": ("vendor_run.py", "--targets", "vsi:v853", "--samples", "1"),
+    "vendor_table": ("vendor_table.py", "--target", "vsi:v853", "--precision", "u8", "--operator", "Conv"),
 }
 """Every benchmark of this folder, with what makes it short."""
 

@@ -9,7 +9,7 @@ import argparse
 
 import dovetail
 from dovetail.backend.modelled import BoardSettings
-from mobilenet import mobilenet_v1
+from zoo.mobilenet import mobilenet_v1
 
 MEASURED_MS = 6.42
 """On the A311D of a Khadas VIM3 with the TFLite delegate: VeriSilicon/TIM-VX issue 121."""

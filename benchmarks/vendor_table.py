@@ -39,7 +39,7 @@ from dovetail.sdk import find_verisilicon
 from dovetail.testing.agreement import load_on
 from dovetail.testing.cases import CASES, QuantizedCase, quantized
 from dovetail.testing.probing import QUICK
-from vendor_page import Cell, State, as_markdown, summary
+from zoo.vendor_page import Cell, State, as_markdown, summary
 
 Results = tuple[Mapping[str, AnyArray], ...]
 _SUSPICIOUS = 1

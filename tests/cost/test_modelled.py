@@ -18,7 +18,7 @@ from dovetail.ir import DType, Graph, Node, TensorType, as_constant
 from dovetail.passes import normalize
 from dovetail.plan import Placement, Plan, Recipe, make_plan, parse_placement
 from dovetail.sdk import find_verisilicon
-from mobilenet import mobilenet_v1
+from zoo.mobilenet import mobilenet_v1
 
 MEASURED_MS = 6.42
 """MobileNetV1 1.0 at 224, uint8, on the A311D of a Khadas VIM3 (VeriSilicon/TIM-VX issue 121)."""

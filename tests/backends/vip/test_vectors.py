@@ -1,4 +1,4 @@
-"""What the vendor gave for graphs with random scales (`benchmarks/record_vectors.py`): equal, bit by bit."""
+"""What the vendor gave for graphs with random scales (`tests/backends/vip/record_vectors.py`): equal, bit by bit."""
 
 from __future__ import annotations
 
