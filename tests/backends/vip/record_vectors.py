@@ -1,7 +1,7 @@
 """Record what the vendor's simulator gives for small graphs with random scales: the vectors of `tests/backends/vip`.
 
-Run `python tests/backends/vip/record_vectors.py tests/backends/vip/vectors.npz`; it needs VeriSilicon's SDK and about five
-minutes. None of these graphs is one of the operator cases.
+Run `python tests/backends/vip/record_vectors.py tests/backends/vip/vectors.npz`; it needs VeriSilicon's SDK and about
+five minutes. None of these graphs is one of the operator cases.
 """
 
 from __future__ import annotations
