@@ -34,6 +34,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "importers_table": ("importers_table.py", "--limit", "5"),
     "importers_pairs": ("importers_pairs.py", "--only", "resnet8"),
     "models_table": ("models_table.py", "--short"),
+    "holdout": ("holdout.py", "--splits", "3"),
     "evaluators": ("evaluators.py", "--task", "digits"),
     "vendor_model": ("vendor_model.py",),
     "vendor_run": ("vendor_run.py", "--targets", "vsi:v853", "--samples", "1"),

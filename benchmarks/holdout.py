@@ -1,0 +1,119 @@
+"""Over many random splits: does an accepted plan hold on samples that neither search nor acceptance has seen.
+
+python benchmarks/holdout.py [--task digits|a] [--splits 20] [--json]
+
+A third of the samples is put aside before each search; the rest is searched and accepted on as `dovetail tune` does.
+The accepted plan then runs in exact simulation on the third that was put aside, and misses when it loses more than the
+goal allows there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import dovetail
+import zoo.machine as machine
+from dovetail.data import open_samples, specs_of, split
+from dovetail.plan import parse_placement
+from dovetail.quantize import Calibration
+from dovetail.search.evaluator import EvaluationData
+from dovetail.search.pipeline import Pipeline
+from dovetail.search.samples import SampleSet
+from zoo.table import number, text
+from zoo.tasks import Task, bench_a, digits
+
+_BENCH_A = Path(__file__).resolve().parents[2] / "shared" / "bench" / "a"
+_LOW, _HIGH = "vsi:v853@i8pc", "vsi:v853@i16"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Hold what one split gave; `loss` is on the samples that were put aside."""
+
+    seed: int
+    accepted: bool
+    raised: int
+    samples: int
+    loss: float
+    allowed: float
+
+    @property
+    def misses(self) -> bool:
+        """Tell whether an accepted plan fails where nobody looked."""
+        return self.accepted and self.loss > self.allowed + 1e-12
+
+
+def main() -> int:
+    """Run the splits; the exit code is 1 when more than one in twenty misses."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--task", choices=("digits", "a"), default="digits")
+    parser.add_argument("--splits", type=int, default=20)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    options = parser.parse_args()
+    task = digits() if options.task == "digits" else bench_a(_BENCH_A)
+    found = run_splits(task, options.splits)
+    misses = sum(item.misses for item in found)
+    if options.json:
+        print(json.dumps({"facts": machine.facts(), "misses": misses, "splits": [asdict(item) for item in found]}))
+    else:
+        print("\n".join(machine.facts()), _table(found), sep="\n\n")
+        accepted = sum(item.accepted for item in found)
+        print(f"\n{task.name}: {accepted} of {len(found)} accepted, {misses} of those miss on unseen samples")
+    return 1 if misses > len(found) / 20 else 0
+
+
+def run_splits(task: Task, count: int) -> list[Outcome]:
+    """Return what each of some random splits gave."""
+    graph = dovetail.normalize(dovetail.load_model(task.model))
+    calibration = dovetail.calibrate(graph, open_samples([item[None] for item in task.calibration], specs_of(graph)))
+    return [_outcome(task, graph, calibration, seed) for seed in range(count)]
+
+
+def _outcome(task: Task, graph: dovetail.Graph, calibration: Calibration, seed: int) -> Outcome:
+    items = [
+        {task.input: task.inputs[index][None], **{key: value[index] for key, value in task.labels.items()}}
+        for index in range(len(task.inputs))
+    ]
+    unseen, seen = split(len(items), (1 / 3, 2 / 3), seed)
+    goal = dovetail.parse_goal(task.goal)
+    request = dovetail.TuneRequest(
+        graph=graph,
+        calibration=calibration,
+        samples=open_samples([items[index] for index in seen], specs_of(graph)),
+        metric=task.metric,
+        goal=goal,
+        low=parse_placement(_LOW),
+        ladder=(parse_placement(_HIGH),),
+        options=dovetail.TuneOptions(seed=seed),
+    )
+    result = dovetail.tune(request)
+    samples = SampleSet(graph, open_samples([items[index] for index in unseen], specs_of(graph)))
+    pipeline = Pipeline(EvaluationData(graph, samples, task.metric, task.name), calibration.ranges)
+    every = range(samples.count)
+    exact = pipeline.evaluate(result.plan, every).score
+    float_score = pipeline.evaluate(dovetail.Plan(graph.digest, parse_placement("cpu@fp32")), every).score
+    raised = len(result.culprits) + len(result.companions)
+    return Outcome(seed, result.accepted, raised, samples.count, float_score - exact, goal.allowance(float_score))
+
+
+def _table(found: list[Outcome]) -> str:
+    rows = [
+        (
+            str(item.seed),
+            "yes" if item.accepted else "no",
+            str(item.raised),
+            str(item.samples),
+            number(item.loss),
+            number(item.allowed),
+            "miss" if item.misses else "",
+        )
+        for item in found
+    ]
+    return text(("seed", "accepted", "raised", "unseen", "loss", "allowed", ""), rows)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
