@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
@@ -120,5 +119,7 @@ def find_device(backend_name: str, target: str) -> Device:
 
 
 def _suggest(name: str, known: list[str]) -> str:
+    import difflib  # Only a wrong name needs it.
+
     near = difflib.get_close_matches(name, known, n=1)
     return (f"Did you mean '{near[0]}'? " if near else "") + f"Known: {', '.join(known)}."

@@ -12,7 +12,6 @@ One line a thing, names quoted as in JSON:
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, cast
@@ -103,6 +102,8 @@ def inline_constant(array: AnyArray) -> str:
     little = array.astype(array.dtype.newbyteorder("<"), copy=False)
     if array.size <= _SHORT and array.ndim <= 1 and array.dtype.itemsize <= 8:
         return json.dumps(_numbers(array))
+    import base64  # A board writes no text.
+
     return f'base64 "{base64.b64encode(little.tobytes()).decode()}"'
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 
 from dovetail.errors import PlanError
@@ -32,6 +31,8 @@ def parse_placement(text: str) -> Placement:
             f"'{text}' is not a placement: TARGET@PRECISION is expected.", hint="For example vsi:v853@i8pc or cpu@fp32."
         )
     if name not in known:
+        import difflib  # Only a wrong name needs it.
+
         near = difflib.get_close_matches(name, known, n=1)
         raise PlanError(
             f"placement '{text}': precision '{name}' is unknown.",
