@@ -32,6 +32,8 @@ def test_by_hand():
     detections = [found([*A, 0.9, 0], [*C, 0.8, 0], [*A, 0.6, 0]), found([*B, 0.7, 0])]
     objects = [real([0, *A], [0, *B]), real([0, *B])]
     assert average_precision(detections, objects, 0.5, 0) == pytest.approx(5 / 9)
+    # COCO's 101 recalls: 34 up to 1/3 at precision 1, 33 up to 2/3 at 2/3, the others at 0.
+    assert average_precision(detections, objects, 0.5, 0, recalls=101) == pytest.approx((34 + 33 * 2 / 3) / 101)
 
 
 def test_iou_by_hand():

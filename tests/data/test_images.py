@@ -96,6 +96,8 @@ def test_short_form_equals_steps(tmp_path):
     [
         ("meen = 3", "unknown key 'meen'. Did you mean 'mean'"),
         ('[[step]]\nkind = "resize"\nsizes = 3', "step 1: unknown key 'sizes'. Did you mean 'size'"),
+        ('[[step]]\nkind = "centre_crop"\nsize = 3\ninterpolation = "bicubic"', "a crop has no interpolation"),
+        ('interpolation = "lanczos"', "is not one of nearest, bilinear, bicubic, opencv_bilinear"),
         ('[[step]]\nkind = "zoom"\nsize = 3', "kind = 'zoom' is not one of resize, resize_short"),
         ("[[step]]\nsize = 3", "'kind' is missing"),
         ('resize = 3\n[[step]]\nkind = "resize"\nsize = 3', "exclude each other"),

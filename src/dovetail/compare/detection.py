@@ -60,12 +60,14 @@ def mask_iou(golden: NDArray[np.int64], measured: NDArray[np.int64], class_count
     return float(np.mean(scores))
 
 
-def average_precision(found: Sequence[Detections], real: Sequence[Objects], iou: float, label: int) -> float:
+def average_precision(
+    found: Sequence[Detections], real: Sequence[Objects], iou: float, label: int, recalls: int = 0
+) -> float:
     """Return the average precision of one class: the area under the precision envelope at all recall points.
 
     Detections of all images go by falling score, and each takes the free object of its image with the highest
-    IoU of at least `iou`, as in COCO; COCO then samples the envelope at 101 recalls, this is the exact area
-    (VOC 2010).
+    IoU of at least `iou`, as in COCO. COCO then takes the mean of the envelope at 101 even recalls from 0 to 1, which
+    `recalls` asks for; without it this is the exact area (VOC 2010).
     Raises DataError when no image has an object of the class.
     """
     total = sum(int(np.count_nonzero(objects.classes == label)) for objects in real)
@@ -81,6 +83,9 @@ def average_precision(found: Sequence[Detections], real: Sequence[Objects], iou:
     true = np.concatenate(hits)[ranked]
     precision = np.cumsum(true) / np.arange(1, true.size + 1)
     envelope = np.maximum.accumulate(precision[::-1])[::-1]
+    if recalls:
+        reached = np.searchsorted(np.cumsum(true) / total, np.linspace(0, 1, recalls), side="left")
+        return float(np.sum(np.append(envelope, 0.0)[reached]) / recalls)
     return float(np.sum(envelope[true]) / total)
 
 
@@ -96,7 +101,9 @@ def _match(boxes: Floats, objects: Floats, iou: float) -> NDArray[np.bool_]:
     return hit
 
 
-def mean_average_precision(found: Sequence[Detections], real: Sequence[Objects], ious: Sequence[float]) -> float:
+def mean_average_precision(
+    found: Sequence[Detections], real: Sequence[Objects], ious: Sequence[float], recalls: int = 0
+) -> float:
     """Return the mean over classes that have an object, and over IoU thresholds.
 
     Raises DataError when nothing is labelled or the numbers of images differ.
@@ -106,4 +113,4 @@ def mean_average_precision(found: Sequence[Detections], real: Sequence[Objects],
     labels = sorted({int(label) for objects in real for label in objects.classes})
     if not labels or not ious:
         raise DataError("average precision: no object is labelled.")
-    return float(np.mean([average_precision(found, real, iou, label) for iou in ious for label in labels]))
+    return float(np.mean([average_precision(found, real, iou, label, recalls) for iou in ious for label in labels]))

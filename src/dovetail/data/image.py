@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dovetail.data.bilinear import resize_bilinear
 from dovetail.data.conform import describe_shape
 from dovetail.data.preprocess import Anchor, Channels, Interpolation, Preprocess, Step, StepKind
 from dovetail.errors import DataError
@@ -100,7 +101,7 @@ def place(image: Image, preprocess: Preprocess, where: str) -> tuple[Image, Plac
     """Apply all geometric steps in order."""
     placement = Placement2d()
     for step in preprocess.steps:
-        image, placement = _apply(image, placement, step, preprocess.interpolation, where)
+        image, placement = _apply(image, placement, step, step.interpolation or preprocess.interpolation, where)
     return image, placement
 
 
@@ -121,13 +122,7 @@ def _apply(
     new_height, new_width = _resized(step, height, width)
     if new_height * new_width > MAX_PIXELS:
         raise DataError(f"{where}: resizing {height}x{width} gives {new_height}x{new_width}, more than {MAX_PIXELS}.")
-    filters = PIL.Image.Resampling
-    resample = {
-        Interpolation.NEAREST: filters.NEAREST,
-        Interpolation.BILINEAR: filters.BILINEAR,
-        Interpolation.BICUBIC: filters.BICUBIC,
-    }[interpolation]
-    resized = image.resize((new_width, new_height), resample)
+    resized = _resample(image, new_height, new_width, interpolation)
     placement = placement.scaled(new_width / width, new_height / height)
     if step.kind is not StepKind.LETTERBOX:
         return resized, placement
@@ -137,6 +132,20 @@ def _apply(
     canvas = PIL.Image.new(image.mode, (step.width, step.height), colour)
     canvas.paste(resized, (left, top))
     return canvas, placement.moved(left, top)
+
+
+def _resample(image: Image, height: int, width: int, interpolation: Interpolation) -> Image:
+    import PIL.Image
+
+    if interpolation is Interpolation.OPENCV_BILINEAR:
+        return PIL.Image.fromarray(resize_bilinear(np.asarray(image, np.uint8), height, width))
+    filters = PIL.Image.Resampling
+    resample = {
+        Interpolation.NEAREST: filters.NEAREST,
+        Interpolation.BILINEAR: filters.BILINEAR,
+        Interpolation.BICUBIC: filters.BICUBIC,
+    }[interpolation]
+    return image.resize((width, height), resample)
 
 
 def _resized(step: Step, height: int, width: int) -> tuple[int, int]:

@@ -27,11 +27,16 @@ class Layout(Enum):
 
 
 class Interpolation(Enum):
-    """Resampling filter, as Pillow defines it: bilinear and bicubic widen (antialias) when they shrink."""
+    """Resampling filter, as Pillow defines it: bilinear and bicubic widen (antialias) when they shrink.
+
+    `opencv_bilinear` is `cv2.resize` as it comes: it does not widen, and a model that was trained on it sees the
+    difference.
+    """
 
     NEAREST = "nearest"
     BILINEAR = "bilinear"
     BICUBIC = "bicubic"
+    OPENCV_BILINEAR = "opencv_bilinear"
 
 
 class StepKind(Enum):
@@ -57,19 +62,25 @@ class Anchor(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Change the geometry of an image once; `pad` is a pixel value in 0..255, for letterbox only."""
+    """Change the geometry of an image once; `pad` is a pixel value in 0..255, for letterbox only.
+
+    `interpolation` None takes that of the whole.
+    """
 
     kind: StepKind
     height: int
     width: int
     pad: int = 0
     anchor: Anchor = Anchor.CENTRE
+    interpolation: Interpolation | None = None
 
     def __post_init__(self) -> None:
         if not (1 <= self.height <= MAX_SIDE and 1 <= self.width <= MAX_SIDE):
             raise DataError(f"preprocess: {self.kind.value} to {self.height}x{self.width} is outside 1..{MAX_SIDE}.")
         if self.kind is StepKind.RESIZE_SHORT and self.height != self.width:
             raise DataError("preprocess: resize_short takes one size, that of the short side.")
+        if self.kind is StepKind.CENTRE_CROP and self.interpolation is not None:
+            raise DataError("preprocess: a crop has no interpolation.", hint="Leave it out.")
         if not 0 <= self.pad <= 255:
             raise DataError(f"preprocess: pad {self.pad} is outside 0..255.")
 

@@ -15,7 +15,7 @@ from dovetail.errors import DataError
 _MAX_BYTES = 1 << 20
 _SHORT_KEYS = ("resize", "resize_mode", "centre_crop", "pad", "anchor")
 _KEYS = (*_SHORT_KEYS, "step", "channels", "layout", "mean", "scale", "interpolation")
-_STEP_KEYS = ("kind", "size", "pad", "anchor")
+_STEP_KEYS = ("kind", "size", "pad", "anchor", "interpolation")
 _RESIZE_MODES = {
     "stretch": StepKind.RESIZE,
     "short_side": StepKind.RESIZE_SHORT,
@@ -88,10 +88,10 @@ def load_preprocess(path: Path) -> Preprocess:
 
     Keys: `channels` (rgb, bgr, grey), `layout` (nchw, nhwc), `mean`, `scale` with value = (pixel - mean) *
     scale,
-    `interpolation` (nearest, bilinear, bicubic); and for the geometry either `resize` (`[height, width]` or
-    one integer), `resize_mode` (stretch, short_side, letterbox), `centre_crop`, `pad`, `anchor` (top_left,
-    centre), or an ordered list of `[[step]]` with `kind` (resize, resize_short, centre_crop, letterbox),
-    `size`, `pad`, `anchor`.
+    `interpolation` (nearest, bilinear, bicubic as in Pillow, or opencv_bilinear); and for the geometry either
+    `resize` (`[height, width]` or one integer), `resize_mode` (stretch, short_side, letterbox), `centre_crop`,
+    `pad`, `anchor` (top_left, centre), or an ordered list of `[[step]]` with `kind` (resize, resize_short,
+    centre_crop, letterbox), `size`, `pad`, `anchor`, and an `interpolation` of its own.
     Raises DataError; an unknown key is an error that names the nearest known one.
     """
     try:
@@ -158,4 +158,6 @@ def _step(values: Mapping[str, object], where: str) -> Step:
     kind = table.choice("kind", StepKind, StepKind.RESIZE)
     if kind is not StepKind.LETTERBOX and ("pad" in table or "anchor" in table):
         raise DataError(f"{where}: pad and anchor belong to kind = 'letterbox'.")
-    return Step(kind, *table.size("size"), table.integer("pad", 0), table.choice("anchor", Anchor, Anchor.CENTRE))
+    own = table.choice("interpolation", Interpolation, Interpolation.BILINEAR) if "interpolation" in table else None
+    pad, anchor = table.integer("pad", 0), table.choice("anchor", Anchor, Anchor.CENTRE)
+    return Step(kind, *table.size("size"), pad, anchor, own)
