@@ -30,7 +30,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "paddle_log": ("paddle_log.py", "--lines", "10000"),
     "fuzz_importers": ("fuzz_importers.py", "--count", "1000"),
     "import_cost": ("import_cost.py", "--mb", "30"),
-    "importers_detectors": ("importers_detectors.py",),
+    "importers_tasks": ("importers_tasks.py",),
     "importers_table": ("importers_table.py", "--limit", "5"),
     "importers_pairs": ("importers_pairs.py", "--only", "resnet8"),
     "models_table": ("models_table.py", "--short"),
@@ -42,7 +42,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 }
 """Every benchmark of this folder, with what makes it short."""
 
-_NEED_MODELS = ("models_table", "importers_detectors", "importers_pairs", "importers_table")
+_NEED_MODELS = ("models_table", "importers_tasks", "importers_pairs", "importers_table")
 
 
 def main() -> int:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dovetail.backend.protocols import Executable
 from dovetail.compare.classification import TopK
 from dovetail.compare.task import Arrays, Reference
 from dovetail.data import Sample, open_samples, specs_of
-from dovetail.ir import Graph
+from dovetail.ir import AnyArray, Graph
 from dovetail.quantize import load_float
 from zoo.case import Case, Dataset, Figure, everything
 
@@ -72,24 +73,32 @@ class SameSide:
 _FRAME, _CONTEXT, _RATE = 512, 64, 16000
 
 
+def run_frames(
+    runner: Executable, wave: NDArray[np.int16]
+) -> Iterator[tuple[dict[str, AnyArray], dict[str, AnyArray]]]:
+    """Yield the inputs and outputs of every frame of a clip, the state carried from frame to frame."""
+    sound = np.concatenate([np.zeros(_CONTEXT), wave / _FULL_SCALE]).astype(np.float32)
+    state = np.zeros((2, 1, 128), np.float32)
+    for start in range(0, len(wave) - _FRAME + 1, _FRAME):
+        inputs: dict[str, AnyArray] = {
+            "input": sound[None, start : start + _CONTEXT + _FRAME],
+            "state": state,
+            "sr": np.array(_RATE, np.int64),
+        }
+        outputs = dict(runner.run(inputs))
+        yield inputs, outputs
+        state = np.asarray(outputs["stateN"])
+
+
 def _frames(graph: Graph, waves: NDArray[np.int16], every: int) -> list[Sample]:
     """Return every so many frames of some clips, with the state that the float model carries into them."""
     executable = load_float(graph, 1)
-    rate = np.array(_RATE, np.int64)
-    samples: list[Sample] = []
-    for clip, wave in enumerate(waves):
-        sound = np.concatenate([np.zeros(_CONTEXT), wave / _FULL_SCALE]).astype(np.float32)
-        state = np.zeros((2, 1, 128), np.float32)
-        for frame in range(len(wave) // _FRAME):
-            start = frame * _FRAME
-            inputs: dict[str, NDArray[Any]] = {
-                "input": sound[None, start : start + _CONTEXT + _FRAME],
-                "state": state,
-                "sr": rate,
-            }
-            if frame % every == clip % every:
-                samples.append(Sample(f"{clip}/{frame}", inputs))
-            state = np.asarray(executable.run(inputs)["stateN"])
+    samples = [
+        Sample(f"{clip}/{frame}", inputs)
+        for clip, wave in enumerate(waves)
+        for frame, (inputs, _) in enumerate(run_frames(executable, wave))
+        if frame % every == clip % every
+    ]
     executable.close()
     return samples
 

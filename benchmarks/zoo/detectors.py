@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dovetail.compare.task import Arrays, Reference
-from dovetail.data import Anchor, Channels, Preprocess, Step, StepKind
+from dovetail.data import Anchor, Channels, Interpolation, Preprocess, Step, StepKind
 from dovetail.ir import Graph
 from zoo.case import Case, Dataset, Figure, everything, halves, pad_boxes, read_images
 from zoo.detection import Ap50, DetectionF1, ScoredCorners, YoloRows
@@ -20,7 +20,7 @@ _MAX_BOXES = 100
 def _yolox(graph: Graph, root: Path) -> Dataset:
     side = 416
     step = Step(StepKind.LETTERBOX, side, side, pad=114, anchor=Anchor.TOP_LEFT)
-    bgr = Preprocess((step,), Channels.BGR)
+    bgr = Preprocess((step,), Channels.BGR, interpolation=Interpolation.OPENCV_BILINEAR)
     coco, ccby = root / "data_coco20", root / "data_detect_ccby"
     labelled = read_images(graph, coco, bgr, coco / "gt.json")
     known = {sample.id for sample in labelled}

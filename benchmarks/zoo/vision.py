@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 
 from dovetail.compare.classification import Top1Agreement, TopK
-from dovetail.data import Channels, Preprocess, Sample, Step, StepKind, open_samples, specs_of
+from dovetail.data import Channels, Interpolation, Preprocess, Sample, Step, StepKind, open_samples, specs_of
 from dovetail.ir import Graph
 from zoo.case import Case, Dataset, Figure, everything, read_images
 
-_SHORT, _CROP = Step(StepKind.RESIZE_SHORT, 256, 256), Step(StepKind.CENTRE_CROP, 224, 224)
+_SHORT = Step(StepKind.RESIZE_SHORT, 256, 256, interpolation=Interpolation.BICUBIC)
+_CROP = Step(StepKind.CENTRE_CROP, 224, 224)
 _TOP1 = TopK("top1", 1)
 
 
