@@ -88,6 +88,17 @@ def fuzz(data: bytes, load: Load, count: int, seed: int) -> tuple[Counter[str], 
     return ends, broken
 
 
+def fuzz_half(network: Path, half: Path, count: int, seed: int) -> tuple[Counter[str], list[Broken]]:
+    """Return how the mutants of one of a network's two files ended; the file is overwritten."""
+    from dovetail.importers import load_model
+
+    def load(data: bytes) -> object:
+        half.write_bytes(data)
+        return load_model(network)
+
+    return fuzz(half.read_bytes(), load, count, seed)
+
+
 def _loader(path: Path) -> Load:
     from dovetail.importers import load_onnx
     from dovetail.importers.tflite import load_tflite

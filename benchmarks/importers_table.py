@@ -155,7 +155,8 @@ def difference(found: Outputs, want: Outputs) -> str:
             shares.append(relative(a, b))
         else:
             steps.update(np.abs(a.astype(np.int64) - b.astype(np.int64)).tolist())
-    return ", ".join([_steps(steps)] * bool(steps) + [f"{max(shares):.1e}"] * bool(shares))
+    parts = [_steps(steps)] if steps else []
+    return ", ".join([*parts, f"{max(shares):.1e}"] if shares else parts)
 
 
 def _top1(outputs: Outputs, examples: list[Example]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import struct
 from itertools import product
 from pathlib import Path
 
@@ -13,9 +12,10 @@ import pytest
 from dovetail.errors import LoadError
 from dovetail.importers import LoadOptions, load_model
 from dovetail.importers.caffe.text import read_text
-from dovetail.ir import AnyArray, Graph
+from dovetail.ir import AnyArray
 from dovetail.testing.running import run_graph
-from fuzz_importers import fuzz
+from fuzz_importers import fuzz_half
+from judges.caffe_files import caffe_layer
 
 _NET = """
 name: "tiny"  # a comment
@@ -29,26 +29,6 @@ layer { name: "loss" type: "SoftmaxWithLoss" bottom: "pool" include { phase: TRA
 """
 
 
-def _varint(value: int) -> bytes:
-    found = bytearray()
-    while value > 127:
-        found.append(value & 127 | 128)
-        value >>= 7
-    return bytes((*found, value))
-
-
-def _field(number: int, content: bytes) -> bytes:
-    return _varint(number << 3 | 2) + _varint(len(content)) + content
-
-
-def _layer(name: str, *blobs: AnyArray) -> bytes:
-    content = _field(1, name.encode())
-    for blob in blobs:
-        shape = _field(7, _field(1, b"".join(_varint(size) for size in blob.shape)))
-        content += _field(7, shape + _field(5, struct.pack(f"<{blob.size}f", *blob.reshape(-1))))
-    return _field(100, content)
-
-
 def _write(folder: Path) -> tuple[Path, dict[str, AnyArray]]:
     generator = np.random.default_rng(1)
     values = {
@@ -57,8 +37,8 @@ def _write(folder: Path) -> tuple[Path, dict[str, AnyArray]]:
         "mean": generator.normal(size=3),
         "variance": generator.uniform(1, 2, 3),
     }
-    layers = _layer("conv", values["weight"], values["bias"])
-    layers += _layer("norm", values["mean"] * 4, values["variance"] * 4, np.array([4.0]))
+    layers = caffe_layer("conv", values["weight"], values["bias"])
+    layers += caffe_layer("norm", values["mean"] * 4, values["variance"] * 4, np.array([4.0]))
     (folder / "tiny.prototxt").write_text(_NET)
     (folder / "tiny.caffemodel").write_bytes(layers)
     return folder / "tiny.prototxt", values
@@ -118,13 +98,7 @@ def test_an_unknown_layer_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("suffix", [".prototxt", ".caffemodel"])
 def test_300_mutants_load_or_are_refused(tmp_path: Path, suffix: str) -> None:
     path, _ = _write(tmp_path)
-    target = path.with_suffix(suffix)
-
-    def load(data: bytes) -> Graph:
-        target.write_bytes(data)
-        return load_model(path)
-
-    ends, broken = fuzz(target.read_bytes(), load, 300, seed=3)
+    ends, broken = fuzz_half(path, path.with_suffix(suffix), 300, seed=3)
     assert not broken
     assert ends["refused"] > 30
 
