@@ -1,9 +1,11 @@
 """Compare the reference's integer arithmetic with programs that we did not write, and print a table.
 
-    python benchmarks/integer_table.py [--json] [--judge tflite-ref|tflite-rules|onnxruntime]
+    python benchmarks/integer_table.py [--json] [--judge tflite-ref|tflite-rules|onnxruntime|ort-rules]
 
 Judges: TFLite's reference kernels (BUILTIN_REF), for exact arithmetic (`tflite-ref`) and for TFLite's own rules, which
-target `reference:tflite` has (`tflite-rules`: 99.99 % of every operator), and ONNX Runtime's integer kernels.
+target `reference:tflite` has (`tflite-rules`: 99.99 % of every operator), and ONNX Runtime's integer kernels, for
+exact arithmetic (`onnxruntime`) and for its own rules, which target `reference:ort` has (`ort-rules`: every element,
+also where scales are chosen such that ties and float32 roundings are many).
 `equal` is the share of output elements that are the same integer, `lsb` the largest difference. Where they differ by
 design:
 
@@ -22,8 +24,10 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
-from judges import ort_judge, tflite_judge, tflite_rules_judge
+from judges import ort_judge, ort_rules_judge, tflite_judge, tflite_rules_judge
 from judges.trial import Score
+
+_JUDGES = (tflite_judge.JUDGE, tflite_rules_judge.JUDGE, ort_judge.JUDGE, ort_rules_judge.JUDGE)
 
 
 def scores(judge: str | None = None) -> list[Score]:
@@ -36,6 +40,8 @@ def scores(judge: str | None = None) -> list[Score]:
         found += tflite_rules_judge.rules_scores()
     if judge in (None, ort_judge.JUDGE):
         found += [ort_judge.judge_trial(trial) for trial in ort_judge.trials()]
+    if judge in (None, ort_rules_judge.JUDGE):
+        found += ort_rules_judge.rules_scores()
     return found
 
 
@@ -50,7 +56,7 @@ def main() -> None:
     """Print the table, or everything as JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--judge", choices=(tflite_judge.JUDGE, tflite_rules_judge.JUDGE, ort_judge.JUDGE))
+    parser.add_argument("--judge", choices=_JUDGES)
     arguments = parser.parse_args()
     found = scores(arguments.judge)
     if arguments.json:

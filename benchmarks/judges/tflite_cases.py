@@ -123,6 +123,17 @@ def case(
     variables: Sequence[int] = (),
 ) -> LiteCase:
     """Return a case; `options` is the table's name and its fields."""
+    return with_shapes(unshaped_case(label, inputs, outputs, options, variables))
+
+
+def unshaped_case(
+    label: str,
+    inputs: Sequence[Input | None],
+    outputs: Sequence[Output],
+    options: Options | None,
+    variables: Sequence[int],
+) -> LiteCase:
+    """Return a case whose outputs have no shapes yet."""
     tensors = [None if item is None else _tensor(f"in{index}", item) for index, item in enumerate(inputs)]
     made = [LiteTensor(f"out{index}", item.dtype, (), item.quant) for index, item in enumerate(outputs)]
     kind, table = (0, None) if options is None else (_KINDS[options[0]], _table(*options))
@@ -133,7 +144,7 @@ def case(
     generator = np.random.default_rng(zlib.crc32(label.encode()))
     fed = [item for index, item in enumerate(inputs) if item and item.value is None and index not in variables]
     feeds = tuple(tuple(item.draw(generator) for item in fed) for _ in range(_ROUNDS))
-    return with_shapes(LiteCase(label, operator, feeds))
+    return LiteCase(label, operator, feeds)
 
 
 def with_shapes(item: LiteCase) -> LiteCase:

@@ -54,6 +54,7 @@ class LiteOperator:
     custom_options: bytes = b""
     variables: Sequence[str] = ()
     optimised: bool = False
+    intermediates: Sequence[LiteTensor] = ()
 
     @property
     def outputs(self) -> tuple[LiteTensor, ...]:
@@ -96,7 +97,7 @@ class LiteOperator:
         model, graph = schema.ModelT(), schema.SubGraphT()
         empty = schema.BufferT()
         model.buffers, graph.tensors = [empty], []
-        tensors = [*(item for item in self.inputs if item is not None), *self.outputs]
+        tensors = [*(item for item in self.inputs if item is not None), *self.outputs, *self.intermediates]
         for item in tensors:
             graph.tensors.append(make_tensor(item, model.buffers))
             graph.tensors[-1].isVariable = item.name in self.variables
@@ -107,6 +108,8 @@ class LiteOperator:
         operator.outputs = [places[item.name] for item in self.outputs]
         if self.custom_options:
             operator.customOptions = list(self.custom_options)
+        if self.intermediates:
+            operator.intermediates = [places[item.name] for item in self.intermediates]
         operator.builtinOptionsType, operator.builtinOptions = self.options_type, self.options
         graph.operators = [operator]
         fed = [item for item in self.inputs if item is not None and item.value is None]

@@ -13,6 +13,7 @@ from dovetail.importers.tflite import load_tflite
 from dovetail.ir import AnyArray
 from judges.tflite_cases import LiteCase
 from judges.tflite_integer_cases import integer_cases
+from judges.tflite_lstm_cases import lstm_cases
 from judges.trial import Score
 
 JUDGE = "tflite-rules"
@@ -22,7 +23,7 @@ ELEMENTS = 20_000
 
 def rules_scores() -> Iterator[Score]:
     """Yield the share of equal integers of every case."""
-    for case in integer_cases():
+    for case in (*integer_cases(), *lstm_cases()):
         yield rules_score(case)
 
 

@@ -230,6 +230,10 @@ FOREIGN = {
         { y = com.microsoft.QLinearAveragePool <kernel_shape = [2, 2]> (x, s, z, os, oz) }""",
     "QLinearConcat": """(uint8[1,2,3,3] x, uint8[1,2,3,3] v) => (uint8[1,4,3,3] y)
         { y = com.microsoft.QLinearConcat <axis = 1> (os, oz, x, s, z, v, rs, rz) }""",
+    "QLinearSoftmax": """(uint8[2,5] x) => (uint8[2,5] y)
+        { y = com.microsoft.QLinearSoftmax <axis = -1, opset = 13> (x, s, z, ss, sz) }""",
+    "QLinearWhere": """(uint8[1,2,3,3] x, uint8[1,2,3,3] v) => (uint8[1,2,3,3] y)
+        { y = com.microsoft.QLinearWhere(flag, x, s, z, v, rs, rz, os, oz) }""",
     "QGemm": """(uint8[2,3] x) => (uint8[2,2] y)
         { y = com.microsoft.QGemm <alpha = 1.0, transB = 1> (x, s, z, gw, ws, wz, gb, os, oz) }""",
     "QLinearMatMul": """(uint8[2,3] x) => (uint8[2,2] y)
@@ -242,7 +246,8 @@ FOREIGN = {
 @pytest.mark.parametrize("name", FOREIGN)
 def test_integer_operators_become_operators_on_quantised_tensors(name: str) -> None:
     extra = """, float os = {0.04}, uint8 oz = {20}, int8[2,3] gw = {1, -2, 3, -4, 5, -6}, int32[2] gb = {300, -70},
-               int8[3,2] mw = {1, -2, 3, -4, 5, -6}, int8 mz = {0}"""
+               int8[3,2] mw = {1, -2, 3, -4, 5, -6}, int8 mz = {0}, float ss = {0.00390625}, uint8 sz = {0},
+               bool[3] flag = {1, 0, 1}"""
     signature, _, body = FOREIGN[name].partition("{")
     model = _model(f"{signature} <{SCALES}{extra}> {{{body}")
     shape = tuple(dim.dim_value for dim in model.graph.input[0].type.tensor_type.shape.dim)
@@ -259,6 +264,25 @@ def test_channels_last_pooling_is_refused() -> None:
         {{ y = com.microsoft.QLinearGlobalAveragePool <channels_last = 1> (x, s, z, rs, rz) }}"""
     with pytest.raises(LoadError, match="channels come last"):
         load_onnx(_model(body))
+
+
+def test_softmax_over_many_axes_is_refused() -> None:
+    body = f"""(uint8[1,3,3,2] x) => (uint8[1,3,3,2] y) <{SCALES}>
+        {{ y = com.microsoft.QLinearSoftmax <axis = 1, opset = 11> (x, s, z, rs, rz) }}"""
+    with pytest.raises(LoadError, match="before opset 13"):
+        load_onnx(_model(body))
+
+
+def test_the_nearest_resize_moves_integers() -> None:
+    body = f"""(uint8[1,2,3,3] x) => (uint8[1,2,6,6] y) <{SCALES}, float[4] factors = {{1, 1, 2, 2}}> {{
+        m = com.microsoft.QLinearSigmoid(x, s, z, rs, rz)
+        r = Resize <mode = "nearest", nearest_mode = "floor", coordinate_transformation_mode = "asymmetric">
+            (m, , factors)
+        y = com.microsoft.QLinearLeakyRelu <alpha = 0.2> (r, rs, rz, s, z)
+    }}"""
+    graph = _same(_model(body), {"x": _random_bytes((1, 2, 3, 3))}, steps=1)
+    assert [node.op for node in graph.nodes] == ["Sigmoid", "Resize", "LeakyRelu"]
+    assert graph.types["r"].quant == graph.types["m"].quant
 
 
 def test_dynamic_quantisation_is_spelt_out() -> None:

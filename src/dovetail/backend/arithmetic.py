@@ -43,6 +43,8 @@ class Scheme(Enum):
     """Exact accumulators, one real multiplier, one rounding."""
     TFLITE = "tflite"
     """TFLite's reference kernels: fixed-point multipliers, rounded twice."""
+    ORT = "onnxruntime"
+    """ONNX Runtime's integer kernels: accumulators, multipliers and reals in float32."""
 
 
 class Vip(Enum):
@@ -94,3 +96,6 @@ EXACT = Arithmetic()
 
 TFLITE = Arithmetic(Rounding(Tie.AWAY, ZeroPointOrder.AFTER), scheme=Scheme.TFLITE)
 """TFLite's reference kernels."""
+
+ORT = Arithmetic(Rounding(Tie.EVEN, ZeroPointOrder.AFTER), scheme=Scheme.ORT)
+"""ONNX Runtime's integer kernels, and float32 between DequantizeLinear and QuantizeLinear where it has none."""

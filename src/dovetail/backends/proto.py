@@ -9,6 +9,7 @@ from onnx import GraphProto, ModelProto, NodeProto, OperatorSetIdProto
 from dovetail.errors import CompileError
 from dovetail.exporters.onnx_protos import attribute_proto
 from dovetail.ir import OPSET, Node
+from dovetail.ir.facts import without_facts
 from dovetail.ir.node import Body
 
 _IR_VERSION = 10
@@ -18,7 +19,7 @@ _IR_VERSION = 10
 def node_proto(node: Node, inputs: Sequence[str], outputs: Sequence[str]) -> NodeProto:
     """Return a node with other tensor names; raise CompileError for control flow."""
     proto = NodeProto(op_type=node.op, name=node.name, domain=node.domain, input=inputs, output=outputs)
-    for name, value in node.attributes.items():
+    for name, value in without_facts(node.attributes).items():
         if isinstance(value, Body):
             raise CompileError(f"{node.label}: control flow does not run here.", hint="Place it on cpu.")
         proto.attribute.append(attribute_proto(node, name, value))

@@ -18,6 +18,7 @@ from dovetail.errors import GraphError
 from dovetail.exporters.onnx_protos import attribute_proto, tensor_proto, value_info
 from dovetail.ir import DOVETAIL_DOMAIN, OPSET, DType, Graph, Node, TensorType, dequantize_array
 from dovetail.ir.codes import ONNX_CODES
+from dovetail.ir.facts import without_facts
 from dovetail.ir.roles import CONTROL_FLOW
 
 _IR_VERSION = 10
@@ -221,7 +222,7 @@ class _Writer:
                 stored = self.fresh(f"{stored}/f32")
                 after.append((stored, name))
             proto.output.append(stored)
-        for key, value in node.attributes.items():
+        for key, value in without_facts(node.attributes).items():
             proto.attribute.append(self.attribute(node, key, value))
         self.proto.node.append(proto)
         for stored, name in after:

@@ -15,6 +15,7 @@ from dovetail.importers.onnx.tensors import Stored, write_tensor
 from dovetail.importers.options import LoadOptions
 from dovetail.ir import OPSET, DType, Graph, Node, TensorType, prune
 from dovetail.ir.codes import ONNX_CODES
+from dovetail.ir.facts import without_facts
 from dovetail.ir.node import Body
 from dovetail.passes.draft import Draft
 
@@ -42,7 +43,7 @@ def assemble(draft: Draft, where: str, options: LoadOptions) -> Graph:
 def to_proto(node: Node) -> NodeProto:
     """Return a node without bodies for ONNX's own code; numbers keep their kind."""
     made = helper.make_node(node.op, node.inputs, node.outputs, node.name)
-    for name, value in node.attributes.items():
+    for name, value in without_facts(node.attributes).items():
         plain = list(value) if isinstance(value, tuple) else value
         made.attribute.append(helper.make_attribute(name, plain))
     return made

@@ -13,6 +13,7 @@ from dovetail.importers.formats import format_of
 from dovetail.importers.options import LoadOptions
 from dovetail.importers.tflite.convert import known_operators
 from dovetail.importers.tflite.model import LiteGraph, LiteModel, LiteOperator
+from dovetail.importers.tflite.operators.integer_lstm import integer_lstm_facts
 from dovetail.importers.tflite.reader import read_model
 
 _WEIGHED = {"CONV_2D": 1, "CONV_3D": 1, "DEPTHWISE_CONV_2D": 1, "FULLY_CONNECTED": 1, "TRANSPOSE_CONV": 1}
@@ -94,13 +95,32 @@ def _notes(model: LiteModel, kinds: Mapping[str, int], hybrid: int) -> list[str]
     wide = any(kind.startswith("int16 per") for kind in kinds)
     if wide:
         notes.append("activations are 16-bit (int16x8)")
-    if any(
-        item.kind.endswith("LSTM") and graph.tensors[item.inputs[0]].is_quantized
-        for graph in model.graphs
-        for item in graph.operators
-        if item.inputs and item.inputs[0] >= 0
-    ):
-        notes.append("a quantised LSTM is computed on reals between a DequantizeLinear and a QuantizeLinear")
+    notes += _lstm_notes(model)
     if len(model.graphs) > 1:
         notes.append(f"{len(model.graphs)} subgraphs: the first is the model, the others are bodies of control flow")
+    return notes
+
+
+def _lstm_notes(model: LiteModel) -> list[str]:
+    """Say by which rules quantised LSTMs are computed, and what a float one leaves out."""
+    found = [
+        (graph, item)
+        for graph in model.graphs
+        for item in graph.operators
+        if item.kind.endswith("LSTM") and item.inputs and item.inputs[0] >= 0
+    ]
+    quantized = [item for graph, item in found if graph.tensors[item.inputs[0]].is_quantized]
+    known = [item for graph, item in found if integer_lstm_facts(graph, item) is not None]
+    notes: list[str] = []
+    if known:
+        notes.append(
+            f"{len(known)} LSTMs are integer: target reference:tflite computes them as TFLite's kernel does, every "
+            "other one on reals between a DequantizeLinear and a QuantizeLinear"
+        )
+    if len(quantized) > len(known):
+        notes.append("a quantised LSTM is computed on reals between a DequantizeLinear and a QuantizeLinear")
+    if any(item.options.number("CellClip") > 0 for _, item in found):
+        notes.append(
+            "the clip of an LSTM's cell holds by the rules of reference:tflite on integers; elsewhere it does not"
+        )
     return notes

@@ -12,6 +12,11 @@ DOVETAIL_DOMAIN = "dovetail"
 """Domain of the operators that ONNX lacks: Requantize."""
 
 
+def is_fact(attribute: str) -> bool:
+    """Tell whether an attribute is a fact of the model's own framework, such as `tflite.scales`, unknown to ONNX."""
+    return "." in attribute
+
+
 class Body:
     """Mark a graph that can be the value of an attribute: the body of a control-flow operator."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from dovetail.ir.dtypes import DType
+from dovetail.ir.facts import without_facts
 from dovetail.ir.graph import Graph
 from dovetail.ir.node import Node
 from dovetail.ir.roles import CLAMP_HOSTS, CLAMPS
@@ -109,7 +110,8 @@ def _saturates_at_zero(graph: Graph, node: Node) -> bool:
 
 def _float_node(graph: Graph, node: Node) -> Node:
     attributes = {
-        name: _float_graph(value) if isinstance(value, Graph) else value for name, value in node.attributes.items()
+        name: _float_graph(value) if isinstance(value, Graph) else value
+        for name, value in without_facts(node.attributes).items()
     }
     types = [graph.types[name] for name in (*node.inputs[:1], *node.outputs[:1]) if name]
     if node.op in _BOUNDARIES and len(node.inputs) == 1 and any(kind.quant is not None for kind in types):

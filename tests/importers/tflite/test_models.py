@@ -22,6 +22,7 @@ EXACT = {
     "mbv1_025_128_imagenet/mbnet128_0.25_q.tflite": 1,
     "mbv1_uint8_coral/mobilenet_v1_0.25_128_quant.tflite": 1,
     "mnist_conv_fc/conv_fc_mnist_srq_a8w8.tflite": 1,
+    "mnist_lstm/trained_lstm_int8.tflite": 2,
     "movenet_lightning_int8/movenet_single_pose_lightning_ptq.tflite": 5,
     "vww01_mobilenetv1_025/vww_96_int8.tflite": 1,
 }

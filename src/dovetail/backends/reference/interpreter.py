@@ -15,7 +15,9 @@ from dovetail.backend.arithmetic import EXACT, Arithmetic, Scheme
 from dovetail.backends.reference.control import run_control_flow
 from dovetail.backends.reference.integers import QuantizedNode, integer_rule
 from dovetail.backends.reference.kernels import KERNELS, Call
+from dovetail.backends.reference.ort_rules import ort_rule, real_as_ort, store_as_ort
 from dovetail.backends.reference.storing import real_of, store
+from dovetail.backends.reference.tflite_lstm import run_lstm, runs_lstm
 from dovetail.backends.reference.tflite_rules import quantize_as_tflite, tflite_rule
 from dovetail.backends.vip.rules import vip_rule
 from dovetail.backends.vip.scene import product_in_shader
@@ -61,7 +63,7 @@ def _run_node(graph: Graph, node: Node, values: Values, arithmetic: Arithmetic) 
     if own is not None:
         return (own,)
     rule = integer_rule(graph, node)
-    if rule is not None:
+    if rule is not None and (arithmetic.scheme is not Scheme.ORT or node.op == "Clip"):
         if arithmetic.vip is not None and product_in_shader(graph, node, arithmetic.vip):
             arithmetic = arithmetic.in_shaders()
         types = tuple(graph.types[name] if name else None for name in node.inputs)
@@ -75,12 +77,14 @@ def _own_rule(graph: Graph, node: Node, stored: tuple[AnyArray | None, ...], ari
         measured = vip_rule(graph, node, arithmetic.vip)
         if measured is not None:
             return measured(stored)
-    if arithmetic.scheme is not Scheme.TFLITE or not node.outputs[0]:
+    if arithmetic.scheme is Scheme.EXACT or not node.outputs[0]:
         return None
+    if arithmetic.scheme is Scheme.TFLITE and runs_lstm(node):
+        return run_lstm(node, stored)
     pairs = [(graph.types[name], value) for name, value in zip(node.inputs, stored, strict=True) if value is not None]
     types, given = [kind for kind, _ in pairs], [value for _, value in pairs]
     output = graph.types[node.outputs[0]]
-    rule = tflite_rule(node, types, output)
+    rule = (tflite_rule if arithmetic.scheme is Scheme.TFLITE else ort_rule)(node, types, output)
     return None if rule is None else rule(node, types, output, given)
 
 
@@ -108,8 +112,9 @@ def _run_boundary(
 def _run_on_reals(
     graph: Graph, node: Node, stored: tuple[AnyArray | None, ...], arithmetic: Arithmetic
 ) -> tuple[AnyArray, ...]:
+    single = arithmetic.scheme is Scheme.ORT
     inputs = tuple(
-        None if value is None else real_of(value, graph.types[name])
+        None if value is None else (real_as_ort if single else real_of)(value, graph.types[name])
         for name, value in zip(node.inputs, stored, strict=True)
     )
     declared = tuple(graph.types[name] if name else None for name in node.outputs)
@@ -117,5 +122,8 @@ def _run_on_reals(
     op = "Identity" if node.domain == DOVETAIL_DOMAIN and node.op == "Requantize" else node.op
     results: list[AnyArray] = []
     for value, kind in zip(KERNELS[op](call), declared, strict=False):
-        results.append(value if kind is None else store(value, kind, arithmetic.rounding(node.op, kind.dtype)))
+        if single and kind is not None and kind.quant is not None:
+            results.append(store_as_ort(value, kind))
+        else:
+            results.append(value if kind is None else store(value, kind, arithmetic.rounding(node.op, kind.dtype)))
     return tuple(results)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dovetail.backend.arithmetic import EXACT, TFLITE
+from dovetail.backend.arithmetic import EXACT, ORT, TFLITE
 from dovetail.backend.protocols import Blob, CompileOptions, Signature
 from dovetail.backend.target import Engine, OperatorRule, Target, TargetProfile
 from dovetail.backends.feeds import check_feeds, same_signature
@@ -41,6 +41,11 @@ REFERENCE_TFLITE = replace(
     REFERENCE, name="reference:tflite", title="Reference: TFLite's integer kernels in numpy", arithmetic=TFLITE
 )
 """Runs quantised graphs as TFLite's reference kernels do: a TFLite model gives its own integers."""
+
+REFERENCE_ORT = replace(
+    REFERENCE, name="reference:ort", title="Reference: ONNX Runtime's integer kernels in numpy", arithmetic=ORT
+)
+"""Runs quantised graphs as ONNX Runtime's integer kernels do: an ONNX model in 8 bits gives its own integers."""
 
 
 class ReferenceExecutable:
@@ -117,8 +122,8 @@ class ReferenceBackend:
         return "1"
 
     def targets(self) -> Sequence[Target]:
-        """Return its own targets: exact arithmetic, and TFLite's."""
-        return (REFERENCE, REFERENCE_TFLITE)
+        """Return its own targets: exact arithmetic, TFLite's and ONNX Runtime's."""
+        return (REFERENCE, REFERENCE_TFLITE, REFERENCE_ORT)
 
     def compile(self, graph: Graph, target: Target, options: CompileOptions) -> Blob:
         """Return the graph with the target's arithmetic; raise CompileError when a node cannot run."""

@@ -16,6 +16,8 @@ from dovetail.ir import OPSET, AnyArray, DType
 MICROSOFT = "com.microsoft"
 _EXACT_IN_FLOAT = 2**24
 """Integers up to here are exact in float32."""
+_ONE_AXIS = 13
+"""Since this opset Softmax runs over one axis."""
 
 
 class _Rewriter:
@@ -176,6 +178,19 @@ def _unary(op: str) -> Callable[[_Rewriter], None]:
     return rewrite
 
 
+def _softmax(one: _Rewriter) -> None:
+    given = {item.name: item.i for item in one.node.attribute}
+    old = given.get("opset", 0) < _ONE_AXIS
+    if old and given.get("axis", 1) != -1:
+        raise one.refused("before opset 13 it runs over all axes from its own on")
+    one.quantize(one.add("Softmax", [one.dequantize(0, 1, 2)], axis=given.get("axis", -1)), 3, 4)
+
+
+def _where(one: _Rewriter) -> None:
+    parts = [one.dequantize(1, 2, 3), one.dequantize(4, 5, 6)]
+    one.quantize(one.add("Where", [one.name(0), *parts]), 7, 8)
+
+
 def _concat(one: _Rewriter) -> None:
     parts = [one.dequantize(index, index + 1, index + 2) for index in range(2, len(one.node.input), 3)]
     one.quantize(one.add("Concat", parts, **one.attributes()), 0, 1)
@@ -239,4 +254,6 @@ _REWRITES: dict[tuple[str, str], Callable[[_Rewriter], None]] = {
     (MICROSOFT, "QLinearSigmoid"): _unary("Sigmoid"),
     (MICROSOFT, "QLinearLeakyRelu"): _unary("LeakyRelu"),
     (MICROSOFT, "QLinearConcat"): _concat,
+    (MICROSOFT, "QLinearSoftmax"): _softmax,
+    (MICROSOFT, "QLinearWhere"): _where,
 }

@@ -114,9 +114,15 @@ def _without_arithmetic(draft: Draft, quants: dict[str, Quantization], body: boo
 
 
 def _moves_integers(draft: Draft, node: Node) -> bool:
-    if node.domain or node.op not in PASS_THROUGH | {"Concat"} or not node.inputs:
+    if node.domain or not node.inputs or (node.op not in PASS_THROUGH | {"Concat"} and not _picks(node)):
         return False
     return draft.types[node.inputs[0]].dtype in _STORED and node.inputs[0] not in draft.constants
+
+
+def _picks(node: Node) -> bool:
+    """Tell whether a Resize takes the nearest value everywhere."""
+    inside = node.text("coordinate_transformation_mode", "half_pixel") != "tf_crop_and_resize"
+    return node.op == "Resize" and node.text("mode", "nearest") == "nearest" and inside
 
 
 def _moved(node: Node) -> list[str]:

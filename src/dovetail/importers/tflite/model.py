@@ -76,6 +76,7 @@ class LiteOperator:
     outputs: tuple[int, ...]
     options: Options
     custom_options: bytes = b""
+    intermediates: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

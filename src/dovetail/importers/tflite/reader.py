@@ -122,8 +122,8 @@ class _Reader:
             table = getattr(self._schema, name)()
             table.Init(options.Bytes, options.Pos)
         extra = b"" if operator.CustomOptionsIsNone() else operator.CustomOptionsAsNumpy().tobytes()
-        inputs, outputs = (_indices(operator, kind) for kind in ("Inputs", "Outputs"))
-        return LiteOperator(kind, custom, inputs, outputs, Options(table), extra)
+        inputs, outputs, between = (_indices(operator, kind) for kind in ("Inputs", "Outputs", "Intermediates"))
+        return LiteOperator(kind, custom, inputs, outputs, Options(table), extra, between)
 
     def _tensor(self, tensor: Any, index: int, taken: set[str]) -> LiteTensor:
         given = (tensor.Name() or b"").decode()

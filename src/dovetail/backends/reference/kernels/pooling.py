@@ -35,6 +35,15 @@ def window_sums(call: Call) -> tuple[AnyArray, AnyArray]:
     return total, np.asarray(slide(ones, window, 0).sum(axis=axes))
 
 
+def averaging_window(call: Call) -> tuple[Window, AnyArray]:
+    """Return the window of an AveragePool and its counts as integer kernels have them: ceil_mode's columns count."""
+    window = _window(call)
+    if call.node.integer("count_include_pad", 0):
+        return window, np.asarray(np.prod(window.kernel))
+    ones = np.ones((1, 1, *call.x.shape[2:]), np.int64)
+    return window, np.asarray(slide(ones, window, 0).sum(axis=_kernel_axes(window)))
+
+
 def _average_pool(call: Call) -> tuple[AnyArray, ...]:
     total, count = window_sums(call)
     return (total / count,)

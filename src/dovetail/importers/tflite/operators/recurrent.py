@@ -1,4 +1,7 @@
-"""Recurrent networks as ONNX's LSTM and RNN, computed on reals; quantised ones are dequantised at their border."""
+"""Recurrent networks as ONNX's LSTM and RNN, computed on reals; quantised ones are dequantised at their border.
+
+An integer LSTM's scales are facts of its node: target `reference:tflite` computes with them as TFLite's kernel does.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dovetail.importers.tflite.operators.integer_lstm import facts_attributes, integer_lstm_facts
 from dovetail.importers.tflite.operators.table import Converters
-from dovetail.importers.tflite.site import Site
+from dovetail.importers.tflite.site import Attributes, Site
 from dovetail.importers.tflite.values import real_value
 from dovetail.ir import AnyArray, DType, TensorType
 
@@ -45,9 +49,14 @@ def _must(site: Site, index: int) -> AnyArray:
     return value
 
 
-def _gates(site: Site, first: int, rows: int) -> list[AnyArray | None]:
-    """Return four tensors in TFLite's order (input, forget, cell, output) as ONNX orders them: i, o, f, c."""
+def _gates(site: Site, first: int, rows: int, *, coupled: bool) -> list[AnyArray | None]:
+    """Return four tensors in TFLite's order (input, forget, cell, output) as ONNX orders them: i, o, f, c.
+
+    A coupled input gate is what the forget gate leaves: `1 - sigmoid(z) = sigmoid(-z)`.
+    """
     values = [_real(site, first + offset) for offset in range(4)]
+    if coupled:
+        values[0] = None if values[1] is None else -values[1]
     for value in values[1:]:
         if value is not None and value.shape[0] != rows:
             raise site.fail("its weights do not fit each other")
@@ -56,17 +65,19 @@ def _gates(site: Site, first: int, rows: int) -> list[AnyArray | None]:
 
 def _lstm_direction(site: Site, base: int) -> _Direction:
     """Read the tensors of one direction; they start at `base` with the weights from the input."""
-    if not site.has(base):
-        raise site.fail("its input and forget gates are coupled")
-    hidden = _must(site, base).shape[0]
-    w = [item for item in _gates(site, base, hidden) if item is not None]
-    r = [item for item in _gates(site, base + 4, hidden) if item is not None]
+    coupled = not site.has(base)
+    hidden = _must(site, base + 1).shape[0]
+    w = [item for item in _gates(site, base, hidden, coupled=coupled) if item is not None]
+    r = [item for item in _gates(site, base + 4, hidden, coupled=coupled) if item is not None]
     peepholes = [_real(site, base + 8 + offset) for offset in range(3)]
+    if coupled and peepholes[1] is not None:
+        peepholes[0] = -peepholes[1]
     if len(w) != 4 or len(r) != 4:
         raise site.fail("some of its gates have no weights")
     if r[0].shape[1] != hidden:
         raise site.fail("it projects its state")
-    bias = [np.zeros(hidden, np.float32) if item is None else item for item in _gates(site, base + 11, hidden)]
+    biases = _gates(site, base + 11, hidden, coupled=coupled)
+    bias = [np.zeros(hidden, np.float32) if item is None else item for item in biases]
     flat = None
     if any(item is not None for item in peepholes):
         known = [np.zeros(hidden, np.float32) if item is None else item for item in peepholes]
@@ -88,16 +99,19 @@ def _check_lstm(site: Site) -> None:
         raise site.fail("its cell activation is not tanh")
 
 
-def _run(site: Site, op: str, parts: Sequence[_Direction], *, time_major: bool) -> str:
+def _run(site: Site, op: str, parts: Sequence[_Direction], *, time_major: bool, facts: Attributes | None = None) -> str:
     """Add the recurrent node; return Y as `[N, T, D * H]` or, time first, `[T, N, D * H]`."""
-    x = site.read_real(0)
-    shape = site.shape(0)
+    x = site.read(0)
+    kind, shape = site.scope.types[x], site.shape(0)
     if len(shape) != 3:
         raise site.fail(f"its input has rank {len(shape)}")
     times, batch = (shape[0], shape[1]) if time_major else (shape[1], shape[0])
     if not time_major:
-        turned = TensorType(DType.F32, (times, batch, shape[2]))
-        x = site.emit("Transpose", (x,), turned, {"perm": (1, 0, 2)})
+        # Integers are turned, not reals: ONNX Runtime 1.31 loads no Transpose behind a DequantizeLinear of int8.
+        kind = TensorType(kind.dtype, (times, batch, shape[2]), kind.quant)
+        x = site.emit("Transpose", (x,), kind, {"perm": (1, 0, 2)})
+    if kind.quant is not None:
+        x = site.emit("DequantizeLinear", (x,), site.float_like(x))
     hidden, count = parts[0].r.shape[1], len(parts)
     inputs = [
         x,
@@ -110,7 +124,7 @@ def _run(site: Site, op: str, parts: Sequence[_Direction], *, time_major: bool) 
         known = [np.zeros(3 * hidden, np.float32) if item is None else item for item in peepholes]
         inputs += ["", "", "", site.real(np.stack(known), "peepholes")]
     made = TensorType(DType.F32, (times, count, batch, hidden))
-    y = site.emit(op, inputs, made, _attributes(site, op, hidden, count))
+    y = site.emit(op, inputs, made, {**_attributes(site, op, hidden, count), **(facts or {})})
     order = (0, 2, 1, 3) if time_major else (2, 0, 1, 3)
     lead = (times, batch) if time_major else (batch, times)
     y = site.emit("Transpose", (y,), TensorType(DType.F32, (*lead, count, hidden)), {"perm": order})
@@ -139,7 +153,8 @@ def _one_way_lstm(site: Site) -> None:
     if site.has(16) or any(site.has(index) for index in range(20, 24)):
         raise site.fail("it projects or normalises its state")
     part = _lstm_direction(site, 1)
-    _conclude(site, _run(site, "LSTM", [part], time_major=site.operator.options.flag("TimeMajor")))
+    facts = facts_attributes(integer_lstm_facts(site.scope.lite, site.operator))
+    _conclude(site, _run(site, "LSTM", [part], time_major=site.operator.options.flag("TimeMajor"), facts=facts))
 
 
 def _both_ways(site: Site, op: str, parts: Sequence[_Direction]) -> None:

@@ -1,0 +1,77 @@
+"""Facts of a model's own framework that ONNX has no attribute for: only that framework's rules read them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dovetail.ir.node import Node, is_fact
+
+_SCALES, _ZEROS, _CELL, _CLIP, _COUPLED = (
+    f"tflite.{name}" for name in ("scales", "zero_points", "cell_exponent", "cell_clip", "coupled")
+)
+_GATES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class LstmFacts:
+    """Say how TFLite stores what an LSTM computes with, in 8 bits and 16 for the cell.
+
+    The node itself works on reals: its data and weights are multiples of these scales. `data`, `state` and `hidden` are
+    a scale and a zero point; `weights`, `recurrent` and `biases` have a scale for each gate in ONNX's order (input,
+    output, forget, cell), `peepholes` for the first three or none. The cell has scale `2^cell_exponent`; `coupled`
+    means that the input gate is what the forget gate leaves.
+    """
+
+    data: tuple[float, int]
+    state: tuple[float, int]
+    hidden: tuple[float, int]
+    weights: tuple[float, ...]
+    recurrent: tuple[float, ...]
+    biases: tuple[float, ...]
+    peepholes: tuple[float, ...] = ()
+    cell_exponent: int = -12
+    cell_clip: float = 0.0
+    coupled: bool = False
+
+    @property
+    def attributes(self) -> Mapping[str, object]:
+        """Return the facts as attributes of a node."""
+        ends = (self.data, self.state, self.hidden)
+        scales = (*(scale for scale, _ in ends), *self.weights, *self.recurrent, *self.biases, *self.peepholes)
+        return {
+            _SCALES: scales,
+            _ZEROS: tuple(zero for _, zero in ends),
+            _CELL: self.cell_exponent,
+            _CLIP: self.cell_clip,
+            _COUPLED: int(self.coupled),
+        }
+
+
+def lstm_facts(node: Node) -> LstmFacts | None:
+    """Return the facts of an LSTM, or None when it has none; raise ValueError when they are damaged."""
+    scales, zeros = node.attributes.get(_SCALES), node.integers(_ZEROS)
+    if scales is None:
+        return None
+    if not isinstance(scales, tuple) or len(scales) not in (15, 18) or len(zeros) != 3:
+        raise ValueError("the facts about its integers are damaged")
+    numbers = tuple(float(item) for item in scales)
+    data, state, hidden = zip(numbers[:3], zeros, strict=True)
+    weights, recurrent, biases = (numbers[start : start + _GATES] for start in (3, 7, 11))
+    return LstmFacts(
+        data=data,
+        state=state,
+        hidden=hidden,
+        weights=weights,
+        recurrent=recurrent,
+        biases=biases,
+        peepholes=numbers[15:],
+        cell_exponent=node.integer(_CELL, -12),
+        cell_clip=node.number(_CLIP, 0.0),
+        coupled=bool(node.integer(_COUPLED, 0)),
+    )
+
+
+def without_facts(attributes: Mapping[str, object]) -> dict[str, object]:
+    """Return the attributes that ONNX knows."""
+    return {name: value for name, value in attributes.items() if not is_fact(name)}
