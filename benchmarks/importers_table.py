@@ -23,7 +23,7 @@ from unittest import mock
 import numpy as np
 
 import dovetail.importers.darknet.layers as darknet_layers
-from dovetail.backend.arithmetic import TFLITE
+from dovetail.backend.arithmetic import ORT, TFLITE, Arithmetic
 from dovetail.backends.reference import run_graph as run_reference
 from dovetail.environments import State, find_environment, state_of
 from dovetail.errors import LoadError
@@ -79,10 +79,10 @@ def _stored(kind: TensorType, real: AnyArray) -> AnyArray:
     return np.asarray(np.rint(real) if kind.dtype.is_integer else real).astype(kind.dtype.carrier)
 
 
-def _ours(graph: Graph, feeds: list[dict[str, AnyArray]]) -> Outputs:
+def _ours(graph: Graph, feeds: list[dict[str, AnyArray]], rules: Arithmetic) -> Outputs:
     """Run integers by their framework's rules on the reference, floats on ONNX Runtime."""
     if is_quantized(graph):
-        found = [run_reference(graph, feed, TFLITE) for feed in feeds]
+        found = [run_reference(graph, feed, rules) for feed in feeds]
     else:
         runner = load_float(graph, 1)
         found = [dict(runner.run(feed)) for feed in feeds]
@@ -126,7 +126,7 @@ def _compare(row: Row, graph: Graph, entry: Entry, path: Path, limit: int) -> Ro
     reals = dequantize(graph).graph if is_quantized(graph) else graph
     examples = list(islice(entry.source(reals, _root()), limit or None))
     feeds = [{name: _stored(graph.types[name], example.values[name]) for name in graph.inputs} for example in examples]
-    found = _ours(graph, feeds)
+    found = _ours(graph, feeds, ORT if path.suffix == ".onnx" else TFLITE)
     ask = Ask(path, feeds, _CONVERSIONS.get(row.file, Conversion()))
     framework, want = run_framework(ask)
     usual = run_framework(replace(ask, usual=True))[1] if path.suffix in _TWO_WAYS else None
@@ -197,10 +197,11 @@ _HEAD = (
     "Runtime without optimisation, PyTorch, TensorFlow and Paddle in the environments of `dovetail env`, and",
     "OpenCV for Caffe and Darknet, which have no packages any more (it adds 1e-6 to Darknet's variances, not",
     "1e-5, and so does this table). `difference` is over all outputs of all samples: relative to the largest",
-    "value for floats, in steps of the output's integers otherwise (by the rules of target `reference:tflite`).",
-    "`top-1` is Dovetail's; `usual` is that of the framework as it is usually run: optimised kernels (they round",
-    "once where the reference kernels round twice), and states that are not reset between samples; `stated` is",
-    "what the collection's manifest says. `load s` leaves out a converter's own time.",
+    "value for floats, in steps of the output's integers otherwise (by the rules of targets `reference:tflite`",
+    "and `reference:ort`). `top-1` is Dovetail's; `usual` is that of the framework as it is usually run:",
+    "optimised kernels (they round once where the reference kernels round twice), and states that are not reset",
+    "between samples; `stated` is what the collection's manifest says. `load s` leaves out a converter's own",
+    "time.",
     "",
     "| file | outcome | load s | samples | framework | difference | top-1 | usual | stated |",
     "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
