@@ -542,7 +542,9 @@ const Row ROWS[] = {
     {"erf", VSI_NN_OP_ERF, 0, 0, none},
     {"sin", VSI_NN_OP_SIN, 0, 0, none},
     {"cos", VSI_NN_OP_COS, 0, 0, none},
+#if VSI_NN_VERSION_MAJOR > 1 || VSI_NN_VERSION_MINOR > 1
     {"tan", VSI_NN_OP_TAN, 0, 0, none},
+#endif
     {"atan", VSI_NN_OP_ATAN, 0, 0, none},
     {"atanh", VSI_NN_OP_ATANH, 0, 0, none},
     {"acosh", VSI_NN_OP_ACOSH, 0, 0, none},
