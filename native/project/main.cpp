@@ -109,9 +109,23 @@ void print_output(const Edge &edge, const std::vector<uint8_t> &stored, size_t s
     for (size_t rank = 0; rank < shown; ++rank) std::printf("  [%zu] %.9g\n", order[rank], double(values[order[rank]]));
 }
 
+// Return which file each input is read from: one that the network stores in two ways has one name, and one file.
+std::vector<size_t> sources() {
+    std::vector<std::string> names;
+    std::vector<size_t> found;
+    for (const Edge &edge : network_inputs()) {
+        const auto place = std::find(names.begin(), names.end(), edge.name);
+        found.push_back(size_t(place - names.begin()));
+        if (place == names.end()) names.push_back(edge.name);
+    }
+    return found;
+}
+
 int run(const Options &options) {
-    if (options.save.empty() && options.inputs.size() != network_inputs().size())
-        throw std::runtime_error("the network has " + std::to_string(network_inputs().size()) + " inputs, " +
+    const std::vector<size_t> files = sources();
+    const size_t wanted = files.empty() ? 0 : 1 + *std::max_element(files.begin(), files.end());
+    if (options.save.empty() && options.inputs.size() != wanted)
+        throw std::runtime_error("the network has " + std::to_string(wanted) + " inputs, " +
                                  std::to_string(options.inputs.size()) + " files were given");
     std::unique_ptr<Network> network = open_network(options);
     if (!options.save.empty()) {
@@ -121,8 +135,8 @@ int run(const Options &options) {
         return 0;
     }
     std::vector<std::vector<uint8_t>> inputs, outputs(network_outputs().size());
-    for (size_t index = 0; index < options.inputs.size(); ++index)
-        inputs.push_back(read_input(options.inputs[index], network_inputs()[index], options.how));
+    for (size_t index = 0; index < files.size(); ++index)
+        inputs.push_back(read_input(options.inputs[files[index]], network_inputs()[index], options.how));
     const size_t samples = inputs.empty() ? 1 : inputs[0].size() / network_inputs()[0].bytes();
     for (size_t index = 0; index < inputs.size(); ++index)
         if (inputs[index].size() / network_inputs()[index].bytes() != samples)

@@ -14,6 +14,8 @@ from dovetail.ir import DType, Quantization
 
 _AVERAGE, _AVERAGE_WITH_PAD, _MAXIMUM = 0, 1, 2
 _MINIMUM = 2
+_LENGTH = 100
+"""The square root of the sum of squares has an operator of its own there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,9 @@ class Reduce:
 
     def _reduce(self, view: NodeView, out: int, axes: list[int]) -> None:
         data, made = view.kind(0), view.made()
+        if self.code == _LENGTH:
+            view.emit("reduce_l2", (view.input(0),), (out,), (1, *axes))
+            return
         if self.code != _MINIMUM or data.dtype is not DType.I8 or view.draft.fixed_point:
             view.emit("reduce", (view.input(0),), (out,), (self.code, 1, *axes))
             return
@@ -272,6 +277,7 @@ REDUCING: dict[str, Callable[[NodeView], None]] = {
     "LogSoftmax": AlongAxis("log_softmax"),
     "LpNormalization": lower_lp_norm,
     "MaxPool": Pool(maximum=True),
+    "ReduceL2": Reduce(_LENGTH),
     "ReduceMax": Reduce(1),
     "ReduceMean": Reduce(0),
     "ReduceMin": Reduce(2),

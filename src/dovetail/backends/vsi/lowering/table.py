@@ -11,6 +11,7 @@ from dovetail.backends.vsi.lowering.accumulating import (
     lower_matmul,
     lower_transposed,
 )
+from dovetail.backends.vsi.lowering.choosing import CHOOSING
 from dovetail.backends.vsi.lowering.defects import keep_signed_bytes
 from dovetail.backends.vsi.lowering.elementwise import (
     BINARY,
@@ -27,6 +28,7 @@ from dovetail.backends.vsi.lowering.elementwise import (
     lower_where,
 )
 from dovetail.backends.vsi.lowering.moving import MOVING
+from dovetail.backends.vsi.lowering.picking import PICKING
 from dovetail.backends.vsi.lowering.reducing import REDUCING
 from dovetail.backends.vsi.lowering.view import Draft, NodeView, Part, refusal
 from dovetail.backends.vsi.program import Program
@@ -41,6 +43,8 @@ LOWERINGS: Mapping[str, Lowering] = {
     **COMPARISONS,
     **REDUCING,
     **MOVING,
+    **PICKING,
+    **CHOOSING,
     "Cast": lower_cast,
     "Clip": lower_clip,
     "Conv": lower_convolution,

@@ -47,7 +47,9 @@ def list_program(program: Program) -> Listing:
             parts += [tensor.data, bytes(padding)]
             at += len(tensor.data) + padding
     files = Names()
-    stems = tuple(files.take(name) for name, _ in (*program.inputs, *program.outputs))
+    # An input that is stored in two ways has one name: it is read from one file.
+    given = {name: files.take(name) for name in dict.fromkeys(name for name, _ in program.inputs)}
+    stems = (*(given[name] for name, _ in program.inputs), *(files.take(name) for name, _ in program.outputs))
     return Listing(program, names, stems, offsets, b"".join(parts))
 
 

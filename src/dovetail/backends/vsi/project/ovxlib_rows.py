@@ -257,6 +257,14 @@ OVX_ROWS: Mapping[str, OvxRow] = {
     "pool2d": OvxRow("POOL", "pool", _pool),
     "prelu": OvxRow("PRELU", "prelu", _set(axis="i0")),
     "reduce": OvxRow("REDUCE", "reduce", _reduce),
+    "reduce_l2": OvxRow(
+        "REDUCEL2",
+        "reducel2",
+        lambda i, _: [
+            f"p.keep_dim = {'vx_true_e' if i[0] else 'vx_false_e'};",
+            *_static("axis", "int32_t", i[1:], "axis_num"),
+        ],
+    ),
     "reshape": OvxRow("RESHAPE2", "reshape2", _listed("size", "dim_num", "vsi_size_t")),
     "resize": OvxRow("RESIZE", "resize", _resize),
     "reverse": OvxRow("REVERSE", "reverse", _listed("axis", "axis_num", "int32_t")),

@@ -75,7 +75,7 @@ def _readme(listing: Listing, style: ProjectStyle) -> str:
     outputs = "\n".join(
         _row(program, place, listing.files[place]) for place in range(count, count + len(program.outputs))
     )
-    files = " ".join(f"{name}.npy" for name in listing.files[:count])
+    files = " ".join(f"{name}.npy" for name in dict.fromkeys(listing.files[:count]))
     return f"""\
 # A network for {remark(program.target)}
 
