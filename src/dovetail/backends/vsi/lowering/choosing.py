@@ -74,7 +74,7 @@ def lower_trilu(view: NodeView) -> None:
     sizes = view.shape(0)
     view.expect(sizes)
     view.need(len(sizes) >= 2, "a vector input")
-    (diagonal,) = view.integers(1) if view.has(1) else (0,)
+    diagonal = view.whole(1) if view.has(1) else 0
     whole = np.ones(sizes, bool)
     upper = view.node.integer("upper", 1)
     mask = np.triu(whole, diagonal) if upper else np.tril(whole, diagonal)

@@ -242,7 +242,7 @@ def lower_cumsum(view: NodeView) -> None:
     view.need(view.kind(0).dtype is not DType.I16, "its 16-bit kernel stops the simulator")
     sizes, node = view.shape(0), view.node
     view.expect(sizes)
-    (axis,) = view.integers(1)
+    axis = view.whole(1)
     ints = (view.axis(axis, len(sizes)), node.integer("exclusive", 0), node.integer("reverse", 0))
     view.emit("cumsum", (view.input(0),), (view.output(),), ints)
 
@@ -250,7 +250,7 @@ def lower_cumsum(view: NodeView) -> None:
 def lower_topk(view: NodeView) -> None:
     """Lower TopK of the largest values along the last axis, sorted."""
     node, sizes = view.node, view.shape(0)
-    (count,) = view.integers(1)
+    count = view.whole(1)
     axis = view.axis(node.integer("axis", -1), len(sizes))
     view.need(axis == 0, "an axis that is not the last")
     view.need(node.integer("largest", 1) == 1 and node.integer("sorted", 1) == 1, "only the largest, sorted")
