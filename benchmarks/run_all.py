@@ -38,6 +38,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "evaluators": ("evaluators.py", "--task", "digits"),
     "vendor_model": ("vendor_model.py",),
     "vendor_run": ("vendor_run.py", "--targets", "vsi:v853", "--samples", "1"),
+    "worker_overhead": ("worker_overhead.py", "--rounds", "2", "--runs", "2"),
     "vendor_table": ("vendor_table.py", "--target", "vsi:v853", "--precision", "u8", "--operator", "Conv"),
 }
 """Every benchmark of this folder, with what makes it short."""

@@ -88,6 +88,15 @@ struct Row {
 
 int none(const Call &) { return 0; }
 
+// Saturate, round to nearest with ties to even, and give sizes rounded down or up.
+int exact(const Call &call, bool up = false) {
+    call.node->vx_param.overflow_policy = VX_CONVERT_POLICY_SATURATE;
+    call.node->vx_param.rounding_policy = VX_ROUND_POLICY_TO_NEAREST_EVEN;
+    call.node->vx_param.down_scale_size_rounding = up ? VX_CONVOLUTIONAL_NETWORK_DS_SIZE_ROUNDING_CEILING
+                                                      : VX_CONVOLUTIONAL_NETWORK_DS_SIZE_ROUNDING_FLOOR;
+    return 0;
+}
+
 template <typename Param>
 void set_window(const Call &call, Param &param) {
     for (int axis = 0; axis < 2; ++axis) {
@@ -108,10 +117,7 @@ int set_convolution(const Call &call, Param &param) {
     param.multiplier = call.i(11);
     param.weights = call.i(12);
     param.pad_mode = VSI_NN_PAD_MODE_CONSTANT;
-    call.node->vx_param.overflow_policy = VX_CONVERT_POLICY_SATURATE;
-    call.node->vx_param.rounding_policy = VX_ROUND_POLICY_TO_NEAREST_EVEN;
-    call.node->vx_param.down_scale_size_rounding = VX_CONVOLUTIONAL_NETWORK_DS_SIZE_ROUNDING_FLOOR;
-    return 0;
+    return exact(call);
 }
 
 int conv2d(const Call &call) { return set_convolution(call, call.param().conv2d); }
@@ -144,19 +150,8 @@ int matmul(const Call &call) {
     return 0;
 }
 
-int scaled(const Call &call) {
-    call.param().multiply.scale = 1.0f;
-    call.node->vx_param.overflow_policy = VX_CONVERT_POLICY_SATURATE;
-    call.node->vx_param.rounding_policy = VX_ROUND_POLICY_TO_NEAREST_EVEN;
-    return 0;
-}
-
-int divide(const Call &call) {
-    call.param().divide.scale = 1.0f;
-    call.node->vx_param.overflow_policy = VX_CONVERT_POLICY_SATURATE;
-    call.node->vx_param.rounding_policy = VX_ROUND_POLICY_TO_NEAREST_EVEN;
-    return 0;
-}
+int scaled(const Call &call) { call.param().multiply.scale = 1.0f; return exact(call); }
+int divide(const Call &call) { call.param().divide.scale = 1.0f; return exact(call); }
 
 // ints: 0 average without padding, 1 average with padding, 2 maximum, then
 // kernel w h, stride w h, pad left right top bottom
@@ -173,11 +168,7 @@ int pool2d(const Call &call) {
     for (int side = 0; side < 4; ++side) param.pad[side] = call.i(5 + side);
     param.pad_type = VSI_NN_PAD_AUTO;
     param.round_type = call.i(9) ? VSI_NN_ROUND_CEIL : VSI_NN_ROUND_FLOOR;
-    call.node->vx_param.overflow_policy = VX_CONVERT_POLICY_SATURATE;
-    call.node->vx_param.rounding_policy = VX_ROUND_POLICY_TO_NEAREST_EVEN;
-    call.node->vx_param.down_scale_size_rounding = call.i(9) ? VX_CONVOLUTIONAL_NETWORK_DS_SIZE_ROUNDING_CEILING
-                                                             : VX_CONVOLUTIONAL_NETWORK_DS_SIZE_ROUNDING_FLOOR;
-    return 0;
+    return exact(call, call.i(9) != 0);
 }
 
 // ints: 0 mean, 1 maximum, 2 minimum, 3 sum, 4 product, 5 all, 6 any; keep dimensions; axes
@@ -487,6 +478,14 @@ int scatter_nd(const Call &call) {
     return 0;
 }
 
+// ints: keep dimensions; axes
+int reduce_l2(const Call &call) {
+    call.param().reducel2.keep_dim = call.i(0) ? vx_true_e : vx_false_e;
+    call.param().reducel2.axis = call.owner->keep_signed(call.op->ints + 1, call.count() - 1);
+    call.param().reducel2.axis_num = call.count() - 1;
+    return 0;
+}
+
 // ints: depth, axis; floats: on, off
 int one_hot(const Call &call) {
     call.param().one_hot.depth = call.i(0);
@@ -542,7 +541,9 @@ const Row ROWS[] = {
     {"erf", VSI_NN_OP_ERF, 0, 0, none},
     {"sin", VSI_NN_OP_SIN, 0, 0, none},
     {"cos", VSI_NN_OP_COS, 0, 0, none},
+#if VSI_NN_VERSION_MAJOR > 1 || VSI_NN_VERSION_MINOR > 1
     {"tan", VSI_NN_OP_TAN, 0, 0, none},
+#endif
     {"atan", VSI_NN_OP_ATAN, 0, 0, none},
     {"atanh", VSI_NN_OP_ATANH, 0, 0, none},
     {"acosh", VSI_NN_OP_ACOSH, 0, 0, none},
@@ -579,6 +580,7 @@ const Row ROWS[] = {
     {"gather_elements", VSI_NN_OP_GATHER_ELEMENTS, 1, 0, gather_elements},
     {"gather_nd", VSI_NN_OP_GATHER_ND, 1, 0, gather_nd},
     {"scatter_nd", VSI_NN_OP_SCATTER_ND, 1, 0, scatter_nd, true},
+    {"reduce_l2", VSI_NN_OP_REDUCEL2, 2, 0, reduce_l2, true},
     {"one_hot", VSI_NN_OP_ONE_HOT, 2, 2, one_hot},
     {"cumsum", VSI_NN_OP_CUMSUM, 3, 0, cumsum},
     {"layer_norm", VSI_NN_OP_LAYER_NORM, 1, 1, layer_norm},

@@ -15,6 +15,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from dovetail.backend.modelled import BoardSettings as BoardSettings
+    from dovetail.backend.project import ProjectStyle as ProjectStyle
     from dovetail.backend.protocols import CompileOptions as CompileOptions
     from dovetail.backend.protocols import Fidelity as Fidelity
     from dovetail.backend.registry import backend_statuses as backend_statuses
@@ -42,10 +43,12 @@ if TYPE_CHECKING:
     from dovetail.compile import BlobCache as BlobCache
     from dovetail.compile import CompileRequest as CompileRequest
     from dovetail.compile import Isolation as Isolation
+    from dovetail.compile import ProjectSet as ProjectSet
     from dovetail.compile import Repaired as Repaired
     from dovetail.compile import RepairRequest as RepairRequest
     from dovetail.compile import compile_model as compile_model
     from dovetail.compile import compile_repaired as compile_repaired
+    from dovetail.compile import make_projects as make_projects
     from dovetail.cost import CostModel as CostModel
     from dovetail.cost import CostTable as CostTable
     from dovetail.cost import ModelRequest as ModelRequest
@@ -137,6 +140,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "dovetail.backend.modelled": ("BoardSettings",),
+    "dovetail.backend.project": ("ProjectStyle",),
     "dovetail.backend.protocols": (
         "CompileOptions",
         "Fidelity",
@@ -175,10 +179,12 @@ _HOMES = {
         "BlobCache",
         "CompileRequest",
         "Isolation",
+        "ProjectSet",
         "RepairRequest",
         "Repaired",
         "compile_model",
         "compile_repaired",
+        "make_projects",
     ),
     "dovetail.cost": (
         "CostModel",

@@ -26,6 +26,7 @@ WHOLE: tuple[Entry, ...] = (
     (f"{SDK}/lib/libOpenVX.so.1.3.0", b"library"),
     (f"{SDK}/lib/libOpenVX.so", "libOpenVX.so.1.3.0"),
     (f"{SDK}/lib/libtim-vx.so", b"not wanted"),
+    (f"{SDK}/include/tim-vx/tim/vx/graph.h", b"not wanted"),
     ("vsi_sdk/build/install/lib/other.so", b"not wanted"),
 )
 
@@ -34,7 +35,8 @@ WHOLE: tuple[Entry, ...] = (
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Point the data folder into the test's own folder."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    monkeypatch.delenv("VIVANTE_SDK_DIR", raising=False)
+    for name in ("VIVANTE_SDK_DIR", "TIM_VX_INSTALL_DIR", "DOVETAIL_VSI_SDK"):
+        monkeypatch.delenv(name, raising=False)
     return tmp_path / "data" / "dovetail"
 
 

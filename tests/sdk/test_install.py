@@ -11,7 +11,7 @@ import pytest
 
 from dovetail.errors import DovetailError
 from dovetail.sdk import InstallRequest, build, find_verisilicon, install, install_verisilicon, installation_folder
-from dovetail.sdk.location import SdkFolder
+from dovetail.sdk.location import SdkFolder, verisilicon_folder
 from dovetail.sdk.pinned import PinnedWheel
 
 from .conftest import SDK, WHOLE, Entry, tarball
@@ -143,3 +143,42 @@ def test_another_sdk_is_taken_from_the_environment(tmp_path: Path, monkeypatch: 
     assert "VIVANTE_SDK_DIR" in find_verisilicon().reason
     with pytest.raises(DovetailError, match="VIVANTE_SDK_DIR"):
         install_verisilicon(InstallRequest())
+
+
+def test_an_older_version_lies_beside_the_newest_with_its_timvx(
+    wheel: Wheel, built: list[SdkFolder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, pinned = wheel()
+    newest = install_verisilicon(InstallRequest(source=path, wheel=pinned)).folder
+    older = replace(pinned, version="6.42.0", has_timvx=True)
+    made = install_verisilicon(InstallRequest(source=path, wheel=older)).folder
+    assert leftovers() == ["verisilicon-6.42.0", "verisilicon-6.57.1"]
+    assert verisilicon_folder() == newest
+    monkeypatch.setenv("DOVETAIL_VSI_SDK", "6.42.0")
+    assert verisilicon_folder() == made
+    assert (made.sdk / "include/tim/vx/graph.h").is_file()
+    assert not (newest.sdk / "lib/libtim-vx.so").exists()
+    monkeypatch.setenv("TIM_VX_INSTALL_DIR", str(made.sdk))
+    above = install_verisilicon(InstallRequest(wheel=older)).folder
+    assert above.shim not in (made.shim, newest.shim)
+    assert above.library == made.sdk / "lib/libtim-vx.so"
+    assert built == [newest, made, above]
+
+
+def test_a_version_is_a_name_and_never_a_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    root = installation_folder().parent
+    for hostile in ("../../etc", "/etc", "..", "a/b"):
+        monkeypatch.setenv("DOVETAIL_VSI_SDK", hostile)
+        assert installation_folder().parent == root
+        assert not find_verisilicon().usable
+
+
+def test_timvx_that_is_not_there_is_named(
+    wheel: Wheel, built: list[SdkFolder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, pinned = wheel()
+    monkeypatch.setenv("TIM_VX_INSTALL_DIR", "/nowhere/tim-vx")
+    with pytest.raises(DovetailError, match=r"/nowhere/tim-vx/include/tim/vx/graph.h"):
+        install_verisilicon(InstallRequest(source=path, wheel=pinned))
+    assert built == []
+    assert "/nowhere/tim-vx" in find_verisilicon().reason

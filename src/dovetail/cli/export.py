@@ -11,28 +11,36 @@ import typer
 from dovetail.cli.files import check_ours, read_file, write_file
 from dovetail.cli.format_options import FormatVerb, ReplaceOption
 from dovetail.cli.options import read_ranges
+from dovetail.cli.projects import check_project_folder, project_lines, project_style, write_project
 from dovetail.cli.render import Screen
 from dovetail.cli.snippet import path_text, program
 from dovetail.cli.verb import Answer
 from dovetail.errors import InexpressiblePlan
 
 if TYPE_CHECKING:
+    from dovetail.backend.project import ProjectStyle
     from dovetail.formats import WriteRequest, Written
     from dovetail.ir import Graph
     from dovetail.plan import Plan
+    from dovetail.plan.quantized import QuantizedGraph
+
+_NO_RANGES = 'dovetail.Ranges(graph.digest, "none", 0, {})'
 
 
 @dataclass(frozen=True, kw_only=True)
 class Export(FormatVerb):
-    """Write a plan as the file that another toolchain reads.
+    """Write a plan as the file that another toolchain reads, or a placed model as source code for a board.
 
     A plan that the format cannot say is an error that names the nodes; with --nearest the nearest plan that it can
     say is written instead: nodes get at least the planned precision, or the most that the format has. Further files go
-    beside the output, with their role in the name.
+    beside the output, with their role in the name. ovxlib-project and timvx-project are folders: a CMake project with
+    the network, its weights and a program that runs it, for each part on a VeriSilicon NPU.
     """
 
     plan: Annotated[Path, typer.Argument(metavar="PLAN", help="Plan (dovetail plan).", show_default=False)]
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where the file goes.")]
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="Where the file (of a project: the folder) goes.")
+    ]
     ranges: Annotated[
         Path | None, typer.Option("--ranges", metavar="FILE", help="Ranges, for formats that hold scales.")
     ] = None
@@ -47,6 +55,9 @@ class Export(FormatVerb):
         from dovetail.plan.plan import plan_from_json
         from dovetail.report import Facts, Page
 
+        style = project_style(self.format)
+        if style is not None:
+            return self._project(style, screen)
         if not self.replace:
             check_ours(self.output)
         form = dovetail.find_format(self.format)
@@ -76,6 +87,19 @@ class Export(FormatVerb):
             facts.append(("moved", f"{len(moved)} nodes: {', '.join(moved[:8])}{' ...' if len(moved) > 8 else ''}"))
         return Answer(document, Page(f"Plan of '{graph.name}' as {form.name}", (Facts("", tuple(facts)),)))
 
+    def _project(self, style: ProjectStyle, screen: Screen) -> Answer:
+        check_project_folder(self.output, replace=self.replace)
+        quantized = self._quantized(self.graph())
+        with screen.progress("compiling"):
+            return write_project(quantized, style, self.output, replace=self.replace)
+
+    def _quantized(self, graph: Graph) -> QuantizedGraph:
+        import dovetail
+
+        plan = dovetail.load_plan(self.plan)
+        empty = dovetail.Ranges(graph.digest, "none", 0, {})
+        return dovetail.quantize(graph, plan, empty if self.ranges is None else read_ranges(self.ranges, graph))
+
     def _request(self, graph: Graph, plan: Plan) -> WriteRequest:
         import dovetail
 
@@ -96,6 +120,15 @@ class Export(FormatVerb):
         return [path for path, _ in files]
 
     def python(self) -> str:
+        style = project_style(self.format)
+        if style is not None:
+            ranges = f"dovetail.load_ranges({path_text(self.ranges)})" if self.ranges else _NO_RANGES
+            return program(
+                self.graph_lines(),
+                f"plan = dovetail.load_plan({path_text(self.plan)})",
+                f"quantized = dovetail.quantize(graph, plan, {ranges})",
+                project_lines(style, self.output),
+            )
         quantized = (
             []
             if self.ranges is None

@@ -31,9 +31,11 @@ class Formats(Verb):
                     "listing": form.needs,
                 }
                 for form in known
-            ]
+            ],
+            "projects": [{"name": style.value, "title": style.title} for style in dovetail.ProjectStyle],
         }
         rows = tuple((form.name, form.title, form.pattern, form.needs or "-") for form in known)
+        rows += tuple((style.value, style.title, "a folder", "-") for style in dovetail.ProjectStyle)
         columns = (left("format"), flexible("whose"), flexible("usual name"), flexible("--listing"))
         words = tuple(
             f"{form.name}: {form.granularity}: {', '.join(word.text for word in form.vocabulary.exceptions)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import textwrap
 from dataclasses import dataclass
 from enum import Enum
@@ -24,7 +25,8 @@ class Vendor(Enum):
 class SdkInstall(Verb):
     """Download VeriSilicon's SDK with its simulator (247 MB, 60 MB kept), build the shim, and test it.
 
-    Nothing is done where it is installed already. VIVANTE_SDK_DIR points at another SDK.
+    Nothing is done where it is installed already. VIVANTE_SDK_DIR points at another SDK; with TIM_VX_INSTALL_DIR too
+    the shim stands on that TIM-VX. DOVETAIL_VSI_SDK=6.42.0 chooses the older version where both are installed.
     """
 
     vendor: Annotated[Vendor, typer.Argument(help="The SDK to install.")]
@@ -32,11 +34,20 @@ class SdkInstall(Verb):
         Path | None,
         typer.Option("--from", help="Take this wheel, or the vsi_sdk.tar.gz inside it, and download nothing."),
     ] = None
+    version: Annotated[
+        str, typer.Option("--version", metavar="V", help="6.57.1, or 6.42.0 for older drivers and TIM-VX.")
+    ] = "6.57.1"
     again: Annotated[bool, typer.Option("--again", help="Install and build even where that has been done.")] = False
 
     def run(self, screen: Screen) -> Answer:
+        from dovetail.cli.options import one_of
         from dovetail.report.page import Page, Table, flexible, left
-        from dovetail.sdk import InstallRequest, install_verisilicon, self_test
+        from dovetail.sdk import WHEELS, InstallRequest, install_verisilicon, self_test
+        from dovetail.sdk.location import VERSION_VARIABLE
+
+        wheel = WHEELS[one_of("--version", self.version, list(WHEELS))]
+        # The self-test runs on what is installed here, not on what was chosen before.
+        os.environ[VERSION_VARIABLE] = wheel.version
 
         with screen.progress("installing", 100) as bar:
 
@@ -45,7 +56,7 @@ class SdkInstall(Verb):
                     bar.rename(what)
                 bar.advance(int(100 * share))
 
-            request = InstallRequest(source=self.source, again=self.again, progress=show, self_test=self_test)
+            request = InstallRequest(self.source, self.again, wheel, progress=show, self_test=self_test)
             made = install_verisilicon(request)
         rows = (
             *(("done", step) for step in made.steps or ("everything was there already",)),
@@ -68,8 +79,9 @@ class SdkInstall(Verb):
         given = f"source=Path({str(self.source)!r}), " if self.source else ""
         return (
             "from pathlib import Path\n\n"
-            "from dovetail.sdk import InstallRequest, install_verisilicon, self_test\n\n"
-            f"request = InstallRequest({given}again={self.again}, self_test=self_test)\n"
+            "from dovetail.sdk import WHEELS, InstallRequest, install_verisilicon, self_test\n\n"
+            f"wheel = WHEELS[{self.version!r}]\n"
+            f"request = InstallRequest({given}again={self.again}, wheel=wheel, self_test=self_test)\n"
             "print(install_verisilicon(request))\n"
         )
 

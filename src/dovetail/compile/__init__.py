@@ -3,6 +3,7 @@
 from dovetail.backend.containment import Limits
 from dovetail.compile.cache import BlobCache
 from dovetail.compile.model import CompileRequest, Isolation, choose_backend, compile_model
+from dovetail.compile.project import ProjectPart, ProjectSet, make_projects
 from dovetail.compile.repair import Move, Repaired, RepairRequest, compile_repaired
 
 __all__ = [
@@ -11,9 +12,12 @@ __all__ = [
     "Isolation",
     "Limits",
     "Move",
+    "ProjectPart",
+    "ProjectSet",
     "RepairRequest",
     "Repaired",
     "choose_backend",
     "compile_model",
     "compile_repaired",
+    "make_projects",
 ]

@@ -4,11 +4,12 @@ from dovetail.sdk.doctor import Check, Health, examine
 from dovetail.sdk.install import InstallRequest, install_verisilicon
 from dovetail.sdk.location import Found, SdkFolder, find_verisilicon, installation_folder
 from dovetail.sdk.parts import part_pid, simulated_parts
-from dovetail.sdk.pinned import VERISILICON, PinnedWheel
+from dovetail.sdk.pinned import VERISILICON, WHEELS, PinnedWheel
 from dovetail.sdk.selftest import self_test
 
 __all__ = [
     "VERISILICON",
+    "WHEELS",
     "Check",
     "Found",
     "Health",

@@ -12,7 +12,9 @@ from pathlib import Path
 from dovetail.errors import DovetailError
 from dovetail.sdk.location import SHIM_NAME, SdkFolder
 
-_SOURCES = ("ovxlib.cpp", "dovetail_vsi.h", "CMakeLists.txt")
+_SOURCES = ("ovxlib.cpp", "timvx.cpp", "dovetail_vsi.h", "CMakeLists.txt")
+_FEATURES = ("CumSum", "Mod")
+"""Operators that TIM-VX's headers hide unless they are told that its library has them."""
 _TIME_LIMIT_S = 300
 
 
@@ -46,9 +48,9 @@ def build_shim(folder: SdkFolder) -> None:
         built = Path(scratch) / SHIM_NAME
         cmake = shutil.which("cmake")
         if cmake and (shutil.which("make") or shutil.which("ninja")):
-            _with_cmake(cmake, compiler, sources, folder.sdk, Path(scratch))
+            _with_cmake(cmake, compiler, sources, folder, Path(scratch))
         else:
-            _directly(compiler, sources, folder.sdk, built)
+            _directly(compiler, sources, folder, built)
         partial = folder.shim.with_suffix(".partial")
         shutil.copyfile(built, partial)
         partial.replace(folder.shim)
@@ -75,20 +77,34 @@ def _mark(folder: SdkFolder) -> Path:
     return folder.shim.with_suffix(".sources")
 
 
-def _with_cmake(cmake: str, compiler: str, sources: Path, sdk: Path, scratch: Path) -> None:
-    options = [f"-DVIVANTE_SDK_DIR={sdk}", f"-DCMAKE_CXX_COMPILER={compiler}", "-DCMAKE_BUILD_TYPE=Release"]
+def _with_cmake(cmake: str, compiler: str, sources: Path, folder: SdkFolder, scratch: Path) -> None:
+    options = [f"-DVIVANTE_SDK_DIR={folder.sdk}", f"-DTIM_VX_INSTALL_DIR={folder.timvx or ''}"]
+    options += [f"-DCMAKE_CXX_COMPILER={compiler}", "-DCMAKE_BUILD_TYPE=Release"]
     _run([cmake, "-S", str(sources), "-B", str(scratch), *options])
     _run([cmake, "--build", str(scratch)])
 
 
-def _directly(compiler: str, sources: Path, sdk: Path, built: Path) -> None:
-    includes = [part for name in ("include", "include/ovxlib") for part in ("-isystem", str(sdk / name))]
+def _directly(compiler: str, sources: Path, folder: SdkFolder, built: Path) -> None:
+    sdk, above = folder.sdk, folder.timvx
+    if above is None:
+        source, library, folders, defined = "ovxlib.cpp", "-lovxlib", [sdk / "include", sdk / "include/ovxlib"], []
+    else:
+        source, library, folders = "timvx.cpp", "-ltim-vx", [above / "include"]
+        defined = [f"-DVSI_FEAT_OP_{name.upper()}" for name in timvx_features(folder.library)]
+    includes = [part for place in folders for part in ("-isystem", str(place))]
     _run(
         [
-            *(compiler, "-std=c++17", "-O2", "-fPIC", "-shared", *includes, str(sources / "ovxlib.cpp")),
-            *("-o", str(built), f"-L{sdk / 'lib'}", "-lovxlib", "-lOpenVX", "-Wl,--allow-shlib-undefined"),
+            *(compiler, "-std=c++17", "-O2", "-fPIC", "-shared", *defined, *includes, str(sources / source)),
+            *("-o", str(built), f"-L{folder.library.parent}", library, f"-L{sdk / 'lib'}", "-lOpenVX"),
+            "-Wl,--allow-shlib-undefined",
         ]
     )
+
+
+def timvx_features(library: Path) -> tuple[str, ...]:
+    """Return the operators that a TIM-VX library has and its headers hide."""
+    content = library.read_bytes()
+    return tuple(name for name in _FEATURES if f"3ops{len(name)}{name}C".encode() in content)
 
 
 def _run(command: list[str]) -> None:

@@ -88,10 +88,14 @@ def _sources() -> Check:
 def _sdk() -> Check:
     folder = verisilicon_folder()
     if folder.has_sdk:
-        return Check("VeriSilicon SDK", Health.GOOD, f"{folder.sdk} (by {folder.chosen_by})")
+        above = f", TIM-VX in {folder.timvx}" if folder.timvx else ""
+        return Check("VeriSilicon SDK", Health.GOOD, f"{folder.sdk} (by {folder.chosen_by}){above}")
     if folder.chosen_by == "VIVANTE_SDK_DIR":
         advice = "Point VIVANTE_SDK_DIR at the folder with include and lib, or unset it."
-        return Check("VeriSilicon SDK", Health.BROKEN, f"no ovxlib in VIVANTE_SDK_DIR={folder.sdk}", advice)
+        return Check("VeriSilicon SDK", Health.BROKEN, f"VIVANTE_SDK_DIR: there is no {folder.missing[0]}", advice)
+    if folder.timvx is not None:
+        advice = "TIM_VX_INSTALL_DIR is a folder with include/tim and lib/libtim-vx.so; unset it to use ovxlib."
+        return Check("VeriSilicon SDK", Health.BROKEN, f"there is no {folder.missing[0]}", advice)
     return Check("VeriSilicon SDK", Health.MISSING, "not installed", "Run 'dovetail sdk install verisilicon'.")
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dovetail.errors import DovetailError
-from dovetail.sdk.pinned import PinnedWheel
+from dovetail.sdk.pinned import WHEELS, PinnedWheel
 
 Progress = Callable[[str, float], None]
 """Called with what is being done and the share that is done, 0 to 1."""
@@ -99,6 +99,12 @@ def file_sha256(path: Path, progress: Progress | None = None) -> str:
 def check_wheel(wheel: PinnedWheel, path: Path, progress: Progress) -> None:
     """Raise DovetailError when a file is not the pinned wheel."""
     found = file_sha256(path, progress)
+    other = next((one for one in WHEELS.values() if one.sha256 == found and one is not wheel), None)
+    if other is not None:
+        raise DovetailError(
+            f"{path.name} is {other.requirement}, not {wheel.requirement}.",
+            hint=f"Give --version {other.version} to install it.",
+        )
     if found != wheel.sha256:
         raise DovetailError(
             f"{path.name} is not {wheel.requirement}: its SHA-256 is {found}, expected {wheel.sha256}.",

@@ -19,7 +19,8 @@ MAX_FILE_BYTES = 64 << 20
 MAX_TOTAL_BYTES = 512 << 20
 MAX_ARCHIVE_BYTES = 128 << 20
 _WANTED = ("include/", "lib/", "VERSION")
-_UNWANTED = ("include/HAL/", "include/jpeg/", "include/tim-vx/", "lib/libtim-vx.so", "lib/libjpeg.a", "lib/libOpenCL")
+_UNWANTED = ("include/HAL/", "include/jpeg/", "lib/libjpeg.a", "lib/libOpenCL")
+_TIMVX = ("include/tim-vx/", "lib/libtim-vx.so")
 """`include/CL` is kept: the simulator compiles its shader kernels with these headers at run time."""
 
 
@@ -32,10 +33,10 @@ def extract_sdk(wheel: PinnedWheel, source: Path, target: Path) -> None:
                 if facts.file_size > MAX_ARCHIVE_BYTES:
                     raise DovetailError(f"{source.name}: {wheel.archive} is larger than {MAX_ARCHIVE_BYTES} bytes.")
                 with archive.open(facts) as stream:
-                    _extract_tar(stream, wheel.sdk_folder, target)
+                    _extract_tar(stream, wheel, target)
         else:
             with source.open("rb") as stream:
-                _extract_tar(stream, wheel.sdk_folder, target)
+                _extract_tar(stream, wheel, target)
     except KeyError as error:
         raise DovetailError(f"{source.name} holds no {wheel.archive}.", hint=_HINT) from error
     except (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, EOFError, OSError) as error:
@@ -44,14 +45,14 @@ def extract_sdk(wheel: PinnedWheel, source: Path, target: Path) -> None:
         raise DovetailError(f"{source.name} holds no folder {wheel.sdk_folder}.", hint=_HINT)
 
 
-_HINT = "Give the wheel of acuitylite 6.57.1 for cp310, or the vsi_sdk.tar.gz inside it."
+_HINT = "Give the wheel of acuitylite for cp310 in the version that is asked for, or the vsi_sdk.tar.gz inside it."
 
 
-def _extract_tar(stream: IO[bytes], folder: str, target: Path) -> None:
+def _extract_tar(stream: IO[bytes], wheel: PinnedWheel, target: Path) -> None:
     total = files = 0
     links: list[tuple[Path, str]] = []
     with tarfile.open(fileobj=stream, mode="r|gz") as archive:
-        for member, name in _wanted(archive, folder):
+        for member, name in _wanted(archive, wheel):
             place = target / name
             if member.issym():
                 links.append((place, member.linkname))
@@ -73,18 +74,20 @@ def _extract_tar(stream: IO[bytes], folder: str, target: Path) -> None:
         os.symlink(aim, place)
 
 
-def _wanted(archive: tarfile.TarFile, folder: str) -> Iterator[tuple[tarfile.TarInfo, str]]:
+def _wanted(archive: tarfile.TarFile, wheel: PinnedWheel) -> Iterator[tuple[tarfile.TarInfo, str]]:
     """Yield the members to keep with their names below the folder; raise for names that lead elsewhere."""
-    prefix = folder.rstrip("/") + "/"
+    prefix = wheel.sdk_folder.rstrip("/") + "/"
+    unwanted = _UNWANTED if wheel.has_timvx else (*_UNWANTED, *_TIMVX)
     for member in archive:
         path = PurePosixPath(member.name)
         if path.is_absolute() or ".." in path.parts:
             raise DovetailError(f"{member.name!r} in the archive leads outside.", hint=_HINT)
         name = str(path).removeprefix(prefix)
-        if name == str(path) or not name.startswith(_WANTED) or name.startswith(_UNWANTED):
+        if name == str(path) or not name.startswith(_WANTED) or name.startswith(unwanted):
             continue
         if member.isdir():
             continue
         if not (member.isreg() or member.issym()):
             raise DovetailError(f"{member.name!r} in the archive is neither a file nor a link.", hint=_HINT)
-        yield member, name
+        # TIM-VX's own installation has its headers in include/tim.
+        yield member, name.replace("include/tim-vx/tim/", "include/tim/", 1)

@@ -16,7 +16,7 @@ from dovetail.errors import DovetailError
 from dovetail.sdk.build import build_shim, find_compiler, mark_shim, shim_is_current
 from dovetail.sdk.download import Progress, check_wheel, download_wheel, file_sha256
 from dovetail.sdk.extract import extract_sdk
-from dovetail.sdk.location import SdkFolder, installation_folder, verisilicon_folder
+from dovetail.sdk.location import VERSION_VARIABLE, SdkFolder, installation_folder, verisilicon_folder
 from dovetail.sdk.pinned import LICENCE_NOTE, VERISILICON, PinnedWheel
 
 RECORD = "installed.json"
@@ -53,18 +53,23 @@ class Installed:
 def install_verisilicon(request: InstallRequest) -> Installed:
     """Make the SDK usable and return what was done; raise DovetailError where something is missing or wrong."""
     _check_machine()
-    folder = verisilicon_folder()
+    folder = verisilicon_folder({**os.environ, VERSION_VARIABLE: request.wheel.version})
     steps: list[str] = []
     if folder.chosen_by == "VIVANTE_SDK_DIR":
         if not folder.has_sdk:
             raise DovetailError(
-                f"VIVANTE_SDK_DIR={folder.sdk} has no include/ovxlib or no lib/libovxlib.so.",
+                f"VIVANTE_SDK_DIR={folder.sdk} is no SDK: there is no {folder.missing[0]}.",
                 hint="Point it at the folder with include and lib, or unset it to download the simulator's SDK.",
             )
         steps.append(f"using the SDK of VIVANTE_SDK_DIR ({folder.sdk})")
-    elif request.again or not folder.has_sdk:
+    elif request.again or not _is_installed(request.wheel):
         find_compiler()
-        steps.extend(_fetch(request, installation_folder()))
+        steps.extend(_fetch(request, installation_folder(version=request.wheel.version)))
+    if not folder.has_sdk:
+        raise DovetailError(
+            f"there is no {folder.missing[0]}.",
+            hint="TIM_VX_INSTALL_DIR is a folder with include/tim and lib/libtim-vx.so; unset it to use ovxlib.",
+        )
     if request.again or not shim_is_current(folder):
         request.progress("building the shim", 0.0)
         build_shim(folder)
@@ -77,6 +82,11 @@ def install_verisilicon(request: InstallRequest) -> Installed:
         seen = request.self_test()
         steps.append("ran one graph on the simulator")
     return Installed(folder, tuple(steps) if changed else (), seen)
+
+
+def _is_installed(wheel: PinnedWheel) -> bool:
+    variables = {"VIVANTE_SDK_DIR": "", "TIM_VX_INSTALL_DIR": "", VERSION_VARIABLE: wheel.version}
+    return verisilicon_folder({**os.environ, **variables}).has_sdk
 
 
 def _check_machine() -> None:

@@ -12,7 +12,12 @@ from dovetail.sdk.pinned import VERISILICON
 SHIM_NAME = "libdovetail_vsi.so"
 _HEADER = Path("include/ovxlib/vsi_nn_pub.h")
 _LIBRARY = Path("lib/libovxlib.so")
+_DRIVER = Path("lib/libOpenVX.so")
 _SHADERS = Path("include/CL/cl_viv_vx_ext.h")
+_TIMVX_HEADER = Path("include/tim/vx/graph.h")
+_TIMVX_LIBRARY = Path("lib/libtim-vx.so")
+VERSION_VARIABLE = "DOVETAIL_VSI_SDK"
+"""Chooses among the installed versions of the SDK."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +27,34 @@ class SdkFolder:
     sdk: Path
     shim: Path
     chosen_by: str
+    timvx: Path | None = None
+    """Where TIM-VX is installed; the shim then stands on it, and not on ovxlib."""
 
     @property
     def has_sdk(self) -> bool:
         """Tell whether headers, library and the headers of shader kernels are there."""
-        return all((self.sdk / name).is_file() for name in (_HEADER, _LIBRARY, _SHADERS))
+        return not self.missing
+
+    @property
+    def missing(self) -> tuple[Path, ...]:
+        """Return the files that an SDK has and this folder has not."""
+        wanted = [self.sdk / _SHADERS]
+        if self.timvx is None:
+            wanted += [self.sdk / _HEADER, self.sdk / _LIBRARY]
+        else:
+            wanted += [self.sdk / _DRIVER, self.timvx / _TIMVX_HEADER, self.timvx / _TIMVX_LIBRARY]
+        return tuple(path for path in wanted if not path.is_file())
+
+    @property
+    def library(self) -> Path:
+        """Return the library that the shim stands on."""
+        return self.sdk / _LIBRARY if self.timvx is None else self.timvx / _TIMVX_LIBRARY
+
+    @property
+    def libraries(self) -> tuple[Path, ...]:
+        """Return the folders of shared libraries that a worker needs."""
+        found = [self.sdk / "lib", *([self.timvx / "lib"] if self.timvx else []), self.shim.parent]
+        return tuple(dict.fromkeys(found))
 
     @property
     def has_shim(self) -> bool:
@@ -56,30 +84,37 @@ def data_folder(environment: Mapping[str, str] | None = None) -> Path:
     return (base if given and Path(given).is_absolute() else base / ".local" / "share") / "dovetail"
 
 
-def installation_folder(environment: Mapping[str, str] | None = None) -> Path:
-    """Return the folder that `dovetail sdk install verisilicon` fills."""
-    return data_folder(environment) / "sdk" / f"verisilicon-{VERISILICON.version}"
+def installation_folder(environment: Mapping[str, str] | None = None, version: str = "") -> Path:
+    """Return the folder that `dovetail sdk install verisilicon` fills; by default of the chosen version."""
+    variables = os.environ if environment is None else environment
+    chosen = version or variables.get(VERSION_VARIABLE, "") or VERISILICON.version
+    # A name, never a path.
+    return data_folder(environment) / "sdk" / f"verisilicon-{Path(chosen).name or VERISILICON.version}"
 
 
 def verisilicon_folder(environment: Mapping[str, str] | None = None) -> SdkFolder:
-    """Return the place of the SDK: VIVANTE_SDK_DIR where it is set, else the user's data folder."""
+    """Return the place of the SDK: VIVANTE_SDK_DIR where it is set, else the user's data folder.
+
+    With TIM_VX_INSTALL_DIR the shim stands on that TIM-VX.
+    """
     variables = os.environ if environment is None else environment
-    given = variables.get("VIVANTE_SDK_DIR", "")
-    if given:
-        sdk = Path(given).expanduser().absolute()
-        shim = data_folder(variables) / "sdk" / "shims" / _fingerprint(sdk) / SHIM_NAME
-        return SdkFolder(sdk, shim, "VIVANTE_SDK_DIR")
+    given, above = variables.get("VIVANTE_SDK_DIR", ""), variables.get("TIM_VX_INSTALL_DIR", "")
+    timvx = Path(above).expanduser().absolute() if above else None
     folder = installation_folder(variables)
-    return SdkFolder(folder / "sdk", folder / SHIM_NAME, "dovetail sdk install verisilicon")
+    if not given and timvx is None:
+        return SdkFolder(folder / "sdk", folder / SHIM_NAME, "dovetail sdk install verisilicon")
+    sdk = Path(given).expanduser().absolute() if given else folder / "sdk"
+    shim = data_folder(variables) / "sdk" / "shims" / _fingerprint(sdk, timvx) / SHIM_NAME
+    return SdkFolder(sdk, shim, "VIVANTE_SDK_DIR" if given else "TIM_VX_INSTALL_DIR", timvx)
 
 
-def _fingerprint(sdk: Path) -> str:
+def _fingerprint(sdk: Path, timvx: Path | None) -> str:
     """Return a name for the shim of one SDK: it is tied to that SDK's headers."""
     import hashlib
 
-    text = str(sdk).encode()
-    for name in (_LIBRARY, _HEADER):
-        path = sdk / name
+    text = str(sdk).encode() + (str(timvx).encode() if timvx else b"")
+    files = [sdk / _LIBRARY, sdk / _HEADER, *([timvx / _TIMVX_LIBRARY] if timvx else [])]
+    for path in files:
         if path.is_file():
             facts = path.stat()
             text += f"{facts.st_size} {facts.st_mtime_ns}".encode()
@@ -91,7 +126,8 @@ def find_verisilicon(environment: Mapping[str, str] | None = None) -> Found:
     folder = verisilicon_folder(environment)
     if not folder.has_sdk:
         where = f"VIVANTE_SDK_DIR={folder.sdk}" if folder.chosen_by == "VIVANTE_SDK_DIR" else str(folder.sdk)
-        return Found(folder, f"the VeriSilicon SDK is not installed (no ovxlib at {where})")
+        library = "ovxlib" if folder.timvx is None else f"TIM-VX in TIM_VX_INSTALL_DIR={folder.timvx}, or no driver"
+        return Found(folder, f"the VeriSilicon SDK is not installed (no {library} at {where})")
     if not folder.has_shim:
         return Found(folder, f"the shim is not built (no {folder.shim})")
     return Found(folder)

@@ -121,7 +121,7 @@ class GraphBench:
     def _open(self) -> WorkerProcess:
         if self._worker is None:
             folder = self._settings.folder
-            launch = Launch(folder.shim, folder.sdk, self._sdk_name, self._variables)
+            launch = Launch(folder.shim, folder.sdk, self._sdk_name, self._variables, folder.libraries)
             self._worker = WorkerProcess(launch, self._settings.limits, _ARENA_BYTES)
             self._graphs = 0
         return self._worker

@@ -12,6 +12,7 @@ import numpy as np
 
 from dovetail.backend.modelled import BoardSettings, ModelledGraph
 from dovetail.backend.profiles import VSI_PROFILES, vsi_profile
+from dovetail.backend.project import ProjectStyle
 from dovetail.backend.protocols import Blob, CompileOptions, Signature
 from dovetail.backend.target import Target, TargetProfile
 from dovetail.backends.feeds import check_feeds, same_signature
@@ -19,7 +20,15 @@ from dovetail.backends.vsi.lowering.table import lower_graph
 from dovetail.backends.vsi.lowering.view import Part
 from dovetail.backends.vsi.modelling import model_program
 from dovetail.backends.vsi.process import Limits
-from dovetail.backends.vsi.program import Program, program_from_bytes, program_to_bytes, tapped, with_binary
+from dovetail.backends.vsi.program import (
+    Program,
+    labelled,
+    program_from_bytes,
+    program_to_bytes,
+    tapped,
+    with_binary,
+)
+from dovetail.backends.vsi.project.write import project_files
 from dovetail.backends.vsi.session import Settings, VendorSession, split_samples, write_binary
 from dovetail.backends.vsi.translate import real_form
 from dovetail.errors import CompileError, DeviceError
@@ -85,12 +94,22 @@ class VsiBackend:
         program = lower_graph(graph, part_of(target))
         if self.form is Form.GRAPH or options.taps:
             return Blob(GRAPH, program_to_bytes(program))
+        return Blob(NBG, sealed(program_to_bytes(with_binary(program, self._binary(program)))))
+
+    def write_project(
+        self, graph: Graph, target: Target, style: ProjectStyle, labels: Mapping[str, str]
+    ) -> Mapping[str, bytes]:
+        """Return a CMake project with the network, its weights and the vendor's binary; raise CompileError."""
+        program = lower_graph(graph, part_of(target))
+        return project_files(labelled(program, labels), style, self._binary(program))
+
+    def _binary(self, program: Program) -> bytes:
         binary = write_binary(program, self._settings())
         try:
-            check_part(read_facts(binary), program.pid, target.name)
+            check_part(read_facts(binary), program.pid, program.target)
         except DeviceError as error:
             raise CompileError(error.message, hint=error.hint) from error
-        return Blob(NBG, sealed(program_to_bytes(with_binary(program, binary))))
+        return binary
 
     def compiles_in_process(self, target: Target) -> bool:
         """Say yes: the vendor's compiler has a process of its own already."""
@@ -110,7 +129,7 @@ class VsiBackend:
 
 def _sdk_mark(folder: SdkFolder) -> str:
     """Return a short mark of the vendor library that is installed."""
-    facts = (folder.sdk / "lib" / "libovxlib.so").stat()
+    facts = folder.library.stat()
     text = f"{facts.st_size} {folder.shim.stat().st_size}"
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 

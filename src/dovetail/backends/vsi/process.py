@@ -44,6 +44,8 @@ class Launch:
     sdk: Path
     sdk_name: str
     variables: tuple[tuple[str, str], ...] = ()
+    libraries: tuple[Path, ...] = ()
+    """Folders of shared libraries; empty: the SDK's and the shim's."""
 
 
 class WorkerDiedError(Exception):
@@ -189,7 +191,7 @@ def said(tail: str) -> str:
 
 def _environment(launch: Launch, folder: str) -> dict[str, str]:
     """Return the whole environment of a worker: nothing of ours leaks into the vendor library."""
-    libraries = [str(launch.sdk / "lib"), str(launch.shim.parent)]
+    libraries = [str(path) for path in launch.libraries or (launch.sdk / "lib", launch.shim.parent)]
     return {
         "PATH": "/usr/bin:/bin",
         "HOME": folder,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
 from typing import Any
@@ -140,6 +141,14 @@ def tapped(program: Program, names: tuple[str, ...]) -> Program:
     for _, tensor in extra:
         made[tensor] = replace(made[tensor], role=TensorRole.EDGE)
     return replace(program, tensors=tuple(made), outputs=(*program.outputs, *extra), inner=())
+
+
+def labelled(program: Program, labels: Mapping[str, str]) -> Program:
+    """Return the program with other names for some inputs and outputs."""
+    sides = [
+        tuple((labels.get(name, name), tensor) for name, tensor in side) for side in (program.inputs, program.outputs)
+    ]
+    return replace(program, inputs=sides[0], outputs=sides[1])
 
 
 def with_binary(program: Program, binary: bytes) -> Program:

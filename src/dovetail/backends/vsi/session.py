@@ -87,6 +87,7 @@ class VendorSession:
             settings.folder.sdk,
             program.sdk_name,
             (("VIV_VX_DEBUG_LEVEL", "1"), *settings.variables),
+            settings.folder.libraries,
         )
         try:
             self._worker = WorkerProcess(launch, settings.limits, self._layout.size)

@@ -255,7 +255,7 @@ def _check_scales(view: NodeView, sizes: Sequence[int], made: Sequence[int]) -> 
         view.need(view.integers(3) == tuple(made), "its sizes are not those of its output")
         return
     if view.has(2) and view.constant(2).size:
-        scales = [float(value) for value in view.constant(2)]
+        scales = [float(value) for value in view.constant(2).reshape(-1)]
         view.need(len(scales) == len(sizes), "its scales do not fit its input")
         ratios = [big / small for big, small in zip(made, sizes, strict=True)]
         view.need(np.allclose(scales, ratios, rtol=1e-6), "its scales are not the ratio of the sizes")

@@ -14,6 +14,8 @@ from dovetail.ir import DType, Quantization
 
 _AVERAGE, _AVERAGE_WITH_PAD, _MAXIMUM = 0, 1, 2
 _MINIMUM = 2
+_LENGTH = 100
+"""The square root of the sum of squares has an operator of its own there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,9 @@ class Reduce:
 
     def _reduce(self, view: NodeView, out: int, axes: list[int]) -> None:
         data, made = view.kind(0), view.made()
+        if self.code == _LENGTH:
+            view.emit("reduce_l2", (view.input(0),), (out,), (1, *axes))
+            return
         if self.code != _MINIMUM or data.dtype is not DType.I8 or view.draft.fixed_point:
             view.emit("reduce", (view.input(0),), (out,), (self.code, 1, *axes))
             return
@@ -237,7 +242,7 @@ def lower_cumsum(view: NodeView) -> None:
     view.need(view.kind(0).dtype is not DType.I16, "its 16-bit kernel stops the simulator")
     sizes, node = view.shape(0), view.node
     view.expect(sizes)
-    (axis,) = view.integers(1)
+    axis = view.whole(1)
     ints = (view.axis(axis, len(sizes)), node.integer("exclusive", 0), node.integer("reverse", 0))
     view.emit("cumsum", (view.input(0),), (view.output(),), ints)
 
@@ -245,7 +250,7 @@ def lower_cumsum(view: NodeView) -> None:
 def lower_topk(view: NodeView) -> None:
     """Lower TopK of the largest values along the last axis, sorted."""
     node, sizes = view.node, view.shape(0)
-    (count,) = view.integers(1)
+    count = view.whole(1)
     axis = view.axis(node.integer("axis", -1), len(sizes))
     view.need(axis == 0, "an axis that is not the last")
     view.need(node.integer("largest", 1) == 1 and node.integer("sorted", 1) == 1, "only the largest, sorted")
@@ -272,6 +277,7 @@ REDUCING: dict[str, Callable[[NodeView], None]] = {
     "LogSoftmax": AlongAxis("log_softmax"),
     "LpNormalization": lower_lp_norm,
     "MaxPool": Pool(maximum=True),
+    "ReduceL2": Reduce(_LENGTH),
     "ReduceMax": Reduce(1),
     "ReduceMean": Reduce(0),
     "ReduceMin": Reduce(2),

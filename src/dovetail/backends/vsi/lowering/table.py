@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+import numpy as np
+
 from dovetail.backends.vsi.lowering.accumulating import (
     lower_convolution,
     lower_gemm,
     lower_matmul,
     lower_transposed,
 )
+from dovetail.backends.vsi.lowering.choosing import CHOOSING
 from dovetail.backends.vsi.lowering.defects import keep_signed_bytes
 from dovetail.backends.vsi.lowering.elementwise import (
     BINARY,
@@ -27,6 +30,7 @@ from dovetail.backends.vsi.lowering.elementwise import (
     lower_where,
 )
 from dovetail.backends.vsi.lowering.moving import MOVING
+from dovetail.backends.vsi.lowering.picking import PICKING
 from dovetail.backends.vsi.lowering.reducing import REDUCING
 from dovetail.backends.vsi.lowering.view import Draft, NodeView, Part, refusal
 from dovetail.backends.vsi.program import Program
@@ -41,6 +45,8 @@ LOWERINGS: Mapping[str, Lowering] = {
     **COMPARISONS,
     **REDUCING,
     **MOVING,
+    **PICKING,
+    **CHOOSING,
     "Cast": lower_cast,
     "Clip": lower_clip,
     "Conv": lower_convolution,
@@ -70,7 +76,7 @@ def lower_graph(graph: Graph, part: Part) -> Program:
         lowering = LOWERINGS.get(node.op) if node.domain in ("", DOVETAIL_DOMAIN) else None
         if lowering is None:
             raise refusal(node.label, part, f"there is no lowering of {node.domain or 'ONNX'}::{node.op}")
-        lowering(NodeView(draft, node))
+        _lower(lowering, NodeView(draft, node))
     _check_edges(single, part)
     return Program(
         target=part.target,
@@ -83,6 +89,16 @@ def lower_graph(graph: Graph, part: Part) -> Program:
         batched=batched,
         inner=draft.inner_tensors(),
     )
+
+
+def _lower(lowering: Lowering, view: NodeView) -> None:
+    """Lower one node; what its attributes or constants break in our own arithmetic is a refusal like any other."""
+    try:
+        with np.errstate(all="ignore"):
+            lowering(view)
+    except (ValueError, TypeError, IndexError, OverflowError, ZeroDivisionError, AttributeError) as error:
+        told = " ".join(str(error).split())
+        raise view.refuse(f"its attributes, constants and shapes do not fit each other ({told})") from error
 
 
 def _check_edges(graph: Graph, part: Part) -> None:

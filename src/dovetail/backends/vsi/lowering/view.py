@@ -178,6 +178,12 @@ class NodeView:
         """Return a constant input as integers."""
         return tuple(int(value) for value in self.constant(index).reshape(-1))
 
+    def whole(self, index: int) -> int:
+        """Return a constant input of one element as an integer."""
+        found = self.integers(index)
+        self.need(len(found) == 1, f"input {index} has {len(found)} elements, not one")
+        return found[0]
+
     def input(self, index: int) -> int:
         """Return the id of an input."""
         self.kind(index)

@@ -1,0 +1,1 @@
+"""Write networks as CMake projects against the vendor's own libraries."""
