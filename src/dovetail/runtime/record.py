@@ -9,7 +9,8 @@ from dovetail.ir.dtypes import AnyArray
 from dovetail.ir.types import TensorType, dequantize_array
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen, which would take four times as long to make: every stage of every run makes one.
+@dataclass(slots=True, unsafe_hash=True)
 class PartitionTiming:
     """Say how long one partition ran, and where; `start_ns` counts from the start of the run.
 
