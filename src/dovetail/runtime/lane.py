@@ -12,9 +12,10 @@ import numpy as np
 from dovetail.backend.protocols import ALIGNMENT_BYTES, InPlaceExecutable
 from dovetail.ir.dtypes import AnyArray
 from dovetail.runtime.checks import Known, known_of
-from dovetail.runtime.record import PartitionTiming
+from dovetail.runtime.record import Mark
 from dovetail.runtime.stage import Flow, Stage
 
+_COPIED_BYTES = 1 << 18
 
 NOTHING: AnyArray = np.empty(0)
 """Holds the place of a tensor that is not there yet, or no longer."""
@@ -28,14 +29,22 @@ class Route:
     """Runs the stage in place; None where it cannot be."""
     makes: tuple[Known, ...]
     borders: tuple[str, ...]
-    """Outputs that stay inside, and are written in place into the arrays of a lane."""
+    """Outputs that are written in place into the arrays of a lane."""
     fresh: tuple[Known, ...]
-    """Outputs that a run allocates anew, since they become the caller's."""
+    """Outputs that a run allocates anew and hands to the device, since they become the caller's."""
+    copied: tuple[str, ...]
+    """Outputs that the caller gets a copy of: small ones, where telling a device of a new array takes longer."""
     hands: tuple[tuple[str, tuple[int, ...]], ...]
     """All other outputs that later stages read, with those stages."""
     kept: tuple[str, ...]
     drops: tuple[str, ...]
     """Inputs that no lane owns: let go after the stage."""
+
+
+def size_of(item: Known) -> int:
+    """Return the bytes of a tensor in memory."""
+    _, shape, dtype = item
+    return math.prod(shape) * dtype.itemsize
 
 
 def routes_of(stages: Sequence[Stage], keep: frozenset[str]) -> tuple[Route, ...]:
@@ -50,12 +59,15 @@ def routes_of(stages: Sequence[Stage], keep: frozenset[str]) -> tuple[Route, ...
         kinds, one = stage.signature.outputs, stage.executable
         makes = known_of(kinds)
         write = one.run_into if isinstance(one, InPlaceExecutable) and len(makes) == len(kinds) else None
-        borders = tuple(name for name in kinds if write is not None and name not in keep)
-        fresh = tuple(item for item in makes if write is not None and item[0] in keep)
+        fresh = tuple(item for item in makes if write and item[0] in keep and size_of(item) > _COPIED_BYTES)
+        anew = {name for name, _, _ in fresh}
+        borders = tuple(name for name in kinds if write and name not in anew)
+        copied = tuple(name for name in borders if name in keep)
         hands = tuple((name, tuple(readers[name])) for name in kinds if name in readers and name not in borders)
-        kept = tuple(name for name in stage.part.outputs if name in keep)
+        kept = tuple(name for name in stage.part.outputs if name in keep and name not in copied)
         drops = tuple(name for name in stage.part.inputs if name not in inside)
-        found.append(Route(write, makes if len(makes) == len(kinds) else (), borders, fresh, hands, kept, drops))
+        known = makes if len(makes) == len(kinds) else ()
+        found.append(Route(write, known, borders, fresh, copied, hands, kept, drops))
         inside.update(borders)
     return tuple(found)
 
@@ -89,10 +101,11 @@ def layout_of(stages: Sequence[Stage], routes: Sequence[Route], flow: Flow) -> L
     slots: list[_Slot] = []
     places: dict[str, int] = {}
     for stage, route in zip(stages, routes, strict=True):
-        for name, shape, dtype in route.makes:
+        for item in route.makes:
+            name = item[0]
             if name not in readers:
                 continue
-            size = -(-math.prod(shape) * dtype.itemsize // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+            size = -(-size_of(item) // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
             free = [number for number, slot in enumerate(slots) if not slot.users & ~flow.before[stage.index]]
             number = max(free, key=lambda one: slots[one].users, default=len(slots))
             if number == len(slots):
@@ -131,4 +144,4 @@ class Request:
     taps: tuple[str, ...]
     tapped: dict[str, AnyArray]
     started_ns: int
-    timings: list[PartitionTiming] = field(default_factory=list)
+    marks: list[Mark] = field(default_factory=list)

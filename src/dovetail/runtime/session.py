@@ -7,7 +7,6 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -27,9 +26,6 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from dovetail.backend.containment import Limits
-
-
-_INDEX = attrgetter("index")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +51,7 @@ class Session:
         self._options = options or SessionOptions()
         self._stages = tuple(stages)
         self._types = bundle.tensors
+        self._names = tuple((stage.part.target, stage.device) for stage in stages)
         self._flow = flow_of(stages)
         self._routes = routes_of(stages, frozenset(bundle.outputs))
         self._layout = layout_of(stages, self._routes, self._flow)
@@ -182,9 +179,8 @@ class Session:
 
     def _finished(self, request: Request) -> Run:
         outputs = {name: request.outputs[name] for name in self.bundle.outputs}
-        timings = tuple(sorted(request.timings, key=_INDEX))
         elapsed = time.perf_counter_ns() - request.started_ns
-        return Run(outputs, request.tapped, self._types, timings, elapsed)
+        return Run(outputs, request.tapped, self._types, request.marks, self._names, request.started_ns, elapsed)
 
 
 def open_session(bundle: Bundle, options: SessionOptions | None = None) -> Session:

@@ -13,7 +13,6 @@ from dovetail.errors import DeviceError
 from dovetail.ir.dtypes import AnyArray
 from dovetail.runtime.checks import Guard, check_numbers, check_outputs, fits
 from dovetail.runtime.lane import NOTHING, Request, Route
-from dovetail.runtime.record import PartitionTiming
 from dovetail.runtime.stage import Stage
 
 
@@ -47,12 +46,12 @@ def run_stage(stage: Stage, route: Route, request: Request, guard: Guard) -> Non
         made = _taken(route, request, (fed, made, place), wanted)
     if guard is Guard.NUMBERS:
         check_numbers(stage.where, fed, {name: made[name] for name in part.outputs})
-    request.timings.append(
-        PartitionTiming(index, part.target, stage.device, elapsed, start - request.started_ns, moved)
-    )
+    request.marks.append((index, start, elapsed, moved))
     for name, readers in route.hands:
         for reader in readers:
             lane.fed[reader][name] = made[name]
+    for name in route.copied:
+        request.outputs[name] = made[name].copy()
     for name in route.kept:
         request.outputs[name] = made[name]
     for name in route.drops:

@@ -39,6 +39,8 @@ class OpenVinoExecutable:
         self._outlets = {name: compiled.output(name) for name in signature.outputs}
         self._request = compiled.create_infer_request()
         self._read: dict[str, AnyArray | None] = {}
+        self._held: dict[str, openvino.Tensor] = {}
+        """What the request reads: OpenVINO does not keep the memory alive."""
         self._written: dict[str, AnyArray] = {}
         """The arrays that the request reads and writes already: the borders of a session come again in every run."""
         self._tapped: dict[tuple[str, ...], openvino.InferRequest] = {}
@@ -123,6 +125,7 @@ class OpenVinoExecutable:
         self._compiled = None
         self._tapped.clear()
         self._read.clear()
+        self._held.clear()
         self._written.clear()
 
     def _check_open(self) -> None:
@@ -130,7 +133,6 @@ class OpenVinoExecutable:
             raise DeviceError(f"{self._where}: the executable is closed.")
 
     def _infer(self, request: openvino.InferRequest, inputs: Mapping[str, AnyArray]) -> None:
-        # The tensors must live as long as the run; OpenVINO keeps them until the next ones are set.
         try:
             for name, port in self._ports.items():
                 array = inputs[name]
@@ -138,6 +140,7 @@ class OpenVinoExecutable:
                     view = array.transpose(_FORTH) if name in self._last else array
                     tensor, shared = _shared(view)
                     request.set_tensor(port, tensor)
+                    self._held[name] = tensor
                     self._read[name] = array if shared else None
             # Without sharing every output is copied into an array that nobody reads.
             request.infer(share_outputs=True)
@@ -150,9 +153,10 @@ class OpenVinoExecutable:
         request = self._tapped[taps]
         compiled = request.get_compiled_model()
         try:
-            for name in self._signature.inputs:
-                request.set_tensor(compiled.input(name), _shared(inputs[name])[0])
-            request.infer()
+            held = {name: _shared(inputs[name])[0] for name in self._signature.inputs}
+            for name, tensor in held.items():
+                request.set_tensor(compiled.input(name), tensor)
+            request.infer(share_outputs=True)
         except RuntimeError as error:
             raise DeviceError(f"{self._where}: {reason(error)}.") from error
         names = (*self._signature.outputs, *taps)
