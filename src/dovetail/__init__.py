@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from dovetail.cost import make_cost_model as make_cost_model
     from dovetail.cost import model_plan as model_plan
     from dovetail.cost import model_tables as model_tables
+    from dovetail.cost import predict_partitions as predict_partitions
     from dovetail.cost import units_of_plan as units_of_plan
     from dovetail.data import InputSpec as InputSpec
     from dovetail.data import Sample as Sample
@@ -195,6 +196,7 @@ _HOMES = {
         "make_cost_model",
         "model_plan",
         "model_tables",
+        "predict_partitions",
         "units_of_plan",
     ),
     "dovetail.data": (

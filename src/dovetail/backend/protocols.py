@@ -12,6 +12,9 @@ from dovetail.ir.dtypes import AnyArray
 from dovetail.ir.graph import Graph
 from dovetail.ir.types import TensorType
 
+ALIGNMENT_BYTES = 64
+"""Where arrays that the runtime makes begin: at a cache line."""
+
 
 class Fidelity(Enum):
     """Say how closely a simulator follows the hardware."""
@@ -83,8 +86,11 @@ class Executable(Protocol):
 class InPlaceExecutable(Protocol):
     """An executable that writes its outputs where the caller wants them, without a copy."""
 
-    def empty(self, output: str) -> AnyArray:
-        """Return an array for an output of static shape, laid out as the executable likes to write it."""
+    def empty(self, output: str, memory: AnyArray | None = None) -> AnyArray:
+        """Return an array for an output of static shape, laid out as the executable likes to write it.
+
+        `memory` has enough bytes and begins at a multiple of `ALIGNMENT_BYTES`: the array lies at its beginning.
+        """
 
     def run_into(self, inputs: Mapping[str, AnyArray], outputs: Mapping[str, AnyArray]) -> None:
         """Write every output into the array given for it: of its type and static shape."""

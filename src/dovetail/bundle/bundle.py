@@ -15,8 +15,8 @@ from dovetail.plan.plan import Plan
 class CompiledPartition:
     """Hold one compiled partition and what it was compiled for.
 
-    `tensors` types every tensor of the partition, so that a run can be asked to tap it. `nodes` and `macs` (for one
-    sample; None where shapes are not static) are for people who look at it.
+    `tensors` types every tensor of the partition, so that a run can be asked to tap it. `nodes`, `macs` (for one
+    sample; None where shapes are not static), the number of units and the prediction are for people who look at it.
     """
 
     target: str
@@ -28,6 +28,10 @@ class CompiledPartition:
     tensors: Mapping[str, TensorType]
     nodes: tuple[str, ...] = ()
     macs: int | None = None
+    units: int | None = None
+    predicted_ns: float | None = None
+    """What its units should take, as the figures of `predicted_by` say."""
+    predicted_by: str = ""
 
     @property
     def signature(self) -> Signature:

@@ -137,6 +137,9 @@ def _write(bundle: Bundle, folder: Path) -> None:
                 "tensors": _printed(part.tensors),
                 "nodes": list(part.nodes),
                 "macs": part.macs,
+                "units": part.units,
+                "predicted_ns": part.predicted_ns,
+                "predicted_by": part.predicted_by,
             }
         )
     document = {
@@ -166,7 +169,10 @@ def _partition(folder: Path, index: int, entry: Mapping[str, object]) -> Compile
         outputs=tuple(_text(name) for name in outputs),
         tensors=_types(entry["tensors"]),
         nodes=_names(entry.get("nodes", [])),
-        macs=_count(entry.get("macs")),
+        macs=_count(entry.get("macs"), "macs"),
+        units=_count(entry.get("units"), "units"),
+        predicted_ns=_duration(entry.get("predicted_ns")),
+        predicted_by=_text(entry.get("predicted_by", "")),
     )
     _ = part.signature
     return part
@@ -178,10 +184,18 @@ def _names(value: object) -> tuple[str, ...]:
     return tuple(_text(name) for name in value)
 
 
-def _count(value: object) -> int | None:
+def _count(value: object, key: str) -> int | None:
     if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
-        raise TypeError("'macs' is a count")
+        raise TypeError(f"'{key}' is a count")
     return value
+
+
+def _duration(value: object) -> float | None:
+    if value is None:
+        return None
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < float("inf"):
+        raise TypeError("'predicted_ns' is a duration")
+    return float(value)
 
 
 def _blob_name(index: int) -> str:

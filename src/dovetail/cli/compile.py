@@ -94,8 +94,9 @@ class Compile(BoardVerb, ModelVerb):
                     (),
                 )
                 bundle = dovetail.compile_model(partitioned, self._request())
-            dovetail.save_bundle(bundle, self.output)
             parts = self.modelled(graph, plan, ranges)
+            bundle = dovetail.predict_partitions(bundle, graph, dovetail.model_tables(parts))
+            dovetail.save_bundle(bundle, self.output)
         if self.dot is not None:
             write_drawing(self.dot, dovetail.draw_partitions(partitioned))
         rows = partition_rows(partitioned)
@@ -152,11 +153,12 @@ class Compile(BoardVerb, ModelVerb):
             f"    dovetail.RepairRequest(graph, plan, ranges, rule, request, {self.overlap!r})\n"
             ")",
             "print(repaired.moves)",
-            f"dovetail.save_bundle(repaired.bundle, {path_text(self.output)})",
+            f"dovetail.save_bundle(dovetail.predict_partitions(repaired.bundle, graph), {path_text(self.output)})",
         )
         plain = (
             f"partitioned = dovetail.partition(dovetail.quantize(graph, plan, ranges), overlap={self.overlap!r})",
-            f"dovetail.save_bundle(dovetail.compile_model(partitioned, request), {path_text(self.output)})",
+            "bundle = dovetail.predict_partitions(dovetail.compile_model(partitioned, request), graph)",
+            f"dovetail.save_bundle(bundle, {path_text(self.output)})",
         )
         return program(
             self.graph_lines(),

@@ -101,8 +101,11 @@ def _row(part: CompiledPartition, index: int, device: str, runs: Sequence[Run]) 
         "device": device,
         "backend": part.backend,
         "nodes": len(part.nodes),
+        "units": part.units,
         "macs": part.macs,
         "boundary_bytes": sum(known) if len(known) == len(sizes) else None,
+        "predicted_ns": part.predicted_ns,
+        "predicted_by": part.predicted_by,
         "median_ns": statistics.median(item.elapsed_ns for item in times),
         "min_ns": min(item.elapsed_ns for item in times),
         "transfer_ns": statistics.median(item.transfer_ns for item in times),
@@ -122,9 +125,10 @@ def _page(bundle: Bundle, document: dict[str, object]) -> Page:
                 str(row["index"]),
                 row["target"],
                 row["device"],
-                str(row["nodes"]),
+                "-" if row["units"] is None else str(row["units"]),
                 count_text(row["macs"]),
                 bytes_text(row["boundary_bytes"]),
+                time_text(row["predicted_ns"]),
                 time_text(row["median_ns"]),
                 time_text(row["min_ns"]),
                 time_text(row["transfer_ns"]),
@@ -134,12 +138,13 @@ def _page(bundle: Bundle, document: dict[str, object]) -> Page:
         right("#"),
         flexible("target"),
         flexible("device"),
-        right("nodes"),
+        right("units"),
         right("MACs"),
-        right("boundary"),
+        right("borders"),
+        right("predicted"),
         right("median"),
         right("fastest"),
-        right("transfer"),
+        right("moving"),
     )
     facts = [
         ("a request", time_text(float(str(document["median_ns"])))),
@@ -148,6 +153,10 @@ def _page(bundle: Bundle, document: dict[str, object]) -> Page:
     ]
     if document["trace"] is not None:
         facts.append(("trace", str(document["trace"])))
-    note = "A simulated device's time is not the hardware's."
+    sources = dict.fromkeys(row["predicted_by"] for row in partitions if row["predicted_by"])
+    note = "Borders are what a partition reads and writes, moving is the part of the time that its transfers take. "
+    note += "A simulated device's time is not the hardware's."
+    if sources:
+        note += f" Predicted is the work of the units, without conversions and transfers: {'; '.join(sources)}."
     title = f"Profile of '{bundle.name}', {document['runs']} runs"
     return Page(title, (Table("Partitions", columns, tuple(rows), note), Facts("", tuple(facts))))

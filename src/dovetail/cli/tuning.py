@@ -68,7 +68,8 @@ def run_job(job: TuneJob, screen: Screen) -> Tuned:
         result = dovetail.tune(request, _Listener(bar))
     with screen.progress("compiling"):
         partitioned = dovetail.partition(dovetail.quantize(job.graph, result.plan, calibration.ranges))
-        dovetail.save_bundle(dovetail.compile_model(partitioned), job.out / "bundle")
+        bundle = dovetail.predict_partitions(dovetail.compile_model(partitioned), job.graph)
+        dovetail.save_bundle(bundle, job.out / "bundle")
     return _write(job, calibration, result, partitioned)
 
 

@@ -2,6 +2,7 @@
 
 from dovetail.cost.model import CostModel, make_cost_model, units_of_plan
 from dovetail.cost.modelled import ModelledPartition, ModelRequest, OperatorRow, model_plan, model_tables
+from dovetail.cost.prediction import predict_partitions
 from dovetail.cost.record import BoundaryCost, MemoryCost, PlanCost, UnitCost
 from dovetail.cost.table import CostEntry, CostTable, load_cost_table
 
@@ -20,5 +21,6 @@ __all__ = [
     "make_cost_model",
     "model_plan",
     "model_tables",
+    "predict_partitions",
     "units_of_plan",
 ]

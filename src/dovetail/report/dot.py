@@ -16,13 +16,14 @@ from dovetail.report.figures import bytes_text, count_text
 _COLOURS = ("#cfe2f3", "#d9ead3", "#fff2cc", "#f4cccc", "#d9d2e9", "#fce5cd", "#d0e0e3", "#ead1dc")
 _SHOWN = 6
 _LAYOUT_S = 120
+_STYLE = "  rankdir=TB; node [shape=box, style=filled, fontname=sans]; edge [fontname=sans];"
 _MARK = "# Made by dovetail"
 
 
 def draw_plan(graph: Graph, plan: Plan) -> str:
     """Return a drawing of every node, coloured by its placement."""
     colours = _colours([str(plan.placement(node.name)) for node in graph.nodes])
-    lines = [_MARK, "digraph plan {", "  rankdir=TB; node [shape=box, style=filled, fontname=sans];"]
+    lines = [_MARK, "digraph plan {", _STYLE]
     for name in graph.inputs:
         lines.append(f"  {_label('in ' + name)} [label={_label(name)}, shape=oval, fillcolor=white];")
     for node in graph.nodes:
@@ -44,13 +45,13 @@ def draw_plan(graph: Graph, plan: Plan) -> str:
 def draw_partitions(partitioned: PartitionedGraph) -> str:
     """Return a drawing of the partitions: target, nodes, multiply-accumulates, and the tensors that cross."""
     colours = _colours([part.target for part in partitioned.partitions])
-    lines = [_MARK, "digraph partitions {", "  rankdir=TB; node [shape=box, style=filled, fontname=sans];"]
+    lines = [_MARK, "digraph partitions {", _STYLE]
     for part in partitioned.partitions:
         names = [node.name for node in part.graph.nodes]
         more = [f"... {len(names) - _SHOWN} more"] if len(names) > _SHOWN else []
         macs = graph_macs(part.graph)
         work = "" if macs is None else f", {count_text(macs)} MACs"
-        head = (f"{part.index}: {part.target}", f"{len(names)} nodes{work}", "")
+        head = (f"{part.index}: {part.target}", f"{len(names)} node{'s' if len(names) != 1 else ''}{work}", "")
         label = _label(*head, *names[:_SHOWN], *more)
         lines.append(f'  p{part.index} [label={label}, fillcolor="{colours[part.target]}"];')
     for border in partitioned.borders:

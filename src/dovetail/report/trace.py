@@ -10,14 +10,15 @@ from dovetail.runtime.record import Run
 
 def chrome_trace(runs: Sequence[Run], starts_ns: Sequence[int]) -> str:
     """Return the trace of runs that began at these times: a row for every device, a row for the requests."""
-    devices = list(dict.fromkeys(item.device for run in runs for item in run.timings))
+    timings = [run.timings for run in runs]
+    devices = list(dict.fromkeys(item.device for items in timings for item in items))
     first = min(starts_ns, default=0)
     events: list[dict[str, object]] = [_name(0, "requests")]
     events += [_name(row, device) for row, device in enumerate(devices, 1)]
     for number, (run, start) in enumerate(zip(runs, starts_ns, strict=True)):
         begin = start - first
         events.append(_event(f"request {number}", 0, (begin, run.elapsed_ns), {"idle_us": run.idle_ns / 1e3}))
-        for item in run.timings:
+        for item in timings[number]:
             facts = {"request": number, "target": item.target, "transfer_us": item.transfer_ns / 1e3}
             row = devices.index(item.device) + 1
             events.append(_event(f"partition {item.index}", row, (begin + item.start_ns, item.elapsed_ns), facts))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import Enum
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +21,26 @@ class Guard(Enum):
     """Presence, type and shape."""
     NUMBERS = "numbers"
     """That no partition makes NaN or infinity of finite inputs, too; reads every tensor once more."""
+
+
+Known = tuple[str, tuple[int, ...], np.dtype[Any]]
+"""A tensor of static shape: name, shape, element type."""
+
+
+def known_of(kinds: Mapping[str, TensorType]) -> tuple[Known, ...]:
+    """Return the tensors whose shape is static."""
+    return tuple(
+        (name, kind.static_shape, kind.dtype.carrier) for name, kind in kinds.items() if kind.static_shape is not None
+    )
+
+
+def fits(known: Sequence[Known], given: Mapping[str, AnyArray]) -> bool:
+    """Tell whether arrays are certainly right, at little cost; the checks below say what is wrong with others."""
+    for name, shape, dtype in known:
+        array = given.get(name)
+        if type(array) is not np.ndarray or array.shape != shape or array.dtype != dtype:
+            return False
+    return bool(known)
 
 
 def check_inputs(expected: Mapping[str, TensorType], given: Mapping[str, AnyArray]) -> None:

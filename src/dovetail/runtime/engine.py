@@ -7,7 +7,8 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from dovetail.runtime.stage import Flow, Request, Stage
+from dovetail.runtime.lane import Request
+from dovetail.runtime.stage import Flow, Stage
 
 Work = Callable[[Stage, Request], None]
 

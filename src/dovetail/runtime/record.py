@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dovetail.ir.dtypes import AnyArray
@@ -29,6 +29,10 @@ class PartitionTiming:
         return self.elapsed_ns - self.transfer_ns
 
 
+Mark = tuple[int, int, int, int]
+"""Partition, start on the clock, time and transfers in nanoseconds."""
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """Hold what a run gave: outputs and taps as stored values, with their types, and timings."""
@@ -36,9 +40,21 @@ class Run:
     outputs: Mapping[str, AnyArray]
     taps: Mapping[str, AnyArray]
     types: Mapping[str, TensorType]
-    timings: tuple[PartitionTiming, ...]
+    marks: Sequence[Mark] = ()
+    """In the order in which the partitions ended."""
+    names: Sequence[tuple[str, str]] = ()
+    """Target and device of every partition."""
+    started_ns: int = 0
     elapsed_ns: int = 0
     """From the call, or from `run_async`, to the last output."""
+
+    @property
+    def timings(self) -> tuple[PartitionTiming, ...]:
+        """Return the timings in the order of the schedule; made when they are asked for, which most runs are not."""
+        return tuple(
+            PartitionTiming(index, *self.names[index], elapsed, start - self.started_ns, moved)
+            for index, start, elapsed, moved in sorted(self.marks)
+        )
 
     @property
     def busy_ns(self) -> int:

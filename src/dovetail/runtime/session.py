@@ -15,10 +15,12 @@ from dovetail.backend.registry import backend, find_device, find_target
 from dovetail.bundle.bundle import Bundle, CompiledPartition
 from dovetail.errors import BundleError, DeviceError
 from dovetail.ir.dtypes import AnyArray
-from dovetail.runtime.checks import Guard, check_inputs
+from dovetail.runtime.checks import Guard, check_inputs, fits, known_of
 from dovetail.runtime.engine import Engine
+from dovetail.runtime.lane import Lane, Request, layout_of, routes_of
 from dovetail.runtime.record import Run
-from dovetail.runtime.stage import Lane, Request, Stage, flow_of, run_stage
+from dovetail.runtime.stage import Stage, flow_of
+from dovetail.runtime.step import run_stage
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -49,8 +51,16 @@ class Session:
         self._options = options or SessionOptions()
         self._stages = tuple(stages)
         self._types = bundle.tensors
-        self._keep = frozenset(bundle.outputs)
-        self._flow = flow_of(stages, self._keep)
+        self._names = tuple((stage.part.target, stage.device) for stage in stages)
+        self._flow = flow_of(stages)
+        self._routes = routes_of(stages, frozenset(bundle.outputs))
+        self._layout = layout_of(stages, self._routes, self._flow)
+        self._expected = known_of(bundle.inputs)
+        if len(self._expected) < len(bundle.inputs):
+            self._expected = ()
+        readers = [(name, stage.index) for stage in stages for name in stage.part.inputs if name in bundle.inputs]
+        self._entries = tuple(readers)
+        self._through = tuple(name for name in bundle.inputs if name in bundle.outputs)
         self._lanes: list[Lane] = []
         self._engine: Engine | None = None
         self._starting = threading.Lock()
@@ -65,8 +75,6 @@ class Session:
         request = self._request(inputs, taps)
         for stage in self._stages:
             self._work(stage, request)
-            for name in self._flow.last_use.get(stage.index, ()):
-                request.values.pop(name, None)
         self._lanes.append(request.lane)
         return self._finished(request)
 
@@ -142,21 +150,26 @@ class Session:
 
     def _request(self, inputs: Mapping[str, AnyArray], taps: Sequence[str]) -> Request:
         started = time.perf_counter_ns()
-        check_inputs(self.bundle.inputs, inputs)
-        for tensor in taps:
-            if tensor not in self._types:
-                raise DeviceError(f"tap '{tensor}': the model has no such tensor.")
-        tapped = {name: inputs[name] for name in taps if name in inputs}
-        return Request(self._lane(), dict(inputs), tuple(taps), tapped, started)
+        if len(inputs) != len(self._expected) or not fits(self._expected, inputs):
+            check_inputs(self.bundle.inputs, inputs)
+        lane, tapped = self._lane(), {}
+        if taps:
+            for tensor in taps:
+                if tensor not in self._types:
+                    raise DeviceError(f"tap '{tensor}': the model has no such tensor.")
+            tapped = {name: inputs[name] for name in taps if name in inputs}
+        for name, reader in self._entries:
+            lane.fed[reader][name] = inputs[name]
+        return Request(lane, {name: inputs[name] for name in self._through}, tuple(taps), tapped, started)
 
     def _work(self, stage: Stage, request: Request) -> None:
-        run_stage(stage, request, self._options.guard)
+        run_stage(stage, self._routes[stage.index], request, self._options.guard)
 
     def _lane(self) -> Lane:
         try:
             return self._lanes.pop()
         except IndexError:
-            return Lane(self._stages, self._keep)
+            return Lane(self._stages, self._routes, self._layout)
 
     def _started_engine(self) -> Engine:
         with self._starting:
@@ -165,10 +178,9 @@ class Session:
             return self._engine
 
     def _finished(self, request: Request) -> Run:
-        outputs = {name: request.values[name] for name in self.bundle.outputs}
-        timings = tuple(sorted(request.timings, key=lambda item: item.index))
+        outputs = {name: request.outputs[name] for name in self.bundle.outputs}
         elapsed = time.perf_counter_ns() - request.started_ns
-        return Run(outputs, request.tapped, self._types, timings, elapsed)
+        return Run(outputs, request.tapped, self._types, request.marks, self._names, request.started_ns, elapsed)
 
 
 def open_session(bundle: Bundle, options: SessionOptions | None = None) -> Session:

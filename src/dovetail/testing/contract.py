@@ -16,7 +16,16 @@ import numpy as np
 import pytest
 
 from dovetail.backend.containment import Limits, Worker, compile_contained, load_contained
-from dovetail.backend.protocols import Backend, Blob, CompileOptions, Device, Executable, Signature
+from dovetail.backend.protocols import (
+    ALIGNMENT_BYTES,
+    Backend,
+    Blob,
+    CompileOptions,
+    Device,
+    Executable,
+    InPlaceExecutable,
+    Signature,
+)
 from dovetail.backend.target import Target, Verdict
 from dovetail.errors import CompileError, DeviceError, DovetailError
 from dovetail.ir import AnyArray, DType, Graph, Node, TensorType
@@ -148,6 +157,25 @@ class BackendContract:
             self.load(trial).run(sample)
             for name, value in trial.case.inputs[0].items():
                 assert value.tobytes() == sample[name].tobytes(), trial.label
+
+    def test_in_place(self) -> None:
+        """`run_into` gives what `run` gives, in the executable's own arrays and in others, and reads inputs anew."""
+        for trial in self.trials():
+            executable, names = self.load(trial), trial.case.graph.outputs
+            if not isinstance(executable, InPlaceExecutable):
+                pytest.skip("the executables of this backend do not write in place")
+            wanted = [executable.run(sample) for sample in trial.case.inputs[:2]]
+            own = {name: executable.empty(name, _memory_for(wanted[0][name])) for name in names}
+            _check_outputs(trial, own)
+            plain = {name: np.empty_like(wanted[0][name], order="C") for name in names}
+            held = {name: value.copy() for name, value in trial.case.inputs[0].items()}
+            for made in (own, plain, own):
+                for sample, right in zip(trial.case.inputs[:2], wanted, strict=True):
+                    for name, value in sample.items():
+                        held[name][...] = value
+                    executable.run_into(held, made)
+                    for name in names:
+                        assert made[name].tobytes() == right[name].tobytes(), trial.label
 
     def test_taps(self) -> None:
         """A tap is answered with the stored tensor or with a DeviceError; an unknown name always with a DeviceError."""
@@ -295,6 +323,12 @@ def _check_refused(action: Callable[[], object], what: str) -> None:
 
 def _is_one_line(message: str) -> bool:
     return bool(message.strip()) and "\n" not in message
+
+
+def _memory_for(array: AnyArray) -> AnyArray:
+    """Return bytes that begin at a cache line, more than the array needs."""
+    raw = np.empty(array.nbytes + 2 * ALIGNMENT_BYTES, np.uint8)
+    return raw[-raw.ctypes.data % ALIGNMENT_BYTES :]
 
 
 def _check_outputs(trial: Trial, found: Mapping[str, AnyArray]) -> None:

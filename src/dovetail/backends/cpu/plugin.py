@@ -78,7 +78,9 @@ class CpuDevice:
             raise DeviceError(
                 f"cpu: a blob of format '{blob.format}' is not for this device.", hint=f"It loads {FORMAT}."
             )
-        return SessionExecutable("cpu", blob.payload, signature, SessionSettings(entries=_EXACT_BYTES))
+        return SessionExecutable(
+            "cpu", blob.payload, signature, SessionSettings(entries=_EXACT_BYTES, shares_memory=True)
+        )
 
 
 backend: Backend = OnnxRuntimeBackend()

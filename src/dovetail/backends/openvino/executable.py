@@ -10,6 +10,7 @@ import openvino
 from openvino.preprocess import PrePostProcessor
 
 from dovetail.backend.protocols import OperatorTime, Signature
+from dovetail.backends.aligned import aligned_empty
 from dovetail.backends.feeds import check_feeds
 from dovetail.backends.openvino.core import core, reason
 from dovetail.errors import DeviceError
@@ -18,7 +19,6 @@ from dovetail.ir import AnyArray
 CHANNELS_LAST = "DOVETAIL_CHANNELS_LAST"
 """A property of ours: the names of the inputs and outputs that are channels-last in memory, as JSON."""
 _FORTH, _BACK = (0, 2, 3, 1), (0, 3, 1, 2)
-_ALIGNMENT_BYTES = 64
 
 
 class OpenVinoExecutable:
@@ -39,6 +39,8 @@ class OpenVinoExecutable:
         self._outlets = {name: compiled.output(name) for name in signature.outputs}
         self._request = compiled.create_infer_request()
         self._read: dict[str, AnyArray | None] = {}
+        self._held: dict[str, openvino.Tensor] = {}
+        """What the request reads: OpenVINO does not keep the memory alive."""
         self._written: dict[str, AnyArray] = {}
         """The arrays that the request reads and writes already: the borders of a session come again in every run."""
         self._tapped: dict[tuple[str, ...], openvino.InferRequest] = {}
@@ -60,32 +62,38 @@ class OpenVinoExecutable:
         self._infer(self._request, inputs)
         return {**{name: self._request.get_tensor(port).data.copy() for name, port in self._outlets.items()}, **given}
 
-    def empty(self, output: str) -> AnyArray:
+    def empty(self, output: str, memory: AnyArray | None = None) -> AnyArray:
         """Return an array that begins at a cache line; the channels of images that stay inside come last in memory."""
         kind = self._signature.outputs[output]
         shape = kind.static_shape or ()
         if output not in self._last:
-            return _aligned(shape, kind.dtype.carrier)
-        return _aligned((shape[0], *shape[2:], shape[1]), kind.dtype.carrier).transpose(_BACK)
+            return aligned_empty(shape, kind.dtype.carrier, memory)
+        return aligned_empty((shape[0], *shape[2:], shape[1]), kind.dtype.carrier, memory).transpose(_BACK)
 
     def run_into(self, inputs: Mapping[str, AnyArray], outputs: Mapping[str, AnyArray]) -> None:
         """Write the outputs into arrays of the caller; an array of another layout than `empty` gives costs a copy."""
-        self._check_open()
+        if self._compiled is None:
+            self._check_open()
         copies: list[tuple[AnyArray, AnyArray]] = []
-        for name, array in outputs.items():
-            if self._written.get(name) is array:
-                continue
-            view = array.transpose(_FORTH) if name in self._last else array
-            if not view.flags.c_contiguous:
-                view = np.empty(view.shape, view.dtype)
-                copies.append((array, view.transpose(_BACK) if name in self._last else view))
-                self._written.pop(name, None)
-            else:
-                self._written[name] = array
-            self._request.set_tensor(self._outlets[name], openvino.Tensor(view, shared_memory=True))
+        for name, outlet in self._outlets.items():
+            array = outputs[name]
+            if self._written.get(name) is not array:
+                self._write_to(name, outlet, array, copies)
         self._infer(self._request, inputs)
         for array, made in copies:
             array[...] = made
+
+    def _write_to(
+        self, name: str, outlet: openvino.ConstOutput, array: AnyArray, copies: list[tuple[AnyArray, AnyArray]]
+    ) -> None:
+        view = array.transpose(_FORTH) if name in self._last else array
+        if not view.flags.c_contiguous:
+            view = np.empty(view.shape, view.dtype)
+            copies.append((array, view.transpose(_BACK) if name in self._last else view))
+            self._written.pop(name, None)
+        else:
+            self._written[name] = array
+        self._request.set_tensor(outlet, openvino.Tensor(view, shared_memory=True))
 
     def account(self) -> Mapping[str, str]:
         """Map OpenVINO's operators, after its fusions, to the device."""
@@ -117,6 +125,7 @@ class OpenVinoExecutable:
         self._compiled = None
         self._tapped.clear()
         self._read.clear()
+        self._held.clear()
         self._written.clear()
 
     def _check_open(self) -> None:
@@ -124,7 +133,6 @@ class OpenVinoExecutable:
             raise DeviceError(f"{self._where}: the executable is closed.")
 
     def _infer(self, request: openvino.InferRequest, inputs: Mapping[str, AnyArray]) -> None:
-        # The tensors must live as long as the run; OpenVINO keeps them until the next ones are set.
         try:
             for name, port in self._ports.items():
                 array = inputs[name]
@@ -132,8 +140,10 @@ class OpenVinoExecutable:
                     view = array.transpose(_FORTH) if name in self._last else array
                     tensor, shared = _shared(view)
                     request.set_tensor(port, tensor)
+                    self._held[name] = tensor
                     self._read[name] = array if shared else None
-            request.infer()
+            # Without sharing every output is copied into an array that nobody reads.
+            request.infer(share_outputs=True)
         except RuntimeError as error:
             raise DeviceError(f"{self._where}: {reason(error)}.") from error
 
@@ -143,9 +153,10 @@ class OpenVinoExecutable:
         request = self._tapped[taps]
         compiled = request.get_compiled_model()
         try:
-            for name in self._signature.inputs:
-                request.set_tensor(compiled.input(name), _shared(inputs[name])[0])
-            request.infer()
+            held = {name: _shared(inputs[name])[0] for name in self._signature.inputs}
+            for name, tensor in held.items():
+                request.set_tensor(compiled.input(name), tensor)
+            request.infer(share_outputs=True)
         except RuntimeError as error:
             raise DeviceError(f"{self._where}: {reason(error)}.") from error
         names = (*self._signature.outputs, *taps)
@@ -191,13 +202,6 @@ class Source:
             raise DeviceError(
                 f"{where}: no tensor that the model computes is called '{taps[0]}': {reason(error)}."
             ) from error
-
-
-def _aligned(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> AnyArray:
-    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-    raw = np.empty(size + _ALIGNMENT_BYTES, np.uint8)
-    start = -raw.ctypes.data % _ALIGNMENT_BYTES
-    return raw[start : start + size].view(dtype).reshape(shape)
 
 
 def _shared(array: AnyArray) -> tuple[openvino.Tensor, bool]:

@@ -29,7 +29,7 @@ from dovetail.ir import Graph
 MODEL = "openvino-model"
 """ONNX, compiled on loading: the CPU plug-in's own export is an intermediate form, too, and differs from run to run."""
 COMPILED = "openvino-compiled"
-_REVISION = 1
+_REVISION = 2
 """Raise it when blobs or results change."""
 EXPORT = "DOVETAIL_EXPORT"
 """A property of ours: `YES` compiles to the device's own form where it would else be ONNX (the CPU plug-in)."""
@@ -104,7 +104,8 @@ def _target(facts: DeviceFacts) -> OpenVinoTarget:
 def _properties(facts: DeviceFacts, options: CompileOptions) -> dict[str, str]:
     """Return OpenVINO's properties; it would else narrow float32 to bfloat16 where the CPU has it."""
     hint = "f32" if options.inference is InferencePrecision.AS_PLACED else options.inference.value
-    found = {"NUM_STREAMS": "1"} if facts.is_cpu else {}
+    # Pinned, the threads of all partitions would sit on the first core, and stages wait for each other there.
+    found = {"NUM_STREAMS": "1", "ENABLE_CPU_PINNING": "NO"} if facts.is_cpu else {}
     if facts.is_cpu or options.inference is not InferencePrecision.AS_PLACED:
         found["INFERENCE_PRECISION_HINT"] = hint
     if facts.is_cpu and options.threads:

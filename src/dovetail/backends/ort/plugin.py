@@ -127,6 +127,7 @@ def settings_of(provider: Provider, header: dict[str, str], *, optimise: bool = 
         entries=(*_EXACT_BYTES, ("session.record_ep_graph_assignment_info", "1")),
         optimise=optimise,
         attach=lambda options: provider.attach(options, properties),
+        shares_memory=provider.is_cpu,
     )
 
 

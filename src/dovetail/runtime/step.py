@@ -1,0 +1,78 @@
+"""Steps: running one stage of one request."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import cast
+
+import numpy as np
+
+from dovetail.backend.protocols import TransferringExecutable
+from dovetail.errors import DeviceError
+from dovetail.ir.dtypes import AnyArray
+from dovetail.runtime.checks import Guard, check_numbers, check_outputs, fits
+from dovetail.runtime.lane import NOTHING, Request, Route
+from dovetail.runtime.stage import Stage
+
+
+def run_stage(stage: Stage, route: Route, request: Request, guard: Guard) -> None:
+    """Run one stage of a request; raise DeviceError, naming partition and device when the device misbehaves."""
+    index, part, executable, lane = stage.index, stage.part, stage.executable, request.lane
+    fed, place, write = lane.fed[index], lane.made[index], route.write
+    wanted: tuple[str, ...] = ()
+    if request.taps:
+        wanted = tuple(name for name in request.taps if name in part.tensors and name not in request.tapped)
+    made: Mapping[str, AnyArray] = place
+    with stage.lock:
+        start = time.perf_counter_ns()
+        try:
+            if write is not None and not wanted:
+                for name, shape, dtype in route.fresh:
+                    place[name] = np.empty(shape, dtype)
+                write(fed, place)
+            else:
+                made = executable.run(fed, wanted)
+        except DeviceError:
+            raise
+        except Exception as error:
+            # A plug-in is anybody's code: whatever it raises is its device's failure.
+            raise DeviceError(f"{stage.where}: {type(error).__name__}: {error}.") from error
+        elapsed = time.perf_counter_ns() - start
+        moved = sum(cast("TransferringExecutable", executable).transfer_ns) if stage.moves else 0
+    if made is not place:
+        if not fits(route.makes, made):
+            check_outputs(stage.where, stage.signature, made)
+        made = _taken(route, request, (fed, made, place), wanted)
+    if guard is Guard.NUMBERS:
+        check_numbers(stage.where, fed, {name: made[name] for name in part.outputs})
+    request.marks.append((index, start, elapsed, moved))
+    for name, readers in route.hands:
+        for reader in readers:
+            lane.fed[reader][name] = made[name]
+    for name in route.copied:
+        request.outputs[name] = made[name].copy()
+    for name in route.kept:
+        request.outputs[name] = made[name]
+    for name in route.drops:
+        fed[name] = NOTHING
+
+
+def _taken(
+    route: Route,
+    request: Request,
+    arrays: tuple[Mapping[str, AnyArray], Mapping[str, AnyArray], Mapping[str, AnyArray]],
+    wanted: tuple[str, ...],
+) -> Mapping[str, AnyArray]:
+    """Return what an executable gave (`arrays`: what it read, gave, and the lane's own) in arrays that may be kept."""
+    fed, made, place = arrays
+    found = dict(made)
+    for name in route.borders:
+        # Taps are not read in place, and the stages that follow read the lane.
+        np.copyto(place[name], made[name])
+    for name, array in made.items():
+        if any(np.may_share_memory(array, read) for read in fed.values()):
+            # A view of what it read: another tensor of the lane, the next request or the caller will write there.
+            found[name] = array.copy()
+    request.tapped.update({name: found[name] for name in wanted})
+    return found
