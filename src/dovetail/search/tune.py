@@ -240,8 +240,8 @@ class _Bench:
             log=log,
             exact=RecordedEvaluator(pipeline, journal, "exact", desks[1], retries),
             recorded=recorded,
-            search=Oracle(recorded, journal, Split("search", searched), space.float_plan),
-            holdout=Oracle(recorded, journal, Split("holdout", held), space.float_plan),
+            search=Oracle(recorded, journal, Split.shuffled("search", searched, options.seed), space.float_plan),
+            holdout=Oracle(recorded, journal, Split.shuffled("holdout", held, options.seed), space.float_plan),
             vendor=None if options.vendor is None else VendorJudge(data, ranges, options.vendor, journal),
         )
 
