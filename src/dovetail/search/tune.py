@@ -268,7 +268,8 @@ class _Bench:
         """Return what the search has cost so far."""
         fresh = self.recorded.fresh_samples + self.exact.fresh_samples
         recalled = self.recorded.recalled_samples + self.exact.recalled_samples
-        return TuneCost((fresh + recalled) / self.search.sample_count, fresh, recalled, trials, elapsed_s)
+        early = self.search.rejected_early + self.holdout.rejected_early
+        return TuneCost((fresh + recalled) / self.search.sample_count, fresh, recalled, trials, elapsed_s, early)
 
 
 def _open_log(request: TuneRequest, identity: str) -> SearchLog:
