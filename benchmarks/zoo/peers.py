@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 
 import dovetail
+from zoo.priced import Pricer
 from zoo.tasks import Task
 
 _QUANTISERS = frozenset({"QuantizeLinear", "DequantizeLinear"})
@@ -36,6 +37,10 @@ class Clock:
     def cpu_s(self) -> float:
         """Return the seconds that all threads of this process have computed since the start."""
         return time.process_time() - self._cpu
+
+
+class OutOfTime(Exception):
+    """A tool has had its time."""
 
 
 class PeerMissing(Exception):
@@ -59,8 +64,13 @@ class Found:
     finished: bool
     note: str = ""
     latency_ms: float | None = None
-    """What our cost model says of the plan; None where a tool makes none. So the bound under every plan that passes."""
+    """What our cost model says of the plan, with all that is not 8 bits on the CPU unless it is 16 bits."""
     bound_ms: float | None = None
+    """What no plan that passes can be below; only our search has one."""
+    lost: float | None = None
+    """Loss of the plan on the hold-out split in our exact simulation of the target."""
+    holds: bool = False
+    """Whether that is within the goal."""
 
 
 class Meter:
@@ -138,7 +148,26 @@ def _nncf() -> Any:
     return nncf
 
 
-def run_nncf(task: Task, one_by_one: bool = False) -> Found:
+def _quantisers(nncf: Any, task: Task) -> dict[str, Any]:
+    """Return NNCF's settings for the task's precision; its defaults are signed, with a scale a channel of weights."""
+    if task.per_channel:
+        return {}
+    from nncf.quantization.advanced_parameters import (  # type: ignore[import-not-found, import-untyped, unused-ignore]
+        AdvancedQuantizationParameters,
+        QuantizationParameters,
+    )
+
+    scheme = nncf.common.quantization.structs.QuantizationScheme.ASYMMETRIC
+    activations = QuantizationParameters(mode=scheme, per_channel=False)
+    # NNCF's ONNX backend has no asymmetric weights.
+    weights = QuantizationParameters(per_channel=False)
+    parameters = AdvancedQuantizationParameters(
+        activations_quantization_params=activations, weights_quantization_params=weights
+    )
+    return {"advanced_quantization_parameters": parameters}
+
+
+def run_nncf(task: Task, limit_s: float, one_by_one: bool = False) -> Found:
     """Run NNCF's quantize_with_accuracy_control on its ONNX backend, ranked by the metric.
 
     Its own examples validate sample by sample; by default it is given our batches, which is faster.
@@ -148,47 +177,74 @@ def run_nncf(task: Task, one_by_one: bool = False) -> Found:
     meter, holdout = Meter(task, searched, 1 if one_by_one else None), Meter(task, held)
     model = onnx.load(task.model)
     float_score = Meter(task, searched).score(model)
+    clock = Clock()
 
     def validate(candidate: onnx.ModelProto, items: Iterable[int]) -> tuple[float, list[float]]:
+        if clock.cpu_s() > limit_s:
+            raise OutOfTime
         scores = meter.per_sample(candidate, np.fromiter(items, dtype=np.int64))
         return float(scores.mean()), scores.tolist()
 
     calibration = nncf.Dataset(list(task.calibration), lambda item: {task.input: item[None]})
+    name = "NNCF accuracy control" + (", one by one" if one_by_one else "")
+    whole = _quantised_by_nncf(task)
     clock = Clock()
-    found = nncf.quantize_with_accuracy_control(
-        model,
-        calibration_dataset=calibration,
-        validation_dataset=nncf.Dataset(range(len(searched))),
-        validation_fn=validate,
-        max_drop=allowed_drop(task, float_score),
-        subset_size=len(task.calibration),
-    )
+    try:
+        found = nncf.quantize_with_accuracy_control(
+            model,
+            calibration_dataset=calibration,
+            validation_dataset=nncf.Dataset(range(len(searched))),
+            validation_fn=validate,
+            max_drop=allowed_drop(task, float_score),
+            subset_size=len(task.calibration),
+            **_quantisers(nncf, task),
+        )
+    except OutOfTime:
+        spent = (meter.calls, meter.full_equivalents, clock.wall_s(), clock.cpu_s())
+        nan = float("nan")
+        return Found(name, len(whole), 0, None, *spent, nan, nan, False, f"no plan after {limit_s:.0f} s of computing")
     wall_s, cpu_s = clock.wall_s(), clock.cpu_s()
     calls, full = meter.calls, meter.full_equivalents
-    whole = quantised_nodes(nncf.quantize(model, calibration, subset_size=len(task.calibration)))
+    kept = quantised_nodes(found)
+    priced = Pricer(task).price(kept)
     return Found(
-        "NNCF accuracy control" + (", one by one" if one_by_one else ""),
-        len(whole),
-        len(whole - quantised_nodes(found)),
-        None,
-        calls,
-        full,
-        wall_s,
-        cpu_s,
-        meter.score(found),
-        holdout.score(found),
-        True,
-        "quantises what its CPU configuration lists; the rest stays float",
+        tool=name,
+        nodes_at_start=len(whole),
+        nodes_raised=len(whole - kept),
+        units_raised=None,
+        calls=calls,
+        full_equivalents=full,
+        wall_s=wall_s,
+        cpu_s=cpu_s,
+        search_score=meter.score(found),
+        holdout_score=holdout.score(found),
+        finished=True,
+        note="quantises what its CPU configuration lists; the rest stays float",
+        latency_ms=priced.latency_ms,
+        lost=priced.loss,
+        holds=priced.holds,
     )
+
+
+def _quantised_by_nncf(task: Task) -> set[str]:
+    """Return the nodes that NNCF quantises before its search."""
+    nncf = _nncf()
+    calibration = nncf.Dataset(list(task.calibration), lambda item: {task.input: item[None]})
+    settings = _quantisers(nncf, task)
+    quantised = nncf.quantize(onnx.load(task.model), calibration, subset_size=len(task.calibration), **settings)
+    return quantised_nodes(quantised)
 
 
 def left_float_by_nncf(task: Task) -> frozenset[str]:
-    """Return the nodes that NNCF does not quantise at all."""
-    nncf = _nncf()
-    model = onnx.load(task.model)
-    calibration = nncf.Dataset(list(task.calibration), lambda item: {task.input: item[None]})
-    whole = quantised_nodes(nncf.quantize(model, calibration, subset_size=len(task.calibration)))
-    return frozenset(node.name for node in model.graph.node if node.name not in whole)
+    """Return the nodes of the units that NNCF does not quantise at all."""
+    return Pricer(task).nodes_above(_quantised_by_nncf(task))
+
+
+def left_float_by_ort(task: Task) -> frozenset[str]:
+    """Return the nodes of the units that ONNX Runtime's quantize_static does not quantise at all."""
+    with tempfile.TemporaryDirectory() as folder:
+        quantised = quantised_nodes(_Excluder(task, Path(folder)).quantise(()))
+    return Pricer(task).nodes_above(quantised)
 
 
 class _Reader(CalibrationDataReader):  # type: ignore[misc]
@@ -220,9 +276,9 @@ class _Excluder:
             quant_format=QuantFormat.QDQ,
             op_types_to_quantize=self._operators,
             nodes_to_exclude=sorted(excluded),
-            per_channel=True,
-            activation_type=QuantType.QInt8,
-            weight_type=QuantType.QInt8,
+            per_channel=self._task.per_channel,
+            activation_type=QuantType.QInt8 if self._task.per_channel else QuantType.QUInt8,
+            weight_type=QuantType.QInt8 if self._task.per_channel else QuantType.QUInt8,
         )
         return onnx.load(self._target)
 
@@ -258,7 +314,7 @@ def run_exclude_loop(task: Task, quantise_one: bool, limit_s: float) -> Found:
         clock = Clock()
 
         def late() -> bool:
-            return clock.wall_s() > limit_s
+            return clock.cpu_s() > limit_s
 
         model = tool.quantise(())
         at_start, score = len(quantised_nodes(model)), meter.score(model)
@@ -276,6 +332,7 @@ def run_exclude_loop(task: Task, quantise_one: bool, limit_s: float) -> Found:
             model = tool.quantise(left_out)
             score = meter.score(model)
         wall_s, cpu_s = clock.wall_s(), clock.cpu_s()
+    priced = Pricer(task).price(quantised_nodes(model))
     way = "quantise-one" if quantise_one else "restore-one"
     return Found(
         f"ORT exclude, {way}",
@@ -289,7 +346,10 @@ def run_exclude_loop(task: Task, quantise_one: bool, limit_s: float) -> Found:
         score,
         holdout.score(model),
         score >= bar,
-        "" if score >= bar else f"stopped after {limit_s:.0f} s",
+        "" if score >= bar else f"stopped after {limit_s:.0f} s of computing",
+        priced.latency_ms,
+        lost=priced.loss,
+        holds=priced.holds,
     )
 
 
@@ -310,7 +370,7 @@ def run_ddmin(task: Task, limit_s: float) -> Found:
         known: dict[frozenset[str], float] = {}
 
         def passes(names: Sequence[str]) -> bool:
-            if clock.wall_s() > limit_s:
+            if clock.cpu_s() > limit_s:
                 return False
             key = frozenset(names)
             if key not in known:
@@ -319,7 +379,7 @@ def run_ddmin(task: Task, limit_s: float) -> Found:
 
         kept = [] if passes(()) else list(tool.names)
         parts = 2
-        while len(kept) >= 2 and clock.wall_s() <= limit_s:
+        while len(kept) >= 2 and clock.cpu_s() <= limit_s:
             edges = [len(kept) * index // parts for index in range(parts + 1)]
             chunks = [kept[start:stop] for start, stop in itertools.pairwise(edges)]
             rests = [[name for name in kept if name not in chunk] for chunk in chunks]
@@ -333,56 +393,78 @@ def run_ddmin(task: Task, limit_s: float) -> Found:
                 break
             else:
                 parts = min(len(kept), 2 * parts)
-        finished = clock.wall_s() <= limit_s
+        finished = clock.cpu_s() <= limit_s
         wall_s, cpu_s, calls, full = clock.wall_s(), clock.cpu_s(), meter.calls, meter.full_equivalents
         model = tool.quantise(kept)
         scores = meter.score(model), holdout.score(model)
-    note = "" if finished else f"stopped after {limit_s:.0f} s"
-    return Found("ORT exclude, ddmin", at_start, len(kept), None, calls, full, wall_s, cpu_s, *scores, finished, note)
+    note = "" if finished else f"stopped after {limit_s:.0f} s of computing"
+    priced = Pricer(task).price(quantised_nodes(model))
+    return Found(
+        "ORT exclude, ddmin",
+        at_start,
+        len(kept),
+        None,
+        calls,
+        full,
+        wall_s,
+        cpu_s,
+        *scores,
+        finished,
+        note,
+        priced.latency_ms,
+        lost=priced.loss,
+        holds=priced.holds,
+    )
 
 
-def run_ours(task: Task, low: str, high: str, pinned: Iterable[str] = ()) -> Found:
-    """Run dovetail tune, calibration included; `pinned` nodes stay float on the CPU."""
+def run_ours(task: Task, high: str, pinned: Iterable[str] = (), whose: str = "") -> Found:
+    """Run dovetail tune, calibration included; `pinned` nodes stay float on the CPU, as with the tool `whose`."""
     from dovetail.data import open_samples, specs_of
     from dovetail.plan import Recipe, Rule, parse_placement
+    from dovetail.search import CostOptions
 
     clock = Clock()
     graph = dovetail.normalize(dovetail.load_model(task.model))
-    known = {name for node in graph.nodes for name in (node.name, *node.origin)}
-    rules = tuple(Rule(parse_placement("cpu@fp32"), node=name) for name in pinned if name in known)
+    rules = tuple(Rule(parse_placement("cpu@fp32"), node=name) for name in pinned)
     specs = specs_of(graph)
     calibration = dovetail.calibrate(graph, open_samples([item[None] for item in task.calibration], specs))
     items = [
         {task.input: task.inputs[index][None], **{key: value[index] for key, value in task.labels.items()}}
         for index in range(len(task.inputs))
     ]
-    calls = _Calls()
+    calls, low, step = _Calls(), parse_placement(task.low), parse_placement(high)
     request = dovetail.TuneRequest(
         graph=graph,
         calibration=calibration,
         samples=open_samples(items, specs),
         metric=task.metric,
         goal=dovetail.parse_goal(task.goal),
-        low=parse_placement(low),
-        ladder=(parse_placement(high),),
-        wishes=Recipe(parse_placement(low), (parse_placement(high),), rules) if rules else None,
+        low=low,
+        ladder=(step,),
+        wishes=Recipe(low, (step,), rules) if rules else None,
+        # The cheapest plan there is, even if a unit that is raised for it saves a thousandth.
+        costs=CostOptions(worthwhile=0.0),
     )
     result = dovetail.tune(request, calls)
+    proof = result.certificate
+    exact = result.holdout.tuned_exact
     return Found(
-        f"dovetail, up to {high}" + (", NNCF's nodes" if rules else ""),
-        len(graph.nodes),
-        sum(len(item.nodes) for item in result.culprits),
-        len(result.culprits),
-        calls.trials,
-        result.cost.full_equivalents,
-        clock.wall_s(),
-        clock.cpu_s(),
-        result.search.tuned,
-        result.holdout.tuned,
-        result.accepted,
-        f"{result.unit_count} units; exact simulation on hold-out {result.holdout.tuned_exact or float('nan'):.4f}",
-        None if result.certificate is None else result.certificate.cost.latency_ns / 1e6,
-        None if result.certificate is None else result.certificate.lower_bound_ns / 1e6,
+        tool=f"dovetail, up to {high}" + (f", {whose}'s nodes" if whose else ""),
+        nodes_at_start=len(graph.nodes) - len(rules),
+        nodes_raised=sum(len(item.nodes) for item in (*result.culprits, *result.companions)),
+        units_raised=len(result.culprits) + len(result.companions),
+        calls=calls.trials,
+        full_equivalents=result.cost.full_equivalents,
+        wall_s=clock.wall_s(),
+        cpu_s=clock.cpu_s(),
+        search_score=result.search.tuned,
+        holdout_score=result.holdout.tuned,
+        finished=result.accepted,
+        note=f"{result.unit_count} units" + ("" if result.accepted else f"; {result.summary}"),
+        latency_ms=None if proof is None else proof.cost.latency_ns / 1e6,
+        bound_ms=None if proof is None else proof.lower_bound_ns / 1e6,
+        lost=None if exact is None else result.holdout.float_score - exact,
+        holds=result.accepted,
     )
 
 

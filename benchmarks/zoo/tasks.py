@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
+import onnx.version_converter
 import onnxruntime
 from numpy.typing import NDArray
 
@@ -18,6 +21,8 @@ from dovetail.data import split
 from zoo.case import Case
 from zoo.detection import Floats
 
+_OPSET = 13
+_TARGET = ("vsi:v853@i8pc", "vsi:v853@i16")
 _ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -35,6 +40,13 @@ class Task:
     goal: str
     batch: int = 32
     """Samples that go through the model together; 1 where its batch is fixed."""
+    low: str = _TARGET[0]
+    high: str = _TARGET[1]
+
+    @property
+    def per_channel(self) -> bool:
+        """Tell whether weights have a scale a channel, as `i8pc`; else all is unsigned and has a scale a tensor."""
+        return self.low.endswith("i8pc")
 
     def parts(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return the search and the hold-out split that `dovetail tune` makes by default."""
@@ -63,16 +75,21 @@ def bench_a(folder: Path) -> Task:
     return Task("bench A", folder / "model.onnx", "x", calibration, inputs, labels, metric, "0.01")
 
 
-def from_case(case: Case, root: Path, goal: str) -> Task:
-    """Return a model of the collection as a search problem; it has one input, and a score for every sample."""
-    graph = dovetail.normalize(dovetail.load_model(root / case.file))
+def from_case(case: Case, root: Path, goal: str, target: tuple[str, str] = _TARGET) -> Task:
+    """Return a model of the collection as a search problem; it has one input, and a score for every sample.
+
+    `target` names the low placement and the first step up. Every tool gets the same file: see `_prepared`.
+    """
+    file = _prepared(case, root)
+    graph = dovetail.normalize(dovetail.load_model(file))
     data = case.open(graph, root)
     (name,) = graph.inputs
     inputs = np.concatenate([sample.inputs[name] for sample in data.samples])
-    batch = 1 if graph.types[name].shape and graph.types[name].shape[0] == 1 else 32
+    shape = graph.types[name].shape
+    batch = 1 if shape and shape[0] == 1 else 32
     task = Task(
-        case.name,
-        root / case.file,
+        f"{case.name}, {target[0]}",
+        file,
         name,
         np.concatenate([sample.inputs[name] for sample in data.calibration]),
         inputs,
@@ -80,8 +97,34 @@ def from_case(case: Case, root: Path, goal: str) -> Task:
         data.metric,
         goal,
         batch,
+        *target,
     )
     return replace(task, labels=_golden(task)) if data.metric.reference is Reference.GOLDEN else task
+
+
+def _prepared(case: Case, root: Path) -> Path:
+    """Return a copy of a model of opset 13 or more, as NNCF demands, in which every node has a name of its own."""
+    model = onnx.load(root / case.file)
+    if next(item.version for item in model.opset_import if not item.domain) < _OPSET:
+        # What old files list as inputs beside their weights is no input: converters and NNCF take it for one.
+        weights = {item.name for item in model.graph.initializer}
+        inputs = [item for item in model.graph.input if item.name not in weights]
+        del model.graph.input[:]
+        model.graph.input.extend(inputs)
+        model = onnx.version_converter.convert_version(model, _OPSET)
+    seen: set[str] = set()
+    for index, node in enumerate(model.graph.node):
+        if not node.name or node.name in seen:
+            node.name = f"{node.op_type}_at_{index}"
+        seen.add(node.name)
+    if case.shapes:
+        del model.graph.value_info[:]
+        for item in model.graph.input:
+            for axis, size in enumerate(case.shapes[item.name]):
+                item.type.tensor_type.shape.dim[axis].dim_value = size
+    file = Path(tempfile.mkdtemp()) / "model.onnx"
+    onnx.save(model, file)
+    return file
 
 
 def _labels(rows: Sequence[Mapping[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:

@@ -13,7 +13,7 @@ from dovetail.ir.precision import Precision
 from dovetail.plan import Placement, Plan
 from dovetail.search import Journal, Status
 from dovetail.search.journal import Scores
-from dovetail.search.oracle import FIRST_BLOCK, Bar, Oracle, Split
+from dovetail.search.oracle import FIRST_BLOCK, GLANCE, Bar, Oracle, Split
 from dovetail.search.recorded import RecordedEvaluator
 
 FLOAT = Plan("g", Placement("cpu", Precision.FP32))
@@ -73,7 +73,7 @@ def test_without_a_race_a_loser_is_tested_on_everything() -> None:
 
 def test_a_loss_of_exactly_the_allowance_passes() -> None:
     losses = np.zeros(100)
-    losses[:10] = 1
+    losses[::10] = 1
     assert _oracle(Planted(losses), 100).judge(LOW, (), Bar(0.1)).status is Status.PASS
     assert _oracle(Planted(losses), 100).judge(LOW, (), Bar(0.0999)).status is Status.FAIL
 
@@ -120,7 +120,7 @@ def test_a_screen_rejects_only_what_the_first_samples_leave_no_doubt_of() -> Non
     evaluator = Planted(losses)
     oracle = _oracle(evaluator, 1000)
     trial = oracle.screen(LOW, Bar(0.01))
-    assert (trial.status, trial.samples) == (Status.PASS, FIRST_BLOCK)
+    assert (trial.status, trial.samples) == (Status.PASS, GLANCE)
     losses[:FIRST_BLOCK] = 1
     assert _oracle(evaluator, 1000).screen(LOW, Bar(0.01)).status is Status.FAIL
 
@@ -144,7 +144,6 @@ def test_a_score_that_is_not_a_number_does_not_pass() -> None:
 
 _SHAPES: tuple[tuple[str, Callable[[np.random.Generator, int], AnyArray]], ...] = (
     ("wrong or right", lambda rng, count: (rng.random(count) < rng.uniform(0.002, 0.3)).astype(float)),
-    ("both ways", lambda rng, count: rng.choice([-1.0, 0.0, 1.0], count, p=[0.05, 0.85, 0.1])),
     ("graded", lambda rng, count: rng.exponential(rng.uniform(0.001, 0.2), count)),
     ("rare and large", lambda rng, count: np.where(rng.random(count) < 0.005, 1.0, 0.001)),
 )
@@ -169,8 +168,20 @@ def wrongly_rejected(trials: int) -> float:
 
 @pytest.mark.slow
 def test_a_race_hardly_ever_rejects_what_would_pass() -> None:
-    # Stated: p about 0.001 a look, and there are up to four looks.
-    assert wrongly_rejected(2000) <= 0.004
+    # Stated: 0.001 a plan, however often it is looked at; 7 of 2000 or more have a probability of 0.005 then.
+    assert wrongly_rejected(2000) <= 6 / 2000
+
+
+def test_verdicts_that_rest_on_the_race_are_counted() -> None:
+    oracle = _oracle(Planted(np.ones(1000)), 1000)
+    oracle.judge(LOW, (), Bar(0.01))
+    oracle.judge(LOW, (), Bar(0.01))
+    assert oracle.rejected_early == 1
+    oracle.judge(LOW, (), Bar(0.02))
+    assert oracle.rejected_early == 2
+    winner = _oracle(Planted(np.zeros(1000)), 1000)
+    winner.judge(LOW, (), Bar(0.01))
+    assert winner.rejected_early == 0
 
 
 def test_a_shuffled_split_holds_every_sample_once_and_is_the_same_every_time() -> None:

@@ -86,6 +86,10 @@ class Tune(CrewVerb, PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
         float | None,
         typer.Option("--min-score", metavar="SCORE", help="Least score of the float model too.", show_default=False),
     ] = None
+    confident: Annotated[
+        bool,
+        typer.Option("--confident", help="Accept only if the 95 % bound of the loss on the hold-out is allowed too."),
+    ] = False
     recipe: Annotated[
         Path | None,
         typer.Option(
@@ -136,7 +140,7 @@ class Tune(CrewVerb, PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
         """Open and check everything that the search needs, then claim the folder."""
         import dovetail
 
-        goal = dovetail.parse_goal(self.max_drop, self.min_score)
+        goal = dovetail.parse_goal(self.max_drop, self.min_score, confident=self.confident)
         options = self._options(claim)
         low = low_placement(self.target, self.low)
         ladder = ladder_placements(self.target, self._raises())
@@ -282,7 +286,7 @@ class Tune(CrewVerb, PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
             "    calibration=calibration,",
             "    samples=samples,",
             f"    metric=dovetail.load_metric({metric!r}),",
-            f"    goal=dovetail.parse_goal({self.max_drop!r}, {self.min_score!r}),",
+            f"    goal=dovetail.parse_goal({self.max_drop!r}, {self.min_score!r}, confident={self.confident!r}),",
             f"    low=dovetail.parse_placement({str(low_placement(self.target, self.low))!r}),",
             f"    ladder=({ladder},),",
             f"    wishes={wishes},",

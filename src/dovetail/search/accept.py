@@ -60,6 +60,10 @@ def accept(oracle: Oracle, exact: RecordedEvaluator, plan: Plan, goal: Goal) -> 
     lost, bound = trial.float_score - trial.score, loss_bound(losses)
     if trial.status is not Status.PASS:
         return Acceptance(False, f"hold-out loss {lost:.4g} exceeds {allowance:.4g}", trial, bound, True)
+    if goal.confident and (bound is None or bound > allowance):
+        text = "unknown: the metric has no score for each sample" if bound is None else f"{bound:.4g}"
+        why = f"hold-out loss {max(lost, 0.0):.4g}, but its 95 % bound is {text} (allowed: {allowance:.4g})"
+        return Acceptance(False, why, trial, bound, True)
     return Acceptance(True, f"hold-out loss {max(lost, 0.0):.4g} within {allowance:.4g}", trial, bound, True)
 
 

@@ -1,7 +1,11 @@
-"""The oracle: is a plan good enough; clear losers are rejected on the first samples (racing)."""
+"""The oracle: is a plan good enough; losers are rejected on the first samples that leave no doubt (see `race`).
+
+A plan near the threshold is never rejected early: it gets all samples of the split. What passes has passed on all.
+"""
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Sequence
@@ -14,14 +18,15 @@ from dovetail.ir.dtypes import AnyArray
 from dovetail.plan.plan import Plan
 from dovetail.search.fanout.task import Job
 from dovetail.search.journal import Journal, Scores
+from dovetail.search.race import Race
 from dovetail.search.recorded import RecordedEvaluator
 from dovetail.search.trial import Status, Trial
 
-FIRST_BLOCK = 64
+FIRST_BLOCK = 16
 """Samples that every candidate is tried on first."""
 
-_Z = 3.0
-"""Standard errors by which a loss must exceed the allowance before a candidate is rejected early (p about 0.001)."""
+GLANCE = 64
+"""Samples of a first look, which is a hint and no verdict."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +68,7 @@ class Split:
         found: list[tuple[int, ...]] = []
         start, stop = 0, FIRST_BLOCK
         while start < len(self.indices):
-            if len(self.indices) - stop < FIRST_BLOCK // 2:
+            if len(self.indices) - stop < stop // 2:
                 stop = len(self.indices)
             found.append(self.indices[start:stop])
             start, stop = stop, stop * 2
@@ -86,6 +91,9 @@ class Oracle:
         if self._set_level:
             self._blocks = [split.indices]
             self._float = [evaluator.evaluate(float_plan, split.indices)]
+        self._race = None if self._set_level else Race.against(_joined(self._float))
+        self._glance = 1 + sum(count < GLANCE for count in itertools.accumulate(map(len, self._blocks)))
+        self._rejected: set[tuple[str, Bar]] = set()
 
     @property
     def float_score(self) -> float:
@@ -108,9 +116,9 @@ class Oracle:
         return self._split.indices
 
     @property
-    def first_indices(self) -> tuple[int, ...]:
-        """Return the samples that candidates are tried on first."""
-        return self._split.blocks()[0]
+    def rejected_early(self) -> int:
+        """Return how many verdicts rest on the race: each is wrong with a probability of at most `race.ALPHA`."""
+        return len(self._rejected)
 
     @property
     def has_samples(self) -> bool:
@@ -119,37 +127,49 @@ class Oracle:
 
     def judge(self, plan: Plan, raised: Sequence[str], bar: Bar, *, race: bool = True) -> Trial:
         """Return the verdict on a plan whose loss against float is held to a bar."""
-        done: list[Scores] = []
-        status, reason = Status.PASS, ""
-        for block in self._blocks:
-            scores = self._evaluator.evaluate(plan, block)
-            if scores.failure:
-                status, reason = Status.CANNOT_TEST, scores.failure
-                break
-            done.append(scores)
-            if race and len(done) < len(self._blocks) and self._lost(done, bar):
-                status, reason = Status.FAIL, f"rejected after {sum(map(len, self._blocks[: len(done)]))} samples"
-                break
-        else:
-            status = Status.PASS if bar.met_by(self._loss(done, bar)) else Status.FAIL
-        return self._trial(plan, raised, status, done, reason)
+        done, failure, lost = self._run(plan, self._blocks, bar if race else None)
+        if failure:
+            return self._trial(plan, raised, Status.CANNOT_TEST, done, failure)
+        if lost:
+            self._rejected.add((plan.digest, bar))
+            reason = f"rejected after {sum(map(len, self._blocks[: len(done)]))} samples"
+            return self._trial(plan, raised, Status.FAIL, done, reason)
+        return self._trial(plan, raised, Status.PASS if bar.met_by(self._loss(done, bar)) else Status.FAIL, done)
 
     def sample(self, plan: Plan, allowance: float, evaluator: RecordedEvaluator | None = None) -> Trial:
         """Return the verdict on a plan on the first samples only, by another evaluator where one is given."""
-        block = self._blocks[0]
-        scores = (evaluator or self._evaluator).evaluate(plan, block)
-        loss = self._float[0].score - scores.score
-        status = Status.CANNOT_TEST if scores.failure else Status.PASS if loss <= allowance else Status.FAIL
-        return self._trial(plan, (), status, [scores], scores.failure)
+        done, failure, _ = self._run(plan, self._blocks[: self._glance], None, evaluator)
+        if failure:
+            return self._trial(plan, (), Status.CANNOT_TEST, done, failure)
+        loss = _pooled(self._float[: len(done)]) - _pooled(done)
+        return self._trial(plan, (), Status.PASS if loss <= allowance else Status.FAIL, done)
 
     def screen(self, plan: Plan, bar: Bar) -> Trial:
         """Return a failure where the first samples alone leave no doubt of it, else a pass."""
-        scores = self._evaluator.evaluate(plan, self._blocks[0])
-        if scores.failure:
-            return self._trial(plan, (), Status.CANNOT_TEST, [scores], scores.failure)
-        whole = len(self._blocks) == 1
-        lost = not bar.met_by(self._loss([scores], bar)) if whole else self._lost([scores], bar)
-        return self._trial(plan, (), Status.FAIL if lost else Status.PASS, [scores])
+        done, failure, lost = self._run(plan, self._blocks[: self._glance], bar)
+        if failure:
+            return self._trial(plan, (), Status.CANNOT_TEST, done, failure)
+        if len(done) == len(self._blocks):
+            lost = not bar.met_by(self._loss(done, bar))
+        return self._trial(plan, (), Status.FAIL if lost else Status.PASS, done)
+
+    def _run(
+        self,
+        plan: Plan,
+        blocks: Sequence[tuple[int, ...]],
+        bar: Bar | None,
+        evaluator: RecordedEvaluator | None = None,
+    ) -> tuple[list[Scores], str, bool]:
+        """Return the scores on blocks, why they could not be had, and whether the race for a bar was lost."""
+        done: list[Scores] = []
+        for block in blocks:
+            scores = (evaluator or self._evaluator).evaluate(plan, block)
+            if scores.failure:
+                return done, scores.failure, False
+            done.append(scores)
+            if bar is not None and len(done) < len(self._blocks) and self._lost(done, bar):
+                return done, "", True
+        return done, "", False
 
     def confirm(self, plan: Plan, bar: Bar, evaluator: RecordedEvaluator) -> tuple[Trial, AnyArray | None]:
         """Return the verdict of another evaluator on the whole split, and the loss of every sample where it has one."""
@@ -193,14 +213,9 @@ class Oracle:
         return float(bar.counted(_joined(self._float) - _joined(done)).mean())
 
     def _lost(self, done: Sequence[Scores], bar: Bar) -> bool:
-        """Tell whether the loss so far is above the bar beyond doubt."""
-        losses = bar.counted(_joined(self._float[: len(done)]) - _joined(done))
-        count, total = len(losses), len(self._split.indices)
-        # One made-up sample of the largest loss keeps the variance of unanimous verdicts above zero.
-        largest = max(float(np.abs(losses).max(initial=0.0)), 1e-12)
-        variance = float(np.var(losses)) + largest**2 / count
-        error = math.sqrt(variance / count * (1 - count / total))
-        return float(losses.mean()) - bar.allowance > _Z * error
+        """Tell whether the loss is above the bar beyond doubt."""
+        scores = _joined(done)
+        return self._race is not None and self._race.rejects(scores, bar.allowance, losses_only=bar.losses_only)
 
     def _log(self, trial: Trial) -> None:
         fields = (

@@ -86,6 +86,8 @@ class TuneCost:
     recalled_samples: int
     trials: int
     elapsed_s: float
+    rejected_early: int = 0
+    """Verdicts that rest on a part of the samples: each is wrong with a probability of at most `race.ALPHA`."""
 
 
 @dataclass(frozen=True, slots=True)

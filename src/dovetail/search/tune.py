@@ -240,8 +240,8 @@ class _Bench:
             log=log,
             exact=RecordedEvaluator(pipeline, journal, "exact", desks[1], retries),
             recorded=recorded,
-            search=Oracle(recorded, journal, Split("search", searched), space.float_plan),
-            holdout=Oracle(recorded, journal, Split("holdout", held), space.float_plan),
+            search=Oracle(recorded, journal, Split.shuffled("search", searched, options.seed), space.float_plan),
+            holdout=Oracle(recorded, journal, Split.shuffled("holdout", held, options.seed), space.float_plan),
             vendor=None if options.vendor is None else VendorJudge(data, ranges, options.vendor, journal),
         )
 
@@ -268,7 +268,8 @@ class _Bench:
         """Return what the search has cost so far."""
         fresh = self.recorded.fresh_samples + self.exact.fresh_samples
         recalled = self.recorded.recalled_samples + self.exact.recalled_samples
-        return TuneCost((fresh + recalled) / self.search.sample_count, fresh, recalled, trials, elapsed_s)
+        early = self.search.rejected_early + self.holdout.rejected_early
+        return TuneCost((fresh + recalled) / self.search.sample_count, fresh, recalled, trials, elapsed_s, early)
 
 
 def _open_log(request: TuneRequest, identity: str) -> SearchLog:

@@ -262,6 +262,27 @@ def test_a_dask_run_with_a_worker_killed_in_mid_trial_gives_the_same_plan(
 
 
 @pytest.mark.slow
+def test_a_hanging_trial_on_a_cluster_is_killed_and_frees_its_worker(
+    request_: TuneRequest, serial: TuneResult, tmp_path: Path
+) -> None:
+    """One worker with one thread: were it not freed, nothing else could ever be evaluated."""
+    pytest.importorskip("distributed")
+    from distributed import LocalCluster
+
+    file = tmp_path / "metric.py"
+    file.write_text(_TROUBLE.replace("{trouble}", "time.sleep(600)"))
+    asked = replace(request_, metric=load_metric(f"{file}:right"), costs=CostOptions(most_tests=0))
+    # With nannies workers are daemons, as those of `dask worker` are.
+    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster:
+        place = dask_place(cluster.scheduler_address)
+        started = time.monotonic()
+        found = tune(_on(asked, place, tmp_path / "journal.sqlite", timeout_s=20.0))
+    assert found.plan == serial.plan
+    assert "longer than 20 s" in found.gate[0].trial.reason
+    assert time.monotonic() - started < 600
+
+
+@pytest.mark.slow
 def test_a_cluster_without_what_is_wanted_is_refused(cluster: tuple[Path, list[subprocess.Popen[bytes]]]) -> None:
     with pytest.raises(SearchError, match="no worker with"):
         dask_place(str(cluster[0]), {"gpu": 1})

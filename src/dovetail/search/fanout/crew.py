@@ -8,6 +8,7 @@ from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future
 from dataclasses import dataclass
 
 from dovetail.errors import SearchError
+from dovetail.search.fanout.contained import run_contained
 from dovetail.search.fanout.places import Place
 from dovetail.search.fanout.task import Task, Work, run_task
 from dovetail.search.journal import Scores
@@ -18,6 +19,9 @@ _DEATHS = 1
 _KILLED = "KilledWorker"
 """The name of what Dask raises when several workers have died under a task."""
 
+
+_GRACE_S = 10.0
+"""A cluster's worker ends what takes too long by itself; this long after that it is given up from here."""
 
 _AGAIN = "The same command goes on where this one was."
 
@@ -101,10 +105,17 @@ class Crew:
         work = self._works[flight.task.key] if flight.loaded else None
         flight.since = time.monotonic()
         try:
-            flight.future = self._executor.submit(run_task, flight.task, work)
+            flight.future = self._submit(flight.task, work)
         except BrokenExecutor as error:
             flight.future = Future()
             flight.future.set_exception(error)
+
+    def _submit(self, task: Task, work: Work | None) -> Future[Scores | None]:
+        limit = self._options.timeout_s
+        if limit is None or self._place.kill is not None:
+            return self._executor.submit(run_task, task, work)
+        # Nobody can end the workers of others: they contain what they run.
+        return self._executor.submit(run_contained, task, work, limit)
 
     def _collect(self, patience_s: float | None) -> list[Landed]:
         futures = [flight.future for flight in self._flights.values()]
@@ -164,11 +175,12 @@ class Crew:
         limit = self._options.timeout_s
         if limit is None:
             return []
+        allowed = limit if self._place.kill is not None else 2 * limit + _GRACE_S
         now = time.monotonic()
         for flight in self._flights.values():
             if not flight.future.running() and not flight.future.done():
                 flight.since = now
-        late = [flight for flight in self._flights.values() if now - flight.since > limit]
+        late = [flight for flight in self._flights.values() if now - flight.since > allowed]
         if not late:
             return []
         others = [flight for flight in self._flights.values() if flight not in late]

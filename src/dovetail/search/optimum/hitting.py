@@ -8,6 +8,7 @@ as good as the oracle is monotone.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -17,6 +18,10 @@ from dovetail.search.optimum.programme import Solution, solve
 from dovetail.search.trial import Status
 
 Judge = Callable[[Assignment], Status]
+
+_MOST_SURPRISES = 5
+"""Proposals that fail although they raise all that a passing plan raises: each rules out itself and nothing else, and
+the bound that they lift holds for monotone oracles only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +61,7 @@ class Optimum:
 
 
 class _Exhausted(Exception):
-    """No test is left."""
+    """No test is left, or none that would prove anything."""
 
 
 @dataclass
@@ -70,7 +75,10 @@ class _Search:
     tests: int = 0
     monotone: bool = True
     passing: list[Assignment] = field(default_factory=list)
+    """What has passed and keeps within the demands."""
     bound_ns: float = 0.0
+    _passed: list[Assignment] = field(default_factory=list)
+    _surprises: int = 0
 
     @property
     def best(self) -> Assignment | None:
@@ -84,9 +92,11 @@ class _Search:
         for assignment, status in self.known.items():
             if status is Status.PASS:
                 self._welcome(assignment)
+        failing = [item for item, status in self.known.items() if status is Status.FAIL]
+        self.monotone = not any(map(self._above_a_pass, failing))
         complete = True
         try:
-            self._learn([item for item, status in self.known.items() if status is Status.FAIL])
+            self._need_each()
             while (proposal := self._propose()) is not None:
                 self._ask(proposal.assignment)
         except _Exhausted:
@@ -111,18 +121,31 @@ class _Search:
 
     def _ask(self, assignment: Assignment) -> None:
         if self._test(assignment) is Status.FAIL:
-            self._learn([assignment])
+            self._learn(assignment)
+            self._surprises += self._above_a_pass(assignment)
+            if self._surprises >= _MOST_SURPRISES:
+                raise _Exhausted
         else:
             # It passed, or cannot be tested: either way it need not be proposed again.
             self.refused.append(assignment)
 
-    def _learn(self, failing: Sequence[Assignment]) -> None:
-        # High ones first: their clauses are short and imply those of many others.
-        for assignment in sorted(failing, key=lambda item: -sum(item)):
-            clause = clause_of(self.problem, assignment)
-            if any(known.literals <= clause.literals for known in self.clauses):
-                continue
-            self._add(clause_of(self.problem, self._grow(assignment)), assignment)
+    def _need_each(self) -> None:
+        """Ask for every unit that the best assignment raises why it has to: these clauses alone often close the gap."""
+        best = self.best
+        if best is None:
+            return
+        order = self.options.order or tuple(range(self.problem.size))
+        for unit in reversed(order):
+            lowered = ((*best[:unit], level, *best[unit + 1 :]) for level in reversed(range(best[unit])))
+            failing = next((item for item in lowered if self.known.get(item) is Status.FAIL), None)
+            if failing is not None:
+                self._learn(failing)
+
+    def _learn(self, failing: Assignment) -> None:
+        """Take the shortest clause that tests make of a failing assignment, unless a shorter one is known."""
+        clause = clause_of(self.problem, failing)
+        if not any(known.literals <= clause.literals for known in self.clauses):
+            self._add(clause_of(self.problem, self._grow(failing)), failing)
 
     def _add(self, clause: Clause, seed: Assignment) -> None:
         if any(clause.holds(item) is False for item, status in self.known.items() if status is Status.PASS):
@@ -142,23 +165,52 @@ class _Search:
         order = self.options.order or tuple(range(self.problem.size))
         low = [unit for unit in order if kept[unit] < self.problem.top[unit]]
         # What the best assignment raises and this one does not is what it lacks: try to raise all the rest at once.
-        lacking = [unit for unit in low if kept[unit] == 0 and reserve[unit] > 0]
-        queue = [[unit for unit in low if kept[unit] > 0 or reserve[unit] == 0], lacking]
+        lacking = [unit for unit in low if kept[unit] < reserve[unit]]
+        near = self._neighbourhood(kept, low, lacking)
+        kept = self._raised(kept, [unit for unit in low if unit not in near])
+        queue = [[unit for unit in low if unit in near and kept[unit] >= reserve[unit]], lacking]
         while queue:
             chunk = queue.pop(0)
             if not chunk:
                 continue
-            raised = list(kept)
-            for unit in chunk:
-                raised[unit] = self.problem.top[unit]
-            # Everything raised is what nobody doubts once something has passed: not worth a test.
-            hopeless = best is not None and tuple(raised) == self.problem.top
-            if not hopeless and self._test(tuple(raised)) is Status.FAIL:
+            raised = self._raised(kept, chunk)
+            if self._fails(raised):
                 kept = raised
             elif len(chunk) > 1:
                 half = len(chunk) // 2
                 queue[:0] = [chunk[:half], chunk[half:]]
         return tuple(kept)
+
+    def _fails(self, levels: Sequence[int]) -> bool:
+        """Tell whether an assignment fails, by a test only where nothing at or below it has passed.
+
+        Where an oracle is not monotone the clause stays longer, and true of what has passed.
+        """
+        return not self._above_a_pass(levels) and self._test(tuple(levels)) is Status.FAIL
+
+    def _above_a_pass(self, levels: Sequence[int]) -> bool:
+        return any(all(map(operator.le, passed, levels)) for passed in self._passed)
+
+    def _raised(self, levels: Sequence[int], units: Sequence[int]) -> list[int]:
+        """Return levels with some units at the top."""
+        found = list(levels)
+        for unit in units:
+            found[unit] = self.problem.top[unit]
+        return found
+
+    def _neighbourhood(self, kept: Sequence[int], low: Sequence[int], lacking: Sequence[int]) -> frozenset[int]:
+        """Return units around those that are lacking outside of which everything can be raised and it still fails.
+
+        What stands in for a unit is mostly beside it: a step further doubles, as long as that is less than half.
+        """
+        everything, near, steps = frozenset(low), frozenset(lacking), 1
+        while lacking and 2 * len(near) < len(low):
+            if self._fails(self._raised(kept, [unit for unit in low if unit not in near])):
+                return near
+            for _ in range(steps):
+                near |= {other for unit in near for other in self.problem.neighbours[unit]} & everything
+            steps *= 2
+        return everything
 
     def _test(self, assignment: Assignment) -> Status:
         status = self.known.get(assignment)
@@ -178,6 +230,8 @@ class _Search:
             self.monotone = False
             self.clauses = [clause for clause in self.clauses if clause not in wrong]
             self.refused.extend(clause.witness for clause in wrong)
+        if assignment not in self._passed:
+            self._passed.append(assignment)
         if assignment not in self.passing and self.problem.meets_demands(assignment):
             self.passing.append(assignment)
 

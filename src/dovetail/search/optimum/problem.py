@@ -84,6 +84,17 @@ class Problem:
         return tuple(tuple(names) for names in found)
 
     @cached_property
+    def neighbours(self) -> tuple[frozenset[int], ...]:
+        """Return for every unit those that it reads from or that read from it."""
+        found: list[set[int]] = [set() for _ in self.choices]
+        for unit, sources in enumerate(self.sources):
+            for source in sources:
+                if source not in (unit, OUTSIDE):
+                    found[unit].add(source)
+                    found[source].add(unit)
+        return tuple(map(frozenset, found))
+
+    @cached_property
     def ends(self) -> tuple[int, ...]:
         """Return the units whose results leave the graph."""
         return tuple(dict.fromkeys(wire.producer for wire in self.wires if OUTSIDE in wire.consumers))

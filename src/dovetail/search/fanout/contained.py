@@ -1,0 +1,84 @@
+"""A task in a child process that is killed when it takes too long: for workers that are not ours to kill.
+
+A cluster's worker that hangs in an evaluation would stay busy for ever: nobody can end a thread. So where evaluations
+have a limit, the worker leaves them to a child of its own; the child is killed in time, and the worker goes on.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from multiprocessing.connection import Connection, Pipe
+
+from dovetail.search.fanout.task import Task, Work, run_task
+from dovetail.search.journal import Scores
+
+
+class _Child:
+    """One process that runs tasks; not one of multiprocessing: a cluster's workers may be daemons, which have none."""
+
+    def __init__(self) -> None:
+        self._pipe, theirs = Pipe()
+        words = (sys.executable, "-m", __name__, str(theirs.fileno()))
+        self._process = subprocess.Popen(words, pass_fds=(theirs.fileno(),))
+        theirs.close()
+
+    def ask(self, task: Task, work: Work | None, limit_s: float) -> Scores | None:
+        """Return the scores; raise TimeoutError or EOFError, and then the process is gone."""
+        try:
+            self._pipe.send((task, work))
+            if not self._pipe.poll(limit_s):
+                raise TimeoutError
+            answer: Scores | None = self._pipe.recv()
+        except (TimeoutError, EOFError, OSError):
+            self.end()
+            raise
+        return answer
+
+    def end(self) -> None:
+        """Kill the process."""
+        self._process.kill()
+        self._process.wait()
+        self._pipe.close()
+
+
+class _Bench(threading.local):
+    """The child of one thread."""
+
+    child: _Child | None = None
+
+
+_bench = _Bench()
+
+
+def run_contained(task: Task, work: Work | None, limit_s: float) -> Scores | None:
+    """Return the scores, or None when the child of this thread has not been sent the work.
+
+    What takes longer, or takes its process along, scores NaN with the reason. The limit counts from when the child has
+    been asked: a new one loads Dovetail and the model in it.
+    """
+    child = _bench.child or _Child()
+    _bench.child = None
+    try:
+        answer = child.ask(task, work, limit_s)
+    except TimeoutError:
+        return Scores(float("nan"), None, f"took longer than {limit_s:g} s")
+    except (EOFError, OSError):
+        return Scores(float("nan"), None, "the process that ran it died")
+    _bench.child = child
+    return answer
+
+
+def _serve(pipe: Connection) -> None:
+    """Run tasks until the other end is closed."""
+    while True:
+        try:
+            task, work = pipe.recv()
+        except (EOFError, OSError):
+            return
+        pipe.send(run_task(task, work))
+
+
+if __name__ == "__main__":
+    _serve(Connection(int(sys.argv[1])))

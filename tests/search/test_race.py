@@ -1,0 +1,97 @@
+"""The race keeps its stated error: simulated plans whose loss over the whole split is exactly what is allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from dovetail.ir import AnyArray
+from dovetail.search.race import Race
+
+Draw = Callable[[np.random.Generator, int], tuple[AnyArray, AnyArray]]
+"""Draws float's scores and a plan's."""
+
+
+def _right_or_wrong(rng: np.random.Generator, count: int) -> tuple[AnyArray, AnyArray]:
+    good = (rng.random(count) < rng.uniform(0.5, 1.0)).astype(float)
+    flips = rng.random(count) < rng.uniform(0.0, 0.4)
+    return good, np.where(flips, rng.random(count) < 0.3, good).astype(float)
+
+
+def _only_losses(rng: np.random.Generator, count: int) -> tuple[AnyArray, AnyArray]:
+    return np.ones(count), (rng.random(count) > rng.uniform(0.001, 0.9)).astype(float)
+
+
+def _graded(rng: np.random.Generator, count: int) -> tuple[AnyArray, AnyArray]:
+    good = rng.uniform(0.6, 1.0, count)
+    return good, np.clip(good - rng.normal(rng.uniform(0, 0.2), 0.1, count), 0.0, 1.0)
+
+
+def _rare_and_large(rng: np.random.Generator, count: int) -> tuple[AnyArray, AnyArray]:
+    return np.ones(count), 1.0 - np.where(rng.random(count) < 0.01, 1.0, 0.0001)
+
+
+def _errors(rng: np.random.Generator, count: int) -> tuple[AnyArray, AnyArray]:
+    good = rng.exponential(1.0, count)
+    return -good, -np.maximum(0.0, good + rng.normal(0.2, 0.3, count))
+
+
+_DRAWS: tuple[Draw, ...] = (_right_or_wrong, _only_losses, _graded, _rare_and_large, _errors)
+
+
+def _rejected_ever(race: Race, scores: AnyArray, allowance: float, *, losses_only: bool = False) -> bool:
+    """Look after every sixteenth sample: the stated error does not depend on how often one looks."""
+    stops = range(16, len(scores), 16)
+    return any(race.rejects(scores[:stop], allowance, losses_only=losses_only) for stop in stops)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("draw", _DRAWS, ids=lambda item: item.__name__.strip("_"))
+@pytest.mark.parametrize("losses_only", [False, True])
+def test_a_plan_at_the_threshold_is_rejected_no_more_often_than_stated(draw: Draw, losses_only: bool) -> None:
+    rng, wrong, trials = np.random.default_rng(11), 0, 1500
+    for _ in range(trials):
+        count = int(rng.choice([72, 150, 300]))
+        good, scores = draw(rng, count)
+        order = rng.permutation(count)
+        good, scores = good[order], scores[order]
+        losses = np.maximum(good - scores, 0.0) if losses_only else good - scores
+        wrong += _rejected_ever(Race.against(good), scores, float(losses.mean()), losses_only=losses_only)
+    # 8 of 1500 or more have a probability below 0.001 where the error is ALPHA.
+    assert wrong <= 7
+
+
+def test_what_breaks_is_rejected_on_sixteen_samples_and_what_hardly_loses_is_not() -> None:
+    rng = np.random.default_rng(5)
+    good = (rng.random(400) < 0.9).astype(float)
+    race = Race.against(good)
+    broken = good * (rng.random(400) < 0.2)
+    assert race.rejects(broken[:16], 0.01)
+    close = good.copy()
+    close[np.flatnonzero(good)[::50]] = 0.0
+    assert not any(race.rejects(close[:stop], 0.03) for stop in range(16, 400, 16))
+
+
+def test_a_loss_that_nothing_to_come_can_make_good_is_rejected_for_certain() -> None:
+    good = np.ones(100)
+    scores = np.ones(100)
+    scores[[5, 15, 25, 35, 45, 48]] = 0.0
+    assert Race.against(good).rejects(scores[:50], 0.05)
+    scores[48] = 1.0
+    assert not Race.against(good).rejects(scores[:50], 0.05)
+
+
+def test_scores_above_the_best_that_was_assumed_stop_the_race() -> None:
+    good = np.full(200, 30.0)
+    scores = np.zeros(200)
+    assert Race.against(good).rejects(scores[:16], 1.0)
+    scores[0] = 31.0
+    assert not Race.against(good).rejects(scores[:100], 1.0)
+
+
+def test_a_score_that_is_not_a_number_is_left_to_the_whole_split() -> None:
+    scores = np.zeros(100)
+    scores[3] = np.nan
+    assert not Race.against(np.ones(100)).rejects(scores[:50], 0.01)
