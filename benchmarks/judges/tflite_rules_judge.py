@@ -12,6 +12,7 @@ from dovetail.backends.reference import run_graph
 from dovetail.importers.tflite import load_tflite
 from dovetail.ir import AnyArray
 from judges.tflite_cases import LiteCase
+from judges.tflite_hybrid_cases import convolutions, products
 from judges.tflite_integer_cases import integer_cases
 from judges.tflite_lstm_cases import lstm_cases
 from judges.trial import Score
@@ -23,7 +24,7 @@ ELEMENTS = 20_000
 
 def rules_scores() -> Iterator[Score]:
     """Yield the share of equal integers of every case."""
-    for case in (*integer_cases(), *lstm_cases()):
+    for case in (*integer_cases(), *lstm_cases(), *convolutions(), *products()):
         yield rules_score(case)
 
 

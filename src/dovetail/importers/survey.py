@@ -13,8 +13,9 @@ from dovetail.importers.formats import format_of
 from dovetail.importers.options import LoadOptions
 from dovetail.importers.tflite.convert import known_operators
 from dovetail.importers.tflite.model import LiteGraph, LiteModel, LiteOperator
-from dovetail.importers.tflite.operators.integer_lstm import integer_lstm_facts
+from dovetail.importers.tflite.operators.recurrent_facts import recurrent_facts
 from dovetail.importers.tflite.reader import read_model
+from dovetail.ir.facts import HybridFacts, LstmFacts
 
 _WEIGHED = {"CONV_2D": 1, "CONV_3D": 1, "DEPTHWISE_CONV_2D": 1, "FULLY_CONNECTED": 1, "TRANSPOSE_CONV": 1}
 """Operators with weights, and which input holds them."""
@@ -90,37 +91,45 @@ def _notes(model: LiteModel, kinds: Mapping[str, int], hybrid: int) -> list[str]
             f"{hybrid} kernels are hybrid (dynamic range): float data meets 8-bit weights, TFLite quantises the data "
             "as it runs; --float-weights takes the weights as floats, which is where a plan starts from"
         )
+    notes += _recurrent_notes(model)
     if any(kind.startswith("float16") for kind in kinds):
         notes.append("some weights are float16 and become float32")
     wide = any(kind.startswith("int16 per") for kind in kinds)
     if wide:
         notes.append("activations are 16-bit (int16x8)")
-    notes += _lstm_notes(model)
     if len(model.graphs) > 1:
         notes.append(f"{len(model.graphs)} subgraphs: the first is the model, the others are bodies of control flow")
     return notes
 
 
-def _lstm_notes(model: LiteModel) -> list[str]:
-    """Say by which rules quantised LSTMs are computed, and what a float one leaves out."""
+def _recurrent_notes(model: LiteModel) -> list[str]:
+    """Say by which rules recurrent operators are computed, and what their form on reals leaves out."""
     found = [
         (graph, item)
         for graph in model.graphs
         for item in graph.operators
-        if item.kind.endswith("LSTM") and item.inputs and item.inputs[0] >= 0
+        if item.kind.endswith(("SEQUENCE_LSTM", "SEQUENCE_RNN"))
+        and len(item.inputs) > 2
+        and min(item.inputs[:3:2]) >= 0
     ]
     quantized = [item for graph, item in found if graph.tensors[item.inputs[0]].is_quantized]
-    known = [item for graph, item in found if integer_lstm_facts(graph, item) is not None]
+    mixed = [
+        item
+        for graph, item in found
+        if graph.tensors[item.inputs[0]].is_float and graph.tensors[item.inputs[2]].is_quantized
+    ]
+    known = [recurrent_facts(graph, item) if item.kind.startswith("UNI") else None for graph, item in found]
+    integer = sum(isinstance(facts, LstmFacts) for facts in known)
+    hybrid = sum(isinstance(facts, HybridFacts) for facts in known)
+    kinds = (
+        (integer, len(quantized), "integer", "on reals between a DequantizeLinear and a QuantizeLinear"),
+        (hybrid, len(mixed), "hybrid (dynamic range)", "with the weights as floats"),
+    )
     notes: list[str] = []
-    if known:
-        notes.append(
-            f"{len(known)} LSTMs are integer: target reference:tflite computes them as TFLite's kernel does, every "
-            "other one on reals between a DequantizeLinear and a QuantizeLinear"
-        )
-    if len(quantized) > len(known):
-        notes.append("a quantised LSTM is computed on reals between a DequantizeLinear and a QuantizeLinear")
-    if any(item.options.number("CellClip") > 0 for _, item in found):
-        notes.append(
-            "the clip of an LSTM's cell holds by the rules of reference:tflite on integers; elsewhere it does not"
-        )
+    for count, total, what, else_how in kinds:
+        if total:
+            who = f"target reference:tflite computes {count} of them as TFLite's kernel does, every other target"
+            notes.append(f"{total} recurrent operators are {what}: {who} {else_how}")
+    if any(item.kind.endswith("LSTM") and item.options.number("CellClip") > 0 for _, item in found):
+        notes.append("LSTMs clip their cells: integer and hybrid ones do at target reference:tflite, others nowhere")
     return notes

@@ -10,6 +10,7 @@ from dovetail.ir.node import Node, is_fact
 _SCALES, _ZEROS, _CELL, _CLIP, _COUPLED = (
     f"tflite.{name}" for name in ("scales", "zero_points", "cell_exponent", "cell_clip", "coupled")
 )
+_WEIGHTS, _RECURRENT, _ASYMMETRIC = (f"tflite.{name}" for name in ("weight_scales", "recurrent_scales", "asymmetric"))
 _GATES = 4
 
 
@@ -67,6 +68,48 @@ def lstm_facts(node: Node) -> LstmFacts | None:
         biases=biases,
         peepholes=numbers[15:],
         cell_exponent=node.integer(_CELL, -12),
+        cell_clip=node.number(_CLIP, 0.0),
+        coupled=bool(node.integer(_COUPLED, 0)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class HybridFacts:
+    """Say how TFLite stores the weights of a recurrent node whose data is float and quantised as it runs.
+
+    `weights` and `recurrent` have a scale for each gate, in ONNX's order; `asymmetric` data has a zero point.
+    """
+
+    weights: tuple[float, ...]
+    recurrent: tuple[float, ...]
+    asymmetric: bool = False
+    cell_clip: float = 0.0
+    coupled: bool = False
+
+    @property
+    def attributes(self) -> Mapping[str, object]:
+        """Return the facts as attributes of a node."""
+        return {
+            _WEIGHTS: self.weights,
+            _RECURRENT: self.recurrent,
+            _ASYMMETRIC: int(self.asymmetric),
+            _CLIP: self.cell_clip,
+            _COUPLED: int(self.coupled),
+        }
+
+
+def hybrid_facts(node: Node) -> HybridFacts | None:
+    """Return the facts of a hybrid recurrent node, or None; raise ValueError when they are damaged."""
+    weights, recurrent = node.attributes.get(_WEIGHTS), node.attributes.get(_RECURRENT)
+    if weights is None:
+        return None
+    gates = _GATES if node.op == "LSTM" else 1
+    if not isinstance(weights, tuple) or not isinstance(recurrent, tuple) or {len(weights), len(recurrent)} != {gates}:
+        raise ValueError("the facts about its weights are damaged")
+    return HybridFacts(
+        weights=tuple(float(item) for item in weights),
+        recurrent=tuple(float(item) for item in recurrent),
+        asymmetric=bool(node.integer(_ASYMMETRIC, 0)),
         cell_clip=node.number(_CLIP, 0.0),
         coupled=bool(node.integer(_COUPLED, 0)),
     )

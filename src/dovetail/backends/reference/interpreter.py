@@ -17,7 +17,7 @@ from dovetail.backends.reference.integers import QuantizedNode, integer_rule
 from dovetail.backends.reference.kernels import KERNELS, Call
 from dovetail.backends.reference.ort_rules import ort_rule, real_as_ort, store_as_ort
 from dovetail.backends.reference.storing import real_of, store
-from dovetail.backends.reference.tflite_lstm import run_lstm, runs_lstm
+from dovetail.backends.reference.tflite_float import float_rule
 from dovetail.backends.reference.tflite_rules import quantize_as_tflite, tflite_rule
 from dovetail.backends.vip.rules import vip_rule
 from dovetail.backends.vip.scene import product_in_shader
@@ -79,8 +79,10 @@ def _own_rule(graph: Graph, node: Node, stored: tuple[AnyArray | None, ...], ari
             return measured(stored)
     if arithmetic.scheme is Scheme.EXACT or not node.outputs[0]:
         return None
-    if arithmetic.scheme is Scheme.TFLITE and runs_lstm(node):
-        return run_lstm(node, stored)
+    if arithmetic.scheme is Scheme.TFLITE:
+        real = float_rule(graph, node)
+        if real is not None:
+            return real(node, stored)
     pairs = [(graph.types[name], value) for name, value in zip(node.inputs, stored, strict=True) if value is not None]
     types, given = [kind for kind, _ in pairs], [value for _, value in pairs]
     output = graph.types[node.outputs[0]]

@@ -1,7 +1,8 @@
 """Hybrid kernels: float data, integer weights; TFLite quantises the data as it runs.
 
 `x -> q = clip(round(zp + x / s))` with s and zp of each sample (of each row for products), integer accumulation, then
-`acc * s * s_w + bias`. Source: AsymmetricQuantizeFloats and SymmetricQuantizeFloats of TFLite's reference kernels.
+`acc * (s * s_w) + bias`, or `(acc * s_w) * s + bias` for a CONV_2D with a scale for each channel: in float32 the order
+tells. Source: AsymmetricQuantizeFloats and SymmetricQuantizeFloats of TFLite's reference kernels.
 """
 
 from __future__ import annotations
@@ -88,8 +89,12 @@ def finish_hybrid(site: Site, kernel: Kernel, op: str, attributes: Attributes, x
     else:
         product = site.result_type(0, Form.FIRST)
     value = site.emit(op, (data.steps, weight), product, attributes)
-    value = site.emit("Mul", (value, data.scale), product)
-    value = site.emit("Mul", (value, factor), product)
+    if op == "Conv" and per_channel and site.operator.kind != "DEPTHWISE_CONV_2D":
+        value = site.emit("Mul", (site.emit("Mul", (value, factor), product), data.scale), product)
+    else:
+        rows = (maths.rows.shape or (1,))[0]
+        both = TensorType(DType.F32, (rows, integers.shape[0] if per_channel else 1, *(1,) * (rank - 2)))
+        value = site.emit("Mul", (value, site.emit("Mul", (data.scale, factor), both)), product)
     for bias in read_bias(site, kernel, weight):
         spread = site.real(site.scope.constants[bias].reshape(channels), "bias")
         value = site.emit("Add", (value, spread), product)
@@ -125,7 +130,8 @@ def _asymmetric(maths: _Maths, x: str) -> _Quantized:
     choice = maths.choose(
         maths.test("Less", loss_below, loss_above), maths.row("Sub", low, below), maths.row("Sub", high, above)
     )
-    point = maths.row("Clip", maths.row("Round", choice), low, high)
+    away = maths.row("Floor", maths.row("Add", maths.row("Abs", choice), maths.real(0.5)))
+    point = maths.row("Clip", maths.row("Mul", maths.row("Sign", choice), away), low, high)
     inverse = maths.row("Div", maths.real(1.0), safe)
     moved = maths.rounded(maths.all("Add", maths.all("Mul", x, inverse), point))
     return _Quantized(maths.all("Sub", maths.all("Clip", moved, low, high), point), safe)

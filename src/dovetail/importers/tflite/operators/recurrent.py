@@ -1,6 +1,7 @@
 """Recurrent networks as ONNX's LSTM and RNN, computed on reals; quantised ones are dequantised at their border.
 
-An integer LSTM's scales are facts of its node: target `reference:tflite` computes with them as TFLite's kernel does.
+The scales of integer and of hybrid ones are facts of their nodes: target `reference:tflite` computes with them as
+TFLite's kernels do.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dovetail.importers.tflite.operators.integer_lstm import facts_attributes, integer_lstm_facts
+from dovetail.importers.tflite.operators.recurrent_facts import facts_attributes, recurrent_facts
 from dovetail.importers.tflite.operators.table import Converters
 from dovetail.importers.tflite.site import Attributes, Site
 from dovetail.importers.tflite.values import real_value
@@ -153,7 +154,7 @@ def _one_way_lstm(site: Site) -> None:
     if site.has(16) or any(site.has(index) for index in range(20, 24)):
         raise site.fail("it projects or normalises its state")
     part = _lstm_direction(site, 1)
-    facts = facts_attributes(integer_lstm_facts(site.scope.lite, site.operator))
+    facts = facts_attributes(recurrent_facts(site.scope.lite, site.operator))
     _conclude(site, _run(site, "LSTM", [part], time_major=site.operator.options.flag("TimeMajor"), facts=facts))
 
 
@@ -181,7 +182,8 @@ def _two_way_lstm(site: Site) -> None:
 
 def _one_way_rnn(site: Site) -> None:
     part = _rnn_direction(site, 1)
-    _conclude(site, _run(site, "RNN", [part], time_major=site.operator.options.flag("TimeMajor")))
+    facts = facts_attributes(recurrent_facts(site.scope.lite, site.operator))
+    _conclude(site, _run(site, "RNN", [part], time_major=site.operator.options.flag("TimeMajor"), facts=facts))
 
 
 def _two_way_rnn(site: Site) -> None:

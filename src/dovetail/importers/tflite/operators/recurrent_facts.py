@@ -1,4 +1,4 @@
-"""What TFLite's integer LSTM computes with, as facts of the node that computes it on reals."""
+"""What TFLite's recurrent kernels compute with, as facts of the node that computes it on reals."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from dovetail.importers.tflite.model import LiteGraph, LiteOperator, LiteTensor
 from dovetail.ir import DType
-from dovetail.ir.facts import LstmFacts
+from dovetail.ir.facts import HybridFacts, LstmFacts
 
 _STATE, _MEMORY, _INPUTS = 18, 19, 24
 _HIDDEN = 4
@@ -54,7 +54,36 @@ def integer_lstm_facts(graph: LiteGraph, operator: LiteOperator) -> LstmFacts | 
     )
 
 
-def facts_attributes(facts: LstmFacts | None) -> Mapping[str, object]:
+def recurrent_facts(graph: LiteGraph, operator: LiteOperator) -> LstmFacts | HybridFacts | None:
+    """Return the facts of a recurrent operator of one direction, integer or hybrid, or None."""
+    if operator.kind.endswith("LSTM"):
+        return integer_lstm_facts(graph, operator) or _hybrid_lstm(graph, operator)
+    tensors = [_tensor(graph, index) for index in operator.inputs[:4]]
+    scales = [_scale_and_zero(item, DType.I8) for item in tensors[1:3]]
+    known = [item[0] for item in scales if item is not None and item[1] == 0]
+    if len(known) != 2 or tensors[0] is None or not tensors[0].is_float:
+        return None
+    return HybridFacts((known[0],), (known[1],), operator.options.flag("AsymmetricQuantizeInputs"))
+
+
+def _hybrid_lstm(graph: LiteGraph, operator: LiteOperator) -> HybridFacts | None:
+    tensors = [_tensor(graph, index) for index in operator.inputs[:_INPUTS]]
+    tensors += [None] * (_INPUTS - len(tensors))
+    coupled = tensors[1] is None
+    weights, recurrent = (_gates(tensors[first : first + 4], DType.I8, coupled) for first in (1, 5))
+    if weights is None or recurrent is None or tensors[0] is None or not tensors[0].is_float:
+        return None
+    options = operator.options
+    return HybridFacts(
+        weights=weights,
+        recurrent=recurrent,
+        asymmetric=options.flag("AsymmetricQuantizeInputs"),
+        cell_clip=options.number("CellClip"),
+        coupled=coupled,
+    )
+
+
+def facts_attributes(facts: LstmFacts | HybridFacts | None) -> Mapping[str, object]:
     """Return facts as attributes; none for None."""
     return {} if facts is None else facts.attributes
 

@@ -1,0 +1,135 @@
+"""TFLite's hybrid recurrent kernels: 8-bit weights meet float data and states that are quantised as they run.
+
+Everything is float32 in the order of TFLite's portable kernels. Its exponentials are Eigen's: a last bit may differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from dovetail.ir import AnyArray, Node
+from dovetail.ir.facts import HybridFacts, hybrid_facts
+
+_INPUT, _OUTPUT, _FORGET, _CELL = range(4)
+"""ONNX's order of the gates."""
+_STEPS = np.float32(127)
+_ACTIVATIONS: dict[str, Callable[[AnyArray], AnyArray]] = {
+    "Relu": lambda x: np.maximum(x, np.float32(0)),
+    "Tanh": np.tanh,
+}
+
+
+def runs_hybrid(node: Node) -> bool:
+    """Tell whether a node is a recurrent network of one direction with hybrid weights."""
+    return node.op in ("LSTM", "RNN") and not node.domain and hybrid_facts(node) is not None
+
+
+def run_hybrid(node: Node, stored: Sequence[AnyArray | None]) -> AnyArray:
+    """Return Y `[T, 1, N, H]` in float32; the inputs are those of ONNX's operator."""
+    facts = hybrid_facts(node)
+    x, w, r = stored[:3]
+    assert facts is not None
+    assert x is not None
+    assert w is not None
+    assert r is not None
+    gates = len(facts.weights)
+    hidden = r.shape[2]
+    bias = stored[3] if len(stored) > 3 else None
+    biases = np.zeros((gates, hidden), np.float32) if bias is None else bias[0, : gates * hidden].reshape(gates, -1)
+    sums = _Sums(facts, np.split(w[0], gates), np.split(r[0], gates), list(biases))
+    outputs: AnyArray = np.zeros((x.shape[0], 1, x.shape[1], hidden), np.float32)
+    state: AnyArray = np.zeros((x.shape[1], hidden), np.float32)
+    memory = state
+    peepholes = stored[7] if len(stored) > 7 else None
+    diagonals = None if peepholes is None else np.split(peepholes[0], 3)
+    for time in range(x.shape[0]):
+        parts = sums(x[time], state)
+        if node.op == "RNN":
+            names = node.attributes.get("activations", ("Tanh",))
+            assert isinstance(names, tuple)
+            state = _ACTIVATIONS[str(names[0])](parts[0])
+        else:
+            state, memory = _lstm(facts, parts, memory, diagonals)
+        outputs[time, 0] = state
+    return outputs
+
+
+class _Sums:
+    """Sum bias, data and state of every gate; weights are given as reals that are multiples of their scales."""
+
+    def __init__(
+        self, facts: HybridFacts, w: Sequence[AnyArray], r: Sequence[AnyArray], biases: Sequence[AnyArray]
+    ) -> None:
+        self._facts = facts
+        self._w = [_whole(item, scale) for item, scale in zip(w, facts.weights, strict=True)]
+        self._r = [_whole(item, scale) for item, scale in zip(r, facts.recurrent, strict=True)]
+        self._biases = biases
+
+    def __call__(self, x: AnyArray, state: AnyArray) -> list[AnyArray]:
+        found: list[AnyArray] = []
+        data, data_scale = _quantized(x, asymmetric=self._facts.asymmetric)
+        kept, kept_scale = _quantized(state, asymmetric=self._facts.asymmetric)
+        for place, bias in enumerate(self._biases):
+            total: AnyArray = bias + _product(data, self._w[place]) * (
+                data_scale * np.float32(self._facts.weights[place])
+            )
+            total = total + _product(kept, self._r[place]) * (kept_scale * np.float32(self._facts.recurrent[place]))
+            found.append(total)
+        return found
+
+
+def _lstm(
+    facts: HybridFacts, parts: Sequence[AnyArray], memory: AnyArray, diagonals: Sequence[AnyArray] | None
+) -> tuple[AnyArray, AnyArray]:
+    """Return the next state and the next memory."""
+
+    def gate(place: int, cell: AnyArray) -> AnyArray:
+        seen = parts[place] if diagonals is None else parts[place] + diagonals[place] * cell
+        return np.asarray(np.float32(1) / (np.float32(1) + np.exp(-seen)))
+
+    forget = gate(_FORGET, memory)
+    enter = np.float32(1) - forget if facts.coupled else gate(_INPUT, memory)
+    memory = forget * memory + np.tanh(parts[_CELL]) * enter
+    if facts.cell_clip > 0:
+        memory = np.clip(memory, -np.float32(facts.cell_clip), np.float32(facts.cell_clip))
+    return gate(_OUTPUT, memory) * np.tanh(memory), memory
+
+
+def _whole(real: AnyArray, scale: float) -> AnyArray:
+    return np.rint(real.astype(np.float64) / scale)
+
+
+def _product(steps: AnyArray, weight: AnyArray) -> AnyArray:
+    """Return exact sums of integers as float32."""
+    return (steps @ weight.T).astype(np.float32)
+
+
+def _quantized(x: AnyArray, *, asymmetric: bool) -> tuple[AnyArray, AnyArray]:
+    """Return the centred integers of every row and its scale `[N, 1]`."""
+    if asymmetric:
+        return _around_a_zero_point(x)
+    largest = np.abs(x).max(axis=1, keepdims=True)
+    empty = largest == 0
+    safe = np.where(empty, np.float32(1), largest)
+    steps = np.clip(_away(x * (_STEPS / safe)), -127, 127)
+    return steps, np.where(empty, np.float32(1), largest / _STEPS)
+
+
+def _around_a_zero_point(x: AnyArray) -> tuple[AnyArray, AnyArray]:
+    lowest = np.minimum(x.min(axis=1, keepdims=True), np.float32(0))
+    highest = np.maximum(x.max(axis=1, keepdims=True), np.float32(0))
+    scale = (highest - lowest) / np.float32(255)
+    safe = np.where(scale == 0, np.float32(1), scale)
+    below, above = lowest / safe, highest / safe
+    low, high = np.float32(-128), np.float32(127)
+    choice = np.where(np.float32(128) + np.abs(below) < high + np.abs(above), low - below, high - above)
+    point = np.clip(_away(choice), -128, 127).astype(np.float32)
+    return np.clip(_away(point + x * (np.float32(1) / safe)), -128, 127) - point, safe
+
+
+def _away(x: AnyArray) -> AnyArray:
+    """Round in float64, halves away from zero."""
+    wide = x.astype(np.float64)
+    return np.copysign(np.floor(np.abs(wide) + 0.5), wide)
