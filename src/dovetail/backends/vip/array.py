@@ -1,4 +1,4 @@
-"""Averages and sums that the compiler turns into convolutions on the multiply-accumulate array.
+"""Averages that the compiler turns into convolutions on the multiply-accumulate array.
 
 The weights are quantised like those of any convolution: 255 steps where tensors are affine bytes, 7 bits in dynamic
 fixed point. The accumulator's multiplier is that of a convolution, cut to the width of the part.
@@ -7,28 +7,30 @@ fixed point. The accumulator's multiplier is that of a convolution, cut to the w
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
 from dovetail.backend.arithmetic import Vip
 from dovetail.backends.vip.floats import single
-from dovetail.backends.vip.scene import Rule, Scene, Values, is_stored
+from dovetail.backends.vip.scene import Rule, Scene, Values
 from dovetail.ir import AnyArray, DType, TensorType
 
-_STEPS = 255
+STEPS = 255
+"""Between the lowest and the highest byte weight."""
 _FIXED_POINT_BITS = 7
 _MOST_FRACTION_BITS = 12
-_OLD = (Vip.V7, Vip.V7_BYTES)
+OLD = (Vip.V7, Vip.V7_BYTES)
+"""Parts that cut an accumulator's multiplier to 16 bits."""
 
 
 def _widest(vip: Vip) -> int:
     """Return the largest averaging window that goes to the array; larger ones go to the shaders."""
-    return 11 if vip in _OLD else 15
+    return 11 if vip in OLD else 15
 
 
-def _cut(multiplier: float, vip: Vip) -> float:
-    bits = 16 if vip in _OLD else 24
+def cut(multiplier: float, vip: Vip) -> float:
+    """Return a multiplier as the array holds it."""
+    bits = 16 if vip in OLD else 24
     mantissa, exponent = math.frexp(multiplier)
     return math.ldexp(math.floor(math.ldexp(mantissa, bits)), exponent - bits)
 
@@ -52,8 +54,8 @@ def average_rule(scene: Scene) -> Rule | None:
     if kind.dtype is DType.I16 or scene.in_fixed_point:
         weight, multiplier = _fixed_weight(count), ratio
     else:
-        weight = float(_STEPS)
-        multiplier = _cut(float(single(float(single(1.0 / count)) / _STEPS)) * ratio, scene.vip)
+        weight = float(STEPS)
+        multiplier = cut(float(single(float(single(1.0 / count)) / STEPS)) * ratio, scene.vip)
 
     def rule(values: Values) -> AnyArray:
         stored = values[0]
@@ -119,43 +121,3 @@ def stored_from(steps: AnyArray, made: TensorType) -> AnyArray:
     """Return stored integers of whole steps around the zero point."""
     assert made.quant is not None
     return np.asarray(np.clip(steps + made.quant.zero_point[0], *made.dtype.integer_range).astype(made.dtype.carrier))
-
-
-def sum_rule(scene: Scene) -> Rule | None:
-    """Return a sum or difference of signed bytes: a convolution of both operands with two weights.
-
-    The weights are unsigned bytes; what the zero points differ is added as an integer bias, from the unrounded weights.
-    """
-    if scene.vip not in (*_OLD, Vip.VIP8000) or scene.made.dtype is not DType.I8 or scene.in_fixed_point:
-        return None
-    names = scene.node.inputs
-    if len(names) != 2 or any(name in scene.graph.constants for name in names):
-        return None
-    kinds = (scene.kind(0), scene.kind(1))
-    if not all(is_stored(kind) for kind in kinds) or kinds[0].shape != kinds[1].shape:
-        return None
-    quants = [kind.quant for kind in (*kinds, scene.made) if kind.quant is not None]
-    factor = quants[1].scale[0] / quants[0].scale[0] * (-1.0 if scene.node.op == "Sub" else 1.0)
-    integers, step = _byte_weights((1.0, factor))
-    apart = quants[0].zero_point[0] - quants[1].zero_point[0]
-    bias = float(np.rint(factor * apart / step))
-    multiplier = _cut(step * quants[0].scale[0] / quants[2].scale[0], scene.vip)
-
-    def rule(values: Values) -> AnyArray:
-        first, second = values
-        assert first is not None
-        assert second is not None
-        left = first.astype(np.int64) - quants[0].zero_point[0]
-        right = second.astype(np.int64) - quants[0].zero_point[0]
-        total = left * integers[0] + right * integers[1] + bias
-        return stored_from(np.rint(total * multiplier), scene.made)
-
-    return rule
-
-
-def _byte_weights(weights: Sequence[float]) -> tuple[list[int], float]:
-    """Return weights as integers around a zero point, and the size of a step."""
-    low, high = min(0.0, *weights), max(0.0, *weights)
-    step = float(single((high - low) / _STEPS))
-    zero = int(np.clip(np.rint(-low / step), 0, _STEPS))
-    return [int(np.clip(np.rint(weight / step) + zero, 0, _STEPS)) - zero for weight in weights], step

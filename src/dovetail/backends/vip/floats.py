@@ -19,6 +19,18 @@ def fp21(values: AnyArray | float) -> AnyArray:
     return np.where(np.isfinite(exact), rounded, exact)
 
 
+def rounded(values: AnyArray, bits: int) -> AnyArray:
+    """Round finite floats to some significant bits, ties to even."""
+    unit = np.ldexp(1.0, np.frexp(values)[1] - bits)
+    return np.asarray(np.rint(values / unit) * unit)
+
+
+def truncated(values: AnyArray, bits: int) -> AnyArray:
+    """Cut finite floats to some significant bits, towards zero."""
+    unit = np.ldexp(1.0, np.frexp(values)[1] - bits)
+    return np.asarray(np.trunc(values / unit) * unit)
+
+
 def single(values: AnyArray | float) -> AnyArray:
     """Round to float32; kept in float64."""
     with np.errstate(over="ignore", invalid="ignore"):

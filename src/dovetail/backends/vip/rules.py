@@ -10,10 +10,11 @@ from collections.abc import Callable
 import numpy as np
 
 from dovetail.backend.arithmetic import Vip
-from dovetail.backends.vip.array import average_rule, sum_rule
+from dovetail.backends.vip.array import average_rule
 from dovetail.backends.vip.functions import Function
 from dovetail.backends.vip.response import response_rule
 from dovetail.backends.vip.scene import NEWEST, Rule, Scene, Values, is_stored
+from dovetail.backends.vip.sums import sum_rule
 from dovetail.backends.vip.table import (
     Scales,
     clip_function,
@@ -73,6 +74,8 @@ def _streamed(scene: Scene) -> Rule | None:
     """Return how the stream processor computes: bytes exactly, 16 bits with tables."""
     if scene.node.op == "AveragePool":
         return average_rule(scene)
+    if scene.node.op in ("Add", "Sub", "Sum"):
+        return sum_rule(scene)
     if scene.kind(0).dtype is not DType.I16:
         return None
     node = scene.node
