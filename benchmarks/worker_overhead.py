@@ -4,7 +4,7 @@ python benchmarks/worker_overhead.py [--rounds N] [--runs N] [--size N]
 
 Both write the inputs, run and read the outputs of the same network: one convolution 3x3 of 8 channels at u8 on
 vsi:v853. The loop is the main program of the exported project. Rounds alternate, and the fastest run of each side
-counts: whatever else the machine does can only make a run slower. The worker's own time is what it measures around these
+counts: whatever else the machine does can only make it slower. The worker's own time is what it measures around these
 steps.
 """
 

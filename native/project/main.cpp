@@ -128,8 +128,8 @@ int run(const Options &options) {
     if (options.save.empty() && options.inputs.size() != wanted)
         throw std::runtime_error("the network has " + std::to_string(wanted) + " inputs, " +
                                  std::to_string(options.inputs.size()) + " files were given");
-    std::unique_ptr<Network> network = open_network(options);
     if (!options.save.empty()) {
+        std::unique_ptr<Network> network = open_network(options);
         const std::vector<uint8_t> made = network->binary();
         write_file(options.save, made.data(), made.size());
         std::printf("wrote %s (%zu bytes)\n", options.save.c_str(), made.size());
@@ -142,6 +142,7 @@ int run(const Options &options) {
     for (size_t index = 0; index < inputs.size(); ++index)
         if (inputs[index].size() / network_inputs()[index].bytes() != samples)
             throw std::runtime_error("the inputs hold different numbers of samples");
+    std::unique_ptr<Network> network = open_network(options);
     network->compile();
     double seconds = 0.0, least = std::numeric_limits<double>::infinity();
     std::vector<std::vector<uint8_t>> stored;

@@ -255,3 +255,26 @@ def test_the_rows_are_those_of_the_shim() -> None:
         line.split('"')[1]: line.split("VSI_NN_OP_")[1].split(",")[0] for line in table.splitlines() if '{"' in line
     }
     assert {kind: row.op for kind, row in OVX_ROWS.items()} == rows
+
+
+@pytest.mark.slow
+@pytest.mark.models
+@pytest.mark.parametrize(("target", "wide"), [("vsi:v853", 5), ("vsi:a311d", 0)])
+def test_a_keyword_spotter(target: str, wide: int, vendor: VsiBackend, models: Path, tmp_path: Path) -> None:
+    """DS-CNN from its file, with its last operators in 16 bits, and all in 8."""
+    model = models / "kws01_dscnn" / "kws_dscnn_fp32_nchw.onnx"
+    sounds = np.random.default_rng(9).normal(0.0, 12.0, (4, 1, 49, 10)).astype(np.float32)
+    np.savez(tmp_path / "calib.npz", mfcc=sounds)
+    ranges = tmp_path / "r.json"
+    assert main(["calibrate", str(model), "--data", str(tmp_path / "calib.npz"), "-o", str(ranges)]) == 0
+    graph = dovetail.load_model(model)
+    high = Override(parse_placement(f"{target}@i16"), "the end")
+    tail = {node.name: high for node in graph.nodes[len(graph.nodes) - wide :]}
+    plan = Plan(graph.digest, parse_placement(f"{target}@u8"), tail)
+    source = quantize(graph, plan, dovetail.load_ranges(ranges))
+    assert saved(source, ProjectStyle.OVXLIB, tmp_path / "made").is_whole
+    np.save(tmp_path / "mfcc.npy", sounds[:1])
+    done = run(build(tmp_path / "made", vendor), [tmp_path / "mfcc.npy"], tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    for name, wanted in our_run(source, {"mfcc": sounds[:1]}).items():
+        assert np.array_equal(np.load(tmp_path / "out" / f"{name}.npy", allow_pickle=False), wanted)
