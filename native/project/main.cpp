@@ -1,6 +1,7 @@
 // Run the network: read inputs, quantise them, run, write and print the outputs.
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -10,6 +11,7 @@
 #include <numeric>
 #include <stdexcept>
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tensor_file.h"
@@ -135,6 +137,8 @@ int run(const Options &options) {
         std::printf("wrote %s (%zu bytes)\n", options.save.c_str(), made.size());
         return 0;
     }
+    if (!options.out.empty() && mkdir(options.out.c_str(), 0777) != 0 && errno != EEXIST)
+        throw std::runtime_error(options.out + ": cannot be made: " + std::strerror(errno));
     std::vector<std::vector<uint8_t>> inputs, outputs(network_outputs().size());
     for (size_t index = 0; index < files.size(); ++index)
         inputs.push_back(read_input(options.inputs[files[index]], network_inputs()[index], options.how));

@@ -16,9 +16,16 @@ if TYPE_CHECKING:
 
 
 def project_style(name: str) -> ProjectStyle | None:
-    """Return the style of a project by its name, or None for another format."""
-    from dovetail.backend.project import ProjectStyle
+    """Return the style of a project by its name, or None for another format; raise DovetailError for a slip."""
+    import difflib
 
+    from dovetail.backend.project import ProjectStyle
+    from dovetail.formats import format_names
+
+    names = [style.value for style in ProjectStyle]
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.75)
+    if name not in names and name not in format_names() and near:
+        raise DovetailError(f"format '{name}' is unknown.", hint=f"Did you mean '{near[0]}'?")
     return next((style for style in ProjectStyle if style.value == name), None)
 
 

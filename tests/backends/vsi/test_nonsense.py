@@ -80,7 +80,7 @@ def graphs_of_nonsense(draw: st.DrawFn) -> Graph | None:
         return None
 
 
-@settings(max_examples=20 * EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=5 * EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(graph=graphs_of_nonsense())
 def test_nonsense_is_lowered_or_refused(graph: Graph | None) -> None:
     if graph is None:

@@ -49,10 +49,9 @@ def build(folder: Path, vendor: VsiBackend) -> Path:
 
 def run(program: Path, arguments: list[str | Path], out: Path) -> subprocess.CompletedProcess[str]:
     """Run a program as a user would, with nothing of ours in its environment."""
-    out.mkdir(exist_ok=True)
     bare = {key: os.environ[key] for key in ("PATH", "HOME") if key in os.environ}
     command = [str(program), *map(str, arguments), "--out", str(out)]
-    return subprocess.run(command, cwd=out, env=bare, capture_output=True, text=True, check=False, timeout=600)
+    return subprocess.run(command, cwd=out.parent, env=bare, capture_output=True, text=True, check=False, timeout=600)
 
 
 def our_run(source: dovetail.QuantizedGraph, inputs: Mapping[str, AnyArray]) -> Mapping[str, AnyArray]:
