@@ -1,95 +1,99 @@
-"""Do the same places break in 8 bits in two files of one network?"""
+"""Do the same places break in 8 bits in two files of one network?
+
+Every unit is quantised alone, or in blocks where there are many, and the noise that it leaves in the outputs measured.
+Units are named by their place among the layers with weights, since formats name nodes differently.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 import dovetail
-from dovetail.backend.registry import find_target
-from dovetail.compare.slices import sqnr_db_along
-from dovetail.compare.task import Arrays, Reference, TaskMetric
+from dovetail.backend.protocols import Fidelity
+from dovetail.compare.task import TaskMetric
 from dovetail.data import Sample, SampleSource, open_samples, specs_of
 from dovetail.ir import Graph
-from dovetail.plan import Recipe, make_plan, parse_placement
+from dovetail.plan import Override, parse_placement
 from dovetail.quantize import Calibration
 from dovetail.search import CostOptions, TuneOptions, TuneRequest
-from dovetail.search.evaluator import EvaluationData, Rewriter
+from dovetail.search.drowned import measure_drowned
+from dovetail.search.evaluator import SIMULATOR, EvaluationData, simulates_whole
+from dovetail.search.fanout.task import Executor
 from dovetail.search.samples import SampleSet
+from dovetail.search.space import FLOAT, make_space
+from dovetail.search.strategy import locate
 from zoo.case import Dataset
 
-_LOW = parse_placement("vsi:a311d@u8")
-_BETTER_DB = 3.0
+_LOW, _HIGH = parse_placement("vsi:a311d@u8"), parse_placement("vsi:a311d@i16")
+_PROBES, _MOST_RUNS = 8, 96
+_LISTED = 5
+_HEAVY = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+_Weight = tuple[int, float]
+"""Number of elements, and the sum of their sizes."""
 
 
 @dataclass(frozen=True, slots=True)
-class CloseToFloat:
-    """Share of samples of which every output is this close to the float model's, signal to noise in dB."""
-
-    least_db: float
-    higher_is_better: bool = True
-    reference: Reference = Reference.GOLDEN
-
-    @property
-    def name(self) -> str:
-        """Return the name with the bound."""
-        return f"samples within {self.least_db:.1f} dB"
-
-    def per_sample(self, outputs: Arrays, labels: Arrays) -> NDArray[np.float64]:
-        """Return `[N]`, 1 or 0."""
-        return np.asarray(worst_db(outputs, labels) >= self.least_db, np.float64)
-
-    def score(self, outputs: Arrays, labels: Arrays) -> float:
-        """Return the mean over the samples."""
-        return float(self.per_sample(outputs, labels).mean())
-
-
-def worst_db(outputs: Arrays, golden: Arrays) -> NDArray[np.float64]:
-    """Return the signal to noise of every sample's worst output."""
-    return np.asarray(np.min([sqnr_db_along(golden[name], outputs[name], 0) for name in sorted(golden)], axis=0))
-
-
-@dataclass(frozen=True, slots=True)
-class _Tuned:
+class _Side:
     """One file of a pair, calibrated."""
 
     graph: Graph
+    places: Mapping[str, str]
     calibration: Calibration
     samples: SampleSource
 
 
-def same_culprits(graphs: Sequence[Graph], data: Dataset, names: Mapping[str, str | None], goal: str) -> str:
-    """Return what both searches raised, in words of layers, at a bound that 8 bits miss.
+def compare_culprits(
+    graphs: Sequence[Graph], data: Dataset, names: Mapping[str, str | None], goal: str, metric: TaskMetric | None
+) -> str:
+    """Return whether the same units are the noisiest in two graphs, and with a goal whether tuning raises the same.
 
     `names` gives the second graph's names of the first one's inputs.
     """
     given = (data.samples, _renamed(data.samples, names))
     learnt = (data.calibration, _renamed(data.calibration, names))
-    sides = [_side(graph, *both) for graph, *both in zip(graphs, learnt, given, strict=True)]
-    bound = CloseToFloat(_all_low_db(sides[0]) + _BETTER_DB)
-    raised = [_tune(side, bound, goal) for side in sides]
-    if raised[0] == raised[1]:
-        return f"{bound.least_db:.1f} dB: the same {len(raised[0])}: {', '.join(sorted(raised[0]))}"
-    both, own, other = raised[0] & raised[1], raised[0] - raised[1], raised[1] - raised[0]
-    return f"{bound.least_db:.1f} dB: both {sorted(both)}, first only {sorted(own)}, second only {sorted(other)}"
+    places = [_places(graph, graphs[0]) for graph in graphs]
+    sides = [_side(*each) for each in zip(graphs, places, learnt, given, strict=True)]
+    noise = [_noise(side, metric or data.metric) for side in sides]
+    ranked = [[name for name, _ in Counter(shares).most_common(_LISTED)] for shares in noise]
+    apart = max(abs(noise[0][name] - noise[1].get(name, 0.0)) / noise[0][name] for name in ranked[0])
+    if ranked[0] == ranked[1]:
+        found = f"same order: {', '.join(ranked[0])}; noise within {apart:.1%}"
+    else:
+        found = f"first {', '.join(ranked[0])}; second {', '.join(ranked[1])}; noise within {apart:.1%}"
+    return f"{found}; {_same_raised(sides, metric or data.metric, goal)}" if goal else found
 
 
-def _side(graph: Graph, learnt: Sequence[Sample], samples: Sequence[Sample]) -> _Tuned:
+def _side(graph: Graph, places: Mapping[str, str], learnt: Sequence[Sample], samples: Sequence[Sample]) -> _Side:
     specs = specs_of(graph)
-    return _Tuned(graph, dovetail.calibrate(graph, open_samples(learnt, specs)), open_samples(samples, specs))
+    return _Side(graph, places, dovetail.calibrate(graph, open_samples(learnt, specs)), open_samples(samples, specs))
 
 
-def _all_low_db(side: _Tuned) -> float:
-    """Return what 8 bits everywhere leave nine samples in ten."""
-    plan = make_plan(side.graph, Recipe(_LOW), {_LOW.target: find_target(_LOW.target)})
+def _noise(side: _Side, metric: TaskMetric) -> dict[str, float]:
+    """Return for every unit how much of the outputs its 8 bits alone drown, the rest in float."""
     samples = SampleSet(side.graph, side.samples)
-    data = EvaluationData(side.graph, samples, CloseToFloat(0.0), "")
-    rewriter = Rewriter(data, side.calibration.ranges, _LOW.target)
-    every = range(samples.count)
-    return float(np.quantile(worst_db(rewriter.outputs(plan, every), rewriter.golden(every)), 0.1))
+    target = _LOW.target
+    how = Executor(target, simulates_whole(side.graph, target), Fidelity.FAST, {target: SIMULATOR})
+    evaluator = how.evaluator(EvaluationData(side.graph, samples, metric, ""), side.calibration.ranges)
+    space = make_space(side.graph, _LOW, (_HIGH,))
+    probes = range(min(samples.count, _PROBES))
+
+    def measure(units: Sequence[str]) -> float:
+        kept = {name: Override(FLOAT, "float") for name in space.units if name not in units}
+        return measure_drowned(evaluator, space.plan(kept), probes).score
+
+    found = locate(tuple(space.units), measure, _MOST_RUNS)
+    return {_place(space.units[name].nodes, side.places): share for name, share in found.items()}
+
+
+def _same_raised(sides: Sequence[_Side], metric: TaskMetric, goal: str) -> str:
+    first, second = (_tune(side, metric, goal) for side in sides)
+    if first == second:
+        return f"tuned: the same {len(first)} {', '.join(sorted(first))}".rstrip()
+    return f"tuned: both {sorted(first & second)}, first {sorted(first - second)}, second {sorted(second - first)}"
 
 
 def _renamed(samples: Sequence[Sample], names: Mapping[str, str | None]) -> list[Sample]:
@@ -100,30 +104,54 @@ def _renamed(samples: Sequence[Sample], names: Mapping[str, str | None]) -> list
     ]
 
 
-def _tune(side: _Tuned, metric: TaskMetric, goal: str) -> frozenset[str]:
-    graph = side.graph
+def _tune(side: _Side, metric: TaskMetric, goal: str) -> frozenset[str]:
     request = TuneRequest(
-        graph=graph,
+        graph=side.graph,
         calibration=side.calibration,
         samples=side.samples,
         metric=metric,
         goal=dovetail.parse_goal(goal),
         low=_LOW,
-        ladder=(parse_placement("vsi:a311d@i16"),),
+        ladder=(_HIGH,),
         costs=CostOptions(most_tests=0),
         options=TuneOptions(max_plans=60),
     )
-    found = dovetail.tune(request).culprits
-    places = _places(graph)
-    return frozenset(min((places[name] for name in culprit.nodes), key=len) for culprit in found)
+    return frozenset(_place(culprit.nodes, side.places) for culprit in dovetail.tune(request).culprits)
 
 
-def _places(graph: Graph) -> dict[str, str]:
-    """Return where every node is, counted in nodes with weights: what else is between them differs by format."""
+def _place(nodes: Sequence[str], places: Mapping[str, str]) -> str:
+    return min((places[name] for name in nodes), key=len)
+
+
+def _layers(graph: Graph) -> dict[str, _Weight]:
+    """Return the nodes with weights in order, with what tells their weights from others in whatever layout."""
+    found: dict[str, _Weight] = {}
+    for node in graph.nodes:
+        weight = graph.constants.get(node.inputs[1]) if node.op in _HEAVY else None
+        if node.op in _HEAVY:
+            found[node.name] = (
+                (0, 0.0) if weight is None else (weight.size, float(np.abs(weight).sum(dtype=np.float64)))
+            )
+    return found
+
+
+def _places(graph: Graph, model: Graph) -> dict[str, str]:
+    """Return where every node is, counted in nodes with weights: what else is between them differs by format.
+
+    A layer has the number of the one with its weights in `model`: branches may stand in any order.
+    """
+    wanted = list(_layers(model).values())
+    numbers: dict[str, int] = {}
+    for own, (name, (size, total)) in enumerate(_layers(graph).items(), 1):
+        alike = [
+            number
+            for number, (other, theirs) in enumerate(wanted, 1)
+            if other == size and abs(theirs - total) <= 1e-3 * total and number not in numbers.values()
+        ]
+        numbers[name] = alike[0] if alike else own
     places: dict[str, str] = {}
     layer = 0
     for node in graph.nodes:
-        heavy = node.op in ("Conv", "ConvTranspose", "Gemm", "MatMul")
-        layer += heavy
-        places[node.name] = f"layer {layer}" if heavy else f"{node.op} after layer {layer}"
+        layer = numbers.get(node.name, layer)
+        places[node.name] = f"layer {layer}" if node.name in numbers else f"{node.op} after layer {layer}"
     return places

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import compress
+from itertools import compress, islice
 from pathlib import Path
 
 import numpy as np
@@ -37,7 +37,7 @@ class Entry:
     stated: float | None = None
 
 
-def _caltech(side: int, scale: float, mean: float, first: int = 0) -> Source:
+def _caltech(side: int, scale: float, mean: float, first: int = 0, short: int = 256) -> Source:
     """Return photos of Caltech-101; `first` is the class that ImageNet's class 0 has in the model."""
 
     def read(graph: Graph, root: Path) -> Iterator[Example]:
@@ -45,18 +45,18 @@ def _caltech(side: int, scale: float, mean: float, first: int = 0) -> Source:
         with (folder / "labels.csv").open(newline="", encoding="utf-8") as file:
             rows = [row for row in csv.DictReader(file) if row["split"] == "dev"]
         for row in rows:
-            pixels = _centre(folder / row["file"], side)
+            pixels = _centre(folder / row["file"], short, side)
             classes = frozenset(int(item) + first for item in row["accepted_imagenet_idx_0based"].split())
             yield Example({graph.inputs[0]: (pixels[None] - mean) * scale}, classes)
 
     return read
 
 
-def _centre(path: Path, side: int) -> AnyArray:
+def _centre(path: Path, short: int, side: int) -> AnyArray:
     """Return the centre of a photo as `[H, W, 3]`: the first filter is Pillow's default, the second is bilinear."""
     with Image.open(path) as file:
         image = file.convert("RGB")
-    ratio = 256 / min(image.size)
+    ratio = short / min(image.size)
     image = image.resize((round(image.width * ratio), round(image.height * ratio)), Image.Resampling.BICUBIC)
     left, top = (image.width - 224) // 2, (image.height - 224) // 2
     image = image.crop((left, top, left + 224, top + 224))
@@ -68,7 +68,7 @@ def _centre(path: Path, side: int) -> AnyArray:
 _WORDS = ("Silence", "Unknown", "Yes", "No", "Up", "Down", "Left", "Right", "On", "Off", "Stop", "Go")
 
 
-def _archive(name: str, key: str, convert: Callable[[AnyArray], AnyArray], dev: bool = False) -> Source:
+def _archive(name: str, key: str, convert: Callable[[AnyArray], AnyArray], dev: bool = False, skip: int = 0) -> Source:
     def read(graph: Graph, root: Path) -> Iterator[Example]:
         shape = graph.types[graph.inputs[0]].static_shape or ()
         with np.load(root / name, allow_pickle=False) as file:
@@ -78,7 +78,7 @@ def _archive(name: str, key: str, convert: Callable[[AnyArray], AnyArray], dev: 
             if "classes" in file:
                 # The archive and the keyword models count the same twelve words in different orders.
                 labels = [_WORDS.index(str(file["classes"][label])) for label in labels]
-            for value, label in compress(zip(file[key], labels, strict=True), kept):
+            for value, label in islice(compress(zip(file[key], labels, strict=True), kept), skip, None):
                 found = convert(value).astype(np.float32).reshape(shape)
                 yield Example({graph.inputs[0]: found}, frozenset({label}))
 
@@ -127,10 +127,11 @@ _LEGACY = "data_speech_commands/mfcc_legacy_dev.npz"
 
 
 def _shuffle(graph: Graph, root: Path) -> Iterator[Example]:
+    """Yield photos as the manifest's figure saw them: blue first, though the network wants red first."""
     mean, deviation = np.array([0.485, 0.456, 0.406]) * 255, np.array([0.229, 0.224, 0.225]) * 255
-    for example in _caltech(224, 1.0, 0.0)(graph, root):
+    for example in _caltech(224, 1.0, 0.0, short=224)(graph, root):
         ((name, pixels),) = example.values.items()
-        yield Example({name: ((pixels - mean) / deviation).transpose(0, 3, 1, 2)}, example.accepted)
+        yield Example({name: ((pixels[..., ::-1] - mean) / deviation).transpose(0, 3, 1, 2)}, example.accepted)
 
 
 ENTRIES: Mapping[str, Entry] = {
@@ -140,7 +141,8 @@ ENTRIES: Mapping[str, Entry] = {
     "GRU_S.pb": Entry(_archive(_LEGACY, "x", lambda x: x[::2]), 0.8417),
     "resnet8_float.onnx": Entry(_archive("data_cifar10/ic01_200.npz", "x", lambda x: x), 0.855),
     "kws_dscnn_fp32_nchw.onnx": Entry(_archive(_MFCC, "x", _mfcc(0.58470643)), 0.9135),
-    "kws_ref_model_float32.onnx": Entry(_archive(_MFCC, "x", _mfcc(0.5847), dev=True), 0.8982),
+    # Its figure leaves out the hundred that it was calibrated on.
+    "kws_ref_model_float32.onnx": Entry(_archive(_MFCC, "x", _mfcc(0.5847), dev=True, skip=100), 0.8982),
     "kwt1_non_stream.onnx": Entry(_archive("data_speech_commands/dev.npz", "wav", lambda x: x / 32768), 0.9333),
     "mbnet128_0.25_f.onnx": Entry(_caltech(128, 1 / 127.5, 127.5), 0.4489),
     "shufflenet-v2-12-int8.onnx": Entry(_shuffle, 0.5227),

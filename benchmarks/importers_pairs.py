@@ -3,10 +3,9 @@
 DOVETAIL_MODELS=... python benchmarks/importers_pairs.py [--only TEXT] [--tune]
 
 Both files are loaded and run in float on real samples; the difference is relative to the largest output. Where a file
-has a framework of its own (ONNX Runtime, LiteRT), its difference to that stands beside: what two files differ by in
-their own frameworks is no difference of the importers. With --tune both are tuned until 19 of 20 samples are 3 dB
-nearer to float than nine of ten are with 8 bits everywhere; the culprits are matched by their place among the layers
-with weights, since formats name nodes differently.
+has a framework of its own, its difference to that stands beside: what two files differ by in their own frameworks is no
+difference of the importers. `culprits` are the units whose 8 bits alone drown most of the outputs; with --tune also
+what a search for the task's own metric raises.
 """
 
 from __future__ import annotations
@@ -26,8 +25,9 @@ from dovetail.importers import Conversion, LoadOptions
 from dovetail.ir import AnyArray, Graph
 from dovetail.passes import normalize
 from dovetail.quantize import load_float
-from importers_culprits import same_culprits
+from importers_culprits import compare_culprits
 from judges.frameworks import Ask, Outputs, output_pairs, relative, run_framework
+from zoo.audio import SameSide
 from zoo.catalogue import CASES, models_root
 
 _CASES = {case.name: case for case in CASES}
@@ -131,9 +131,10 @@ def pair_row(pair: Pair, root: Path, goal: str) -> Row:
         run_framework(Ask(root / side.file, given, side.options.conversion, pair.only))[1]
         for side, given in zip((pair.first, pair.second), (feeds, others), strict=True)
     ]
-    # What only left the outputs that are compared would still be searched.
+    # What only left the outputs that are compared would still be measured.
     pruned = [normalize(graph) for graph in graphs]
-    culprits = same_culprits(pruned, case.open(pruned[0], root), pair.rename, goal) if goal else ""
+    metric = SameSide(pair.only, 0.7) if pair.only else None
+    culprits = compare_culprits(pruned, case.open(pruned[0], root), pair.rename, goal, metric)
     return Row(
         pair.first.file,
         pair.second.file,
