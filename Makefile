@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test check bench fuzz env clean
+.PHONY: demo test test-qnn check bench fuzz env env-qnn clean
 
 env: $(VENV)/.installed-run
 
@@ -13,6 +13,21 @@ demo: $(VENV)/.installed-run
 
 test: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest
+
+# Qualcomm's plug-in and its emulator, in an environment of its own that looks into the first one: with it there, every
+# test that goes through all backends would wait for the emulator.
+env-qnn: .venv-qnn/.installed
+
+test-qnn: .venv-qnn/.installed
+	.venv-qnn/bin/python -m pytest tests/backends/qnn tests/contract/test_qnn.py
+
+.venv-qnn/.installed: $(VENV)/.installed-dev
+	@rm -rf .venv-qnn
+	$(BIN)/python -m venv .venv-qnn
+	@$(BIN)/python -c 'import site; print("import site; site.addsitedir(%r)" % site.getsitepackages()[0])' > \
+		"$$(.venv-qnn/bin/python -c 'import site; print(site.getsitepackages()[0])')/dovetail.pth"
+	.venv-qnn/bin/python -m pip install -q --no-deps -c constraints.txt onnxruntime-qnn
+	@touch $@
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff check src tests benchmarks examples docs
@@ -45,4 +60,4 @@ fuzz: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/fuzz_importers.py --count 10000
 
 clean:
-	rm -rf $(VENV) dovetail-out
+	rm -rf $(VENV) .venv-qnn dovetail-out

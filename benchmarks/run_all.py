@@ -21,6 +21,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "partition": ("partition.py",),
     "bookkeeping": ("bookkeeping.py",),
     "runtime": ("runtime.py", "--rounds", "10"),
+    "runtime_numbers": ("runtime_numbers.py", "--rounds", "10"),
     "placement": ("placement.py",),
     "onnx_node_tests": ("onnx_node_tests.py", "--operator", "Conv"),
     "reference_table": ("reference_table.py", "--operator", "Conv"),

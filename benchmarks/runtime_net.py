@@ -10,6 +10,7 @@ import openvino
 
 from dovetail.backend.protocols import CompileOptions
 from dovetail.backends.openvino.core import core, register_plugin
+from dovetail.bundle import Bundle
 from dovetail.compile import CompileRequest, compile_model
 from dovetail.exporters import to_onnx
 from dovetail.formats.openvino import apply_affinities
@@ -88,9 +89,14 @@ def even(pieces: int) -> list[float]:
     return [index / pieces for index in range(1, pieces)]
 
 
+def compiled(parts: PartitionedGraph) -> Bundle:
+    """Compile the pieces, one thread each."""
+    return compile_model(parts, _REQUEST)
+
+
 def dovetail_session(parts: PartitionedGraph) -> Session:
     """Compile and open the pieces, one thread each."""
-    return open_session(compile_model(parts, _REQUEST))
+    return open_session(compiled(parts))
 
 
 def hetero(graph: Graph, plan: Plan) -> openvino.CompiledModel:

@@ -22,10 +22,10 @@ WAYS = {
     "run-raises": (DeviceError, "ZeroDivisionError: a defect"),
     "run-crashes": (DeviceError, r"it crashed while running \(SIGSEGV\)"),
     "run-hangs": (DeviceError, "it did not end running within 5 s"),
-    "run-nan": (AssertionError, None),
-    "run-shape": (AssertionError, None),
-    "run-type": (AssertionError, None),
-    "run-nothing": (AssertionError, None),
+    "run-nan": (AssertionError, "NaN or infinity in '.*' from finite inputs"),
+    "run-shape": (AssertionError, "has shape .*, not "),
+    "run-type": (AssertionError, "is float64, not float32"),
+    "run-nothing": (AssertionError, r"it gives \[\], not "),
 }
 
 
@@ -58,10 +58,6 @@ def test_the_contract_fails_cleanly(way: str, monkeypatch: pytest.MonkeyPatch) -
     assert trials
     kind, says = WAYS[way]
     monkeypatch.setattr(contract, "trials", lambda *args: iter(trials[:1]))
-    if way == "run-nan":
-        executable = contract.load(trials[0])
-        assert all((value != value).all() for value in executable.run(trials[0].case.inputs[0]).values())
-        return
     with pytest.raises(kind, match=says) as caught:
         contract.test_outputs_are_as_declared()
     if kind is not AssertionError:

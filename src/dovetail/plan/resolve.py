@@ -11,7 +11,7 @@ from dovetail.ir.node import Node
 from dovetail.plan.limits import Limits
 from dovetail.plan.placement import Placement
 from dovetail.plan.plan import Override, Plan
-from dovetail.plan.recipe import Recipe
+from dovetail.plan.recipe import Recipe, Rule
 from dovetail.plan.units import Unit, Units, find_units
 
 
@@ -110,11 +110,26 @@ def _fall_back(
     )
 
 
+def _check_bodies(graph: Graph, number: int, rule: Rule) -> None:
+    """Raise PlanError when a rule means a node inside a body: state and control flow have one home."""
+    for node in graph.nodes:
+        for body in (item for item in node.bodies() if isinstance(item, Graph)):
+            inner = next((one for one in body.nodes if rule.matches(one)), None)
+            if inner is not None:
+                raise PlanError(
+                    f"recipe: rule {number} would cut {inner.label} out of {node.label}: what a loop or a branch "
+                    "holds, and the state that it carries, stays on one device.",
+                    hint=f"Place '{node.name}' as a whole.",
+                )
+            _check_bodies(body, number, rule)
+
+
 def _apply_rules(graph: Graph, recipe: Recipe, units: Units) -> dict[str, Override]:
     wanted: dict[str, Override] = {}
     for number, rule in enumerate(recipe.rules, 1):
         matched = {units.of_node[node.name].name for node in graph.nodes if rule.matches(node)}
         if not matched:
+            _check_bodies(graph, number, rule)
             what = f"node '{rule.node}'" + (f", op {rule.op}" if rule.op else "")
             raise PlanError(
                 f"recipe: rule {number} ({what}) matches no node of '{graph.name}'.",

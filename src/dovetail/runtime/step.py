@@ -70,9 +70,9 @@ def _taken(
     for name in route.borders:
         # Taps are not read in place, and the stages that follow read the lane.
         np.copyto(place[name], made[name])
-    for name, array in made.items():
-        if any(np.may_share_memory(array, read) for read in fed.values()):
+    for name in dict.fromkeys((*(name for name, _ in route.hands), *route.kept, *wanted)):
+        if any(np.may_share_memory(made[name], read) for read in fed.values()):
             # A view of what it read: another tensor of the lane, the next request or the caller will write there.
-            found[name] = array.copy()
+            found[name] = made[name].copy()
     request.tapped.update({name: found[name] for name in wanted})
     return found

@@ -30,6 +30,7 @@ from dovetail.backend.target import Target, Verdict
 from dovetail.errors import CompileError, DeviceError, DovetailError
 from dovetail.ir import AnyArray, DType, Graph, Node, TensorType
 from dovetail.ir.precision import Precision
+from dovetail.runtime.checks import is_finite
 from dovetail.testing.agreement import signature_of
 from dovetail.testing.cases import CASES, QuantizedCase, quantized
 
@@ -129,11 +130,15 @@ class BackendContract:
                 assert message is None or _is_one_line(message)
 
     def test_outputs_are_as_declared(self) -> None:
-        """What a verdict supports compiles, loads and runs to arrays of the declared types and shapes."""
+        """What a verdict supports compiles, loads and runs to arrays of the declared types and shapes, without NaN."""
         for trial in self.trials():
             executable = self.load(trial)
             for sample in trial.case.inputs:
-                _check_outputs(trial, executable.run(sample))
+                found = executable.run(sample)
+                _check_outputs(trial, found)
+                if all(is_finite(value) for value in sample.values()):
+                    bad = [name for name, value in found.items() if not is_finite(value)]
+                    assert not bad, f"{trial.label}: NaN or infinity in '{bad[0]}' from finite inputs"
             executable.close()
 
     def test_runs_are_deterministic(self) -> None:
@@ -333,11 +338,12 @@ def _memory_for(array: AnyArray) -> AnyArray:
 
 def _check_outputs(trial: Trial, found: Mapping[str, AnyArray]) -> None:
     graph = trial.case.graph
-    assert set(found) == set(graph.outputs), trial.label
+    assert set(found) == set(graph.outputs), f"{trial.label}: it gives {sorted(found)}, not {sorted(graph.outputs)}"
     for name in graph.outputs:
         kind = graph.types[name]
-        assert found[name].dtype == kind.dtype.carrier, trial.label
-        assert found[name].shape == kind.static_shape, trial.label
+        dtype, shape = found[name].dtype, found[name].shape
+        assert dtype == kind.dtype.carrier, f"{trial.label}: '{name}' is {dtype}, not {kind.dtype.carrier}"
+        assert shape == kind.static_shape, f"{trial.label}: '{name}' has shape {shape}, not {kind.static_shape}"
 
 
 def _check_same(one: AnyArray, other: AnyArray, label: str) -> None:

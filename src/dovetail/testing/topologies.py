@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from dovetail.ir import DType, Graph, Node, TensorType
 from dovetail.testing.networks import Network
 
@@ -260,6 +262,27 @@ def result_of_another() -> Topology:
     return Topology(c.graph(a, c.b("Abs", a)), 2)
 
 
+def state() -> Topology:
+    """Return a state that B reads and writes in every step of a loop: it has one home, between two neighbours on A."""
+    c = Chart()
+    begin = c.a("Relu", c.x)
+    kind, count, flag = c.types["x"], TensorType(DType.I64, ()), TensorType(DType.BOOL, ())
+    names = ("step", "going", "read")
+    types = {"step": count, "going": flag, "read": kind, "halved": kind, "assigned": kind, "go_on": flag}
+    half = np.array(0.5, np.float32)
+    nodes = (
+        Node("read_value", "Mul", ("read", "half"), ("halved",)),
+        Node("assign", "Sigmoid", ("halved",), ("assigned",)),
+        Node("go", "Identity", ("going",), ("go_on",)),
+    )
+    types["half"] = TensorType(DType.F32, ())
+    body = Graph("body", nodes, names, ("go_on", "assigned"), types, {"half": half})
+    c.types["final"] = kind
+    trips, on = c.constant(np.array(3)), c.constant(np.array(True))
+    c.nodes.append(Node("Bloop", "Loop", (trips, on, begin), ("final",), {"body": body}))
+    return Topology(c.graph(c.a("Abs", "final")), 3)
+
+
 def _body(op: str, captured: str, kind: TensorType) -> Graph:
     node = Node(op, op, (captured,), ("r",))
     return Graph(op, (node,), (), ("r",), {captured: kind, "r": kind}, captures=(captured,))
@@ -293,6 +316,7 @@ TOPOLOGIES: tuple[Callable[[], Topology], ...] = (
     branches,
     constant_subgraph,
     result_of_another,
+    state,
 )
 
 

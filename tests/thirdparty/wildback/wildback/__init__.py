@@ -87,7 +87,8 @@ class WildExecutable:
     way: str
 
     def run(self, inputs: Mapping[str, AnyArray], taps: Sequence[str] = ()) -> Mapping[str, AnyArray]:
-        found = run_graph(self.graph, inputs)
+        values = run_graph(self.graph, inputs)
+        found = {name: values[name] for name in self.graph.outputs}
         if not any(node.op == BAD for node in self.graph.nodes):
             return found
         match self.way:
