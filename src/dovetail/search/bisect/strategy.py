@@ -21,6 +21,10 @@ _EXPECTED = 2.0
 """Culprits expected before anything is known."""
 
 
+_BESIDE = (0.35, 0.2, 0.1)
+"""Chances at least that the lines after a culprit are culprits too: what breaks in 8 bits mostly has both ends there."""
+
+
 class Outcome(Enum):
     """Say how a bisection ended."""
 
@@ -55,6 +59,8 @@ class _State:
     unresolved: list[str] = field(default_factory=list)
     known: dict[frozenset[str], Status] = field(default_factory=dict)
     runs: int = 0
+    since: int = len(_BESIDE)
+    """Lines that were settled since the last culprit."""
 
     def ask(self, low: frozenset[str], tries: int = 1) -> Generator[frozenset[str], Status, Status]:
         """Ask for a verdict unless it is known; try again when it cannot be tested."""
@@ -99,18 +105,23 @@ def bisect_lines(order: Sequence[str], suspicion: Sequence[float], *, certify: b
 def _next_pool(state: _State, rest: list[str]) -> Generator[frozenset[str], Status, list[str]]:
     """Settle some lines and return the others."""
     shares = [state.share(line) for line in rest]
+    for index, chance in enumerate(_BESIDE[state.since : state.since + len(rest)]):
+        shares[index] = max(shares[index], chance)
     size = _median(shares, 0, len(rest))
     for candidate in _nearby(size, 1, len(rest)):
         status = yield from state.ask(frozenset((*state.clean, *rest[:candidate])))
         if status is Status.PASS:
             state.clean += rest[:candidate]
+            state.since += candidate
             return rest[candidate:]
         if status is Status.FAIL:
             return (yield from _split(state, rest, shares, candidate))
     status = yield from state.ask(frozenset((*state.clean, rest[0])), _RETRIES)
     if status is Status.PASS:
         state.clean.append(rest[0])
+        state.since += 1
     else:
+        state.since = 0
         (state.culprits if status is Status.FAIL else state.unresolved).append(rest[0])
     return rest[1:]
 
@@ -139,6 +150,7 @@ def _split(
             break
     state.clean += rest[:passes]
     found = rest[passes:failing]
+    state.since = 0
     (state.culprits if len(found) == 1 else state.unresolved).extend(found)
     return rest[failing:]
 
