@@ -11,9 +11,8 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 
-import zoo.machine as machine
-
 import dovetail
+import zoo.machine as machine
 from dovetail.data import open_samples, specs_of
 from dovetail.plan import parse_placement
 from dovetail.search import TuneOptions
@@ -58,8 +57,14 @@ def main() -> int:
     else:
         heads = ("workers", "wall s", "times faster", "plans", "samples", "same answer")
         cells = [
-            (str(row.workers), number(row.wall_s, 1), number(row.speed_up, 2), str(row.trials), str(row.samples))
-            + ("yes" if row.same else "no",)
+            (
+                str(row.workers),
+                number(row.wall_s, 1),
+                number(row.speed_up, 2),
+                str(row.trials),
+                str(row.samples),
+                "yes" if row.same else "no",
+            )
             for row in rows
         ]
         print("\n".join(machine.facts()), text(heads, cells), sep="\n\n")

@@ -22,7 +22,7 @@ _EXPECTED = 2.0
 
 
 _BESIDE = (0.35, 0.2, 0.1)
-"""Chances at least that the lines after a culprit are culprits too: what breaks in 8 bits mostly has both ends there."""
+"""Chances at least that the lines after a culprit are culprits too: a tensor that breaks has two ends."""
 
 
 class Outcome(Enum):
@@ -54,6 +54,7 @@ Steps = Generator[frozenset[str], Status, Finding]
 @dataclass
 class _State:
     odds: dict[str, float]
+    beside: tuple[float, ...]
     clean: list[str] = field(default_factory=list)
     culprits: list[str] = field(default_factory=list)
     unresolved: list[str] = field(default_factory=list)
@@ -79,14 +80,17 @@ class _State:
         return min(0.95, self.odds[line] * rate)
 
 
-def bisect_lines(order: Sequence[str], suspicion: Sequence[float], *, certify: bool = False) -> Steps:
+def bisect_lines(
+    order: Sequence[str], suspicion: Sequence[float], *, certify: bool = False, beside: bool = False
+) -> Steps:
     """Look for the culprits among lines given from least to most suspect, with positive weights.
 
+    With `beside` the order is that of the network, so that culprits are mostly side by side.
     With `certify` every single culprit is put back and tested in the end, and dropped when that passes.
     """
     total = sum(suspicion) or 1.0
     odds = {line: min(0.9, _EXPECTED * weight / total) for line, weight in zip(order, suspicion, strict=True)}
-    state = _State(odds)
+    state = _State(odds, _BESIDE if beside else ())
     low = yield from state.ask(frozenset(order), 1 + _RETRIES)
     if low is Status.PASS:
         return Finding(Outcome.NOTHING_TO_DO, runs=state.runs)
@@ -105,7 +109,7 @@ def bisect_lines(order: Sequence[str], suspicion: Sequence[float], *, certify: b
 def _next_pool(state: _State, rest: list[str]) -> Generator[frozenset[str], Status, list[str]]:
     """Settle some lines and return the others."""
     shares = [state.share(line) for line in rest]
-    for index, chance in enumerate(_BESIDE[state.since : state.since + len(rest)]):
+    for index, chance in enumerate(state.beside[state.since : state.since + len(rest)]):
         shares[index] = max(shares[index], chance)
     size = _median(shares, 0, len(rest))
     for candidate in _nearby(size, 1, len(rest)):
