@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import zoo.machine as machine
@@ -58,44 +61,97 @@ _LIMIT_HELP = "processor time of an ONNX Runtime loop, a fifth of NNCF's (defaul
 def main() -> int:
     """Run every tool on every task."""
     options = _arguments()
-    found: dict[str, list[Found]] = {}
-    failed: list[str] = []
-    for task in _tasks(options):
-        found[task.name] = []
-        for tool in options.tool or _TOOLS:
-            try:
-                result = _runner(tool, task, options.limit_s)()
-            except PeerMissing as missing:
-                print(f"{tool}: {missing}", file=sys.stderr)
-                continue
-            except Exception as error:  # a peer that breaks on a model is a finding, not the end
-                failed.append(
-                    f"{task.name}: {tool} ends with {type(error).__name__}: {' '.join(str(error).split())[:120]}"
-                )
-                print(failed[-1], file=sys.stderr, flush=True)
-                continue
-            found[task.name].append(result)
-            if options.page is not None:
-                # Written as it grows: a run takes long.
-                _write_page(options.page, machine.facts(_PACKAGES), found, failed)
-            print(f"{task.name}: {result.tool} done in {result.wall_s:.1f} s", file=sys.stderr, flush=True)
+    record = _Record(options.page)
+    if options.jobs > 1:
+        with ThreadPoolExecutor(options.jobs) as pool:
+            list(pool.map(lambda words: _elsewhere(words, options, record), _shares(options)))
+    else:
+        for task in _tasks(options):
+            _run(task, options, record)
+    record.write()
     facts = machine.facts(_PACKAGES)
     if options.json:
-        print(
-            json.dumps(
-                {"facts": facts, "tasks": {name: [asdict(item) for item in rows] for name, rows in found.items()}}
-            )
-        )
+        tasks = {name: [asdict(item) for item in rows] for name, rows in record.found.items()}
+        print(json.dumps({"facts": facts, "tasks": tasks, "failed": record.failed}))
         return 0
-    if options.page is not None:
-        _write_page(options.page, facts, found, failed)
     print("\n".join(facts))
-    print("\n".join(failed))
-    for name, rows in found.items():
+    print("\n".join(record.failed))
+    for name, rows in record.found.items():
         print(f"\n{name}: search split, then the hold-out split that no tool searched on\n")
         print(text(*_table(rows)))
         print("\n".join(f"- {item.tool}: {item.note}" for item in rows if item.note))
     return 0
+
+
+@dataclass
+class _Record:
+    """Hold what was found so far; the page is written as it grows: a run takes long."""
+
+    page: Path | None
+    found: dict[str, list[Found]] = field(default_factory=dict)
+    failed: list[str] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def take(self, name: str, result: Found) -> None:
+        with self.lock:
+            self.found.setdefault(name, []).append(result)
+            print(f"{name}: {result.tool} done in {result.wall_s:.1f} s", file=sys.stderr, flush=True)
+            self.write()
+
+    def fail(self, text: str) -> None:
+        with self.lock:
+            self.failed.append(text)
+            print(text, file=sys.stderr, flush=True)
+
+    def write(self) -> None:
+        if self.page is not None:
+            order = ("digits", "bench A", *(name for name, _ in _MODELS))
+            names = sorted(self.found, key=lambda name: order.index(name.split(",")[0]))
+            _write_page(self.page, machine.facts(_PACKAGES), {name: self.found[name] for name in names}, self.failed)
+
+
+def _run(task: Task, options: argparse.Namespace, record: _Record) -> None:
+    for tool in options.tool or _TOOLS:
+        try:
+            result = _runner(tool, task, options.limit_s)()
+        except PeerMissing as missing:
+            print(f"{tool}: {missing}", file=sys.stderr)
+        except Exception as error:  # a peer that breaks on a model is a finding, not the end
+            why = f"{task.name}: {tool} ends with {type(error).__name__}: {' '.join(str(error).split())[:120]}"
+            record.fail(why)
+            if options.stream:
+                print(json.dumps({"failed": why}), flush=True)
+        else:
+            record.take(task.name, result)
+            if options.stream:
+                print(json.dumps({"task": task.name, "found": asdict(result)}), flush=True)
+
+
+def _shares(options: argparse.Namespace) -> list[list[str]]:
+    """Return the arguments of a process for each task."""
+    shares = [["--task", name] for name in ("digits", "a") if options.task in (None, name)]
+    if options.task in (None, "models"):
+        shares += [
+            ["--task", "models", "--model", name] for name, _ in reversed(_MODELS) if options.model in (None, name)
+        ]
+    return shares
+
+
+def _elsewhere(words: Sequence[str], options: argparse.Namespace, record: _Record) -> None:
+    """Run one task in a process of its own; its processor time is its own as well."""
+    common = ["--limit-s", str(options.limit_s), "--bench-a", str(options.bench_a), "--stream"]
+    tools = [word for tool in options.tool or () for word in ("--tool", tool)]
+    command = [sys.executable, __file__, *words, *common, *tools]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        for line in process.stdout or ():
+            if line.startswith("{"):
+                said = json.loads(line)
+                if "failed" in said:
+                    record.fail(said["failed"])
+                else:
+                    record.take(said["task"], Found(**said["found"]))
+    if process.returncode:
+        record.fail(f"{' '.join(words)}: ended with {process.returncode}")
 
 
 def _tasks(options: argparse.Namespace) -> list[Task]:
@@ -232,6 +288,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--tool", action="append", choices=_TOOLS + _MORE_TOOLS, help="only this tool; may be repeated")
     parser.add_argument("--bench-a", type=Path, default=_BENCH_A, help="folder of benchmark A (default: %(default)s)")
     parser.add_argument("--limit-s", type=float, default=60.0, help=_LIMIT_HELP)
+    parser.add_argument("--jobs", type=int, default=1, help="tasks at once, each in a process (default: %(default)s)")
+    parser.add_argument("--stream", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--page", type=Path, nargs="?", const=_PAGE, help="write the reference page")
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser.parse_args()

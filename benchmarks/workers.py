@@ -58,8 +58,12 @@ def main() -> int:
         heads = ("workers", "wall s", "times faster", "plans", "samples", "same answer")
         cells = [
             (
-                *(str(row.workers), number(row.wall_s, 1), number(row.speed_up, 2)),
-                *(str(row.trials), str(row.samples), "yes" if row.same else "no"),
+                str(row.workers),
+                number(row.wall_s, 1),
+                number(row.speed_up, 2),
+                str(row.trials),
+                str(row.samples),
+                "yes" if row.same else "no",
             )
             for row in rows
         ]

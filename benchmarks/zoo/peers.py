@@ -148,10 +148,10 @@ def _nncf() -> Any:
     return nncf
 
 
-def _quantisers(nncf: Any, task: Task) -> dict[str, Any]:
+def _quantisers(nncf: Any, task: Task) -> Any:
     """Return NNCF's settings for the task's precision; its defaults are signed, with a scale a channel of weights."""
     if task.per_channel:
-        return {}
+        return None
     from nncf.quantization.advanced_parameters import (  # type: ignore[import-not-found, import-untyped, unused-ignore]
         AdvancedQuantizationParameters,
         QuantizationParameters,
@@ -161,10 +161,9 @@ def _quantisers(nncf: Any, task: Task) -> dict[str, Any]:
     activations = QuantizationParameters(mode=scheme, per_channel=False)
     # NNCF's ONNX backend has no asymmetric weights.
     weights = QuantizationParameters(per_channel=False)
-    parameters = AdvancedQuantizationParameters(
+    return AdvancedQuantizationParameters(
         activations_quantization_params=activations, weights_quantization_params=weights
     )
-    return {"advanced_quantization_parameters": parameters}
 
 
 def run_nncf(task: Task, limit_s: float, one_by_one: bool = False) -> Found:
@@ -197,7 +196,7 @@ def run_nncf(task: Task, limit_s: float, one_by_one: bool = False) -> Found:
             validation_fn=validate,
             max_drop=allowed_drop(task, float_score),
             subset_size=len(task.calibration),
-            **_quantisers(nncf, task),
+            advanced_quantization_parameters=_quantisers(nncf, task),
         )
     except OutOfTime:
         spent = (meter.calls, meter.full_equivalents, clock.wall_s(), clock.cpu_s())
@@ -230,8 +229,12 @@ def _quantised_by_nncf(task: Task) -> set[str]:
     """Return the nodes that NNCF quantises before its search."""
     nncf = _nncf()
     calibration = nncf.Dataset(list(task.calibration), lambda item: {task.input: item[None]})
-    settings = _quantisers(nncf, task)
-    quantised = nncf.quantize(onnx.load(task.model), calibration, subset_size=len(task.calibration), **settings)
+    quantised = nncf.quantize(
+        onnx.load(task.model),
+        calibration,
+        subset_size=len(task.calibration),
+        advanced_parameters=_quantisers(nncf, task),
+    )
     return quantised_nodes(quantised)
 
 

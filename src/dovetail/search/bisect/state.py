@@ -93,7 +93,13 @@ class Bisection:
         self.setup = setup
         self.answers: list[Answer] = []
         self.finding: Finding | None = None
-        self._steps: Steps = bisect_lines(setup.lines, setup.weights, certify=setup.certify)
+        self._steps: Steps = bisect_lines(
+            # Lines of a model are in the order of suspicion, others in that of the file that they come from.
+            setup.lines,
+            setup.weights,
+            certify=setup.certify,
+            beside=not setup.nodes,
+        )
         self._low = next(self._steps)
 
     @classmethod

@@ -21,6 +21,10 @@ _EXPECTED = 2.0
 """Culprits expected before anything is known."""
 
 
+_BESIDE = (0.35, 0.2, 0.1)
+"""Chances at least that the lines after a culprit are culprits too: a tensor that breaks has two ends."""
+
+
 class Outcome(Enum):
     """Say how a bisection ended."""
 
@@ -50,11 +54,14 @@ Steps = Generator[frozenset[str], Status, Finding]
 @dataclass
 class _State:
     odds: dict[str, float]
+    beside: tuple[float, ...]
     clean: list[str] = field(default_factory=list)
     culprits: list[str] = field(default_factory=list)
     unresolved: list[str] = field(default_factory=list)
     known: dict[frozenset[str], Status] = field(default_factory=dict)
     runs: int = 0
+    since: int = len(_BESIDE)
+    """Lines that were settled since the last culprit."""
 
     def ask(self, low: frozenset[str], tries: int = 1) -> Generator[frozenset[str], Status, Status]:
         """Ask for a verdict unless it is known; try again when it cannot be tested."""
@@ -73,14 +80,17 @@ class _State:
         return min(0.95, self.odds[line] * rate)
 
 
-def bisect_lines(order: Sequence[str], suspicion: Sequence[float], *, certify: bool = False) -> Steps:
+def bisect_lines(
+    order: Sequence[str], suspicion: Sequence[float], *, certify: bool = False, beside: bool = False
+) -> Steps:
     """Look for the culprits among lines given from least to most suspect, with positive weights.
 
+    With `beside` the order is that of the network, so that culprits are mostly side by side.
     With `certify` every single culprit is put back and tested in the end, and dropped when that passes.
     """
     total = sum(suspicion) or 1.0
     odds = {line: min(0.9, _EXPECTED * weight / total) for line, weight in zip(order, suspicion, strict=True)}
-    state = _State(odds)
+    state = _State(odds, _BESIDE if beside else ())
     low = yield from state.ask(frozenset(order), 1 + _RETRIES)
     if low is Status.PASS:
         return Finding(Outcome.NOTHING_TO_DO, runs=state.runs)
@@ -99,18 +109,23 @@ def bisect_lines(order: Sequence[str], suspicion: Sequence[float], *, certify: b
 def _next_pool(state: _State, rest: list[str]) -> Generator[frozenset[str], Status, list[str]]:
     """Settle some lines and return the others."""
     shares = [state.share(line) for line in rest]
+    for index, chance in enumerate(state.beside[state.since : state.since + len(rest)]):
+        shares[index] = max(shares[index], chance)
     size = _median(shares, 0, len(rest))
     for candidate in _nearby(size, 1, len(rest)):
         status = yield from state.ask(frozenset((*state.clean, *rest[:candidate])))
         if status is Status.PASS:
             state.clean += rest[:candidate]
+            state.since += candidate
             return rest[candidate:]
         if status is Status.FAIL:
             return (yield from _split(state, rest, shares, candidate))
     status = yield from state.ask(frozenset((*state.clean, rest[0])), _RETRIES)
     if status is Status.PASS:
         state.clean.append(rest[0])
+        state.since += 1
     else:
+        state.since = 0
         (state.culprits if status is Status.FAIL else state.unresolved).append(rest[0])
     return rest[1:]
 
@@ -139,6 +154,7 @@ def _split(
             break
     state.clean += rest[:passes]
     found = rest[passes:failing]
+    state.since = 0
     (state.culprits if len(found) == 1 else state.unresolved).extend(found)
     return rest[failing:]
 
