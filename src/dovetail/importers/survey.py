@@ -15,6 +15,7 @@ from dovetail.importers.tflite.convert import known_operators
 from dovetail.importers.tflite.model import LiteGraph, LiteModel, LiteOperator
 from dovetail.importers.tflite.operators.recurrent_facts import recurrent_facts
 from dovetail.importers.tflite.reader import read_model
+from dovetail.ir import DType
 from dovetail.ir.facts import HybridFacts, LstmFacts
 
 _WEIGHED = {"CONV_2D": 1, "CONV_3D": 1, "DEPTHWISE_CONV_2D": 1, "FULLY_CONNECTED": 1, "TRANSPOSE_CONV": 1}
@@ -94,8 +95,8 @@ def _notes(model: LiteModel, kinds: Mapping[str, int], hybrid: int) -> list[str]
     notes += _recurrent_notes(model)
     if any(kind.startswith("float16") for kind in kinds):
         notes.append("some weights are float16 and become float32")
-    wide = any(kind.startswith("int16 per") for kind in kinds)
-    if wide:
+    made = [graph.tensors[index] for graph in model.graphs for item in graph.operators for index in item.outputs]
+    if any(tensor.is_quantized and tensor.dtype is DType.I16 for tensor in made):
         notes.append("activations are 16-bit (int16x8)")
     if len(model.graphs) > 1:
         notes.append(f"{len(model.graphs)} subgraphs: the first is the model, the others are bodies of control flow")

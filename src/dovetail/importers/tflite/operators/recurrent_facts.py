@@ -95,7 +95,8 @@ def _tensor(graph: LiteGraph, index: int) -> LiteTensor | None:
 def _scale_and_zero(tensor: LiteTensor | None, dtype: DType) -> tuple[float, int] | None:
     if tensor is None or tensor.dtype is not dtype or tensor.quant is None or tensor.quant.per_channel:
         return None
-    return tensor.quant.scale[0], tensor.quant.zero_point[0]
+    scale = tensor.quant.scale[0]
+    return (scale, tensor.quant.zero_point[0]) if 0.0 < scale < math.inf else None
 
 
 def _gates(tensors: Sequence[LiteTensor | None], dtype: DType, coupled: bool) -> tuple[float, ...] | None:
