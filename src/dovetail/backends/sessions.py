@@ -30,8 +30,8 @@ _PADS_MAXIMA = "Pad_Fusion"
 maximum of a zero and negative values comes out negative (seen in 1.31.1)."""
 
 _MOVES_BOUNDARIES = "QDQPropagationTransformer"
-"""ONNX Runtime's pass that carries a DequantizeLinear past a move of data: at opset 21 it makes a QuantizeLinear of int8
-without its zero point, and the model no longer loads (seen in 1.31). Exported graphs have pairs around every move."""
+"""ONNX Runtime's pass that carries a DequantizeLinear past a move of data: at opset 21 it makes a QuantizeLinear of
+int8 without its zero point, and the model no longer loads (seen in 1.31). Exported graphs have pairs around moves."""
 
 _UNBOUND = np.empty(0)
 
