@@ -18,7 +18,14 @@ from dovetail.importers.tflite.reader import read_model
 from dovetail.ir import DType
 from dovetail.ir.facts import HybridFacts, LstmFacts
 
-_WEIGHED = {"CONV_2D": 1, "CONV_3D": 1, "DEPTHWISE_CONV_2D": 1, "FULLY_CONNECTED": 1, "TRANSPOSE_CONV": 1}
+_WEIGHED = {
+    "BATCH_MATMUL": 1,
+    "CONV_2D": 1,
+    "CONV_3D": 1,
+    "DEPTHWISE_CONV_2D": 1,
+    "FULLY_CONNECTED": 1,
+    "TRANSPOSE_CONV": 1,
+}
 """Operators with weights, and which input holds them."""
 
 _CONVERTED = "a converter reads it, in the environment '{}' (dovetail env list)"
@@ -119,7 +126,7 @@ def _recurrent_notes(model: LiteModel) -> list[str]:
         for graph, item in found
         if graph.tensors[item.inputs[0]].is_float and graph.tensors[item.inputs[2]].is_quantized
     ]
-    known = [recurrent_facts(graph, item) if item.kind.startswith("UNI") else None for graph, item in found]
+    known = [recurrent_facts(graph, item) for graph, item in found]
     integer = sum(isinstance(facts, LstmFacts) for facts in known)
     hybrid = sum(isinstance(facts, HybridFacts) for facts in known)
     kinds = (
