@@ -17,6 +17,8 @@ from dovetail.importers.converted import recognise
 from dovetail.importers.tflite import load_tflite
 from dovetail.ir import Graph, graph_to_bytes
 from judges.tflite_cases import case, random, real
+from judges.tflite_hybrid_cases import recurrent as hybrid_recurrent
+from judges.tflite_lstm_cases import lstm_cases
 
 Load = Callable[[bytes], object]
 
@@ -85,6 +87,8 @@ def specimens(folder: Path) -> Iterator[Specimen]:
     yield Specimen(
         "tflite", case("CONV_2D", inputs, options=("Conv2DOptions", fields)).operator.to_bytes(), load_tflite
     )
+    for name, recurrent in (("integer", next(lstm_cases())), ("hybrid", next(hybrid_recurrent()))):
+        yield Specimen(f"tflite {name}", recurrent.operator.to_bytes(), load_tflite)
     generator = np.random.default_rng(0)
     weights = (
         np.array([0, 2, 0, 0, 0], np.int32).tobytes()

@@ -48,6 +48,11 @@ def products() -> Iterator[LiteCase]:
                 how = "asymmetric" if asymmetric else "symmetric"
                 label = f"FULLY_CONNECTED.hybrid.{how}.{'tensor' if axis is None else 'channels'}.{bias:d}"
                 yield case(label, inputs, options=("FullyConnectedOptions", fields))
+        for turned in (False, True):
+            fields = {"asymmetricQuantizeInputs": asymmetric, "adjY": turned}
+            weight = _weight(2, *((5, 10) if turned else (10, 5)))
+            label = f"BATCH_MATMUL.hybrid.{'asymmetric' if asymmetric else 'symmetric'}.{turned:d}"
+            yield case(label, [real(2, 6, 10), weight], options=("BatchMatMulOptions", fields))
     yield case("EMBEDDING_LOOKUP.hybrid", [ints(2, 0, 1), _weight(4, 3)])
 
 
@@ -67,6 +72,18 @@ def recurrent() -> Iterator[LiteCase]:
         lstm += [None, None, real(2, 4), real(2, 4)]
         options: Options = ("UnidirectionalSequenceLSTMOptions", fields)
         yield case(f"UNIDIRECTIONAL_SEQUENCE_LSTM.hybrid.{how}", lstm, options=options, variables=(18, 19))
+        fields = {**fields, "mergeOutputs": True}
+        back = [_weight(4, 3, scale=0.004), _weight(4, 4, scale=0.003), random(4)]
+        both = [real(2, 5, 3), *weights, real(2, 4), *back, real(2, 4), None, None, None]
+        options = ("BidirectionalSequenceRNNOptions", fields)
+        yield case(f"BIDIRECTIONAL_SEQUENCE_RNN.hybrid.{how}", both, options=options, variables=(4, 8))
+        one = [*lstm[1:16], None, None]
+        # One sample: LiteRT does not reset the states of further ones.
+        states = [real(1, 4) for _ in range(4)]
+        options = ("BidirectionalSequenceLSTMOptions", {**fields, "timeMajor": False})
+        inputs = [real(1, 5, 3), *one, *one, *states, *[None] * 9]
+        label = f"BIDIRECTIONAL_SEQUENCE_LSTM.hybrid.{how}"
+        yield case(label, inputs, options=options, variables=(35, 36, 37, 38))
 
 
 def hybrid_cases() -> Iterator[LiteCase]:

@@ -111,6 +111,7 @@ if TYPE_CHECKING:
     from dovetail.quantize import calibrate as calibrate
     from dovetail.quantize import dequantize as dequantize
     from dovetail.quantize import is_quantized as is_quantized
+    from dovetail.quantize import load_by_rules as load_by_rules
     from dovetail.quantize import load_float as load_float
     from dovetail.quantize import load_ranges as load_ranges
     from dovetail.quantize import quantize as quantize
@@ -272,6 +273,7 @@ _HOMES = {
         "calibrate",
         "dequantize",
         "is_quantized",
+        "load_by_rules",
         "load_float",
         "load_ranges",
         "quantize",

@@ -10,7 +10,17 @@ from fuzz_importers import fuzz
 from judges.fuzz_corpus import specimens
 
 _FORMATS = (
-    *("onnx", "dovetail", "tflite", "caffe .prototxt", "caffe .caffemodel", "darknet .cfg", "darknet .weights"),
+    *(
+        "onnx",
+        "dovetail",
+        "tflite",
+        "tflite integer",
+        "tflite hybrid",
+        "caffe .prototxt",
+        "caffe .caffemodel",
+        "darknet .cfg",
+        "darknet .weights",
+    ),
     *(".pt", ".pt2", ".keras", ".pb", ".pdmodel"),
 )
 _COUNT = 10_000 // len(_FORMATS) + 1

@@ -47,3 +47,4 @@ def test_16_bit_activations_and_quantised_lstms_are_said(models: Path) -> None:
     lstm = survey_model(models / "mnist_lstm/trained_lstm_int8.tflite")
     assert any("1 recurrent operators are integer: target reference:tflite computes 1" in note for note in lstm.notes)
     assert any("clip their cells" in note for note in lstm.notes)
+    assert not any("int16x8" in note for note in lstm.notes)

@@ -42,6 +42,10 @@ class Runner(Protocol):
 class Run(DataVerb, LoadingVerb):
     """Run samples through a bundle, or through a model in float.
 
+    With --target a model runs as its file has it, on the executable specification by the rules of that target:
+    reference:tflite gives a quantised TFLite model the integers of LiteRT's reference kernels, reference:ort a
+    quantised ONNX model those of ONNX Runtime.
+
     The answer is what came out, and how long every partition took. With --save, the real values of outputs and taps
     are kept as golden tensors, which `dovetail compare` reads. --verify checks the partitions instead, and the exit
     code is 1 when one deviates.
@@ -66,6 +70,12 @@ class Run(DataVerb, LoadingVerb):
     ] = field(default_factory=list)
     model: Annotated[
         Path | None, typer.Option("--model", metavar="FILE", help="The model of the bundle, for --verify borders.")
+    ] = None
+    target: Annotated[
+        str | None,
+        typer.Option(
+            "--target", metavar="TARGET", help="Run a model file by the rules of this target.", show_default=False
+        ),
     ] = None
     limit: Annotated[
         int | None, typer.Option("--samples", metavar="N", help="Use only the first N samples.", show_default=False)
@@ -133,7 +143,9 @@ class Run(DataVerb, LoadingVerb):
         import dovetail
 
         if self._is_model():
-            return _FloatModel(self.load(self.bundle), self.tap, stack, timings)
+            return _Model(self.load(self.bundle), self.target, self.tap, stack, timings)
+        if self.target is not None:
+            raise DataError("--target is for a model file; a bundle has its targets.", hint="Leave it out.")
         session = stack.enter_context(dovetail.open_session(dovetail.load_bundle(self.bundle)))
         return _BundleRunner(session, self.tap, timings)
 
@@ -179,7 +191,9 @@ class Run(DataVerb, LoadingVerb):
                 "specs = dovetail.specs_of(graph)",
             )
             run: tuple[str, ...] = (
-                "model = dovetail.load_float(graph)",
+                f"model = dovetail.load_by_rules(graph, {self.target!r})"
+                if self.target
+                else "model = dovetail.load_float(graph)",
                 f"taps = {self.tap!r}",
                 "results = ((sample.id, model.run(sample.inputs, taps)) for sample in samples)",
             )
@@ -212,25 +226,28 @@ class Run(DataVerb, LoadingVerb):
         return program(load, self.sample_lines("samples", self.data, "specs"), limited, run, finish)
 
 
-class _FloatModel:
-    """Run the float model on the CPU."""
+class _Model:
+    """Run a model on the CPU, or by the rules of a target."""
 
-    def __init__(self, graph: Graph, taps: Sequence[str], stack: ExitStack, timings: Timings) -> None:
+    def __init__(
+        self, graph: Graph, target: str | None, taps: Sequence[str], stack: ExitStack, timings: Timings
+    ) -> None:
         import dovetail
 
         for name in taps:
             if name not in graph.types or name in graph.constants:
                 raise DeviceError(f"tap '{name}': the model has no such tensor.")
-        self._executable = dovetail.load_float(graph)
+        self._executable = dovetail.load_by_rules(graph, target) if target else dovetail.load_float(graph)
         stack.callback(self._executable.close)
         self._names = tuple(dict.fromkeys((*graph.outputs, *taps)))
         self._taps = [name for name in self._names if name not in graph.outputs]
         self._timings = timings
+        self._where = (target, "reference") if target else ("cpu", "cpu")
         self.specs = dovetail.specs_of(graph)
 
     def run(self, inputs: Mapping[str, AnyArray]) -> Mapping[str, AnyArray]:
         """Return outputs and taps."""
-        with self._timings.measure(0, "cpu", "cpu"):
+        with self._timings.measure(0, *self._where):
             made = self._executable.run(inputs, self._taps)
         return {name: made[name] for name in self._names}
 

@@ -15,9 +15,17 @@ from dovetail.importers.tflite.convert import known_operators
 from dovetail.importers.tflite.model import LiteGraph, LiteModel, LiteOperator
 from dovetail.importers.tflite.operators.recurrent_facts import recurrent_facts
 from dovetail.importers.tflite.reader import read_model
+from dovetail.ir import DType
 from dovetail.ir.facts import HybridFacts, LstmFacts
 
-_WEIGHED = {"CONV_2D": 1, "CONV_3D": 1, "DEPTHWISE_CONV_2D": 1, "FULLY_CONNECTED": 1, "TRANSPOSE_CONV": 1}
+_WEIGHED = {
+    "BATCH_MATMUL": 1,
+    "CONV_2D": 1,
+    "CONV_3D": 1,
+    "DEPTHWISE_CONV_2D": 1,
+    "FULLY_CONNECTED": 1,
+    "TRANSPOSE_CONV": 1,
+}
 """Operators with weights, and which input holds them."""
 
 _CONVERTED = "a converter reads it, in the environment '{}' (dovetail env list)"
@@ -94,8 +102,8 @@ def _notes(model: LiteModel, kinds: Mapping[str, int], hybrid: int) -> list[str]
     notes += _recurrent_notes(model)
     if any(kind.startswith("float16") for kind in kinds):
         notes.append("some weights are float16 and become float32")
-    wide = any(kind.startswith("int16 per") for kind in kinds)
-    if wide:
+    made = [graph.tensors[index] for graph in model.graphs for item in graph.operators for index in item.outputs]
+    if any(tensor.is_quantized and tensor.dtype is DType.I16 for tensor in made):
         notes.append("activations are 16-bit (int16x8)")
     if len(model.graphs) > 1:
         notes.append(f"{len(model.graphs)} subgraphs: the first is the model, the others are bodies of control flow")
@@ -118,7 +126,7 @@ def _recurrent_notes(model: LiteModel) -> list[str]:
         for graph, item in found
         if graph.tensors[item.inputs[0]].is_float and graph.tensors[item.inputs[2]].is_quantized
     ]
-    known = [recurrent_facts(graph, item) if item.kind.startswith("UNI") else None for graph, item in found]
+    known = [recurrent_facts(graph, item) for graph, item in found]
     integer = sum(isinstance(facts, LstmFacts) for facts in known)
     hybrid = sum(isinstance(facts, HybridFacts) for facts in known)
     kinds = (

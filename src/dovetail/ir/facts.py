@@ -77,7 +77,8 @@ def lstm_facts(node: Node) -> LstmFacts | None:
 class HybridFacts:
     """Say how TFLite stores the weights of a recurrent node whose data is float and quantised as it runs.
 
-    `weights` and `recurrent` have a scale for each gate, in ONNX's order; `asymmetric` data has a zero point.
+    `weights` and `recurrent` have a scale for each gate, in ONNX's order, one direction after the other; `asymmetric`
+    data has a zero point.
     """
 
     weights: tuple[float, ...]
@@ -103,7 +104,7 @@ def hybrid_facts(node: Node) -> HybridFacts | None:
     weights, recurrent = node.attributes.get(_WEIGHTS), node.attributes.get(_RECURRENT)
     if weights is None:
         return None
-    gates = _GATES if node.op == "LSTM" else 1
+    gates = (_GATES if node.op == "LSTM" else 1) * (2 if node.text("direction", "forward") == "bidirectional" else 1)
     if not isinstance(weights, tuple) or not isinstance(recurrent, tuple) or {len(weights), len(recurrent)} != {gates}:
         raise ValueError("the facts about its weights are damaged")
     return HybridFacts(

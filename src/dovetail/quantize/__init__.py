@@ -1,7 +1,7 @@
 """Calibrate a float graph and quantise it as a plan says."""
 
 from dovetail.plan.quantized import QuantizedGraph
-from dovetail.quantize.calibrate import Calibration, CalibrationOptions, calibrate, load_float
+from dovetail.quantize.calibrate import Calibration, CalibrationOptions, calibrate, load_by_rules, load_float
 from dovetail.quantize.dequantize import Dequantized, dequantize, is_quantized
 from dovetail.quantize.observers import CalibrationMethod, ObserverOptions
 from dovetail.quantize.quantizer import Quantizer, quantize
@@ -20,6 +20,7 @@ __all__ = [
     "calibrate",
     "dequantize",
     "is_quantized",
+    "load_by_rules",
     "load_float",
     "load_ranges",
     "quantize",

@@ -20,6 +20,7 @@ from dovetail.quantize.observers import CalibrationMethod, Observer, ObserverOpt
 from dovetail.quantize.ranges import Range, Ranges
 from dovetail.quantize.statistics import PowerMeter, Statistics
 
+RULES_BACKEND = "reference"
 FLOAT_BACKEND = "cpu"
 """The backend that runs the float model."""
 
@@ -134,6 +135,16 @@ def load_float(graph: Graph, threads: int = 0) -> Executable:
     target = find_target(FLOAT_BACKEND)
     blob = backend(FLOAT_BACKEND).compile(graph, target, CompileOptions(threads=threads))
     return find_device(FLOAT_BACKEND, target.name).load(blob, signature_of(graph))
+
+
+def load_by_rules(graph: Graph, target: str) -> Executable:
+    """Return a model as it came, quantised or not, ready to run on the reference by the rules of a target.
+
+    `reference:tflite` gives the integers of LiteRT's reference kernels, `reference:ort` those of ONNX Runtime. Raise
+    CompileError for what the reference has no kernel for.
+    """
+    blob = backend(RULES_BACKEND).compile(graph, find_target(target), CompileOptions())
+    return find_device(RULES_BACKEND, target).load(blob, signature_of(graph))
 
 
 def signature_of(graph: Graph) -> Signature:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -56,6 +57,28 @@ def test_precisions(precision: Precision, supported: bool) -> None:
     assert verdict.supported is supported
     if precision is Precision.I16:
         assert "no 16-bit integer kernels" in verdict.reason
+
+
+@pytest.mark.parametrize("move", ["Transpose", "Reshape"])
+def test_reals_of_int8_that_are_moved_reach_a_float_operator(move: str) -> None:
+    types = {
+        "x": TensorType(DType.I8, (3, 4), Quantization((0.1,), (-3,))),
+        "shape": TensorType(DType.I64, (2,)),
+        "r": TensorType(DType.F32, (3, 4)),
+        "m": TensorType(DType.F32, (4, 3)),
+        "y": TensorType(DType.F32, (4, 3)),
+    }
+    nodes = (
+        Node("back", "DequantizeLinear", ("x",), ("r",)),
+        Node("move", move, ("r",) if move == "Transpose" else ("r", "shape"), ("m",), {}),
+        Node("end", "Erf", ("m",), ("y",)),
+    )
+    graph = Graph("g", nodes, ("x",), ("y",), types, {"shape": np.array([4, 3])})
+    x = np.arange(12, dtype=np.int8).reshape(3, 4)
+    real = (x.astype(np.float64) + 3) * 0.1
+    moved = real.T if move == "Transpose" else real.reshape(4, 3)
+    found = load_on(backend, graph, CPU, OPTIONS).run({"x": x})["y"]
+    np.testing.assert_allclose(found, [[math.erf(value) for value in row] for row in moved], rtol=1e-5)
 
 
 def test_shapes_run_in_float_only() -> None:

@@ -6,6 +6,7 @@ Everything is float32 in the order of TFLite's portable kernels. Its exponential
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -22,38 +23,53 @@ _ACTIVATIONS: dict[str, Callable[[AnyArray], AnyArray]] = {
 
 
 def runs_hybrid(node: Node) -> bool:
-    """Tell whether a node is a recurrent network of one direction with hybrid weights."""
+    """Tell whether a node is a recurrent network with hybrid weights."""
     return node.op in ("LSTM", "RNN") and not node.domain and hybrid_facts(node) is not None
 
 
 def run_hybrid(node: Node, stored: Sequence[AnyArray | None]) -> AnyArray:
-    """Return Y `[T, 1, N, H]` in float32; the inputs are those of ONNX's operator."""
+    """Return Y `[T, D, N, H]` in float32; the inputs are those of ONNX's operator."""
     facts = hybrid_facts(node)
-    x, w, r = stored[:3]
+    x, w = stored[:2]
     assert facts is not None
     assert x is not None
     assert w is not None
-    assert r is not None
-    gates = len(facts.weights)
-    hidden = r.shape[2]
-    bias = stored[3] if len(stored) > 3 else None
-    biases = np.zeros((gates, hidden), np.float32) if bias is None else bias[0, : gates * hidden].reshape(gates, -1)
-    sums = _Sums(facts, np.split(w[0], gates), np.split(r[0], gates), list(biases))
-    outputs: AnyArray = np.zeros((x.shape[0], 1, x.shape[1], hidden), np.float32)
-    state: AnyArray = np.zeros((x.shape[1], hidden), np.float32)
-    memory = state
-    peepholes = stored[7] if len(stored) > 7 else None
-    diagonals = None if peepholes is None else np.split(peepholes[0], 3)
-    for time in range(x.shape[0]):
-        parts = sums(x[time], state)
-        if node.op == "RNN":
-            names = node.attributes.get("activations", ("Tanh",))
-            assert isinstance(names, tuple)
-            state = _ACTIVATIONS[str(names[0])](parts[0])
-        else:
-            state, memory = _lstm(facts, parts, memory, diagonals)
-        outputs[time, 0] = state
-    return outputs
+    ways = [_direction(node, facts, stored, place)(x[::-1] if place else x) for place in range(w.shape[0])]
+    return np.stack([way[::-1] if place else way for place, way in enumerate(ways)], axis=1)
+
+
+def _direction(
+    node: Node, facts: HybridFacts, stored: Sequence[AnyArray | None], place: int
+) -> Callable[[AnyArray], AnyArray]:
+    """Return how one direction goes over `[T, N, I]`."""
+    w, r = (value[place] for value in stored[1:3] if value is not None)
+    bias, peepholes = (stored[index] if len(stored) > index else None for index in (3, 7))
+    gates, hidden = w.shape[0] // r.shape[1], r.shape[1]
+    biases = np.zeros((gates, hidden), np.float32) if bias is None else bias[place, : gates * hidden]
+    own = replace(
+        facts,
+        weights=facts.weights[place * gates : (place + 1) * gates],
+        recurrent=facts.recurrent[place * gates : (place + 1) * gates],
+    )
+    sums = _Sums(own, np.split(w, gates), np.split(r, gates), list(biases.reshape(gates, -1)))
+    diagonals = None if peepholes is None else np.split(peepholes[place], 3)
+    names = node.attributes.get("activations", ("Tanh", "Tanh"))
+    assert isinstance(names, tuple)
+
+    def unroll(x: AnyArray) -> AnyArray:
+        outputs: AnyArray = np.zeros((*x.shape[:2], hidden), np.float32)
+        state: AnyArray = np.zeros((x.shape[1], hidden), np.float32)
+        memory = state
+        for time in range(x.shape[0]):
+            parts = sums(x[time], state)
+            if node.op == "RNN":
+                state = _ACTIVATIONS[str(names[place])](parts[0])
+            else:
+                state, memory = _lstm(own, parts, memory, diagonals)
+            outputs[time] = state
+        return outputs
+
+    return unroll
 
 
 class _Sums:

@@ -105,6 +105,29 @@ def finish_hybrid(site: Site, kernel: Kernel, op: str, attributes: Attributes, x
         site.conclude(0, "Identity", (value,), None, Form.FIRST)
 
 
+def is_hybrid_matmul(site: Site) -> bool:
+    """Tell whether a BATCH_MATMUL multiplies floats by a constant of 8 bits that has one scale and no zero point."""
+    tensor = site.tensor(1)
+    if not site.tensor(0).is_float or tensor.dtype is not DType.I8 or tensor.quant is None or site.value(1) is None:
+        return False
+    return not tensor.quant.per_channel and not any(tensor.quant.zero_point)
+
+
+def run_hybrid_matmul(site: Site, x: str, order: tuple[int, ...]) -> None:
+    """Add the nodes of a hybrid BATCH_MATMUL whose data is named; `order` turns the weight."""
+    tensor, stored = site.tensor(1), site.value(1)
+    assert stored is not None
+    assert tensor.quant is not None
+    maths = _Maths(site, x, (len(site.scope.types[x].shape or ()) - 1,))
+    data = (_asymmetric if site.operator.options.flag("AsymmetricQuantizeInputs") else _symmetric)(maths, x)
+    weight = site.scope.real(f"{site.scope.prefix}{tensor.name}", stored.transpose(order).astype(np.float32))
+    site.scope.origins[weight] = tensor.name
+    product = site.result_type()
+    value = site.emit("MatMul", (data.steps, weight), product)
+    factor = maths.row("Mul", data.scale, site.real(tensor.quant.scale[0], "weight_scale"))
+    site.conclude(0, "Mul", (value, factor))
+
+
 def _symmetric(maths: _Maths, x: str) -> _Quantized:
     """Quantise to -127..127 without a zero point; a sample of zeros keeps scale 1."""
     largest = maths.extreme("ReduceMax", maths.all("Abs", x))

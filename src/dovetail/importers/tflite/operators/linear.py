@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from dovetail.importers.tflite.operators.hybrid import finish_hybrid
+from dovetail.importers.tflite.operators.hybrid import finish_hybrid, is_hybrid_matmul, run_hybrid_matmul
 from dovetail.importers.tflite.operators.table import Converters
 from dovetail.importers.tflite.operators.weights import Kernel, is_hybrid, read_bias, read_weight
 from dovetail.importers.tflite.site import Site
@@ -50,6 +50,9 @@ def _batch_matmul(site: Site) -> None:
         if rank < 2:
             raise site.fail(f"input {index} has rank {rank}")
         turn = (*range(rank - 2), rank - 1, rank - 2) if options.flag(flag) else tuple(range(rank))
+        if index == 1 and site.scope.settings.exact_hybrid and is_hybrid_matmul(site):
+            run_hybrid_matmul(site, names[0], turn)
+            return
         kernel = Kernel(1 - index, index, 99, turn)
         names.append(read_weight(site, kernel))
     site.finish("MatMul", names)

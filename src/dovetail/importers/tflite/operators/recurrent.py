@@ -160,7 +160,8 @@ def _one_way_lstm(site: Site) -> None:
 
 def _both_ways(site: Site, op: str, parts: Sequence[_Direction]) -> None:
     options = site.operator.options
-    y = _run(site, op, parts, time_major=options.flag("TimeMajor"))
+    facts = facts_attributes(recurrent_facts(site.scope.lite, site.operator))
+    y = _run(site, op, parts, time_major=options.flag("TimeMajor"), facts=facts)
     if options.flag("MergeOutputs"):
         _conclude(site, y)
         return

@@ -12,6 +12,7 @@ from dovetail.ir import DType
 from dovetail.ir.facts import HybridFacts, LstmFacts
 
 _STATE, _MEMORY, _INPUTS = 18, 19, 24
+_MOST_INPUTS = 48
 _HIDDEN = 4
 """Which of the operator's intermediate tensors is what it gives before a projection."""
 _MOST_EXACT = 1 << 23
@@ -55,32 +56,45 @@ def integer_lstm_facts(graph: LiteGraph, operator: LiteOperator) -> LstmFacts | 
 
 
 def recurrent_facts(graph: LiteGraph, operator: LiteOperator) -> LstmFacts | HybridFacts | None:
-    """Return the facts of a recurrent operator of one direction, integer or hybrid, or None."""
+    """Return the facts of a recurrent operator, integer or hybrid, or None."""
+    both = operator.kind.startswith("BIDIRECTIONAL")
     if operator.kind.endswith("LSTM"):
-        return integer_lstm_facts(graph, operator) or _hybrid_lstm(graph, operator)
-    tensors = [_tensor(graph, index) for index in operator.inputs[:4]]
-    scales = [_scale_and_zero(item, DType.I8) for item in tensors[1:3]]
-    known = [item[0] for item in scales if item is not None and item[1] == 0]
-    if len(known) != 2 or tensors[0] is None or not tensors[0].is_float:
-        return None
-    return HybridFacts((known[0],), (known[1],), operator.options.flag("AsymmetricQuantizeInputs"))
+        found = None if both else integer_lstm_facts(graph, operator)
+        return found or _hybrid(graph, operator, (1, 18) if both else (1,), 4)
+    return _hybrid(graph, operator, (1, 5) if both else (1,), 1)
 
 
-def _hybrid_lstm(graph: LiteGraph, operator: LiteOperator) -> HybridFacts | None:
-    tensors = [_tensor(graph, index) for index in operator.inputs[:_INPUTS]]
-    tensors += [None] * (_INPUTS - len(tensors))
-    coupled = tensors[1] is None
-    weights, recurrent = (_gates(tensors[first : first + 4], DType.I8, coupled) for first in (1, 5))
-    if weights is None or recurrent is None or tensors[0] is None or not tensors[0].is_float:
+def _hybrid(graph: LiteGraph, operator: LiteOperator, starts: tuple[int, ...], gates: int) -> HybridFacts | None:
+    """Return the facts of float data with 8-bit weights; each direction's weights start at a place of the inputs."""
+    tensors = [_tensor(graph, index) for index in operator.inputs]
+    tensors += [None] * (_MOST_INPUTS - len(tensors))
+    if tensors[0] is None or not tensors[0].is_float:
         return None
+    coupled = {gates > 1 and tensors[start] is None for start in starts}
+    if len(coupled) > 1:
+        return None
+    weights: list[float] = []
+    recurrent: list[float] = []
+    for start in starts:
+        for place, scales in ((start, weights), (start + gates, recurrent)):
+            group = tensors[place : place + gates]
+            found = _gates(group, DType.I8, True in coupled) if gates > 1 else _single(group[0])
+            if found is None:
+                return None
+            scales.extend(found)
     options = operator.options
     return HybridFacts(
-        weights=weights,
-        recurrent=recurrent,
+        weights=tuple(weights),
+        recurrent=tuple(recurrent),
         asymmetric=options.flag("AsymmetricQuantizeInputs"),
-        cell_clip=options.number("CellClip"),
-        coupled=coupled,
+        cell_clip=options.number("CellClip") if gates > 1 else 0.0,
+        coupled=True in coupled,
     )
+
+
+def _single(tensor: LiteTensor | None) -> tuple[float, ...] | None:
+    found = _scale_and_zero(tensor, DType.I8)
+    return (found[0],) if found is not None and found[1] == 0 else None
 
 
 def facts_attributes(facts: LstmFacts | HybridFacts | None) -> Mapping[str, object]:
@@ -95,7 +109,8 @@ def _tensor(graph: LiteGraph, index: int) -> LiteTensor | None:
 def _scale_and_zero(tensor: LiteTensor | None, dtype: DType) -> tuple[float, int] | None:
     if tensor is None or tensor.dtype is not dtype or tensor.quant is None or tensor.quant.per_channel:
         return None
-    return tensor.quant.scale[0], tensor.quant.zero_point[0]
+    scale = tensor.quant.scale[0]
+    return (scale, tensor.quant.zero_point[0]) if 0.0 < scale < math.inf else None
 
 
 def _gates(tensors: Sequence[LiteTensor | None], dtype: DType, coupled: bool) -> tuple[float, ...] | None:
