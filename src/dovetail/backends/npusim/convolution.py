@@ -16,7 +16,7 @@ from dovetail.backends.npusim.kernel import Kernel, NodeContext, Values, exact_t
 from dovetail.backends.npusim.matrix import multiply
 from dovetail.backends.npusim.rounding import Store, centred, cut_multiplier, largest_size
 from dovetail.backends.npusim.windows import Window, pad_spatial, window_of
-from dovetail.ir import AnyArray, TensorType
+from dovetail.ir import AnyArray, Quantization, TensorType
 
 _COLUMN_ELEMENTS = 1 << 24
 """Most elements of the unfolded input that are held at once; larger batches are cut."""
@@ -28,14 +28,16 @@ class Accumulator:
 
     bias: AnyArray | None
     multiplier: AnyArray
-    store: Store
+    store: Store | None
+    """None leaves the products in float64."""
 
     def finish(self, sums: AnyArray) -> AnyArray:
         """Return `clip(round((sums + bias) * multiplier) + zero point)`."""
         shape = (1, -1) + (1,) * (sums.ndim - 2)
         if self.bias is not None:
             sums += self.bias.astype(sums.dtype).reshape(shape)
-        return self.store.from_steps(np.multiply(sums, self.multiplier.reshape(shape), dtype=np.float64))
+        steps: AnyArray = np.multiply(sums, self.multiplier.reshape(shape), dtype=np.float64)
+        return steps if self.store is None else self.store.from_steps(steps)
 
 
 def accumulates(context: NodeContext) -> bool:
@@ -47,8 +49,10 @@ def accumulates(context: NodeContext) -> bool:
     return single and fixed
 
 
-def _accumulator(context: NodeContext, channel_axis: int) -> Accumulator:
-    data, weight, output = context.input_kind(0).quant, context.input_kind(1).quant, context.output_kind().quant
+def _accumulator(context: NodeContext, channel_axis: int, unstored: Quantization | None = None) -> Accumulator:
+    """Return an accumulator; with `unstored` one that gives steps of that scale."""
+    data, weight = context.input_kind(0).quant, context.input_kind(1).quant
+    output = unstored or context.output_kind().quant
     assert data is not None
     assert weight is not None
     assert output is not None
@@ -57,7 +61,7 @@ def _accumulator(context: NodeContext, channel_axis: int) -> Accumulator:
     scales = np.asarray(weight.scale, dtype=np.float64)
     exact = data.scale[0] * scales / output.scale[0]
     multiplier = cut_multiplier(exact, context.arithmetic.multiplier_bits)
-    return Accumulator(context.constant(2), multiplier, context.store())
+    return Accumulator(context.constant(2), multiplier, None if unstored else context.store())
 
 
 def _working_type(weight: AnyArray, channel_axis: int, bias: AnyArray | None, data: TensorType) -> np.dtype[np.generic]:
@@ -180,8 +184,8 @@ class TransposedConvolution:
         return tuple(begins), tuple(outputs)
 
 
-def build_convolution(context: NodeContext) -> Kernel | None:
-    """Return the kernel of a Conv on integers, or None when it is not one."""
+def build_convolution(context: NodeContext, unstored: Quantization | None = None) -> Convolution | None:
+    """Return the kernel of a Conv on integers, or None when it is not one; `unstored`: it gives steps of that scale."""
     weight = context.constant(1)
     if weight is None or not accumulates(context):
         return None
@@ -190,7 +194,7 @@ def build_convolution(context: NodeContext) -> Kernel | None:
     working = _working_type(values, 0, context.constant(2), context.input_kind(0))
     shaped = values.reshape(groups, weight.shape[0] // groups, *weight.shape[1:]).astype(working)
     window = window_of(context.node, tuple(weight.shape[2:]))
-    return Convolution(context.input_kind(0), shaped, window, _accumulator(context, 0), context.threads)
+    return Convolution(context.input_kind(0), shaped, window, _accumulator(context, 0, unstored), context.threads)
 
 
 def build_transposed_convolution(context: NodeContext) -> Kernel | None:

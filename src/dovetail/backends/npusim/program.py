@@ -9,6 +9,7 @@ from dovetail.backend.arithmetic import Arithmetic
 from dovetail.backend.protocols import Signature
 from dovetail.backends.feeds import check_feeds
 from dovetail.backends.npusim.build import build_kernel
+from dovetail.backends.npusim.joined import joined_kernels
 from dovetail.backends.npusim.kernel import Kernel, NodeContext
 from dovetail.backends.npusim.payload import Job
 from dovetail.backends.sessions import first_line
@@ -25,18 +26,25 @@ class Step:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     dying: tuple[str, ...]
+    spare: bool = False
+    """Nothing reads what it makes: it runs only where that is tapped."""
 
 
 def build_steps(graph: Graph, arithmetic: Arithmetic, threads: int = 1) -> tuple[Step, ...]:
     """Return the steps of a graph; raise CompileError when a node cannot be simulated."""
-    last = {tensor: index for index, node in enumerate(graph.nodes) for tensor in node.inputs if tensor}
+    joined = joined_kernels(graph, arithmetic, threads)
+    unmade = {tensor for found in joined.values() for tensor in found.unmade}
+    reads = [joined[node.outputs[0]].inputs if node.outputs[0] in joined else node.inputs for node in graph.nodes]
+    last = {tensor: index for index, names in enumerate(reads) for tensor in names if tensor}
     kept = set(graph.outputs) | set(graph.constants)
     steps: list[Step] = []
-    for index, node in enumerate(graph.nodes):
-        dying = {name for name in node.inputs if name and last[name] == index and name not in kept}
+    for index, (node, names) in enumerate(zip(graph.nodes, reads, strict=True)):
+        dying = {name for name in names if name and last[name] == index and name not in kept}
         dying |= {name for name in node.outputs if name and name not in last and name not in kept}
-        kernel = build_kernel(NodeContext(graph, node, arithmetic, threads))
-        steps.append(Step(node.label, kernel, node.inputs, node.outputs, tuple(sorted(dying))))
+        found = joined.get(node.outputs[0])
+        kernel = build_kernel(NodeContext(graph, node, arithmetic, threads)) if found is None else found.kernel
+        spare = node.outputs[0] in unmade
+        steps.append(Step(node.label, kernel, names, node.outputs, tuple(sorted(dying)), spare))
     return tuple(steps)
 
 
@@ -59,7 +67,10 @@ class Program:
         wanted = set(taps) | set(self._graph.outputs)
         found: dict[str, AnyArray] = {}
         alive: dict[str, AnyArray] = {**self._graph.constants, **inputs}
+        spared = _spared(self._steps, wanted)
         for step in self._steps:
+            if step.outputs[0] in spared:
+                continue
             results = _run_step(step, alive)
             for name, value in zip(step.outputs, results, strict=False):
                 if name:
@@ -74,6 +85,18 @@ class Program:
     def close(self) -> None:
         """Free the kernels."""
         self._steps = None
+
+
+def _spared(steps: Sequence[Step], wanted: set[str]) -> set[str]:
+    """Return the first outputs of steps that need not run: nothing that runs reads them."""
+    spared: set[str] = set()
+    needed = set(wanted)
+    for step in reversed(steps):
+        if step.spare and not needed.intersection(step.outputs):
+            spared.add(step.outputs[0])
+        elif step.spare:
+            needed.update(step.inputs)
+    return spared
 
 
 def _run_step(step: Step, alive: Mapping[str, AnyArray]) -> Sequence[AnyArray]:

@@ -93,8 +93,6 @@ def _streamed(scene: Scene) -> Rule | None:
 
 
 def _copy(scene: Scene) -> Rule | None:
-    if scene.kind(0).dtype is not scene.made.dtype:
-        return None
     return _from_table(scene.table(copied))
 
 

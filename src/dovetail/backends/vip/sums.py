@@ -6,7 +6,7 @@ Derived on the vendor's simulator from all 65536 pairs of stored values under ra
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
@@ -14,8 +14,8 @@ import numpy as np
 from dovetail.backend.arithmetic import Vip
 from dovetail.backends.vip.array import OLD, STEPS, cut
 from dovetail.backends.vip.floats import rounded, single, truncated
-from dovetail.backends.vip.scene import Rule, Scene, Values, is_stored
-from dovetail.ir import AnyArray, DType, TensorType
+from dovetail.backends.vip.scene import NEWEST, Rule, Scene, Values, is_stored
+from dovetail.ir import AnyArray, DType, Graph, Node, TensorType
 
 
 class Way(Enum):
@@ -33,6 +33,7 @@ _WIDEST_SCALE = 2.0
 """The adder takes operands of at most so many output steps."""
 _NEAR, _FAR = 2.0, 20.0
 """Ratios of the operands' scales that make no byte weights any more: where a scale is above 1, and where none is."""
+_SIGNED_STEPS = 127
 _ADDER_BITS = 10
 _STREAM_BITS = 16
 _CONSTANT_BITS = 10
@@ -51,6 +52,13 @@ class _Sum:
     zeros: tuple[int, int, int]
     sign: float
     made: TensorType
+    signed: bool
+    """The array takes the bytes as they are; at a graph's edges they are turned into unsigned ones first."""
+
+    @property
+    def lowest(self) -> int:
+        """Return the stored value that the array takes for 0."""
+        return 0 if self.signed else self.made.dtype.integer_range[0]
 
     def finish(self, steps: AnyArray) -> AnyArray:
         """Return stored integers of sums in steps of the output."""
@@ -99,7 +107,13 @@ def _operands(scene: Scene) -> _Sum | None:
     quants = [kind.quant for kind in (*kinds, scene.made) if kind.quant is not None]
     scales, zeros = [quant.scale[0] for quant in quants], [quant.zero_point[0] for quant in quants]
     sign = -1.0 if scene.node.op == "Sub" else 1.0
-    return _Sum((scales[0], scales[1], scales[2]), (zeros[0], zeros[1], zeros[2]), sign, scene.made)
+    signed = scene.vip in NEWEST and not _at_edge(scene)
+    return _Sum((scales[0], scales[1], scales[2]), (zeros[0], zeros[1], zeros[2]), sign, scene.made, signed)
+
+
+def _at_edge(scene: Scene) -> set[str]:
+    """Return which tensors of a node the graph takes or gives."""
+    return {*scene.node.inputs, *scene.node.outputs} & {*scene.graph.inputs, *scene.graph.outputs}
 
 
 def _way(scene: Scene, found: _Sum) -> Way:
@@ -112,6 +126,8 @@ def _way(scene: Scene, found: _Sum) -> Way:
     fixed = any(name in scene.graph.constants for name in scene.node.inputs)
     if rank < 4 or fixed or found.made.dtype is not DType.I8:
         return Way.EXACT
+    if scene.vip in NEWEST and 0 < len(_at_edge(scene)) < 3:
+        return Way.EXACT
     ratio = max(first, second) / min(first, second)
     return Way.WEIGHTS if ratio < (_NEAR if max(first, second) > 1.0 else _FAR) else Way.EXACT
 
@@ -119,7 +135,7 @@ def _way(scene: Scene, found: _Sum) -> Way:
 def _weighted(found: _Sum, first: AnyArray, second: AnyArray, vip: Vip) -> AnyArray:
     """Return the sum as a convolution: what the zero points differ is an integer bias from the unrounded weights."""
     factor = found.sign * found.scales[1] / found.scales[0]
-    weights, step = _byte_weights((1.0, factor))
+    weights, step = (_signed_weights if found.signed else _byte_weights)((1.0, factor))
     bias = float(np.rint(factor * (found.zeros[0] - found.zeros[1]) / step))
     multiplier = cut(step * found.scales[0] / found.scales[2], vip)
     total = (first - found.zeros[0]) * weights[0] + (second - found.zeros[0]) * weights[1] + bias
@@ -134,19 +150,88 @@ def _byte_weights(weights: Sequence[float]) -> tuple[list[int], float]:
     return [int(np.clip(np.rint(weight / step) + zero, 0, STEPS)) - zero for weight in weights], step
 
 
-def _added(found: _Sum, first: AnyArray, second: AnyArray, vip: Vip) -> AnyArray:
-    """Return the sum of three terms in short floats: both operands, and the zero point of the second.
+def _signed_weights(weights: Sequence[float]) -> tuple[list[int], float]:
+    """Return weights as integers of either sign, and the size of a step."""
+    step = float(single(max(abs(weight) for weight in weights) / _SIGNED_STEPS))
+    return [int(np.rint(weight / step)) for weight in weights], step
 
-    The first operand is centred before it is multiplied; the second is multiplied as it is stored (unsigned).
+
+def _added(found: _Sum, first: AnyArray, second: AnyArray, vip: Vip) -> AnyArray:
+    """Return the sum of stored operands in the adder; the first is centred before it is multiplied."""
+    return _joined(found, (first - found.zeros[0]) * (found.scales[0] / found.scales[2]), second, vip)
+
+
+def _joined(found: _Sum, steps: AnyArray, second: AnyArray, vip: Vip) -> AnyArray:
+    """Return the sum of three terms in short floats: steps of the output, and the second operand with its zero point.
+
+    The second operand is multiplied as it is stored, so its zero point is a term of its own.
     """
-    lowest = found.made.dtype.integer_range[0]
     scale = found.scales[1] / found.scales[2]
-    centred = (first - found.zeros[0]) * (found.scales[0] / found.scales[2])
-    term = found.sign * (second - lowest) * scale
-    constant = np.asarray(-found.sign * rounded(np.asarray((found.zeros[1] - lowest) * scale), _CONSTANT_BITS))
+    term = found.sign * (second - found.lowest) * scale
+    constant = np.asarray(-found.sign * rounded(np.asarray((found.zeros[1] - found.lowest) * scale), _CONSTANT_BITS))
     if vip is Vip.STREAM:
-        return found.finish(_plus(_plus(centred, term, _STREAM_BITS, 0.0), constant, _STREAM_BITS, 0.0))
-    return found.finish(_plus(_plus(centred, constant, _ADDER_BITS, _TINY), term, _ADDER_BITS, _TINY))
+        return found.finish(_plus(_plus(steps, term, _STREAM_BITS, 0.0), constant, _STREAM_BITS, 0.0))
+    return found.finish(_plus(_plus(steps, constant, _ADDER_BITS, _TINY), term, _ADDER_BITS, _TINY))
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedSum:
+    """A sum that the compiler joins to the convolution before it: one operand is never stored.
+
+    The accumulators are scaled to steps of the sum's output, limited to what the operand could hold, and added.
+    """
+
+    convolution: Node
+    between: tuple[str, ...]
+    """Tensors that are not made: the convolution's output, and its ReLU's."""
+    other: str
+    made: TensorType
+    limits: tuple[float, float]
+    parts: _Sum
+    vip: Vip
+
+    def finish(self, steps: AnyArray, other: AnyArray) -> AnyArray:
+        """Return the stored sum of a convolution in steps of the output, and the stored other operand."""
+        return _joined(self.parts, np.clip(steps, *self.limits), other.astype(np.float64), self.vip)
+
+
+def joined_sum(graph: Graph, node: Node, vip: Vip) -> JoinedSum | None:
+    """Return a sum that is computed with the convolution of an operand, or None; of two the earlier convolution."""
+    if vip not in NEWEST or node.domain or node.op not in ("Add", "Sum") or len(node.outputs) != 1:
+        return None
+    scene = Scene(graph, node, vip)
+    found = _operands(scene) if scene.is_quantised else None
+    if found is None or not found.signed or _way(scene, found) is not Way.ADDER:
+        return None
+    chains = [(_made_by_convolution(graph, name), index) for index, name in enumerate(node.inputs)]
+    joined = [(chain, index) for chain, index in chains if chain is not None]
+    if not joined:
+        return None
+    chain, index = min(joined, key=lambda item: graph.nodes.index(item[0][0]))
+    order = (index, 1 - index)
+    scales = (*(found.scales[at] for at in order), found.scales[2])
+    zeros = (*(found.zeros[at] for at in order), found.zeros[2])
+    parts = replace(found, scales=(scales[0], scales[1], scales[2]), zeros=(zeros[0], zeros[1], zeros[2]))
+    limits = [(edge - zeros[0]) * scales[0] / scales[2] for edge in found.made.dtype.integer_range]
+    if len(chain) > 1:
+        limits[0] = max(limits[0], 0.0)
+    between = tuple(step.outputs[0] for step in chain)
+    return JoinedSum(chain[0], between, node.inputs[1 - index], found.made, (limits[0], limits[1]), parts, vip)
+
+
+def _made_by_convolution(graph: Graph, name: str) -> tuple[Node, ...] | None:
+    """Return the convolution, and its ReLU, that make a tensor for one reader only."""
+    chain: list[Node] = []
+    while True:
+        maker = graph.producers.get(name)
+        if maker is None or len(graph.consumers.get(name, ())) != 1 or name in graph.outputs:
+            return None
+        chain.insert(0, maker)
+        if maker.domain or maker.op not in ("Conv", "Relu") or len(chain) > 2:
+            return None
+        if maker.op == "Conv":
+            return tuple(chain)
+        name = maker.inputs[0]
 
 
 def _plus(one: AnyArray, other: AnyArray, bits: int, tiny: float) -> AnyArray:
