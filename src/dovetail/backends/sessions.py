@@ -213,7 +213,7 @@ class SessionExecutable:
             for name in self._signature.inputs:
                 array = inputs[name]
                 if self._bound.get(name) is not array:
-                    whole = np.ascontiguousarray(array)
+                    whole = np.asarray(array, order="C")
                     self._binding.bind_cpu_input(name, whole)
                     # What is bound is read again in every run: a copy would be out of date.
                     self._bound[name] = whole if whole is array else _UNBOUND

@@ -36,6 +36,17 @@ def saturating() -> Graph:
     return Graph("g", (node,), ("x",), ("y",), types, {"w": np.full((64, 8), 127, np.int8)})
 
 
+def test_a_scalar_stays_a_scalar_where_outputs_are_written_in_place() -> None:
+    types = {"rate": TensorType(DType.I64, ()), "real": TensorType(DType.F32, ())}
+    graph = Graph("g", (Node("cast", "Cast", ("rate",), ("real",), {"to": 1}),), ("rate",), ("real",), types, {})
+    loaded = load_on(backend, graph, CPU, OPTIONS)
+    for rate in (16000, 8000):
+        written = loaded.empty("real")
+        loaded.run_into({"rate": np.array(rate, np.int64)}, {"real": written})
+        assert written.shape == ()
+        assert float(written) == rate
+
+
 def test_sums_do_not_saturate() -> None:
     found = load_on(backend, saturating(), CPU, OPTIONS).run({"x": np.full((3, 64), 255, np.uint8)})["y"]
     assert np.all(found == round(64 * 255 * 127 / 16384))

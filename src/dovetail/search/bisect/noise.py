@@ -54,7 +54,7 @@ class _Noise:
         values: AnyArray = random.uniform(0.0, 1.0, fine)
         for axis in range(max(0, len(sizes) - 2), len(sizes)) if coarse else ():
             values = np.take(np.repeat(values, _COARSE, axis), range(sizes[axis]), axis)
-        return np.ascontiguousarray(values, dtype=kind.dtype.carrier)
+        return np.asarray(values, kind.dtype.carrier, order="C")
 
 
 def calibrate_on_noise(graph: Graph) -> Calibration | None:
