@@ -150,8 +150,9 @@ def _places(graph: Graph, model: Graph) -> dict[str, str]:
         ]
         numbers[name] = alike[0] if alike else own
     places: dict[str, str] = {}
-    layer = 0
+    behind: dict[str, int] = {}
     for node in graph.nodes:
-        layer = numbers.get(node.name, layer)
+        layer = numbers.get(node.name) or max((behind.get(name, 0) for name in node.inputs), default=0)
+        behind.update(dict.fromkeys(node.outputs, layer))
         places[node.name] = f"layer {layer}" if node.name in numbers else f"{node.op} after layer {layer}"
     return places
