@@ -114,8 +114,9 @@ def _operands(scene: Scene) -> _Sum | None:
 
 
 def _at_edge(scene: Scene) -> set[str]:
-    """Return which tensors of a node the graph takes or gives."""
-    return {*scene.node.inputs, *scene.node.outputs} & {*scene.graph.inputs, *scene.graph.outputs}
+    """Return which tensors of a node keep their form: those that the graph takes or gives, and constants."""
+    kept = {*scene.graph.inputs, *scene.graph.outputs, *scene.graph.constants}
+    return {*scene.node.inputs, *scene.node.outputs} & kept
 
 
 def _way(scene: Scene, found: _Sum) -> Way:
