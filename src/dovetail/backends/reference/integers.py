@@ -81,6 +81,11 @@ def _scale_of(kind: TensorType | None) -> AnyArray:
 
 
 def _accumulate(item: QuantizedNode, values: _Values) -> AnyArray:
+    return item.round(accumulated(item, values))
+
+
+def accumulated(item: QuantizedNode, values: _Values) -> AnyArray:
+    """Return the sums of an accumulating node in steps of the output, before they are rounded."""
     (acc, *_) = KERNELS[item.node.op](item.call(_centred(values, item.inputs)))
     multiplier = np.asarray(_scale_of(item.inputs[0]) * _scale_of(item.inputs[1]) / _scale_of(item.output))
     multiplier = cut_multiplier(multiplier, item.arithmetic.multiplier_bits)
@@ -90,7 +95,7 @@ def _accumulate(item: QuantizedNode, values: _Values) -> AnyArray:
         multiplier = multiplier.reshape(shape)
     else:
         multiplier = multiplier.reshape(())
-    return item.round(np.asarray(acc.astype(np.float64) * multiplier))
+    return np.asarray(acc.astype(np.float64) * multiplier)
 
 
 def _total(op: str, call: Call) -> tuple[AnyArray, AnyArray]:

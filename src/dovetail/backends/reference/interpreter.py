@@ -13,7 +13,7 @@ import numpy as np
 
 from dovetail.backend.arithmetic import EXACT, Arithmetic, Scheme
 from dovetail.backends.reference.control import run_control_flow
-from dovetail.backends.reference.integers import QuantizedNode, integer_rule
+from dovetail.backends.reference.integers import QuantizedNode, accumulated, integer_rule
 from dovetail.backends.reference.kernels import KERNELS, Call
 from dovetail.backends.reference.ort_rules import ort_rule, real_as_ort, store_as_ort
 from dovetail.backends.reference.storing import real_of, store
@@ -21,6 +21,7 @@ from dovetail.backends.reference.tflite_float import float_rule
 from dovetail.backends.reference.tflite_rules import quantize_as_tflite, tflite_rule
 from dovetail.backends.vip.rules import vip_rule
 from dovetail.backends.vip.scene import product_in_shader
+from dovetail.backends.vip.sums import joined_sum
 from dovetail.errors import DeviceError
 from dovetail.ir import DOVETAIL_DOMAIN, AnyArray, Graph, Node, dequantize_array, quantize_array
 from dovetail.ir.roles import CONTROL_FLOW
@@ -59,7 +60,9 @@ def _run_node(graph: Graph, node: Node, values: Values, arithmetic: Arithmetic) 
     boundary = _run_boundary(graph, node, stored, arithmetic)
     if boundary is not None:
         return (boundary,)
-    own = _own_rule(graph, node, stored, arithmetic)
+    own = _joined(graph, node, values, arithmetic)
+    if own is None:
+        own = _own_rule(graph, node, stored, arithmetic)
     if own is not None:
         return (own,)
     rule = integer_rule(graph, node)
@@ -69,6 +72,18 @@ def _run_node(graph: Graph, node: Node, values: Values, arithmetic: Arithmetic) 
         types = tuple(graph.types[name] if name else None for name in node.inputs)
         return (rule(QuantizedNode(node, types, graph.types[node.outputs[0]], arithmetic), stored),)
     return _run_on_reals(graph, node, stored, arithmetic)
+
+
+def _joined(graph: Graph, node: Node, values: Values, arithmetic: Arithmetic) -> AnyArray | None:
+    """Return a sum that the target computes together with the convolution before it, or None."""
+    joined = None if arithmetic.vip is None else joined_sum(graph, node, arithmetic.vip)
+    if joined is None or integer_rule(graph, joined.convolution) is None:
+        return None
+    names = joined.convolution.inputs
+    types = tuple(graph.types[name] if name else None for name in names)
+    item = QuantizedNode(joined.convolution, types, joined.made, arithmetic)
+    steps = accumulated(item, tuple(values[name] if name else None for name in names))
+    return joined.finish(steps, values[joined.other])
 
 
 def _own_rule(graph: Graph, node: Node, stored: tuple[AnyArray | None, ...], arithmetic: Arithmetic) -> AnyArray | None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from dovetail.backend.arithmetic import Vip
 from dovetail.backends.vip.floats import single
-from dovetail.backends.vip.scene import Rule, Scene, Values
+from dovetail.backends.vip.scene import Rule, Scene, Values, one_sample
 from dovetail.ir import AnyArray, DType, TensorType
 
 STEPS = 255
@@ -88,7 +88,7 @@ def _pooled(scene: Scene) -> _Window | None:
 
 def _reduced(scene: Scene) -> _Window | None:
     """Return the window of an average over the last two of four axes."""
-    sizes = scene.kind(0).static_shape
+    sizes = one_sample(scene.kind(0))
     if sizes is None or len(sizes) != 4:
         return None
     node = scene.node
@@ -97,7 +97,8 @@ def _reduced(scene: Scene) -> _Window | None:
         axes = node.integers("axes") if given is None else tuple(int(axis) for axis in given.reshape(-1))
         if sorted(axis % 4 for axis in axes) != [2, 3]:
             return None
-    return (sizes[2], sizes[3]), (1, 1), scene.made.static_shape
+    made = one_sample(scene.made)
+    return None if made is None else ((sizes[2], sizes[3]), (1, 1), (-1, *made[1:]))
 
 
 def _window_sums(values: AnyArray, kernel: tuple[int, int], strides: tuple[int, int]) -> AnyArray:

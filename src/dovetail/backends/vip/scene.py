@@ -69,6 +69,15 @@ def is_stored(kind: TensorType) -> bool:
     return kind.quant is not None and not kind.quant.per_channel and kind.dtype in _STORED
 
 
+def one_sample(kind: TensorType) -> tuple[int, ...] | None:
+    """Return a shape as the vendor sees it: a symbolic batch is run sample by sample."""
+    if not kind.shape:
+        return kind.static_shape
+    first = kind.shape[0] if isinstance(kind.shape[0], int) else 1
+    rest = [size for size in kind.shape[1:] if isinstance(size, int)]
+    return (first, *rest) if len(rest) == len(kind.shape) - 1 else None
+
+
 def _in_fixed_point(graph: Graph) -> bool:
     kinds = [kind for kind in graph.types.values() if kind.quant is not None and kind.dtype in (DType.U8, DType.I8)]
     return all(

@@ -14,7 +14,7 @@ import numpy as np
 from dovetail.backend.arithmetic import Vip
 from dovetail.backends.vip.array import OLD, STEPS, cut
 from dovetail.backends.vip.floats import rounded, single, truncated
-from dovetail.backends.vip.scene import NEWEST, Rule, Scene, Values, is_stored
+from dovetail.backends.vip.scene import NEWEST, Rule, Scene, Values, is_stored, one_sample
 from dovetail.ir import AnyArray, DType, Graph, Node, TensorType
 
 
@@ -102,7 +102,9 @@ def _operands(scene: Scene) -> _Sum | None:
     if dtype not in bytes_ or scene.in_fixed_point or len(names) != 2 or names[0] == names[1]:
         return None
     kinds = (scene.kind(0), scene.kind(1))
-    if not all(is_stored(kind) and kind.dtype is dtype for kind in kinds) or kinds[0].shape != kinds[1].shape:
+    if not all(is_stored(kind) and kind.dtype is dtype for kind in kinds) or one_sample(kinds[0]) != one_sample(
+        kinds[1]
+    ):
         return None
     quants = [kind.quant for kind in (*kinds, scene.made) if kind.quant is not None]
     scales, zeros = [quant.scale[0] for quant in quants], [quant.zero_point[0] for quant in quants]
@@ -112,8 +114,9 @@ def _operands(scene: Scene) -> _Sum | None:
 
 
 def _at_edge(scene: Scene) -> set[str]:
-    """Return which tensors of a node the graph takes or gives."""
-    return {*scene.node.inputs, *scene.node.outputs} & {*scene.graph.inputs, *scene.graph.outputs}
+    """Return which tensors of a node keep their form: those that the graph takes or gives, and constants."""
+    kept = {*scene.graph.inputs, *scene.graph.outputs, *scene.graph.constants}
+    return {*scene.node.inputs, *scene.node.outputs} & kept
 
 
 def _way(scene: Scene, found: _Sum) -> Way:
