@@ -88,8 +88,40 @@ uint32_t adler32(const std::vector<uint8_t> &data) {
     return high << 16 | low;
 }
 
+uint64_t word(const std::vector<uint8_t> &data, size_t at, size_t size) {
+    uint64_t found = 0;
+    for (size_t index = 0; index < size; ++index) found |= uint64_t(data[at + index]) << (8 * index);
+    return found;
+}
+
+// CRC-32 of a binary network, whose field for it (bytes 12 to 15) counts as zero.
+uint32_t crc32(const std::vector<uint8_t> &data) {
+    uint32_t crc = 0xffffffffu;
+    for (size_t index = 0; index < data.size(); ++index) {
+        crc ^= index >= 12 && index < 16 ? 0 : data[index];
+        for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ (crc & 1 ? 0xedb88320u : 0);
+    }
+    return ~crc;
+}
+
+// The vendor's library runs some damaged binaries with garbage, and ends the program on others.
+void check_binary(const std::string &path, const std::vector<uint8_t> &data) {
+    if (data.size() < 32 || std::memcmp(data.data(), "VPMN", 4) != 0)
+        throw std::runtime_error(path + ": not a binary network");
+    const char *pid = std::strstr(PART, "_PID0X");
+    if (pid != nullptr && word(data, 8, 4) != std::strtoul(pid + 6, nullptr, 16))
+        throw std::runtime_error(path + ": for another part than " + PART);
+    const bool known = word(data, 4, 4) == 0x00020005;  // earlier formats have no checksum there
+    if (known && (word(data, 16, 8) != data.size() || word(data, 12, 4) != crc32(data)))
+        throw std::runtime_error(path + ": damaged or cut short");
+}
+
 std::unique_ptr<Network> open_network(const Options &options) {
-    if (!options.binary.empty()) return load_network(read_file(options.binary));
+    if (!options.binary.empty()) {
+        const std::vector<uint8_t> binary = read_file(options.binary);
+        check_binary(options.binary, binary);
+        return load_network(binary);
+    }
     // On a board the project's folder is elsewhere: weights.bin then lies where the program is started.
     const bool here = std::ifstream("weights.bin").good();
     const std::string path = !options.weights.empty() ? options.weights : here ? "weights.bin" : WEIGHTS_FILE;

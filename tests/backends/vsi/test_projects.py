@@ -207,7 +207,16 @@ def test_wrong_files_are_refused(vendor: VsiBackend, tmp_path: Path) -> None:
     weights = (tmp_path / "weights.bin").read_bytes()
     (tmp_path / "bad.bin").write_bytes(weights[:-1] + bytes([weights[-65] ^ 1]))
     (tmp_path / "bad2.bin").write_bytes(bytes([weights[0] ^ 1]) + weights[1:])
+    binary = (tmp_path / "network.nbg").read_bytes()
+    (tmp_path / "short.nbg").write_bytes(binary[:-50])
+    (tmp_path / "flipped.nbg").write_bytes(binary[:-50] + bytes([binary[-50] ^ 4]) + binary[-49:])
+    (tmp_path / "other.nbg").write_bytes(binary[:8] + b"\x88\0\0\0" + binary[12:])
+    (tmp_path / "junk.nbg").write_bytes(b"junk")
     for arguments, reason in (
+        ([good, good, "--nbg", tmp_path / "short.nbg"], "cut short"),
+        ([good, good, "--nbg", tmp_path / "flipped.nbg"], "damaged"),
+        ([good, good, "--nbg", tmp_path / "other.nbg"], "another part"),
+        ([good, good, "--nbg", tmp_path / "junk.nbg"], "not a binary network"),
         ([good], "2 inputs"),
         ([good, tmp_path / "half.npy"], "a sample has 144"),
         ([good, tmp_path / "wide.npy"], "--real"),

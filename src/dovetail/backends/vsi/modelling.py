@@ -54,8 +54,8 @@ def _modelled(program: Program, perf: PerfLog, version: str, board: BoardSetting
     kinds = [item.kind for item in program.operators]
     if perf.records and all(record.uid == -1 for record in perf.records):
         raise CompileError(
-            f"{program.target}: the shim is of another version: performance records have no names.",
-            hint="Run 'dovetail sdk install verisilicon'.",
+            f"{program.target}: performance records have no names: the shim is of another version or over TIM-VX.",
+            hint="Unset TIM_VX_INSTALL_DIR, or run 'dovetail sdk install verisilicon'.",
         )
     groups: dict[tuple[str, str, str], list[Record]] = {}
     for record, owner in zip(perf.records, owners(perf.records, kinds), strict=True):
