@@ -4,8 +4,8 @@ python benchmarks/runtime.py [--rounds N] [--side PIXELS] [--part overhead|pipel
 
 The net is a MobileNet of 13 separable blocks, width 1, with random weights. It is cut before convolutions into pieces
 of about equal work. Both parts run in processes of their own: the overhead on the one core that is idlest at the start,
-one thread each; the pipeline on all cores, one thread a stage. `runtime_overhead.py` and `runtime_pipeline.py` say how
-they measure.
+one thread each; the pipeline on all cores, one thread a stage. `runtimes/overhead.py` and `runtimes/pipeline.py` say
+how they measure.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ def _busy() -> dict[int, int]:
 
 def _run(part: str, cores: set[int], arguments: list[str]) -> int:
     print(f"== {part}, on core {', '.join(map(str, sorted(cores)))}; load average {os.getloadavg()[0]:.1f}", flush=True)
-    command = [sys.executable, str(_FOLDER / f"runtime_{part}.py"), *arguments]
+    command = [sys.executable, "-m", f"runtimes.{part}", *arguments]
     # Threads that a library starts on loading keep to the cores only when they are chosen before.
     mine = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cores)
     try:
-        code = subprocess.run(command, check=False).returncode
+        code = subprocess.run(command, check=False, cwd=_FOLDER).returncode
     finally:
         os.sched_setaffinity(0, mine)
     print(f"load average at the end {os.getloadavg()[0]:.1f}", flush=True)

@@ -9,7 +9,7 @@ import statistics
 import time
 
 from dovetail.runtime import Guard, Session, SessionOptions, open_session
-from runtime_net import arguments, compiled, cut, even, image_for, mobilenet
+from runtimes.net import arguments, compiled, cut, even, image_for, mobilenet
 
 
 def main() -> None:

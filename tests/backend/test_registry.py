@@ -7,6 +7,7 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from dovetail.backend import registry
+from dovetail.backend.protocols import DiagnosingBackend
 from dovetail.backend.registry import (
     available_backends,
     backend,
@@ -51,6 +52,27 @@ def test_an_unknown_target_that_is_like_nothing_lists_what_is_known() -> None:
     assert "Did you mean" not in str(caught.value)
     assert "vsi:a311d" in str(caught.value)
     assert backends_for("toaster") == ()
+
+
+def test_a_device_that_is_known_and_not_here_says_why() -> None:
+    found = 0
+    for one in available_backends():
+        for gone in one.absent_devices() if isinstance(one, DiagnosingBackend) else ():
+            for name in (gone.name, f"{gone.name}.1"):
+                with pytest.raises(DeviceNotFound, match=f"target '{name}' cannot be used here: ") as caught:
+                    find_target(name)
+                assert gone.reason.rstrip(".") in str(caught.value)
+                assert "\n" not in str(caught.value)
+            with pytest.raises(DeviceNotFound, match=f"no device for target '{gone.name}': "):
+                find_device(one.name, gone.name)
+            found += 1
+    for status in backend_statuses():
+        if not status.available:
+            with pytest.raises(DeviceNotFound, match=f"'{status.name}:x' cannot be used here: backend"):
+                find_target(f"{status.name}:x")
+            found += 1
+    if not found:
+        pytest.skip("every device that is known is here")
 
 
 def test_a_backend_that_does_not_run_a_target() -> None:

@@ -382,3 +382,29 @@ def test_a_bundle_for_numpy_alone_loads_and_runs_without_onnx(tmp_path: Path) ->
     command = [sys.executable, "-c", program, str(tmp_path / "b")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stdout.strip() == str(np.array([[0.0, 2.0, 0.0, 4.0]]).tolist()), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [
+        ("units", -1, "'units' is a count"),
+        ("units", True, "'units' is a count"),
+        ("predicted_ns", -1.0, "'predicted_ns' is a duration"),
+        ("predicted_ns", float("nan"), "'predicted_ns' is a duration"),
+        ("predicted_ns", "fast", "'predicted_ns' is a duration"),
+        ("predicted_by", 3, "a text is expected"),
+    ],
+)
+def test_malformed_predictions(tmp_path: Path, key: str, value: object, says: str) -> None:
+    folder = _saved(tmp_path)
+    _edit(folder, lambda document: document["partitions"][0].update({key: value}))
+    _refused(folder, says)
+
+
+def test_predictions_are_optional_and_a_path_may_be_a_text(tmp_path: Path) -> None:
+    folder = _saved(tmp_path)
+    for key in ("units", "predicted_ns", "predicted_by"):
+        _edit(folder, lambda document, key=key: document["partitions"][0].pop(key))
+    assert load_bundle(str(folder)) == _bundle()
+    save_bundle(_bundle(), str(tmp_path / "other"))
+    assert load_bundle(tmp_path / "other") == _bundle()

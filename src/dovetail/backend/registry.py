@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from dovetail.backend.protocols import Backend, Device, TargetFinder
+from dovetail.backend.protocols import Backend, Device, DiagnosingBackend, TargetFinder
 from dovetail.backend.target import Target
 from dovetail.errors import DeviceNotFound
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 GROUP = "dovetail.backends"
+_LOOK = "Run 'dovetail devices' to see what is there."
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,23 @@ def find_target(name: str) -> Target:
         if found is not None:
             return found
         known += [target.name for target in one.targets()]
+    why = _why_missing(own, name)
+    if why:
+        raise DeviceNotFound(f"target '{name}' cannot be used here: {why}.", hint=_LOOK)
     raise DeviceNotFound(f"target '{name}' is unknown.", hint=_suggest(name, sorted(set(known))))
+
+
+def _why_missing(owner: str, name: str) -> str:
+    """Return why a device that a backend knows of is not here; empty when the backend does not know it."""
+    if owner not in _points():
+        return ""
+    try:
+        one = backend(owner)
+    except DeviceNotFound as error:
+        return error.message.rstrip(".")
+    gone = one.absent_devices() if isinstance(one, DiagnosingBackend) else ()
+    # A device of several that a plug-in would list: openvino:GPU.1 of openvino:GPU.
+    return next((item.reason.rstrip(".") for item in gone if name == item.name or name.startswith(f"{item.name}.")), "")
 
 
 def target_of(one: Backend, name: str) -> Target | None:
@@ -112,9 +129,10 @@ def find_device(backend_name: str, target: str) -> Device:
     for device in backend(backend_name).devices():
         if device.accepts(target):
             return device
+    why = _why_missing(backend_name, target)
     raise DeviceNotFound(
-        f"backend '{backend_name}' has no device for target '{target}'.",
-        hint="Run 'dovetail devices' to see what is there.",
+        f"backend '{backend_name}' has no device for target '{target}'{': ' if why else ''}{why}.",
+        hint=_LOOK,
     )
 
 

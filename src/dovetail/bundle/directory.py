@@ -32,11 +32,12 @@ _MAX_BLOB_BYTES = 4 << 30
 _MAX_PARTITIONS = 100_000
 
 
-def save_bundle(bundle: Bundle, folder: Path) -> None:
+def save_bundle(bundle: Bundle, folder: Path | str) -> None:
     """Write a bundle to a folder, all or nothing; an older bundle there is replaced.
 
     Raises BundleError when the folder holds something else or cannot be written.
     """
+    folder = Path(folder)
     # Boards only load bundles, and these two cost half of the import time of the runtime.
     import shutil
     import tempfile
@@ -83,8 +84,9 @@ def _is_replaceable(folder: Path) -> bool:
         return False
 
 
-def load_bundle(folder: Path) -> Bundle:
+def load_bundle(folder: Path | str) -> Bundle:
     """Return the bundle in a folder; raise BundleError naming what is missing, damaged or unsafe."""
+    folder = Path(folder)
     document = _read_document(folder / _MANIFEST)
     try:
         schema = document["schema"]

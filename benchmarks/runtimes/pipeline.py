@@ -17,7 +17,7 @@ import openvino
 
 from dovetail.ir import AnyArray, Graph
 from dovetail.runtime import Session
-from runtime_net import DEVICES, arguments, cut, dovetail_session, hetero, image_for, mobilenet, two_devices
+from runtimes.net import DEVICES, arguments, cut, dovetail_session, hetero, image_for, mobilenet, two_devices
 
 _REQUESTS = 10
 _ENOUGH = 1.9

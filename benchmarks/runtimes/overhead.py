@@ -30,7 +30,7 @@ from dovetail.formats.openvino import count_submodels
 from dovetail.ir import AnyArray, Graph
 from dovetail.partition import PartitionedGraph
 from dovetail.runtime import Session
-from runtime_net import (
+from runtimes.net import (
     DEVICES,
     ONE_THREAD,
     Call,
@@ -193,7 +193,8 @@ def main() -> None:
         _one_process(options.rounds, options.side)
         return
     count = min(_PROCESSES, options.rounds)
-    command = (sys.executable, __file__, "--one", "--rounds", str(options.rounds // count), "--side", str(options.side))
+    each = options.rounds // count
+    command = [sys.executable, "-m", "runtimes.overhead", "--one", f"--rounds={each}", f"--side={options.side}"]
     times: dict[str, list[float]] = {}
     rows: list[dict[str, object]] = []
     for _ in range(count):
@@ -201,7 +202,7 @@ def main() -> None:
         rows = found["rows"]
         for title, values in found["times"].items():
             times.setdefault(title, []).extend(values)
-    print(f"{count} processes, {options.rounds // count} rounds each")
+    print(f"{count} processes, {each} rounds each")
     _print(rows, times)
 
 
