@@ -18,10 +18,7 @@ namespace {
 
 thread_local std::string last_error;
 
-int fail(const std::string &reason) {
-    last_error = reason;
-    return -1;
-}
+int fail(const std::string &reason) { return last_error = reason, -1; }
 
 bool dtype_of(int32_t code, vsi_nn_type_e *found, uint32_t *size) {
     switch (code) {
@@ -56,9 +53,7 @@ struct dtv_graph {
         words.emplace_back(first, first + count);
         return words.back().data();
     }
-    int32_t *keep_signed(const int32_t *first, size_t count) {
-        return reinterpret_cast<int32_t *>(keep(first, count));
-    }
+    int32_t *keep_signed(const int32_t *first, size_t count) { return reinterpret_cast<int32_t *>(keep(first, count)); }
 };
 
 namespace {
