@@ -119,30 +119,10 @@ def _at_edge(scene: Scene) -> set[str]:
 
 
 _FOLLOWING = frozenset(
-    [
-        "Add",
-        "Clip",
-        "Concat",
-        "Conv",
-        "Flatten",
-        "Gemm",
-        "Identity",
-        "LeakyRelu",
-        "MatMul",
-        "Mul",
-        "Pad",
-        "Relu",
-        "Requantize",
-        "Reshape",
-        "Sigmoid",
-        "Slice",
-        "Squeeze",
-        "Sub",
-        "Sum",
-        "Tanh",
-        "Transpose",
-        "Unsqueeze",
-    ]
+    {
+        *("Add", "Clip", "Concat", "Conv", "Flatten", "Gemm", "Identity", "LeakyRelu", "MatMul", "Mul", "Pad", "Relu"),
+        *("Requantize", "Reshape", "Sigmoid", "Slice", "Squeeze", "Sub", "Sum", "Tanh", "Transpose", "Unsqueeze"),
+    }
 )
 """Operators that take bytes as the array does; what others touch keeps its form."""
 _ALIKE = frozenset({"Add", "Mul", "Sub", "Sum"})
