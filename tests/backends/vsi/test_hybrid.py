@@ -1,4 +1,4 @@
-"""The digit detector in mixed plans on the vendor's simulator: every element and the task metric are ours."""
+"""The digit detector in 8 bits and in mixed plans on the vendor's simulator: every element is ours."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ SAMPLES = 1
 @pytest.mark.parametrize(
     "rules",
     [
+        (),
         tuple(Rule(parse_placement("vsi:v853@i16"), node) for node in WIDE),
         (
             *(Rule(parse_placement("vsi:v853@i16"), node) for node in WIDE[3:]),
             Rule(parse_placement("cpu@fp32"), "head/*"),
         ),
     ],
-    ids=["16-bit tail", "NPU and CPU"],
+    ids=["8 bits", "16-bit tail", "NPU and CPU"],
 )
 def test_a_mixed_plan_gives_what_the_exact_simulation_gives(
     rules: tuple[Rule, ...], digits: Path, graphs: VsiBackend
