@@ -42,10 +42,8 @@ def differing(graphs: VsiBackend, graph: Graph, target: str, samples: list[Mappi
 
 
 @pytest.mark.models
-@pytest.mark.parametrize(
-    ("model", "target"),
-    [("ResNet8", "vsi:v853"), ("DS-CNN", "vsi:v853"), ("MobileNetV1", "vsi:v853"), ("ResNet8", "vsi:a311d")],
-)
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("target", ["vsi:v853", "vsi:a311d"])
 def test_every_output_of_a_model_is_equal(model: str, target: str, models: Path, graphs: VsiBackend) -> None:
     graph = dovetail.normalize(dovetail.load_model(models / MODELS[model]))
     assert differing(graphs, graph, target, random_samples(graph, 1, 0)) == 0

@@ -114,9 +114,37 @@ def _operands(scene: Scene) -> _Sum | None:
 
 
 def _at_edge(scene: Scene) -> set[str]:
-    """Return which tensors of a node keep their form: those that the graph takes or gives, and constants."""
-    kept = {*scene.graph.inputs, *scene.graph.outputs, *scene.graph.constants}
-    return {*scene.node.inputs, *scene.node.outputs} & kept
+    """Return which tensors of a node keep their form, as those do that the graph takes or gives."""
+    return {*scene.node.inputs, *scene.node.outputs} & (kept_bytes(scene.graph) | {*scene.graph.constants})
+
+
+_FOLLOWING = frozenset(
+    {
+        *("Add", "Clip", "Concat", "Conv", "Flatten", "Gemm", "Identity", "LeakyRelu", "MatMul", "Mul", "Pad", "Relu"),
+        *("Requantize", "Reshape", "Sigmoid", "Slice", "Squeeze", "Sub", "Sum", "Tanh", "Transpose", "Unsqueeze"),
+    }
+)
+"""Operators that take bytes as the array does; what others touch keeps its form."""
+_ALIKE = frozenset({"Add", "Mul", "Sub", "Sum"})
+"""Operators of which all tensors keep their form when one does."""
+
+
+def kept_bytes(graph: Graph) -> set[str]:
+    """Return the tensors of signed bytes that are stored as they are, between partitions and inside one."""
+    kept = {*graph.inputs, *graph.outputs}
+    for node in graph.nodes:
+        if node.op not in _FOLLOWING:
+            kept |= {*node.inputs, *node.outputs}
+    sides = [
+        {name for name in (*node.inputs, *node.outputs) if name and name not in graph.constants}
+        for node in graph.nodes
+        if node.op in _ALIKE and graph.types[node.outputs[0]].dtype is DType.I8
+    ]
+    while True:
+        more = set().union(*(side for side in sides if side & kept)) - kept
+        if not more:
+            return kept
+        kept |= more
 
 
 def _way(scene: Scene, found: _Sum) -> Way:
