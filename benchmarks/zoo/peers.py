@@ -286,6 +286,11 @@ class _Excluder:
         return onnx.load(self._target)
 
 
+def _computed_low(model: onnx.ModelProto, excluded: Iterable[str]) -> set[str]:
+    """Return the nodes that are quantised; one that was left out may read what another, quantised, has made."""
+    return quantised_nodes(model) - set(excluded)
+
+
 def run_floor(task: Task) -> Found:
     """Time what no search can do without: calibration, and one pass of the float model over either split."""
     from dovetail.data import open_samples, specs_of
@@ -335,7 +340,7 @@ def run_exclude_loop(task: Task, quantise_one: bool, limit_s: float) -> Found:
             model = tool.quantise(left_out)
             score = meter.score(model)
         wall_s, cpu_s = clock.wall_s(), clock.cpu_s()
-    priced = Pricer(task).price(quantised_nodes(model))
+    priced = Pricer(task).price(_computed_low(model, left_out))
     way = "quantise-one" if quantise_one else "restore-one"
     return Found(
         f"ORT exclude, {way}",
@@ -401,7 +406,7 @@ def run_ddmin(task: Task, limit_s: float) -> Found:
         model = tool.quantise(kept)
         scores = meter.score(model), holdout.score(model)
     note = "" if finished else f"stopped after {limit_s:.0f} s of computing"
-    priced = Pricer(task).price(quantised_nodes(model))
+    priced = Pricer(task).price(_computed_low(model, kept))
     return Found(
         "ORT exclude, ddmin",
         at_start,

@@ -146,6 +146,7 @@ class Oracle:
 
     def screen(self, plan: Plan, bar: Bar) -> Trial:
         """Return a failure where the first samples alone leave no doubt of it, else a pass."""
+        self.ahead([plan])
         done, failure, lost = self._run(plan, self._blocks[: self._glance], bar)
         if failure:
             return self._trial(plan, (), Status.CANNOT_TEST, done, failure)
@@ -162,8 +163,11 @@ class Oracle:
     ) -> tuple[list[Scores], str, bool]:
         """Return the scores on blocks, why they could not be had, and whether the race for a bar was lost."""
         done: list[Scores] = []
+        maker = evaluator or self._evaluator
+        if bar is None and maker.width > 1:
+            maker.ahead([(Job.SCORE, plan, block) for block in blocks])
         for block in blocks:
-            scores = (evaluator or self._evaluator).evaluate(plan, block)
+            scores = maker.evaluate(plan, block)
             if scores.failure:
                 return done, scores.failure, False
             done.append(scores)
