@@ -25,10 +25,10 @@ from dovetail.importers import Conversion, LoadOptions
 from dovetail.ir import AnyArray, Graph
 from dovetail.passes import normalize
 from dovetail.quantize import load_float
-from importers_culprits import compare_culprits
 from judges.frameworks import Ask, Outputs, output_pairs, relative, run_framework
 from zoo.audio import SameSide
 from zoo.catalogue import CASES, models_root
+from zoo.culprits import compare_culprits
 
 _CASES = {case.name: case for case in CASES}
 _SAMPLES = 8

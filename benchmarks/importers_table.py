@@ -32,11 +32,11 @@ from dovetail.importers.converted import recognise
 from dovetail.importers.formats import format_of
 from dovetail.ir import AnyArray, Graph, TensorType, quantize_array
 from dovetail.quantize import dequantize, is_quantized, load_float
-from importers_data import ENTRIES, Entry, Example
 from importers_pairs import markdown as pairs_markdown
 from importers_pairs import rows as pair_rows
 from importers_tasks import task_lines
 from judges.frameworks import Ask, Outputs, output_pairs, relative, run_framework
+from zoo.inputs import ENTRIES, Entry, Example
 
 _SUFFIXES = (".tflite", ".onnx", ".prototxt", ".cfg", ".pb", ".pdmodel", ".jit", ".pth")
 _SHAPES: Mapping[str, Mapping[str, tuple[int, ...]]] = {
