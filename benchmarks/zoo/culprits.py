@@ -1,6 +1,6 @@
 """Do the same places break in 8 bits in two files of one network?
 
-Every unit is quantised alone, or in blocks where there are many, and the noise that it leaves in the outputs measured.
+Every unit is quantised alone, and the noise that it leaves in the outputs measured.
 Units are named by their place among the layers with weights, since formats name nodes differently.
 """
 
@@ -29,7 +29,7 @@ from dovetail.search.strategy import locate
 from zoo.case import Dataset
 
 _LOW, _HIGH = parse_placement("vsi:a311d@u8"), parse_placement("vsi:a311d@i16")
-_PROBES, _MOST_RUNS = 8, 96
+_PROBES, _MOST_RUNS = 8, 600
 _LISTED = 5
 _HEAVY = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 _Weight = tuple[int, float]
@@ -60,8 +60,8 @@ def compare_culprits(
     noise = [_noise(side, metric or data.metric) for side in sides]
     ranked = [[name for name, _ in Counter(shares).most_common(_LISTED)] for shares in noise]
     apart = max(abs(noise[0][name] - noise[1].get(name, 0.0)) / noise[0][name] for name in ranked[0])
-    if ranked[0] == ranked[1]:
-        found = f"same order: {', '.join(ranked[0])}; noise within {apart:.1%}"
+    if set(ranked[0]) == set(ranked[1]):
+        found = f"the same: {', '.join(ranked[0])}; noise within {apart:.1%}"
     else:
         found = f"first {', '.join(ranked[0])}; second {', '.join(ranked[1])}; noise within {apart:.1%}"
     return f"{found}; {_same_raised(sides, metric or data.metric, goal)}" if goal else found
