@@ -74,8 +74,8 @@ def sum_rule(scene: Scene) -> Rule | None:
     if found is None:
         return None
     way = _way(scene, found)
-    # Of unsigned bytes the newest parts add only what is joined to a convolution.
-    if way is Way.EXACT or (scene.vip in NEWEST and found.made.dtype is DType.U8):
+    # Unsigned bytes that the graph takes or gives are a shader's, unless a convolution takes the sum.
+    if way is Way.EXACT or (scene.vip in NEWEST and found.made.dtype is DType.U8 and not _inside(scene)):
         return None
     lowest, highest = found.made.dtype.integer_range
     every = np.arange(lowest, highest + 1, dtype=np.float64)
@@ -117,9 +117,8 @@ def _operands(scene: Scene) -> _Sum | None:
 
 
 def _inside(scene: Scene) -> bool:
-    """Tell whether the graph neither takes nor gives an operand: sums of other unsigned bytes are a shader's."""
-    edges = {*scene.graph.inputs, *scene.graph.outputs, *scene.graph.constants}
-    return edges.isdisjoint(scene.node.inputs)
+    """Tell whether the graph neither takes nor gives an operand."""
+    return {*scene.graph.inputs, *scene.graph.outputs}.isdisjoint(scene.node.inputs)
 
 
 def _at_edge(scene: Scene) -> set[str]:
