@@ -1,7 +1,8 @@
 """Whole models on VeriSilicon's simulator beside our exact simulation: `python benchmarks/vendor_run.py`.
 
-Prints whether every output element is equal, or the first operator that deviates; then the speed of both on one
-model, and what the worker process adds to a run. Needs the SDK and the collected models ($DOVETAIL_MODELS).
+Prints the speed of both on one model and what the worker process adds to a run; then for whole models and mixed plans
+whether every output element is equal, or the first operator that deviates, with the time of both; `--write` makes
+`docs/reference/vendor_models.md` of that. Needs the SDK and the collected models ($DOVETAIL_MODELS).
 """
 
 from __future__ import annotations
@@ -18,14 +19,16 @@ import dovetail
 from dovetail.backend.protocols import CompileOptions, Signature
 from dovetail.backend.registry import backend, find_target
 from dovetail.backends.vsi.plugin import VsiExecutable
-from dovetail.compare import VerifyRequest, random_samples, verify
+from dovetail.compare import random_samples
+from dovetail.data import Sample
 from dovetail.ir import DType, Graph, Node, Quantization, TensorType
 from dovetail.partition import Partition
+from zoo.vendor_whole import Case, as_page, digit_cases, measure
 
 MODELS = {
-    "ResNet8 (int8)": "ic01_resnet8_cifar10/resnet8_int8.tflite",
-    "DS-CNN (int8)": "kws01_dscnn/kws_ref_model_int8.tflite",
-    "MobileNetV1 0.25 128 (uint8)": "mbv1_uint8_coral/mobilenet_v1_0.25_128_quant.tflite",
+    ("ResNet8", "i8pc"): "ic01_resnet8_cifar10/resnet8_int8.tflite",
+    ("DS-CNN", "i8pc"): "kws01_dscnn/kws_ref_model_int8.tflite",
+    ("MobileNetV1 0.25 128", "u8"): "mbv1_uint8_coral/mobilenet_v1_0.25_128_quant.tflite",
 }
 SPEED = "mbv1_uint8_coral/mobilenet_v1_0.25_128_quant.tflite"
 
@@ -40,26 +43,16 @@ def load(path: str) -> Graph:
     return dovetail.normalize(dovetail.load_model(folder() / path))
 
 
-def whole_models(targets: list[str], samples: int) -> None:
-    """Print a row a model and target."""
-    print("| model | target | outputs | equal | first operator that deviates |\n| --- | --- | --- | --- | --- |")
-    for title, path in MODELS.items():
+def whole_models(targets: list[str], samples: int) -> list[Case]:
+    """Return the collected models for each part, with random samples."""
+    found = []
+    for (title, precision), path in MODELS.items():
         graph = load(path)
-        for target in targets:
-            parts = (Partition(0, target, graph),)
-            found = verify(parts, graph.outputs, random_samples(graph, samples, 0), VerifyRequest(operator_samples=1))
-            steps = [item.steps for item in found.outputs]
-            count, equal = sum(item.elements for item in steps), sum(item.counts[0] for item in steps)
-            first = found.first_deviation
-            # Reading inner tensors changes what the vendor's compiler joins: a deviation counts where outputs deviate.
-            named = (
-                "none"
-                if first is None or count == equal
-                else f"{first.op}: {first.steps.differing} of {first.steps.elements}, by 1"
-            )
-            if first is not None and first.steps.largest > 1:
-                named = f"{first.op}: {first.steps.differing} of {first.steps.elements}, by up to {first.steps.largest}"
-            print(f"| {title} | {target} | {count} | {equal} | {named} |", flush=True)
+        data = tuple(Sample(str(index), one) for index, one in enumerate(random_samples(graph, samples, 0)))
+        found += [
+            Case(title, target, precision, (Partition(0, target, graph),), graph.outputs, data) for target in targets
+        ]
+    return found
 
 
 def seconds(run: object, sample: object, times: int) -> float:
@@ -123,12 +116,20 @@ def main() -> None:
     parser.add_argument("--targets", default="vsi:v853,vsi:a311d")
     parser.add_argument("--samples", type=int, default=2)
     parser.add_argument("--speed-only", action="store_true")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="write the rows as a page of Markdown")
     asked = parser.parse_args()
     targets = asked.targets.split(",")
     speed(targets[0])
     overhead(targets[0])
-    if not asked.speed_only:
-        whole_models(targets, asked.samples)
+    if asked.speed_only:
+        return
+    digits = [case for case in digit_cases(1) if case.target in targets]
+    rows = []
+    for case in (*whole_models(targets, asked.samples), *digits):
+        rows.append(measure(case))
+        print(" | ".join(rows[-1].cells), flush=True)
+    if asked.write is not None:
+        asked.write.write_text(as_page(rows, (1, asked.samples)), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -49,6 +49,7 @@ class Cell:
 _STREAM = ("vsi:a733",)
 
 _FREE: frozenset[str] = frozenset()
+_LOG = "measured in u8: the logarithm of 0 is the lowest stored value, ours is the zero point"
 CAUSES: tuple[tuple[frozenset[str], frozenset[str], tuple[str, ...], str], ...] = (
     (frozenset({"Slice"}), _FREE, _STREAM, "vendor defect: a slice with a negative step gives other elements"),
     (
@@ -67,30 +68,46 @@ CAUSES: tuple[tuple[frozenset[str], frozenset[str], tuple[str, ...], str], ...] 
         frozenset({"QuantizeLinear", "DequantizeLinear"}),
         _FREE,
         ("vsi:t527", *_STREAM),
-        "the tensor or stream processor converts floats with fewer bits than float32",
+        "inferred: the tensor or stream processor converts floats with fewer bits than float32",
     ),
-    (frozenset({"Div"}), _FREE, _STREAM, "division by zero gives the zero point; the reciprocal has fewer bits"),
-    (_FREE, _FREE, _STREAM, "the stream processor's functions for bytes, sums and softmax are not modelled"),
+    (
+        frozenset({"Div"}),
+        _FREE,
+        _STREAM,
+        "inferred: division by zero gives the zero point, and the reciprocal has fewer bits",
+    ),
+    (frozenset({"Log"}), frozenset({"u8", "i8", "i8pc"}), ("vsi:t527",), _LOG),
+    (_FREE, _FREE, _STREAM, "not looked into: the stream processor's functions, sums and softmax are not modelled"),
     (
         frozenset({"Erf", "Tanh", "Gelu"}),
         frozenset({"i16"}),
         (),
-        "the last bit of the function in the driver's table is not known",
+        "inferred: the last bit of the function in the driver's table is not known",
     ),
     (
         frozenset({"InstanceNormalization"}),
         frozenset({"i16"}),
         (),
-        "the shader cuts 16-bit results towards zero and sums in another order",
+        "inferred: the shader cuts 16-bit results towards zero and sums in another order",
     ),
-    (frozenset({"Resize"}), _FREE, (), "ties: the shader's float32 weights of thirds fall on the other side"),
+    (
+        frozenset({"Resize"}),
+        _FREE,
+        (),
+        "inferred: ties, where the shader's float32 weights of thirds fall on the other side",
+    ),
     (
         frozenset({"Cos", "Sin", "Softplus", "Softmax"}),
         frozenset({"i16"}),
         (),
-        "the shader's transcendental functions are approximations",
+        "inferred: the shader's transcendental functions are approximations",
     ),
-    (_FREE, frozenset({"i16"}), (), "the order of float32 operations in the shader moves results across a tie"),
+    (
+        _FREE,
+        frozenset({"i16"}),
+        (),
+        "inferred: the order of float32 operations in the shader moves results across a tie",
+    ),
 )
 """Operators or cases (all where empty), precisions, parts, and why they differ; the first that fits."""
 
@@ -125,6 +142,7 @@ def summary(cells: Sequence[Cell]) -> Iterator[str]:
 _INTRODUCTION = """# Against the vendor's simulator
 
 Made by `python benchmarks/vendor_table.py --markdown docs/reference/vendor.md` with VeriSilicon's SDK 6.57.1.
+[Whole models](vendor_models.md) have a page of their own.
 
 Every operator case of `dovetail.testing.cases` (operators with several kinds of attributes have several cases) at
 every integer precision, on six samples, on the vendor's instruction-level simulator of nine parts, against
@@ -133,8 +151,9 @@ follow what was measured of the engines (`src/dovetail/backends/vip`): the tenso
 floats of 21 bits), its copies, averages as convolutions with byte weights, sums of bytes as the adder behind the array
 or a convolution makes them (equal on all 65536 pairs), float32 in the shaders, multipliers of 16 bits on v7 parts.
 
-The causes below are what the pattern of the differences shows; what is larger than one step was seen again in a
-process of its own.
+A cause below is `measured` where a run was made to see just that, a `vendor defect` where the vendor's own result is
+not the operator's and was seen again in a process of its own, and `inferred` where only the pattern of the differences
+shows it. `not looked into` says which part of the machine is not modelled, and no more.
 """
 
 

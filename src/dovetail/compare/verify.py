@@ -116,7 +116,8 @@ def verify(
             f"backend '{asked.against}' serves none of {wanted}.", hint=f"It serves {', '.join(sorted(served))}."
         )
     with ExitStack() as stack:
-        stages = [_stage(part, other if part.target in served else None, stack) for part in parts]
+        inside = asked.operator_samples > 0
+        stages = [_stage(part, other if part.target in served else None, stack, inside=inside) for part in parts]
         leaving = [name for part in parts if part.target in served for name in part.graph.outputs]
         totals = dict.fromkeys((*outputs, *leaving), Steps())
         operators: dict[tuple[int, str], Steps] = {}
@@ -208,15 +209,17 @@ def _steps(graph: Graph) -> list[list[Node]]:
     return list(groups.values())
 
 
-def _stage(part: Partition, other: Backend | None, stack: ExitStack) -> _Stage:
+def _stage(part: Partition, other: Backend | None, stack: ExitStack, *, inside: bool) -> _Stage:
     if other is None:
         name = "cpu" if part.target == "cpu" else OURS
         return _Stage(part, _load(backend(name), part.graph, part.target, stack), None, None)
     ours = backend(OURS)
+    deployed = _load(ours, part.graph, part.target, stack), _load(other, part.graph, part.target, stack)
+    if not inside:
+        return _Stage(part, *deployed, None)
     return _Stage(
         part,
-        _load(ours, part.graph, part.target, stack),
-        _load(other, part.graph, part.target, stack),
+        *deployed,
         _load(other, part.graph, part.target, stack, taps=True),
         tuple(_Step.open(nodes, part, ours, stack) for nodes in _steps(part.graph)),
     )

@@ -10,7 +10,8 @@ from dovetail.backend.profiles import VSI_PROFILES
 from dovetail.backend.protocols import CompileOptions
 from dovetail.backends.npusim import backend as simulator
 from dovetail.backends.reference import backend as reference
-from dovetail.backends.vip.sums import joined_sum
+from dovetail.backends.vip.scene import Scene
+from dovetail.backends.vip.sums import joined_sum, sum_rule
 from dovetail.ir import DType, Graph, Node, Quantization, TensorType
 from dovetail.testing.agreement import load_on
 
@@ -59,6 +60,33 @@ def test_what_is_joined() -> None:
     assert joined.between == ("p", "r")
     assert joined.other == "a"
     assert joined.limits[0] == 0.0
+
+
+def unsigned(graph: Graph) -> Graph:
+    """Return a graph of signed bytes in unsigned ones, 128 higher."""
+    types = {
+        name: TensorType(DType.U8, kind.shape, Quantization(kind.quant.scale, (kind.quant.zero_point[0] + 128,)))
+        for name, kind in graph.types.items()
+        if kind.quant is not None
+    }
+    constants = {name: (value.astype(np.int16) + 128).astype(np.uint8) for name, value in graph.constants.items()}
+    return Graph(graph.name, graph.nodes, graph.inputs, graph.outputs, types, constants)
+
+
+def test_unsigned_bytes_inside_a_graph_are_not_added_in_a_shader() -> None:
+    graph = unsigned(residual())
+    total = graph.nodes[2]
+    assert joined_sum(graph, total, Vip.VIP9000) is not None
+    for vip in (Vip.V7, Vip.VIP8000):
+        assert joined_sum(graph, total, vip) is None
+        assert sum_rule(Scene(graph, total, vip)) is not None
+
+
+@pytest.mark.parametrize("name", ["V7", "VIP8000", "VIP9000"])
+def test_unsigned_bytes_that_a_graph_takes_are_added_in_a_shader(name: str) -> None:
+    inner = unsigned(residual())
+    graph = Graph("sum", inner.nodes[2:], ("a", "p"), ("y",), {tensor: inner.types[tensor] for tensor in "apsy"}, {})
+    assert sum_rule(Scene(graph, graph.nodes[0], Vip[name])) is None
 
 
 def test_what_is_not_joined() -> None:

@@ -61,14 +61,16 @@ class Joint:
     kernel: int = 1
     inner: bool = True
     """Something follows the sum."""
+    dtype: DType = DType.I8
 
     def graph(self) -> Graph:
-        """Return `[stem, convolution(s), sum, convolution]` in signed bytes."""
+        """Return `[stem, convolution(s), sum, convolution]` in bytes."""
         random, types, constants, nodes = np.random.default_rng(7), {}, {}, []
+        middle = 0 if self.dtype is DType.I8 else 128
 
         def tensor(name: str, scale: float, zero: int) -> None:
-            quant = Quantization((float(np.float32(scale)),), (zero,))
-            types[name] = TensorType(DType.I8, (1, 8, 8, 8), quant)
+            quant = Quantization((float(np.float32(scale)),), (zero + middle,))
+            types[name] = TensorType(self.dtype, (1, 8, 8, 8), quant)
 
         def convolve(name: str, source: str, made: tuple[str, float, int], *, depthwise: bool = False) -> None:
             shape = (8, 1 if depthwise else 8, self.kernel, self.kernel)
@@ -78,10 +80,10 @@ class Joint:
             assert data is not None
             sums = tuple(float(np.float32(scale * np.float32(data.scale[0]))) for scale in scales)
             types[f"{name}.w"] = TensorType(
-                DType.I8, shape, Quantization(tuple(float(scale) for scale in scales), zeros, axis)
+                self.dtype, shape, Quantization(tuple(map(float, scales)), tuple(zero + middle for zero in zeros), axis)
             )
             types[f"{name}.b"] = TensorType(DType.I32, (8,), Quantization(sums, zeros, axis))
-            constants[f"{name}.w"] = random.integers(-127, 128, shape).astype(np.int8)
+            constants[f"{name}.w"] = (random.integers(-127, 128, shape) + middle).astype(self.dtype.carrier)
             constants[f"{name}.b"] = random.integers(-2000, 2000, 8).astype(np.int32)
             tensor(*made)
             given = {"pads": (self.kernel // 2,) * 4, "group": 8 if depthwise else 1}
@@ -123,4 +125,12 @@ JOINTS: tuple[Callable[[Joint], Joint], ...] = (
 @pytest.mark.parametrize("change", range(len(JOINTS)))
 def test_a_sum_joined_to_the_convolution_before_it_is_equal(change: int, target: str, graphs: VsiBackend) -> None:
     graph = JOINTS[change](PLAIN).graph()
+    assert differing(graphs, graph, target, random_samples(graph, 1, change)) == 0
+
+
+@pytest.mark.parametrize("target", ["vsi:a311d", "vsi:s905d3", "vsi:v853", "vsi:t527"])
+@pytest.mark.parametrize("change", [0, 1, 3, 4, 5, 6, 7, 8])
+def test_a_sum_of_unsigned_bytes_between_convolutions_is_equal(change: int, target: str, graphs: VsiBackend) -> None:
+    """Older parts make a convolution of it, the newest join it to the convolution before."""
+    graph = JOINTS[change](replace(PLAIN, dtype=DType.U8, per_channel=False)).graph()
     assert differing(graphs, graph, target, random_samples(graph, 1, change)) == 0

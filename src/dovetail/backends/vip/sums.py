@@ -29,6 +29,8 @@ class Way(Enum):
     """A shader or the stream processor."""
 
 
+_WEIGHING = (*OLD, Vip.VIP8000)
+"""Parts without the adder: a sum is a convolution."""
 _WIDEST_SCALE = 2.0
 """The adder takes operands of at most so many output steps."""
 _NEAR, _FAR = 2.0, 20.0
@@ -72,7 +74,8 @@ def sum_rule(scene: Scene) -> Rule | None:
     if found is None:
         return None
     way = _way(scene, found)
-    if way is Way.EXACT:
+    # Unsigned bytes that the graph takes or gives are a shader's, unless a convolution takes the sum.
+    if way is Way.EXACT or (scene.vip in NEWEST and found.made.dtype is DType.U8 and not _inside(scene)):
         return None
     lowest, highest = found.made.dtype.integer_range
     every = np.arange(lowest, highest + 1, dtype=np.float64)
@@ -98,8 +101,8 @@ def _flip(stored: AnyArray) -> np.uint8:
 def _operands(scene: Scene) -> _Sum | None:
     """Return the operands of a sum that no shader computes, or None."""
     dtype, names = scene.made.dtype, scene.node.inputs
-    bytes_ = (DType.U8, DType.I8) if scene.vip is Vip.STREAM else (DType.I8,)
-    if dtype not in bytes_ or scene.in_fixed_point or len(names) != 2 or names[0] == names[1]:
+    unsigned = dtype is DType.U8 and (scene.vip not in _WEIGHING or _inside(scene))
+    if not (unsigned or dtype is DType.I8) or scene.in_fixed_point or len(names) != 2 or names[0] == names[1]:
         return None
     kinds = (scene.kind(0), scene.kind(1))
     if not all(is_stored(kind) and kind.dtype is dtype for kind in kinds) or one_sample(kinds[0]) != one_sample(
@@ -109,8 +112,13 @@ def _operands(scene: Scene) -> _Sum | None:
     quants = [kind.quant for kind in (*kinds, scene.made) if kind.quant is not None]
     scales, zeros = [quant.scale[0] for quant in quants], [quant.zero_point[0] for quant in quants]
     sign = -1.0 if scene.node.op == "Sub" else 1.0
-    signed = scene.vip in NEWEST and not _at_edge(scene)
+    signed = scene.vip in NEWEST and (unsigned or not _at_edge(scene))
     return _Sum((scales[0], scales[1], scales[2]), (zeros[0], zeros[1], zeros[2]), sign, scene.made, signed)
+
+
+def _inside(scene: Scene) -> bool:
+    """Tell whether the graph neither takes nor gives an operand."""
+    return {*scene.graph.inputs, *scene.graph.outputs}.isdisjoint(scene.node.inputs)
 
 
 def _at_edge(scene: Scene) -> set[str]:
@@ -150,12 +158,12 @@ def kept_bytes(graph: Graph) -> set[str]:
 def _way(scene: Scene, found: _Sum) -> Way:
     rank = scene.made.rank or 0
     first, second, made = found.scales
-    if scene.vip not in (*OLD, Vip.VIP8000):
+    if scene.vip not in _WEIGHING:
         flat = rank < 3 and scene.vip is not Vip.STREAM
         if not flat and float(single(max(first, second) / made)) <= _WIDEST_SCALE:
             return Way.ADDER
     fixed = any(name in scene.graph.constants for name in scene.node.inputs)
-    if rank < 4 or fixed or found.made.dtype is not DType.I8:
+    if rank < 4 or fixed or (scene.vip is Vip.STREAM and found.made.dtype is not DType.I8):
         return Way.EXACT
     if scene.vip in NEWEST and 0 < len(_at_edge(scene)) < 3:
         return Way.EXACT
