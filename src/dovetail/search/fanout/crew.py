@@ -42,6 +42,7 @@ class _Flight:
     deaths: int = 0
     tries: int = 1
     loaded: bool = False
+    turn: int = 0
 
 
 Landed = tuple[Task, Scores, int]
@@ -58,6 +59,7 @@ class Crew:
         self._executor: Executor = place.make()
         self._flights: dict[Task, _Flight] = {}
         self._suspects: list[_Flight] = []
+        self._sent = 0
         self.events: list[str] = []
         """What went wrong on the way, in words."""
 
@@ -104,6 +106,8 @@ class Crew:
     def _send(self, flight: _Flight) -> None:
         work = self._works[flight.task.key] if flight.loaded else None
         flight.since = time.monotonic()
+        self._sent += 1
+        flight.turn = self._sent
         try:
             flight.future = self._submit(flight.task, work)
         except BrokenExecutor as error:
@@ -177,8 +181,11 @@ class Crew:
             return []
         allowed = limit if self._place.kill is not None else 2 * limit + _GRACE_S
         now = time.monotonic()
+        begun = sorted((item for item in self._flights.values() if item.future.running()), key=lambda item: item.turn)
+        # A pool calls one more task running than it has workers: that one still waits in its queue.
+        waiting = {flight.task for flight in begun[self._place.width :]}
         for flight in self._flights.values():
-            if not flight.future.running() and not flight.future.done():
+            if flight.task in waiting or not (flight.future.running() or flight.future.done()):
                 flight.since = now
         late = [flight for flight in self._flights.values() if now - flight.since > allowed]
         if not late:
