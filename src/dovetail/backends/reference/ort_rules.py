@@ -13,6 +13,7 @@ import numpy as np
 from dovetail.backends.reference.kernels import KERNELS, Call
 from dovetail.backends.reference.kernels.pooling import averaging_window
 from dovetail.backends.reference.kernels.window import slide
+from dovetail.backends.reference.storing import first_zero_point, single_scale
 from dovetail.ir import AnyArray, DType, Node, TensorType, dequantize_array, quantize_array
 
 Types = Sequence[TensorType | None]
@@ -64,18 +65,6 @@ def _fits(node: Node, types: Types) -> bool:
     return node.op != "AveragePool" or set(node.integers("dilations")) <= {1}
 
 
-def _scale(kind: TensorType | None) -> AnyArray:
-    assert kind is not None
-    assert kind.quant is not None
-    return np.asarray(kind.quant.scale, np.float32)
-
-
-def _zero(kind: TensorType | None) -> int:
-    assert kind is not None
-    assert kind.quant is not None
-    return kind.quant.zero_point[0]
-
-
 def _centred(stored: AnyArray, kind: TensorType | None) -> AnyArray:
     assert kind is not None
     if kind.quant is None:
@@ -89,13 +78,13 @@ def _saturated(steps: AnyArray, output: TensorType) -> AnyArray:
 
 def _rounded(steps: AnyArray, output: TensorType) -> AnyArray:
     """Round float32 steps to even, then add the zero point."""
-    return _saturated(np.rint(steps).astype(np.float64) + _zero(output), output)
+    return _saturated(np.rint(steps).astype(np.float64) + first_zero_point(output), output)
 
 
 def _accumulate(node: Node, types: Types, output: TensorType, values: Sequence[AnyArray]) -> AnyArray:
     centred = tuple(_centred(value, kind) for value, kind in zip(values, types, strict=True))
     (acc,) = KERNELS[node.op](Call(node, centred, (None,)))
-    multiplier = _scale(types[0]) * _scale(types[1]) / _scale(output)
+    multiplier = single_scale(types[0]) * single_scale(types[1]) / single_scale(output)
     shape = [1] * acc.ndim
     if multiplier.size > 1:
         shape[_CHANNEL_AXIS[node.op]] = -1
@@ -104,10 +93,10 @@ def _accumulate(node: Node, types: Types, output: TensorType, values: Sequence[A
 
 def _sum(node: Node, types: Types, output: TensorType, values: Sequence[AnyArray]) -> AnyArray:
     """Add stored integers times ratios to one number that holds all zero points; products are not rounded (FMA)."""
-    ratios = [(_scale(kind) / _scale(output))[0] for kind in types[:2]]
-    zeros = [np.float32(_zero(kind)) for kind in types[:2]]
+    ratios = [(single_scale(kind) / single_scale(output))[0] for kind in types[:2]]
+    zeros = [np.float32(first_zero_point(kind)) for kind in types[:2]]
     offset = _fused(np.asarray(ratios[0]), zeros[0], np.float32(ratios[1] * zeros[1]))
-    total: AnyArray = np.asarray(np.float32(_zero(output)) - offset)
+    total: AnyArray = np.asarray(np.float32(first_zero_point(output)) - offset)
     # One number beside a row goes into the constant first.
     for place in (0, 1) if _is_repeated(values[0], values[1]) else (1, 0):
         total = _fused(values[place].astype(np.float64), ratios[place], total)
@@ -129,46 +118,48 @@ def _is_repeated(left: AnyArray, right: AnyArray) -> bool:
 
 def _product(node: Node, types: Types, output: TensorType, values: Sequence[AnyArray]) -> AnyArray:
     acc = (_centred(values[0], types[0]) * _centred(values[1], types[1])).astype(np.float32)
-    ratio = (_scale(types[0]) * _scale(types[1]) / _scale(output))[0]
-    return _saturated(np.rint(acc * ratio + np.float32(_zero(output))), output)
+    ratio = (single_scale(types[0]) * single_scale(types[1]) / single_scale(output))[0]
+    return _saturated(np.rint(acc * ratio + np.float32(first_zero_point(output))), output)
 
 
 def _average(node: Node, types: Types, output: TensorType, values: Sequence[AnyArray]) -> AnyArray:
     """Average float32 reals, one after the other; the zero point is added before rounding."""
-    real = _centred(values[0], types[0]).astype(np.float32) * _scale(types[0])[0]
+    real = _centred(values[0], types[0]).astype(np.float32) * single_scale(types[0])[0]
     window, count = averaging_window(Call(node, (real,), (None,)))
     view = slide(real, window, 0)
     flat = view.reshape(*view.shape[: real.ndim], -1)
     total = np.add.accumulate(flat, axis=-1, dtype=np.float32)[..., -1]
     mean = (total / count.astype(np.float32)).astype(np.float32)
-    return _saturated(np.rint(mean / _scale(output)[0] + np.float32(_zero(output))), output)
+    return _saturated(np.rint(mean / single_scale(output)[0] + np.float32(first_zero_point(output))), output)
 
 
 def _global_average(node: Node, types: Types, output: TensorType, values: Sequence[AnyArray]) -> AnyArray:
     x = _centred(values[0], types[0])
     total = x.sum(axis=tuple(range(2, x.ndim)), keepdims=True)
     count = np.float32(x.size // max(total.size, 1))
-    return _rounded(total.astype(np.float32) * (_scale(types[0])[0] / (_scale(output)[0] * count)), output)
+    return _rounded(total.astype(np.float32) * (single_scale(types[0])[0] / (single_scale(output)[0] * count)), output)
 
 
 def _leaky_relu(node: Node, types: Types, output: TensorType, values: Sequence[AnyArray]) -> AnyArray:
-    real = _centred(values[0], types[0]).astype(np.float32) * _scale(types[0])[0]
+    real = _centred(values[0], types[0]).astype(np.float32) * single_scale(types[0])[0]
     sloped = real * np.float32(node.number("alpha", 0.01))
-    return _rounded(np.where(real >= 0, real, sloped) / _scale(output)[0], output)
+    return _rounded(np.where(real >= 0, real, sloped) / single_scale(output)[0], output)
 
 
 def _softmax(node: Node, types: Types, output: TensorType, values: Sequence[AnyArray]) -> AnyArray:
     """Share out float32 exponentials of a table whose top is as high as the sum allows."""
     axis = node.integer("axis", -1) % values[0].ndim
     last = np.moveaxis(values[0], axis, -1).astype(np.int64)
-    scale = float(_scale(types[0])[0])
+    scale = float(single_scale(types[0])[0])
     # The table's maximum is float32's over the count, less some bits, in steps of the scale above the largest input.
     highest = float(np.log(np.float32(np.finfo(np.float32).max) / np.float32(last.shape[-1])))
     lift = max(0.0, highest - _SPARE_BITS) / scale
     table = np.exp((np.arange(256, dtype=np.float64) - 255 + lift) * scale).astype(np.float32)
     grown = table[255 + last - last.max(axis=-1, keepdims=True)]
     total = np.add.accumulate(grown, axis=-1, dtype=np.float32)[..., -1:]
-    steps = np.rint(grown * np.floor(np.float32(1.0) / _scale(output)[0]) / total).astype(np.int64) + _zero(output)
+    steps = np.rint(grown * np.floor(np.float32(1.0) / single_scale(output)[0]) / total).astype(
+        np.int64
+    ) + first_zero_point(output)
     return np.moveaxis(_saturated(steps, output), -1, axis)
 
 

@@ -19,6 +19,20 @@ def real_of(stored: AnyArray, kind: TensorType) -> AnyArray:
     return stored.astype(np.float64) if kind.dtype.is_float else stored
 
 
+def single_scale(kind: TensorType | None) -> AnyArray:
+    """Return the scales of a quantised tensor in float32, as other makers' kernels hold them."""
+    assert kind is not None
+    assert kind.quant is not None
+    return np.asarray(kind.quant.scale, np.float32)
+
+
+def first_zero_point(kind: TensorType | None) -> int:
+    """Return the zero point of a tensor that is quantised as a whole."""
+    assert kind is not None
+    assert kind.quant is not None
+    return kind.quant.zero_point[0]
+
+
 def store(value: AnyArray, kind: TensorType, rounding: Rounding) -> AnyArray:
     """Return the stored form of a result: rounded to its float type, or quantised."""
     if kind.quant is not None and rounding.carrier is Carrier.SINGLE:

@@ -13,6 +13,7 @@ import numpy as np
 from dovetail.backends.reference.fixed_point import divide_rounded, multiply_32, multiply_64
 from dovetail.backends.reference.kernels import KERNELS, Call
 from dovetail.backends.reference.kernels.pooling import window_sums
+from dovetail.backends.reference.storing import first_zero_point, single_scale
 from dovetail.backends.reference.tflite_fixed import divide, hard_swish
 from dovetail.backends.reference.tflite_tables import logistic_16, softmax_8, softmax_16, tanh_16
 from dovetail.ir import AnyArray, DType, Node, TensorType
@@ -41,7 +42,7 @@ def tflite_rule(node: Node, types: Types, output: TensorType) -> Rule | None:
 
 def quantize_as_tflite(real: AnyArray, output: TensorType) -> AnyArray:
     """Return stored integers of float32 reals: divided in float32, halves away from zero; what is no number gives 0."""
-    steps = np.nan_to_num(real / _scale(output)[0], nan=0.0, posinf=2.0**30, neginf=-(2.0**30))
+    steps = np.nan_to_num(real / single_scale(output)[0], nan=0.0, posinf=2.0**30, neginf=-(2.0**30))
     away = np.copysign(np.floor(np.abs(steps.astype(np.float64)) + 0.5), steps)
     return _saturated(np.clip(away, -(2.0**30), 2.0**30), output)
 
@@ -53,18 +54,6 @@ def _has_rule(node: Node, stored: DType) -> bool:
     return stored in _STORED.get(node.op, _QUANTIZED)
 
 
-def _scale(kind: TensorType | None) -> AnyArray:
-    assert kind is not None
-    assert kind.quant is not None
-    return np.asarray(kind.quant.scale, np.float32)
-
-
-def _zero(kind: TensorType | None) -> int:
-    assert kind is not None
-    assert kind.quant is not None
-    return kind.quant.zero_point[0]
-
-
 def _centred(stored: AnyArray, kind: TensorType | None) -> AnyArray:
     assert kind is not None
     assert kind.quant is not None
@@ -72,20 +61,20 @@ def _centred(stored: AnyArray, kind: TensorType | None) -> AnyArray:
 
 
 def _saturated(steps: AnyArray, output: TensorType) -> AnyArray:
-    moved = np.asarray(steps, np.int64) + _zero(output)
+    moved = np.asarray(steps, np.int64) + first_zero_point(output)
     return np.asarray(np.clip(moved, *output.dtype.integer_range)).astype(output.dtype.carrier)
 
 
 def _accumulate(node: Node, types: Types, output: TensorType, values: Sequence[AnyArray]) -> AnyArray:
     centred = tuple(_centred(value, kind) for value, kind in zip(values, types, strict=True))
     (acc,) = KERNELS[node.op](Call(node, centred, (None,)))
-    weight = _scale(types[1])
+    weight = single_scale(types[1])
     single = weight.size == 1 and (node.op == "MatMul" or output.dtype is DType.U8)
     if single:
-        scale = np.asarray(_scale(types[0]) * weight, np.float64)
+        scale = np.asarray(single_scale(types[0]) * weight, np.float64)
     else:
-        scale = _scale(types[0]).astype(np.float64) * weight.astype(np.float64)
-    multiplier = scale / _scale(output).astype(np.float64)
+        scale = single_scale(types[0]).astype(np.float64) * weight.astype(np.float64)
+    multiplier = scale / single_scale(output).astype(np.float64)
     if multiplier.size > 1:
         shape = [1] * acc.ndim
         shape[_CHANNEL_AXIS[node.op]] = -1
@@ -100,74 +89,78 @@ def _accumulate(node: Node, types: Types, output: TensorType, values: Sequence[A
 def _sum(node: Node, types: Types, output: TensorType, values: Sequence[AnyArray]) -> AnyArray:
     """Add or subtract on a common finer scale: 20 more bits, 15 for 16-bit values."""
     left = 15 if output.dtype is DType.I16 else 20
-    scales = [float(_scale(kind)[0]) for kind in types[:2]]
+    scales = [float(single_scale(kind)[0]) for kind in types[:2]]
     twice = 2 * max(scales)
     parts = [
         multiply_32(_centred(value, kind) << left, np.asarray(scale / twice))
         for value, kind, scale in zip(values, types, scales, strict=False)
     ]
     total = parts[0] + parts[1] if node.op == "Add" else parts[0] - parts[1]
-    return _saturated(multiply_32(total, np.asarray(twice / ((1 << left) * float(_scale(output)[0])))), output)
+    return _saturated(multiply_32(total, np.asarray(twice / ((1 << left) * float(single_scale(output)[0])))), output)
 
 
 def _product(node: Node, types: Types, output: TensorType, values: Sequence[AnyArray]) -> AnyArray:
     acc = _centred(values[0], types[0]) * _centred(values[1], types[1])
-    return _saturated(multiply_32(acc, (_scale(types[0]) * _scale(types[1]) / _scale(output))[0]), output)
+    return _saturated(
+        multiply_32(acc, (single_scale(types[0]) * single_scale(types[1]) / single_scale(output))[0]), output
+    )
 
 
 def _rescale(node: Node, types: Types, output: TensorType, values: Sequence[AnyArray]) -> AnyArray:
     if types[0] is not None and types[0].quant == output.quant and types[0].dtype is output.dtype:
         return values[0]
-    ratio = _scale(types[0]).astype(np.float64) / _scale(output).astype(np.float64)
+    ratio = single_scale(types[0]).astype(np.float64) / single_scale(output).astype(np.float64)
     return _saturated(multiply_32(_centred(values[0], types[0]), ratio[0]), output)
 
 
 def _relu(node: Node, types: Types, output: TensorType, values: Sequence[AnyArray]) -> AnyArray:
     scaled = _rescale(node, types, output, values)
-    return np.asarray(np.maximum(scaled, np.asarray(_zero(output), scaled.dtype)))
+    return np.asarray(np.maximum(scaled, np.asarray(first_zero_point(output), scaled.dtype)))
 
 
 def _leaky_relu(node: Node, types: Types, output: TensorType, values: Sequence[AnyArray]) -> AnyArray:
     x = _centred(values[0], types[0])
-    ratio = (_scale(types[0]) / _scale(output))[0]
-    slope = (_scale(types[0]) * np.float32(node.number("alpha", 0.01)) / _scale(output))[0]
+    ratio = (single_scale(types[0]) / single_scale(output))[0]
+    slope = (single_scale(types[0]) * np.float32(node.number("alpha", 0.01)) / single_scale(output))[0]
     return _saturated(np.where(x >= 0, multiply_32(x, ratio), multiply_32(x, slope)), output)
 
 
 def _p_relu(node: Node, types: Types, output: TensorType, values: Sequence[AnyArray]) -> AnyArray:
     x, slope = _centred(values[0], types[0]), _centred(values[1], types[1])
-    ratio = (_scale(types[0]) / _scale(output))[0]
-    product = (_scale(types[0]) * _scale(types[1]) / _scale(output))[0]
+    ratio = (single_scale(types[0]) / single_scale(output))[0]
+    product = (single_scale(types[0]) * single_scale(types[1]) / single_scale(output))[0]
     return _saturated(np.where(x >= 0, multiply_32(x, ratio), multiply_32(x * slope, product)), output)
 
 
 def _hard_swish(node: Node, types: Types, output: TensorType, values: Sequence[AnyArray]) -> AnyArray:
-    return _saturated(hard_swish(_centred(values[0], types[0]), _scale(types[0])[0], _scale(output)[0]), output)
+    return _saturated(
+        hard_swish(_centred(values[0], types[0]), single_scale(types[0])[0], single_scale(output)[0]), output
+    )
 
 
 def _quotient(node: Node, types: Types, output: TensorType, values: Sequence[AnyArray]) -> AnyArray:
     left, right = (_centred(value, kind) for value, kind in zip(values, types, strict=True))
-    ratio = _scale(types[0])[0] / (_scale(types[1])[0] * _scale(output)[0])
+    ratio = single_scale(types[0])[0] / (single_scale(types[1])[0] * single_scale(output)[0])
     return _saturated(divide(left, right, float(ratio)), output)
 
 
 def _softmax(node: Node, types: Types, output: TensorType, values: Sequence[AnyArray]) -> AnyArray:
     axis = node.integer("axis", -1) % values[0].ndim
     last = np.moveaxis(values[0], axis, -1)
-    scale = float(_scale(types[0])[0])
+    scale = float(single_scale(types[0])[0])
     if output.dtype is DType.I16:
         found = softmax_16(last, scale)
     else:
-        found = softmax_8(last, scale, float(_scale(output)[0]), _zero(output), output.dtype)
+        found = softmax_8(last, scale, float(single_scale(output)[0]), first_zero_point(output), output.dtype)
     return np.moveaxis(found, -1, axis)
 
 
 def _logistic(node: Node, types: Types, output: TensorType, values: Sequence[AnyArray]) -> AnyArray:
-    return logistic_16(values[0], float(_scale(types[0])[0]))
+    return logistic_16(values[0], float(single_scale(types[0])[0]))
 
 
 def _tanh(node: Node, types: Types, output: TensorType, values: Sequence[AnyArray]) -> AnyArray:
-    return tanh_16(values[0], float(_scale(types[0])[0]))
+    return tanh_16(values[0], float(single_scale(types[0])[0]))
 
 
 def _average(node: Node, types: Types, output: TensorType, values: Sequence[AnyArray]) -> AnyArray:
@@ -181,7 +174,7 @@ def _mean(node: Node, types: Types, output: TensorType, values: Sequence[AnyArra
     """Average with a multiplier that holds the count: q of `s_x / s_y`, made wider, is divided by it."""
     total = _total(node, types, values)
     count = values[0].size // max(total.size, 1)
-    ratio = float(_scale(types[0])[0]) / float(_scale(output)[0])
+    ratio = float(single_scale(types[0])[0]) / float(single_scale(output)[0])
     return _saturated(multiply_32(total, np.asarray(_shared(ratio, count))), output)
 
 
@@ -189,8 +182,8 @@ def _total_of_bytes(node: Node, types: Types, output: TensorType, values: Sequen
     """Sum in float32: the kernel scales the sum of stored integers and takes the zero points off it."""
     (total,) = KERNELS["ReduceSum"](Call(node, (values[0].astype(np.int64), *values[1:]), (None,)))
     count = values[0].size // max(total.size, 1)
-    scale = _scale(types[0])[0] / _scale(output)[0]
-    bias = np.float32(-_zero(types[0])) * scale * np.float32(count)
+    scale = single_scale(types[0])[0] / single_scale(output)[0]
+    bias = np.float32(-first_zero_point(types[0])) * scale * np.float32(count)
     real = total.astype(np.float32) * scale + bias
     return _saturated(np.copysign(np.floor(np.abs(real) + np.float32(0.5)), real), output)
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dovetail.backends.vsi.program import Code, Form, Program, ProgramOperator, Quant, TensorRole
-from dovetail.backends.vsi.project.spelling import Names, list_literal, real_literal, remark, string_literal
+from dovetail.backends.vsi.project.spelling import Names, list_literal, real_list, real_literal, remark, string_literal
 from dovetail.errors import CompileError
 
 _ALIGNMENT = 64
@@ -124,6 +124,21 @@ def edge_scale(form: Form) -> tuple[float, int]:
             return math.ldexp(1.0, -form.fl), 0
         case _:
             return 1.0, 0
+
+
+def quantisation(form: Form) -> str:
+    """Return the call of a builder that says how a tensor is quantised."""
+    match form.quant:
+        case Quant.NONE:
+            return "plain()"
+        case Quant.AFFINE:
+            return f"affine({real_literal(form.scale)}, {form.zero_point})"
+        case Quant.FIXED_POINT:
+            return f"fixed_point({form.fl})"
+        case Quant.CHANNEL_SYMMETRIC:
+            return f"per_channel({form.axis}, {real_list(form.scales)})"
+        case Quant.CHANNEL_AFFINE:
+            return f"per_channel({form.axis}, {real_list(form.scales)}, {list_literal(form.zero_points)})"
 
 
 def heading(program: Program) -> list[str]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dovetail.backends.vsi.program import Code, Form, ProgramOperator, Quant, TensorRole
-from dovetail.backends.vsi.project.listing import Listing, facts_source, heading, operator_remark
+from dovetail.backends.vsi.program import Code, ProgramOperator, TensorRole
+from dovetail.backends.vsi.project.listing import Listing, facts_source, heading, operator_remark, quantisation
 from dovetail.backends.vsi.project.ovxlib_rows import OVX_ROWS
-from dovetail.backends.vsi.project.spelling import list_literal, real_list, real_literal
+from dovetail.backends.vsi.project.spelling import list_literal
 from dovetail.errors import CompileError
 
 _TYPES = {
@@ -46,26 +46,12 @@ def _edges(listing: Listing) -> str:
 
 def _tensor(listing: Listing, index: int) -> str:
     tensor = listing.program.tensors[index]
-    what = f"VSI_NN_TYPE_{_TYPES[tensor.form.code]}, {list_literal(tensor.shape)}, {_quantised(tensor.form)}"
+    what = f"VSI_NN_TYPE_{_TYPES[tensor.form.code]}, {list_literal(tensor.shape)}, {quantisation(tensor.form)}"
     if tensor.role is TensorRole.CONSTANT:
         made = f"net.constant({what}, {listing.offsets[index]}, {listing.constant_bytes(index)})"
     else:
         made = f"net.{'inner' if tensor.role is TensorRole.INNER else 'edge'}({what})"
     return f"    const Id {listing.names[index]} = {made};"
-
-
-def _quantised(form: Form) -> str:
-    match form.quant:
-        case Quant.NONE:
-            return "plain()"
-        case Quant.AFFINE:
-            return f"affine({real_literal(form.scale)}, {form.zero_point})"
-        case Quant.FIXED_POINT:
-            return f"fixed_point({form.fl})"
-        case Quant.CHANNEL_SYMMETRIC:
-            return f"per_channel({form.axis}, {real_list(form.scales)})"
-        case Quant.CHANNEL_AFFINE:
-            return f"per_channel({form.axis}, {real_list(form.scales)}, {list_literal(form.zero_points)})"
 
 
 def _operator(listing: Listing, operator: ProgramOperator) -> list[str]:

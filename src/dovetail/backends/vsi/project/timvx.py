@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dovetail.backends.vsi.program import Code, Form, ProgramOperator, Quant, TensorRole
-from dovetail.backends.vsi.project.listing import Listing, facts_source, heading, operator_remark
-from dovetail.backends.vsi.project.spelling import list_literal, real_list, real_literal, remark
+from dovetail.backends.vsi.program import Code, ProgramOperator, Quant, TensorRole
+from dovetail.backends.vsi.project.listing import Listing, facts_source, heading, operator_remark, quantisation
+from dovetail.backends.vsi.project.spelling import list_literal, remark
 from dovetail.backends.vsi.project.timvx_rows import TIM_ROWS
 from dovetail.errors import CompileError
 
@@ -45,7 +45,9 @@ def _what(listing: Listing, index: int) -> str:
     tensor = listing.program.tensors[index]
     if tensor.form.code not in _TYPES:
         raise CompileError(f"tensor '{remark(listing.names[index])}': TIM-VX has no bfloat16.", hint=_HINT)
-    return f"vx::DataType::{_TYPES[tensor.form.code]}, {list_literal(tensor.shape)}, {_quantised(tensor.form)}"
+    if tensor.form.quant is Quant.CHANNEL_AFFINE:
+        raise CompileError("TIM-VX has no zero points per channel.", hint=_HINT)
+    return f"vx::DataType::{_TYPES[tensor.form.code]}, {list_literal(tensor.shape)}, {quantisation(tensor.form)}"
 
 
 def _edge(listing: Listing, place: int) -> str:
@@ -62,20 +64,6 @@ def _tensor(listing: Listing, index: int) -> str:
     else:
         made = f"net.{'inner' if role is TensorRole.INNER else 'kept'}({what})"
     return f"    const Tensor {listing.names[index]} = {made};"
-
-
-def _quantised(form: Form) -> str:
-    match form.quant:
-        case Quant.NONE:
-            return "plain()"
-        case Quant.AFFINE:
-            return f"affine({real_literal(form.scale)}, {form.zero_point})"
-        case Quant.FIXED_POINT:
-            return f"fixed_point({form.fl})"
-        case Quant.CHANNEL_SYMMETRIC:
-            return f"per_channel({form.axis}, {real_list(form.scales)})"
-        case Quant.CHANNEL_AFFINE:
-            raise CompileError("TIM-VX has no zero points per channel.", hint=_HINT)
 
 
 def _operator(listing: Listing, operator: ProgramOperator) -> list[str]:
