@@ -3,8 +3,9 @@
 All contestants take turns in every round, in an order that turns round; each is called once to warm up and once to be
 measured. Processor time of the whole process is counted, which other work on the machine disturbs less than wall time.
 A ratio is that to the mean of two plain sessions of the same vendor in the same round; the median over the rounds, and
-the quarter and three quarters, are printed. The rounds are spread over several processes: where a library happens to
-find its memory moves a session by two percent, as the two plain ones show.
+the quarter and three quarters, are printed. The rounds are spread over many processes, and each makes the contestants
+in an order drawn by lot: where a library happens to find its memory moves a session by several percent, as the two
+plain ones show, and what is made first finds it better.
 
 `bare` is the cost of the cut itself: the vendor's own requests over the same pieces, their tensors bound once, called
 one after the other with nothing between. `a cut` is what every cut adds to the contestant's own single piece.
@@ -13,12 +14,14 @@ one after the other with nothing between. `a cut` is what every cut adds to the 
 from __future__ import annotations
 
 import json
+import random
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import onnxruntime
@@ -29,7 +32,7 @@ from dovetail.exporters import to_onnx
 from dovetail.formats.openvino import count_submodels
 from dovetail.ir import AnyArray, Graph
 from dovetail.partition import PartitionedGraph
-from dovetail.runtime import Session
+from dovetail.plan import Plan
 from runtimes.net import (
     DEVICES,
     ONE_THREAD,
@@ -46,7 +49,7 @@ from runtimes.net import (
 
 _OPENVINO, _ORT = "OpenVINO", "ONNX Runtime"
 _PIECES = (1, 2, 8)
-_PROCESSES = 6
+_PROCESSES = 24
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,10 @@ def _session(model: bytes) -> onnxruntime.InferenceSession:
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
+def _plain_ort(model: bytes, feed: Mapping[str, AnyArray]) -> Call:
+    return partial(_session(model).run, None, feed)
+
+
 def _chain(parts: PartitionedGraph, image: AnyArray) -> Call:
     """Return a chain as anybody would write it."""
     sessions = [_session(to_onnx(part.graph).SerializeToString()) for part in parts.partitions]
@@ -96,8 +103,13 @@ def _chain(parts: PartitionedGraph, image: AnyArray) -> Call:
     return call
 
 
-def _bare(session: Session, feed: Mapping[str, AnyArray]) -> Call:
+def _dovetail(parts: PartitionedGraph, feed: Mapping[str, AnyArray]) -> Call:
+    return partial(dovetail_session(parts).run, feed)
+
+
+def _bare(parts: PartitionedGraph, feed: Mapping[str, AnyArray]) -> Call:
     """Return a loop over what the vendors' requests of a session have bound; nothing is looked at or handed out."""
+    session = dovetail_session(parts)
     session.run(feed)
     calls: list[Call] = []
     for stage in session._stages:
@@ -116,31 +128,40 @@ def _bare(session: Session, feed: Mapping[str, AnyArray]) -> Call:
     return call
 
 
-def contestants(graph: Graph, image: AnyArray) -> list[Contestant]:
-    """Return everybody; the first of each vendor is its plain session."""
+_OURS = {"Dovetail": _dovetail, "bare": _bare}
+
+
+def contestants(graph: Graph, image: AnyArray, lot: int) -> list[Contestant]:
+    """Return everybody, made in the order that the lot gives."""
     model = to_onnx(graph).SerializeToString()
     feed = {graph.inputs[0]: image}
-    found = [Contestant(_OPENVINO, name, 1, _plain_openvino(model, image)) for name in ("plain", "plain again")]
+    makers: list[Callable[[], Contestant]] = []
     for name in ("plain", "plain again"):
-        plain = _session(model)
-        found.append(Contestant(_ORT, name, 1, lambda plain=plain: plain.run(None, feed)))
+        makers.append(partial(_made, _OPENVINO, name, 1, partial(_plain_openvino, model, image)))
+        makers.append(partial(_made, _ORT, name, 1, partial(_plain_ort, model, feed)))
     for pieces in _PIECES:
         plan, parts = cut(graph, even(pieces), DEVICES)
-        found += _ours(_OPENVINO, parts, feed)
-        compiled = hetero(graph, plan)
-        found.append(Contestant(_OPENVINO, "HETERO", count_submodels(compiled), _plain_openvino(compiled, image)))
-    for pieces in _PIECES:
+        makers += _ours(_OPENVINO, parts, feed)
+        makers.append(partial(_hetero, graph, plan, image))
         _, parts = cut(graph, even(pieces), ("cpu", "ort:CPU"))
-        found += _ours(_ORT, parts, feed)
-        found.append(Contestant(_ORT, "chain of sessions", pieces, _chain(parts, image)))
-    return found
+        makers += _ours(_ORT, parts, feed)
+        makers.append(partial(_made, _ORT, "chain of sessions", pieces, partial(_chain, parts, image)))
+    random.Random(lot).shuffle(makers)
+    return [make() for make in makers]
 
 
-def _ours(base: str, parts: PartitionedGraph, feed: Mapping[str, AnyArray]) -> list[Contestant]:
-    session, other = dovetail_session(parts), dovetail_session(parts)
+def _made(base: str, name: str, pieces: int, make: Callable[[], Call]) -> Contestant:
+    return Contestant(base, name, pieces, make())
+
+
+def _hetero(graph: Graph, plan: Plan, image: AnyArray) -> Contestant:
+    compiled = hetero(graph, plan)
+    return Contestant(_OPENVINO, "HETERO", count_submodels(compiled), _plain_openvino(compiled, image))
+
+
+def _ours(base: str, parts: PartitionedGraph, feed: Mapping[str, AnyArray]) -> list[Callable[[], Contestant]]:
     pieces = len(parts.partitions)
-    bare = _bare(other, feed)
-    return [Contestant(base, "Dovetail", pieces, lambda: session.run(feed)), Contestant(base, "bare", pieces, bare)]
+    return [partial(_made, base, name, pieces, partial(make, parts, feed)) for name, make in _OURS.items()]
 
 
 def measure(everybody: Sequence[Contestant], rounds: int) -> dict[str, list[float]]:
@@ -155,6 +176,11 @@ def measure(everybody: Sequence[Contestant], rounds: int) -> dict[str, list[floa
             if number >= 2:
                 times[one.title].append(elapsed)
     return times
+
+
+def _place(row: Mapping[str, object]) -> tuple[object, ...]:
+    """Sort by vendor, the plain ones first, then by pieces."""
+    return row["base"] != _OPENVINO, not str(row["name"]).startswith("plain"), row["pieces"], str(row["name"])
 
 
 def _print(rows: Sequence[Mapping[str, object]], times: Mapping[str, list[float]]) -> None:
@@ -175,10 +201,10 @@ def _print(rows: Sequence[Mapping[str, object]], times: Mapping[str, list[float]
         print(f"{title:36}" + "".join(f"{cell:>11}" for cell in cells))
 
 
-def _one_process(rounds: int, side: int) -> None:
+def _one_process(rounds: int, side: int, lot: int) -> None:
     """Measure, and print the times for the process that asked."""
     two_devices()
-    everybody = contestants(mobilenet(side), image_for(side))
+    everybody = contestants(mobilenet(side), image_for(side), lot)
     times = measure(everybody, rounds)
     rows = [{"title": one.title, "base": one.base, "name": one.name, "pieces": one.pieces} for one in everybody]
     print(json.dumps({"rows": rows, "times": times}))
@@ -187,19 +213,20 @@ def _one_process(rounds: int, side: int) -> None:
 def main() -> None:
     """Print the table."""
     parser = arguments(__doc__)
-    parser.add_argument("--one", action="store_true", help="One of the processes.")
+    parser.add_argument("--lot", type=int, help="One of the processes: the number of its lot.")
     options = parser.parse_args()
-    if options.one:
-        _one_process(options.rounds, options.side)
+    if options.lot is not None:
+        _one_process(options.rounds, options.side, options.lot)
         return
     count = min(_PROCESSES, options.rounds)
     each = options.rounds // count
-    command = [sys.executable, "-m", "runtimes.overhead", "--one", f"--rounds={each}", f"--side={options.side}"]
+    command = [sys.executable, "-m", "runtimes.overhead", f"--rounds={each}", f"--side={options.side}"]
     times: dict[str, list[float]] = {}
     rows: list[dict[str, object]] = []
-    for _ in range(count):
-        found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
-        rows = found["rows"]
+    for lot in range(count):
+        done = subprocess.run([*command, f"--lot={lot}"], check=True, capture_output=True, text=True)
+        found = json.loads(done.stdout.splitlines()[-1])
+        rows = sorted(found["rows"], key=_place)
         for title, values in found["times"].items():
             times.setdefault(title, []).extend(values)
     print(f"{count} processes, {each} rounds each")

@@ -19,7 +19,8 @@ from dovetail.ir import AnyArray, Graph
 from dovetail.runtime import Session
 from runtimes.net import DEVICES, arguments, cut, dovetail_session, hetero, image_for, mobilenet, two_devices
 
-_REQUESTS = 10
+_REQUESTS = 50
+"""The first fills the pipeline and the last empties it: few requests would measure that instead of throughput."""
 _ENOUGH = 1.9
 _SHARES = tuple(index / 20 for index in range(6, 15))
 
