@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dovetail.ir import Graph
+from dovetail.passes.activations import FuseHardSwish
 from dovetail.passes.affine import FoldAffine, FoldBatchNorm, MatMulToGemm
 from dovetail.passes.base import Pass, make_pass, pass_names, register_pass, run_passes
 from dovetail.passes.moves import FoldPad, RemoveDeadCode, RemoveNoOps
@@ -11,6 +12,7 @@ __all__ = [
     "FoldAffine",
     "FoldBatchNorm",
     "FoldPad",
+    "FuseHardSwish",
     "MatMulToGemm",
     "Pass",
     "RemoveDeadCode",
@@ -26,6 +28,7 @@ NORMAL_FORM: tuple[Pass, ...] = (
     RemoveDeadCode(),
     RemoveNoOps(),
     FoldPad(),
+    FuseHardSwish(),
     MatMulToGemm(),
     FoldBatchNorm(),
     FoldAffine(),
