@@ -23,6 +23,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from dovetail.importers import load_onnx
 from dovetail.ir import DType, save_graph
+from judges.caffe_files import write_caffe
 from judges.tflite_graphs import LiteSubgraph, Step, build_model
 from judges.tflite_model import LiteTensor
 from zoo.table import number, text
@@ -65,15 +66,18 @@ class Cost:
 def costs(megabytes: float, folder: Path) -> Iterator[Cost]:
     """Yield the cost of every format; a small file of the format is loaded first, so that code is warm."""
     width = max(8, int((megabytes * 1e6 / (4 * 9 * _LAYERS)) ** 0.5))
-    for suffix, write in (("onnx", _onnx), ("tflite", _tflite), ("dvg", _own)):
-        paths = [folder / f"{name}.{suffix}" for name in ("large", "small")]
+    writers = {"onnx": _onnx, "tflite": _tflite, "dvg": _own, "prototxt": _caffe, "cfg": _darknet}
+    for suffix, write in writers.items():
+        paths = [folder / suffix / f"{name}.{suffix}" for name in ("large", "small")]
+        paths[0].parent.mkdir()
         for path, channels in zip(paths, (width, 8), strict=True):
             write(path, channels)
         done = subprocess.run(
             [sys.executable, "-c", _CHILD, *map(str, paths)], capture_output=True, text=True, check=True
         )
         load_s, peak_bytes, nodes = json.loads(done.stdout)
-        yield Cost(suffix, paths[0].stat().st_size, load_s, peak_bytes, nodes)
+        size = sum(path.stat().st_size for path in paths[0].parent.glob("large.*") if path.suffix != ".source")
+        yield Cost(suffix, size, load_s, peak_bytes, nodes)
 
 
 def _onnx(path: Path, width: int) -> None:
@@ -116,6 +120,27 @@ def _tflite(path: Path, width: int) -> None:
 def _own(path: Path, width: int) -> None:
     _onnx(path.with_suffix(".source"), width)
     save_graph(load_onnx(path.with_suffix(".source")), path)
+
+
+def _caffe(path: Path, width: int) -> None:
+    layers, blobs, generator = "", {}, np.random.default_rng(0)
+    for layer in range(_LAYERS):
+        ends = f'bottom: "{f"c{layer - 1}" if layer else "data"}" top: "c{layer}"'
+        options = f"num_output: {width} kernel_size: 3 pad: 1 bias_term: false"
+        layers += f'layer {{ name: "c{layer}" type: "Convolution" {ends} convolution_param {{ {options} }} }}\n'
+        layers += f'layer {{ name: "r{layer}" type: "ReLU" bottom: "c{layer}" top: "c{layer}" }}\n'
+        blobs[f"c{layer}"] = [generator.normal(size=(width, width, 3, 3)).astype(np.float32)]
+    made = write_caffe(path.parent, layers, blobs, (1, width, 8, 8))
+    made.rename(path)
+    made.with_suffix(".caffemodel").rename(path.with_suffix(".caffemodel"))
+
+
+def _darknet(path: Path, width: int) -> None:
+    layer = f"[convolutional]\nfilters={width}\nsize=3\nstride=1\npad=1\nactivation=leaky\n"
+    path.write_text(f"[net]\nwidth=8\nheight=8\nchannels={width}\n" + layer * _LAYERS)
+    values = np.random.default_rng(0).normal(size=_LAYERS * width * (1 + width * 9)).astype("<f4")
+    # Darknet's header: version 0.2.0 and how many images were seen.
+    path.with_suffix(".weights").write_bytes(np.array([0, 2, 0, 0, 0], "<i4").tobytes() + values.tobytes())
 
 
 def main() -> int:
