@@ -173,7 +173,8 @@ def _fields(data: bytes, wanted: int):  # type: ignore[no-untyped-def]
 @pytest.mark.models
 def test_a_real_paddle_program_binds_to_its_onnx_export(models: Path) -> None:
     """PP-OCRv3: the names are those of the shipped .pdmodel; folded normalisations and split hard swishes find home."""
-    graph = normalize(load_model(models / "ppocrv3_det" / "model.onnx"))
+    source = load_model(models / "ppocrv3_det" / "model.onnx")
+    graph = normalize(source)
     operations = _program(models / "ppocrv3_det" / "model.pdmodel")
     log = "subgraph operators: \n" + "".join(f"{op.text}\n" for op in operations) + "\n"
     listing = log.encode()
@@ -183,7 +184,9 @@ def test_a_real_paddle_program_binds_to_its_onnx_export(models: Path) -> None:
     uncovered = {node.name for node in graph.nodes} - binding.covered
     assert not uncovered
     swish = next(i for i, op in enumerate(parsed) if op.op_type == "hard_swish")
-    assert [graph.node(name).op for name in binding.nodes_of[str(swish)]] == ["Add", "Clip", "Mul", "Div"]
+    assert [graph.node(name).op for name in binding.nodes_of[str(swish)]] == ["HardSwish"]
+    split = bind_log(source, parsed).nodes_of[str(swish)]
+    assert [source.node(name).op for name in split] == ["Add", "Clip", "Mul", "Div"]
     conv = next(node for node in graph.nodes if node.op == "Conv")
     assert {parsed[int(item)].op_type for item in binding.items_of[conv.name]} >= {"conv2d", "batch_norm"}
     away = dict.fromkeys(binding.nodes_of[str(swish)], "cpu@fp32")
