@@ -1,4 +1,4 @@
-"""Pages as text: every line fits, names are shortened in the middle, nothing wraps inside a table."""
+"""Pages as text: every line fits, names are shortened in the middle, sentences wrap."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rich.cells import cell_len
 
 from dovetail.report import Facts, Page, Prose, Table, page_text, printable, shorten
 from dovetail.report.figures import bytes_text, count_text, number_text, time_text
-from dovetail.report.page import flexible, left, right
+from dovetail.report.page import flexible, left, right, wrapped
 from dovetail.report.text import column_widths
 
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=150)
@@ -41,6 +41,14 @@ def test_tables_fit_whatever_the_names(rows: list[tuple[str, str, str]], width: 
     assert max(map(cell_len, lines)) <= width
     # Title, empty line, heading, header, rule, and one line a row.
     assert len(lines) == 5 + len(rows)
+
+
+@given(st.lists(st.from_regex(r"[a-z]{1,30}", fullmatch=True), min_size=1, max_size=60), st.sampled_from([60, 100]))
+def test_sentences_are_shown_whole(words: list[str], width: int) -> None:
+    table = Table("t", (left("device"), wrapped("why")), (("gpu", " ".join(words)),))
+    lines = page_text(Page("page", (table,)), width).splitlines()
+    assert max(map(cell_len, lines)) <= width
+    assert " ".join(lines[5:]).split() == ["gpu", *words]
 
 
 @given(st.lists(st.tuples(st.integers(0, 200), st.booleans()), min_size=1, max_size=8))

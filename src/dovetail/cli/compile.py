@@ -177,10 +177,10 @@ _NO_RANGES = 'dovetail.Ranges(graph.digest, "none", 0, {})'
 
 
 def _moves(moves: tuple[Move, ...]) -> tuple[Table, ...]:
-    from dovetail.report.page import Table, flexible, left
+    from dovetail.report.page import Table, flexible, left, wrapped
 
     if not moves:
         return ()
     rows = tuple((move.nodes[0], str(move.before), str(move.after), move.reason) for move in moves)
-    columns = (flexible("unit"), left("from"), left("to"), flexible("what its compiler did"))
+    columns = (flexible("unit"), left("from"), left("to"), wrapped("what its compiler did"))
     return (Table("Moved, because compilers failed on them", columns, rows),)

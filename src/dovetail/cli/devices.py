@@ -16,7 +16,7 @@ class Devices(Verb):
 
     def run(self, screen: Screen) -> Answer:
         import dovetail
-        from dovetail.report.page import Page, Table, flexible, left
+        from dovetail.report.page import Page, Table, flexible, left, wrapped
 
         backends, absent = _backends()
         targets: list[dict[str, object]] = [
@@ -33,7 +33,7 @@ class Devices(Verb):
             (
                 Table(
                     "Backends",
-                    (left("backend"), left("usable"), flexible("version"), flexible("devices"), flexible("why not")),
+                    (left("backend"), left("usable"), flexible("version"), wrapped("devices"), wrapped("why not")),
                     tuple(
                         (
                             str(entry["name"]),
@@ -45,10 +45,10 @@ class Devices(Verb):
                         for entry in backends
                     ),
                 ),
-                *((Table("Not here", (left("device"), flexible("why")), tuple(absent)),) if absent else ()),
+                *((Table("Not here", (left("device"), wrapped("why")), tuple(absent)),) if absent else ()),
                 Table(
                     "Targets",
-                    (left("target"), flexible("what"), flexible("precisions, cheapest first"), left("backends")),
+                    (left("target"), wrapped("what"), wrapped("precisions, cheapest first"), left("backends")),
                     tuple(
                         (
                             str(entry["name"]),

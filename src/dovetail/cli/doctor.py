@@ -18,12 +18,12 @@ class Doctor(Verb):
     test: Annotated[bool, typer.Option("--test/--no-test", help="Run one graph on the simulator too.")] = True
 
     def run(self, screen: Screen) -> Answer:
-        from dovetail.report.page import Page, Table, flexible, left
+        from dovetail.report.page import Page, Table, left, wrapped
         from dovetail.sdk import Health, examine, self_test
 
         checks = examine(self_test if self.test else None)
         rows = tuple((check.name, check.health.value, check.found, check.advice) for check in checks)
-        columns = (left("check"), left("state"), flexible("found"), flexible("what to do"))
+        columns = (left("check"), left("state"), wrapped("found"), wrapped("what to do"))
         document = {
             "checks": [
                 {"name": check.name, "state": check.health.value, "found": check.found, "advice": check.advice}

@@ -126,7 +126,7 @@ class Plan(ModelVerb):
 
 
 def _page(graph: Graph, plan: PlanValue, output: Path) -> Page:
-    from dovetail.report.page import Block, Facts, Page, Table, flexible, left, right
+    from dovetail.report.page import Block, Facts, Page, Table, flexible, left, right, wrapped
 
     counts = Counter(str(plan.placement(node.name)) for node in graph.nodes)
     blocks: list[Block] = [
@@ -139,5 +139,5 @@ def _page(graph: Graph, plan: PlanValue, output: Path) -> Page:
     ]
     if plan.overrides:
         rows = tuple((node, str(item.placement), item.reason) for node, item in plan.overrides.items())
-        blocks.append(Table("Away from the default", (flexible("node"), left("placement"), flexible("why")), rows))
+        blocks.append(Table("Away from the default", (flexible("node"), left("placement"), wrapped("why")), rows))
     return Page(f"Plan for '{graph.name}'", tuple(blocks))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dovetail.backend.target import Verdict as TargetVerdict
 from dovetail.compare.record import Comparison, TensorRow, Verdict
 from dovetail.report.figures import number_text
-from dovetail.report.page import Block, Page, Prose, Table, Tone, flexible, left, right
+from dovetail.report.page import Block, Page, Prose, Table, Tone, flexible, left, right, wrapped
 
 _SHOWN_REASONS = 20
 
@@ -88,7 +88,7 @@ def verdicts_page(verdicts: Sequence[TargetVerdict], shown: Sequence[TargetVerdi
         left("placement"),
         left("runs"),
         left("engine"),
-        flexible("why not"),
+        wrapped("why not"),
     )
     return Page(
         title,

@@ -15,7 +15,7 @@ from dovetail.ir.text import print_type
 from dovetail.ir.types import TensorType
 from dovetail.quantize.ranges import Ranges
 from dovetail.report.figures import bytes_text, count_text, number_text
-from dovetail.report.page import Facts, Page, Prose, Table, flexible, left, right
+from dovetail.report.page import Facts, Page, Prose, Table, flexible, left, right, wrapped
 
 _CHANNEL_RATIO = 1000.0
 """Weights of output channels further apart than this lose the small ones under one scale."""
@@ -127,7 +127,7 @@ def model_page(summary: ModelSummary) -> Page:
     ]
     if summary.findings:
         rows = tuple((item.place, item.text) for item in summary.findings)
-        blocks.append(Table("Suspicious", (flexible("where"), flexible("what")), rows))
+        blocks.append(Table("Suspicious", (flexible("where"), wrapped("what")), rows))
     return Page(f"Model '{summary.name}'", tuple(blocks))
 
 

@@ -16,11 +16,12 @@ class Tone(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Describe a column; a `flexible` one gives up width first, its cells shortened in the middle."""
+    """Describe a column; a `flexible` one gives up width first, its cells shortened in the middle or `wrapped`."""
 
     title: str
     right: bool = False
     flexible: bool = False
+    wrapped: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,3 +76,8 @@ def right(title: str) -> Column:
 def flexible(title: str) -> Column:
     """Return a column of names that may be shortened."""
     return Column(title, flexible=True)
+
+
+def wrapped(title: str) -> Column:
+    """Return a column of sentences, which are shown whole, on several lines where they have to be."""
+    return Column(title, flexible=True, wrapped=True)

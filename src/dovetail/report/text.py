@@ -1,4 +1,4 @@
-"""Render pages as text: tables fit the width, long names are shortened in the middle, nothing wraps inside a table."""
+"""Render pages as text: tables fit the width, long names are shortened in the middle, sentences wrap."""
 
 from __future__ import annotations
 
@@ -103,9 +103,11 @@ def _table(table: Table, width: int) -> RichTable:
     drawn = RichTable(box=box.SIMPLE_HEAD, padding=(0, _GAP - 1, 0, 0), pad_edge=False, show_edge=False)
     for column, size in zip(table.columns, widths, strict=True):
         justify = "right" if column.right else "left"
-        drawn.add_column(Text(shorten(column.title, size)), justify=justify, width=size, no_wrap=True)  # type: ignore[arg-type]
+        title = Text(shorten(column.title, size))
+        drawn.add_column(title, justify=justify, width=size, no_wrap=not column.wrapped, overflow="fold")  # type: ignore[arg-type]
     for row in cells:
-        drawn.add_row(*(Text(shorten(cell, size)) for cell, size in zip(row, widths, strict=True)))
+        pairs = zip(row, widths, table.columns, strict=True)
+        drawn.add_row(*(Text(cell if column.wrapped else shorten(cell, size)) for cell, size, column in pairs))
     return drawn
 
 
