@@ -13,6 +13,10 @@ from dovetail.backend.profiles import VSI_PROFILES
 from dovetail.backend.target import TargetProfile
 from dovetail.backends.vsi.plugin import Form, VsiBackend
 from dovetail.sdk import find_verisilicon
+from dovetail.sdk.build import build_shim
+from dovetail.sdk.location import SHIM_NAME, SdkFolder, installation_folder
+
+OLDER = "6.42.0"
 
 
 @pytest.fixture(scope="session")
@@ -28,6 +32,17 @@ def vendor() -> VsiBackend:
 def graphs(vendor: VsiBackend) -> VsiBackend:
     """Return the backend that keeps graphs, whose tensors can be tapped."""
     return VsiBackend(vendor.folder, Form.GRAPH)
+
+
+@pytest.fixture(scope="session")
+def timvx(tmp_path_factory: pytest.TempPathFactory) -> VsiBackend:
+    """Return the backend over TIM-VX; skip where the older SDK is not installed."""
+    sdk = installation_folder(version=OLDER) / "sdk"
+    folder = SdkFolder(sdk, tmp_path_factory.mktemp("shim") / SHIM_NAME, "test", sdk)
+    if not folder.has_sdk:
+        pytest.skip(f"SDK {OLDER} is not installed: run 'dovetail sdk install verisilicon --version {OLDER}'")
+    build_shim(folder)
+    return VsiBackend(folder)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -11,6 +11,7 @@ import pytest
 
 from dovetail.backend.protocols import CompileOptions
 from dovetail.backends.vsi.plugin import VsiBackend, unsealed
+from dovetail.backends.vsi.process import Limits
 from dovetail.backends.vsi.program import program_from_bytes
 from dovetail.bundle import load_bundle
 from dovetail.cli.main import main
@@ -123,6 +124,41 @@ def test_sums_and_layers_of_either_sign_survive_the_file(
     for _ in range(3):
         sample = {"x": random.integers(bounds[0], bounds[1] + 1, (1, 32)).astype(dtype.carrier)}
         assert np.array_equal(binary.run(sample)["y"], direct.run(sample)["y"])
+    binary.close()
+    direct.close()
+
+
+def layers(names: str) -> Graph:
+    """Return convolutions of unsigned bytes one after another: `d` depthwise 3x3, `p` pointwise."""
+    random, channels = np.random.default_rng(3), 16
+    types = {"x": TensorType(DType.U8, (1, channels, 16, 16), Quantization((0.5,), (3,)))}
+    constants, nodes, scale = {}, [], 0.5
+    for index, name in enumerate(names):
+        group, kernel = (channels, 3) if name == "d" else (1, 1)
+        shape, before = (channels, channels // group, kernel, kernel), f"y{index - 1}" if index else "x"
+        types[f"w{index}"] = TensorType(DType.U8, shape, Quantization((0.25,), (128,)))
+        constants[f"w{index}"] = random.integers(0, 256, shape).astype(np.uint8)
+        scale *= 37.0
+        types[f"y{index}"] = TensorType(DType.U8, (1, channels, 16, 16), Quantization((scale,), (128,)))
+        attributes = {"group": group, "pads": (kernel // 2,) * 4}
+        nodes.append(Node(f"c{index}", "Conv", (before, f"w{index}"), (f"y{index}",), attributes))
+    return Graph("layers", tuple(nodes), ("x",), (f"y{len(names) - 1}",), types, constants)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kinds", ["p", "dp", "dpdp"])
+@pytest.mark.parametrize("name", ["vsi:a311d", "vsi:s905d3", "vsi:rk1808", "vsi:stm32mp2", "vsi:v853"])
+def test_convolutions_of_unsigned_bytes_survive_the_file(
+    kinds: str, name: str, vendor: VsiBackend, graphs: VsiBackend
+) -> None:
+    """The oldest generation once stopped with an exception of its memory unit, as the weights were not in the file."""
+    graph, target = layers(kinds), target_named(name)
+    bounded = VsiBackend(vendor.folder, limits=Limits(run_s=30.0))
+    binary, direct = (load_on(one, graph, target, CompileOptions()) for one in (bounded, graphs))
+    sample = {"x": np.random.default_rng(4).integers(0, 256, (1, 16, 16, 16)).astype(np.uint8)}
+    found, wanted = (one.run(sample)[graph.outputs[0]] for one in (binary, direct))
+    assert np.array_equal(found, wanted)
+    assert len(np.unique(wanted)) > 16
     binary.close()
     direct.close()
 

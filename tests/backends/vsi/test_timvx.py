@@ -26,8 +26,7 @@ from dovetail.errors import CompileError
 from dovetail.ir.precision import Precision
 from dovetail.plan import Override, Plan, parse_placement
 from dovetail.quantize import quantize
-from dovetail.sdk.build import build_shim, native_sources, timvx_features
-from dovetail.sdk.location import SHIM_NAME, SdkFolder, installation_folder
+from dovetail.sdk.build import native_sources, timvx_features
 from dovetail.testing.agreement import load_on
 from dovetail.testing.cases import CASES, quantized
 
@@ -37,19 +36,6 @@ from .test_projects import branching as two_inputs
 from .test_projects import our_run, run, samples, saved
 
 pytestmark = pytest.mark.sdk
-OLDER = "6.42.0"
-
-
-@pytest.fixture(scope="session")
-def timvx(tmp_path_factory: pytest.TempPathFactory) -> VsiBackend:
-    """Return the backend over TIM-VX; skip where the older SDK is not installed."""
-    sdk = installation_folder(version=OLDER) / "sdk"
-    folder = SdkFolder(sdk, tmp_path_factory.mktemp("shim") / SHIM_NAME, "test", sdk)
-    if not folder.has_sdk:
-        pytest.skip(f"SDK {OLDER} is not installed: run 'dovetail sdk install verisilicon --version {OLDER}'")
-    build_shim(folder)
-    return VsiBackend(folder)
-
 
 REFUSED = dict.fromkeys(("Cos", "Atan", "ReduceL2"), "no such operator")
 """What the older TIM-VX has not."""

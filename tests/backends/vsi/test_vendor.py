@@ -19,7 +19,6 @@ from dovetail.ir.precision import Precision
 from dovetail.sdk.nbg import read_facts
 from dovetail.testing.agreement import Agreement, agreement, compare_stored, load_on, signature_of
 from dovetail.testing.cases import CASES, quantized
-from dovetail.testing.contract import BackendContract
 
 from .conftest import target_named
 
@@ -205,27 +204,3 @@ def test_wrong_and_damaged_binaries_are_refused_and_the_process_lives(vendor: Vs
             device.load(Blob(NBG, payload), signature_of(graph))
         assert reason in caught.value.message
     device.load(blobs["vsi:v853"], signature_of(graph)).close()
-
-
-class _OnePart:
-    """The backend with one part and a few precisions: the contract runs everything that a verdict supports."""
-
-    def __init__(self, inner: VsiBackend) -> None:
-        self._inner = inner
-        self.name, self.version, self.compile, self.devices = inner.name, inner.version, inner.compile, inner.devices
-
-    def targets(self) -> tuple[TargetProfile, ...]:
-        return (replace(target_named("vsi:v853"), precisions=(Precision.U8,)),)
-
-
-class TestContract(BackendContract):
-    """The contract, at u8 on one part, for the operators whose compilation takes no shader."""
-
-    CASES = ("Concat", "Conv", "Gemm", "Relu", "Sigmoid", "Transpose")
-
-    @pytest.fixture(autouse=True)
-    def _choose(self, vendor: VsiBackend) -> None:
-        self.backend = _OnePart(vendor)
-
-    def trials(self, names=CASES, change=lambda graph: graph):  # type: ignore[no-untyped-def]
-        return super().trials(tuple(name for name in names if name in self.CASES), change)

@@ -59,7 +59,8 @@ def part_of(target: Target) -> Part:
     if hardware is None or not hardware.sdk_name:
         raise CompileError(f"{target.name}: not a target of the vsi backend.", hint="Choose one that begins with vsi:.")
     oldest = target.arithmetic.multiplier_bits == _OLDEST_MULTIPLIER_BITS
-    return Part(target.name, hardware.sdk_name, part_pid(hardware.sdk_name), converts_signed_bytes=oldest)
+    pid = part_pid(hardware.sdk_name)
+    return Part(target.name, hardware.sdk_name, pid, converts_signed_bytes=oldest, encodes_by_running=oldest)
 
 
 def _is_known(profile: TargetProfile, folder: SdkFolder) -> bool:
@@ -91,20 +92,22 @@ class VsiBackend:
 
     def compile(self, graph: Graph, target: Target, options: CompileOptions) -> Blob:
         """Return the compiled partition; raise CompileError with our reason, or with the vendor's."""
-        program = lower_graph(graph, part_of(target))
+        part = part_of(target)
+        program = lower_graph(graph, part)
         if self.form is Form.GRAPH or options.taps:
             return Blob(GRAPH, program_to_bytes(program))
-        return Blob(NBG, sealed(program_to_bytes(with_binary(program, self._binary(program)))))
+        return Blob(NBG, sealed(program_to_bytes(with_binary(program, self._binary(program, part)))))
 
     def write_project(
         self, graph: Graph, target: Target, style: ProjectStyle, labels: Mapping[str, str]
     ) -> Mapping[str, bytes]:
         """Return a CMake project with the network, its weights and the vendor's binary; raise CompileError."""
-        program = lower_graph(graph, part_of(target))
-        return project_files(labelled(program, labels), style, self._binary(program))
+        part = part_of(target)
+        program = lower_graph(graph, part)
+        return project_files(labelled(program, labels), style, self._binary(program, part))
 
-    def _binary(self, program: Program) -> bytes:
-        binary = write_binary(program, self._settings())
+    def _binary(self, program: Program, part: Part) -> bytes:
+        binary = write_binary(program, self._settings(), may_skip=not part.encodes_by_running)
         try:
             check_part(read_facts(binary), program.pid, program.target)
         except DeviceError as error:

@@ -27,6 +27,8 @@ class Part:
     pid: int
     converts_signed_bytes: bool = False
     """Its array computes with unsigned bytes only (the oldest generation)."""
+    encodes_by_running: bool = False
+    """Its weights come into a binary network only while the graph runs (the oldest generation)."""
     wide_kernels: int = 15
     """Larger kernels keep the vendor's compiler busy for minutes."""
     wide_windows: int = 64
