@@ -10,6 +10,7 @@ from importlib.metadata import version
 
 import numpy as np
 
+from dovetail.backend.arithmetic import Vip
 from dovetail.backend.modelled import BoardSettings, ModelledGraph
 from dovetail.backend.profiles import VSI_PROFILES, vsi_profile
 from dovetail.backend.project import ProjectStyle
@@ -39,11 +40,11 @@ from dovetail.sdk.parts import part_pid, simulated_parts
 
 NBG = "nbg"
 GRAPH = "vsi-graph"
-_REVISION = 1
+_REVISION = 2
 """Raise it when compiled blobs or results change."""
 _DIGEST_BYTES = 32
-_OLDEST_MULTIPLIER_BITS = 16
-"""Only parts of the generation v7 cut their multipliers to this."""
+_CONVERTING = (Vip.V7, Vip.V7_BYTES, Vip.VIP8000)
+"""Their array takes unsigned bytes only: signed ones are converted before and behind it."""
 
 
 class Form(Enum):
@@ -58,8 +59,8 @@ def part_of(target: Target) -> Part:
     hardware = target.hardware if isinstance(target, TargetProfile) else None
     if hardware is None or not hardware.sdk_name:
         raise CompileError(f"{target.name}: not a target of the vsi backend.", hint="Choose one that begins with vsi:.")
-    oldest = target.arithmetic.multiplier_bits == _OLDEST_MULTIPLIER_BITS
-    return Part(target.name, hardware.sdk_name, part_pid(hardware.sdk_name), converts_signed_bytes=oldest)
+    converts = target.arithmetic.vip in _CONVERTING
+    return Part(target.name, hardware.sdk_name, part_pid(hardware.sdk_name), converts_signed_bytes=converts)
 
 
 def _is_known(profile: TargetProfile, folder: SdkFolder) -> bool:
