@@ -178,10 +178,10 @@ count: compare within a row only.
 {facts}
 ```
 
-Known and not explained, seen in graphs of a few convolutions: on `vsi:imx8mp` and `vsi:rv1126` a convolution of signed
-bytes with one scale for all weights, behind another convolution, gives other elements throughout, though one alone is
-equal and so are unsigned bytes; a sum of two convolutions of unsigned bytes moves some ties by one there. On `vsi:a733`
-sums of unsigned bytes inside a graph are not modelled.
+Found in graphs of a few convolutions: on `vsi:imx8mp` and `vsi:rv1126` the array stores 127 throughout where signed bytes
+between two operators have a negative zero point, so every such tensor is kept in memory, where it is converted; the
+multiplier is the float32 of `s_x * s_w`, divided in float32, which decides ties. On `vsi:a733` sums of unsigned bytes
+inside a graph are not modelled.
 """
 
 

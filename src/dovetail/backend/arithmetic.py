@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from dovetail.ir.dtypes import DType
+import numpy as np
+
+from dovetail.ir.dtypes import AnyArray, DType
 
 
 class Tie(Enum):
@@ -71,9 +73,10 @@ class Rounding:
 class Arithmetic:
     """Hold the rounding facts of a target.
 
-    `multiplier_bits`: mantissa bits that an accumulator's multiplier `s_x * s_w / s_y` is cut to (towards zero);
-    None keeps it in double precision. `scheme` other than EXACT puts another maker's rules first. `by_op` refines
-    `default` by operator, or by (operator, stored type). `vip`: the engines whose tables and shaders compute the rest.
+    `multiplier_bits`: an accumulator's multiplier `s_x * s_w / s_y` is computed in float32, product first, and cut to
+    so many mantissa bits (towards zero); None keeps it in double precision. `scheme` other than EXACT puts another
+    maker's rules first. `by_op` refines `default` by operator, or by (operator, stored type). `vip`: the engines whose
+    tables and shaders compute the rest.
     """
 
     default: Rounding = Rounding()
@@ -86,9 +89,22 @@ class Arithmetic:
         """Return the rounding of an operator whose output is stored in this type."""
         return self.by_op.get((op, stored)) or self.by_op.get(op) or self.default
 
+    def multiplier(self, data: float, weight: AnyArray, output: float) -> AnyArray:
+        """Return what accumulators are multiplied by, in float64; `weight` holds one scale or one a channel."""
+        if self.multiplier_bits is None:
+            return np.asarray(data * weight.astype(np.float64) / output)
+        single = np.float32(data) * weight.astype(np.float32) / np.float32(output)
+        return cut_mantissa(np.asarray(single, np.float64), self.multiplier_bits)
+
     def in_shaders(self) -> Arithmetic:
         """Return how the programmable shaders compute: as everything that no rule names, with whole multipliers."""
         return replace(self, multiplier_bits=None, by_op={})
+
+
+def cut_mantissa(values: AnyArray, bits: int) -> AnyArray:
+    """Cut the mantissas of floats to some bits, towards zero."""
+    mantissa, exponent = np.frexp(values)
+    return np.asarray(np.ldexp(np.trunc(np.ldexp(mantissa, bits)), exponent - bits))
 
 
 EXACT = Arithmetic()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dovetail.backend.arithmetic import Carrier, Rounding, Tie, ZeroPointOrder
-from dovetail.backends.npusim.rounding import Store, cut_multiplier, round_in_place
+from dovetail.backends.npusim.rounding import Store, round_in_place
 from dovetail.ir import DType, Quantization, TensorType
 
 VALUES = st.one_of(
@@ -35,19 +34,6 @@ def test_ties_go_where_they_should(tie: Tie, value: float) -> None:
     found = np.array([value])
     round_in_place(found, tie)
     assert int(found[0]) == expected(value, tie)
-
-
-@given(st.floats(2.0**-30, 2.0**10), st.integers(1, 30))
-def test_a_cut_multiplier_keeps_its_leading_bits(multiplier: float, bits: int) -> None:
-    cut = Fraction(float(cut_multiplier(np.array(multiplier), bits)))
-    exact = Fraction(multiplier)
-    mantissa, exponent = exact, 0
-    while mantissa < Fraction(1, 2):
-        mantissa, exponent = mantissa * 2, exponent - 1
-    while mantissa >= 1:
-        mantissa, exponent = mantissa / 2, exponent + 1
-    whole = (mantissa * 2**bits).__floor__()
-    assert cut == Fraction(whole, 2**bits) * Fraction(2) ** exponent
 
 
 @pytest.mark.parametrize(

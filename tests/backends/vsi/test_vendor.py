@@ -75,6 +75,31 @@ def test_other_parts_are_exact(name: str, target: str, graphs: VsiBackend) -> No
     assert measured(graphs, name, Precision.U8, target_named(target)).largest == 0
 
 
+@pytest.mark.parametrize("target", ["vsi:a311d", "vsi:imx8mp", "vsi:v853", "vsi:a733"])
+@pytest.mark.parametrize(
+    "scales", [(0.05, 0.01, 0.001), (0.03, 0.01, 0.0006), (0.07, 0.01, 0.0014), (0.09, 0.01, 0.0024)]
+)
+def test_multipliers_near_a_half_decide_ties_as_the_array_does(
+    scales: tuple[float, float, float], target: str, graphs: VsiBackend
+) -> None:
+    """Decimal scales give multipliers near 1/2 and 3/8: float32 decides whether sums are ties."""
+    data, weight, made = (float(np.float32(scale)) for scale in scales)
+    bias = float(np.float32(data) * np.float32(weight))
+    types = {
+        "x": TensorType(DType.U8, (1, 1, 16, 16), Quantization((data,), (120,))),
+        "w": TensorType(DType.U8, (4, 1, 1, 1), Quantization((weight,), (128,))),
+        "b": TensorType(DType.I32, (4,), Quantization((bias,), (0,))),
+        "y": TensorType(DType.U8, (1, 4, 16, 16), Quantization((made,), (131,))),
+    }
+    constants = {"w": np.array([129, 131, 127, 133], np.uint8).reshape(4, 1, 1, 1), "b": np.zeros(4, np.int32)}
+    graph = Graph("ties", (Node("conv", "Conv", ("x", "w", "b"), ("y",)),), ("x",), ("y",), types, constants)
+    profile, sample = target_named(target), {"x": np.arange(256, dtype=np.uint8).reshape(1, 1, 16, 16)}
+    theirs = load_on(graphs, graph, profile, CompileOptions())
+    ours = load_on(backend("npusim"), graph, profile, CompileOptions())
+    assert agreement(theirs, ours, [sample]).largest == 0
+    theirs.close()
+
+
 @pytest.mark.parametrize("target", ["vsi:v853", "vsi:a311d", "vsi:imx8mp"])
 def test_the_exact_simulation_is_the_vendors(target: str, graphs: VsiBackend) -> None:
     profile = target_named(target)

@@ -14,7 +14,7 @@ import numpy as np
 
 from dovetail.backends.npusim.kernel import Kernel, NodeContext, Values, exact_type, given
 from dovetail.backends.npusim.matrix import multiply
-from dovetail.backends.npusim.rounding import Store, centred, cut_multiplier, largest_size
+from dovetail.backends.npusim.rounding import Store, centred, largest_size
 from dovetail.backends.npusim.windows import Window, pad_spatial, window_of
 from dovetail.ir import AnyArray, Quantization, TensorType
 
@@ -59,8 +59,7 @@ def _accumulator(context: NodeContext, channel_axis: int, unstored: Quantization
     if weight.axis not in (None, channel_axis):
         raise context.refuse(f"its weight is quantised along axis {weight.axis}, not along its output channels")
     scales = np.asarray(weight.scale, dtype=np.float64)
-    exact = data.scale[0] * scales / output.scale[0]
-    multiplier = cut_multiplier(exact, context.arithmetic.multiplier_bits)
+    multiplier = context.arithmetic.multiplier(data.scale[0], scales, output.scale[0])
     return Accumulator(context.constant(2), multiplier, None if unstored else context.store())
 
 

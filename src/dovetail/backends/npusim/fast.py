@@ -17,7 +17,6 @@ import numpy as np
 from onnx import AttributeProto, NodeProto
 
 from dovetail.backend.arithmetic import Arithmetic, Rounding, Tie, ZeroPointOrder
-from dovetail.backends.npusim.rounding import cut_multiplier
 from dovetail.backends.proto import add_metadata, new_model, node_proto
 from dovetail.backends.sessions import TAPS_KEY, THREADS_KEY
 from dovetail.backends.vip.scene import product_in_shader
@@ -291,9 +290,10 @@ class FastWriter:
         output = types[node.outputs[0]].quant
         if data is None or weight.quant is None or output is None:
             return {}
-        exact = data.scale[0] * np.asarray(weight.quant.scale) / output.scale[0]
-        ratio = cut_multiplier(exact, bits) / exact
-        if float(np.abs(ratio - 1.0).max()) < 2.0**-23:
+        scales = np.asarray(weight.quant.scale)
+        exact = data.scale[0] * scales / output.scale[0]
+        ratio = self._arithmetic.multiplier(data.scale[0], scales, output.scale[0]) / exact
+        if float(np.abs(ratio - 1.0).max()) < 2.0**-22:
             return {}
         shape = [1] * (weight.rank or 0)
         if weight.quant.axis is not None:

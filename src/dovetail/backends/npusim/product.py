@@ -9,7 +9,7 @@ import numpy as np
 
 from dovetail.backends.npusim.kernel import Kernel, NodeContext, Values, exact_type, given
 from dovetail.backends.npusim.matrix import multiply
-from dovetail.backends.npusim.rounding import Store, centred, cut_multiplier, largest_size
+from dovetail.backends.npusim.rounding import Store, centred, largest_size
 from dovetail.ir import AnyArray, Quantization, TensorType
 
 
@@ -79,9 +79,8 @@ def _multiplier(context: NodeContext, right: Quantization, channel_axis: int | N
     if right.axis is not None and right.axis != channel_axis:
         return None
     scales = np.asarray(right.scale, dtype=np.float64)
-    exact = left.scale[0] * scales / output.scale[0]
-    cut = cut_multiplier(exact, context.arithmetic.multiplier_bits)
-    return cut if right.axis is not None else cut.reshape(())
+    found = context.arithmetic.multiplier(left.scale[0], scales, output.scale[0])
+    return found if right.axis is not None else found.reshape(())
 
 
 def _largest_product(context: NodeContext) -> float:

@@ -10,15 +10,6 @@ from dovetail.backend.arithmetic import Carrier, Rounding, Tie, ZeroPointOrder
 from dovetail.ir import AnyArray, DType, TensorType
 
 
-def cut_multiplier(multiplier: AnyArray, bits: int | None) -> AnyArray:
-    """Cut the mantissa of positive multipliers to some bits, towards zero; None keeps them."""
-    if bits is None:
-        return multiplier
-    mantissa, exponent = np.frexp(multiplier)
-    cut: AnyArray = np.ldexp(np.floor(np.ldexp(mantissa, bits)), exponent - bits)
-    return cut
-
-
 def round_in_place(values: AnyArray, tie: Tie) -> None:
     """Round float64 values to integers in place; every mode is exact."""
     if tie is Tie.EVEN:

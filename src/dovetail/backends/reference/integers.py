@@ -1,7 +1,7 @@
 """Quantised operators that are defined on integers rather than on reals.
 
 Accumulating operators (Conv, ConvTranspose, Gemm, MatMul): `acc = sum (q_x - zp_x) * (q_w - zp_w) + q_b` exactly, then
-`y = clip(round(acc * M) + zp_y)` with `M = s_x * s_w / s_y` in float64. A target may cut the mantissa of M.
+`y = clip(round(acc * M) + zp_y)` with `M = s_x * s_w / s_y` in float64, or as the target computes it.
 Averages and sums: the integer total first, then `round(total / count * (s_x / s_y)) + zp_y`.
 Clip: the bounds are quantised (ties to even), then the stored integers are clamped.
 
@@ -55,14 +55,6 @@ class QuantizedNode:
         return Call(self.node, tuple(values), (None,) * len(self.node.outputs))
 
 
-def cut_multiplier(multiplier: AnyArray, bits: int | None) -> AnyArray:
-    """Cut the mantissa of multipliers to this many bits, towards zero; None keeps them."""
-    if bits is None:
-        return multiplier
-    mantissa, exponent = np.frexp(multiplier)
-    return np.asarray(np.ldexp(np.trunc(np.ldexp(mantissa, bits)), exponent - bits))
-
-
 def _centred(values: _Values, types: Sequence[TensorType | None]) -> list[AnyArray | None]:
     """Return `q - zero_point` in int64 of every quantised value."""
     centred: list[AnyArray | None] = []
@@ -87,8 +79,8 @@ def _accumulate(item: QuantizedNode, values: _Values) -> AnyArray:
 def accumulated(item: QuantizedNode, values: _Values) -> AnyArray:
     """Return the sums of an accumulating node in steps of the output, before they are rounded."""
     (acc, *_) = KERNELS[item.node.op](item.call(_centred(values, item.inputs)))
-    multiplier = np.asarray(_scale_of(item.inputs[0]) * _scale_of(item.inputs[1]) / _scale_of(item.output))
-    multiplier = cut_multiplier(multiplier, item.arithmetic.multiplier_bits)
+    data, output = float(_scale_of(item.inputs[0])[0]), float(_scale_of(item.output)[0])
+    multiplier = item.arithmetic.multiplier(data, _scale_of(item.inputs[1]), output)
     if multiplier.size > 1:
         shape = [1] * acc.ndim
         shape[_OUTPUT_CHANNEL_AXIS[item.node.op]] = -1

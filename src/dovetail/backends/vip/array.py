@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from dovetail.backend.arithmetic import Vip
+from dovetail.backend.arithmetic import Vip, cut_mantissa
 from dovetail.backends.vip.floats import single
 from dovetail.backends.vip.scene import Rule, Scene, Values, one_sample
 from dovetail.ir import AnyArray, DType, TensorType
@@ -28,11 +28,10 @@ def _widest(vip: Vip) -> int:
     return 11 if vip in OLD else 15
 
 
-def cut(multiplier: float, vip: Vip) -> float:
-    """Return a multiplier as the array holds it."""
-    bits = 16 if vip in OLD else 24
-    mantissa, exponent = math.frexp(multiplier)
-    return math.ldexp(math.floor(math.ldexp(mantissa, bits)), exponent - bits)
+def held(weight: float, data: float, made: float, vip: Vip) -> float:
+    """Return the multiplier of a weight's, an input's and an output's scale as the array holds it."""
+    single = float(np.float32(weight) * np.float32(data) / np.float32(made))
+    return float(cut_mantissa(np.asarray(single), 16 if vip in OLD else 24))
 
 
 def average_rule(scene: Scene) -> Rule | None:
@@ -50,12 +49,12 @@ def average_rule(scene: Scene) -> Rule | None:
     count = math.prod(kernel)
     assert kind.quant is not None
     assert scene.made.quant is not None
-    ratio = kind.quant.scale[0] / scene.made.quant.scale[0]
+    scales = kind.quant.scale[0], scene.made.quant.scale[0]
     if kind.dtype is DType.I16 or scene.in_fixed_point:
-        weight, multiplier = _fixed_weight(count), ratio
+        weight, multiplier = _fixed_weight(count), scales[0] / scales[1]
     else:
-        weight = float(STEPS)
-        multiplier = cut(float(single(float(single(1.0 / count)) / STEPS)) * ratio, scene.vip)
+        weight, step = float(STEPS), float(single(float(single(1.0 / count)) / STEPS))
+        multiplier = held(step, *scales, scene.vip)
 
     def rule(values: Values) -> AnyArray:
         stored = values[0]

@@ -12,7 +12,7 @@ from enum import Enum
 import numpy as np
 
 from dovetail.backend.arithmetic import Vip
-from dovetail.backends.vip.array import OLD, STEPS, cut
+from dovetail.backends.vip.array import OLD, STEPS, held
 from dovetail.backends.vip.floats import rounded, single, truncated
 from dovetail.backends.vip.scene import NEWEST, Rule, Scene, Values, is_stored, one_sample
 from dovetail.ir import AnyArray, DType, Graph, Node, TensorType
@@ -176,7 +176,7 @@ def _weighted(found: _Sum, first: AnyArray, second: AnyArray, vip: Vip) -> AnyAr
     factor = found.sign * found.scales[1] / found.scales[0]
     weights, step = (_signed_weights if found.signed else _byte_weights)((1.0, factor))
     bias = float(np.rint(factor * (found.zeros[0] - found.zeros[1]) / step))
-    multiplier = cut(step * found.scales[0] / found.scales[2], vip)
+    multiplier = held(step, found.scales[0], found.scales[2], vip)
     total = (first - found.zeros[0]) * weights[0] + (second - found.zeros[0]) * weights[1] + bias
     return found.finish(total * multiplier)
 

@@ -10,6 +10,7 @@ from importlib.metadata import version
 
 import numpy as np
 
+from dovetail.backend.arithmetic import Vip
 from dovetail.backend.modelled import BoardSettings, ModelledGraph
 from dovetail.backend.profiles import VSI_PROFILES, vsi_profile
 from dovetail.backend.project import ProjectStyle
@@ -39,11 +40,12 @@ from dovetail.sdk.parts import part_pid, simulated_parts
 
 NBG = "nbg"
 GRAPH = "vsi-graph"
-_REVISION = 1
+_REVISION = 2
 """Raise it when compiled blobs or results change."""
 _DIGEST_BYTES = 32
-_OLDEST_MULTIPLIER_BITS = 16
-"""Only parts of the generation v7 cut their multipliers to this."""
+_CONVERTING = (Vip.V7, Vip.V7_BYTES, Vip.VIP8000)
+"""Their array takes unsigned bytes only: signed ones are converted before and behind it."""
+_OLDEST = (Vip.V7, Vip.V7_BYTES)
 
 
 class Form(Enum):
@@ -58,9 +60,11 @@ def part_of(target: Target) -> Part:
     hardware = target.hardware if isinstance(target, TargetProfile) else None
     if hardware is None or not hardware.sdk_name:
         raise CompileError(f"{target.name}: not a target of the vsi backend.", hint="Choose one that begins with vsi:.")
-    oldest = target.arithmetic.multiplier_bits == _OLDEST_MULTIPLIER_BITS
+    vip = target.arithmetic.vip
     pid = part_pid(hardware.sdk_name)
-    return Part(target.name, hardware.sdk_name, pid, converts_signed_bytes=oldest, encodes_by_running=oldest)
+    return Part(
+        target.name, hardware.sdk_name, pid, converts_signed_bytes=vip in _CONVERTING, encodes_by_running=vip in _OLDEST
+    )
 
 
 def _is_known(profile: TargetProfile, folder: SdkFolder) -> bool:

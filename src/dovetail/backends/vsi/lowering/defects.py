@@ -43,8 +43,10 @@ def keep_signed_bytes(
     """Return the tensors with those of signed bytes kept in memory that the compiler would otherwise spoil.
 
     It turns inner tensors of affine signed bytes into unsigned ones, but custom shader kernels (Max, Div, reductions)
-    go on reading them as signed: silent garbage, measured on the SDK of 2025-08. Parts of the oldest generation,
-    which convert every such tensor, fail in running (`all_of_them`). A tensor that is not virtual keeps its form.
+    go on reading them as signed: silent garbage, measured on the SDK of 2025-08. Parts whose array takes unsigned bytes
+    only convert every such tensor that the memory holds; one that it does not hold makes v7 parts fail in running, and
+    VIP8000's array store 127 throughout where the zero point is negative (`all_of_them`). A tensor that is not virtual
+    keeps its form.
     """
     signed = {index for index, tensor in enumerate(tensors) if _is_signed_bytes(tensor)}
     inner = {index for index in signed if tensors[index].role is TensorRole.INNER}

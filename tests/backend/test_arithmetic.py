@@ -1,0 +1,53 @@
+"""An accumulator's multiplier, as targets hold it."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dovetail.backend.arithmetic import EXACT, Arithmetic, cut_mantissa
+
+
+@given(st.floats(2.0**-30, 2.0**10), st.integers(1, 30))
+def test_a_cut_mantissa_keeps_its_leading_bits(multiplier: float, bits: int) -> None:
+    cut = Fraction(float(cut_mantissa(np.array(multiplier), bits)))
+    exact = Fraction(multiplier)
+    mantissa, exponent = exact, 0
+    while mantissa < Fraction(1, 2):
+        mantissa, exponent = mantissa * 2, exponent - 1
+    while mantissa >= 1:
+        mantissa, exponent = mantissa / 2, exponent + 1
+    whole = (mantissa * 2**bits).__floor__()
+    assert cut == Fraction(whole, 2**bits) * Fraction(2) ** exponent
+    assert float(cut_mantissa(np.array(-multiplier), bits)) == -float(cut)
+
+
+def _nearest(value: Fraction) -> Fraction:
+    """Round a positive fraction to 24 significant bits, ties to even, without floats."""
+    exponent = 0
+    while value >= 2**24:
+        value, exponent = value / 2, exponent + 1
+    while value < 2**23:
+        value, exponent = value * 2, exponent - 1
+    return Fraction(round(value)) * Fraction(2) ** exponent
+
+
+SCALES = st.floats(2.0**-20, 2.0**4, width=32)
+
+
+@given(SCALES, SCALES, SCALES)
+def test_a_multiplier_with_a_width_is_two_roundings_to_float32(data: float, weight: float, output: float) -> None:
+    wanted = _nearest(_nearest(Fraction(data) * Fraction(weight)) / Fraction(output))
+    found = Arithmetic(multiplier_bits=24).multiplier(data, np.array([weight]), output)
+    assert Fraction(float(found[0])) == wanted
+    assert float(EXACT.multiplier(data, np.array([weight]), output)[0]) == data * weight / output
+
+
+def test_it_decides_ties() -> None:
+    """The scales' product over 0.001 is no power of two in exact arithmetic; the array multiplies by one half."""
+    data, weight, output = (float(np.float32(value)) for value in (0.05, 0.01, 0.001))
+    assert data * weight / output != 0.5
+    assert float(Arithmetic(multiplier_bits=16).multiplier(data, np.array([weight]), output)[0]) == 0.5
