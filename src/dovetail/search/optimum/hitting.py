@@ -207,8 +207,11 @@ class _Search:
         while lacking and 2 * len(near) < len(low):
             if self._fails(self._raised(kept, [unit for unit in low if unit not in near])):
                 return near
+            before = near
             for _ in range(steps):
                 near |= {other for unit in near for other in self.problem.neighbours[unit]} & everything
+            if near == before:
+                break
             steps *= 2
         return everything
 
