@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from dovetail.plan.placement import Placement
@@ -14,18 +14,22 @@ from dovetail.search.result import Evidence
 from dovetail.search.trial import Status
 
 
-def cheapest(hunt: Hunt, prover: Prover, found: Found, bar: Bar) -> Found:
+def cheapest(hunt: Hunt, prover: Prover, found: Found, bar: Bar, refused: Collection[str] = ()) -> Found:
     """Return the cheapest plan that passes, with what is proven of it; `within_limits` is false when there is none.
 
     Units that save less than `worthwhile` are left out again. Every single removal is tested: a unit that can go back
-    to low precision is a companion.
+    to low precision is a companion. Digests of plans that the hold-out split has `refused` count as failing.
     """
+    out = [raised for digest, raised in hunt.placements().items() if digest in refused]
 
     def judge(raised: Mapping[str, Placement]) -> Status:
+        if raised in out:
+            return Status.FAIL
         return hunt.judge({unit: hunt.override(unit, place) for unit, place in raised.items()}, bar).status
 
     before = {unit: override.placement for unit, override in found.raised.items()}
-    best, optimum = prover.improve(before, hunt.answers(bar), judge)
+    known = [(raised, Status.FAIL if raised in out else status) for raised, status in hunt.answers(bar)]
+    best, optimum = prover.improve(before, known, judge)
     latencies = {digest: prover.latency_ns(raised) for digest, raised in hunt.placements().items()}
     if best is None:
         certificate = prover.certificate(found.raised, optimum)
@@ -37,6 +41,23 @@ def cheapest(hunt: Hunt, prover: Prover, found: Found, bar: Bar) -> Found:
     certificate = prover.certificate(found.raised, optimum)
     evidence = tuple(replace(item, latency_ns=latencies.get(item.trial.plan_digest)) for item in found.evidence)
     return replace(found, evidence=evidence, certificate=certificate, latencies_ns=latencies)
+
+
+def cheaper(
+    hunt: Hunt, prover: Prover, found: Found, bars: Sequence[Bar], refused: Collection[str]
+) -> tuple[Found, Found]:
+    """Return a plan that was not searched for with what it costs and what is proven, and the cheapest plan instead.
+
+    Both meet the last bar that the plan does. They are the same where the plan meets none.
+    """
+    met = next((bar for bar in reversed(bars) if hunt.judge(found.raised, bar).passed), None)
+    if met is None:
+        return found, found
+    instead = cheapest(hunt, prover, found, met, refused)
+    proof = instead.certificate
+    if proof is not None:
+        proof = replace(proof, cost=prover.model.plan_cost(found.plan))
+    return replace(found, trials=instead.trials, certificate=proof, latencies_ns=instead.latencies_ns), instead
 
 
 def _without_idle(
@@ -63,7 +84,8 @@ def _rebuilt(hunt: Hunt, prover: Prover, best: Mapping[str, Placement], bar: Bar
         rest = {name: override for name, override in raised.items() if name != unit}
         trial = hunt.judge(rest, bar)
         evidence.append(Evidence(unit, trial))
-        if trial.status is Status.PASS:
+        lower = {name: override.placement for name, override in rest.items()}
+        if trial.status is Status.PASS and prover.latency_ns(lower) >= prover.latency_ns(best):
             companions.add(unit)
             raised[unit] = Override(best[unit], "meets the target at low precision too, but is cheaper here")
     plan = prover.space.plan(raised)

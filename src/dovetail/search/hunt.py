@@ -158,8 +158,11 @@ class Hunt:
         return self._certify(raised, bar)
 
     def judge(self, raised: Mapping[str, Override], bar: Bar) -> Trial:
-        """Return the verdict on a plan that raises some units."""
-        return self._judge(raised, bar)
+        """Return the verdict on a plan that raises some units; what the hunt itself may try is no less for it."""
+        before = len(self._trials)
+        trial = self._judge(raised, bar)
+        self._budget += len(self._trials) - before
+        return trial
 
     def override(self, unit: str, placement: Placement) -> Override:
         """Return where a unit that breaks goes, with the reason."""

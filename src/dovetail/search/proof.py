@@ -21,6 +21,10 @@ from dovetail.search.trial import Status
 
 JudgeRaised = Callable[[Mapping[str, Placement]], Status]
 
+_TESTS = 60
+_TESTS_OF_SMALL, _SMALL = 240, 60
+"""Tests for a graph of at most so many units."""
+
 
 @dataclass(frozen=True, slots=True)
 class CostOptions:
@@ -28,14 +32,15 @@ class CostOptions:
 
     `sources` are asked before rooflines; `host` None takes the CPU on the target's chip. With `migrates` units
     without fault may leave the NPU where that is cheaper; else only those that a failing plan names, and what comes
-    after them. A unit that does not break goes along only where that saves the share `worthwhile` of the latency.
-    At most `most_tests` plans are tested beyond those of the search.
+    after them, unless a plan that was tested shows that it pays. A unit that does not break goes along only where that
+    saves the share `worthwhile` of the latency. At most `most_tests` plans are tested beyond those of the search; None
+    is enough to prove most plans of a small graph, and less for a large one, whose plans take long.
     """
 
     sources: tuple[CostSource, ...] = ()
     host: HostFacts | None = None
     migrates: bool = False
-    most_tests: int = 60
+    most_tests: int | None = None
     time_limit_s: float = 30.0
     worthwhile: float = 0.005
 
@@ -68,12 +73,16 @@ class Prover:
 
         answers = {item: status for item, status in answers.items() if status is not Status.PASS or self._fits(item)}
         order = self.priced.numbers(reversed(self.suspects))
-        options = ProofOptions(
-            self.options.most_tests, self.options.time_limit_s, tuple(order), self.priced.assignment(start)
-        )
+        options = ProofOptions(self._most_tests, self.options.time_limit_s, tuple(order), self.priced.assignment(start))
         optimum = prove(self.priced.problem, test, answers, options)
         best = None if optimum.assignment is None else self.priced.raised(optimum.assignment)
         return best, optimum
+
+    @property
+    def _most_tests(self) -> int:
+        if self.options.most_tests is not None:
+            return self.options.most_tests
+        return _TESTS_OF_SMALL if self.priced.problem.size <= _SMALL else _TESTS
 
     def certificate(self, raised: Mapping[str, Override], optimum: Optimum) -> Certificate:
         """Return what is proven of a plan."""

@@ -121,6 +121,6 @@ class TuneResult:
 
     @property
     def one_minimal(self) -> bool:
-        """Tell whether the plan without any one of the culprits was tested and did not pass."""
+        """Tell whether each culprit is needed by test; raised units of which none is one are no minimal set."""
         needed = {item.unit for item in self.evidence if item.trial.status is not Status.PASS}
-        return needed == {item.unit for item in self.culprits}
+        return needed == {item.unit for item in self.culprits} and bool(needed or not self.companions)

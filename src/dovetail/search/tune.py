@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,7 @@ from dovetail.plan.plan import Plan
 from dovetail.plan.recipe import Recipe
 from dovetail.quantize.calibrate import Calibration
 from dovetail.search.accept import Acceptance, accept
-from dovetail.search.cheapest import cheapest
+from dovetail.search.cheapest import cheaper, cheapest
 from dovetail.search.confirm import confirm, contradictions
 from dovetail.search.evaluator import SIMULATOR, EvaluationData, simulates_whole
 from dovetail.search.fanout import Executor, FanOut, Work, open_desks
@@ -176,6 +176,12 @@ class _Seekers:
     def widen(self, found: Found, share: float) -> Found:
         """Raise a share of all units on suspicion."""
         return self.hunt.wider(found, share)
+
+    def prove(self, found: Found, bars: Sequence[Bar], refused: Collection[str]) -> tuple[Found, Found]:
+        """Return a plan that was raised on suspicion with what is proven of cheaper ones, and the cheapest instead."""
+        if self.prover is None or self.limited or found.certificate is not None or not found.raised:
+            return found, found
+        return cheaper(self.hunt, self.prover, found, bars, refused)
 
 
 def _prover(request: TuneRequest, space: Space, suspects: Sequence[str]) -> Prover | None:
@@ -342,6 +348,12 @@ def _bars(request: TuneRequest, bench: _Bench, verdict: GateVerdict) -> list[Bar
     return list(dict.fromkeys(bars))
 
 
+_LOOKS = 4
+"""Cheaper plans at most that the hold-out split is asked of, instead of one that was raised on suspicion."""
+
+_ON_SUSPICION_SAYS = "units are raised on suspicion: for the bound, what the hold-out split refused fails"
+
+
 def _rounds(
     bars: Sequence[Bar], goal: Goal, bench: _Bench, seekers: _Seekers, heard: TuneListener
 ) -> tuple[Acceptance, Found]:
@@ -352,24 +364,56 @@ def _rounds(
     """
     tried: dict[str, tuple[Acceptance, Found]] = {}
     bare = Bar(goal.allowance(bench.search.float_score))
+
+    def look(found: Found) -> Acceptance:
+        heard.stage("hold-out")
+        acceptance = _looked_at(found, goal, bench, heard, len(tried))
+        tried[found.plan.digest] = acceptance, found
+        return acceptance
+
     for found in _proposals(bars, bare, tried, seekers, heard):
         if found.plan.digest in tried:
             continue
-        heard.stage("hold-out")
-        acceptance = accept(bench.holdout, bench.exact, found.plan, goal)
-        if acceptance.accepted and bench.vendor is not None:
-            heard.stage("the vendor's simulator")
-            acceptance = _beside_vendor(acceptance, bench.vendor, bench.holdout, found.plan, goal)
-        if not found.within_limits:
-            acceptance = replace(acceptance, accepted=False, summary="no plan within the limits meets the target")
-        elif tried:
-            looks = f"{acceptance.summary} ({len(tried) + 1} plans were tried on it)"
-            acceptance = replace(acceptance, summary=looks)
-        tried[found.plan.digest] = acceptance, found
+        acceptance = look(found)
         if acceptance.accepted:
-            return acceptance, found
+            return _cheaper_than(found, partial(seekers.prove, bars=bars), tried, look, heard)
         heard.stage(f"{acceptance.summary}: searching again with more in hand")
     return max(tried.values(), key=lambda pair: pair[0].trial.score - pair[0].trial.float_score)
+
+
+def _cheaper_than(
+    found: Found,
+    prove: Callable[..., tuple[Found, Found]],
+    tried: Mapping[str, tuple[Acceptance, Found]],
+    look: Callable[[Found], Acceptance],
+    heard: TuneListener,
+) -> tuple[Acceptance, Found]:
+    """Return the cheapest plan that the hold-out split accepts in a few looks, given one that it does."""
+    acceptance, proven = tried[found.plan.digest]
+    refused: list[str] = []
+    for _ in range(_LOOKS):
+        heard.stage("cheapest")
+        proven, instead = prove(found, refused=refused)
+        if instead.plan.digest == found.plan.digest:
+            break
+        if instead.plan.digest not in tried and (again := look(instead)).accepted:
+            return again, instead
+        refused.append(instead.plan.digest)
+    if proven is not found:
+        acceptance = replace(acceptance, summary=f"{acceptance.summary}; {_ON_SUSPICION_SAYS}")
+    return acceptance, proven
+
+
+def _looked_at(found: Found, goal: Goal, bench: _Bench, heard: TuneListener, looks: int) -> Acceptance:
+    acceptance = accept(bench.holdout, bench.exact, found.plan, goal)
+    if acceptance.accepted and bench.vendor is not None:
+        heard.stage("the vendor's simulator")
+        acceptance = _beside_vendor(acceptance, bench.vendor, bench.holdout, found.plan, goal)
+    if not found.within_limits:
+        return replace(acceptance, accepted=False, summary="no plan within the limits meets the target")
+    if looks:
+        return replace(acceptance, summary=f"{acceptance.summary} ({looks + 1} plans were tried on it)")
+    return acceptance
 
 
 def _beside_vendor(acceptance: Acceptance, vendor: VendorJudge, holdout: Oracle, plan: Plan, goal: Goal) -> Acceptance:

@@ -146,3 +146,31 @@ def test_masking_culprits_in_series_are_all_found() -> None:
     for culprits in itertools.combinations(range(10), 2):
         found, _ = _run(problem, lambda item, hidden=culprits: all(item[unit] for unit in hidden))
         assert found.assignment == tuple(int(unit in culprits) for unit in range(10))
+
+
+def test_what_lacks_a_unit_without_neighbours_ends() -> None:
+    # Units that stand alone: what is around what is lacking never grows.
+    problem = Problem(((0, 1),) * 6, ((1.0, 2.0),) * 6, (), (0, 0), home=0)
+
+    def passes(item: Assignment) -> bool:
+        return bool(item[0] or item[5]) and bool(item[1] or item[4])
+
+    known = {(1, 1, 0, 0, 0, 0): Status.PASS, (0, 1, 0, 0, 0, 0): Status.FAIL, (1, 0, 0, 0, 0, 0): Status.FAIL}
+    found = prove(problem, lambda item: Status.PASS if passes(item) else Status.FAIL, known)
+    assert (found.cost_ns, found.gap) == (8.0, 0.0)
+
+
+def test_units_without_fault_move_too_where_a_tested_plan_shows_that_it_pays() -> None:
+    # Three units in a chain that costs nothing on the CPU, but for crossing: only the last one is at fault.
+    wires = tuple(PricedWire(unit, (unit + 1,), {(0, 1): 5.0, (1, 0): 5.0}) for unit in range(2))
+    problem = Problem(((0, 1),) * 3, ((1.0, 0.5),) * 3, wires, (0, 1), home=0, migrates=False)
+    start, everything = (0, 0, 1), (1, 1, 1)
+
+    def judge(assignment: Assignment) -> Status:
+        return Status.PASS if assignment[2] else Status.FAIL
+
+    known = {(0, 0, 0): Status.FAIL, start: Status.PASS}
+    options = ProofOptions(start=start)
+    assert prove(problem, judge, known, options).assignment == start
+    found = prove(problem, judge, {**known, everything: Status.PASS}, options)
+    assert (found.assignment, found.cost_ns, found.gap) == (everything, 1.5, 0.0)

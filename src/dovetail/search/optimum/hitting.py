@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dovetail.search.optimum.clauses import Clause, clause_of
 from dovetail.search.optimum.problem import Assignment, Problem
@@ -88,6 +88,12 @@ class _Search:
         allowed = (item for item in self.passing if item == start or self.problem.stays(item, movable))
         return min(allowed, key=self.problem.cost, default=None)
 
+    def _let_all_move(self) -> None:
+        """Let units without fault move too where an assignment that does so has passed and is cheaper than the best."""
+        best, cheapest = self.best, min(self.passing, key=self.problem.cost, default=None)
+        if best is not None and cheapest is not None and self.problem.cost(cheapest) < self.problem.cost(best):
+            self.problem = replace(self.problem, migrates=True)
+
     def run(self) -> Optimum:
         for assignment, status in self.known.items():
             if status is Status.PASS:
@@ -109,6 +115,7 @@ class _Search:
 
     def _propose(self) -> Solution | None:
         """Return the cheapest assignment that nothing speaks against, or None when it cannot beat the best."""
+        self._let_all_move()
         solution = solve(self.problem, self.clauses, self.refused, self.options.time_limit_s)
         if solution is None:
             self.bound_ns = float("inf")
@@ -160,11 +167,10 @@ class _Search:
     def _grow(self, failing: Assignment) -> Assignment:
         """Raise what can be raised while it still fails: the clause of the result is shorter."""
         kept = list(failing)
-        best = self.best
-        reserve = best or failing
+        reserve = self._nearest(failing)
         order = self.options.order or tuple(range(self.problem.size))
         low = [unit for unit in order if kept[unit] < self.problem.top[unit]]
-        # What the best assignment raises and this one does not is what it lacks: try to raise all the rest at once.
+        # What the nearest passing assignment raises and this one does not is what it lacks: try to raise all the rest.
         lacking = [unit for unit in low if kept[unit] < reserve[unit]]
         near = self._neighbourhood(kept, low, lacking)
         kept = self._raised(kept, [unit for unit in low if unit not in near])
@@ -180,6 +186,14 @@ class _Search:
                 half = len(chunk) // 2
                 queue[:0] = [chunk[:half], chunk[half:]]
         return tuple(kept)
+
+    def _nearest(self, failing: Assignment) -> Assignment:
+        """Return the passing assignment that raises least of what a failing one does not raise."""
+
+        def lacks(passed: Assignment) -> tuple[int, float]:
+            return sum(map(operator.lt, failing, passed)), self.problem.cost(passed)
+
+        return min(self._passed, key=lacks, default=failing)
 
     def _fails(self, levels: Sequence[int]) -> bool:
         """Tell whether an assignment fails, by a test only where nothing at or below it has passed.
@@ -207,8 +221,11 @@ class _Search:
         while lacking and 2 * len(near) < len(low):
             if self._fails(self._raised(kept, [unit for unit in low if unit not in near])):
                 return near
+            before = near
             for _ in range(steps):
                 near |= {other for unit in near for other in self.problem.neighbours[unit]} & everything
+            if near == before:
+                break
             steps *= 2
         return everything
 
