@@ -178,10 +178,10 @@ count: compare within a row only.
 {facts}
 ```
 
-Found in graphs of a few convolutions: on `vsi:imx8mp` and `vsi:rv1126` the array stores 127 throughout where signed bytes
-between two operators have a negative zero point, so every such tensor is kept in memory, where it is converted; the
-multiplier is the float32 of `s_x * s_w`, divided in float32, which decides ties. On `vsi:a733` sums of unsigned bytes
-inside a graph are not modelled.
+Found in graphs of a few convolutions: on `vsi:imx8mp` and `vsi:rv1126` the array stores 127 throughout where signed
+bytes between two operators have a negative zero point, so every such tensor is kept in memory, where it is converted;
+the multiplier is the float32 of `s_x * s_w`, divided in float32, which decides ties. On `vsi:a733` sums of unsigned
+bytes inside a graph are not modelled.
 """
 
 
