@@ -123,3 +123,31 @@ def test_figures_are_those_of_the_parts() -> None:
     assert facts is not None
     assert (facts.nn_cores, facts.macs_per_cycle, facts.sram_bytes) == (8, 1536, 540672)
     assert facts.source.text
+
+
+def operands(op: str, count: int, **attributes: float | int) -> Graph:
+    types = {name: TensorType(DType.F32, (2, 4)) for name in ("a", "b", "c", "y")}
+    inputs = tuple("abc"[:count])
+    return Graph("g", (Node("node", op, inputs, ("y",), attributes),), inputs, ("y",), types)
+
+
+@pytest.mark.parametrize("target", BY_NAME)
+@pytest.mark.parametrize("precision", [P.U8, P.I8, P.I8PC, P.I8DFP, P.I16, P.FP16])
+@pytest.mark.parametrize(
+    ("op", "count"), [("Mean", 2), ("ReduceL2", 1), ("Shrink", 1), ("ThresholdedRelu", 1), ("Trilu", 1)]
+)
+def test_what_is_made_of_other_operators_is_supported(op: str, count: int, precision: Precision, target: str) -> None:
+    far_off = op == "ReduceL2" and precision is P.I16 and target in ("vsi:t527", "vsi:a733")
+    assert verdict(operands(op, count), target, precision).support is (Support.NO if far_off else Support.YES)
+
+
+@pytest.mark.parametrize(
+    ("graph", "reason"),
+    [
+        (operands("Mean", 3), "3 operands > 2"),
+        (operands("Shrink", 1, bias=0.5), "bias=0.5 (only 0)"),
+        (operands("Trilu", 2), "input 1 ('b') is not a constant"),
+    ],
+)
+def test_forms_that_the_lowering_lacks_are_refused_beforehand(graph: Graph, reason: str) -> None:
+    assert verdict(graph, "vsi:v853", P.U8).reason == reason

@@ -116,3 +116,28 @@ class AttributeIn:
         """Return why the node is refused, or None."""
         value = node.text(self.attribute, self.default)
         return None if value in self.allowed else f"{self.attribute}={value!r} (only {', '.join(self.allowed)})"
+
+
+@dataclass(frozen=True, slots=True)
+class NumberIs:
+    """Allow only one value of a numeric attribute, which is also its default."""
+
+    attribute: str
+    allowed: float
+
+    def refusal(self, graph: Graph, node: Node) -> str | None:
+        """Return why the node is refused, or None."""
+        value = node.number(self.attribute, self.allowed)
+        return None if value == self.allowed else f"{self.attribute}={value:g} (only {self.allowed:g})"
+
+
+@dataclass(frozen=True, slots=True)
+class MostInputs:
+    """Allow at most this many operands."""
+
+    most: int
+
+    def refusal(self, graph: Graph, node: Node) -> str | None:
+        """Return why the node is refused, or None."""
+        count = sum(bool(name) for name in node.inputs)
+        return f"{count} operands > {self.most}" if count > self.most else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dovetail.backend.profiles import VSI_PROFILES
 from dovetail.backend.protocols import CompileOptions
 from dovetail.backends.reference import run_graph
 from dovetail.backends.vsi.lowering.table import LOWERINGS, lower_graph
@@ -18,6 +19,8 @@ from dovetail.testing.cases import CASES, quantized
 from .conftest import target_named
 
 SIZES = (3, 4, 2, 5)
+PARTS = [profile.name for profile in VSI_PROFILES]
+CHOICES = ("Mean", "Shrink", "ThresholdedRelu", "Trilu")
 _STEP = Quantization((0.0625,), (100,))
 
 
@@ -64,9 +67,18 @@ def test_values_arrive_where_they_belong(name: str, graphs: VsiBackend) -> None:
 
 @pytest.mark.sdk
 @pytest.mark.parametrize("precision", [Precision.U8, Precision.I16, Precision.FP16])
-@pytest.mark.parametrize(("name", "steps"), [("Mean", 0), ("Shrink", 0), ("ThresholdedRelu", 0), ("Trilu", 0)])
-def test_choices_are_exact(name: str, steps: int, precision: Precision, graphs: VsiBackend) -> None:
-    _compare(name, precision, steps, graphs)
+@pytest.mark.parametrize("name", CHOICES)
+def test_choices_are_exact(name: str, precision: Precision, graphs: VsiBackend) -> None:
+    _compare(name, precision, 0, graphs)
+
+
+@pytest.mark.sdk
+@pytest.mark.slow
+@pytest.mark.parametrize("target", [name for name in PARTS if name != "vsi:v853"])
+@pytest.mark.parametrize("name", CHOICES)
+def test_choices_are_what_every_part_gives(name: str, target: str, graphs: VsiBackend) -> None:
+    """On the newest part a mean is off by one now and then."""
+    _compare(name, Precision.U8, int((name, target) == ("Mean", "vsi:a733")), graphs, target)
 
 
 @pytest.mark.sdk
@@ -77,8 +89,8 @@ def test_the_length_is_within_one_step(precision: Precision, graphs: VsiBackend)
     _compare("ReduceL2", precision, 1, graphs)
 
 
-def _compare(name: str, precision: Precision, steps: int, graphs: VsiBackend) -> None:
-    target = target_named("vsi:v853")
+def _compare(name: str, precision: Precision, steps: int, graphs: VsiBackend, part: str = "vsi:v853") -> None:
+    target = target_named(part)
     case = quantized(next(case for case in CASES if case.name == name), precision)
     executable = load_on(graphs, case.graph, target, CompileOptions())
     for sample in case.inputs[:4]:

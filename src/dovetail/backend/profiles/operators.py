@@ -48,6 +48,7 @@ UNARY = frozenset(
         "Sin",
         "Sqrt",
         "Tan",
+        "ThresholdedRelu",
     }
 )
 NORMALISATIONS = frozenset(

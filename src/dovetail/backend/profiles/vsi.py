@@ -15,6 +15,8 @@ from dovetail.backend.constraints import (
     AttributeIn,
     ConstantInputs,
     MaxRank,
+    MostInputs,
+    NumberIs,
     RealTensors,
     SpatialRank,
     StaticShapes,
@@ -76,6 +78,11 @@ _RESIZE = (
 _PAD = (AttributeIn("mode", "constant", ("constant", "edge", "reflect")),)
 
 
+def _coarse_lengths(generation: Vip) -> frozenset[Precision]:
+    """Return the precisions at which a Euclidean length is far off: measured, 30 and 212 steps of 16 bits."""
+    return frozenset({_P.I16}) if generation in (Vip.VIP9000_PLUS, Vip.STREAM) else frozenset()
+
+
 def _rules(generation: Vip) -> tuple[OperatorRule, ...]:
     return (
         *_matrix_rules(generation),
@@ -92,6 +99,10 @@ def _rules(generation: Vip) -> tuple[OperatorRule, ...]:
         OperatorRule(frozenset({"Resize"}), _FLOATS, Engine.SH, (*_RESIZE, ConstantInputs((1, 2, 3)))),
         OperatorRule(ops.BOUNDARIES, _ALL, Engine.TP),
         OperatorRule(ops.BINARY | ops.UNARY | ops.NORMALISATIONS | ops.REDUCTIONS, _ALL, Engine.SH),
+        OperatorRule(frozenset({"Mean"}), _ALL, Engine.SH, (MostInputs(2),)),
+        OperatorRule(frozenset({"ReduceL2"}), _ALL - _coarse_lengths(generation), Engine.SH),
+        OperatorRule(frozenset({"Shrink"}), _ALL, Engine.SH, (NumberIs("bias", 0.0),)),
+        OperatorRule(frozenset({"Trilu"}), _ALL, Engine.SH, (ConstantInputs((1,)),)),
         OperatorRule(ops.GATHERS | ops.REGIONS, _ALL, Engine.SH),
         OperatorRule(ops.COMPARISONS, _ALL, Engine.SH),
     )
