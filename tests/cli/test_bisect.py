@@ -191,7 +191,9 @@ def test_the_plan_format_is_a_plan_of_the_model(tmp_path: Path, run: Run, case: 
     assert run("bisect", "start", "--model", case.model, "--format", "plan", *state).code == 0
     graph = dovetail.normalize(dovetail.load_model(case.model))
     dovetail.load_plan(tmp_path / "plan.json").check(graph)
-    run("bisect", "bad", "--state", tmp_path / "state")
+    # What never passes is asked whether it does with everything raised.
+    for _ in range(4):
+        run("bisect", "bad", "--state", tmp_path / "state")
     raised = dovetail.load_plan(tmp_path / "plan.json")
     assert {str(raised.placement(node.name)) for node in graph.nodes} == {"cpu@fp32"}
 
@@ -202,7 +204,9 @@ def test_candidates_come_in_the_formats_of_other_toolchains(tmp_path: Path, run:
     state = ("--state", tmp_path / "state", "--candidate", tmp_path / "candidate.json")
     said = run("bisect", "start", "--model", case.model, "--format", "onnxruntime", *state)
     assert said.code == 0, said.err
-    run("bisect", "bad", "--state", tmp_path / "state")
+    # What never passes is asked whether it does with everything raised.
+    for _ in range(4):
+        run("bisect", "bad", "--state", tmp_path / "state")
     graph = dovetail.normalize(dovetail.load_model(case.model))
     plan = dovetail.find_format("onnxruntime").read(
         (tmp_path / "candidate.json").read_bytes(), dovetail.ReadRequest(graph)

@@ -139,6 +139,45 @@ def test_culprits_side_by_side_in_the_order_of_the_file_take_fewer_runs() -> Non
     assert spent[True] / 200 <= bound(60, 4)
 
 
+def test_an_oracle_that_always_fails_is_found_out_soon() -> None:
+    names = [f"l{index}" for index in range(100)]
+    finding, _, runs = drive(names, [1.0] * 100, lambda low: False)
+    assert finding.outcome is Outcome.UNREACHABLE
+    assert runs == 5
+
+
+def test_a_crash_on_every_fifth_run_costs_a_fifth_of_the_runs() -> None:
+    rng = np.random.default_rng(3)
+    names = [f"l{index}" for index in range(60)]
+    for _ in range(100):
+        culprits = frozenset(rng.choice(names, 3, replace=False).tolist())
+        runs = [drive(names, [1.0] * 60, lambda low, bad=culprits: not low & bad, crash_every=n)[2] for n in (0, 5)]
+        assert runs[1] - runs[1] // 5 == runs[0]
+
+
+def test_a_candidate_that_always_crashes_is_gone_round() -> None:
+    names = [f"l{index}" for index in range(40)]
+    culprits = frozenset(("l7", "l30"))
+    sizes: list[int] = []
+
+    def passes(low: frozenset[str]) -> bool:
+        return not low & culprits
+
+    steps = bisect_lines(names, [1.0] * 40)
+    low = next(steps)
+    while True:
+        sizes.append(len(low))
+        status = Status.CANNOT_TEST if len(low) % 3 == 1 else Status.PASS if passes(low) else Status.FAIL
+        try:
+            low = steps.send(status)
+        except StopIteration as end:
+            finding = end.value
+            break
+    assert {*finding.culprits, *finding.unresolved} >= culprits
+    assert len(finding.unresolved) <= 4
+    assert len(sizes) < 40
+
+
 def test_what_can_never_be_tested_ends() -> None:
     finding, _, runs = drive(["a", "b"], [1.0, 1.0], lambda low: True, crash_every=1)
     assert finding.outcome is Outcome.UNTESTABLE

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,6 +19,16 @@ from dovetail.search.space import Space, make_space
 
 _TOPOLOGICAL = {"Concat": 4.0, "Exp": 4.0, "Pow": 4.0, "Div": 3.0, "Softmax": 2.0, "LayerNormalization": 2.0}
 """How much more suspect than others some operators are when nothing was measured."""
+
+_WORDS = {
+    **dict.fromkeys(("concat", "cat", "exp", "pow", "div"), 4.0),
+    **dict.fromkeys(("softmax", "layernorm", "layernormalization", "dw", "depthwise"), 2.0),
+    **dict.fromkeys(("relu", "relu6", "clip", "identity", "dropout", "maxpool"), 0.2),
+    **dict.fromkeys(("reshape", "flatten", "transpose", "permute", "squeeze", "unsqueeze", "slice", "split"), 0.2),
+}
+"""The same for words in names of lines: most exporters and most people name a node after its operator."""
+
+_WORD = re.compile(r"[A-Z]+(?![a-z])\d*|[A-Z]?[a-z]+\d*|\d+")
 
 _LEAST = 0.01
 """The weight of a unit that the prior has nothing against."""
@@ -34,7 +46,7 @@ class BisectRequest:
 
 
 def setup_of_lines(lines: Sequence[str], request: BisectRequest) -> Setup:
-    """Return the setup for plain lines; later ones are a little more suspect, as heads are.
+    """Return the setup for plain lines; what a name says of its operator counts, and later ones a little, as heads do.
 
     Raises SearchError for no lines or lines that are there twice.
     """
@@ -45,7 +57,7 @@ def setup_of_lines(lines: Sequence[str], request: BisectRequest) -> Setup:
         twice = next(name for name in names if names.count(name) > 1)
         raise SearchError(f"the line '{twice}' is there twice.", hint="Every line needs a name of its own.")
     writer(request.format)
-    weights = tuple(1.0 + index / len(names) for index in range(len(names)))
+    weights = tuple(_named(name) * (1.0 + index / len(names)) for index, name in enumerate(names))
     return Setup(tuple(names), weights, request.candidate_path, request.format, request.certify)
 
 
@@ -70,6 +82,14 @@ def make_setup(graph: Graph, request: BisectRequest, calibration: Calibration | 
         base_plan=space.base.to_json(),
         raise_to={unit: str(space.ladders[unit][0]) for unit in order},
     )
+
+
+def _named(line: str) -> float:
+    """Return the weight that the last word of a name gives which says something of an operator."""
+    words = [word.lower() for word in _WORD.findall(line)]
+    joined = [one + other for one, other in itertools.pairwise(words)]
+    said = [_WORDS[word] for word in (*words, *joined) if word in _WORDS]
+    return said[-1] if said else 1.0
 
 
 def _measured(space: Space, calibration: Calibration) -> dict[str, float]:

@@ -17,12 +17,19 @@ from dovetail.search.trial import Status
 _RETRIES = 2
 """How often the same candidate is tried again when it cannot be tested and there is no other to try instead."""
 
+_FAILURES = 4
+"""Failures in a row after which it is asked whether anything passes: earlier, what passes answers that for nothing."""
+
 _EXPECTED = 2.0
 """Culprits expected before anything is known."""
 
 
 _BESIDE = (0.35, 0.2, 0.1)
 """Chances at least that the lines after a culprit are culprits too: a tensor that breaks has two ends."""
+
+
+_LIGHT = 0.5
+"""Share of the mean suspicion below which a line is light."""
 
 
 class Outcome(Enum):
@@ -51,10 +58,20 @@ Steps = Generator[frozenset[str], Status, Finding]
 """Yields the lines to keep low, takes the verdict, returns the finding."""
 
 
+_Prefix = tuple[int, Status]
+"""A length and the verdict on that many lines."""
+
+
+class _Unreachable(Exception):
+    """Nothing passes; the argument is the outcome."""
+
+
 @dataclass
 class _State:
     odds: dict[str, float]
     beside: tuple[float, ...]
+    light: frozenset[str] = frozenset()
+    """Lines that hardly anything speaks against: those beside a culprit are counted without them."""
     clean: list[str] = field(default_factory=list)
     culprits: list[str] = field(default_factory=list)
     unresolved: list[str] = field(default_factory=list)
@@ -62,6 +79,10 @@ class _State:
     runs: int = 0
     since: int = len(_BESIDE)
     """Lines that were settled since the last culprit."""
+    passed: bool = False
+    failures: int = 0
+    again: int = 1
+    """How many more second tries have told something than have not: judges crash by chance, or at some candidates."""
 
     def ask(self, low: frozenset[str], tries: int = 1) -> Generator[frozenset[str], Status, Status]:
         """Ask for a verdict unless it is known; try again when it cannot be tested."""
@@ -69,9 +90,34 @@ class _State:
         while status in (None, Status.CANNOT_TEST) and tries > 0:
             tries -= 1
             self.runs += 1
+            second = status is not None
             status = yield low
             self.known[low] = status
+            self.passed |= status is Status.PASS
+            self.failures += status is Status.FAIL
+            if second:
+                self.again += -1 if status is Status.CANNOT_TEST else 1
         return status or Status.CANNOT_TEST
+
+    def ask_prefix(self, rest: Sequence[str], sizes: Sequence[int]) -> Generator[frozenset[str], Status, _Prefix]:
+        """Ask of prefixes of the rest until one can be tested: the first once more, as long as that has helped."""
+        status = Status.CANNOT_TEST
+        for size in sizes:
+            first = size == sizes[0] and self.again > 0
+            if self.failures >= _FAILURES and not self.passed:
+                yield from self.reach()
+            status = yield from self.ask(frozenset((*self.clean, *rest[:size])), 2 if first else 1)
+            if status is not Status.CANNOT_TEST:
+                return size, status
+        return sizes[0], status
+
+    def reach(self) -> Generator[frozenset[str], Status, None]:
+        """See that a candidate passes when everything is raised; whatever passed before has shown that already."""
+        if self.passed:
+            return
+        status = yield from self.ask(frozenset(), 1 + _RETRIES)
+        if status is not Status.PASS:
+            raise _Unreachable(Outcome.UNREACHABLE if status is Status.FAIL else Outcome.UNTESTABLE)
 
     def share(self, line: str) -> float:
         """Return the chance that a line is a culprit, given how many were found among those that are settled."""
@@ -90,17 +136,22 @@ def bisect_lines(
     """
     total = sum(suspicion) or 1.0
     odds = {line: min(0.9, _EXPECTED * weight / total) for line, weight in zip(order, suspicion, strict=True)}
-    state = _State(odds, _BESIDE if beside else ())
+    light = frozenset(
+        line for line, weight in zip(order, suspicion, strict=True) if weight < _LIGHT * total / len(order)
+    )
+    state = _State(odds, _BESIDE if beside else (), light)
     low = yield from state.ask(frozenset(order), 1 + _RETRIES)
     if low is Status.PASS:
         return Finding(Outcome.NOTHING_TO_DO, runs=state.runs)
-    top = yield from state.ask(frozenset(), 1 + _RETRIES)
-    if top is not Status.PASS:
-        outcome = Outcome.UNREACHABLE if top is Status.FAIL else Outcome.UNTESTABLE
-        return Finding(outcome, runs=state.runs)
-    rest = list(order)
-    while rest:
-        rest = yield from _next_pool(state, rest)
+    try:
+        if low is Status.CANNOT_TEST:
+            yield from state.reach()
+        rest = list(order)
+        while rest:
+            rest = yield from _next_pool(state, rest)
+        yield from state.reach()
+    except _Unreachable as end:
+        return Finding(end.args[0], runs=state.runs)
     if certify:
         yield from _certify(state)
     return Finding(Outcome.FOUND, tuple(state.culprits), tuple(state.unresolved), state.runs)
@@ -109,21 +160,21 @@ def bisect_lines(
 def _next_pool(state: _State, rest: list[str]) -> Generator[frozenset[str], Status, list[str]]:
     """Settle some lines and return the others."""
     shares = [state.share(line) for line in rest]
-    for index, chance in enumerate(state.beside[state.since : state.since + len(rest)]):
+    heavy = (index for index, line in enumerate(rest) if line not in state.light)
+    for index, chance in zip(heavy, state.beside[state.since :], strict=False):
         shares[index] = max(shares[index], chance)
     size = _median(shares, 0, len(rest))
-    for candidate in _nearby(size, 1, len(rest)):
-        status = yield from state.ask(frozenset((*state.clean, *rest[:candidate])))
-        if status is Status.PASS:
-            state.clean += rest[:candidate]
-            state.since += candidate
-            return rest[candidate:]
-        if status is Status.FAIL:
-            return (yield from _split(state, rest, shares, candidate))
+    candidate, status = yield from state.ask_prefix(rest, _nearby(size, 1, len(rest)))
+    if status is Status.PASS:
+        state.clean += rest[:candidate]
+        state.since += sum(line not in state.light for line in rest[:candidate])
+        return rest[candidate:]
+    if status is Status.FAIL:
+        return (yield from _split(state, rest, shares, candidate))
     status = yield from state.ask(frozenset((*state.clean, rest[0])), _RETRIES)
     if status is Status.PASS:
         state.clean.append(rest[0])
-        state.since += 1
+        state.since += rest[0] not in state.light
     else:
         state.since = 0
         (state.culprits if status is Status.FAIL else state.unresolved).append(rest[0])
@@ -137,14 +188,8 @@ def _split(
     passes = 0
     while failing - passes > 1:
         middle = passes + _median(_given_one(shares[passes:failing]), 0, failing - passes - 1)
-        status = Status.CANNOT_TEST
-        candidate = middle
-        for candidate in _nearby(middle, passes + 1, failing - 1):
-            status = yield from state.ask(frozenset((*state.clean, *rest[:candidate])))
-            if status is not Status.CANNOT_TEST:
-                break
-        else:
-            candidate = middle
+        candidate, status = yield from state.ask_prefix(rest, _nearby(middle, passes + 1, failing - 1))
+        if status is Status.CANNOT_TEST:
             status = yield from state.ask(frozenset((*state.clean, *rest[:candidate])), _RETRIES)
         if status is Status.PASS:
             passes = candidate
