@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -31,7 +33,7 @@ from dovetail.search import (
 )
 from dovetail.search.accept import Acceptance
 from dovetail.search.evaluator import Rewriter
-from dovetail.search.hunt import Found, Hunt
+from dovetail.search.hunt import Found, Hunt, HuntOptions
 from dovetail.search.journal import Journal, Scores
 from dovetail.search.oracle import Bar, Oracle, Split
 from dovetail.search.pipeline import Pipeline
@@ -353,3 +355,40 @@ def test_no_other_round_begins_when_the_budget_is_spent(monkeypatch: pytest.Monk
     assert len(bars) == 1
     tune(_request(_detector()))
     assert len(bars) > 2
+
+
+class _Graded:
+    """An oracle that loses less the more units are raised, and counts what it is asked at each bar."""
+
+    width = 1
+    indices = (0,)
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, Bar]] = []
+
+    def ahead(self, plans: Sequence[Plan]) -> None:
+        """Begin nothing."""
+
+    def judge(self, plan: Plan, raised: Sequence[str], bar: Bar, *, race: bool = True) -> Trial:
+        self.asked.append((plan.digest, bar))
+        score = 1 - 0.1 / (1 + len(raised))
+        return Trial(
+            plan.digest, tuple(raised), Status.PASS if bar.met_by(1 - score) else Status.FAIL, score, 1.0, 1, 1
+        )
+
+
+def test_a_stricter_bar_is_met_by_the_smallest_plan_that_was_tried_already() -> None:
+    space = make_space(_detector(), LOW, LADDER)
+    oracle = _Graded()
+    silent: Any = SimpleNamespace(stage=lambda _: None, trial=lambda _: None)
+    graph = _detector()
+    ranked = suspect(space, calibrate(graph, _source(graph)))
+    hunt = Hunt(ranked, space, None, oracle, HuntOptions(silent, 100))  # type: ignore[arg-type]
+    for count in (0, 1, 2, 4):
+        hunt.judge(hunt._raise_some(frozenset(item.unit for item in ranked[:count])), Bar(0.2))
+    known = {digest for digest, _ in oracle.asked}
+    found = hunt.known(Bar(0.04))
+    assert found is not None
+    assert len(found.raised) == 2
+    assert {digest for digest, _ in oracle.asked} == known
+    assert hunt.known(Bar(0.001)) is None

@@ -157,6 +157,14 @@ class Hunt:
             raised = self._lower(raised, bar)
         return self._certify(raised, bar)
 
+    def known(self, bar: Bar) -> Found | None:
+        """Return the plan that raises fewest units of those that were tried on all samples and meet a bar."""
+        full = [(self._raised[digest], trial) for digest, trial in self._trials.items() if trial.complete]
+        near = [raised for raised, trial in full if raised and bar.met_by(trial.float_score - trial.score)]
+        met = (raised for raised in sorted(near, key=len) if self._judge(raised, bar).status is Status.PASS)
+        found = next(met, None)
+        return None if found is None else self._found(found, ())
+
     def judge(self, raised: Mapping[str, Override], bar: Bar) -> Trial:
         """Return the verdict on a plan that raises some units; what the hunt itself may try is no less for it."""
         before = len(self._trials)

@@ -327,7 +327,7 @@ _RESOLUTION = 2
 """Lost samples that the first round allows at least, where the goal does."""
 
 
-_ON_SUSPICION = (0.0625, 0.25, 1.0)
+_ON_SUSPICION = (0.0625, 0.125, 0.25, 0.5, 1.0)
 """Shares of all units that are raised without proof when the search split cannot show what the hold-out loses."""
 
 
@@ -432,11 +432,11 @@ def _proposals(
     last: Found | None = None
     steep: list[Bar] = []
     for bar in bars:
-        if tried and seekers.hunt.exhausted:
-            break
-        found = seekers.find(bar, heard, climbs=False)
+        spent = bool(tried) and seekers.hunt.exhausted
+        # What was tried already is judged anew for nothing.
+        found = seekers.hunt.known(bar) if spent else seekers.find(bar, heard, climbs=False)
         if found is None:
-            steep.append(bar)
+            steep += [] if spent else [bar]
         else:
             last = found
             yield found
