@@ -21,8 +21,8 @@ BY_NAME = {target.name: target for target in VSI_PROFILES}
 
 
 ALLOWED = {("Gelu", "i16"): 0.002, ("Identity", "i8"): 0.005, ("LogSoftmax", "i16"): 0.003}
-"""Shares that may differ: the driver's error function, old parts' copies of signed bytes, and a last bit in the shader's
-logarithm of a sum are not known fully."""
+"""Shares that may differ: the driver's error function, old parts' copies of signed bytes, and a last bit in the
+shader's logarithm of a sum are not known fully."""
 
 
 @cache
