@@ -1,7 +1,7 @@
 """Record what the vendor's simulator gives for small graphs with random scales: the vectors of `tests/backends/vip`.
 
-Run `python tests/backends/vip/record_vectors.py tests/backends/vip/vectors.npz`; it needs VeriSilicon's SDK and about
-five minutes. None of these graphs is one of the operator cases.
+Run `python tests/backends/vip/record_vectors.py tests/backends/vip/vectors.npz` and the same with `--shaders` and
+`shaders.npz`; it needs VeriSilicon's SDK and about five minutes. None of these graphs is one of the operator cases.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from dovetail.ir import AnyArray, DType, Graph, Node, Quantization, TensorType
 from dovetail.sdk import find_verisilicon
 
 PARTS = ("vsi:a311d", "vsi:imx8mp", "vsi:v853")
+SHADER_PARTS = ("vsi:s905d3", "vsi:v853", "vsi:t527")
 _UNARY = ("Abs", "Celu", "Elu", "Erf", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish", "Neg", "Relu", "Selu")
 UNARY = (*_UNARY, "Sigmoid", "Softsign", "Tanh", "Atan", "Identity")
 _ROUNDS = 3
@@ -37,14 +38,21 @@ class Recipe:
     inputs: tuple[tuple[str, tuple[int, ...], float, int], ...]
     output: tuple[str, tuple[int, ...], float, int]
     attributes: dict[str, float | int | list[int]] = field(default_factory=dict)
+    parameters: tuple[list[float], ...] = ()
+    """Constant inputs of float32; an empty one is left out."""
 
     def graph(self) -> Graph:
         """Return the graph; inputs are `x0, x1`, the output is `y`."""
         names = tuple(f"x{index}" for index in range(len(self.inputs)))
         types = {name: _type(*entry) for name, entry in zip(names, self.inputs, strict=True)}
         fixed = {key: tuple(value) if isinstance(value, list) else value for key, value in self.attributes.items()}
-        node = Node("node", self.op, names, ("y",), fixed)
-        return Graph("vector", (node,), names, ("y",), {**types, "y": _type(*self.output)})
+        given = [f"c{index}" if values else "" for index, values in enumerate(self.parameters)]
+        constants = {
+            name: np.array(values, np.float32) for name, values in zip(given, self.parameters, strict=True) if name
+        }
+        types |= {name: TensorType(DType.F32, value.shape) for name, value in constants.items()}
+        node = Node("node", self.op, (*names, *given), ("y",), fixed)
+        return Graph("vector", (node,), names, ("y",), {**types, "y": _type(*self.output)}, constants)
 
 
 def _type(dtype: str, shape: tuple[int, ...], scale: float, zero: int) -> TensorType:
@@ -109,6 +117,30 @@ def _sums(random: np.random.Generator) -> Iterator[Recipe]:
             yield Recipe(op, inputs, (dtype, shape, scales[2], zeros[2]))
 
 
+def shader_recipes(random: np.random.Generator) -> Iterator[Recipe]:
+    """Yield graphs of 16 bits that shaders compute."""
+    for op in ("Cos", "Exp", "Sin", "Softplus"):
+        yield Recipe(op, (("i16", (1, 2, 16, 16), 2.0**-12, 0),), ("i16", (1, 2, 16, 16), 2.0**-14, 0))
+    for shape in ((1, 5, 7, 30), (2, 3, 5, 13)):
+        scale = 2.0 ** -int(random.integers(11, 14))
+        data = (("i16", shape, scale, 0),)
+        for axis in (1, 3):
+            for op, made in (("Softmax", 2.0**-15), ("LogSoftmax", 2.0**-11), ("LpNormalization", 2.0**-15)):
+                yield Recipe(op, data, ("i16", shape, made, 0), {"axis": axis})
+        made = ("i16", shape, 2.0**-12, 0)
+        channels = [list(map(_single, random.uniform(*ends, shape[1]))) for ends in ((0.5, 1.5), (-1, 1), (-1, 1))]
+        channels.append(list(map(_single, random.uniform(0.3, 2.0, shape[1]))))
+        yield Recipe("BatchNormalization", data, made, {}, tuple(channels))
+        yield Recipe("InstanceNormalization", data, made, {}, tuple(channels[:2]))
+        rows = [list(map(_single, random.uniform(*ends, shape[3]))) for ends in ((0.5, 1.5), (-1, 1))]
+        yield Recipe("LayerNormalization", data, made, {"axis": -1}, tuple(rows))
+        sizes = (*shape[:2], shape[2] * 3, shape[3] + 9)
+        factors = [size / old + 1e-6 for size, old in zip(sizes, shape, strict=True)]
+        yield Recipe("Resize", data, ("i16", sizes, scale, 0), {"mode": "linear"}, ([], factors))
+        small = (("i8", shape, 2.0**-5, 0),)
+        yield Recipe("Resize", small, ("i8", sizes, 2.0**-5, 0), {"mode": "linear"}, ([], factors))
+
+
 def samples(recipe: Recipe, random: np.random.Generator) -> dict[str, AnyArray]:
     """Return all stored values where the input has room for them, else random ones."""
     made: dict[str, AnyArray] = {}
@@ -125,16 +157,18 @@ def main() -> None:
     """Record."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("file", type=Path)
+    parser.add_argument("--shaders", action="store_true", help="operators of 16 bits in the shaders")
     given = parser.parse_args()
     found = find_verisilicon()
     if not found.usable:
         sys.exit(f"{found.reason}: run 'dovetail sdk install verisilicon'")
     random = np.random.default_rng(2026)
-    wanted = [(recipe, samples(recipe, random)) for recipe in recipes(random)]
+    drawn = (shader_recipes if given.shaders else recipes)(random)
+    wanted = [(recipe, samples(recipe, random)) for recipe in drawn]
     arrays: dict[str, AnyArray] = {}
     for index, (_, sample) in enumerate(wanted):
         arrays.update({f"{index}/{name}": value for name, value in sample.items()})
-    for name in PARTS:
+    for name in SHADER_PARTS if given.shaders else PARTS:
         target = next(one for one in VSI_PROFILES if one.name == name)
         part = part_of(target)
         with GraphBench(part.sdk_name, Settings(found.folder)) as bench:
@@ -144,7 +178,7 @@ def main() -> None:
                 fresh = recipe.op in ("Add", "Sub")
                 result = bench.measure(lower_graph(graph, part), (sample,), {"y": graph.types["y"]}, fresh=fresh)
                 arrays[f"{index}/{name}"] = result.results[0]["y"]
-    text = json.dumps([[item.op, item.inputs, item.output, item.attributes] for item, _ in wanted])
+    text = json.dumps([[item.op, item.inputs, item.output, item.attributes, item.parameters] for item, _ in wanted])
     np.savez_compressed(given.file, recipes=np.array(text), **arrays)
 
 

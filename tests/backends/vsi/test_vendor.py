@@ -69,6 +69,17 @@ def test_other_precisions_are_exact(name: str, precision: Precision, graphs: Vsi
     assert measured(graphs, name, precision, target_named("vsi:v853")).largest == 0
 
 
+@pytest.mark.parametrize("target", ["vsi:s905d3", "vsi:v853", "vsi:t527"])
+@pytest.mark.parametrize("name", ["ConvTranspose.padded", "Softmax.channels", "InstanceNormalization", "Resize.linear"])
+def test_shaders_of_16_bits_are_exact(name: str, target: str, graphs: VsiBackend) -> None:
+    assert measured(graphs, name, Precision.I16, target_named(target)).largest == 0
+
+
+@pytest.mark.parametrize("name", ["Conv", "Conv.no_bias", "Conv.dilated", "ConvTranspose"])
+def test_convolutions_of_16_bits_in_a_shader_are_exact(name: str, graphs: VsiBackend) -> None:
+    assert measured(graphs, name, Precision.I16, target_named("vsi:s905d3")).largest == 0
+
+
 @pytest.mark.parametrize("target", ["vsi:a311d", "vsi:imx8mp"])
 @pytest.mark.parametrize("name", ["Conv", "Conv.pointwise", "Gemm", "Relu", "Transpose"])
 def test_other_parts_are_exact(name: str, target: str, graphs: VsiBackend) -> None:

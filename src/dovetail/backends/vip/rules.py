@@ -12,8 +12,10 @@ import numpy as np
 from dovetail.backend.arithmetic import Vip
 from dovetail.backends.vip.array import average_rule
 from dovetail.backends.vip.functions import Function
+from dovetail.backends.vip.products import CONVOLUTIONS, product_rule
 from dovetail.backends.vip.response import response_rule
-from dovetail.backends.vip.scene import NEWEST, Rule, Scene, Values, is_stored
+from dovetail.backends.vip.scene import NEWEST, Rule, Scene, Values, is_stored, product_in_shader
+from dovetail.backends.vip.shaders import shader_rule
 from dovetail.backends.vip.sums import sum_rule
 from dovetail.backends.vip.table import (
     Scales,
@@ -35,6 +37,11 @@ def vip_rule(graph: Graph, node: Node, vip: Vip) -> Rule | None:
     scene = Scene(graph, node, vip)
     if not scene.is_quantised:
         return None
+    shader = shader_rule(scene)
+    if shader is None and scene.kind(0).dtype is DType.I16 and vip is not Vip.STREAM:
+        shader = product_rule(scene) if node.op in CONVOLUTIONS and product_in_shader(graph, node, vip) else None
+    if shader is not None:
+        return shader
     if vip is Vip.STREAM:
         return _streamed(scene)
     maker = _MAKERS.get(node.op)

@@ -107,6 +107,16 @@ def product_in_shader(graph: Graph, node: Node, vip: Vip) -> bool:
     wide = data.dtype is DType.I16
     if node.op == "MatMul" and node.inputs[1] not in graph.constants:
         return wide or vip in (Vip.V7, Vip.V7_BYTES)
-    if node.op == "ConvTranspose" and any(node.integers("output_padding")):
+    if node.op == "ConvTranspose" and any(node.integers("output_padding")) and _fills(node, weight):
         return True
     return (weight.quant.per_channel and vip in _OLD) or (wide and vip is Vip.V7_BYTES)
+
+
+def _fills(node: Node, weight: TensorType) -> bool:
+    """Tell whether a transposed convolution's kernels lie side by side, unpadded: only then is more than they give new.
+
+    Measured on kernels of 2, 3 and 4 with strides of 2 and 3: with output padding just these go to a shader.
+    """
+    kernel, strides = (weight.shape or ())[2:], node.integers("strides")
+    plain = not any(node.integers("pads")) and len(strides) == len(kernel)
+    return plain and all(isinstance(size, int) and size % step == 0 for size, step in zip(kernel, strides, strict=True))
