@@ -29,6 +29,7 @@ from zoo.peers import (
     run_nncf,
     run_ours,
 )
+from zoo.search_summary import met, summary
 from zoo.table import markdown, number, text
 from zoo.tasks import Task, bench_a, digits, from_case
 
@@ -80,6 +81,7 @@ def main() -> int:
         print(f"\n{name}: search split, then the hold-out split that no tool searched on\n")
         print(text(*_table(rows)))
         print("\n".join(f"- {item.tool}: {item.note}" for item in rows if item.note))
+    print("\n" + "\n".join(summary(record.found, _CPU)))
     return 0
 
 
@@ -187,11 +189,12 @@ def _runner(tool: str, task: Task, limit_s: float) -> Runner:
     return runners[tool]
 
 
+_MEETS = "meets the goal on the target"
 _HEADS = ("tool", "nodes", "raised", "calls", "evals", "wall s", "cpu s", "search", "hold-out", "ms", "bound", "lost")
 
 
 def _table(rows: Sequence[Found]) -> tuple[Sequence[str], list[list[str]]]:
-    return (*_HEADS, "holds"), [
+    return (*_HEADS, _MEETS), [
         [
             item.tool,
             str(item.nodes_at_start),
@@ -205,7 +208,7 @@ def _table(rows: Sequence[Found]) -> tuple[Sequence[str], list[list[str]]]:
             number(item.latency_ms, 3),
             number(item.bound_ms, 3),
             number(item.lost),
-            "-" if item.lost is None else "yes" if item.holds else "no",
+            met(item),
         ]
         for item in rows
     ]
@@ -220,7 +223,8 @@ _PEERS = (
 
 def _verdicts(found: Mapping[str, Sequence[Found]]) -> tuple[Sequence[str], list[list[str]]]:
     """Return every peer's plan beside ours up to the CPU, and the time of both."""
-    heads = ("model", "peer", "its ms", "holds", "our ms", "bound", "gap", "its cpu s", "our cpu s", "ratio")
+    plans = ("its ms", f"it {_MEETS}", "our ms", f"ours {_MEETS}", "bound", "gap")
+    heads = ("model", "peer", *plans, "its cpu s", "our cpu s", "ratio")
     rows: list[list[str]] = []
     for name, items in found.items():
         ours = next((item for item in items if item.tool == f"dovetail, up to {_CPU}"), None)
@@ -228,8 +232,8 @@ def _verdicts(found: Mapping[str, Sequence[Found]]) -> tuple[Sequence[str], list
             peer = next((item for item in items if item.tool == tool), None)
             if peer is None or ours is None:
                 continue
-            holds = "-" if peer.lost is None else "yes" if peer.holds else "no"
-            costs = [number(peer.latency_ms, 3), holds, number(ours.latency_ms, 3), number(ours.bound_ms, 3)]
+            costs = [number(peer.latency_ms, 3), met(peer)]
+            costs += [number(ours.latency_ms, 3), met(ours), number(ours.bound_ms, 3)]
             times = [number(peer.cpu_s, 1), number(ours.cpu_s, 1), number(ours.cpu_s / peer.cpu_s, 2)]
             rows.append([name, short, *costs, _gap(ours), *times])
     return heads, rows
@@ -252,14 +256,16 @@ _COLUMNS = (
     "not 8 bits on the CPU in float (16 bits on the NPU where it says so); a clamp or a move that the NPU runs as one "
     "with the operator before it is 8 bits where that is. `bound` is what no plan that passes can be below if raising "
     "a unit never harms: only we have one. `lost` is the plan's loss on the hold-out split in exact simulation of the "
-    "target, and `holds` whether the goal allows it. Precisions are those of the target: `i8pc` is signed with a scale "
+    "target, by one evaluator for every tool; the last column says whether the goal allows it. Precisions are those "
+    "of the target: `i8pc` is signed with a scale "
     "for each channel of weights, `u8` unsigned with one for each tensor (NNCF has no asymmetric weights in ONNX; "
     "symmetric)."
 )
 _SAME = (
     "Other tools choose between 8 bits and float, and leave some operators float from the start; on an NPU without "
     "float that is the CPU. So each of their plans is one that our search up to the CPU can find as well, and is shown "
-    "beside it. A peer whose plan does not hold has solved another problem: it emulates 8 bits between the operators "
+    "beside it. A peer whose plan does not meet the goal on the target has solved another problem: it emulates 8 bits "
+    "between the operators "
     "that it quantises, and on the target the result of such an operator is 8 bits wide whoever reads it. `ratio` is "
     "our processor time over the peer's."
 )
@@ -272,6 +278,7 @@ def _write_page(page: Path, facts: Sequence[str], found: Mapping[str, Sequence[F
         parts += [f"## {name}", markdown(*_table(rows))]
         notes = [f"- {item.tool}: {item.note}" for item in rows if item.note]
         parts += ["\n".join(notes)] if notes else []
+    parts += ["## Summary", "\n".join(f"- {line}" for line in summary(found, _CPU))]
     parts += ["## What broke", "\n".join(f"- {line}" for line in failed)] if failed else []
     page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text("\n\n".join(parts) + "\n", encoding="utf-8")

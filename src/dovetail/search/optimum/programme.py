@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import csr_matrix
 
 from dovetail.search.optimum.clauses import Clause
 from dovetail.search.optimum.problem import OUTSIDE, Assignment, PricedWire, Problem
+from dovetail.search.optimum.relaxed import Model, minimise
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,23 +252,24 @@ class _Programme:
     def solve(self, time_limit_s: float) -> Solution | None:
         rows = self.rows
         index, column, factor = zip(*rows.entries, strict=True)
-        matrix = csr_matrix((factor, (index, column)), shape=(len(rows.low), len(rows.cost)))
-        result = milp(
-            np.array(rows.cost),
-            integrality=np.array(rows.integer),
-            bounds=Bounds(0.0, np.array(rows.upper)),
-            constraints=LinearConstraint(matrix, rows.low, rows.high),
-            options={"mip_rel_gap": 1e-9, "time_limit": time_limit_s},
+        model = Model(
+            cost=np.array(rows.cost),
+            upper=np.array(rows.upper),
+            integer=np.array(rows.integer, dtype=bool),
+            matrix=csr_matrix((factor, (index, column)), shape=(len(rows.low), len(rows.cost))),
+            low=np.array(rows.low),
+            high=np.array(rows.high),
         )
-        if result.x is None:
+        found = minimise(model, time_limit_s)
+        if found.x is None:
             return None
+        values = found.x
         levels = tuple(
-            ladder.index(max(chosen, key=lambda place: result.x[chosen[place]]))
+            ladder.index(max(chosen, key=lambda place: values[chosen[place]]))
             for chosen, ladder in zip(self.x, self.problem.choices, strict=True)
         )
         cost = self.problem.cost(levels)
-        bound = cost if result.mip_dual_bound is None else min(cost, float(result.mip_dual_bound) * self.scale)
-        return Solution(levels, cost, cost if result.status == 0 else bound)
+        return Solution(levels, cost, cost if found.proven else max(0.0, min(cost, found.bound * self.scale)))
 
 
 def solve(
