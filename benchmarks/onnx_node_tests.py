@@ -8,23 +8,19 @@ can hold. Such a case is run again with all inputs but the first as constants, a
 
 from __future__ import annotations
 
-import argparse
-import json
-import warnings
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from enum import Enum
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import onnxruntime as ort
 from onnx import ModelProto, TensorProto, numpy_helper
-from onnx.backend.test.case.node import collect_testcases
 
 from dovetail.errors import DovetailError
 from dovetail.exporters import to_onnx
 from dovetail.importers import load_onnx
+from judges import onnx_cases as judged
 
 _SILENT = 4
 _BINDABLE = (
@@ -56,24 +52,13 @@ class Outcome(Enum):
     """An exception that is not a DovetailError."""
 
 
-@dataclass(frozen=True, slots=True)
-class CaseResult:
-    """Hold the outcome of one case."""
-
-    name: str
-    operator: str
-    outcome: Outcome
-    reason: str = ""
+CaseResult: TypeAlias = judged.CaseResult[Outcome]
 
 
 def run_cases(operator: str | None = None) -> list[CaseResult]:
     """Run every case, or those of one operator."""
     ort.set_default_logger_severity(_SILENT)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        cases = collect_testcases(None)
-    with np.errstate(all="ignore"):
-        return [_run_case(case) for case in cases if operator is None or _operator(case.model) == operator]
+    return judged.run_each(_run_case, lambda case: operator in (None, _operator(case.model)))
 
 
 def _operator(model: ModelProto) -> str:
@@ -168,8 +153,7 @@ def _check(got: Any, expected: Any, case: Any) -> None:
 
 def count_outcomes(results: Sequence[CaseResult]) -> dict[str, int]:
     """Return how many cases ended in each way."""
-    counts = Counter(result.outcome for result in results)
-    return {outcome.value: counts[outcome] for outcome in Outcome}
+    return judged.count_outcomes(results, Outcome)
 
 
 def table(results: Sequence[CaseResult]) -> Iterator[str]:
@@ -182,26 +166,12 @@ def table(results: Sequence[CaseResult]) -> Iterator[str]:
         passing = sum(result.outcome in (Outcome.PASS, Outcome.BOUND) for result in mine)
         reason = next((f"{item.outcome.value}: {item.reason}" for item in mine if item.reason), "")
         yield f"{operator:36} {len(mine):5} {imported:8} {passing:7}  {reason[:120]}"
-    yield "; ".join(f"{name}: {count}" for name, count in count_outcomes(results).items())
+    yield judged.tally(results, Outcome)
 
 
 def main() -> None:
     """Print the table, or everything as JSON."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--failures", action="store_true", help="list every case that does not pass")
-    parser.add_argument("--operator")
-    arguments = parser.parse_args()
-    results = run_cases(arguments.operator)
-    if arguments.json:
-        rows = [asdict(result) | {"outcome": result.outcome.value} for result in results]
-        print(json.dumps({"counts": count_outcomes(results), "cases": rows}, indent=1))
-    elif arguments.failures:
-        for result in results:
-            if result.outcome is not Outcome.PASS:
-                print(f"{result.name}: {result.outcome.value}: {result.reason}")
-    else:
-        print("\n".join(table(results)))
+    judged.Report(str(__doc__), Outcome, run_cases, table, lambda result: result.outcome is not Outcome.PASS).main()
 
 
 if __name__ == "__main__":

@@ -5,24 +5,19 @@ python benchmarks/reference_table.py [--json] [--operator NAME] [--failures]
 
 from __future__ import annotations
 
-import argparse
-import json
-import warnings
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from onnx import ModelProto, TensorProto, numpy_helper
-from onnx.backend.test.case.node import collect_testcases
 
 from dovetail.backend.protocols import CompileOptions, Signature
 from dovetail.backends.reference import REFERENCE, backend
 from dovetail.errors import CompileError, DovetailError
 from dovetail.importers import load_onnx
 from dovetail.ir import DType, Graph
+from judges import onnx_cases as judged
 
 
 class Outcome(Enum):
@@ -37,23 +32,12 @@ class Outcome(Enum):
     """The reference refuses the graph when compiling."""
 
 
-@dataclass(frozen=True, slots=True)
-class CaseResult:
-    """Hold the outcome of one case."""
-
-    name: str
-    operator: str
-    outcome: Outcome
-    reason: str = ""
+CaseResult: TypeAlias = judged.CaseResult[Outcome]
 
 
 def run_cases(operator: str | None = None) -> list[CaseResult]:
     """Run every case, or those of one operator."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        cases = collect_testcases(None)
-    with np.errstate(all="ignore"):
-        return [_run_case(case) for case in cases if operator in (None, _operator(case))]
+    return judged.run_each(_run_case, lambda case: operator in (None, _operator(case)))
 
 
 def _operator(case: Any) -> str:
@@ -109,42 +93,22 @@ def _difference(got: Any, want: Any, case: Any) -> str:
     return "" if close.all() else f"{int((~close).sum())} of {got.size} elements differ"
 
 
-def count_outcomes(results: Sequence[CaseResult]) -> dict[str, int]:
-    """Return how many cases ended in each way."""
-    counts = Counter(result.outcome for result in results)
-    return {outcome.value: counts[outcome] for outcome in Outcome}
-
-
 def table(results: Sequence[CaseResult]) -> Iterator[str]:
     """Yield the lines of the table: operator, cases, how many ran and passed, and the first reason otherwise."""
     yield f"{'operator':28} {'cases':>5} {'ran':>5} {'pass':>5} {'share':>7}  first reason of the rest"
     for operator in sorted({result.operator for result in results}):
         mine = [result for result in results if result.operator == operator]
-        counts = count_outcomes(mine)
+        counts = judged.count_outcomes(mine, Outcome)
         ran, passed = counts["pass"] + counts["fail"], counts["pass"]
         share = f"{passed / ran:7.1%}" if ran else "      -"
         reason = next((f"{item.outcome.value}: {item.reason}" for item in mine if item.outcome is not Outcome.PASS), "")
         yield f"{operator:28} {len(mine):5} {ran:5} {passed:5} {share}  {' '.join(reason.split())[:110]}"
-    yield "; ".join(f"{name}: {count}" for name, count in count_outcomes(results).items())
+    yield judged.tally(results, Outcome)
 
 
 def main() -> None:
     """Print the table, or everything as JSON."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--failures", action="store_true", help="list every case that ran and failed")
-    parser.add_argument("--operator")
-    arguments = parser.parse_args()
-    results = run_cases(arguments.operator)
-    if arguments.json:
-        rows = [asdict(result) | {"outcome": result.outcome.value} for result in results]
-        print(json.dumps({"counts": count_outcomes(results), "cases": rows}, indent=1))
-    elif arguments.failures:
-        for result in results:
-            if result.outcome is Outcome.FAIL:
-                print(f"{result.name}: {result.reason}")
-    else:
-        print("\n".join(table(results)))
+    judged.Report(str(__doc__), Outcome, run_cases, table, lambda result: result.outcome is Outcome.FAIL).main()
 
 
 if __name__ == "__main__":

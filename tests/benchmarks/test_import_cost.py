@@ -12,7 +12,7 @@ from import_cost import MOST_S, MOST_TIMES, costs
 @pytest.mark.slow
 def test_import_stays_within_its_bounds(tmp_path: Path) -> None:
     found = list(costs(30.0, tmp_path))
-    assert [item.format for item in found] == ["onnx", "tflite", "dvg"]
+    assert [item.format for item in found] == ["onnx", "tflite", "dvg", "prototxt", "cfg"]
     for item in found:
         assert item.file_bytes > 28e6
         assert item.load_s < MOST_S
