@@ -19,6 +19,14 @@ def fp21(values: AnyArray | float) -> AnyArray:
     return np.where(np.isfinite(exact), rounded, exact)
 
 
+def fp21_away(values: AnyArray | float) -> AnyArray:
+    """Round float32 to 16 significant bits, ties away from zero, as the newest parts' drivers fill tables."""
+    bits = np.asarray(values, np.float32).view(np.uint32)
+    finite = (bits & np.uint32(0x7F800000)) != np.uint32(0x7F800000)
+    moved = np.where(finite, (bits + np.uint32(0x80)) & np.uint32(0xFFFFFF00), bits).astype(np.uint32)
+    return np.asarray(moved.view(np.float32).astype(np.float64))
+
+
 def rounded(values: AnyArray, bits: int) -> AnyArray:
     """Round finite floats to some significant bits, ties to even."""
     unit = np.ldexp(1.0, np.frexp(values)[1] - bits)

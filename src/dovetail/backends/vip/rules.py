@@ -22,6 +22,7 @@ from dovetail.backends.vip.table import (
     clip_function,
     copied,
     native_table,
+    stream_bytes,
     stream_table,
     unary_results,
     user_table,
@@ -83,16 +84,17 @@ def _streamed(scene: Scene) -> Rule | None:
         return average_rule(scene)
     if scene.node.op in ("Add", "Sub", "Sum"):
         return sum_rule(scene)
-    if scene.kind(0).dtype is not DType.I16:
+    if scene.kind(0).dtype is not scene.made.dtype:
         return None
     node = scene.node
     if node.op == "Pow" and _power(scene) == 2.0:
         node = Node(node.name, "Square", node.inputs[:1], node.outputs)
-    if len(node.inputs) != 1 or stream_table(np.zeros(1), node, scene.scales()[0]) is None:
+    table = stream_table if scene.kind(0).dtype is DType.I16 else stream_bytes
+    if len(node.inputs) != 1 or table(np.zeros(1), node, scene.scales()[0]) is None:
         return None
 
     def results(steps: AnyArray, scales: Scales) -> AnyArray:
-        found = stream_table(steps, node, scales)
+        found = table(steps, node, scales)
         assert found is not None
         return found
 

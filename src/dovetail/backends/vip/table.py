@@ -11,8 +11,17 @@ from functools import cache
 
 import numpy as np
 
-from dovetail.backends.vip.floats import fp21, saturated, single
-from dovetail.backends.vip.functions import NATIVE, ODD, USER, Function, clip_function
+from dovetail.backends.vip.floats import fp21, fp21_away, saturated, single
+from dovetail.backends.vip.functions import (
+    NATIVE,
+    ODD,
+    STREAMED,
+    STREAMED_BYTES,
+    STREAMED_ODD,
+    USER,
+    Function,
+    clip_function,
+)
 from dovetail.ir import AnyArray, DType, Node, TensorType
 
 _LARGEST = 57344.0
@@ -96,7 +105,7 @@ def user_table(steps: AnyArray, function: Function, scales: Scales) -> AnyArray:
     """Return what a table that ovxlib fills gives: the driver reads it at its own knots."""
     knots = _knots_of_both_signs()
     given = function(knots)
-    values = _entries(lambda at: _between(at, knots, given), knots * scales.scale_in)
+    values = _entries(lambda at: _between(at, knots, given), knots * scales.scale_in, scales)
     return scales.store(look_up(steps, knots, values, by_slope=scales.by_slope))
 
 
@@ -112,45 +121,66 @@ def _between(at: AnyArray, knots: AnyArray, values: AnyArray) -> AnyArray:
 def native_table(steps: AnyArray, function: Function, scales: Scales) -> AnyArray:
     """Return what a table that the driver fills gives."""
     knots = _knots_of_both_signs()
-    entries = _entries(function, knots * scales.scale_in)
+    entries = _entries(function, knots * scales.scale_in, scales)
     return scales.store(look_up(steps, knots, entries, by_slope=scales.by_slope))
 
 
 def odd_table(steps: AnyArray, function: Function, scales: Scales) -> AnyArray:
     """Return what a table for positive values gives; the sign is put back."""
     knots = positive_knots()
-    found = look_up(np.abs(steps), knots, _entries(function, knots * scales.scale_in), by_slope=scales.by_slope)
+    found = look_up(np.abs(steps), knots, _entries(function, knots * scales.scale_in, scales), by_slope=scales.by_slope)
     return scales.store(np.where(steps < 0, -found, found))
 
 
-def _entries(function: Function, at: AnyArray) -> AnyArray:
+def _entries(function: Function, at: AnyArray, scales: Scales) -> AnyArray:
     """Return the entries of a table: what is below the smallest float of 5 exponent bits is 0."""
     with np.errstate(all="ignore"):
-        values = fp21(function(at))
+        values = fp21_away(single(function(at))) if scales.by_slope else fp21(function(at))
         return np.where(np.abs(values) < _SMALLEST, 0.0, values)
 
 
 def stream_table(steps: AnyArray, node: Node, scales: Scales) -> AnyArray | None:
     """Return what the stream processor makes of 16-bit values: entries of 21 bits, straight lines in float32.
 
-    The scale stays outside of the table; what is not a number becomes 0.
+    The scale stays outside of the table. What is not a number becomes 0, but the logarithm of a negative the highest.
     """
-    both = _knots_of_both_signs()
+    both, op = _knots_of_both_signs(), node.op
     at = np.asarray(steps * scales.scale_in)
-    if node.op in USER or node.op in NATIVE:
-        function = (USER.get(node.op) or NATIVE[node.op])(node)
+    if op == "HardSigmoid":
+        reals = fp21(USER[op](node)(at))
+    elif op in USER or op in NATIVE or op in STREAMED:
+        function = (USER.get(op) or NATIVE.get(op) or STREAMED[op])(node)
         reals = _line(at, both, function)
-    elif node.op in ODD:
-        found = _line(np.abs(at), positive_knots(), ODD[node.op](node))
+    elif op in ODD or op in STREAMED_ODD:
+        found = _line(np.abs(at), positive_knots(), (ODD.get(op) or STREAMED_ODD[op])(node))
         reals = np.where(at < 0, -found, found)
     else:
         return None
+    if op == "Log":
+        reals = np.where(at < 0, np.inf, np.where(at == 0, -np.inf, reals))
     return np.where(np.isnan(reals), 0.0, np.clip(np.rint(reals / scales.scale_out), scales.lowest, scales.highest))
+
+
+_BYTES_EXCEPT = frozenset({"LeakyRelu", "Neg", "Square", "Tan"})
+"""Functions that are not a table of the stream processor in bytes, or were not measured."""
+
+
+def stream_bytes(steps: AnyArray, node: Node, scales: Scales) -> AnyArray | None:
+    """Return what the stream processor makes of bytes: a result of 21 bits for each, scaled in 21 bits."""
+    found = next((table[node.op] for table in (USER, NATIVE, ODD, STREAMED) if node.op in table), None)
+    found = found or STREAMED_ODD.get(node.op) or STREAMED_BYTES.get(node.op)
+    if found is None or node.op in _BYTES_EXCEPT:
+        return None
+    with np.errstate(all="ignore"):
+        reals = fp21(found(node)(single(steps * scales.scale_in)))
+        scaled = fp21(reals * single(1.0 / scales.scale_out))
+        scaled = np.where(np.isnan(scaled), 0.0, scaled)
+    return np.asarray(np.clip(np.rint(scaled) + scales.zero_out, scales.lowest, scales.highest))
 
 
 def _line(at: AnyArray, knots: AnyArray, function: Function) -> AnyArray:
     with np.errstate(all="ignore"):
-        values = fp21(single(function(knots)))
+        values = fp21_away(single(function(knots)))
         left = np.clip(np.searchsorted(knots, at, side="right") - 1, 0, len(knots) - 2)
         slope = single((values[left + 1] - values[left]) / (knots[left + 1] - knots[left]))
         return single(values[left] + single(slope * (at - knots[left])))
@@ -180,6 +210,7 @@ __all__ = [
     "native_table",
     "positive_knots",
     "scales_of",
+    "stream_bytes",
     "stream_table",
     "unary_results",
     "user_table",
