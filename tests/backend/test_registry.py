@@ -96,11 +96,15 @@ def test_a_backend_that_cannot_be_loaded_is_reported_with_the_reason(
     registry.backend.cache_clear()
     registry.find_target.cache_clear()
     try:
-        with pytest.raises(DeviceNotFound, match="backend 'broken' cannot be used"):
+        with pytest.raises(DeviceNotFound, match="backend 'broken' cannot be used") as caught:
             backend("broken")
         status = {item.name: item for item in backend_statuses()}["broken"]
         assert not status.available
         assert str(error) in status.reason
+        assert "Install the package" in str(caught.value)
+        error = ImportError("there is no SDK: run 'dovetail sdk install verisilicon'")
+        with pytest.raises(DeviceNotFound, match=r"cannot be used: there is no SDK: run '[a-z ]+'\.$"):
+            backend("broken")
         # The others are not disturbed.
         assert find_target("cpu").name == "cpu"
     finally:

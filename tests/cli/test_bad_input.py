@@ -202,3 +202,11 @@ def test_names_cannot_drive_the_terminal(run: Run, tmp_path: Path) -> None:
         said = run(call[0], tmp_path / "evil.onnx", *call[1:])
         assert "\x1b" not in said.out + said.err
         assert "\nerror: fake" not in said.out + said.err
+
+
+def test_a_backend_for_a_target_that_the_plan_lacks(tiny: Tiny, run: Run, tmp_path: Path) -> None:
+    made = ("--plan", tiny.plan, "--ranges", tiny.ranges, "-o", tmp_path / "bundle")
+    refused(
+        run("compile", tiny.model, *made, "--backend", "vsi:a733=npusim"), "places nothing on 'vsi:a733'", "It has "
+    )
+    assert not (tmp_path / "bundle").exists()

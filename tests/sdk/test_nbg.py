@@ -72,3 +72,9 @@ def test_another_part_is_refused() -> None:
 def test_a_missing_file_is_a_device_error(tmp_path: Path) -> None:
     with pytest.raises(DeviceError, match="cannot be read"):
         read_file(tmp_path / "none.nb")
+
+
+def test_a_partition_of_a_bundle_is_told_from_a_damaged_file(tmp_path: Path) -> None:
+    (tmp_path / "partition-1.blob").write_bytes(bytes(32) + b"dovetail vsi 1 2\n{}" + made())
+    with pytest.raises(DeviceError, match=r"a partition of a bundle.*ovxlib-project"):
+        read_file(tmp_path / "partition-1.blob")

@@ -44,9 +44,10 @@ def backend(name: str) -> Backend:
         loaded: Backend = point.load()
     except Exception as error:
         # A plug-in is anybody's code; whatever stops it (a package or a native library that is missing) is its own.
-        raise DeviceNotFound(
-            f"backend '{name}' cannot be used: {error}.", hint="Install the package that it needs."
-        ) from error
+        text = str(error).rstrip(".")
+        # A plug-in that says what to run knows better than we do.
+        hint = None if ": run '" in text else "Install the package that it needs."
+        raise DeviceNotFound(f"backend '{name}' cannot be used: {text}.", hint=hint) from error
     return loaded
 
 

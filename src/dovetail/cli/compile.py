@@ -83,6 +83,8 @@ class Compile(BoardVerb, ModelVerb):
         empty = dovetail.Ranges(graph.digest, "none", 0, {})
         ranges = empty if self.ranges is None else read_ranges(self.ranges, graph)
         rule = tuple(dovetail.parse_placement(text) for text in split_commas(self.fallback))
+        places = (plan.default, *rule, *(override.placement for override in plan.overrides.values()))
+        self._check_targets({place.target for place in places})
         with screen.progress("compiling"):
             if rule:
                 request = dovetail.RepairRequest(graph, plan, ranges, rule, self._request(), self.overlap)
@@ -133,6 +135,15 @@ class Compile(BoardVerb, ModelVerb):
             limits=Limits(compile_s=self.limit_s),
             cache=None if self.cache is None else dovetail.BlobCache(self.cache),
         )
+
+    def _check_targets(self, known: set[str]) -> None:
+        """Raise DovetailError when a backend is chosen for a target that the plan does not have."""
+        for target in self._backends():
+            if target not in known:
+                raise DovetailError(
+                    f"--backend {target}=...: the plan places nothing on '{target}'.",
+                    hint=f"It has {', '.join(sorted(known))}.",
+                )
 
     def _backends(self) -> Mapping[str, str]:
         found: dict[str, str] = {}

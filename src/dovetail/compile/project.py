@@ -109,8 +109,8 @@ def _files(part: Partition, style: ProjectStyle, labels: Mapping[str, str]) -> M
     own = part.target.partition(":")[0]
     why = next((status.reason for status in backend_statuses() if status.name == own and not status.available), "")
     raise DovetailError(
-        f"{where}: no backend writes a {style.value} for it{f': {why}' if why else '.'}",
-        hint="It takes a VeriSilicon target (vsi:...) and the SDK: dovetail sdk install verisilicon.",
+        f"{where}: no backend writes {style.value} for it{f': {why}' if why else '.'}",
+        hint=None if why else "It takes a VeriSilicon target (vsi:...) and the SDK: dovetail sdk install verisilicon.",
     )
 
 

@@ -25,6 +25,7 @@ _INPUTS, _OUTPUTS = 1, 2
 _CHECKED_VERSION = 0x00020005
 _MAX_BYTES = 2 << 30
 _MAX_SECTIONS = 256
+_BLOB = ".blob"
 _HINT = "Compile the model again for this part."
 
 
@@ -106,7 +107,13 @@ def read_file(path: Path) -> BinaryFacts:
     try:
         if path.stat().st_size > _MAX_BYTES:
             raise DeviceError(f"{path}: larger than {_MAX_BYTES} bytes.")
-        return read_facts(path.read_bytes(), str(path))
+        content = path.read_bytes()
+        if path.suffix == _BLOB and not content.startswith(MAGIC):
+            raise DeviceError(
+                f"{path}: a partition of a bundle, which holds its binary network with facts of its own.",
+                hint="'dovetail export PLAN --format ovxlib-project' writes the network alone, for a board.",
+            )
+        return read_facts(content, str(path))
     except OSError as error:
         raise DeviceError(f"{path}: cannot be read: {error.strerror}.") from error
 
