@@ -6,10 +6,11 @@ import math
 import zlib
 from collections.abc import Callable, Iterable
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dovetail.search.strategy import minimise, shortest_prefix
+from dovetail.search.strategy import isolate, minimise, shortest_prefix
 from dovetail.search.trial import Status
 
 Test = Callable[[frozenset[str]], Status]
@@ -129,3 +130,32 @@ def test_alternatives_leave_one_of_them() -> None:
 def test_pairs_that_only_help_together() -> None:
     found = minimise(_names(8), Counted(lambda units: {"u1", "u6"} <= units or {"u2", "u3", "u4"} <= units))
     assert set(found.kept) in ({"u1", "u6"}, {"u2", "u3", "u4"})
+
+
+def test_isolating_finds_a_passing_set_with_fewer_tests_where_few_units_matter() -> None:
+    rng = np.random.default_rng(4)
+    units = [f"u{index}" for index in range(60)]
+    spent = [0, 0]
+    for _ in range(40):
+        needed = frozenset([units[-1], *rng.choice(units[:-1], 2, replace=False).tolist()])
+        oracles = [Counted(needed.issubset) for _ in spent]
+        assert frozenset(isolate(units, oracles[0])) == needed
+        assert frozenset(minimise(units, oracles[1]).kept) == needed
+        spent = [total + len(oracle.asked) for total, oracle in zip(spent, oracles, strict=True)]
+    assert spent[0] < 0.7 * spent[1]
+
+
+def test_isolating_returns_what_has_passed_when_it_has_to_stop_or_the_oracle_wavers() -> None:
+    rng = np.random.default_rng(6)
+    units = [f"u{index}" for index in range(30)]
+    for most in range(1, 20):
+        passed = {frozenset(units)}
+
+        def wavers(raised: frozenset[str], passed: set[frozenset[str]] = passed) -> bool:
+            if raised and rng.random() < 0.4:
+                passed.add(raised)
+            return raised in passed
+
+        oracle = Counted(wavers)
+        found = isolate(units, oracle, lambda oracle=oracle, most=most: len(oracle.asked) < most)
+        assert frozenset(found) in passed

@@ -20,13 +20,16 @@ from dovetail.search.recorded import RecordedEvaluator
 from dovetail.search.result import Evidence, GateCheck, GateVerdict
 from dovetail.search.sensitivity import quantise_few
 from dovetail.search.space import Space
-from dovetail.search.strategy import TestSet, minimise, shortest_prefix
+from dovetail.search.strategy import TestSet, isolate, minimise, shortest_prefix
 from dovetail.search.trial import Status, Trial
 
 Answer = TypeVar("Answer")
 
 TRUSTED = 8
 """Most units that are raised on the word of the prior alone: when these do not suffice, units are measured."""
+
+MANY = 16
+"""Units of a passing set from which on those that matter are isolated before the others are tried one by one."""
 
 
 class Listener(Protocol):
@@ -151,8 +154,12 @@ class Hunt:
         if length is None:
             return self._found(self._raise(order), ())
         self._listener.stage("minimise")
-        smallest = self._follow(lambda test: minimise(order[:length], test, self._go_on), self._raise_some, bar)
-        raised: Mapping[str, Override] = self._raise(smallest.kept)
+        passing = order[:length]
+        if length < MANY:
+            kept = self._follow(lambda test: minimise(passing, test, self._go_on).kept, self._raise_some, bar)
+        else:
+            kept = self._follow(lambda test: isolate(passing, test, self._go_on), self._raise_some, bar)
+        raised: Mapping[str, Override] = self._raise(kept)
         if self._highest:
             raised = self._lower(raised, bar)
         return self._certify(raised, bar)

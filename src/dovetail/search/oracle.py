@@ -106,6 +106,11 @@ class Oracle:
         return self.float_score == 0 and (self._set_level or not _joined(self._float).any())
 
     @property
+    def is_perfect(self) -> bool:
+        """Tell whether the float model reaches the best score there is on every sample."""
+        return self._race is not None and bool((self._race.float_scores >= self._race.best).all())
+
+    @property
     def sample_count(self) -> int:
         """Return the number of samples of the split."""
         return len(self._split.indices)

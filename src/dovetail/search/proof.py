@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dovetail.backend.costs import CostSource
 from dovetail.backend.profiles.hosts import HostFacts
@@ -83,6 +83,13 @@ class Prover:
         if self.options.most_tests is not None:
             return self.options.most_tests
         return _TESTS_OF_SMALL if self.priced.problem.size <= _SMALL else _TESTS
+
+    @property
+    def for_suspicion(self) -> Prover:
+        """Return the prover of a plan that was raised on suspicion: for a large graph one that makes no tests."""
+        if self.priced.problem.size <= _SMALL:
+            return self
+        return replace(self, options=replace(self.options, most_tests=0))
 
     def certificate(self, raised: Mapping[str, Override], optimum: Optimum) -> Certificate:
         """Return what is proven of a plan."""

@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from dovetail.search.bisect.strategy import bisect_lines
 from dovetail.search.trial import Status
 
 TestSet = Callable[[frozenset[str]], Status]
@@ -89,6 +90,31 @@ def minimise(
         else:
             size //= 2
     return Minimal(tuple(kept), tuple((unit, failed[unit]) for unit in kept if unit in failed))
+
+
+def isolate(passing: Sequence[str], test: TestSet, go_on: Callable[[], bool] = lambda: True) -> tuple[str, ...]:
+    """Return a passing subset of a passing set, most important units first, that is small where few units matter.
+
+    Takes groups that fail about as often as they pass, as a bisection does, and fewer tests than `minimise` for that;
+    the last unit is taken to matter most after the first. When `go_on` says no, the smallest set so far is returned.
+    """
+    order = [*reversed(passing[:-1]), *passing[-1:]]
+    weights = [1.0 / (1.0 + rank / 8) for rank in range(len(passing))]
+    steps = bisect_lines(order, [*reversed(weights[:-1]), weights[0]])
+    everything = frozenset(passing)
+    best = everything
+    low = next(steps)
+    while True:
+        status = test(everything - low)
+        if status is Status.PASS and len(everything - low) < len(best):
+            best = everything - low
+        try:
+            low = steps.send(status)
+        except StopIteration:
+            break
+        if not go_on():
+            break
+    return tuple(unit for unit in passing if unit in best)
 
 
 @dataclass(slots=True)

@@ -181,7 +181,7 @@ class _Seekers:
         """Return a plan that was raised on suspicion with what is proven of cheaper ones, and the cheapest instead."""
         if self.prover is None or self.limited or found.certificate is not None or not found.raised:
             return found, found
-        return cheaper(self.hunt, self.prover, found, bars, refused)
+        return cheaper(self.hunt, self.prover.for_suspicion, found, bars, refused)
 
 
 def _prover(request: TuneRequest, space: Space, suspects: Sequence[str]) -> Prover | None:
@@ -323,6 +323,9 @@ _MARGINS = (0.5, 0.75, 1.0)
 """Shares of the allowed drop that the search keeps in hand: more when the hold-out does not agree."""
 
 
+_NEARLY = 0.9375
+"""The last share where float reaches the best score on every sample: none can win, and no loss at all is too much."""
+
 _RESOLUTION = 2
 """Lost samples that the first round allows at least, where the goal does."""
 
@@ -342,7 +345,8 @@ def _bars(request: TuneRequest, bench: _Bench, verdict: GateVerdict) -> list[Bar
     # What is in hand must be measurable: on few samples half of a small drop is less than a sample or two.
     measurable = min(allowance, _RESOLUTION / bench.search.sample_count)
     bars += [Bar(max(allowance * (1 - _MARGINS[0]), measurable))]
-    bars += [Bar(allowance * (1 - margin)) for margin in _MARGINS]
+    margins = (*_MARGINS[:-1], _NEARLY) if bench.search.is_perfect else _MARGINS
+    bars += [Bar(allowance * (1 - margin)) for margin in margins]
     if bench.search.has_samples:
         bars.append(Bar(allowance * (1 - _MARGINS[0]), losses_only=True))
     return list(dict.fromkeys(bars))
