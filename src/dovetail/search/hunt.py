@@ -28,7 +28,7 @@ Answer = TypeVar("Answer")
 TRUSTED = 8
 """Most units that are raised on the word of the prior alone: when these do not suffice, units are measured."""
 
-MANY = 16
+MANY = 32
 """Units of a passing set from which on those that matter are isolated before the others are tried one by one."""
 
 
