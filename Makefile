@@ -1,5 +1,7 @@
 # Every target makes .venv and installs what it needs; a bare Debian with Python 3.11 or newer is enough.
 PYTHON ?= python3
+# Processes of the test run: `make test JOBS=2`; a file's tests stay in one of them.
+JOBS ?= 1
 VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -12,7 +14,7 @@ demo: $(VENV)/.installed-run
 	$(BIN)/dovetail demo --out dovetail-out
 
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(if $(filter-out 1,$(JOBS)),-n $(JOBS) --dist loadfile)
 
 # Qualcomm's plug-in and its emulator, in an environment of its own that looks into the first one: with it there, every
 # test that goes through all backends would wait for the emulator.

@@ -159,7 +159,7 @@ def test_a_plan_never_places_a_node_where_it_is_refused(graph: Graph, target: st
 @settings(max_examples=30, deadline=None)
 @given(networks())
 def test_every_refusal_has_a_reason_and_no_permission_has_one(graph: Graph) -> None:
-    verdicts = explain(graph, known_targets(), tuple(Precision))
+    verdicts = explain(graph, tuple(TARGETS.values()), tuple(Precision))
     assert len(verdicts.items) == len(graph.nodes) * len(TARGETS) * len(Precision)
     for item in verdicts.items:
         assert item.supported == (item.reason == "") == (item.engine is not None), item
