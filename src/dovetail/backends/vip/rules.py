@@ -13,6 +13,7 @@ from dovetail.backend.arithmetic import Vip
 from dovetail.backends.vip.array import average_rule
 from dovetail.backends.vip.functions import Function
 from dovetail.backends.vip.products import CONVOLUTIONS, product_rule
+from dovetail.backends.vip.quotients import quotient_rule
 from dovetail.backends.vip.response import response_rule
 from dovetail.backends.vip.scene import NEWEST, Rule, Scene, Values, is_stored, product_in_shader
 from dovetail.backends.vip.shaders import shader_rule
@@ -84,6 +85,8 @@ def _streamed(scene: Scene) -> Rule | None:
         return average_rule(scene)
     if scene.node.op in ("Add", "Sub", "Sum"):
         return sum_rule(scene)
+    if scene.node.op == "Div":
+        return quotient_rule(scene)
     if scene.kind(0).dtype is not scene.made.dtype:
         return None
     node = scene.node

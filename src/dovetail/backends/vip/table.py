@@ -168,8 +168,8 @@ _BYTES_EXCEPT = frozenset({"Erf", "LeakyRelu", "Neg", "Sqrt", "Square", "Tan"})
 def stream_bytes(steps: AnyArray, node: Node, scales: Scales) -> AnyArray | None:
     """Return what the stream processor makes of bytes: an entry for each, scaled to the output's steps, of 21 bits.
 
-    Measured on tables of 17 functions with random scales: 26 of 54000 entries differ, by one step. Exp, Log and Reciprocal
-    are the most of them: theirs have fewer bits.
+    Measured on the tables of 17 functions with random scales: about one entry in 2000 differs, by one step, most of
+    them of Exp, Log and Reciprocal.
     """
     found = next((table[node.op] for table in (USER, NATIVE, ODD, STREAMED) if node.op in table), None)
     found = found or STREAMED_ODD.get(node.op) or STREAMED_BYTES.get(node.op)
@@ -188,6 +188,11 @@ def _line(at: AnyArray, knots: AnyArray, function: Function) -> AnyArray:
         left = np.clip(np.searchsorted(knots, at, side="right") - 1, 0, len(knots) - 2)
         slope = single((values[left + 1] - values[left]) / (knots[left + 1] - knots[left]))
         return single(values[left] + single(slope * (at - knots[left])))
+
+
+def straight_lines(at: AnyArray, function: Function) -> AnyArray:
+    """Return a function from the stream processor's table of both signs."""
+    return _line(at, _knots_of_both_signs(), function)
 
 
 def unary_results(node: Node, steps: AnyArray, scales: Scales) -> AnyArray | None:
@@ -214,6 +219,7 @@ __all__ = [
     "native_table",
     "positive_knots",
     "scales_of",
+    "straight_lines",
     "stream_bytes",
     "stream_table",
     "unary_results",

@@ -1,0 +1,36 @@
+"""Quotients in the stream processor: a product with a reciprocal from a table of straight lines.
+
+Sixteen lines an octave, at steps of the divisor: the reciprocal is up to 0.1 % too large. Measured on random pairs: of
+8192 quotients of bytes 3 to 11 differ by one step, of 16 bits 300 to 900 by up to three (without it 3300, by 28).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dovetail.backends.vip.array import centred, stored_from
+from dovetail.backends.vip.scene import Rule, Scene, Values, is_stored
+from dovetail.backends.vip.table import straight_lines
+from dovetail.ir import AnyArray
+
+
+def quotient_rule(scene: Scene) -> Rule | None:
+    """Return how a Div of two stored tensors is computed, or None."""
+    kinds = scene.kind(0), scene.kind(1)
+    quants = [kind.quant for kind in (*kinds, scene.made)]
+    if not all(is_stored(kind) and kind.dtype is scene.made.dtype for kind in kinds):
+        return None
+    scales = [quant.scale[0] for quant in quants if quant is not None]
+    multiplier = scales[0] / scales[1] / scales[2]
+
+    def rule(values: Values) -> AnyArray:
+        dividend, divisor = values
+        assert dividend is not None
+        assert divisor is not None
+        top, bottom = centred(dividend, kinds[0]), centred(divisor, kinds[1]).astype(np.float64)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found = top * straight_lines(bottom, lambda knots: 1.0 / knots) * multiplier
+        beyond = np.sign(top) * float(1 << 20)
+        return stored_from(np.rint(np.where(bottom == 0, beyond, found)), scene.made)
+
+    return rule
