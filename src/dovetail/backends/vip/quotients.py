@@ -34,3 +34,27 @@ def quotient_rule(scene: Scene) -> Rule | None:
         return stored_from(np.rint(np.where(bottom == 0, beyond, found)), scene.made)
 
     return rule
+
+
+def softmax_rule(scene: Scene) -> Rule | None:
+    """Return Softmax as exponentials times the reciprocal of their sum, which the same table gives.
+
+    Measured on random tensors: of bytes 2 or 3 in 1200 differ by one step (7 to 22 without the table), of 16 bits about
+    a third by up to four (without it by 31).
+    """
+    kind, made, rank = scene.kind(0), scene.made, scene.kind(0).rank
+    if kind.dtype is not made.dtype or rank is None:
+        return None
+    assert kind.quant is not None
+    assert made.quant is not None
+    axis, scale, step = scene.node.integer("axis", -1) % rank, kind.quant.scale[0], made.quant.scale[0]
+
+    def rule(values: Values) -> AnyArray:
+        stored = values[0]
+        assert stored is not None
+        below = (stored.astype(np.int64) - stored.max(axis, keepdims=True)) * scale
+        powers = np.exp(below).astype(np.float32).astype(np.float64)
+        shares = powers * straight_lines(powers.sum(axis, keepdims=True), lambda knots: 1.0 / knots)
+        return stored_from(np.rint(shares / step), made)
+
+    return rule
