@@ -134,15 +134,9 @@ ODD: dict[str, Maker] = {"Tanh": lambda _: np.tanh}
 """Functions of a table for positive values only, with twice as many knots; the sign is put back."""
 
 
-def _root(x: AnyArray) -> AnyArray:
-    return np.maximum(np.sqrt(x), _LEAST_ROOT)
-
-
-_LEAST_ROOT = 2.0**-14
-"""The root of 0 is the smallest float of 5 exponent bits."""
 STREAMED: dict[str, Maker] = {"Softplus": lambda _: lambda x: np.logaddexp(0.0, x)}
 """More functions of the stream processor's tables."""
-STREAMED_ODD: dict[str, Maker] = {"Sqrt": lambda _: _root}
+STREAMED_ODD: dict[str, Maker] = {"Sqrt": lambda _: np.sqrt}
 """The root of a negative number of 16 bits is that of its size with the sign put back."""
 STREAMED_BYTES: dict[str, Maker] = {"Exp": lambda _: np.exp}
 """Functions that only bytes have in the stream processor."""

@@ -13,6 +13,7 @@ from dovetail.backend.arithmetic import Vip
 from dovetail.backends.vip.array import average_rule
 from dovetail.backends.vip.functions import Function
 from dovetail.backends.vip.products import CONVOLUTIONS, product_rule
+from dovetail.backends.vip.quotients import quotient_rule, softmax_rule
 from dovetail.backends.vip.response import response_rule
 from dovetail.backends.vip.scene import NEWEST, Rule, Scene, Values, is_stored, product_in_shader
 from dovetail.backends.vip.shaders import shader_rule
@@ -78,12 +79,17 @@ def _unary(scene: Scene) -> Rule | None:
     return _from_table(scene.table(results))
 
 
+_DIVIDING = {"Div": quotient_rule, "Softmax": softmax_rule}
+
+
 def _streamed(scene: Scene) -> Rule | None:
     """Return how the stream processor computes: bytes exactly, 16 bits with tables."""
     if scene.node.op == "AveragePool":
         return average_rule(scene)
     if scene.node.op in ("Add", "Sub", "Sum"):
         return sum_rule(scene)
+    if scene.node.op in _DIVIDING:
+        return _DIVIDING[scene.node.op](scene)
     if scene.kind(0).dtype is not scene.made.dtype:
         return None
     node = scene.node
