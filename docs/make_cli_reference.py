@@ -73,6 +73,7 @@ EXAMPLES = {
         "dovetail ort check model.onnx --model model.onnx --plan plan.json "
         "--provider vsi:imx8mp=VSINPUExecutionProvider"
     ),
+    "nbg extract": "dovetail nbg extract bundle -o networks",
     "nbg info": "dovetail nbg info network_binary.nb",
 }
 

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from dovetail.compile import compile_model as compile_model
     from dovetail.compile import compile_repaired as compile_repaired
     from dovetail.compile import make_projects as make_projects
+    from dovetail.compile import vendor_files as vendor_files
     from dovetail.cost import CostModel as CostModel
     from dovetail.cost import CostTable as CostTable
     from dovetail.cost import ModelRequest as ModelRequest
@@ -187,6 +188,7 @@ _HOMES = {
         "compile_model",
         "compile_repaired",
         "make_projects",
+        "vendor_files",
     ),
     "dovetail.cost": (
         "CostModel",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dovetail.compile import CompileRequest, choose_backend, compile_model
-from dovetail.errors import CompileError, DeviceNotFound
+from dovetail.compile import CompileRequest, choose_backend, compile_model, vendor_files
+from dovetail.errors import CompileError, DeviceNotFound, DovetailError
 from dovetail.ir import Graph
 from dovetail.ir.precision import Precision
 from dovetail.partition import PartitionedGraph, partition
@@ -47,6 +47,11 @@ def test_a_backend_that_cannot_serve_the_target(chosen: str, says: str) -> None:
     with pytest.raises(DeviceNotFound, match=says) as caught:
         compile_model(cut, CompileRequest(backends={"vsi:v853": chosen}))
     assert "npusim" in str(caught.value)
+
+
+def test_a_bundle_without_a_vendor_s_binary_says_what_it_runs_on() -> None:
+    with pytest.raises(DovetailError, match=r"no partition holds a vendor's binary \(it runs on cpu, vsi:v853\)"):
+        vendor_files(compile_model(_cut("cpu", "vsi:v853")[1]))
 
 
 def test_an_unknown_target_names_the_nearest() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol, runtime_checkable
 
@@ -207,3 +207,24 @@ class OnnxBackend(Protocol):
 
     def onnx_of(self, blob: Blob) -> bytes | None:
         """Return the model in a blob; None when the blob is of another form."""
+
+
+@dataclass(frozen=True, slots=True)
+class VendorBinary:
+    """Hold what the vendor's own runtime on a board loads, and its inputs and outputs in the binary's order.
+
+    `suffix` is what such files end with, such as `.nbg`.
+    """
+
+    suffix: str
+    content: bytes = field(repr=False)
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+@runtime_checkable
+class BinaryBackend(Protocol):
+    """A backend whose blobs hold a binary that the vendor's own runtime loads without Dovetail."""
+
+    def vendor_binary(self, blob: Blob) -> VendorBinary | None:
+        """Return the binary in a blob; None when the blob is of another form. Raises DeviceError for a damaged one."""

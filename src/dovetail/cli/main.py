@@ -30,6 +30,7 @@ from dovetail.cli.export import Export
 from dovetail.cli.formats import Formats
 from dovetail.cli.import_plan import ImportPlan
 from dovetail.cli.inspect import Inspect
+from dovetail.cli.nbg_extract import NbgExtract
 from dovetail.cli.nbg_info import NbgInfo
 from dovetail.cli.ort_check import OrtCheck
 from dovetail.cli.paddle_fix import PaddleFix
@@ -90,7 +91,7 @@ GROUPS: dict[str, tuple[str, dict[str, type[Verb]]]] = {
         {"pack": BundlePack, "unpack": BundleUnpack, "onnx": BundleOnnx},
     ),
     "sdk": ("Install and examine vendors' SDKs.", {"install": SdkInstall, "status": SdkStatus, "probe": SdkProbe}),
-    "nbg": ("Look into VeriSilicon's binary networks.", {"info": NbgInfo}),
+    "nbg": ("Look into VeriSilicon's binary networks.", {"info": NbgInfo, "extract": NbgExtract}),
 }
 """Commands of two words: the first word, what it is about, and the second words."""
 

@@ -1,6 +1,7 @@
 """Compile: PartitionedGraph -> Bundle, one backend per target."""
 
 from dovetail.backend.containment import Limits
+from dovetail.compile.binaries import vendor_files
 from dovetail.compile.cache import BlobCache
 from dovetail.compile.model import CompileRequest, Isolation, choose_backend, compile_model
 from dovetail.compile.project import ProjectPart, ProjectSet, make_projects
@@ -20,4 +21,5 @@ __all__ = [
     "compile_model",
     "compile_repaired",
     "make_projects",
+    "vendor_files",
 ]

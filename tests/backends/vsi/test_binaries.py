@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +19,7 @@ from dovetail.cli.main import main
 from dovetail.errors import DeviceError, DovetailError
 from dovetail.ir import DType, Graph, Node, Quantization, TensorType
 from dovetail.runtime import open_session
-from dovetail.sdk.nbg import read_facts
+from dovetail.sdk.nbg import read_facts, read_file
 from dovetail.testing.agreement import load_on, signature_of
 
 from .conftest import target_named
@@ -164,7 +165,9 @@ def test_convolutions_of_unsigned_bytes_survive_the_file(
 
 
 @pytest.mark.slow
-def test_a_bundle_holds_several_binaries_and_damage_is_told(vendor: VsiBackend, tmp_path: Path) -> None:
+def test_a_bundle_holds_several_binaries_and_damage_is_told(
+    vendor: VsiBackend, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Two partitions on the NPU with one on the CPU between them, compiled by the command, loaded from disk."""
     from dovetail import CompileRequest, compile_model, save_bundle
     from dovetail.partition import partition
@@ -194,6 +197,7 @@ def test_a_bundle_holds_several_binaries_and_damage_is_told(vendor: VsiBackend, 
     wanted = open_session(compile_model(parts, CompileRequest(backends={"vsi:v853": "npusim"}))).run(sample)
     with open_session(bundle) as session:
         assert np.array_equal(session.run(sample).outputs["y"], wanted.outputs["y"])
+    _extracted(folder, tmp_path / "nbg", capsys)
     device, blob = vendor.devices()[0], vendor.compile(branching(), target_named("vsi:v853"), CompileOptions())
     for payload in (blob.payload[:-9], blob.payload[:40], b"", blob.payload[:-1] + bytes([blob.payload[-1] ^ 1])):
         with pytest.raises(DeviceError) as caught:
@@ -204,3 +208,28 @@ def test_a_bundle_holds_several_binaries_and_damage_is_told(vendor: VsiBackend, 
     with pytest.raises(DovetailError):
         open_session(load_bundle(folder))
     assert main(["run", str(folder), "--data", str(tmp_path / "none.npz")]) == 2
+
+
+def _extracted(bundle: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Check the files for the vendor's own runtime, and what is said of the tensors beside them."""
+    capsys.readouterr()
+    assert main(["nbg", "extract", str(bundle), "-o", str(folder), "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["networks"]
+    assert [row["target"] for row in rows if "file" in row] == ["vsi:v853", "vsi:v853"]
+    assert [row["target"] for row in rows if "file" not in row]
+    assert {path.name for path in folder.iterdir()} == {
+        "networks.json",
+        *(row["file"] for row in rows if "file" in row),
+    }
+    for row in rows:
+        assert [item["shape"] for item in row["inputs"] + row["outputs"]] == [[1, 4, 8, 8]] * 2
+        if "file" in row:
+            facts = read_file(folder / row["file"])
+            assert (facts.inputs, facts.outputs) == (1, 1)
+            # -4 to 4 in 255 steps
+            assert row["outputs"][0]["scale"] == pytest.approx([8 / 255], rel=1e-6)
+            assert row["outputs"][0]["dtype"] == "u8"
+    (bundle.parent / "mine").mkdir()
+    (bundle.parent / "mine" / "notes").write_text("mine")
+    assert main(["nbg", "extract", str(bundle), "-o", str(bundle.parent / "mine")]) == 2
+    assert (bundle.parent / "mine" / "notes").read_text() == "mine"

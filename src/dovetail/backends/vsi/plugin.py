@@ -14,7 +14,7 @@ from dovetail.backend.arithmetic import Vip
 from dovetail.backend.modelled import BoardSettings, ModelledGraph
 from dovetail.backend.profiles import VSI_PROFILES, vsi_profile
 from dovetail.backend.project import ProjectStyle
-from dovetail.backend.protocols import Blob, CompileOptions, Signature
+from dovetail.backend.protocols import Blob, CompileOptions, Signature, VendorBinary
 from dovetail.backend.target import Target, TargetProfile
 from dovetail.backends.feeds import check_feeds, same_signature
 from dovetail.backends.vsi.lowering.table import lower_graph
@@ -117,6 +117,16 @@ class VsiBackend:
         except DeviceError as error:
             raise CompileError(error.message, hint=error.hint) from error
         return binary
+
+    def vendor_binary(self, blob: Blob) -> VendorBinary | None:
+        """Return the network in binary form; raise DeviceError when the blob is damaged."""
+        if blob.format != NBG:
+            return None
+        program = program_from_bytes(unsealed(blob.payload, "vsi"))
+        if program.binary is None:
+            raise DeviceError(f"vsi: the blob is not what its format '{blob.format}' says.", hint=_AGAIN)
+        names = [tuple(name for name, _ in side) for side in (program.inputs, program.outputs)]
+        return VendorBinary(f".{NBG}", program.binary, names[0], names[1])
 
     def compiles_in_process(self, target: Target) -> bool:
         """Say yes: the vendor's compiler has a process of its own already."""
