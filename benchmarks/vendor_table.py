@@ -1,7 +1,9 @@
 """Print how far `npusim` (exact) and `reference` are from the vendor's simulator: operator x precision x SoC.
 
 Run `python benchmarks/vendor_table.py [--markdown docs/reference/vendor.md] [--json FILE] [--target vsi:v853 ...]
-[--precision u8 ...] [--operator NAME ...]`. It needs VeriSilicon's SDK (`dovetail sdk install verisilicon`).
+[--precision u8 ...] [--operator NAME ...] [--with FILE ...]`. It needs VeriSilicon's SDK (`dovetail sdk install
+verisilicon`). `--with` takes what `--json` wrote before: cells that this run does not make anew come from there, so
+that parts can run side by side and one operator can be refreshed.
 
 Every operator case at every integer precision on six samples (two from the range, one of all values, one of extremes,
 all lowest, all highest). The vendor's results are kept in a folder (`--cache`), because nine parts take about an hour
@@ -210,6 +212,26 @@ def _steps(one: AnyArray, other: AnyArray) -> AnyArray:
     return np.where(same, 0, np.nan_to_num(apart, nan=2.0**31, posinf=2.0**31)).astype(np.int64)
 
 
+def completed(found: Sequence[Cell], earlier: Sequence[Path]) -> list[Cell]:
+    """Return cells with those of earlier runs that are not among them, in the order of the page."""
+    held = {_key(cell): cell for cell in found}
+    for path in earlier:
+        for fields in json.loads(path.read_text()):
+            cell = Cell.from_document(fields)
+            held.setdefault(_key(cell), cell)
+    targets = {target.name: place for place, target in enumerate(VSI_PROFILES)}
+    cases = {case.name: place for place, case in enumerate(CASES)}
+    precisions = {precision.value: place for place, precision in enumerate(QUICK)}
+    return sorted(
+        (cell for cell in held.values() if cell.case in cases),
+        key=lambda cell: (targets[cell.target], cases[cell.case], precisions[cell.precision]),
+    )
+
+
+def _key(cell: Cell) -> tuple[str, str, str]:
+    return cell.target, cell.precision, cell.case
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -219,6 +241,8 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, default=Path.home() / ".cache" / "dovetail" / "vendor-table")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--markdown", type=Path)
+    parser.add_argument("--with", dest="earlier", nargs="*", type=Path, default=[])
+    parser.add_argument("--only-earlier", action="store_true", help="measure nothing, write what --with holds")
     given = parser.parse_args()
     if not find_verisilicon().usable:
         sys.exit(f"{find_verisilicon().reason}: run 'dovetail sdk install verisilicon'")
@@ -229,12 +253,13 @@ def main() -> None:
         Memory(given.cache),
     )
     found: list[Cell] = []
-    for cell in cells(wanted):
+    for cell in () if given.only_earlier else cells(wanted):
         found.append(cell)
         if cell.state is State.MEASURED and max(cell.npusim_max, cell.reference_max):
             print(
                 f"{cell.target} {cell.precision} {cell.case}: npusim {cell.npusim_max}, reference {cell.reference_max}"
             )
+    found = completed(found, given.earlier)
     print("\n".join(summary(found)))
     if given.json:
         given.json.write_text(json.dumps([cell.document() for cell in found], indent=0))

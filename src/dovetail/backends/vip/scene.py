@@ -52,7 +52,9 @@ class Scene:
         """Return the scales from an input to the output."""
         fixed = self.vip not in NEWEST and self.in_fixed_point
         scales, back = scales_of(self.kind(index), self.made, fixed_point=fixed)
-        return replace(scales, by_slope=self.vip is Vip.VIP9000_PLUS), back
+        by_slope = self.vip is Vip.VIP9000_PLUS
+        affine_bytes = self.made.dtype is not DType.I16 and not self.in_fixed_point
+        return replace(scales, by_slope=by_slope, saturates=by_slope and affine_bytes), back
 
     def table(self, results: Callable[[AnyArray, Scales], AnyArray], index: int = 0) -> AnyArray:
         """Return the stored results of all stored values of an input, in the order of their bits."""

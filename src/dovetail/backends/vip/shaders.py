@@ -42,8 +42,8 @@ FUNCTIONS: dict[str, _Function] = {
     "Softplus": _softplus,
 }
 """Functions of one input, from float32 to float32."""
-_ON_STREAM = frozenset({"Cos", "Exp", "Resize", "Sin"})
-"""What a part with a stream processor still gives to a shader in 16 bits."""
+_ON_STREAM = frozenset({"BatchNormalization", "Cos", "Exp", "Resize", "Sin"})
+"""What a part with a stream processor gives to a shader in 16 bits, or computes as one does (BatchNormalization)."""
 
 
 def shader_rule(scene: Scene) -> Rule | None:

@@ -27,6 +27,8 @@ from dovetail.ir import AnyArray, DType, Node, TensorType
 _LARGEST = 57344.0
 """The last knot."""
 _SMALLEST = 2.0**-14
+_BELOW_ZERO = -(2.0**-15)
+"""What the newest tensor processor gives at the zero of an odd table: one step where steps are as small, else none."""
 
 
 @cache
@@ -78,6 +80,8 @@ class Scales:
     lowest: int
     highest: int
     by_slope: bool = False
+    saturates: bool = False
+    """Minus infinity at the zero of a table is the lowest stored value."""
 
     def store(self, reals: AnyArray) -> AnyArray:
         """Return stored integers of reals as the tensor processor makes them."""
@@ -106,7 +110,10 @@ def user_table(steps: AnyArray, function: Function, scales: Scales) -> AnyArray:
     knots = _knots_of_both_signs()
     given = function(knots)
     values = _entries(lambda at: _between(at, knots, given), knots * scales.scale_in, scales)
-    return scales.store(look_up(steps, knots, values, by_slope=scales.by_slope))
+    stored = scales.store(look_up(steps, knots, values, by_slope=scales.by_slope))
+    if scales.saturates and np.isneginf(given[knots == 0.0]).all():
+        return np.where(steps == 0, float(scales.lowest), stored)
+    return stored
 
 
 def _between(at: AnyArray, knots: AnyArray, values: AnyArray) -> AnyArray:
@@ -129,6 +136,8 @@ def odd_table(steps: AnyArray, function: Function, scales: Scales) -> AnyArray:
     """Return what a table for positive values gives; the sign is put back."""
     knots = positive_knots()
     found = look_up(np.abs(steps), knots, _entries(function, knots * scales.scale_in, scales), by_slope=scales.by_slope)
+    if scales.by_slope:
+        found = np.where(steps == 0, _BELOW_ZERO, found)
     return scales.store(np.where(steps < 0, -found, found))
 
 
