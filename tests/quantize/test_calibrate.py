@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +15,7 @@ from dovetail.errors import DataError
 from dovetail.ir import AnyArray, DType, Graph, Node, TensorType
 from dovetail.quantize import CalibrationMethod, CalibrationOptions, ObserverOptions, Range, calibrate, load_ranges
 from dovetail.testing.networks import Network
+from dovetail.testing.planted import HeldSamples
 
 
 def _net() -> Graph:
@@ -34,25 +35,9 @@ def _samples(count: int, seed: int = 0) -> list[Sample]:
     return [Sample(f"s{index}", {"x": rng.normal(size=(1, 2, 4, 4)).astype(np.float32)}) for index in range(count)]
 
 
-class Source:
-    """A source of samples that a test wrote."""
-
-    digest = "0" * 64
-
-    def __init__(self, samples: Sequence[Sample]) -> None:
-        self._samples = samples
-        self.count = len(samples)
-
-    def __iter__(self) -> Iterator[Sample]:
-        return iter(self._samples)
-
-    def subset(self, indices: Sequence[int]) -> Source:
-        return Source([self._samples[index] for index in indices])
-
-
 def test_ranges_are_the_extremes_of_every_tensor() -> None:
     graph, samples = _net(), _samples(7)
-    found = calibrate(graph, Source(samples)).ranges
+    found = calibrate(graph, HeldSamples(samples)).ranges
     runs = [run_graph(graph.evolve(outputs=("t0", "t1", "t2")), sample.inputs) for sample in samples]
     assert set(found.tensors) == {"x", "t0", "t1", "t2"}
     for name, limits in found.tensors.items():
@@ -63,7 +48,7 @@ def test_ranges_are_the_extremes_of_every_tensor() -> None:
 
 def test_channel_powers_are_mean_squares() -> None:
     graph, samples = _net(), _samples(5)
-    statistics = calibrate(graph, Source(samples)).statistics
+    statistics = calibrate(graph, HeldSamples(samples)).statistics
     values = np.concatenate([sample.inputs["x"] for sample in samples]).astype(np.float64)
     powers = {item.axis: item.mean_square for item in statistics.tensors["x"]}
     assert set(powers) == {1, 3}
@@ -73,13 +58,13 @@ def test_channel_powers_are_mean_squares() -> None:
 
 def test_progress_is_told_after_every_sample() -> None:
     heard: list[int] = []
-    calibrate(_net(), Source(_samples(4)), progress=heard.append)
+    calibrate(_net(), HeldSamples(_samples(4)), progress=heard.append)
     assert heard == [1, 2, 3, 4]
 
 
 def test_samples_that_go_together_give_what_they_give_one_by_one() -> None:
     samples = _samples(40)
-    alone, together = calibrate(_pair(1), Source(samples)), calibrate(_pair("N"), Source(samples))
+    alone, together = calibrate(_pair(1), HeldSamples(samples)), calibrate(_pair("N"), HeldSamples(samples))
     for name, limits in alone.ranges.tensors.items():
         other = together.ranges.of(name)
         assert (other.low, other.high) == pytest.approx((limits.low, limits.high), rel=1e-6)
@@ -93,13 +78,13 @@ def test_bad_data_among_samples_that_go_together_is_named() -> None:
     samples = _samples(20)
     samples[13].inputs["x"][0, 1, 2, 3] = np.nan
     with pytest.raises(DataError, match="sample 's13'"):
-        calibrate(_pair("N"), Source(samples))
+        calibrate(_pair("N"), HeldSamples(samples))
 
 
 def test_a_method_with_options() -> None:
     options = CalibrationOptions(CalibrationMethod.PERCENTILE, ObserverOptions(percentile=90.0))
-    cut = calibrate(_net(), Source(_samples(20)), options).ranges
-    full = calibrate(_net(), Source(_samples(20))).ranges
+    cut = calibrate(_net(), HeldSamples(_samples(20)), options).ranges
+    full = calibrate(_net(), HeldSamples(_samples(20))).ranges
     assert cut.method == "percentile"
     assert full.of("x").low < cut.of("x").low < 0 < cut.of("x").high < full.of("x").high
 
@@ -113,7 +98,7 @@ def test_memory_does_not_grow_with_the_number_of_samples() -> None:
         for index in range(count):
             yield Sample(str(index), {"x": rng.normal(size=(1, 16, 64, 64)).astype(np.float32)})
 
-    class Stream(Source):
+    class Stream(HeldSamples):
         def __iter__(self) -> Iterator[Sample]:
             return stream(self.count)
 
@@ -137,7 +122,7 @@ def test_bad_values_are_reported_with_tensor_and_sample(bad: float) -> None:
     samples = _samples(3)
     samples[1].inputs["x"][0, 1, 2, 3] = bad
     with pytest.raises(DataError, match="tensor 'x', sample 's1': values are NaN or infinite"):
-        calibrate(_net(), Source(samples))
+        calibrate(_net(), HeldSamples(samples))
 
 
 def test_values_that_go_bad_inside_the_model_name_the_tensor_that_went_bad() -> None:
@@ -147,12 +132,12 @@ def test_values_that_go_bad_inside_the_model_name_the_tensor_that_went_bad() -> 
     samples = _samples(2)
     samples[1].inputs["x"][:] = 1.0
     with pytest.raises(DataError, match="tensor 't2', sample 's1'"):
-        calibrate(graph, Source(samples))
+        calibrate(graph, HeldSamples(samples))
 
 
 def test_an_empty_data_set() -> None:
     with pytest.raises(DataError, match="empty"):
-        calibrate(_net(), Source([]))
+        calibrate(_net(), HeldSamples([]))
     with pytest.raises(DataError, match="empty"):
         open_samples([], [InputSpec("x", np.dtype(np.float32), (1, 2, 4, 4))])
 
@@ -170,7 +155,7 @@ def test_an_empty_data_set() -> None:
 )
 def test_samples_that_do_not_fit_the_model(inputs: dict[str, AnyArray]) -> None:
     with pytest.raises(DataError, match="'s0'") as caught:
-        calibrate(_net(), Source([Sample("s0", inputs)]))
+        calibrate(_net(), HeldSamples([Sample("s0", inputs)]))
     assert "\n" not in str(caught.value)
 
 
@@ -179,12 +164,12 @@ def test_a_tensor_that_is_always_zero_and_one_that_is_empty() -> None:
     x = net.input("x", 1, 2, 4, 4)
     zero = net.op("Sub", x, x)
     graph = net.graph(net.op("Sigmoid", zero))
-    assert calibrate(graph, Source(_samples(2))).ranges.of("t0") == Range(0.0, 0.0)
+    assert calibrate(graph, HeldSamples(_samples(2))).ranges.of("t0") == Range(0.0, 0.0)
 
 
 def test_ranges_on_disk(tmp_path: Path) -> None:
     path = tmp_path / "ranges.json"
-    found = calibrate(_net(), Source(_samples(3))).ranges
+    found = calibrate(_net(), HeldSamples(_samples(3))).ranges
     found.save(path)
     again = load_ranges(path)
     assert again == found
@@ -200,5 +185,5 @@ def test_bodies_are_watched_from_outside_only() -> None:
     )
     graph = Graph("g", nodes, ("x", "f"), ("y",), {"x": kind, "f": flag, "t": kind, "y": kind})
     inputs = {"x": np.array([[1.0, -2.0]], np.float32), "f": np.array(True)}
-    found = calibrate(graph, Source([Sample("s", inputs)])).ranges
+    found = calibrate(graph, HeldSamples([Sample("s", inputs)])).ranges
     assert set(found.tensors) == {"x", "t", "y"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -23,6 +23,7 @@ from dovetail.search.prior import suspect
 from dovetail.search.recorded import RecordedEvaluator
 from dovetail.search.space import FLOAT, Space, make_space
 from dovetail.testing.networks import Network
+from dovetail.testing.planted import HeldSamples
 
 LOW = parse_placement("vsi:v853@u8")
 WIDE = parse_placement("vsi:v853@i16")
@@ -56,17 +57,6 @@ class Silent:
         pass
 
 
-class Source:
-    digest = "0" * 64
-    count = 1
-
-    def __iter__(self) -> Iterator[Sample]:
-        return iter([Sample("s", {"x": np.ones((1, 2, 4, 4), np.float32)})])
-
-    def subset(self, indices: Sequence[int]) -> Source:
-        return self
-
-
 def _hunt(loss: Callable[[Plan], float], units: int = 3) -> tuple[Hunt, Space]:
     net = Network()
     made = net.input("x", 1, 2, 4, 4)
@@ -77,7 +67,13 @@ def _hunt(loss: Callable[[Plan], float], units: int = 3) -> tuple[Hunt, Space]:
     journal = Journal(None, "c")
     recorded = RecordedEvaluator(Planted(loss), journal)
     oracle = Oracle(recorded, journal, Split("search", tuple(range(COUNT))), space.float_plan)
-    return Hunt(suspect(space, calibrate(graph, Source())), space, recorded, oracle, HuntOptions(Silent(), 500)), space
+    return Hunt(
+        suspect(space, calibrate(graph, HeldSamples([Sample("s", {"x": np.ones((1, 2, 4, 4), np.float32)})]))),
+        space,
+        recorded,
+        oracle,
+        HuntOptions(Silent(), 500),
+    ), space
 
 
 def _gate(loss: Callable[[Plan], float], on_cpu: float = 1.0) -> GateVerdict:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from dovetail.backends.reference import run_graph
 from dovetail.compare.task import callable_metric
-from dovetail.data import Sample
 from dovetail.errors import SearchError
-from dovetail.ir import AnyArray, Graph
+from dovetail.ir import AnyArray
 from dovetail.plan import Plan, parse_placement
 from dovetail.quantize import calibrate
 from dovetail.search import Goal, TuneOptions, TuneRequest, TuneResult, tune
@@ -24,30 +22,7 @@ from dovetail.search.journal import Scores
 from dovetail.search.log import read_search_log
 from dovetail.search.replay import replay
 from dovetail.search.trial import Status, Trial
-from dovetail.testing.networks import Network
-
-
-class Source:
-    """Samples with the float outputs as labels."""
-
-    def __init__(self, samples: Sequence[Sample], name: str = "a") -> None:
-        self._samples = samples
-        self.count: int | None = len(samples)
-        self.digest = name * 64
-
-    def __iter__(self) -> Iterator[Sample]:
-        return iter(self._samples)
-
-    def subset(self, indices: Sequence[int]) -> Source:
-        return Source([self._samples[index] for index in indices])
-
-
-def _graph() -> Graph:
-    net = Network(3)
-    trunk = net.op("Relu", net.conv(net.input("x", 1, 2, 4, 4), 4, 3))
-    boxes = net.op("Mul", net.op("Sigmoid", net.conv(trunk, 2)), net.constant(640.0))
-    scores = net.op("Sigmoid", net.conv(trunk, 2))
-    return net.graph(net.op("Concat", boxes, scores, shape=(1, 4, 4, 4), axis=1))
+from dovetail.testing.planted import labelled_samples, planted_detector
 
 
 def _right(outputs: dict[str, AnyArray], labels: dict[str, AnyArray]) -> AnyArray:
@@ -57,14 +32,8 @@ def _right(outputs: dict[str, AnyArray], labels: dict[str, AnyArray]) -> AnyArra
 
 
 def _request(log: Path | None) -> TuneRequest:
-    graph = _graph()
-    rng = np.random.default_rng(1)
-    (name,) = graph.outputs
-    samples: list[Sample] = []
-    for index in range(60):
-        inputs = {"x": rng.normal(size=(1, 2, 4, 4)).astype(np.float32)}
-        samples.append(Sample(f"s{index}", inputs, {"truth": run_graph(graph, inputs)[name][0]}))
-    source = Source(samples)
+    graph = planted_detector(1)
+    source = labelled_samples(graph, 60, "a")
     return TuneRequest(
         graph=graph,
         calibration=calibrate(graph, source),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -13,9 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dovetail.backends.reference import run_graph
 from dovetail.compare.task import callable_metric
-from dovetail.data import Sample
 from dovetail.errors import DataError, DeviceError, DeviceNotFound, SearchError
 from dovetail.ir import AnyArray, DType, Graph, Node, TensorType
 from dovetail.plan import Plan, parse_placement
@@ -41,45 +39,12 @@ from dovetail.search.prior import suspect
 from dovetail.search.recorded import RecordedEvaluator
 from dovetail.search.space import make_space
 from dovetail.testing.networks import Network
+from dovetail.testing.planted import HeldSamples, labelled_samples, planted_detector
 
 LOW = parse_placement("vsi:v853@u8")
 LADDER = (parse_placement("vsi:v853@i16"),)
 CPU = parse_placement("cpu@fp32")
-
-
-def _detector() -> Graph:
-    """Return a head that joins boxes up to 640 with scores in [0, 1] after a harmless trunk."""
-    net = Network(3)
-    trunk = net.op("Relu", net.conv(net.input("x", 1, 2, 4, 4), 4, 3))
-    trunk = net.op("Relu", net.conv(trunk, 4))
-    boxes = net.op("Mul", net.op("Sigmoid", net.conv(trunk, 2)), net.constant(640.0))
-    scores = net.op("Sigmoid", net.conv(trunk, 2))
-    return net.graph(net.op("Concat", boxes, scores, shape=(1, 4, 4, 4), axis=1))
-
-
-class Source:
-    """Samples with the float scores as labels."""
-
-    def __init__(self, samples: Sequence[Sample]) -> None:
-        self._samples = samples
-        self.count = len(samples)
-        self.digest = f"{len(samples):064d}"
-
-    def __iter__(self) -> Iterator[Sample]:
-        return iter(self._samples)
-
-    def subset(self, indices: Sequence[int]) -> Source:
-        return Source([self._samples[index] for index in indices])
-
-
-def _source(graph: Graph, count: int = 40) -> Source:
-    rng = np.random.default_rng(1)
-    (name,) = graph.outputs
-    samples: list[Sample] = []
-    for index in range(count):
-        inputs = {"x": rng.normal(size=(1, 2, 4, 4)).astype(np.float32)}
-        samples.append(Sample(f"s{index}", inputs, {"truth": run_graph(graph, inputs)[name][0]}))
-    return Source(samples)
+COUNT = 40
 
 
 def _right_scores(outputs: dict[str, AnyArray], labels: dict[str, AnyArray]) -> AnyArray:
@@ -90,7 +55,7 @@ def _right_scores(outputs: dict[str, AnyArray], labels: dict[str, AnyArray]) -> 
 
 
 def _request(graph: Graph, goal: Goal | None = None, **options: object) -> TuneRequest:
-    source = _source(graph)
+    source = labelled_samples(graph, COUNT)
     return TuneRequest(
         graph=graph,
         calibration=calibrate(graph, source),
@@ -122,7 +87,7 @@ def _counting(monkeypatch: pytest.MonkeyPatch) -> Counter[tuple[str, tuple[int, 
 @pytest.fixture(scope="module")
 def found() -> TuneResult:
     """Return the result of the search on the detector."""
-    return tune(_request(_detector()))
+    return tune(_request(planted_detector()))
 
 
 def test_the_planted_culprit_is_found_and_nothing_else(found: TuneResult) -> None:
@@ -148,7 +113,7 @@ def test_the_front_ends_at_the_chosen_plan(found: TuneResult) -> None:
 
 
 def test_the_vendor_is_asked_before_a_plan_is_accepted() -> None:
-    judged = tune(_request(_detector(), vendor=VendorCheck("npusim", samples=3)))
+    judged = tune(_request(planted_detector(), vendor=VendorCheck("npusim", samples=3)))
     assert judged.accepted
     assert "npusim on 3 samples: 100.00% of elements equal, loss 0 beside ours" in judged.summary
 
@@ -158,23 +123,23 @@ def test_a_vendor_that_cannot_test_a_plan_refuses_it(monkeypatch: pytest.MonkeyP
         raise DeviceError("the worker died.")
 
     monkeypatch.setattr("dovetail.search.vendor.VendorJudge._outputs", broken)
-    judged = tune(_request(_detector(), vendor=VendorCheck("npusim", samples=3)))
+    judged = tune(_request(planted_detector(), vendor=VendorCheck("npusim", samples=3)))
     assert not judged.accepted
     assert "npusim cannot test it: the worker died." in judged.summary
 
 
 def test_nothing_is_evaluated_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     made = _counting(monkeypatch)
-    tune(_request(_detector()))
+    tune(_request(planted_detector()))
     assert set(made.values()) == {1}
 
 
 def test_the_same_journal_gives_the_same_answer_without_any_evaluation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = tune(_request(_detector(), journal=tmp_path / "j"))
+    first = tune(_request(planted_detector(), journal=tmp_path / "j"))
     made = _counting(monkeypatch)
-    again = tune(_request(_detector(), journal=tmp_path / "j"))
+    again = tune(_request(planted_detector(), journal=tmp_path / "j"))
     assert not made
     assert again.plan.digest == first.plan.digest
     assert again.cost.fresh_samples == 0
@@ -199,38 +164,38 @@ def test_a_killed_search_resumes_and_repeats_nothing(
 
     made = _counting(monkeypatch)
     with pytest.raises(KeyboardInterrupt):
-        tune(_request(_detector(), journal=tmp_path / "j"), Killer())
-    resumed = tune(_request(_detector(), journal=tmp_path / "j"))
+        tune(_request(planted_detector(), journal=tmp_path / "j"), Killer())
+    resumed = tune(_request(planted_detector(), journal=tmp_path / "j"))
     assert set(made.values()) == {1}
-    assert resumed.plan.digest == tune(_request(_detector())).plan.digest
+    assert resumed.plan.digest == tune(_request(planted_detector())).plan.digest
 
 
 def test_another_metric_does_not_use_the_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tune(_request(_detector(), journal=tmp_path / "j"))
+    tune(_request(planted_detector(), journal=tmp_path / "j"))
     made = _counting(monkeypatch)
-    tune(replace(_request(_detector(), journal=tmp_path / "j"), metric_identity="another"))
+    tune(replace(_request(planted_detector(), journal=tmp_path / "j"), metric_identity="another"))
     assert made
 
 
 def test_a_goal_that_low_precision_meets_raises_nothing() -> None:
-    result = tune(_request(_detector(), Goal(1.0)))
+    result = tune(_request(planted_detector(), Goal(1.0)))
     assert result.verdict is GateVerdict.NOTHING_TO_DO
     assert (result.culprits, result.accepted) == ((), True)
 
 
 def test_a_goal_that_float_misses() -> None:
     with pytest.raises(SearchError, match="target unreachable: the float model scores 1, below 2"):
-        tune(_request(_detector(), Goal(0.1, min_score=2.0)))
+        tune(_request(planted_detector(), Goal(0.1, min_score=2.0)))
 
 
 def test_a_goal_of_no_loss_at_all_is_met_or_said_to_be_missed() -> None:
-    result = tune(_request(_detector(), Goal(0.0)))
+    result = tune(_request(planted_detector(), Goal(0.0)))
     assert result.accepted == (result.holdout.tuned >= result.holdout.float_score)
 
 
 def test_a_float_model_that_scores_nothing_is_refused() -> None:
     request = replace(
-        _request(_detector()), metric=callable_metric(lambda outputs, labels: np.zeros(len(labels["truth"])))
+        _request(planted_detector()), metric=callable_metric(lambda outputs, labels: np.zeros(len(labels["truth"])))
     )
     with pytest.raises(SearchError, match="scores 0 on each of 24 samples"):
         tune(request)
@@ -238,7 +203,7 @@ def test_a_float_model_that_scores_nothing_is_refused() -> None:
 
 def test_units_are_raised_on_suspicion_when_only_the_hold_out_shows_a_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     """A search split on which low precision does well, and a hold-out on which only enough raised units do."""
-    request = _request(_detector(), Goal(0.01))
+    request = _request(planted_detector(), Goal(0.01))
     searched: list[tuple[int, ...]] = []
     original = Oracle.__init__
 
@@ -270,18 +235,18 @@ def test_nothing_can_run_low() -> None:
 
 
 def test_one_sample_is_too_few_and_an_unknown_target_is_named() -> None:
-    request = _request(_detector())
+    request = _request(planted_detector())
     with pytest.raises(SearchError, match="one sample"):
-        tune(replace(request, samples=_source(_detector(), 1)))
+        tune(replace(request, samples=labelled_samples(planted_detector(), 1)))
     with pytest.raises(DataError, match="empty"):
-        tune(replace(request, samples=Source([])))
+        tune(replace(request, samples=HeldSamples([])))
     with pytest.raises(DeviceNotFound, match="target 'vsi:v85' is unknown"):
         tune(replace(request, low=parse_placement("vsi:v85@u8")))
 
 
 def _with_control_flow() -> Graph:
     """Return the detector with an If in front of its head, which only the CPU runs."""
-    graph = _detector()
+    graph = planted_detector()
     kind, last = graph.types["t3"], graph.nodes[4:]
     bodies: dict[str, object] = {
         key: Graph(key, (Node(op, op, ("t3",), ("r",)),), (), ("r",), {"t3": kind, "r": kind}, captures=("t3",))
@@ -313,8 +278,8 @@ def test_a_model_with_nodes_that_no_npu_takes_can_be_searched() -> None:
 
 
 def test_the_prior_ranks_a_concat_of_boxes_and_scores_first() -> None:
-    graph = _detector()
-    ranked = suspect(make_space(graph, LOW, LADDER), calibrate(graph, _source(graph)))
+    graph = planted_detector()
+    ranked = suspect(make_space(graph, LOW, LADDER), calibrate(graph, labelled_samples(graph, COUNT)))
     assert graph.node(ranked[0].unit).op == "Concat"
     assert "640" in ranked[0].reason or "63" in ranked[0].reason or "apart" in ranked[0].reason
     assert [item.score for item in ranked] == sorted((item.score for item in ranked), reverse=True)
@@ -327,13 +292,13 @@ def test_the_prior_ranks_unbalanced_channels_first() -> None:
     weight[1] *= 2.0**-12
     hostile = net.op("Conv", trunk, net.constant(weight), shape=(1, 3, 4, 4))
     graph = net.graph(net.conv(net.op("Tanh", hostile), 2))
-    ranked = suspect(make_space(graph, LOW, LADDER), calibrate(graph, _source(graph, 8)))
+    ranked = suspect(make_space(graph, LOW, LADDER), calibrate(graph, labelled_samples(graph, 8)))
     assert ranked[0].unit == "n2"
     assert "channel 1" in ranked[0].reason or "index 1" in ranked[0].reason
 
 
 def test_a_spent_budget_gives_a_passing_plan_without_a_proof() -> None:
-    spent = tune(_request(_detector(), max_plans=1))
+    spent = tune(_request(planted_detector(), max_plans=1))
     assert spent.accepted
     assert "Concat" in {item.op for item in spent.culprits}
     assert spent.evidence == ()
@@ -351,9 +316,9 @@ def test_no_other_round_begins_when_the_budget_is_spent(monkeypatch: pytest.Monk
     monkeypatch.setattr(Hunt, "find", find)
     refused = Acceptance(False, "refused", Trial("", (), Status.FAIL, 0.0, 1.0, 1, 1))
     monkeypatch.setattr(import_module("dovetail.search.tune"), "accept", lambda *_: refused)
-    assert not tune(_request(_detector(), max_plans=1)).accepted
+    assert not tune(_request(planted_detector(), max_plans=1)).accepted
     assert len(bars) == 1
-    tune(_request(_detector()))
+    tune(_request(planted_detector()))
     assert len(bars) > 2
 
 
@@ -378,11 +343,11 @@ class _Graded:
 
 
 def test_a_stricter_bar_is_met_by_the_smallest_plan_that_was_tried_already() -> None:
-    space = make_space(_detector(), LOW, LADDER)
+    space = make_space(planted_detector(), LOW, LADDER)
     oracle = _Graded()
     silent: Any = SimpleNamespace(stage=lambda _: None, trial=lambda _: None)
-    graph = _detector()
-    ranked = suspect(space, calibrate(graph, _source(graph)))
+    graph = planted_detector()
+    ranked = suspect(space, calibrate(graph, labelled_samples(graph, COUNT)))
     hunt = Hunt(ranked, space, None, oracle, HuntOptions(silent, 100))  # type: ignore[arg-type]
     for count in (0, 1, 2, 4):
         hunt.judge(hunt._raise_some(frozenset(item.unit for item in ranked[:count])), Bar(0.2))

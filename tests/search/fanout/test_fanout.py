@@ -8,24 +8,20 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from dovetail.backends.reference import run_graph
 from dovetail.compare import load_metric
-from dovetail.data import Sample
 from dovetail.errors import SearchError
-from dovetail.ir import Graph
 from dovetail.plan import parse_placement
 from dovetail.quantize import calibrate
 from dovetail.search import CostOptions, Goal, TuneOptions, TuneRequest, TuneResult, tune
 from dovetail.search.fanout import CrewOptions, FanOut, Place, dask_place, local_place
-from dovetail.testing.networks import Network
+from dovetail.testing.planted import labelled_samples, planted_detector
 
 METRIC = """
 import numpy as np
@@ -36,44 +32,13 @@ def right(outputs, labels):
 """
 
 
-class Source:
-    """Samples with the float outputs as labels."""
-
-    def __init__(self, samples: Sequence[Sample]) -> None:
-        self._samples = samples
-        self.count: int | None = len(samples)
-        self.digest = f"{len(samples):064d}"
-
-    def __iter__(self) -> Iterator[Sample]:
-        return iter(self._samples)
-
-    def subset(self, indices: Sequence[int]) -> Source:
-        return Source([self._samples[index] for index in indices])
-
-
-def _detector() -> Graph:
-    net = Network(3)
-    trunk = net.op("Relu", net.conv(net.input("x", 1, 2, 4, 4), 4, 3))
-    for _ in range(3):
-        trunk = net.op("Relu", net.conv(trunk, 4))
-    boxes = net.op("Mul", net.op("Sigmoid", net.conv(trunk, 2)), net.constant(640.0))
-    scores = net.op("Sigmoid", net.conv(trunk, 2))
-    return net.graph(net.op("Concat", boxes, scores, shape=(1, 4, 4, 4), axis=1))
-
-
 @pytest.fixture(scope="module")
 def request_(tmp_path_factory: pytest.TempPathFactory) -> TuneRequest:
     """Return a search with one planted culprit and a metric from a file."""
     file = tmp_path_factory.mktemp("metric") / "metric.py"
     file.write_text(METRIC)
-    graph = _detector()
-    rng = np.random.default_rng(1)
-    (name,) = graph.outputs
-    samples: list[Sample] = []
-    for index in range(300):
-        inputs = {"x": rng.normal(size=(1, 2, 4, 4)).astype(np.float32)}
-        samples.append(Sample(f"s{index}", inputs, {"truth": run_graph(graph, inputs)[name][0]}))
-    source = Source(samples)
+    graph = planted_detector(4)
+    source = labelled_samples(graph, 300)
     return TuneRequest(
         graph=graph,
         calibration=calibrate(graph, source),
