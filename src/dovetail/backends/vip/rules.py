@@ -12,6 +12,8 @@ import numpy as np
 from dovetail.backend.arithmetic import Vip
 from dovetail.backends.vip.array import average_rule
 from dovetail.backends.vip.functions import Function
+from dovetail.backends.vip.halves import mean_rule
+from dovetail.backends.vip.lengths import length_rule
 from dovetail.backends.vip.products import CONVOLUTIONS, product_rule
 from dovetail.backends.vip.quotients import quotient_rule, softmax_rule
 from dovetail.backends.vip.response import response_rule
@@ -79,7 +81,12 @@ def _unary(scene: Scene) -> Rule | None:
     return _from_table(scene.table(results))
 
 
-_DIVIDING = {"Div": quotient_rule, "Softmax": softmax_rule}
+_STREAMED: dict[str, Callable[[Scene], Rule | None]] = {
+    "Div": quotient_rule,
+    "LRN": response_rule,
+    "Mean": mean_rule,
+    "Softmax": softmax_rule,
+}
 
 
 def _streamed(scene: Scene) -> Rule | None:
@@ -88,8 +95,8 @@ def _streamed(scene: Scene) -> Rule | None:
         return average_rule(scene)
     if scene.node.op in ("Add", "Sub", "Sum"):
         return sum_rule(scene)
-    if scene.node.op in _DIVIDING:
-        return _DIVIDING[scene.node.op](scene)
+    if scene.node.op in _STREAMED:
+        return _STREAMED[scene.node.op](scene)
     if scene.kind(0).dtype is not scene.made.dtype:
         return None
     node = scene.node
@@ -202,7 +209,9 @@ _MAKERS: dict[str, Callable[[Scene], Rule | None]] = {
     "GlobalAveragePool": average_rule,
     "Identity": _copy,
     "LRN": response_rule,
+    "Mean": mean_rule,
     "Pow": _pow,
+    "ReduceL2": length_rule,
     "ReduceMean": average_rule,
     "Requantize": _copy,
     "Sub": sum_rule,

@@ -100,11 +100,14 @@ _OLD = (Vip.V7, Vip.V7_BYTES, Vip.VIP8000)
 
 
 def product_in_shader(graph: Graph, node: Node, vip: Vip) -> bool:
-    """Tell whether a shader computes a product of integers, in float32 and without a multiplier of the array."""
+    """Tell whether a shader computes a product of integers, in float32 and without a multiplier of the array.
+
+    Parts with a stream processor give every product to the array, products of two tensors and padded transposed convolutions too.
+    """
     if node.domain or node.op not in _PRODUCTS or len(node.inputs) < 2:
         return False
     data, weight = (graph.types[name] for name in node.inputs[:2])
-    if data.quant is None or weight.quant is None:
+    if data.quant is None or weight.quant is None or vip is Vip.STREAM:
         return False
     wide = data.dtype is DType.I16
     if node.op == "MatMul" and node.inputs[1] not in graph.constants:

@@ -132,6 +132,12 @@ def native_table(steps: AnyArray, function: Function, scales: Scales) -> AnyArra
     return scales.store(look_up(steps, knots, entries, by_slope=scales.by_slope))
 
 
+def squares(steps: AnyArray, scales: Scales) -> AnyArray:
+    """Return the squares of `q - zero_point` as reals, before they are stored."""
+    knots = _knots_of_both_signs()
+    return look_up(steps, knots, _entries(np.square, knots * scales.scale_in, scales), by_slope=scales.by_slope)
+
+
 def odd_table(steps: AnyArray, function: Function, scales: Scales) -> AnyArray:
     """Return what a table for positive values gives; the sign is put back."""
     knots = positive_knots()
@@ -228,6 +234,7 @@ __all__ = [
     "native_table",
     "positive_knots",
     "scales_of",
+    "squares",
     "straight_lines",
     "stream_bytes",
     "stream_table",
