@@ -168,11 +168,24 @@ def lower_convolution(view: NodeView) -> None:
     else:
         weights = view.hold(value, replace(weight, shape=tuple(value.shape)))
     bias = make_bias(view, 2, weight, made)
+    if bias == NO_TENSOR and depthwise and view.kind(0).dtype is DType.I16:
+        bias = _no_bias(view, weight, made)
     tail = (*window.dilations[::-1], group, made // channels if depthwise else 0, made)
     kind = "grouped_conv2d" if group > 1 and not depthwise else "conv2d"
     view.emit(kind, (data, weights, bias), (out,), (*window.vendor, *tail))
     if flat:
         view.emit("reshape", (out,), (view.output(),), tuple(reversed(view.made_shape())))
+
+
+def _no_bias(view: NodeView, weight: TensorType, channels: int) -> int:
+    """Return the id of a bias of zeros: without one the oldest shader's 3x3 depthwise kernel of 16 bits gives garbage."""
+    data = view.kind(0).quant
+    assert data is not None
+    assert weight.quant is not None
+    products = tuple(float(np.float32(np.float32(data.scale[0]) * np.float32(scale))) for scale in weight.quant.scale)
+    kind = TensorType(DType.I64, (channels,), Quantization(products, (0,) * len(products), weight.quant.axis))
+    fixed = view.form(view.input(0)).quant is Quant.FIXED_POINT
+    return view.hold(np.zeros(channels, np.int64), _bias_type(kind, products), fixed_point=fixed)
 
 
 def _depthwise(view: NodeView, value: AnyArray, weight: TensorType) -> int:
