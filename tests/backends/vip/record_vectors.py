@@ -1,7 +1,7 @@
 """Record what the vendor's simulator gives for small graphs with random scales: the vectors of `tests/backends/vip`.
 
-Run `python tests/backends/vip/record_vectors.py tests/backends/vip/vectors.npz` and the same with `--shaders` and
-`shaders.npz`; it needs VeriSilicon's SDK and about five minutes. None of these graphs is one of the operator cases.
+Run `python tests/backends/vip/record_vectors.py NAME` for each of `vectors`, `shaders`, `stream` and `lengths`; it needs
+VeriSilicon's SDK and about five minutes. None of these graphs is one of the operator cases.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,6 +25,8 @@ from dovetail.sdk import find_verisilicon
 
 PARTS = ("vsi:a311d", "vsi:imx8mp", "vsi:v853")
 SHADER_PARTS = ("vsi:s905d3", "vsi:v853", "vsi:t527")
+STREAM_PARTS = ("vsi:a733",)
+LENGTH_PARTS = ("vsi:a311d", "vsi:s905d3", "vsi:v853")
 _UNARY = ("Abs", "Celu", "Elu", "Erf", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish", "Neg", "Relu", "Selu")
 UNARY = (*_UNARY, "Sigmoid", "Softsign", "Tanh", "Atan", "Identity")
 _ROUNDS = 3
@@ -141,6 +143,70 @@ def shader_recipes(random: np.random.Generator) -> Iterator[Recipe]:
         yield Recipe("Resize", small, ("i8", sizes, 2.0**-5, 0), {"mode": "linear"}, ([], factors))
 
 
+_BYTE_TABLES = ("Elu", "Gelu", "HardSwish", "Mish", "Selu", "Sigmoid", "Softplus", "Softsign", "Tanh")
+
+
+def stream_recipes(random: np.random.Generator) -> Iterator[Recipe]:
+    """Yield graphs that only a part with a stream processor computes in its own way."""
+    for op in _BYTE_TABLES:
+        scales = [_single(random.uniform(0.005, 0.05)), _single(random.uniform(0.004, 0.03))]
+        zeros = [int(random.integers(0, 256)) for _ in range(2)]
+        shape = (1, 1, 16, 16)
+        yield Recipe(op, (("u8", shape, scales[0], zeros[0]),), ("u8", shape, scales[1], zeros[1]))
+        yield Recipe(op, (("i8", shape, scales[0], zeros[0] - 128),), ("i8", shape, scales[1], zeros[1] - 128))
+        yield Recipe(op, (("i16", (1, 2, 16, 16), 2.0**-12, 0),), ("i16", (1, 2, 16, 16), 2.0**-13, 0))
+    for dtype, made, zero in (("u8", 0.004, 0), ("i8", 2.0**-7, 0), ("i16", 2.0**-15, 0)):
+        scale = 2.0**-12 if dtype == "i16" else _single(random.uniform(0.02, 0.05))
+        shape = (1, 6, 16, 10)
+        data = (dtype, shape, scale, zero)
+        for axis in (1, 3):
+            yield Recipe("Softmax", (data,), (dtype, shape, _single(made), zero), {"axis": axis})
+        yield Recipe("Div", (data, (dtype, shape, scale, zero)), (dtype, shape, 2.0**-6 if zero else scale, zero))
+    given_lrn = {"size": 3, "alpha": 0.03, "beta": 0.75, "bias": 1.0}
+    for dtype, scale in (("i8", 2.0**-4), ("i16", 2.0**-12)):
+        yield Recipe("LRN", ((dtype, (1, 6, 16, 16), scale, 0),), (dtype, (1, 6, 16, 16), scale, 0), given_lrn)
+    yield from _means(random)
+
+
+def length_recipes(random: np.random.Generator) -> Iterator[Recipe]:
+    """Yield lengths and means, which are made of several operators."""
+    yield from _means(random)
+    for rows in ((3, 20, 9, 8), (2, 30, 11, 17)):
+        for dtype, scale, zeros in (
+            ("u8", _single(random.uniform(0.01, 0.04)), (int(random.integers(90, 160)), 0)),
+            ("i8", _single(random.uniform(0.01, 0.04)), (int(random.integers(-30, 30)), -128)),
+            ("i8", 2.0**-5, (0, 0)),
+            ("i16", 2.0**-13, (0, 0)),
+        ):
+            for axes in ([3], [2, 3]):
+                kept = [1 if axis in axes else size for axis, size in enumerate(rows)]
+                made = scale * 16 if dtype == "i16" else _single(scale * (8.0 if scale == 2.0**-5 else 5.0))
+                yield Recipe(
+                    "ReduceL2",
+                    ((dtype, rows, scale, zeros[0]),),
+                    (dtype, tuple(kept), made, zeros[1]),
+                    {"axes": axes, "keepdims": 1},
+                )
+
+
+def _means(random: np.random.Generator) -> Iterator[Recipe]:
+    shape = (1, 4, 12, 12)
+    for dtype, low in (("u8", 0), ("i8", -128)):
+        scales = [_single(random.uniform(0.01, 0.05)) for _ in range(2)] + [_single(random.uniform(0.02, 0.05))]
+        zeros = [int(random.integers(40, 216)) + low for _ in range(3)]
+        inputs = tuple((dtype, shape, scale, zero) for scale, zero in zip(scales[:2], zeros[:2], strict=True))
+        yield Recipe("Mean", inputs, (dtype, shape, scales[2], zeros[2]))
+
+
+SETS: dict[str, tuple[Callable[[np.random.Generator], Iterator[Recipe]], tuple[str, ...]]] = {
+    "vectors": (recipes, PARTS),
+    "shaders": (shader_recipes, SHADER_PARTS),
+    "stream": (stream_recipes, STREAM_PARTS),
+    "lengths": (length_recipes, LENGTH_PARTS),
+}
+"""The graphs of a file and the parts that they run on."""
+
+
 def samples(recipe: Recipe, random: np.random.Generator) -> dict[str, AnyArray]:
     """Return all stored values where the input has room for them, else random ones."""
     made: dict[str, AnyArray] = {}
@@ -156,30 +222,29 @@ def samples(recipe: Recipe, random: np.random.Generator) -> dict[str, AnyArray]:
 def main() -> None:
     """Record."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("file", type=Path)
-    parser.add_argument("--shaders", action="store_true", help="operators of 16 bits in the shaders")
+    parser.add_argument("name", choices=SETS)
     given = parser.parse_args()
     found = find_verisilicon()
     if not found.usable:
         sys.exit(f"{found.reason}: run 'dovetail sdk install verisilicon'")
     random = np.random.default_rng(2026)
-    drawn = (shader_recipes if given.shaders else recipes)(random)
-    wanted = [(recipe, samples(recipe, random)) for recipe in drawn]
+    drawn, parts = SETS[given.name]
+    wanted = [(recipe, samples(recipe, random)) for recipe in drawn(random)]
     arrays: dict[str, AnyArray] = {}
     for index, (_, sample) in enumerate(wanted):
         arrays.update({f"{index}/{name}": value for name, value in sample.items()})
-    for name in SHADER_PARTS if given.shaders else PARTS:
+    for name in parts:
         target = next(one for one in VSI_PROFILES if one.name == name)
         part = part_of(target)
         with GraphBench(part.sdk_name, Settings(found.folder)) as bench:
             for index, (recipe, sample) in enumerate(wanted):
                 graph = recipe.graph()
-                # Each sum runs in a process of its own: the vendor library mixes those of signed bytes up.
-                fresh = recipe.op in ("Add", "Sub")
+                # These run in a process of their own: the vendor library mixes sums of signed bytes up, and responses.
+                fresh = recipe.op in ("Add", "LRN", "Mean", "Sub")
                 result = bench.measure(lower_graph(graph, part), (sample,), {"y": graph.types["y"]}, fresh=fresh)
                 arrays[f"{index}/{name}"] = result.results[0]["y"]
     text = json.dumps([[item.op, item.inputs, item.output, item.attributes, item.parameters] for item, _ in wanted])
-    np.savez_compressed(given.file, recipes=np.array(text), **arrays)
+    np.savez_compressed(Path(__file__).with_name(f"{given.name}.npz"), recipes=np.array(text), **arrays)
 
 
 if __name__ == "__main__":

@@ -20,9 +20,20 @@ PARTS = ("vsi:a311d", "vsi:imx8mp", "vsi:v853")
 BY_NAME = {target.name: target for target in VSI_PROFILES}
 
 
-ALLOWED = {("Gelu", "i16"): 0.002, ("Identity", "i8"): 0.005, ("LogSoftmax", "i16"): 0.003}
-"""Shares that may differ: the driver's error function, old parts' copies of signed bytes, and a last bit in the
-shader's logarithm of a sum are not known fully."""
+ALLOWED = {
+    ("Div", "i16"): 0.2,
+    ("Div", "i8"): 0.005,
+    ("Div", "u8"): 0.005,
+    ("Gelu", "i16"): 0.002,
+    ("Identity", "i8"): 0.005,
+    ("LogSoftmax", "i16"): 0.003,
+    ("Softmax", "i8"): 0.01,
+    ("Softmax", "u8"): 0.01,
+}
+"""Shares that may differ: the driver's error function, old parts' copies of signed bytes, a last bit in the shader's
+logarithm of a sum, and the last bits of the stream processor's reciprocals are not known fully."""
+STREAM_SOFTMAX = 0.4
+"""The share of 16-bit softmax that may differ on a part with a stream processor; elsewhere none may."""
 
 
 @cache
@@ -67,6 +78,17 @@ def test_shaders_compute_16_bits_as_the_vendors_simulator(op: str, part: str) ->
     assert compared_with(op, part, *vectors("shaders.npz")) >= 400
 
 
+@pytest.mark.parametrize("op", sorted({str(recipe[0]) for recipe in vectors("stream.npz")[0]}))
+def test_the_stream_processor_computes_as_the_vendors_simulator(op: str) -> None:
+    assert compared_with(op, "vsi:a733", *vectors("stream.npz")) >= 500
+
+
+@pytest.mark.parametrize("part", ["vsi:a311d", "vsi:s905d3", "vsi:v853"])
+@pytest.mark.parametrize("op", ["Mean", "ReduceL2"])
+def test_lengths_and_means_are_made_of_several_operators(op: str, part: str) -> None:
+    assert compared_with(op, part, *vectors("lengths.npz")) >= 1000
+
+
 def compared_with(op: str, part: str, recipes: list[list[object]], arrays: dict[str, AnyArray]) -> int:
     """Compare an operator's recipes with what the vendor gave; return how many elements there were."""
     compared = 0
@@ -78,7 +100,10 @@ def compared_with(op: str, part: str, recipes: list[list[object]], arrays: dict[
         wanted = arrays[f"{index}/{part}"]
         for backend in (reference, simulator):
             found = load_on(backend, graph, BY_NAME[part], CompileOptions()).run(inputs)["y"]
-            allowed = ALLOWED.get((op, graph.types["y"].dtype.value), 0.0) * wanted.size
+            stored = graph.types["y"].dtype.value
+            loose = STREAM_SOFTMAX if (part, op, stored) == ("vsi:a733", "Softmax", "i16") else 0.0
+            allowed = (loose or ALLOWED.get((op, stored), 0.0)) * wanted.size
+            assert np.abs(found.astype(int) - wanted).max() <= (4 if allowed else 0), f"{backend.name} {recipe}"
             assert np.count_nonzero(found != wanted) <= allowed, (
                 f"{backend.name} {recipe}: {np.count_nonzero(found != wanted)} of {wanted.size} differ, "
                 f"by up to {np.abs(found.astype(int) - wanted).max()}"

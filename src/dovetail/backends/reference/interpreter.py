@@ -19,6 +19,7 @@ from dovetail.backends.reference.ort_rules import ort_rule, real_as_ort, store_a
 from dovetail.backends.reference.storing import real_of, store
 from dovetail.backends.reference.tflite_float import float_rule
 from dovetail.backends.reference.tflite_rules import quantize_as_tflite, tflite_rule
+from dovetail.backends.vip.edges import edge_rule
 from dovetail.backends.vip.rules import vip_rule
 from dovetail.backends.vip.scene import product_in_shader
 from dovetail.backends.vip.sums import joined_sum
@@ -111,6 +112,9 @@ def _run_boundary(
     """Return the result of a QuantizeLinear or DequantizeLinear whose parameters are on the tensor types."""
     if len(stored) != 1 or stored[0] is None or node.domain:
         return None
+    measured = None if arithmetic.vip is None else edge_rule(graph, node, arithmetic.vip)
+    if measured is not None:
+        return measured(stored)
     source, result = graph.types[node.inputs[0]], graph.types[node.outputs[0]]
     if node.op == "QuantizeLinear" and result.quant is not None:
         if arithmetic.scheme is Scheme.TFLITE and stored[0].dtype == np.float32 and not result.quant.per_channel:

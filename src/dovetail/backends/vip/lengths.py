@@ -24,8 +24,8 @@ def length_rule(scene: Scene) -> Rule | None:
     """Return how ReduceL2 is computed, or None where that is not known: the newest roots are tables of their own."""
     kind, made = scene.kind(0), scene.made
     wide = kind.dtype is DType.I16
-    axes = _axes(scene)
-    if scene.vip is Vip.STREAM or (wide and scene.vip is Vip.VIP9000_PLUS) or kind.dtype is not made.dtype or not axes:
+    blocks = _blocks(_axes(scene), kind.rank or 1)
+    if scene.vip is Vip.STREAM or (wide and scene.vip is Vip.VIP9000_PLUS) or kind.dtype is not made.dtype or not blocks:
         return None
     assert kind.quant is not None
     assert made.quant is not None
@@ -42,12 +42,31 @@ def length_rule(scene: Scene) -> Rule | None:
         else:
             held = squares(steps.astype(np.float64), scales).astype(np.float16).astype(float32)
         total = held
-        for axis in sorted((axis % stored.ndim for axis in axes), reverse=True):
-            total = np.expand_dims(in_turn(np.moveaxis(total, axis, -1)), axis)
+        for block in blocks:
+            total = _added(total, block)
         lengths = stored_from(np.floor(np.sqrt(total) * inverse).astype(np.float64), made)
-        return lengths if keep else np.squeeze(lengths, tuple(axis % stored.ndim for axis in axes))
+        return lengths if keep else np.squeeze(lengths, tuple(axis for block in blocks for axis in block))
 
     return rule
+
+
+def _blocks(axes: tuple[int, ...], rank: int) -> list[list[int]]:
+    """Return axes in runs of neighbours, the fastest run first: each run is one sum."""
+    blocks: list[list[int]] = []
+    for axis in sorted({axis % rank for axis in axes}):
+        if blocks and blocks[0][-1] == axis - 1:
+            blocks[0].append(axis)
+        else:
+            blocks.insert(0, [axis])
+    return blocks
+
+
+def _added(values: AnyArray, block: list[int]) -> AnyArray:
+    """Add float32 over neighbouring axes, one after another; the axes stay with one element."""
+    shape = values.shape
+    rows = values.reshape(*shape[: block[0]], -1, *shape[block[-1] + 1 :])
+    total = in_turn(np.moveaxis(rows, block[0], -1))
+    return total.reshape(*shape[: block[0]], *(1 for _ in block), *shape[block[-1] + 1 :])
 
 
 def _axes(scene: Scene) -> tuple[int, ...]:

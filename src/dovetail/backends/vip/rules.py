@@ -11,6 +11,7 @@ import numpy as np
 
 from dovetail.backend.arithmetic import Vip
 from dovetail.backends.vip.array import average_rule
+from dovetail.backends.vip.edges import edge_rule
 from dovetail.backends.vip.functions import Function
 from dovetail.backends.vip.halves import mean_rule
 from dovetail.backends.vip.lengths import length_rule
@@ -38,6 +39,9 @@ def vip_rule(graph: Graph, node: Node, vip: Vip) -> Rule | None:
     """Return how a generation of the engines computes a node with one quantised output, or None where that is exact."""
     if node.domain not in ("", "dovetail") or not node.inputs or len([name for name in node.outputs if name]) != 1:
         return None
+    edge = edge_rule(graph, node, vip)
+    if edge is not None:
+        return edge
     scene = Scene(graph, node, vip)
     if not scene.is_quantised:
         return None
