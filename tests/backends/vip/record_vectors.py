@@ -1,6 +1,6 @@
 """Record what the vendor's simulator gives for small graphs with random scales: the vectors of `tests/backends/vip`.
 
-Run `python tests/backends/vip/record_vectors.py NAME` for each of `vectors`, `shaders`, `stream` and `lengths`; it needs
+Run `python tests/backends/vip/record_vectors.py NAME` for `vectors`, `shaders`, `stream` and `lengths`; it needs
 VeriSilicon's SDK and about five minutes. None of these graphs is one of the operator cases.
 """
 

@@ -141,3 +141,20 @@ def test_damaged_programs_are_refused(data: st.DataObject) -> None:
             program_from_bytes(damaged)
         except DeviceError as error:
             check_one_line(error)
+
+
+def test_a_depthwise_convolution_of_16_bits_always_has_a_bias() -> None:
+    # The vendor's 3x3 kernel for it without a bias gives garbage.
+    kinds = {
+        "x": TensorType(DType.I16, (1, 4, 8, 8), Quantization((2.0**-13,), (0,))),
+        "w": TensorType(DType.I16, (4, 1, 3, 3), Quantization((2.0**-15,), (0,))),
+        "y": TensorType(DType.I16, (1, 4, 6, 6), Quantization((2.0**-12,), (0,))),
+    }
+    node = Node("n", "Conv", ("x", "w"), ("y",), {"group": 4})
+    graph = Graph("g", (node,), ("x",), ("y",), kinds, {"w": np.ones((4, 1, 3, 3), np.int16)})
+    program = lower_graph(graph, part_of(target_named("vsi:s905d3")))
+    (operator,) = program.operators
+    held = program.tensors[operator.inputs[2]]
+    assert held.shape == (4,)
+    assert not np.any(held.data)
+    assert held.form.fraction == 28

@@ -102,7 +102,8 @@ _OLD = (Vip.V7, Vip.V7_BYTES, Vip.VIP8000)
 def product_in_shader(graph: Graph, node: Node, vip: Vip) -> bool:
     """Tell whether a shader computes a product of integers, in float32 and without a multiplier of the array.
 
-    Parts with a stream processor give every product to the array, products of two tensors and padded transposed convolutions too.
+    Parts with a stream processor give every product to the array: those of two tensors and padded transposed
+    convolutions, too.
     """
     if node.domain or node.op not in _PRODUCTS or len(node.inputs) < 2:
         return False
