@@ -119,7 +119,7 @@ CAUSES: tuple[tuple[frozenset[str], frozenset[str], tuple[str, ...], str], ...] 
         frozenset({"LpNormalization"}),
         frozenset({"i16"}),
         _STREAM,
-        "measured on 114688 values: with squares added in turn in float32 33 are beyond a tie, by less than float32 holds;"
+        "measured on 114688 values: with squares added in turn in float32 33 are beyond a tie, by less than it holds;"
         " none of 224 orders and roundings of the steps gives all",
     ),
     (

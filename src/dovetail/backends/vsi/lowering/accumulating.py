@@ -180,8 +180,8 @@ def lower_convolution(view: NodeView) -> None:
 def _no_bias(view: NodeView, weight: TensorType, channels: int) -> int:
     """Return the id of a bias of zeros.
 
-    Without one the depthwise 3x3 kernel of 16 bits gives garbage on the part whose shaders compute it (s905d3): measured
-    in a process of its own, where 2x2 and 1x1 kernels and those with a bias are right.
+    Without one the depthwise 3x3 kernel of 16 bits gives garbage on the part whose shaders compute it (s905d3):
+    measured in a process of its own, where 2x2 and 1x1 kernels and those with a bias are right.
     """
     data = view.kind(0).quant
     assert data is not None
