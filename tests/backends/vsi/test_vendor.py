@@ -240,3 +240,21 @@ def test_wrong_and_damaged_binaries_are_refused_and_the_process_lives(vendor: Vs
             device.load(Blob(NBG, payload), signature_of(graph))
         assert reason in caught.value.message
     device.load(blobs["vsi:v853"], signature_of(graph)).close()
+
+
+def test_a_depthwise_convolution_of_16_bits_without_a_bias_is_no_garbage(graphs: VsiBackend) -> None:
+    target = target_named("vsi:s905d3")
+    kinds = {
+        "x": TensorType(DType.I16, (1, 4, 9, 8), Quantization((2.0**-13,), (0,))),
+        "w": TensorType(DType.I16, (4, 1, 3, 3), Quantization((2.0**-15,), (0,))),
+        "y": TensorType(DType.I16, (1, 4, 7, 6), Quantization((2.0**-12,), (0,))),
+    }
+    random = np.random.default_rng(3)
+    weight = random.integers(-9000, 9000, (4, 1, 3, 3)).astype(np.int16)
+    graph = Graph("g", (Node("n", "Conv", ("x", "w"), ("y",), {"group": 4}),), ("x",), ("y",), kinds, {"w": weight})
+    sample = {"x": random.integers(-32768, 32768, (1, 4, 9, 8)).astype(np.int16)}
+    executable = load_on(graphs, graph, target, CompileOptions())
+    found = executable.run(sample)["y"].astype(int)
+    executable.close()
+    # The order of its float32 sums may move a result across a tie.
+    assert np.abs(found - run_graph(graph, sample, target.arithmetic)["y"]).max() <= 1
