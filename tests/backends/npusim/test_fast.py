@@ -12,8 +12,7 @@ import onnx
 import onnxruntime
 import pytest
 
-from dovetail.backend.arithmetic import EXACT
-from dovetail.backend.arithmetic import Vip
+from dovetail.backend.arithmetic import EXACT, Vip
 from dovetail.backend.profiles import VSI_PROFILES
 from dovetail.backend.protocols import CompileOptions, Fidelity
 from dovetail.backends.npusim import backend
