@@ -15,6 +15,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from dovetail.search.optimum.clauses import Clause
+from dovetail.search.optimum.contract import contract
 from dovetail.search.optimum.problem import OUTSIDE, Assignment, PricedWire, Problem
 from dovetail.search.optimum.relaxed import Model, minimise
 
@@ -279,7 +280,28 @@ def solve(
 
     None when there is none, or when none was found in time.
     """
-    movable = problem.movable(item.unit for clause in clauses for item in clause.literals)
+    named = {item.unit for clause in clauses for item in clause.literals}
+    movable = problem.movable(named)
+    smaller = contract(problem, named, movable)
+    if smaller is not None:
+        found = _solve(smaller.problem, smaller.movable, smaller.clauses(clauses), (), time_limit_s)
+        if found is None:
+            return None
+        levels = smaller.expand(found.assignment)
+        # It does not know what is refused: nothing better exists, but this one may be out.
+        if levels not in refused:
+            cost = problem.cost(levels)
+            return Solution(levels, cost, cost if found.bound_ns >= found.cost_ns else min(cost, found.bound_ns))
+    return _solve(problem, movable, clauses, refused, time_limit_s)
+
+
+def _solve(
+    problem: Problem,
+    movable: frozenset[int],
+    clauses: Sequence[Clause],
+    refused: Sequence[Assignment],
+    time_limit_s: float,
+) -> Solution | None:
     programme = _Programme(problem, movable)
     for clause in clauses:
         programme.require(clause)
