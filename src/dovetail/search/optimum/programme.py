@@ -66,6 +66,7 @@ class _Programme:
         for chosen in self.x:
             self.rows.row([(variable, 1.0) for variable in chosen.values()], 1.0, 1.0)
         self.crossing: list[Term] = []
+        self.changing: dict[tuple[int, int], list[int]] = {}
         for wire in problem.wires:
             self._wire(wire)
         self.depth: int | None = None
@@ -100,6 +101,9 @@ class _Programme:
             self._sums_to([flows[start, end] for start in made], need)
         for start, chosen in made.items():
             self._sums_to([flows[start, end] for end in wanted], chosen)
+        target_of = self.problem.target_of
+        differ = [flow for (start, end), flow in flows.items() if target_of[start] != target_of[end]]
+        self.changing[wire.producer, wire.consumers[0]] = differ
 
     def _sums_to(self, variables: Sequence[int], total: int | None) -> None:
         """Demand that variables sum to another, or to 1."""
@@ -195,6 +199,11 @@ class _Programme:
             self.rows.row([(depth, 1.0), (changes[unit], -1.0)], low=0.0)
             for source in problem.sources[unit]:
                 if source == OUTSIDE:
+                    continue
+                if (source, unit) in self.changing:
+                    # Whole flows say more than either end: what they cost and what they switch go together.
+                    switches = [(flow, -1.0) for flow in self.changing[source, unit]]
+                    self.rows.row([(changes[unit], 1.0), (changes[source], -1.0), *switches], low=0.0)
                     continue
                 for target in targets:
                     left, _ = self._on(source, target, -1.0)
