@@ -5,8 +5,8 @@ python benchmarks/holdout.py [--task digits|a] [--splits 20] [--confident] [--js
 A third of the samples is put aside before each search; the rest is searched and accepted on as `dovetail tune` does.
 The accepted plan then runs in exact simulation on the third that was put aside, and misses when it loses more than the
 goal allows there. `lost` and `won` count the samples there that it does worse and better on than float: their sum says
-how far chance alone moves the loss of a third. `all` is the loss on every sample of the task, and `looks` counts the
-plans that the hold-out split was asked of.
+how far chance alone moves the loss of a third. `all` is the loss on every sample of the task, `by chance` the share of
+random thirds on which the same plan misses, and `looks` counts the plans that the hold-out split was asked of.
 """
 
 from __future__ import annotations
@@ -16,13 +16,17 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import numpy as np
+
 import dovetail
 import zoo.machine as machine
 from dovetail.data import open_samples, specs_of, split
+from dovetail.ir.dtypes import AnyArray
 from dovetail.plan import parse_placement
 from dovetail.quantize import Calibration
 from dovetail.search.evaluator import EvaluationData
 from dovetail.search.goal import Goal
+from dovetail.search.journal import Scores
 from dovetail.search.pipeline import Pipeline
 from dovetail.search.samples import SampleSet
 from dovetail.search.trial import Trial
@@ -46,6 +50,7 @@ class Outcome:
     lost: int
     won: int
     loss_of_all: float
+    by_chance: float
     plan: str
     looks: int
 
@@ -74,6 +79,8 @@ def main() -> int:
         print(f"\n{task.name}: {accepted} of {len(found)} accepted, {misses} of those miss on unseen samples")
         plans = {item.plan: item.loss_of_all - item.allowed for item in found if item.accepted}
         beyond = sum(excess > 1e-12 for excess in plans.values())
+        chance = sum(item.by_chance for item in found if item.accepted)
+        print(f"the same plans miss on {chance:.1f} of as many thirds that are drawn by chance alone")
         print(f"{len(plans)} different plans; {beyond} of them lose more than allowed on all samples together")
     return 1 if misses > len(found) / 20 else 0
 
@@ -120,25 +127,36 @@ def _outcome(task: Task, graph: dovetail.Graph, calibration: Calibration, goal: 
     samples = SampleSet(graph, open_samples(items, specs_of(graph)))
     pipeline = Pipeline(EvaluationData(graph, samples, task.metric, task.name), calibration.ranges)
     float_plan = dovetail.Plan(graph.digest, parse_placement("cpu@fp32"))
-    exact, golden = (pipeline.evaluate(plan, unseen) for plan in (result.plan, float_plan))
     every = range(samples.count)
-    of_all = pipeline.evaluate(float_plan, every).score - pipeline.evaluate(result.plan, every).score
-    assert exact.per_sample is not None
-    assert golden.per_sample is not None
-    worse = golden.per_sample - exact.per_sample
+    exact, golden = (pipeline.evaluate(plan, every) for plan in (result.plan, float_plan))
+    worse: AnyArray = _of(golden) - _of(exact)
+    allowed = goal.allowance(float(golden.score))
     return Outcome(
         seed=seed,
         accepted=result.accepted,
         raised=len(result.culprits) + len(result.companions),
         samples=len(unseen),
-        loss=golden.score - exact.score,
-        allowed=goal.allowance(golden.score),
-        lost=int((worse > 0).sum()),
-        won=int((worse < 0).sum()),
-        loss_of_all=of_all,
+        loss=float(worse[list(unseen)].mean()),
+        allowed=goal.allowance(float(_of(golden)[list(unseen)].mean())),
+        lost=int((worse[list(unseen)] > 0).sum()),
+        won=int((worse[list(unseen)] < 0).sum()),
+        loss_of_all=float(worse.mean()),
+        by_chance=_by_chance(worse, len(unseen), allowed),
         plan=result.plan.digest,
         looks=looks.count,
     )
+
+
+def _of(scores: Scores) -> AnyArray:
+    assert scores.per_sample is not None, "both tasks have a score for every sample"
+    return scores.per_sample
+
+
+def _by_chance(worse: AnyArray, count: int, allowed: float) -> float:
+    """Return the share of random draws of so many samples on which a plan loses more than allowed."""
+    rng = np.random.default_rng(0)
+    draws = [rng.permutation(worse)[:count].mean() for _ in range(4000)]
+    return float(np.mean(np.array(draws) > allowed + 1e-12))
 
 
 def _table(found: list[Outcome]) -> str:
@@ -153,12 +171,16 @@ def _table(found: list[Outcome]) -> str:
             str(item.lost),
             str(item.won),
             number(item.loss_of_all),
+            f"{item.by_chance:.0%}",
             str(item.looks),
             "miss" if item.misses else "",
         )
         for item in found
     ]
-    return text(("seed", "accepted", "raised", "unseen", "loss", "allowed", "lost", "won", "all", "looks", ""), rows)
+    return text(
+        ("seed", "accepted", "raised", "unseen", "loss", "allowed", "lost", "won", "all", "by chance", "looks", ""),
+        rows,
+    )
 
 
 if __name__ == "__main__":
