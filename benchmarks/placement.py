@@ -109,7 +109,7 @@ def table() -> list[Row]:
         rows.append(measure("price and partition, first plan", count, partial(price_and_partition, graph)))
         model = make_cost_model(graph, find_units(graph), [find_target("vsi:v853"), find_target("cpu")])
         rows.append(measure("price, another plan", count, partial(model.plan_cost, striped(graph, 10))))
-    for count in (125, 250, 500, 1_000, 2_000):
+    for count in (125, 250, 500, 1_000, 2_000, 4_000):
         space = priced(residual(count), (WIDE,))
         for what, found in (("8 culprits", culprits(count)), ("20 x 3 alternatives", alternatives(count))):
             rows.append(measure(f"propose, {what}", count, partial(solve, space.problem, found)))

@@ -132,8 +132,9 @@ class _Search:
             self._surprises += self._above_a_pass(assignment)
             if self._surprises >= _MOST_SURPRISES:
                 raise _Exhausted
-        else:
-            # It passed, or cannot be tested: either way it need not be proposed again.
+        elif (best := self.best) is None or self.problem.cost(best) > self.problem.cost(assignment):
+            # It cannot be tested, or is not counted: it need not be proposed again. What passed ends the search by
+            # itself, as nothing that is proposed next is cheaper; refusing it would only make the programme larger.
             self.refused.append(assignment)
 
     def _need_each(self) -> None:

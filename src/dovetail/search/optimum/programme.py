@@ -15,6 +15,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from dovetail.search.optimum.clauses import Clause
+from dovetail.search.optimum.contract import contract
 from dovetail.search.optimum.problem import OUTSIDE, Assignment, PricedWire, Problem
 from dovetail.search.optimum.relaxed import Model, minimise
 
@@ -65,6 +66,7 @@ class _Programme:
         for chosen in self.x:
             self.rows.row([(variable, 1.0) for variable in chosen.values()], 1.0, 1.0)
         self.crossing: list[Term] = []
+        self.changing: dict[tuple[int, int], list[int]] = {}
         for wire in problem.wires:
             self._wire(wire)
         self.depth: int | None = None
@@ -99,6 +101,9 @@ class _Programme:
             self._sums_to([flows[start, end] for start in made], need)
         for start, chosen in made.items():
             self._sums_to([flows[start, end] for end in wanted], chosen)
+        target_of = self.problem.target_of
+        differ = [flow for (start, end), flow in flows.items() if target_of[start] != target_of[end]]
+        self.changing[wire.producer, wire.consumers[0]] = differ
 
     def _sums_to(self, variables: Sequence[int], total: int | None) -> None:
         """Demand that variables sum to another, or to 1."""
@@ -195,6 +200,11 @@ class _Programme:
             for source in problem.sources[unit]:
                 if source == OUTSIDE:
                     continue
+                if (source, unit) in self.changing:
+                    # Whole flows say more than either end: what they cost and what they switch go together.
+                    switches = [(flow, -1.0) for flow in self.changing[source, unit]]
+                    self.rows.row([(changes[unit], 1.0), (changes[source], -1.0), *switches], low=0.0)
+                    continue
                 for target in targets:
                     left, _ = self._on(source, target, -1.0)
                     mine, _ = self._on(unit, target, 1.0)
@@ -279,7 +289,28 @@ def solve(
 
     None when there is none, or when none was found in time.
     """
-    movable = problem.movable(item.unit for clause in clauses for item in clause.literals)
+    named = {item.unit for clause in clauses for item in clause.literals}
+    movable = problem.movable(named)
+    smaller = contract(problem, named, movable)
+    if smaller is not None:
+        found = _solve(smaller.problem, smaller.movable, smaller.clauses(clauses), (), time_limit_s)
+        if found is None:
+            return None
+        levels = smaller.expand(found.assignment)
+        # It does not know what is refused: nothing better exists, but this one may be out.
+        if levels not in refused:
+            cost = problem.cost(levels)
+            return Solution(levels, cost, cost if found.bound_ns >= found.cost_ns else min(cost, found.bound_ns))
+    return _solve(problem, movable, clauses, refused, time_limit_s)
+
+
+def _solve(
+    problem: Problem,
+    movable: frozenset[int],
+    clauses: Sequence[Clause],
+    refused: Sequence[Assignment],
+    time_limit_s: float,
+) -> Solution | None:
     programme = _Programme(problem, movable)
     for clause in clauses:
         programme.require(clause)
