@@ -1,7 +1,7 @@
 # Every target makes .venv and installs what it needs; a bare Debian with Python 3.11 or newer is enough.
 PYTHON ?= python3
-# Processes of the test run: `make test JOBS=2`; a file's tests stay in one of them.
-JOBS ?= 1
+# Processes of the test run; a file's tests stay in one of them. `make test JOBS=1` shows them one by one.
+JOBS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
