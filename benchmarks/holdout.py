@@ -65,7 +65,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--task", choices=("digits", "a"), default="digits")
     parser.add_argument("--splits", type=int, default=20)
-    parser.add_argument("--confident", action="store_true", help="demand that the loss's 95 % bound is within the goal")
+    parser.add_argument(
+        "--confident", action="store_true", help="demand that the loss's 95 %% bound is within the goal"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args()
     task = digits() if options.task == "digits" else bench_a(_BENCH_A)
