@@ -6,6 +6,7 @@ compiling without the backends, of both, and that over the time for a tenth of t
 
 from __future__ import annotations
 
+import argparse
 import time
 from collections.abc import Callable
 
@@ -67,6 +68,7 @@ def _measure(placed: QuantizedGraph, clock: _Clock) -> tuple[int, float, float]:
 
 def main() -> None:
     """Print the table."""
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     clock = _Clock()
     for kind in (NullBackend, ReferenceBackend):
         clock.watch(kind)

@@ -8,6 +8,7 @@ class; boxes above 0.05 are suppressed at IoU 0.45 and ranked at COCO's 101 reca
 
 from __future__ import annotations
 
+import argparse
 import csv
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -234,4 +235,5 @@ def task_lines(root: Path) -> list[str]:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     print("\n".join(task_lines(models_root())))

@@ -6,6 +6,7 @@ time for a tenth of the nodes (10 is linear).
 
 from __future__ import annotations
 
+import argparse
 import random
 import time
 from collections.abc import Callable
@@ -87,6 +88,7 @@ def _measure(graph: Graph, target: Callable[[int], str]) -> tuple[int, float]:
 
 def main() -> None:
     """Print the table."""
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     for title, make, target in _CASES:
         before = 0.0
         for size in _SIZES:

@@ -5,9 +5,9 @@ python benchmarks/placement.py [--json]
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -125,8 +125,11 @@ def table() -> list[Row]:
 
 def main() -> None:
     """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true")
+    as_json = parser.parse_args().json
     rows = table()
-    if "--json" in sys.argv:
+    if as_json:
         print(json.dumps([asdict(row) for row in rows], indent=1))
         return
     print(f"{'what':34} {'nodes':>6} {'clock, s':>9} {'processor, s':>13}")
