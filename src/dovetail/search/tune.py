@@ -22,6 +22,7 @@ from dovetail.plan.plan import Plan
 from dovetail.plan.recipe import Recipe
 from dovetail.quantize.calibrate import Calibration
 from dovetail.search.accept import Acceptance, accept
+from dovetail.search.bars import bars_of
 from dovetail.search.cheapest import cheaper, cheapest
 from dovetail.search.confirm import confirm, contradictions
 from dovetail.search.evaluator import SIMULATOR, EvaluationData, simulates_whole
@@ -129,7 +130,7 @@ def tune(request: TuneRequest, listener: TuneListener | None = None) -> TuneResu
             return accept(bench.holdout, bench.exact, found.plan, request.goal).accepted
 
         seekers = _Seekers(hunt, prover, limited, holds)
-        acceptance, found = _rounds(_bars(request, bench, verdict), request.goal, bench, seekers, heard)
+        acceptance, found = _rounds(bars_of(request.goal, bench.search, verdict), request.goal, bench, seekers, heard)
         if verdict is GateVerdict.NOTHING_TO_DO and found.raised:
             verdict = GateVerdict.QUANTISATION_BREAKS
         if verdict is GateVerdict.QUANTISATION_BREAKS and hunt.reaches_the_last_rung:
@@ -319,37 +320,8 @@ def _confirmed(
     return acceptance, replace(found, evidence=confirmed.evidence), (*events, *confirmed.events)
 
 
-_MARGINS = (0.5, 0.75, 1.0)
-"""Shares of the allowed drop that the search keeps in hand: more when the hold-out does not agree."""
-
-
-_NEARLY = 0.9375
-"""The last share where float reaches the best score on every sample: none can win, and no loss at all is too much."""
-
-_RESOLUTION = 2
-"""Lost samples that the first round allows at least, where the goal does."""
-
-
 _ON_SUSPICION = (0.0625, 0.125, 0.25, 0.5, 1.0)
 """Shares of all units that are raised without proof when the search split cannot show what the hold-out loses."""
-
-
-def _bars(request: TuneRequest, bench: _Bench, verdict: GateVerdict) -> list[Bar]:
-    """Return what the rounds of the search must reach, the least demanding first.
-
-    A plan that nobody selected needs nothing in hand. When a split is small, samples that win by luck hide others
-    that are lost, so that the last round counts losses only.
-    """
-    allowance = request.goal.allowance(bench.search.float_score)
-    bars = [Bar(allowance)] if verdict is GateVerdict.NOTHING_TO_DO else []
-    # What is in hand must be measurable: on few samples half of a small drop is less than a sample or two.
-    measurable = min(allowance, _RESOLUTION / bench.search.sample_count)
-    bars += [Bar(max(allowance * (1 - _MARGINS[0]), measurable))]
-    margins = (*_MARGINS[:-1], _NEARLY) if bench.search.is_perfect else _MARGINS
-    bars += [Bar(allowance * (1 - margin)) for margin in margins]
-    if bench.search.has_samples:
-        bars.append(Bar(allowance * (1 - _MARGINS[0]), losses_only=True))
-    return list(dict.fromkeys(bars))
 
 
 _LOOKS = 4
