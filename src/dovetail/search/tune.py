@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,6 @@ from dovetail.plan.recipe import Recipe
 from dovetail.quantize.calibrate import Calibration
 from dovetail.search.accept import Acceptance, accept
 from dovetail.search.bars import bars_of
-from dovetail.search.cheapest import cheaper, cheapest
 from dovetail.search.confirm import confirm, contradictions
 from dovetail.search.evaluator import SIMULATOR, EvaluationData, simulates_whole
 from dovetail.search.fanout import Executor, FanOut, Work, open_desks
@@ -40,6 +39,7 @@ from dovetail.search.prior import suspect
 from dovetail.search.proof import CostOptions, Prover, make_prover
 from dovetail.search.recorded import RecordedEvaluator
 from dovetail.search.result import Culprit, GateCheck, GateVerdict, SplitScores, TuneCost, TuneResult
+from dovetail.search.rounds import Seekers, rounds
 from dovetail.search.samples import SampleSet
 from dovetail.search.space import Space, make_space
 from dovetail.search.trial import Trial
@@ -129,8 +129,12 @@ def tune(request: TuneRequest, listener: TuneListener | None = None) -> TuneResu
         def holds(found: Found) -> bool:
             return accept(bench.holdout, bench.exact, found.plan, request.goal).accepted
 
-        seekers = _Seekers(hunt, prover, limited, holds)
-        acceptance, found = _rounds(bars_of(request.goal, bench.search, verdict), request.goal, bench, seekers, heard)
+        def look(found: Found, looks: int) -> Acceptance:
+            return _looked_at(found, request.goal, bench, heard, looks)
+
+        bare = Bar(request.goal.allowance(bench.search.float_score))
+        bars = bars_of(request.goal, bench.search, verdict)
+        acceptance, found = rounds(bars, bare, look, Seekers(hunt, prover, limited, holds), heard)
         if verdict is GateVerdict.NOTHING_TO_DO and found.raised:
             verdict = GateVerdict.QUANTISATION_BREAKS
         if verdict is GateVerdict.QUANTISATION_BREAKS and hunt.reaches_the_last_rung:
@@ -151,38 +155,6 @@ def _refuse_nothing_to_lose(request: TuneRequest, oracle: Oracle) -> None:
             "and nothing to tune.",
             hint="Check the labels, the preprocessing (channel order, mean, scale) and the metric.",
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _Seekers:
-    """Find a passing plan, then the cheapest one; without prices the first is all there is."""
-
-    hunt: Hunt
-    prover: Prover | None
-    limited: bool
-    holds: Callable[[Found], bool]
-    """Tells whether the hold-out split agrees with a plan."""
-
-    def find(self, bar: Bar, heard: TuneListener, climbs: bool) -> Found | None:
-        """Return a plan that meets a bar; None when only the last rung could and `climbs` forbids it."""
-        found = self.hunt.find(bar, climbs)
-        if self.prover is None or found is None:
-            return found
-        # To prove what the hold-out split refuses is wasted, and costs more than all the rest of the search.
-        if not self.limited and not self.holds(found):
-            return found
-        heard.stage("cheapest")
-        return cheapest(self.hunt, self.prover, found, bar)
-
-    def widen(self, found: Found, share: float) -> Found:
-        """Raise a share of all units on suspicion."""
-        return self.hunt.wider(found, share)
-
-    def prove(self, found: Found, bars: Sequence[Bar], refused: Collection[str]) -> tuple[Found, Found]:
-        """Return a plan that was raised on suspicion with what is proven of cheaper ones, and the cheapest instead."""
-        if self.prover is None or self.limited or found.certificate is not None or not found.raised:
-            return found, found
-        return cheaper(self.hunt, self.prover.for_suspicion, found, bars, refused)
 
 
 def _prover(request: TuneRequest, space: Space, suspects: Sequence[str]) -> Prover | None:
@@ -320,66 +292,6 @@ def _confirmed(
     return acceptance, replace(found, evidence=confirmed.evidence), (*events, *confirmed.events)
 
 
-_ON_SUSPICION = (0.0625, 0.125, 0.25, 0.5, 1.0)
-"""Shares of all units that are raised without proof when the search split cannot show what the hold-out loses."""
-
-
-_LOOKS = 4
-"""Cheaper plans at most that the hold-out split is asked of, instead of one that was raised on suspicion."""
-
-_ON_SUSPICION_SAYS = "units are raised on suspicion: for the bound, what the hold-out split refused fails"
-
-
-def _rounds(
-    bars: Sequence[Bar], goal: Goal, bench: _Bench, seekers: _Seekers, heard: TuneListener
-) -> tuple[Acceptance, Found]:
-    """Search with some of the allowed drop in hand, and again with more while the hold-out does not agree.
-
-    When the search split shows no more to raise, units are raised on suspicion. When nothing is accepted, the plan
-    that lost least on the hold-out split is returned.
-    """
-    tried: dict[str, tuple[Acceptance, Found]] = {}
-    bare = Bar(goal.allowance(bench.search.float_score))
-
-    def look(found: Found) -> Acceptance:
-        heard.stage("hold-out")
-        acceptance = _looked_at(found, goal, bench, heard, len(tried))
-        tried[found.plan.digest] = acceptance, found
-        return acceptance
-
-    for found in _proposals(bars, bare, tried, seekers, heard):
-        if found.plan.digest in tried:
-            continue
-        acceptance = look(found)
-        if acceptance.accepted:
-            return _cheaper_than(found, partial(seekers.prove, bars=bars), tried, look, heard)
-        heard.stage(f"{acceptance.summary}: searching again with more in hand")
-    return max(tried.values(), key=lambda pair: pair[0].trial.score - pair[0].trial.float_score)
-
-
-def _cheaper_than(
-    found: Found,
-    prove: Callable[..., tuple[Found, Found]],
-    tried: Mapping[str, tuple[Acceptance, Found]],
-    look: Callable[[Found], Acceptance],
-    heard: TuneListener,
-) -> tuple[Acceptance, Found]:
-    """Return the cheapest plan that the hold-out split accepts in a few looks, given one that it does."""
-    acceptance, proven = tried[found.plan.digest]
-    refused: list[str] = []
-    for _ in range(_LOOKS):
-        heard.stage("cheapest")
-        proven, instead = prove(found, refused=refused)
-        if instead.plan.digest == found.plan.digest:
-            break
-        if instead.plan.digest not in tried and (again := look(instead)).accepted:
-            return again, instead
-        refused.append(instead.plan.digest)
-    if proven is not found:
-        acceptance = replace(acceptance, summary=f"{acceptance.summary}; {_ON_SUSPICION_SAYS}")
-    return acceptance, proven
-
-
 def _looked_at(found: Found, goal: Goal, bench: _Bench, heard: TuneListener, looks: int) -> Acceptance:
     acceptance = accept(bench.holdout, bench.exact, found.plan, goal)
     if acceptance.accepted and bench.vendor is not None:
@@ -396,39 +308,6 @@ def _beside_vendor(acceptance: Acceptance, vendor: VendorJudge, holdout: Oracle,
     finding = vendor.judge(plan, holdout.indices, goal.allowance(holdout.float_score))
     summary = f"{acceptance.summary}; {finding.summary}"
     return replace(acceptance, accepted=finding.accepted, summary=summary)
-
-
-def _proposals(
-    bars: Sequence[Bar], bare: Bar, tried: Mapping[str, object], seekers: _Seekers, heard: TuneListener
-) -> Iterator[Found]:
-    """Yield plans to try on the hold-out split: the last rung of the ladder comes last, unless the goal needs it.
-
-    `bare` is the goal with nothing in hand.
-    """
-    last: Found | None = None
-    steep: list[Bar] = []
-    for bar in bars:
-        spent = bool(tried) and seekers.hunt.exhausted
-        # What was tried already is judged anew for nothing.
-        found = seekers.hunt.known(bar) if spent else seekers.find(bar, heard, climbs=False)
-        if found is None:
-            steep += [] if spent else [bar]
-        else:
-            last = found
-            yield found
-    if last is None:
-        last = seekers.find(bare, heard, climbs=False)
-        if last is not None:
-            yield last
-    if last is not None and last.within_limits and not seekers.limited:
-        for share in _ON_SUSPICION:
-            yield seekers.widen(last, share)
-    for bar in steep:
-        if tried and seekers.hunt.exhausted:
-            break
-        found = seekers.find(bar, heard, climbs=True)
-        if found is not None:
-            yield found
 
 
 def _result(request: TuneRequest, bench: _Bench, outcome: _Outcome, elapsed_s: float) -> TuneResult:

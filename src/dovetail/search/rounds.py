@@ -1,0 +1,139 @@
+"""The rounds of a search: ask the hold-out split, and search again with more in hand while it does not agree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from dovetail.search.accept import Acceptance
+from dovetail.search.cheapest import cheaper, cheapest
+from dovetail.search.hunt import Found, Hunt, Listener
+from dovetail.search.oracle import Bar
+from dovetail.search.proof import Prover
+
+
+@dataclass(frozen=True, slots=True)
+class Seekers:
+    """Find a passing plan, then the cheapest one; without prices the first is all there is."""
+
+    hunt: Hunt
+    prover: Prover | None
+    limited: bool
+    holds: Callable[[Found], bool]
+    """Tells whether the hold-out split agrees with a plan."""
+
+    def find(self, bar: Bar, heard: Listener, climbs: bool) -> Found | None:
+        """Return a plan that meets a bar; None when only the last rung could and `climbs` forbids it."""
+        found = self.hunt.find(bar, climbs)
+        if self.prover is None or found is None:
+            return found
+        # To prove what the hold-out split refuses is wasted, and costs more than all the rest of the search.
+        if not self.limited and not self.holds(found):
+            return found
+        heard.stage("cheapest")
+        return cheapest(self.hunt, self.prover, found, bar)
+
+    def widen(self, found: Found, share: float) -> Found:
+        """Raise a share of all units on suspicion."""
+        return self.hunt.wider(found, share)
+
+    def prove(self, found: Found, bars: Sequence[Bar], refused: Collection[str]) -> tuple[Found, Found]:
+        """Return a plan that was raised on suspicion with what is proven of cheaper ones, and the cheapest instead."""
+        if self.prover is None or self.limited or found.certificate is not None or not found.raised:
+            return found, found
+        return cheaper(self.hunt, self.prover.for_suspicion, found, bars, refused)
+
+
+_ON_SUSPICION = (0.0625, 0.125, 0.25, 0.5, 1.0)
+"""Shares of all units that are raised without proof when the search split cannot show what the hold-out loses."""
+
+
+_LOOKS = 4
+"""Cheaper plans at most that the hold-out split is asked of, instead of one that was raised on suspicion."""
+
+_ON_SUSPICION_SAYS = "units are raised on suspicion: for the bound, what the hold-out split refused fails"
+
+
+Look = Callable[[Found, int], Acceptance]
+"""Asks the hold-out split of a plan, given the number of plans that it was asked of before."""
+
+
+def rounds(bars: Sequence[Bar], bare: Bar, ask: Look, seekers: Seekers, heard: Listener) -> tuple[Acceptance, Found]:
+    """Search with some of the allowed drop in hand, and again with more while the hold-out does not agree.
+
+    When the search split shows no more to raise, units are raised on suspicion. When nothing is accepted, the plan
+    that lost least on the hold-out split is returned. `bare` is the goal with nothing in hand.
+    """
+    tried: dict[str, tuple[Acceptance, Found]] = {}
+
+    def look(found: Found) -> Acceptance:
+        heard.stage("hold-out")
+        acceptance = ask(found, len(tried))
+        tried[found.plan.digest] = acceptance, found
+        return acceptance
+
+    for found in _proposals(bars, bare, tried, seekers, heard):
+        if found.plan.digest in tried:
+            continue
+        acceptance = look(found)
+        if acceptance.accepted:
+            return _cheaper_than(found, partial(seekers.prove, bars=bars), tried, look, heard)
+        heard.stage(f"{acceptance.summary}: searching again with more in hand")
+    return max(tried.values(), key=lambda pair: pair[0].trial.score - pair[0].trial.float_score)
+
+
+def _cheaper_than(
+    found: Found,
+    prove: Callable[..., tuple[Found, Found]],
+    tried: Mapping[str, tuple[Acceptance, Found]],
+    look: Callable[[Found], Acceptance],
+    heard: Listener,
+) -> tuple[Acceptance, Found]:
+    """Return the cheapest plan that the hold-out split accepts in a few looks, given one that it does."""
+    acceptance, proven = tried[found.plan.digest]
+    refused: list[str] = []
+    for _ in range(_LOOKS):
+        heard.stage("cheapest")
+        proven, instead = prove(found, refused=refused)
+        if instead.plan.digest == found.plan.digest:
+            break
+        if instead.plan.digest not in tried and (again := look(instead)).accepted:
+            return again, instead
+        refused.append(instead.plan.digest)
+    if proven is not found:
+        acceptance = replace(acceptance, summary=f"{acceptance.summary}; {_ON_SUSPICION_SAYS}")
+    return acceptance, proven
+
+
+def _proposals(
+    bars: Sequence[Bar], bare: Bar, tried: Mapping[str, object], seekers: Seekers, heard: Listener
+) -> Iterator[Found]:
+    """Yield plans to try on the hold-out split: the last rung of the ladder comes last, unless the goal needs it.
+
+    `bare` is the goal with nothing in hand.
+    """
+    last: Found | None = None
+    steep: list[Bar] = []
+    for bar in bars:
+        spent = bool(tried) and seekers.hunt.exhausted
+        # What was tried already is judged anew for nothing.
+        found = seekers.hunt.known(bar) if spent else seekers.find(bar, heard, climbs=False)
+        if found is None:
+            steep += [] if spent else [bar]
+        else:
+            last = found
+            yield found
+    if last is None:
+        last = seekers.find(bare, heard, climbs=False)
+        if last is not None:
+            yield last
+    if last is not None and last.within_limits and not seekers.limited:
+        for share in _ON_SUSPICION:
+            yield seekers.widen(last, share)
+    for bar in steep:
+        if tried and seekers.hunt.exhausted:
+            break
+        found = seekers.find(bar, heard, climbs=True)
+        if found is not None:
+            yield found
