@@ -450,8 +450,8 @@ def run_ours(task: Task, high: str, pinned: Iterable[str] = (), whose: str = "")
         low=low,
         ladder=(step,),
         wishes=Recipe(low, (step,), rules) if rules else None,
-        # The cheapest plan there is, even if a unit that is raised for it saves a thousandth.
-        costs=CostOptions(worthwhile=0.0),
+        # The cheapest plan there is, even if a unit that is raised for it saves a thousandth, and nothing for a margin.
+        costs=CostOptions(worthwhile=0.0, margin=0.0),
     )
     result = dovetail.tune(request, calls)
     proof = result.certificate
@@ -459,8 +459,8 @@ def run_ours(task: Task, high: str, pinned: Iterable[str] = (), whose: str = "")
     return Found(
         tool=f"dovetail, up to {high}" + (f", {whose}'s nodes" if whose else ""),
         nodes_at_start=len(graph.nodes) - len(rules),
-        nodes_raised=sum(len(item.nodes) for item in (*result.culprits, *result.companions)),
-        units_raised=len(result.culprits) + len(result.companions),
+        nodes_raised=sum(len(item.nodes) for item in result.raised),
+        units_raised=len(result.raised),
         calls=calls.trials,
         full_equivalents=result.cost.full_equivalents,
         wall_s=clock.wall_s(),

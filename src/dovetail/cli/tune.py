@@ -105,6 +105,14 @@ class Tune(CrewVerb, PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
     proof_tests: Annotated[
         int, typer.Option("--proof-tests", metavar="N", help="Test at most N plans more to prove the plan cheapest.")
     ] = 60
+    margin: Annotated[
+        float,
+        typer.Option(
+            "--margin",
+            metavar="SHARE",
+            help="Share of the latency for raising more where samples are too few to be sure; 0 for none.",
+        ),
+    ] = 0.1
     holdout: Annotated[
         float, typer.Option("--holdout", metavar="SHARE", help="Share of the samples that the search never sees.")
     ] = 0.4
@@ -147,7 +155,9 @@ class Tune(CrewVerb, PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
         for place in ladder:
             dovetail.find_target(place.target)
         wishes = None if self.recipe is None else dovetail.load_recipe(self.recipe)
-        costs = dovetail.CostOptions(self.tables(), self.host_facts(), self.migrate, self.proof_tests)
+        costs = dovetail.CostOptions(
+            self.tables(), self.host_facts(), self.migrate, self.proof_tests, margin=self.margin
+        )
         calibration_options = self.calibration_options()
         source = self.source_graph()
         lifted = dovetail.dequantize(source) if dovetail.is_quantized(source) else None
@@ -290,7 +300,9 @@ class Tune(CrewVerb, PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
             f"    low=dovetail.parse_placement({str(low_placement(self.target, self.low))!r}),",
             f"    ladder=({ladder},),",
             f"    wishes={wishes},",
-            f"    costs=dovetail.CostOptions({self.table_list()}, host, {self.migrate!r}, {self.proof_tests!r}),",
+            "    costs=dovetail.CostOptions(",
+            f"        {self.table_list()}, host, {self.migrate!r}, {self.proof_tests!r}, margin={self.margin!r}",
+            "    ),",
             "    options=dovetail.TuneOptions(",
             f"        seed={self.seed!r}, holdout={self.holdout!r}, journal={path_text(self._journal())},",
             f"        confirm={self.confirm!r}, log={log}, fanout=fanout,"

@@ -6,6 +6,7 @@ from dovetail.report.figures import bytes_text, number_text, time_text
 from dovetail.report.page import Block, Column, Facts, Page, Prose, Table, Tone, flexible, left, right
 from dovetail.report.record import PartitionRow, ProofSummary, Report
 from dovetail.search.race import ALPHA
+from dovetail.search.result import Margin
 from dovetail.search.trial import Trial
 
 
@@ -18,6 +19,8 @@ def report_page(report: Report) -> Page:
         blocks.append(_evidence(report))
     if report.companions:
         blocks.append(_companions(report))
+    if report.margin is not None and report.margin.units:
+        blocks.append(_margin(report.margin))
     if report.proof is not None:
         blocks.append(_proof(report.proof))
         blocks += [_clauses(report.proof)] if report.proof.clauses else []
@@ -57,6 +60,7 @@ def _facts(report: Report) -> Facts:
             ("gate", report.verdict),
             ("plan", f"{spread}; {report.plan.boundary_count} boundaries ({report.plan.digest[:12]})"),
             ("raised", _raised(report)),
+            *((("loss", _sure(report.margin)),) if report.margin is not None else ()),
             ("rejected early", _rejected_early(cost.rejected_early)),
             (
                 "cost",
@@ -80,8 +84,18 @@ def _rejected_early(count: int) -> str:
 
 def _raised(report: Report) -> str:
     culprits, companions = len(report.culprits), len(report.companions)
-    text = f"{culprits + companions} of {report.unit_count} units that start at {report.low}"
-    return f"{text}: {culprits} break, {companions} go along as that is cheaper" if companions else text
+    spare = 0 if report.margin is None else len(report.margin.units)
+    text = f"{culprits + companions + spare} of {report.unit_count} units that start at {report.low}"
+    parts = [f"{culprits} break"]
+    parts += [f"{companions} go along as that is cheaper"] if companions else []
+    parts += [f"{spare} are a margin"] if spare else []
+    return f"{text}: {', '.join(parts)}" if len(parts) > 1 else text
+
+
+def _sure(margin: Margin) -> str:
+    """Return how sure the loss is."""
+    said = "within" if margin.bound <= margin.allowance + 1e-12 else "not within"
+    return f"95 % bound {number_text(margin.bound)} over the {margin.samples} samples of both splits: {said} the goal"
 
 
 def _scores(report: Report) -> Table:
@@ -150,9 +164,21 @@ def _companions(report: Report) -> Table:
     return Table("Units that go along because that is cheaper", columns, rows)
 
 
+def _margin(margin: Margin) -> Table:
+    rows = tuple((item.unit, item.op, str(item.placement)) for item in margin.units)
+    columns = (flexible("unit"), left("operator"), left("goes to"))
+    note = (
+        f"The samples do not ask for these, but are few: they drown most of what is left, and take "
+        f"{time_text(margin.latency_ns)} in all. Without them the loss is at most {number_text(margin.bound_without)} "
+        "with 95 % confidence, on samples that the plan was fitted to."
+    )
+    return Table("Units raised for the margin", columns, rows, note)
+
+
 def _proof(proof: ProofSummary) -> Facts:
     monotone = "no answer speaks against it" if proof.monotone else "an answer speaks against it"
     ended = "" if proof.complete else "; it was ended by its budget"
+    gap = f"gap {proof.gap:.1%}" + (f" and the margin of {time_text(proof.margin_ns)}" if proof.margin_ns else "")
     parts = (
         f"units {time_text(proof.compute_ns)}, boundaries {time_text(proof.boundary_ns)}, "
         f"switches {time_text(proof.switch_ns)}"
@@ -161,7 +187,10 @@ def _proof(proof: ProofSummary) -> Facts:
         "Latency of the plan, one sample",
         (
             ("latency", f"{time_text(proof.latency_ns)}: {parts}"),
-            ("lower bound", f"{time_text(proof.lower_bound_ns)}, gap {proof.gap:.1%} ({proof.tests} tests{ended})"),
+            (
+                "lower bound",
+                f"{time_text(proof.lower_bound_ns)}, {gap} ({proof.tests} tests{ended})",
+            ),
             ("", f"if raising a unit never makes it worse: {monotone}"),
             ("memory", bytes_text(proof.memory_bytes)),
             *(("figures", source) for source in proof.sources),

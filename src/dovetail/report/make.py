@@ -42,6 +42,7 @@ def make_report(result: TuneResult, partitioned: PartitionedGraph, title: str) -
         cost=result.cost,
         companions=result.companions,
         front=tuple(replace(point, score=sign * point.score) for point in result.front),
+        margin=result.margin,
         proof=None if result.certificate is None else _proof(result.certificate),
     )
 
@@ -57,6 +58,7 @@ def _proof(certificate: Certificate) -> ProofSummary:
         memory_bytes=cost.memory.total_bytes,
         lower_bound_ns=certificate.lower_bound_ns,
         gap=certificate.gap,
+        margin_ns=certificate.margin_ns,
         tests=certificate.tests,
         monotone=certificate.monotone,
         complete=certificate.complete,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from dovetail.search.certificate import Alternative
 from dovetail.search.front import FrontPoint
-from dovetail.search.result import Culprit, Evidence, GateCheck, ParetoPoint, SplitScores, TuneCost
+from dovetail.search.result import Culprit, Evidence, GateCheck, Margin, ParetoPoint, SplitScores, TuneCost
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,7 @@ class ProofSummary:
     complete: bool
     clauses: tuple[tuple[Alternative, ...], ...]
     sources: tuple[str, ...]
+    margin_ns: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,3 +85,4 @@ class Report:
     companions: tuple[Culprit, ...] = ()
     front: tuple[FrontPoint, ...] = ()
     proof: ProofSummary | None = None
+    margin: Margin | None = None

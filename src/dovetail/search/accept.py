@@ -28,6 +28,8 @@ class Acceptance:
     trial: Trial
     loss_bound: float | None = None
     exact: bool = False
+    losses: AnyArray | None = None
+    """The loss of every sample of the hold-out split."""
 
     def scores(self, low: Trial) -> SplitScores:
         """Return the scores on the hold-out split, given the trial of the plan before the search."""
@@ -59,12 +61,12 @@ def accept(oracle: Oracle, exact: RecordedEvaluator, plan: Plan, goal: Goal) -> 
         return Acceptance(False, f"exact simulation failed: {trial.reason}", screened)
     lost, bound = trial.float_score - trial.score, loss_bound(losses)
     if trial.status is not Status.PASS:
-        return Acceptance(False, f"hold-out loss {lost:.4g} exceeds {allowance:.4g}", trial, bound, True)
+        return Acceptance(False, f"hold-out loss {lost:.4g} exceeds {allowance:.4g}", trial, bound, True, losses)
     if goal.confident and (bound is None or bound > allowance):
         text = "unknown: the metric has no score for each sample" if bound is None else f"{bound:.4g}"
         why = f"hold-out loss {max(lost, 0.0):.4g}, but its 95 % bound is {text} (allowed: {allowance:.4g})"
-        return Acceptance(False, why, trial, bound, True)
-    return Acceptance(True, f"hold-out loss {max(lost, 0.0):.4g} within {allowance:.4g}", trial, bound, True)
+        return Acceptance(False, why, trial, bound, True, losses)
+    return Acceptance(True, f"hold-out loss {max(lost, 0.0):.4g} within {allowance:.4g}", trial, bound, True, losses)
 
 
 def loss_bound(losses: AnyArray | None) -> float | None:

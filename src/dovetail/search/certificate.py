@@ -39,8 +39,11 @@ class Certificate:
     tests: int
     monotone: bool
     complete: bool
+    margin_ns: float = 0.0
+    """What units that the samples do not ask for add to the latency; the gap leaves it out."""
 
     @property
     def gap(self) -> float:
         """Return the share of the plan's latency that is not proven necessary."""
-        return max(0.0, 1.0 - self.lower_bound_ns / self.cost.latency_ns) if self.cost.latency_ns > 0 else 0.0
+        needed_ns = self.cost.latency_ns - self.margin_ns
+        return max(0.0, 1.0 - self.lower_bound_ns / needed_ns) if needed_ns > 0 else 0.0

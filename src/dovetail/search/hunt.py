@@ -18,7 +18,7 @@ from dovetail.search.oracle import Bar, Oracle
 from dovetail.search.prior import Suspicion
 from dovetail.search.recorded import RecordedEvaluator
 from dovetail.search.result import Evidence, GateCheck, GateVerdict
-from dovetail.search.sensitivity import quantise_few
+from dovetail.search.sensitivity import probed_samples, quantise_few
 from dovetail.search.space import Space
 from dovetail.search.strategy import TestSet, isolate, minimise, shortest_prefix
 from dovetail.search.trial import Status, Trial
@@ -27,6 +27,9 @@ Answer = TypeVar("Answer")
 
 TRUSTED = 8
 """Most units that are raised on the word of the prior alone: when these do not suffice, units are measured."""
+
+_DEAR = 2
+"""Evaluations of the search split at most that are spent on an order alone."""
 
 MANY = 32
 """Units of a passing set from which on those that matter are isolated before the others are tried one by one."""
@@ -63,6 +66,8 @@ class Found:
     """What every plan that was tried takes, by its digest."""
     companions: frozenset[str] = frozenset()
     """Raised units that meet the target at low precision too, but save more at their boundaries than they cost."""
+    margin: frozenset[str] = frozenset()
+    """Raised units that the samples do not ask for."""
     within_limits: bool = True
 
 
@@ -129,6 +134,12 @@ class Hunt:
     def reaches_the_last_rung(self) -> bool:
         """Tell whether the first rung was found not to meet the target."""
         return self._highest
+
+    def order_of_harm(self) -> list[str]:
+        """Return all units, those first that do most harm alone; the prior tells where measuring takes long."""
+        order = [item.unit for item in self._suspicions]
+        cheap = probed_samples(len(order)) <= _DEAR * self._oracle.sample_count
+        return self._measured(order) if cheap or self._damage is not None else order
 
     def wider(self, found: Found, share: float) -> Found:
         """Return a plan that also raises a share of all units on suspicion, those first that do most harm alone.

@@ -141,6 +141,11 @@ class Oracle:
             return self._trial(plan, raised, Status.FAIL, done, reason)
         return self._trial(plan, raised, Status.PASS if bar.met_by(self._loss(done, bar)) else Status.FAIL, done)
 
+    def losses(self, plan: Plan) -> AnyArray | None:
+        """Return what a plan loses on every sample of the split; None without scores of samples, or if it fails."""
+        done, failure, _ = self._run(plan, self._blocks, None)
+        return None if failure or self._set_level else _joined(self._float) - _joined(done)
+
     def sample(self, plan: Plan, allowance: float, evaluator: RecordedEvaluator | None = None) -> Trial:
         """Return the verdict on a plan on the first samples only, by another evaluator where one is given."""
         done, failure, _ = self._run(plan, self._blocks[: self._glance], None, evaluator)

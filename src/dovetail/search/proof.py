@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -9,6 +10,7 @@ from dovetail.backend.costs import CostSource
 from dovetail.backend.profiles.hosts import HostFacts
 from dovetail.backend.registry import find_target
 from dovetail.cost import CostModel, make_cost_model
+from dovetail.errors import CostError
 from dovetail.plan.limits import Limits
 from dovetail.plan.placement import CPU_FLOAT, Placement
 from dovetail.plan.plan import Override
@@ -35,6 +37,8 @@ class CostOptions:
     after them, unless a plan that was tested shows that it pays. A unit that does not break goes along only where that
     saves the share `worthwhile` of the latency. At most `most_tests` plans are tested beyond those of the search; None
     is enough to prove most plans of a small graph, and less for a large one, whose plans take long.
+    Where the samples are too few to show with 95 % confidence that the goal is met, units that drown most are raised
+    too while the latency grows by no more than the share `margin`.
     """
 
     sources: tuple[CostSource, ...] = ()
@@ -43,6 +47,11 @@ class CostOptions:
     most_tests: int | None = None
     time_limit_s: float = 30.0
     worthwhile: float = 0.005
+    margin: float = 0.1
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.margin < math.inf:
+            raise CostError(f"a margin of {self.margin} is no share of the latency.", hint="Write 0.1 for a tenth.")
 
 
 @dataclass(frozen=True)

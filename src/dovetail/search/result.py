@@ -51,6 +51,22 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
+class Margin:
+    """Say how sure the loss is: its upper 95 % bound over all `samples`, and what units raised for it changed.
+
+    `bound_without` is that of the plan without the `units`; it has selected itself on the search split, so that it
+    tells rather too little. `latency_ns` is what the units cost.
+    """
+
+    samples: int
+    allowance: float
+    bound_without: float
+    bound: float
+    units: tuple[Culprit, ...] = ()
+    latency_ns: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class ParetoPoint:
     """Pair a number of raised units with the best score found for it."""
 
@@ -114,10 +130,17 @@ class TuneResult:
     """Units that went along with culprits because that is cheaper: at low precision they meet the target too."""
     front: tuple[FrontPoint, ...] = ()
     """Score against latency; empty when nothing prices the placements."""
+    margin: Margin | None = None
+    """How sure the loss is, and the units that were raised for that alone; None when samples have no scores."""
     certificate: Certificate | None = None
     """What the plan costs and what is proven of cheaper ones; None when nothing prices the placements."""
     events: tuple[str, ...] = ()
     """What did not go as it should: workers that died, oracles that wavered, plans that got worse by raising more."""
+
+    @property
+    def raised(self) -> tuple[Culprit, ...]:
+        """Return every raised unit: culprits, companions, and those of the margin."""
+        return (*self.culprits, *self.companions, *(() if self.margin is None else self.margin.units))
 
     @property
     def one_minimal(self) -> bool:

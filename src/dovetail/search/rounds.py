@@ -9,6 +9,7 @@ from functools import partial
 from dovetail.search.accept import Acceptance
 from dovetail.search.cheapest import cheaper, cheapest
 from dovetail.search.hunt import Found, Hunt, Listener
+from dovetail.search.margin import Widened, Widener
 from dovetail.search.oracle import Bar
 from dovetail.search.proof import Prover
 
@@ -20,8 +21,9 @@ class Seekers:
     hunt: Hunt
     prover: Prover | None
     limited: bool
+    widener: Widener
     holds: Callable[[Found], bool]
-    """Tells whether the hold-out split agrees with a plan."""
+    """Tells whether the hold-out split agrees with a plan, or with one that has a margin besides."""
 
     def find(self, bar: Bar, heard: Listener, climbs: bool) -> Found | None:
         """Return a plan that meets a bar; None when only the last rung could and `climbs` forbids it."""
@@ -34,7 +36,11 @@ class Seekers:
         heard.stage("cheapest")
         return cheapest(self.hunt, self.prover, found, bar)
 
-    def widen(self, found: Found, share: float) -> Found:
+    def widen(self, acceptance: Acceptance, found: Found) -> Widened:
+        """Return the plan with a margin where it needs one and can have it."""
+        return self.widener.widen(acceptance, found)
+
+    def suspect(self, found: Found, share: float) -> Found:
         """Raise a share of all units on suspicion."""
         return self.hunt.wider(found, share)
 
@@ -55,11 +61,11 @@ _LOOKS = 4
 _ON_SUSPICION_SAYS = "units are raised on suspicion: for the bound, what the hold-out split refused fails"
 
 
-Look = Callable[[Found, int], Acceptance]
-"""Asks the hold-out split of a plan, given the number of plans that it was asked of before."""
+Look = Callable[[Found], Acceptance]
+"""Asks the hold-out split of a plan."""
 
 
-def rounds(bars: Sequence[Bar], bare: Bar, ask: Look, seekers: Seekers, heard: Listener) -> tuple[Acceptance, Found]:
+def rounds(bars: Sequence[Bar], bare: Bar, ask: Look, seekers: Seekers, heard: Listener) -> Widened:
     """Search with some of the allowed drop in hand, and again with more while the hold-out does not agree.
 
     When the search split shows no more to raise, units are raised on suspicion. When nothing is accepted, the plan
@@ -69,7 +75,7 @@ def rounds(bars: Sequence[Bar], bare: Bar, ask: Look, seekers: Seekers, heard: L
 
     def look(found: Found) -> Acceptance:
         heard.stage("hold-out")
-        acceptance = ask(found, len(tried))
+        acceptance = ask(found)
         tried[found.plan.digest] = acceptance, found
         return acceptance
 
@@ -77,10 +83,14 @@ def rounds(bars: Sequence[Bar], bare: Bar, ask: Look, seekers: Seekers, heard: L
         if found.plan.digest in tried:
             continue
         acceptance = look(found)
-        if acceptance.accepted:
-            return _cheaper_than(found, partial(seekers.prove, bars=bars), tried, look, heard)
+        if acceptance.accepted and found.certificate is None:
+            return seekers.widen(*_cheaper_than(found, partial(seekers.prove, bars=bars), tried, look, heard))
+        widened = seekers.widen(acceptance, found)
+        if widened.acceptance.accepted:
+            return widened
         heard.stage(f"{acceptance.summary}: searching again with more in hand")
-    return max(tried.values(), key=lambda pair: pair[0].trial.score - pair[0].trial.float_score)
+    acceptance, found = max(tried.values(), key=lambda pair: pair[0].trial.score - pair[0].trial.float_score)
+    return Widened(acceptance, found, None)
 
 
 def _cheaper_than(
@@ -130,7 +140,7 @@ def _proposals(
             yield last
     if last is not None and last.within_limits and not seekers.limited:
         for share in _ON_SUSPICION:
-            yield seekers.widen(last, share)
+            yield seekers.suspect(last, share)
     for bar in steep:
         if tried and seekers.hunt.exhausted:
             break

@@ -22,6 +22,11 @@ PROBE_BUDGET = 96
 """Most plans that are probed."""
 
 
+def probed_samples(units: int) -> int:
+    """Return how many samples `quantise_few` evaluates at most for so many units."""
+    return PROBE_SAMPLES * min(units, PROBE_BUDGET)
+
+
 def quantise_few(space: Space, recorded: RecordedEvaluator, indices: Sequence[int]) -> Mapping[str, float]:
     """Return for every unit how much of the outputs' signal it drowns when only it is low, or an estimate of that."""
     everything = {name: Override(FLOAT, "float") for name in space.units}

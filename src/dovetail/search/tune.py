@@ -10,6 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
+import numpy as np
+
 from dovetail.backend.protocols import Fidelity
 from dovetail.compare.task import TaskMetric
 from dovetail.data.sample import SampleSource
@@ -21,7 +23,7 @@ from dovetail.plan.placement import Placement
 from dovetail.plan.plan import Plan
 from dovetail.plan.recipe import Recipe
 from dovetail.quantize.calibrate import Calibration
-from dovetail.search.accept import Acceptance, accept
+from dovetail.search.accept import Acceptance, accept, loss_bound
 from dovetail.search.bars import bars_of
 from dovetail.search.confirm import confirm, contradictions
 from dovetail.search.evaluator import SIMULATOR, EvaluationData, simulates_whole
@@ -32,13 +34,14 @@ from dovetail.search.hunt import Found, Hunt, HuntOptions
 from dovetail.search.journal import Journal, Scores
 from dovetail.search.log import SCHEMA as LOG_SCHEMA
 from dovetail.search.log import SearchLog
+from dovetail.search.margin import Widened, Widener
 from dovetail.search.oracle import Bar, Oracle, Split
 from dovetail.search.pareto import pareto_points
 from dovetail.search.pipeline import Pipeline
 from dovetail.search.prior import suspect
 from dovetail.search.proof import CostOptions, Prover, make_prover
 from dovetail.search.recorded import RecordedEvaluator
-from dovetail.search.result import Culprit, GateCheck, GateVerdict, SplitScores, TuneCost, TuneResult
+from dovetail.search.result import Culprit, GateCheck, GateVerdict, Margin, SplitScores, TuneCost, TuneResult
 from dovetail.search.rounds import Seekers, rounds
 from dovetail.search.samples import SampleSet
 from dovetail.search.space import Space, make_space
@@ -126,21 +129,28 @@ def tune(request: TuneRequest, listener: TuneListener | None = None) -> TuneResu
         prover = _prover(request, space, [item.unit for item in hunt.suspicions])
         limited = request.wishes is not None and request.wishes.limits.are_any
 
-        def holds(found: Found) -> bool:
-            return accept(bench.holdout, bench.exact, found.plan, request.goal).accepted
+        looked: set[str] = set()
 
-        def look(found: Found, looks: int) -> Acceptance:
-            return _looked_at(found, request.goal, bench, heard, looks)
+        def look(found: Found) -> Acceptance:
+            looked.add(found.plan.digest)
+            return _looked_at(found, request.goal, bench, heard, len(looked))
 
         bare = Bar(request.goal.allowance(bench.search.float_score))
         bars = bars_of(request.goal, bench.search, verdict)
-        acceptance, found = rounds(bars, bare, look, Seekers(hunt, prover, limited, holds), heard)
-        if verdict is GateVerdict.NOTHING_TO_DO and found.raised:
+        widener = Widener(hunt, prover, bench.search, look, bare.allowance)
+
+        def holds(found: Found) -> bool:
+            return widener.widen(
+                accept(bench.holdout, bench.exact, found.plan, request.goal), found
+            ).acceptance.accepted
+
+        widened = rounds(bars, bare, look, Seekers(hunt, prover, limited, widener, holds), heard)
+        if verdict is GateVerdict.NOTHING_TO_DO and widened.found.raised:
             verdict = GateVerdict.QUANTISATION_BREAKS
         if verdict is GateVerdict.QUANTISATION_BREAKS and hunt.reaches_the_last_rung:
             verdict = GateVerdict.SIXTEEN_BITS_FAIL
-        acceptance, found, events = _confirmed(request, bench, hunt, acceptance, found)
-        outcome = _Outcome(verdict, gate, found, acceptance, events)
+        widened, events = _confirmed(request, bench, hunt, widened)
+        outcome = _Outcome(verdict, gate, widened.found, widened.acceptance, events, widened.margin)
         result = _result(request, bench, outcome, time.perf_counter() - started)
         bench.log_answer(result)
         return result
@@ -176,6 +186,7 @@ class _Outcome:
     found: Found
     acceptance: Acceptance
     events: tuple[str, ...]
+    margin: Margin | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +250,7 @@ class _Bench:
         """Write the last lines of the log."""
         for text in result.events:
             self.log.write("event", text=text)
-        raised = {item.unit: str(item.placement) for item in (*result.culprits, *result.companions)}
+        raised = {item.unit: str(item.placement) for item in result.raised}
         words = {"plan": result.plan.digest, "raised": raised, "one_minimal": result.one_minimal}
         self.log.write("answer", accepted=result.accepted, verdict=result.verdict.name, **words)
 
@@ -267,41 +278,61 @@ def _open_log(request: TuneRequest, identity: str) -> SearchLog:
         low=str(request.low),
         ladder=[str(place) for place in request.ladder],
         split=[options.seed, options.holdout],
-        most=[options.max_plans, request.costs.most_tests, options.confirm],
+        most=[options.max_plans, request.costs.most_tests, options.confirm, request.costs.margin],
         evaluator=hashlib.sha256(identity.encode()).hexdigest(),
         arguments=options.log_header,
     )
     return log
 
 
-def _confirmed(
-    request: TuneRequest, bench: _Bench, hunt: Hunt, acceptance: Acceptance, found: Found
-) -> tuple[Acceptance, Found, tuple[str, ...]]:
-    """Evaluate again what the answer rests on, as often as was asked; say what wavers and what contradicts itself."""
-    bar = hunt.bar_of(found.plan)
+def _confirmed(request: TuneRequest, bench: _Bench, hunt: Hunt, widened: Widened) -> tuple[Widened, tuple[str, ...]]:
+    """Evaluate again what the answer rests on, as often as was asked; say what wavers and what contradicts itself.
+
+    What is proven is proven of the plan without its margin.
+    """
+    found = widened.found
+    raised = {unit: item for unit, item in found.raised.items() if unit not in found.margin}
+    proven = replace(found, plan=bench.space.plan(raised), raised=raised)
+    bar = hunt.bar_of(proven.plan)
     if bar is None:
-        return acceptance, found, bench.recorded.events
+        return widened, bench.recorded.events
     events = [*bench.recorded.events, *contradictions(hunt.verdicts(bar))]
     oracles = [bench.again(number) for number in range(1, request.options.confirm + 1)]
-    rest = [{unit: item for unit, item in found.raised.items() if unit != one.unit} for one in found.evidence]
-    confirmed = confirm(found, [bench.space.plan(raised) for raised in rest], oracles, bar)
+    rest = [{unit: item for unit, item in raised.items() if unit != one.unit} for one in found.evidence]
+    confirmed = confirm(proven, [bench.space.plan(raised) for raised in rest], oracles, bar)
+    acceptance = widened.acceptance
     if not confirmed.passes:
         acceptance = replace(acceptance, accepted=False, summary=f"the oracle wavers: {confirmed.events[0]}")
     if confirmed.events and found.certificate is not None:
         found = replace(found, certificate=replace(found.certificate, monotone=False))
-    return acceptance, replace(found, evidence=confirmed.evidence), (*events, *confirmed.events)
+    found = replace(found, evidence=confirmed.evidence)
+    return Widened(acceptance, found, widened.margin), (*events, *confirmed.events)
 
 
 def _looked_at(found: Found, goal: Goal, bench: _Bench, heard: TuneListener, looks: int) -> Acceptance:
     acceptance = accept(bench.holdout, bench.exact, found.plan, goal)
+    if acceptance.accepted and goal.confident:
+        acceptance = _sure_of_all(acceptance, bench.search, found.plan, goal)
     if acceptance.accepted and bench.vendor is not None:
         heard.stage("the vendor's simulator")
         acceptance = _beside_vendor(acceptance, bench.vendor, bench.holdout, found.plan, goal)
     if not found.within_limits:
         return replace(acceptance, accepted=False, summary="no plan within the limits meets the target")
-    if looks:
-        return replace(acceptance, summary=f"{acceptance.summary} ({looks + 1} plans were tried on it)")
+    if looks > 1:
+        return replace(acceptance, summary=f"{acceptance.summary} ({looks} plans were tried on it)")
     return acceptance
+
+
+def _sure_of_all(acceptance: Acceptance, search: Oracle, plan: Plan, goal: Goal) -> Acceptance:
+    """Refuse a plan that the hold-out split is sure of by luck: of many plans that are asked of it, some are lucky."""
+    allowance = goal.allowance(search.float_score)
+    losses = [item for item in (search.losses(plan), acceptance.losses) if item is not None]
+    bound = loss_bound(np.concatenate(losses)) if len(losses) == 2 else None
+    if bound is not None and bound <= allowance:
+        return acceptance
+    text = "unknown" if bound is None else f"{bound:.4g}"
+    why = f"{acceptance.summary}, but over both splits its 95 % bound is {text} (allowed: {allowance:.4g})"
+    return replace(acceptance, accepted=False, summary=why)
 
 
 def _beside_vendor(acceptance: Acceptance, vendor: VendorJudge, holdout: Oracle, plan: Plan, goal: Goal) -> Acceptance:
@@ -329,7 +360,7 @@ def _result(request: TuneRequest, bench: _Bench, outcome: _Outcome, elapsed_s: f
         higher_is_better=request.metric.higher_is_better,
         low=request.low,
         unit_count=len(space.units),
-        culprits=tuple(item for item in raised if item.unit not in found.companions),
+        culprits=tuple(item for item in raised if item.unit not in (found.companions | found.margin)),
         companions=tuple(item for item in raised if item.unit in found.companions),
         evidence=found.evidence,
         search=SplitScores(
@@ -345,7 +376,17 @@ def _result(request: TuneRequest, bench: _Bench, outcome: _Outcome, elapsed_s: f
         gate=outcome.gate,
         pareto=pareto_points(found.trials, found.plan.digest),
         front=pareto_front(found.trials, found.latencies_ns, found.plan.digest),
+        margin=_margin(outcome, raised),
         certificate=found.certificate,
         events=outcome.events,
         cost=bench.cost(len(found.trials), elapsed_s),
     )
+
+
+def _margin(outcome: _Outcome, raised: Sequence[Culprit]) -> Margin | None:
+    """Return the margin with the units that make it, and what they cost."""
+    if outcome.margin is None:
+        return None
+    units = tuple(item for item in raised if item.unit in outcome.found.margin)
+    proof = outcome.found.certificate
+    return replace(outcome.margin, units=units, latency_ns=0.0 if proof is None else proof.margin_ns)

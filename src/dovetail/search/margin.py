@@ -1,0 +1,133 @@
+"""A margin: raise a little more than the samples demand, where they are too few to show that the goal is met.
+
+A set that is as small as the samples allow fits these samples, and loses more on others. The units that drown most of
+the outputs' signal go up too while that costs next to nothing; noise is a mean over many values, so that a few samples
+tell it, and nothing is chosen by the scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dovetail.ir.dtypes import AnyArray
+from dovetail.plan.placement import Placement
+from dovetail.plan.plan import Override
+from dovetail.search.accept import Acceptance, loss_bound
+from dovetail.search.hunt import Found, Hunt
+from dovetail.search.oracle import Bar, Oracle
+from dovetail.search.proof import Prover
+from dovetail.search.result import Margin
+
+_MOST = 200
+"""Units at most that are tried, the worst first: pricing a plan takes time that grows with the graph."""
+
+_ROUNDS = 3
+"""How often the units are gone through: what was too dear may be cheap once its neighbour is raised."""
+
+_SHARES = (0.3, 0.6, 1.0)
+"""Shares of the latency that may be spent which are tried in turn."""
+
+_REASON = "raised for the margin: it drowns more of the outputs' signal than others, and hardly costs anything"
+
+
+@dataclass(frozen=True, slots=True)
+class Widened:
+    """Hold a plan that may have got a margin, and what the hold-out split says of it."""
+
+    acceptance: Acceptance
+    found: Found
+    margin: Margin | None
+    """None where nothing is known of the bound: the metric has no score for each sample."""
+
+
+@dataclass(frozen=True, slots=True)
+class Widener:
+    """Give plans a margin; `look` asks the hold-out split of a plan."""
+
+    hunt: Hunt
+    prover: Prover | None
+    search: Oracle
+    look: Callable[[Found], Acceptance]
+    allowance: float
+
+    def widen(self, acceptance: Acceptance, found: Found) -> Widened:
+        """Return the plan with a margin where its loss may be beyond what is allowed, else as it was.
+
+        It gets a margin if the hold-out split accepts it then, and fewer samples differ from float, or by less.
+        """
+        before = self._losses(acceptance, found)
+        bound = loss_bound(before)
+        if before is None or bound is None:
+            return Widened(acceptance, found, None)
+        plain = Margin(len(before), self.allowance, bound, bound)
+        sure = acceptance.accepted and bound <= self.allowance + 1e-12
+        if self.prover is None or sure or not found.raised or not found.within_limits or found.margin:
+            return Widened(acceptance, found, plain)
+        tried = {found.plan.digest}
+        for share in _SHARES:
+            wider = self._wider(self.prover, found, share * self.prover.options.margin)
+            if wider is None or wider.plan.digest in tried:
+                continue
+            tried.add(wider.plan.digest)
+            looked = self.look(wider)
+            after = self._losses(looked, wider)
+            surer = loss_bound(after)
+            # Not the bounds are compared: the plan was selected for a mean that looks good, but not for its spread.
+            if looked.accepted and after is not None and surer is not None and after.std() < before.std():
+                return Widened(looked, wider, replace(plain, bound=surer))
+        return Widened(acceptance, found, plain)
+
+    def _losses(self, acceptance: Acceptance, found: Found) -> AnyArray | None:
+        """Return what a plan loses on every sample of both splits."""
+        searched = self.search.losses(found.plan)
+        return None if searched is None or acceptance.losses is None else np.concatenate([searched, acceptance.losses])
+
+    def _wider(self, prover: Prover, found: Found, share: float) -> Found | None:
+        """Return a plan that raises more, for a share of the latency, and passes; None where there is none."""
+        before = {unit: item.placement for unit, item in found.raised.items()}
+        more = affordable(prover, before, self.hunt.order_of_harm(), share)
+        if not more:
+            return None
+        raised = {**found.raised, **{unit: Override(place, _REASON) for unit, place in more.items()}}
+        if not self.hunt.judge(raised, Bar(self.allowance)).passed:
+            return None
+        plan = prover.space.plan(raised)
+        proof = found.certificate
+        if proof is not None:
+            cost = prover.model.plan_cost(plan)
+            proof = replace(proof, cost=cost, margin_ns=cost.latency_ns - proof.cost.latency_ns)
+        latencies_ns = {**found.latencies_ns, plan.digest: prover.latency_ns({**before, **more})}
+        trials = self.hunt.trials()
+        return replace(
+            found,
+            plan=plan,
+            raised=raised,
+            trials=trials,
+            certificate=proof,
+            latencies_ns=latencies_ns,
+            margin=frozenset(more),
+        )
+
+
+def affordable(
+    prover: Prover, raised: Mapping[str, Placement], order: Sequence[str], share: float
+) -> dict[str, Placement]:
+    """Return what can be raised besides, by the first rung, within a share of the latency.
+
+    `order` lists all units, the worst first. Raising one may make its neighbour cheaper, or free.
+    """
+    most_ns = prover.latency_ns(raised) * (1 + share)
+    rest = [unit for unit in order if unit not in raised][:_MOST] if share > 0 else []
+    more: dict[str, Placement] = {}
+    for _ in range(_ROUNDS):
+        fits = len(more)
+        for unit in rest:
+            tried = {**more, unit: prover.space.rung(unit, False)}
+            if unit not in more and prover.latency_ns({**raised, **tried}) <= most_ns:
+                more = tried
+        if len(more) == fits:
+            break
+    return more if more and prover.allows({**raised, **more}) else {}
