@@ -119,15 +119,18 @@ def affordable(
 
     `order` lists all units, the worst first. Raising one may make its neighbour cheaper, or free.
     """
-    most_ns = prover.latency_ns(raised) * (1 + share)
-    rest = [unit for unit in order if unit not in raised][:_MOST] if share > 0 else []
+    problem, priced = prover.priced.problem, prover.priced
+    levels = list(priced.assignment(raised))
+    left_ns = share * problem.cost(levels)
+    rest = [unit for unit in order if unit not in raised][: _MOST if share > 0 else 0]
     more: dict[str, Placement] = {}
     for _ in range(_ROUNDS):
-        fits = len(more)
-        for unit in rest:
-            tried = {**more, unit: prover.space.rung(unit, False)}
-            if unit not in more and prover.latency_ns({**raised, **tried}) <= most_ns:
-                more = tried
-        if len(more) == fits:
+        for unit, number in zip(rest, priced.numbers(rest), strict=True):
+            added_ns = problem.added_ns(levels, number, 1)
+            if added_ns <= left_ns:
+                more[unit] = prover.space.rung(unit, False)
+                levels[number] = 1
+                left_ns -= added_ns
+        if len(rest) == len(rest := [unit for unit in rest if unit not in more]):
             break
     return more if more and prover.allows({**raised, **more}) else {}

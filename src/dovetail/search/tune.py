@@ -296,14 +296,15 @@ def _confirmed(request: TuneRequest, bench: _Bench, hunt: Hunt, widened: Widened
     bar = hunt.bar_of(proven.plan)
     if bar is None:
         return widened, bench.recorded.events
-    events = [*bench.recorded.events, *contradictions(hunt.verdicts(bar))]
+    against = contradictions(hunt.verdicts(bar))
+    events = [*bench.recorded.events, *against]
     oracles = [bench.again(number) for number in range(1, request.options.confirm + 1)]
     rest = [{unit: item for unit, item in raised.items() if unit != one.unit} for one in found.evidence]
     confirmed = confirm(proven, [bench.space.plan(raised) for raised in rest], oracles, bar)
     acceptance = widened.acceptance
     if not confirmed.passes:
         acceptance = replace(acceptance, accepted=False, summary=f"the oracle wavers: {confirmed.events[0]}")
-    if confirmed.events and found.certificate is not None:
+    if (confirmed.events or against) and found.certificate is not None:
         found = replace(found, certificate=replace(found.certificate, monotone=False))
     found = replace(found, evidence=confirmed.evidence)
     return Widened(acceptance, found, widened.margin), (*events, *confirmed.events)

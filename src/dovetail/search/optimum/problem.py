@@ -95,6 +95,15 @@ class Problem:
         return tuple(map(frozenset, found))
 
     @cached_property
+    def wires_of(self) -> tuple[tuple[PricedWire, ...], ...]:
+        """Return for every unit the wires that begin or end there."""
+        found: list[list[PricedWire]] = [[] for _ in self.choices]
+        for wire in self.wires:
+            for unit in {wire.producer, *wire.consumers} - {OUTSIDE}:
+                found[unit].append(wire)
+        return tuple(map(tuple, found))
+
+    @cached_property
     def ends(self) -> tuple[int, ...]:
         """Return the units whose results leave the graph."""
         return tuple(dict.fromkeys(wire.producer for wire in self.wires if OUTSIDE in wire.consumers))
@@ -123,12 +132,24 @@ class Problem:
     def cost(self, assignment: Sequence[int]) -> float:
         """Return the latency of an assignment."""
         work = sum(costs[level] for costs, level in zip(self.cost_ns, assignment, strict=True))
-        moved = sum(wire.cost_ns.get(pair, 0.0) for wire, pair in self._moves(assignment))
-        return work + moved + self.switch_ns * self.switches(assignment)
+        return work + self._moved(assignment, self.wires) + self.switch_ns * self.switches(assignment)
+
+    def added_ns(self, assignment: Sequence[int], unit: int, level: int) -> float:
+        """Return what the latency grows by when one unit changes its level.
+
+        Looks at the wires of that unit alone, unless the change is one of target.
+        """
+        after = list(assignment)
+        after[unit] = level
+        if self.target_of[self.place(assignment, unit)] != self.target_of[self.place(after, unit)]:
+            return self.cost(after) - self.cost(assignment)
+        wires = self.wires_of[unit]
+        work = self.cost_ns[unit][level] - self.cost_ns[unit][assignment[unit]]
+        return work + self._moved(after, wires) - self._moved(assignment, wires)
 
     def crossing_bytes(self, assignment: Sequence[int]) -> int:
         """Return the bytes that cross between targets."""
-        return sum(wire.crossing_bytes.get(pair, 0) for wire, pair in self._moves(assignment))
+        return sum(wire.crossing_bytes.get(pair, 0) for wire, pair in self._moves(assignment, self.wires))
 
     def switches(self, assignment: Sequence[int]) -> int:
         """Return the changes of target on a longest path from the outside to the outside."""
@@ -162,9 +183,14 @@ class Problem:
             return 0
         return sum(sizes[level] for sizes, level in zip(self.weight_bytes, assignment, strict=True))
 
-    def _moves(self, assignment: Sequence[int]) -> list[tuple[PricedWire, tuple[int, int]]]:
+    def _moved(self, assignment: Sequence[int], wires: Iterable[PricedWire]) -> float:
+        return sum(wire.cost_ns.get(pair, 0.0) for wire, pair in self._moves(assignment, wires))
+
+    def _moves(
+        self, assignment: Sequence[int], wires: Iterable[PricedWire]
+    ) -> list[tuple[PricedWire, tuple[int, int]]]:
         found: list[tuple[PricedWire, tuple[int, int]]] = []
-        for wire in self.wires:
+        for wire in wires:
             start = self.place(assignment, wire.producer)
             for end in dict.fromkeys(self.place(assignment, unit) for unit in wire.consumers):
                 found.append((wire, (start, end)))
