@@ -38,7 +38,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "workers": ("workers.py", "--wait-s", "0.5", "--workers", "0", "2"),
     "bisect_table": ("bisect_table.py",),
     "racing": ("racing.py", "--plans", "50"),
-    "holdout": ("holdout.py", "--splits", "3"),
+    "holdout": ("holdout.py", "--splits", "3", "--fresh", "1000"),
     "evaluators": ("evaluators.py", "--task", "digits"),
     "vendor_model": ("vendor_model.py",),
     "vendor_run": ("vendor_run.py", "--targets", "vsi:v853", "--samples", "1"),
