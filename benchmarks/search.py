@@ -17,6 +17,7 @@ from pathlib import Path
 
 import zoo.machine as machine
 from zoo.catalogue import CASES, models_root
+from zoo.floors import run_check, run_floor
 from zoo.peers import (
     Found,
     PeerMissing,
@@ -25,7 +26,6 @@ from zoo.peers import (
     left_float_by_ort,
     run_ddmin,
     run_exclude_loop,
-    run_floor,
     run_nncf,
     run_ours,
 )
@@ -37,6 +37,7 @@ _TOOLS = (
     "floor",
     "dovetail",
     "dovetail-cpu",
+    "check",
     "nncf",
     "ort-quantise-one",
     "ddmin",
@@ -55,8 +56,8 @@ _PACKAGES = ("dovetail", "nncf", "onnxruntime", "onnx", "numpy")
 _PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "search.md"
 _BENCH_A = Path(__file__).resolve().parents[2] / "shared" / "bench" / "a"
 _CPU = "cpu@fp32"
-_NNCF_LIMIT = 5
-_LIMIT_HELP = "processor time of an ONNX Runtime loop, a fifth of NNCF's (default: %(default)s)"
+_NNCF_LIMIT = 10
+_LIMIT_HELP = "processor time of an ONNX Runtime loop, a tenth of NNCF's (default: %(default)s)"
 
 
 def main() -> int:
@@ -180,6 +181,7 @@ def _runner(tool: str, task: Task, limit_s: float) -> Runner:
         "dovetail-cpu": lambda: run_ours(task, _CPU),
         "dovetail-nncf": lambda: run_ours(task, _CPU, left_float_by_nncf(task), "NNCF"),
         "dovetail-ort": lambda: run_ours(task, _CPU, left_float_by_ort(task), "ORT"),
+        "check": lambda: run_check(task),
         "nncf": lambda: run_nncf(task, _NNCF_LIMIT * limit_s),
         "nncf-1": lambda: run_nncf(task, _NNCF_LIMIT * limit_s, one_by_one=True),
         "ort-quantise-one": lambda: run_exclude_loop(task, True, limit_s),

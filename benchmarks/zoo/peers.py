@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 
 import dovetail
+from dovetail.plan import parse_placement
 from zoo.priced import Pricer
 from zoo.tasks import Task
 
@@ -291,20 +292,16 @@ def _computed_low(model: onnx.ModelProto, excluded: Iterable[str]) -> set[str]:
     return quantised_nodes(model) - set(excluded)
 
 
-def run_floor(task: Task) -> Found:
-    """Time what no search can do without: calibration, and one pass of the float model over either split."""
-    from dovetail.data import open_samples, specs_of
+ANSWERS: dict[str, dovetail.Plan] = {}
+"""The last plan that our search has found for a task."""
 
-    searched, held = task.parts()
-    meter, holdout = Meter(task, searched), Meter(task, held)
-    clock = Clock()
-    model = onnx.load(task.model)
-    graph = dovetail.normalize(dovetail.load_model(task.model))
-    dovetail.calibrate(graph, open_samples([item[None] for item in task.calibration], specs_of(graph)))
-    scores = meter.score(model), holdout.score(model)
-    wall_s, cpu_s = clock.wall_s(), clock.cpu_s()
-    full = meter.full_equivalents + len(held) / len(searched)
-    return Found("floor: float", 0, 0, None, 2, full, wall_s, cpu_s, *scores, True, "what no search can do without")
+
+def items_of(task: Task) -> list[dict[str, NDArray[Any]]]:
+    """Return every sample of a task with its labels."""
+    return [
+        {task.input: task.inputs[index][None], **{key: value[index] for key, value in task.labels.items()}}
+        for index in range(len(task.inputs))
+    ]
 
 
 def run_exclude_loop(task: Task, quantise_one: bool, limit_s: float) -> Found:
@@ -428,7 +425,7 @@ def run_ddmin(task: Task, limit_s: float) -> Found:
 def run_ours(task: Task, high: str, pinned: Iterable[str] = (), whose: str = "") -> Found:
     """Run dovetail tune, calibration included; `pinned` nodes stay float on the CPU, as with the tool `whose`."""
     from dovetail.data import open_samples, specs_of
-    from dovetail.plan import Recipe, Rule, parse_placement
+    from dovetail.plan import Recipe, Rule
     from dovetail.search import CostOptions
 
     clock = Clock()
@@ -436,15 +433,11 @@ def run_ours(task: Task, high: str, pinned: Iterable[str] = (), whose: str = "")
     rules = tuple(Rule(parse_placement("cpu@fp32"), node=name) for name in pinned)
     specs = specs_of(graph)
     calibration = dovetail.calibrate(graph, open_samples([item[None] for item in task.calibration], specs))
-    items = [
-        {task.input: task.inputs[index][None], **{key: value[index] for key, value in task.labels.items()}}
-        for index in range(len(task.inputs))
-    ]
     calls, low, step = _Calls(), parse_placement(task.low), parse_placement(high)
     request = dovetail.TuneRequest(
         graph=graph,
         calibration=calibration,
-        samples=open_samples(items, specs),
+        samples=open_samples(items_of(task), specs),
         metric=task.metric,
         goal=dovetail.parse_goal(task.goal),
         low=low,
@@ -454,6 +447,7 @@ def run_ours(task: Task, high: str, pinned: Iterable[str] = (), whose: str = "")
         costs=CostOptions(worthwhile=0.0, margin=0.0),
     )
     result = dovetail.tune(request, calls)
+    ANSWERS[task.name] = result.plan
     proof = result.certificate
     exact = result.holdout.tuned_exact
     return Found(

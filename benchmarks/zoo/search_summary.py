@@ -12,6 +12,7 @@ OURS = "dovetail, up to "
 """How the names of our own searches begin."""
 
 NNCF = "NNCF accuracy control"
+CHECK = "floor: check"
 _ORT = "ORT exclude, "
 
 
@@ -73,8 +74,11 @@ def time_line(name: str, rows: Sequence[Found]) -> str:
     parts = [
         f"{row.wall_s / peer.wall_s:.2f} of NNCF's wall time {row.tool.removeprefix('dovetail, ')}" for row in ours
     ]
+    known = next((row for row in rows if row.tool == CHECK), None)
+    if known is not None:
+        parts.append(f"{known.wall_s / peer.wall_s:.2f} for checking our plan when it is known")
     unfinished = "" if peer.lost is not None else ", which found no plan in it"
-    return f"{name}: {' and '.join(parts)} (NNCF: {peer.wall_s:.1f} s{unfinished})."
+    return f"{name}: {', '.join(parts)} (NNCF: {peer.wall_s:.1f} s{unfinished})."
 
 
 def _ours(rows: Sequence[Found], cpu: str) -> Found | None:

@@ -64,7 +64,7 @@ class Widener:
             return Widened(acceptance, found, None)
         plain = Margin(len(before), self.allowance, bound, bound)
         sure = acceptance.accepted and bound <= self.allowance + 1e-12
-        if self.prover is None or sure or not found.raised or not found.within_limits or found.margin:
+        if self.prover is None or sure or not self._may_have_one(self.prover, found):
             return Widened(acceptance, found, plain)
         tried = {found.plan.digest}
         for share in _SHARES:
@@ -79,6 +79,10 @@ class Widener:
             if looked.accepted and after is not None and surer is not None and after.std() < before.std():
                 return Widened(looked, wider, replace(plain, bound=surer))
         return Widened(acceptance, found, plain)
+
+    @staticmethod
+    def _may_have_one(prover: Prover, found: Found) -> bool:
+        return prover.options.margin > 0 and bool(found.raised) and found.within_limits and not found.margin
 
     def _losses(self, acceptance: Acceptance, found: Found) -> AnyArray | None:
         """Return what a plan loses on every sample of both splits."""
