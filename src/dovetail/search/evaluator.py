@@ -1,6 +1,6 @@
 """Evaluators: how well does a plan do on some samples.
 
-The rewriter quantises the graph in memory from cached ranges, hands the whole of it to the simulator and runs it.
+The rewriter quantises the graph in memory from cached ranges and hands it to the simulator, piece by piece.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from dovetail.quantize.calibrate import load_float, signature_of
 from dovetail.quantize.quantizer import Quantizer
 from dovetail.quantize.ranges import Ranges
 from dovetail.search.journal import Scores
+from dovetail.search.pieces import MOST_PIECES, Line, Pieces
 from dovetail.search.samples import SampleSet, stack_outputs
 
 SIMULATOR = "npusim"
@@ -87,7 +88,7 @@ class Scorer:
 
 
 class Rewriter:
-    """Evaluate plans on the simulator, one rebuilt graph a plan."""
+    """Evaluate plans on the simulator; what a plan has in common with earlier ones is kept."""
 
     def __init__(self, data: EvaluationData, ranges: Ranges, target: str, fidelity: Fidelity = Fidelity.FAST) -> None:
         self._data = data
@@ -103,12 +104,15 @@ class Rewriter:
                 f"backend '{SIMULATOR}' does not simulate target '{target}'.", hint=f"It does: {known}."
             )
         self._target = found
-        self._loaded: tuple[str, Executable] | None = None
+        # Exact simulation computes some operators together; a cut between them would give other integers.
+        self._pieces = Pieces(data.graph, self._built, MOST_PIECES if fidelity is Fidelity.FAST else 1)
+        self._loaded: tuple[str, Line] | None = None
 
     @property
     def identity(self) -> str:
         """Return a text that changes whenever the same plan could score differently."""
-        simulator = (SIMULATOR, self._backend.version, self._fidelity.value, self._target.name)
+        pieces = f"at most {MOST_PIECES} pieces"
+        simulator = (SIMULATOR, self._backend.version, self._fidelity.value, self._target.name, pieces)
         return evaluation_identity(self._data, self._ranges, simulator)
 
     def evaluate(self, plan: Plan, indices: Sequence[int]) -> Scores:
@@ -117,22 +121,22 @@ class Rewriter:
 
     def outputs(self, plan: Plan, indices: Sequence[int]) -> dict[str, AnyArray]:
         """Return the outputs of a plan, stacked to `[N, ...]`."""
-        return run_batches(self._load(plan), self._data, indices)
+        runs = self._pieces.run(self._load(plan), indices, self._data.samples.batches(indices))
+        return stack_outputs(self._data.graph, runs)
 
     def golden(self, indices: Sequence[int]) -> dict[str, AnyArray]:
         """Return the float model's outputs."""
         return self._scorer.golden(indices)
 
-    def _load(self, plan: Plan) -> Executable:
-        """Return a plan's executable; the last one is kept, as racing asks for block after block of the same plan."""
+    def _load(self, plan: Plan) -> Line:
+        """Return what a plan runs; the last is kept, as racing asks for block after block of the same plan."""
         if self._loaded is None or self._loaded[0] != plan.digest:
-            graph = self._quantizer.quantize(plan).graph
-            blob = self._backend.compile(graph, self._target, CompileOptions(fidelity=self._fidelity))
-            executable = self._backend.devices()[0].load(blob, signature_of(graph))
-            if self._loaded is not None:
-                self._loaded[1].close()
-            self._loaded = plan.digest, executable
+            self._loaded = plan.digest, self._pieces.line_up(self._quantizer.quantize(plan).graph)
         return self._loaded[1]
+
+    def _built(self, graph: Graph) -> Executable:
+        blob = self._backend.compile(graph, self._target, CompileOptions(fidelity=self._fidelity))
+        return self._backend.devices()[0].load(blob, signature_of(graph))
 
 
 def simulates_whole(graph: Graph, target: str) -> bool:
