@@ -22,7 +22,7 @@ from dovetail.ir.node import Node
 from dovetail.partition.schedule import part_of_graph
 from dovetail.plan.units import clamp_host
 
-MOST_PIECES = 12
+MOST_PIECES = 6
 _NODES = 8
 """Nodes that a piece has on average at least."""
 
@@ -36,7 +36,7 @@ _NODE_ELEMENTS = 2000
 _PRODUCTS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 _FOLDED = frozenset({"Add", "Sum", "Sub", "Mul", "Div", "BatchNormalization"})
 
-_STATE_BYTES = 1 << 28
+_STATE_BYTES = 1 << 29
 _BUILT_BYTES = 1 << 28
 """Most bytes that are kept of what crosses cuts, and of the weights of pieces in float32."""
 
