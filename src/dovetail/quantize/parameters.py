@@ -8,6 +8,7 @@ dynamic fixed point: fl = (n - 1) - ceil(log2 max|x|), scale = 2^-fl.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 
@@ -22,6 +23,7 @@ _BIAS_LIMIT = 2.0**30
 """Keep an int32 bias a factor of two below its largest value."""
 
 
+@lru_cache(maxsize=1 << 14)
 def choose_quantization(limits: Range, form: NumberFormat) -> Quantization:
     """Return the scale and zero point of a per-tensor format for values in a range.
 
