@@ -104,6 +104,7 @@ class Pieces:
     def __init__(self, graph: Graph, load: Callable[[Graph], Executable], most: int = MOST_PIECES) -> None:
         self._ends = cut_points(graph, min(most, len(graph.nodes) // _NODES))
         self._load = load
+        self._constants: dict[int, AnyArray] = {}
         self._numbers: dict[tuple[int, _Key], int] = {}
         self._built = _Shelf[_Built](_BUILT_BYTES)
         self._states = _Shelf[list[Values]](_STATE_BYTES)
@@ -111,6 +112,8 @@ class Pieces:
     def line_up(self, graph: Graph) -> Line:
         """Return the pieces of a quantised graph."""
         pieces = _pieces(graph, self._ends)
+        # A key names constants by their identity, which another array could get once they are gone.
+        self._constants.update((id(array), array) for array in graph.constants.values())
         states: list[int] = []
         state = 0
         for piece in pieces:
