@@ -85,6 +85,7 @@ def rounds(bars: Sequence[Bar], bare: Bar, ask: Look, seekers: Seekers, heard: L
         acceptance = look(found)
         if acceptance.accepted and found.certificate is None:
             return seekers.widen(*_cheaper_than(found, partial(seekers.prove, bars=bars), tried, look, heard))
+        heard.stage("margin")
         widened = seekers.widen(acceptance, found)
         if widened.acceptance.accepted:
             return widened

@@ -140,9 +140,8 @@ def tune(request: TuneRequest, listener: TuneListener | None = None) -> TuneResu
         widener = Widener(hunt, prover, bench.search, look, bare.allowance)
 
         def holds(found: Found) -> bool:
-            return widener.widen(
-                accept(bench.holdout, bench.exact, found.plan, request.goal), found
-            ).acceptance.accepted
+            acceptance = accept(bench.holdout, bench.exact, found.plan, request.goal)
+            return widener.widen(acceptance, found).acceptance.accepted
 
         widened = rounds(bars, bare, look, Seekers(hunt, prover, limited, widener, holds), heard)
         if verdict is GateVerdict.NOTHING_TO_DO and widened.found.raised:
