@@ -163,3 +163,19 @@ def test_a_score_of_the_whole_set_has_no_margin(asked: TuneRequest) -> None:
     found = tune(replace(asked, metric=whole, metric_identity="whole"))
     assert found.accepted
     assert found.margin is None
+
+
+def test_the_report_lists_the_units_of_the_margin_apart(
+    asked: TuneRequest, plain: TuneResult, wide: TuneResult
+) -> None:
+    pages = []
+    for result in (plain, wide):
+        partitioned = dovetail.partition(dovetail.quantize(asked.graph, result.plan, asked.calibration.ranges))
+        pages.append(dovetail.page_text(dovetail.report_page(dovetail.make_report(result, partitioned, "digits"))))
+    assert wide.margin is not None
+    count = len(wide.margin.units)
+    assert f"{len(wide.culprits)} break, {count} are a margin" in pages[1]
+    assert "Units raised for the margin" in pages[1]
+    assert "gap 0.1% and the margin of" in pages[1]
+    assert "Units raised for the margin" not in pages[0]
+    assert all("over the 120 samples of both splits: beyond the goal" in page for page in pages)

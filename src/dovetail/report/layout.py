@@ -94,8 +94,9 @@ def _raised(report: Report) -> str:
 
 def _sure(margin: Margin) -> str:
     """Return how sure the loss is."""
-    said = "within" if margin.bound <= margin.allowance + 1e-12 else "not within"
-    return f"95 % bound {number_text(margin.bound)} over the {margin.samples} samples of both splits: {said} the goal"
+    sure = margin.bound <= margin.allowance + 1e-12
+    said = "within the goal" if sure else "beyond the goal; more samples would tell more"
+    return f"95 % bound {number_text(margin.bound)} over the {margin.samples} samples of both splits: {said}"
 
 
 def _scores(report: Report) -> Table:
