@@ -21,7 +21,10 @@ from dovetail.sdk.parts import simulated_profile
 EXACT = "npusim-exact"
 FAST = "npusim-fast"
 _FLOAT_ONLY = SessionSettings(
-    threads=1, entries=(("session.disable_quant_qdq", "1"), ("session.intra_op.allow_spinning", "0"))
+    # A search keeps many sessions, and runs one at a time.
+    shares_memory=True,
+    threads=1,
+    entries=(("session.disable_quant_qdq", "1"), ("session.intra_op.allow_spinning", "0")),
 )
 """Keep Q/DQ as they are: integer kernels of the CPU would round in their own way."""
 
