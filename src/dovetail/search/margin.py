@@ -21,8 +21,8 @@ from dovetail.search.oracle import Bar, Oracle
 from dovetail.search.proof import Prover
 from dovetail.search.result import Margin
 
-_MOST = 200
-"""Units at most that are tried, the worst first: pricing a plan takes time that grows with the graph."""
+_MOST = 40
+"""Units at most that are tried, the worst first: a person reads the list, and what comes after drowns little."""
 
 _ROUNDS = 3
 """How often the units are gone through: what was too dear may be cheap once its neighbour is raised."""
