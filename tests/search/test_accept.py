@@ -39,11 +39,15 @@ class Planted:
         raise AssertionError("not asked for")
 
 
-def _accept(losses: AnyArray, goal: Goal, set_level: bool = False) -> Acceptance:
+def _accept(held: AnyArray, goal: Goal, set_level: bool = False, searched: AnyArray | None = None) -> Acceptance:
+    """Judge a plan that loses as given on the hold-out split, and on the search split too or as given there."""
     journal = Journal(None, "c")
-    planted = Planted(losses, set_level)
-    oracle = Oracle(RecordedEvaluator(planted, journal), journal, Split("holdout", tuple(range(len(losses)))), FLOAT)
-    return accept(oracle, RecordedEvaluator(planted, journal, "exact"), LOW, goal)
+    searched = held if searched is None else searched
+    planted = Planted(np.concatenate([searched, held]), set_level)
+    recorded, every = RecordedEvaluator(planted, journal), range(len(searched) + len(held))
+    splits = Split("search", tuple(every[: len(searched)])), Split("holdout", tuple(every[len(searched) :]))
+    search, holdout = (Oracle(recorded, journal, split, FLOAT) for split in splits)
+    return accept(search, holdout, RecordedEvaluator(planted, journal, "exact"), LOW, goal)
 
 
 def _lost(count: int, of: int) -> AnyArray:
@@ -72,6 +76,18 @@ def test_without_scores_of_samples_nobody_can_be_confident() -> None:
     found = _accept(_lost(1, 200), Goal(0.03, confident=True), set_level=True)
     assert not found.accepted
     assert "no score for each sample" in found.summary
+
+
+def test_a_hold_out_that_is_sure_by_luck_makes_nobody_confident() -> None:
+    lucky, goal = _accept(_lost(0, 200), Goal(0.03), searched=_lost(12, 200)), Goal(0.03, confident=True)
+    assert lucky.accepted
+    assert lucky.losses is not None
+    assert (len(lucky.losses), lucky.losses.sum()) == (400, 12)
+    refused = _accept(_lost(0, 200), goal, searched=_lost(12, 200))
+    assert not refused.accepted
+    assert refused.loss_bound == 0
+    assert "over both splits its 95 % bound is 0.04405 (allowed: 0.03)" in refused.summary
+    assert _accept(_lost(0, 200), goal, searched=_lost(2, 200)).accepted
 
 
 def test_the_bound_covers_the_mean_as_often_as_it_says() -> None:

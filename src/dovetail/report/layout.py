@@ -94,8 +94,7 @@ def _raised(report: Report) -> str:
 
 def _sure(margin: Margin) -> str:
     """Return how sure the loss is."""
-    sure = margin.bound <= margin.allowance + 1e-12
-    said = "within the goal" if sure else "beyond the goal; more samples would tell more"
+    said = "within the goal" if margin.is_within else "beyond the goal; more samples would tell more"
     return f"95 % bound {number_text(margin.bound)} over the {margin.samples} samples of both splits: {said}"
 
 
@@ -155,6 +154,8 @@ def _evidence(report: Report) -> Table:
         if report.one_minimal
         else "Some removals pass or were not tested: a smaller set may do."
     )
+    if report.margin is not None and report.margin.units:
+        note += " All of these are without the units of the margin."
     columns = (flexible("without"), right("latency"), *_TRIAL_COLUMNS)
     return Table("Evidence: the plan without one raised unit", columns, rows, note)
 

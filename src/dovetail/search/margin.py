@@ -10,14 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
-from dovetail.ir.dtypes import AnyArray
 from dovetail.plan.placement import Placement
 from dovetail.plan.plan import Override
 from dovetail.search.accept import Acceptance, loss_bound
 from dovetail.search.hunt import Found, Hunt
-from dovetail.search.oracle import Bar, Oracle
+from dovetail.search.oracle import Bar
 from dovetail.search.proof import Prover
 from dovetail.search.result import Margin
 
@@ -49,7 +46,6 @@ class Widener:
 
     hunt: Hunt
     prover: Prover | None
-    search: Oracle
     look: Callable[[Found], Acceptance]
     allowance: float
 
@@ -58,13 +54,12 @@ class Widener:
 
         It gets a margin if the hold-out split accepts it then, and fewer samples differ from float, or by less.
         """
-        before = self._losses(acceptance, found)
-        bound = loss_bound(before)
+        before, bound = acceptance.losses, loss_bound(acceptance.losses)
         if before is None or bound is None:
             return Widened(acceptance, found, None)
         plain = Margin(len(before), self.allowance, bound, bound)
-        sure = acceptance.accepted and bound <= self.allowance + 1e-12
-        if self.prover is None or sure or not self._may_have_one(self.prover, found):
+        done = acceptance.accepted and plain.is_within
+        if self.prover is None or done or not self._may_have_one(self.prover, found):
             return Widened(acceptance, found, plain)
         tried = {found.plan.digest}
         for share in _SHARES:
@@ -73,8 +68,7 @@ class Widener:
                 continue
             tried.add(wider.plan.digest)
             looked = self.look(wider)
-            after = self._losses(looked, wider)
-            surer = loss_bound(after)
+            after, surer = looked.losses, loss_bound(looked.losses)
             # Not the bounds are compared: the plan was selected for a mean that looks good, but not for its spread.
             if looked.accepted and after is not None and surer is not None and after.std() < before.std():
                 return Widened(looked, wider, replace(plain, bound=surer))
@@ -83,11 +77,6 @@ class Widener:
     @staticmethod
     def _may_have_one(prover: Prover, found: Found) -> bool:
         return prover.options.margin > 0 and bool(found.raised) and found.within_limits and not found.margin
-
-    def _losses(self, acceptance: Acceptance, found: Found) -> AnyArray | None:
-        """Return what a plan loses on every sample of both splits."""
-        searched = self.search.losses(found.plan)
-        return None if searched is None or acceptance.losses is None else np.concatenate([searched, acceptance.losses])
 
     def _wider(self, prover: Prover, found: Found, share: float) -> Found | None:
         """Return a plan that raises more, for a share of the latency, and passes; None where there is none."""

@@ -65,6 +65,11 @@ class Margin:
     units: tuple[Culprit, ...] = ()
     latency_ns: float = 0.0
 
+    @property
+    def is_within(self) -> bool:
+        """Tell whether the samples show that the goal is met."""
+        return self.bound <= self.allowance + 1e-12
+
 
 @dataclass(frozen=True, slots=True)
 class ParetoPoint:

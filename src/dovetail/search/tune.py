@@ -10,8 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-import numpy as np
-
 from dovetail.backend.protocols import Fidelity
 from dovetail.compare.task import TaskMetric
 from dovetail.data.sample import SampleSource
@@ -23,7 +21,7 @@ from dovetail.plan.placement import Placement
 from dovetail.plan.plan import Plan
 from dovetail.plan.recipe import Recipe
 from dovetail.quantize.calibrate import Calibration
-from dovetail.search.accept import Acceptance, accept, loss_bound
+from dovetail.search.accept import Acceptance, accept
 from dovetail.search.bars import bars_of
 from dovetail.search.confirm import confirm, contradictions
 from dovetail.search.evaluator import SIMULATOR, EvaluationData, simulates_whole
@@ -137,10 +135,10 @@ def tune(request: TuneRequest, listener: TuneListener | None = None) -> TuneResu
 
         bare = Bar(request.goal.allowance(bench.search.float_score))
         bars = bars_of(request.goal, bench.search, verdict)
-        widener = Widener(hunt, prover, bench.search, look, bare.allowance)
+        widener = Widener(hunt, prover, look, bare.allowance)
 
         def holds(found: Found) -> bool:
-            acceptance = accept(bench.holdout, bench.exact, found.plan, request.goal)
+            acceptance = accept(bench.search, bench.holdout, bench.exact, found.plan, request.goal)
             return widener.widen(acceptance, found).acceptance.accepted
 
         widened = rounds(bars, bare, look, Seekers(hunt, prover, limited, widener, holds), heard)
@@ -310,9 +308,7 @@ def _confirmed(request: TuneRequest, bench: _Bench, hunt: Hunt, widened: Widened
 
 
 def _looked_at(found: Found, goal: Goal, bench: _Bench, heard: TuneListener, looks: int) -> Acceptance:
-    acceptance = accept(bench.holdout, bench.exact, found.plan, goal)
-    if acceptance.accepted and goal.confident:
-        acceptance = _sure_of_all(acceptance, bench.search, found.plan, goal)
+    acceptance = accept(bench.search, bench.holdout, bench.exact, found.plan, goal)
     if acceptance.accepted and bench.vendor is not None:
         heard.stage("the vendor's simulator")
         acceptance = _beside_vendor(acceptance, bench.vendor, bench.holdout, found.plan, goal)
@@ -321,18 +317,6 @@ def _looked_at(found: Found, goal: Goal, bench: _Bench, heard: TuneListener, loo
     if looks > 1:
         return replace(acceptance, summary=f"{acceptance.summary} ({looks} plans were tried on it)")
     return acceptance
-
-
-def _sure_of_all(acceptance: Acceptance, search: Oracle, plan: Plan, goal: Goal) -> Acceptance:
-    """Refuse a plan that the hold-out split is sure of by luck: of many plans that are asked of it, some are lucky."""
-    allowance = goal.allowance(search.float_score)
-    losses = [item for item in (search.losses(plan), acceptance.losses) if item is not None]
-    bound = loss_bound(np.concatenate(losses)) if len(losses) == 2 else None
-    if bound is not None and bound <= allowance:
-        return acceptance
-    text = "unknown" if bound is None else f"{bound:.4g}"
-    why = f"{acceptance.summary}, but over both splits its 95 % bound is {text} (allowed: {allowance:.4g})"
-    return replace(acceptance, accepted=False, summary=why)
 
 
 def _beside_vendor(acceptance: Acceptance, vendor: VendorJudge, holdout: Oracle, plan: Plan, goal: Goal) -> Acceptance:
