@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -58,15 +62,7 @@ class _Bench:
         self.built += 1
         options = CompileOptions(fidelity=Fidelity.FAST)
         blob = self._simulator.compile(graph, find_target(LOW.target), options)
-        made = self._simulator.devices()[0].load(blob, signature_of(graph))
-        run = made.run
-
-        def counted(inputs: dict[str, AnyArray]) -> object:
-            self.runs += 1
-            return run(inputs)
-
-        made.run = counted  # type: ignore[method-assign, assignment]
-        return made
+        return _Counted(self._simulator.devices()[0].load(blob, signature_of(graph)), self)
 
     def line(self, raised: tuple[str, ...] = (), lowest: object = LOW) -> Line:
         low, high = (LOW, FLOAT) if lowest is LOW else (FLOAT, LOW)
@@ -76,6 +72,21 @@ class _Bench:
     def outputs(self, raised: tuple[str, ...] = (), lowest: object = LOW) -> list[dict[str, AnyArray]]:
         found = self.pieces.run(self.line(raised, lowest), BLOCK, self.batches)
         return [{name: item[name] for name in self._graph.outputs} for item in found]
+
+
+@dataclass
+class _Counted:
+    """Run what another executable runs, and count it."""
+
+    made: Executable
+    bench: _Bench
+
+    def run(self, inputs: Mapping[str, AnyArray], taps: Sequence[str] = ()) -> Mapping[str, AnyArray]:
+        self.bench.runs += 1
+        return self.made.run(inputs, taps)
+
+    def close(self) -> None:
+        self.made.close()
 
 
 def _same(one: list[dict[str, AnyArray]], other: list[dict[str, AnyArray]]) -> bool:
@@ -118,6 +129,18 @@ def test_what_does_not_fit_is_computed_again(monkeypatch: pytest.MonkeyPatch) ->
     runs = bench.runs
     assert _same(bench.outputs(), first)
     assert bench.runs == 2 * runs
+
+
+def test_what_a_key_names_stays_alive() -> None:
+    """A key names constants by their identity, which another array may get as soon as they are gone."""
+    bench = _Bench(_residual(), 6)
+    graph = bench.line().graph
+    copied = replace(graph, constants={name: array.copy() for name, array in graph.constants.items()})
+    seen = [weakref.ref(array) for array in copied.constants.values()]
+    bench.pieces.line_up(copied)
+    del copied
+    gc.collect()
+    assert all(array() is not None for array in seen)
 
 
 def test_a_convolution_that_adds_in_float_is_not_cut_from_its_sum() -> None:
