@@ -50,7 +50,7 @@ def test_blocks_cover_the_split_once_in_order() -> None:
     for count in (1, 5, FIRST_BLOCK, FIRST_BLOCK + 1, 100, 200, 1000, 5000):
         blocks = Split("s", tuple(range(count))).blocks()
         assert [index for block in blocks for index in block] == list(range(count))
-        assert len(blocks[0]) >= min(count, FIRST_BLOCK)
+        assert min(FIRST_BLOCK, count // 4) <= len(blocks[0]) <= max(1, count / 4)
 
 
 def test_a_clear_loser_is_rejected_on_the_first_samples() -> None:

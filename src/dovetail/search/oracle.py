@@ -66,7 +66,7 @@ class Split:
     def blocks(self) -> list[tuple[int, ...]]:
         """Return the indices cut into blocks: each doubles what was seen before it."""
         found: list[tuple[int, ...]] = []
-        start, stop = 0, FIRST_BLOCK
+        start, stop = 0, max(1, min(FIRST_BLOCK, len(self.indices) // 4))
         while start < len(self.indices):
             if len(self.indices) - stop < stop // 2:
                 stop = len(self.indices)
