@@ -139,7 +139,7 @@ def test_isolating_finds_a_passing_set_with_fewer_tests_where_few_units_matter()
     for _ in range(40):
         needed = frozenset([units[-1], *rng.choice(units[:-1], 2, replace=False).tolist()])
         oracles = [Counted(needed.issubset) for _ in spent]
-        assert frozenset(isolate(units, oracles[0])) == needed
+        assert frozenset(isolate(units, oracles[0]).kept) == needed
         assert frozenset(minimise(units, oracles[1]).kept) == needed
         spent = [total + len(oracle.asked) for total, oracle in zip(spent, oracles, strict=True)]
     assert spent[0] < 0.7 * spent[1]
@@ -158,4 +158,12 @@ def test_isolating_returns_what_has_passed_when_it_has_to_stop_or_the_oracle_wav
 
         oracle = Counted(wavers)
         found = isolate(units, oracle, lambda oracle=oracle, most=most: len(oracle.asked) < most)
-        assert frozenset(found) in passed
+        assert frozenset(found.kept) in passed
+
+
+def test_isolating_stops_soon_where_nearly_every_unit_matters() -> None:
+    units = _names(100)
+    dense, sparse = Counted(lambda raised: len(raised) >= 100), Counted(frozenset(units[90:93]).issubset)
+    assert isolate(units, dense).crowded
+    assert len(dense.asked) < 30
+    assert not isolate(units, sparse).crowded

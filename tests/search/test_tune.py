@@ -31,7 +31,7 @@ from dovetail.search import (
 )
 from dovetail.search.accept import Acceptance
 from dovetail.search.evaluator import Rewriter
-from dovetail.search.hunt import Found, Hunt, HuntOptions
+from dovetail.search.hunt import Found, Guide, Hunt, HuntOptions
 from dovetail.search.journal import Journal, Scores
 from dovetail.search.oracle import Bar, Oracle, Split
 from dovetail.search.pipeline import Pipeline
@@ -309,9 +309,9 @@ def test_no_other_round_begins_when_the_budget_is_spent(monkeypatch: pytest.Monk
     bars: list[object] = []
     original = Hunt.find
 
-    def find(self: Hunt, bar: Bar, climbs: bool = True) -> Found | None:
+    def find(self: Hunt, bar: Bar, climbs: bool = True, guide: Guide | None = None) -> Found | None:
         bars.append(bar)
-        return original(self, bar, climbs)
+        return original(self, bar, climbs, guide)
 
     monkeypatch.setattr(Hunt, "find", find)
     refused = Acceptance(False, "refused", Trial("", (), Status.FAIL, 0.0, 1.0, 1, 1))

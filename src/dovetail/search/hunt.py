@@ -34,6 +34,9 @@ _DEAR = 2
 MANY = 32
 """Units of a passing set from which on those that matter are isolated before the others are tried one by one."""
 
+_MOST_OF = 0.75
+"""Share of a network beyond which a beginning or an end that passes says only that units matter on either side."""
+
 
 class Listener(Protocol):
     """Hear of progress."""
@@ -69,6 +72,16 @@ class Found:
     margin: frozenset[str] = frozenset()
     """Raised units that the samples do not ask for."""
     within_limits: bool = True
+    note: str = ""
+    """What a person has to know of it besides."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guide:
+    """Say what plans take, and whether a plan is worth being made smaller."""
+
+    price: Callable[[Mapping[str, Override]], float]
+    worth: Callable[[Found], bool]
 
 
 class Hunt:
@@ -138,23 +151,29 @@ class Hunt:
     def order_of_harm(self) -> list[str]:
         """Return all units, those first that do most harm alone; the prior tells where measuring takes long."""
         order = [item.unit for item in self._suspicions]
-        cheap = probed_samples(len(order)) <= _DEAR * self._oracle.sample_count
+        cheap = probed_samples(self._space.graph, len(order)) <= _DEAR * self._oracle.sample_count
         return self._measured(order) if cheap or self._damage is not None else order
 
     def wider(self, found: Found, share: float) -> Found:
-        """Return a plan that also raises a share of all units on suspicion, those first that do most harm alone.
+        """Return a plan that also raises a share of the other units on suspicion, those first that do most harm alone.
 
         For samples too few to show a loss: nothing says that each of these units is needed.
         """
         order = self._measured([item.unit for item in self._suspicions])
-        more = order[: max(1, math.ceil(share * len(order)))]
-        raised = {**self._raise([unit for unit in more if unit not in found.raised]), **found.raised}
+        rest = [unit for unit in order if unit not in found.raised]
+        raised = {**self._raise(rest[: math.ceil(share * len(rest))]), **found.raised}
         return self._found({unit: raised[unit] for unit in order if unit in raised}, ())
 
-    def find(self, bar: Bar, climbs: bool = True) -> Found | None:
+    def whole(self) -> Found:
+        """Return the plan that raises every unit."""
+        return self._found(self._raise([item.unit for item in self._suspicions]), ())
+
+    def find(self, bar: Bar, climbs: bool = True, guide: Guide | None = None) -> Found | None:
         """Return a 1-minimal set of raised units that meets the bar; larger than that when the budget runs out.
 
-        None when the first rung cannot meet the bar, and `climbs` forbids the last one, float on the CPU.
+        With a guide, a large set is made smaller only if it is worth that, and where nearly every unit matters the
+        cheapest of few sets is returned. None when the first rung cannot meet the bar, and `climbs` forbids the last
+        one, float on the CPU.
         """
         if self._judge({}, bar).status is Status.PASS:
             return self._found({}, ())
@@ -166,14 +185,13 @@ class Hunt:
             return self._found(self._raise(order), ())
         self._listener.stage("minimise")
         passing = order[:length]
-        if length < MANY:
-            kept = self._follow(lambda test: minimise(passing, test, self._go_on).kept, self._raise_some, bar)
-        else:
-            kept = self._follow(lambda test: isolate(passing, test, self._go_on), self._raise_some, bar)
-        raised: Mapping[str, Override] = self._raise(kept)
+        if length >= MANY and guide is not None and not guide.worth(whole := self._found(self._raise(passing), ())):
+            return whole
+        end = self._cheaper_end(passing, bar, guide) if length >= MANY and guide is not None else None
+        raised: Mapping[str, Override] = self._raise(end or self._smaller(passing, bar))
         if self._highest:
             raised = self._lower(raised, bar)
-        return self._certify(raised, bar)
+        return self._found(raised, ()) if end else self._certify(raised, bar)
 
     def known(self, bar: Bar) -> Found | None:
         """Return the plan that raises fewest units of those that were tried on all samples and meet a bar."""
@@ -236,6 +254,29 @@ class Hunt:
             self._highest = True
             length = self._follow(partial(shortest_prefix, order), self._raise_some, bar)
         return order, length
+
+    def _smaller(self, passing: Sequence[str], bar: Bar) -> Sequence[str]:
+        """Return a part of a passing set that passes."""
+        if len(passing) < MANY:
+            return self._follow(partial(minimise, passing, go_on=self._go_on), self._raise_some, bar).kept
+        alone = partial(isolate, passing, go_on=self._go_on, patient=True)
+        return self._follow(alone, self._raise_some, bar).kept
+
+    def _cheaper_end(self, passing: Sequence[str], bar: Bar, guide: Guide) -> Sequence[str] | None:
+        """Return the cheaper of the shortest beginning and end of the network that pass, if it is cheaper than a set.
+
+        Only where nearly every unit matters: what passes is large then whatever is chosen, and one piece has least
+        borders. None for all other sets.
+        """
+        isolated = self._follow(partial(isolate, passing, go_on=self._go_on), self._raise_some, bar)
+        if not isolated.crowded:
+            return None
+        sets = [isolated.kept]
+        for order in (tuple(self._space.units), tuple(self._space.units)[::-1]):
+            length = self._follow(partial(shortest_prefix, order), self._raise_some, bar)
+            sets += [] if length is None or length > _MOST_OF * len(order) else [order[:length]]
+        best = min(sets, key=lambda units: (guide.price(self._raise(units)), len(units)))
+        return None if best is isolated.kept else best
 
     def _raise_some(self, units: frozenset[str]) -> Mapping[str, Override]:
         return self._raise([item.unit for item in self._suspicions if item.unit in units])

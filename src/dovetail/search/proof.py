@@ -27,6 +27,10 @@ _TESTS = 60
 _TESTS_OF_SMALL, _SMALL = 240, 60
 """Tests for a graph of at most so many units."""
 
+_TESTS_OF_A_UNIT = 2
+"""Tests at least that it takes to say why a unit has to be raised: of a large graph, where they are dear, nothing is
+tested for a proof that they cannot complete."""
+
 
 @dataclass(frozen=True, slots=True)
 class CostOptions:
@@ -82,16 +86,19 @@ class Prover:
 
         answers = {item: status for item, status in answers.items() if status is not Status.PASS or self._fits(item)}
         order = self.priced.numbers(reversed(self.suspects))
-        options = ProofOptions(self._most_tests, self.options.time_limit_s, tuple(order), self.priced.assignment(start))
+        options = ProofOptions(
+            self._most_tests(start), self.options.time_limit_s, tuple(order), self.priced.assignment(start)
+        )
         optimum = prove(self.priced.problem, test, answers, options)
         best = None if optimum.assignment is None else self.priced.raised(optimum.assignment)
         return best, optimum
 
-    @property
-    def _most_tests(self) -> int:
+    def _most_tests(self, start: Mapping[str, Placement]) -> int:
         if self.options.most_tests is not None:
             return self.options.most_tests
-        return _TESTS_OF_SMALL if self.priced.problem.size <= _SMALL else _TESTS
+        if self.priced.problem.size <= _SMALL:
+            return _TESTS_OF_SMALL
+        return _TESTS if _TESTS_OF_A_UNIT * len(start) <= _TESTS else 0
 
     @property
     def for_suspicion(self) -> Prover:
@@ -114,6 +121,16 @@ class Prover:
     def latency_ns(self, raised: Mapping[str, Placement]) -> float:
         """Return what a plan takes."""
         return self.priced.problem.cost(self.priced.assignment(raised))
+
+    def price_ns(self, raised: Mapping[str, Override]) -> float:
+        """Return what a plan takes whose raised units have their reasons."""
+        return self.latency_ns({unit: override.placement for unit, override in raised.items()})
+
+    def saved_ns(self, raised: Mapping[str, Placement]) -> dict[str, float]:
+        """Return for every raised unit how much less a plan takes without it."""
+        levels = list(self.priced.assignment(raised))
+        numbers = zip(raised, self.priced.numbers(raised), strict=True)
+        return {unit: -self.priced.problem.added_ns(levels, number, 0) for unit, number in numbers}
 
     def allows(self, raised: Mapping[str, Placement]) -> bool:
         """Tell whether a plan keeps within the limits."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from dovetail.search.accept import Acceptance
-from dovetail.search.cheapest import cheaper, cheapest
-from dovetail.search.hunt import Found, Hunt, Listener
+from dovetail.search.cheapest import cheaper, cheapest, proven
+from dovetail.search.hunt import Found, Guide, Hunt, Listener
 from dovetail.search.margin import Widened, Widener
 from dovetail.search.oracle import Bar
 from dovetail.search.proof import Prover
@@ -27,22 +27,47 @@ class Seekers:
 
     def find(self, bar: Bar, heard: Listener, climbs: bool) -> Found | None:
         """Return a plan that meets a bar; None when only the last rung could and `climbs` forbids it."""
-        found = self.hunt.find(bar, climbs)
-        if self.prover is None or found is None:
+        prover = self.prover
+        if prover is None:
+            return self.hunt.find(bar, climbs)
+        # What cannot be within the limits is not for the hold-out split to judge.
+        worth = (lambda found: True) if self.limited else self.holds
+        found = self.hunt.find(bar, climbs, Guide(prover.price_ns, worth))
+        if found is None:
             return found
         # To prove what the hold-out split refuses is wasted, and costs more than all the rest of the search.
         if not self.limited and not self.holds(found):
             return found
         heard.stage("cheapest")
-        return cheapest(self.hunt, self.prover, found, bar)
+        return cheapest(self.hunt, prover, found, bar) if self.limited else self._cheapest_held(prover, found, bar)
+
+    def _cheapest_held(self, prover: Prover, found: Found, bar: Bar) -> Found:
+        """Return the cheapest plan that the hold-out split agrees with in a few looks, given one that it does."""
+        # Where much has to be raised, borders may cost more than what is left low saves.
+        whole = self.hunt.whole()
+        dear = prover.price_ns(whole.raised) < prover.price_ns(found.raised)
+        if dear and self.hunt.judge(whole.raised, bar).passed and self.holds(whole):
+            found = whole
+        refused: list[str] = []
+        instead = cheapest(self.hunt, prover, found, bar)
+        while instead.plan.digest != found.plan.digest and not self.holds(instead):
+            refused.append(instead.plan.digest)
+            if len(refused) == _LOOKS:
+                instead = proven(prover, found, instead)
+                break
+            instead = cheapest(self.hunt, prover.for_suspicion, found, bar, refused)
+        return replace(instead, note=_REFUSED_SAYS) if refused else instead
 
     def widen(self, acceptance: Acceptance, found: Found) -> Widened:
         """Return the plan with a margin where it needs one and can have it."""
         return self.widener.widen(acceptance, found)
 
-    def suspect(self, found: Found, share: float) -> Found:
-        """Raise a share of all units on suspicion."""
-        return self.hunt.wider(found, share)
+    def suspect(self, found: Found, share: float) -> Found | None:
+        """Raise a share of the other units on suspicion; None where to raise all of them is faster."""
+        wider, whole = self.hunt.wider(found, share), self.hunt.whole()
+        prover = self.prover
+        dear = prover is not None and prover.price_ns(wider.raised) > prover.price_ns(whole.raised)
+        return None if dear else wider
 
     def prove(self, found: Found, bars: Sequence[Bar], refused: Collection[str]) -> tuple[Found, Found]:
         """Return a plan that was raised on suspicion with what is proven of cheaper ones, and the cheapest instead."""
@@ -52,13 +77,14 @@ class Seekers:
 
 
 _ON_SUSPICION = (0.0625, 0.125, 0.25, 0.5, 1.0)
-"""Shares of all units that are raised without proof when the search split cannot show what the hold-out loses."""
+"""Shares of the other units that are raised without proof when the search split cannot show what the hold-out loses."""
 
 
 _LOOKS = 4
-"""Cheaper plans at most that the hold-out split is asked of, instead of one that was raised on suspicion."""
+"""Cheaper plans at most that the hold-out split is asked of, instead of one that it agrees with."""
 
-_ON_SUSPICION_SAYS = "units are raised on suspicion: for the bound, what the hold-out split refused fails"
+_REFUSED_SAYS = "for the bound, what the hold-out split refused fails"
+_ON_SUSPICION_SAYS = f"units are raised on suspicion: {_REFUSED_SAYS}"
 
 
 Look = Callable[[Found], Acceptance]
@@ -141,7 +167,8 @@ def _proposals(
             yield last
     if last is not None and last.within_limits and not seekers.limited:
         for share in _ON_SUSPICION:
-            yield seekers.suspect(last, share)
+            if (found := seekers.suspect(last, share)) is not None:
+                yield found
     for bar in steep:
         if tried and seekers.hunt.exhausted:
             break

@@ -5,9 +5,11 @@ Never the other way round: with two culprits in series, restoring one unit of th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+from dovetail.ir.graph import Graph
 from dovetail.plan.plan import Override, Plan
 from dovetail.search.drowned import measure_drowned
 from dovetail.search.fanout.task import Job
@@ -15,22 +17,32 @@ from dovetail.search.recorded import RecordedEvaluator
 from dovetail.search.space import FLOAT, Space
 from dovetail.search.strategy import locate
 
-PROBE_SAMPLES = 8
-"""Samples that the outputs are compared on: noise is a mean over many values, so few samples tell it."""
+_PROBE_SAMPLES = (2, 8)
+"""Samples that the outputs are compared on, at least and at most."""
+
+_PROBE_VALUES = 1 << 16
+"""Values of the outputs that are compared, where that takes fewer samples: noise is a mean over them."""
 
 PROBE_BUDGET = 96
 """Most plans that are probed."""
 
 
-def probed_samples(units: int) -> int:
+def probed_samples(graph: Graph, units: int) -> int:
     """Return how many samples `quantise_few` evaluates at most for so many units."""
-    return PROBE_SAMPLES * min(units, PROBE_BUDGET)
+    return _samples(graph) * min(units, PROBE_BUDGET)
+
+
+def _samples(graph: Graph) -> int:
+    """Return on how many samples a plan is probed."""
+    least, most = _PROBE_SAMPLES
+    values = sum(graph.element_counts[name] for name in graph.outputs)
+    return min(most, max(least, math.ceil(_PROBE_VALUES / max(1, values))))
 
 
 def quantise_few(space: Space, recorded: RecordedEvaluator, indices: Sequence[int]) -> Mapping[str, float]:
     """Return for every unit how much of the outputs' signal it drowns when only it is low, or an estimate of that."""
     everything = {name: Override(FLOAT, "float") for name in space.units}
-    probes = tuple(indices[:PROBE_SAMPLES])
+    probes = tuple(indices[: _samples(space.graph)])
 
     def lowered(units: Sequence[str]) -> Plan:
         low = frozenset(units)

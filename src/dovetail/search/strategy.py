@@ -15,6 +15,9 @@ from dovetail.search.trial import Status
 
 TestSet = Callable[[frozenset[str]], Status]
 
+_CROWD = 4
+"""Units that matter after which a large set is taken for crowded, if they are most of those that were settled."""
+
 
 @dataclass(frozen=True, slots=True)
 class Minimal:
@@ -30,6 +33,14 @@ class Minimal:
     def complete(self) -> bool:
         """Tell whether the set is 1-minimal by test."""
         return len(self.removals) == len(self.kept)
+
+
+@dataclass(frozen=True, slots=True)
+class Isolated:
+    """Hold a passing set; `crowded` says that nearly every unit that was looked at matters."""
+
+    kept: tuple[str, ...]
+    crowded: bool = False
 
 
 def shortest_prefix(order: Sequence[str], test: TestSet) -> int | None:
@@ -92,29 +103,35 @@ def minimise(
     return Minimal(tuple(kept), tuple((unit, failed[unit]) for unit in kept if unit in failed))
 
 
-def isolate(passing: Sequence[str], test: TestSet, go_on: Callable[[], bool] = lambda: True) -> tuple[str, ...]:
+def isolate(
+    passing: Sequence[str], test: TestSet, go_on: Callable[[], bool] = lambda: True, patient: bool = False
+) -> Isolated:
     """Return a passing subset of a passing set, most important units first, that is small where few units matter.
 
     Takes groups that fail about as often as they pass, as a bisection does, and fewer tests than `minimise` for that;
-    the last unit is taken to matter most after the first. When `go_on` says no, the smallest set so far is returned.
+    the last unit is taken to matter most after the first. When `go_on` says no, or, unless `patient`, nearly every unit
+    matters, the smallest set so far is returned.
     """
     order = [*reversed(passing[:-1]), *passing[-1:]]
     weights = [1.0 / (1.0 + rank / 8) for rank in range(len(passing))]
     steps = bisect_lines(order, [*reversed(weights[:-1]), weights[0]])
     everything = frozenset(passing)
-    best = everything
+    best, clean, matter, crowded = everything, frozenset[str](), 0, False
     low = next(steps)
-    while True:
+    while not crowded:
         status = test(everything - low)
-        if status is Status.PASS and len(everything - low) < len(best):
-            best = everything - low
+        if status is Status.PASS:
+            clean |= low
+            best = min(best, everything - low, key=len)
+        matter += status is Status.FAIL and len(low - clean) == 1
+        crowded = not patient and matter >= _CROWD and matter > len(clean)
         try:
             low = steps.send(status)
         except StopIteration:
             break
         if not go_on():
             break
-    return tuple(unit for unit in passing if unit in best)
+    return Isolated(tuple(unit for unit in passing if unit in best), crowded)
 
 
 @dataclass(slots=True)

@@ -138,6 +138,7 @@ def tune(request: TuneRequest, listener: TuneListener | None = None) -> TuneResu
         widener = Widener(hunt, prover, look, bare.allowance)
 
         def holds(found: Found) -> bool:
+            looked.add(found.plan.digest)
             acceptance = accept(bench.search, bench.holdout, bench.exact, found.plan, request.goal)
             return widener.widen(acceptance, found).acceptance.accepted
 
@@ -314,9 +315,9 @@ def _looked_at(found: Found, goal: Goal, bench: _Bench, heard: TuneListener, loo
         acceptance = _beside_vendor(acceptance, bench.vendor, bench.holdout, found.plan, goal)
     if not found.within_limits:
         return replace(acceptance, accepted=False, summary="no plan within the limits meets the target")
-    if looks > 1:
-        return replace(acceptance, summary=f"{acceptance.summary} ({looks} plans were tried on it)")
-    return acceptance
+    tried = f" ({looks} plans were tried on it)" if looks > 1 else ""
+    note = f"; {found.note}" if found.note else ""
+    return replace(acceptance, summary=f"{acceptance.summary}{tried}{note}")
 
 
 def _beside_vendor(acceptance: Acceptance, vendor: VendorJudge, holdout: Oracle, plan: Plan, goal: Goal) -> Acceptance:
