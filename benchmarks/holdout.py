@@ -1,6 +1,6 @@
 """Over many random splits: does an accepted plan hold on samples that neither search nor acceptance has seen.
 
-python benchmarks/holdout.py [--task digits|a] [--high PLACEMENT] [--splits 20] [--fresh 4000] [--margin SHARE]
+python benchmarks/holdout.py [--task digits|strict|a] [--high PLACEMENT] [--splits 20] [--fresh 4000] [--margin SHARE]
                              [--confident] [--json]
 
 Each split of the task's samples is searched and accepted on as `dovetail tune` does. The accepted plan then runs in
@@ -33,7 +33,7 @@ from dovetail.search.pipeline import Pipeline
 from dovetail.search.samples import SampleSet
 from zoo.fresh import redrawn
 from zoo.table import number, text
-from zoo.tasks import Task, bench_a, digits
+from zoo.tasks import Task, bench_a, digits, strict_digits
 
 _BENCH_A = Path(__file__).resolve().parents[2] / "shared" / "bench" / "a"
 _LOW, _HIGH = "vsi:v853@i8pc", "vsi:v853@i16"
@@ -66,7 +66,7 @@ class Outcome:
 def main() -> int:
     """Run the splits; the exit code is 1 when more than one in twenty misses."""
     options = _arguments()
-    task = digits() if options.task == "digits" else bench_a(_BENCH_A)
+    task = {"digits": digits, "strict": strict_digits, "a": lambda: bench_a(_BENCH_A)}[options.task]()
     found = run_splits(task, options)
     misses = sum(item.misses for item in found)
     if options.json:
@@ -80,7 +80,7 @@ def main() -> int:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--task", choices=("digits", "a"), default="digits")
+    parser.add_argument("--task", choices=("digits", "strict", "a"), default="digits")
     parser.add_argument("--high", default=_HIGH, help="what culprits are raised to (default: %(default)s)")
     parser.add_argument("--splits", type=int, default=20)
     parser.add_argument("--fresh", type=int, default=4000, help="new samples that judge (default: %(default)s)")

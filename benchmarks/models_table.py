@@ -96,9 +96,9 @@ def main() -> int:
         rows += found
         stated += scores
         print(text(*_rows_table(found)), file=sys.stderr, flush=True)
-        if options.page is not None:
-            write_page(options.page, _facts(goal, options.max_plans), rows, stated)
     facts = _facts(goal, options.max_plans)
+    if options.page is not None and not failed:
+        write_page(options.page, facts, rows, stated)
     if options.json:
         print(
             json.dumps({"facts": facts, "rows": [asdict(row) for row in rows], "figures": [asdict(s) for s in stated]})

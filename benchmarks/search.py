@@ -88,7 +88,7 @@ def main() -> int:
 
 @dataclass
 class _Record:
-    """Hold what was found so far; the page is written as it grows: a run takes long."""
+    """Hold what was found so far."""
 
     page: Path | None
     found: dict[str, list[Found]] = field(default_factory=dict)
@@ -99,7 +99,6 @@ class _Record:
         with self.lock:
             self.found.setdefault(name, []).append(result)
             print(f"{name}: {result.tool} done in {result.wall_s:.1f} s", file=sys.stderr, flush=True)
-            self.write()
 
     def fail(self, text: str) -> None:
         with self.lock:

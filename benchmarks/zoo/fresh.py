@@ -26,7 +26,7 @@ _SIZES, _CANVAS, _FRAME, _NOISE = (9, 18), 32, 640, 0.05
 
 def redrawn(task: Task, count: int, seed: int) -> Task:
     """Return a task with `count` samples that nobody has seen; raise KeyError for one whose pictures are not drawn."""
-    inputs, labels = {"digits": _digits, "bench A": _bench_a}[task.name](count, seed)
+    inputs, labels = _DRAWERS[task.name](count, seed)
     return replace(task, inputs=inputs.astype(task.inputs.dtype), labels=labels)
 
 
@@ -58,3 +58,6 @@ def _bench_a(count: int, seed: int) -> _Drawn:
         pictures[index, 0, top : top + size, left : left + size] += drawn
         boxes[index] = np.array([left + size / 2, top + size / 2, size, size]) * _FRAME / _CANVAS
     return pictures, {"label": glyphs.target[picks].astype(np.int64), "box": boxes}
+
+
+_DRAWERS = {"digits": _digits, "strict digits": _digits, "bench A": _bench_a}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -64,6 +65,20 @@ def digits() -> Task:
         labels = {"label": file["label"], "box": file["box"]}
     metric = load_metric(f"{folder / 'metric.py'}:score")
     return Task("digits", folder / "digits.onnx", "images", calibration, images, labels, metric, "1%")
+
+
+def strict_digits(count: int = 200) -> Task:
+    """Return the example with few samples and boxes that must fit so well that 8 bits move some of them out."""
+    task = digits()
+    spec = importlib.util.spec_from_file_location("strict_metric", _ROOT / "examples" / "digits" / "metric.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    vars(module)["MIN_IOU"] = 0.85
+    labels = {name: values[:count] for name, values in task.labels.items()}
+    metric = callable_metric(module.score, "strict")
+    return replace(task, name="strict digits", inputs=task.inputs[:count], labels=labels, metric=metric, goal="1%")
 
 
 def bench_a(folder: Path) -> Task:
