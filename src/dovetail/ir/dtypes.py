@@ -30,6 +30,9 @@ class DType(Enum):
     U64 = "u64"
     BOOL = "bool"
 
+    # Members are single objects: their identity is as good as the hash of their name, and searches hash millions.
+    __hash__ = object.__hash__
+
     @property
     def carrier(self) -> np.dtype[Any]:
         """Return the numpy type that holds the elements in memory."""
@@ -53,8 +56,7 @@ class DType(Enum):
     @property
     def integer_range(self) -> tuple[int, int]:
         """Return the smallest and largest value of an integer type."""
-        info = np.iinfo(self.carrier)
-        return int(info.min), int(info.max)
+        return _RANGES[self]
 
     @classmethod
     def of(cls, dtype: np.dtype[Any]) -> DType:
@@ -77,6 +79,11 @@ _CARRIERS: dict[DType, np.dtype[Any]] = {
     DType.I64: np.dtype(np.int64),
     DType.U64: np.dtype(np.uint64),
     DType.BOOL: np.dtype(np.bool_),
+}
+_RANGES = {
+    dtype: (int(np.iinfo(carrier).min), int(np.iinfo(carrier).max))
+    for dtype, carrier in _CARRIERS.items()
+    if carrier.kind in "iu"
 }
 _BY_CARRIER = {carrier: dtype for dtype, carrier in _CARRIERS.items() if dtype is not DType.BF16}
 

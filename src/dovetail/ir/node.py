@@ -79,7 +79,9 @@ class Node:
 
     def bodies(self) -> tuple[Body, ...]:
         """Return the graphs among the attributes (control flow)."""
-        return tuple(value for value in self.attributes.values() if isinstance(value, Body))
+        if not self.attributes:
+            return ()
+        return tuple([value for value in self.attributes.values() if isinstance(value, Body)])
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Node):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from dovetail.ir.dtypes import DType
@@ -20,6 +20,9 @@ class Precision(Enum):
     I8DFP = "i8dfp"
     I16 = "i16"
     W8A16 = "w8a16"
+
+    # As for DType.
+    __hash__ = object.__hash__
 
     @property
     def activation(self) -> NumberFormat:
@@ -61,13 +64,13 @@ class NumberFormat:
     per_channel: bool = False
     power_of_two: bool = False
 
-    @property
-    def key(self) -> str:
-        """Return a short name for tensors stored so, such as `i16dfp`."""
-        if self.dtype.is_float:
-            return self.dtype.value
+    key: str = field(init=False, repr=False, compare=False)
+    """A short name for tensors stored so, such as `i16dfp`."""
+
+    def __post_init__(self) -> None:
         kind = "dfp" if self.power_of_two else "sym" if self.symmetric else ""
-        return self.dtype.value + kind + ("pc" if self.per_channel else "")
+        words = "" if self.dtype.is_float else kind + ("pc" if self.per_channel else "")
+        object.__setattr__(self, "key", self.dtype.value + words)
 
 
 def _float(dtype: DType) -> tuple[NumberFormat, NumberFormat]:

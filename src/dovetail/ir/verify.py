@@ -102,10 +102,11 @@ def _verify_quantization(where: str, kind: TensorType) -> None:
         size = kind.shape[quant.axis]
         if isinstance(size, int) and size != count:
             raise GraphError(f"{where} has {count} scales for {size} channels")
-    if not all(math.isfinite(scale) and scale > 0 for scale in quant.scale):
+    # This runs for every tensor of every candidate of a search.
+    if not all(map(math.isfinite, quant.scale)) or min(quant.scale) <= 0:
         raise GraphError(f"{where} has a scale that is not a positive number")
     lowest, highest = kind.dtype.integer_range
-    if not all(lowest <= zero <= highest for zero in quant.zero_point):
+    if min(quant.zero_point) < lowest or max(quant.zero_point) > highest:
         raise GraphError(f"{where} has a zero point outside {lowest}..{highest}")
     if kind.dtype in (DType.I32, DType.I64) and any(quant.zero_point):
         raise GraphError(f"{where} is a wide accumulator type with a zero point that is not 0")

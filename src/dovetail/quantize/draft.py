@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from dovetail.errors import QuantizeError
@@ -9,11 +10,11 @@ from dovetail.ir.dtypes import AnyArray, DType
 from dovetail.ir.graph import Graph
 from dovetail.ir.node import DOVETAIL_DOMAIN, Node
 from dovetail.ir.precision import NumberFormat, Precision
-from dovetail.ir.roles import Role, input_roles, is_pass_through, weight_layout
+from dovetail.ir.roles import Role
 from dovetail.ir.types import Quantization, TensorType
 from dovetail.plan.placement import CPU_FLOAT, Placement
 from dovetail.plan.plan import Plan
-from dovetail.plan.units import clamp_host
+from dovetail.quantize.facts import NodeFacts
 from dovetail.quantize.parameters import choose_quantization
 from dovetail.quantize.ranges import Ranges
 from dovetail.quantize.weights import StoredConstant, WeightStore
@@ -30,20 +31,23 @@ _ONNX_CODES = {DType.F32: 1, DType.F16: 10, DType.F64: 11, DType.BF16: 16}
 class Draft:
     """Collect nodes, types and boundaries of a quantised graph."""
 
-    def __init__(self, graph: Graph, plan: Plan, ranges: Ranges, weights: WeightStore) -> None:
+    def __init__(
+        self, graph: Graph, plan: Plan, ranges: Ranges, weights: WeightStore, facts: Mapping[str, NodeFacts]
+    ) -> None:
         self.placements: dict[str, Placement] = {}
         self.boundaries: list[str] = []
         self._graph = graph
         self._plan = plan
         self._ranges = ranges
         self._weights = weights
+        self._facts = facts
         self._nodes: list[Node] = []
         self._types: dict[str, TensorType] = {name: graph.types[name] for name in graph.inputs}
         self._constants: dict[str, AnyArray] = {}
         self._origins: dict[str, str] = dict(graph.origins)
         self._names = {node.name for node in graph.nodes}
         # These names go on meaning what the source means: a graph around this one, or a body, reads them.
-        self._promised = {*graph.outputs, *(name for node in graph.nodes for name in _captured(node))}
+        self._promised = {*graph.outputs, *(name for item in facts.values() for name in item.captured)}
         # Every source tensor in every format that something needs: its name in the new graph.
         # The source's own float type goes by the key of float32.
         self._versions: dict[str, dict[str, str]] = {name: {_SOURCE.key: name} for name in graph.inputs}
@@ -52,12 +56,11 @@ class Draft:
     def add(self, node: Node) -> None:
         """Add a node at its placement, with the boundaries that its inputs need."""
         placement = self._plan.placement(node.name)
-        form = placement.precision.activation
-        if not self._computes_reals(node):
-            form = _SOURCE
+        form = placement.precision.activation if self._facts[node.name].computes_reals else _SOURCE
         inputs = self._inputs(node, placement, form)
-        outputs = tuple(self._output(node, tensor, placement, form, inputs) for tensor in node.outputs)
-        self._nodes.append(replace(node, inputs=inputs, outputs=outputs))
+        outputs = tuple(self._output(node, index, placement, form, inputs) for index in range(len(node.outputs)))
+        same = inputs == node.inputs and outputs == node.outputs
+        self._nodes.append(node if same else replace(node, inputs=inputs, outputs=outputs))
         self.placements[node.name] = placement
 
     def finish(self) -> Graph:
@@ -78,15 +81,11 @@ class Draft:
             origins={name: origin for name, origin in self._origins.items() if name in self._types},
         )
 
-    def _computes_reals(self, node: Node) -> bool:
-        """Tell whether the node's number format matters: it has real outputs and no body of its own."""
-        reals = any(tensor and self._graph.types[tensor].holds_reals for tensor in node.outputs)
-        return reals and not node.bodies()
-
     def _inputs(self, node: Node, placement: Placement, form: NumberFormat) -> tuple[str, ...]:
-        for tensor in _captured(node):
+        facts = self._facts[node.name]
+        for tensor in facts.captured:
             self._require_source(tensor, placement)
-        roles = input_roles(self._graph, node)
+        roles = facts.roles
         names = [""] * len(node.inputs)
         for index, (tensor, role) in enumerate(zip(node.inputs, roles, strict=True)):
             if role is Role.CONTROL and tensor:
@@ -99,7 +98,7 @@ class Draft:
     def _weigh(
         self, node: Node, roles: tuple[Role, ...], precision: Precision | None, form: NumberFormat, names: list[str]
     ) -> None:
-        layout = weight_layout(self._graph, node)
+        layout = self._facts[node.name].layout
         if layout is None or Role.WEIGHT not in roles:
             return
         has_bias = layout.bias is not None and layout.bias < len(roles) and roles[layout.bias] is Role.BIAS
@@ -118,9 +117,8 @@ class Draft:
             bias = self._weights.bias(node, layout, precision, (quant.scale[0], weight.kind.quant))
             names[layout.bias] = self._store(node.inputs[layout.bias], bias)
 
-    def _output(
-        self, node: Node, tensor: str, placement: Placement, form: NumberFormat, inputs: tuple[str, ...]
-    ) -> str:
+    def _output(self, node: Node, index: int, placement: Placement, form: NumberFormat, inputs: tuple[str, ...]) -> str:
+        tensor = node.outputs[index]
         if not tensor:
             return ""
         kind = self._graph.types[tensor]
@@ -128,7 +126,7 @@ class Draft:
         if kind.holds_reals and form != _SOURCE and (form.dtype.is_integer or form.dtype is not kind.dtype):
             key = form.key
             name = self._fresh(f"{tensor}@{form.key}") if tensor in self._promised else tensor
-            quant = self._quantization(node, tensor, form, inputs) if form.dtype.is_integer else None
+            quant = self._quantization(node, index, form, inputs) if form.dtype.is_integer else None
             kind = TensorType(form.dtype, kind.shape, quant)
             if name != tensor:
                 self._origins[name] = self._graph.origin_of(tensor)
@@ -138,23 +136,20 @@ class Draft:
             self._versions[tensor] = {key: name}
         return name
 
-    def _quantization(self, node: Node, tensor: str, form: NumberFormat, inputs: tuple[str, ...]) -> Quantization:
-        if is_pass_through(self._graph, node) or self._clamps_in_place(node, form):
+    def _quantization(self, node: Node, index: int, form: NumberFormat, inputs: tuple[str, ...]) -> Quantization:
+        tensor, facts = node.outputs[index], self._facts[node.name]
+        if facts.passes_through or (facts.host is not None and self._plan_format(facts.host) == form):
             quant = self._types[inputs[0]].quant
             if quant is not None:
                 return quant
         limits = self._ranges.of(tensor)
-        for follower in self._graph.consumers.get(tensor, ()):
-            if clamp_host(self._graph, follower) is node and self._plan_format(follower) == form:
+        for follower in facts.clamps[index]:
+            if self._plan_format(follower) == form:
                 limits = self._ranges.of(follower.outputs[0])
         try:
             return choose_quantization(limits, form)
         except QuantizeError as error:
             raise QuantizeError(f"{node.label}: tensor '{tensor}': {error.message}", hint=error.hint) from error
-
-    def _clamps_in_place(self, node: Node, form: NumberFormat) -> bool:
-        host = clamp_host(self._graph, node)
-        return host is not None and self._plan_format(host) == form
 
     def _plan_format(self, node: Node) -> NumberFormat:
         return self._plan.placement(node.name).precision.activation
@@ -222,10 +217,6 @@ class Draft:
             name += "'"
         self._names.add(name)
         return name
-
-
-def _captured(node: Node) -> list[str]:
-    return [tensor for body in node.bodies() for tensor in body.captures]
 
 
 def _boundary_op(source: TensorType, target: TensorType) -> tuple[str, str]:

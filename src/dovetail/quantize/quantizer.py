@@ -7,6 +7,7 @@ from dovetail.ir.graph import Graph
 from dovetail.plan.plan import Plan
 from dovetail.plan.quantized import QuantizedGraph
 from dovetail.quantize.draft import Draft
+from dovetail.quantize.facts import facts_of
 from dovetail.quantize.ranges import Ranges
 from dovetail.quantize.weights import WeightStore
 
@@ -34,6 +35,7 @@ class Quantizer:
         self.graph = graph
         self.ranges = ranges
         self._weights = WeightStore(graph)
+        self._facts = {node.name: facts_of(graph, node) for node in graph.nodes}
 
     def quantize(self, plan: Plan) -> QuantizedGraph:
         """Return the graph that obeys the plan.
@@ -41,7 +43,7 @@ class Quantizer:
         Raises QuantizeError when a tensor has no usable range, PlanError when the plan is for another graph.
         """
         plan.check(self.graph)
-        draft = Draft(self.graph, plan, self.ranges, self._weights)
+        draft = Draft(self.graph, plan, self.ranges, self._weights, self._facts)
         for node in self.graph.nodes:
             draft.add(node)
         graph = draft.finish()
