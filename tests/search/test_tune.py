@@ -16,6 +16,7 @@ import pytest
 from dovetail.compare.task import callable_metric
 from dovetail.errors import DataError, DeviceError, DeviceNotFound, SearchError
 from dovetail.ir import AnyArray, DType, Graph, Node, TensorType
+from dovetail.ir.precision import Precision
 from dovetail.plan import Plan, parse_placement
 from dovetail.quantize import calibrate
 from dovetail.search import (
@@ -201,8 +202,10 @@ def test_a_float_model_that_scores_nothing_is_refused() -> None:
         tune(request)
 
 
-def test_units_are_raised_on_suspicion_when_only_the_hold_out_shows_a_loss(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A search split on which low precision does well, and a hold-out on which only enough raised units do."""
+def _planted(
+    monkeypatch: pytest.MonkeyPatch, searches: Callable[[Plan], bool], holds: Callable[[Plan], bool]
+) -> TuneResult:
+    """Tune where either split is right or wrong on all samples, as two rules say; float is right."""
     request = _request(planted_detector(), Goal(0.01))
     searched: list[tuple[int, ...]] = []
     original = Oracle.__init__
@@ -213,18 +216,45 @@ def test_units_are_raised_on_suspicion_when_only_the_hold_out_shows_a_loss(monke
         original(self, recorded, journal, part, plan)
 
     def score(plan: Plan, indices: Sequence[int]) -> Scores:
-        enough = plan.default != LOW or len(plan.overrides) > 2
-        right = enough or set(indices) <= set(searched[0])
+        rule = searches if set(indices) <= set(searched[0]) else holds
+        right = plan.default != LOW or rule(plan)
         return Scores(float(right), np.full(len(indices), float(right)))
 
     monkeypatch.setattr(Oracle, "__init__", remember)
     monkeypatch.setattr(Rewriter, "evaluate", lambda self, plan, indices: score(plan, indices))
     monkeypatch.setattr(Pipeline, "evaluate", lambda self, plan, indices: score(plan, indices))
-    result = tune(request)
+    return tune(request)
+
+
+def test_units_are_raised_on_suspicion_when_only_the_hold_out_shows_a_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search split on which low precision does well, and a hold-out on which only enough raised units do."""
+    result = _planted(monkeypatch, lambda plan: True, lambda plan: len(plan.overrides) > 2)
     assert result.accepted, result.summary
     assert len(result.plan.overrides) > 2
     assert "plans were tried on it" in result.summary
     assert not result.one_minimal
+
+
+def test_what_is_raised_on_suspicion_is_good_enough_for_the_search_split_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def searches(plan: Plan) -> bool:
+        return not 2 < len(plan.overrides) < 5
+
+    result = _planted(monkeypatch, searches, lambda plan: len(plan.overrides) > 2)
+    assert result.accepted, result.summary
+    assert searches(result.plan)
+    assert result.search.tuned == 1
+    assert result.certificate is not None
+
+
+def test_the_last_rung_is_tried_before_a_search_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hold-out split on which nothing but float on the CPU does."""
+
+    def floats(plan: Plan) -> int:
+        return sum(item.placement.precision is Precision.FP32 for item in plan.overrides.values())
+
+    result = _planted(monkeypatch, lambda plan: True, lambda plan: floats(plan) > 2)
+    assert result.accepted, result.summary
+    assert floats(result.plan) > 2
 
 
 def test_nothing_can_run_low() -> None:

@@ -154,19 +154,21 @@ class Hunt:
         cheap = probed_samples(self._space.graph, len(order)) <= _DEAR * self._oracle.sample_count
         return self._measured(order) if cheap or self._damage is not None else order
 
-    def wider(self, found: Found, share: float) -> Found:
+    def wider(self, found: Found, share: float, top: bool = False) -> Found:
         """Return a plan that also raises a share of the other units on suspicion, those first that do most harm alone.
 
-        For samples too few to show a loss: nothing says that each of these units is needed.
+        With `top` a share of all units goes to the last rung. For samples too few to show a loss: nothing says that
+        each of these units is needed.
         """
         order = self._measured([item.unit for item in self._suspicions])
-        rest = [unit for unit in order if unit not in found.raised]
-        raised = {**self._raise(rest[: math.ceil(share * len(rest))]), **found.raised}
+        rest = order if top else [unit for unit in order if unit not in found.raised]
+        more = self._raise(rest[: math.ceil(share * len(rest))], top)
+        raised = {**more, **found.raised, **(more if top else {})}
         return self._found({unit: raised[unit] for unit in order if unit in raised}, ())
 
-    def whole(self) -> Found:
-        """Return the plan that raises every unit."""
-        return self._found(self._raise([item.unit for item in self._suspicions]), ())
+    def whole(self, top: bool = False) -> Found:
+        """Return the plan that raises every unit, with `top` to the last rung."""
+        return self._found(self._raise([item.unit for item in self._suspicions], top), ())
 
     def find(self, bar: Bar, climbs: bool = True, guide: Guide | None = None) -> Found | None:
         """Return a 1-minimal set of raised units that meets the bar; larger than that when the budget runs out.
@@ -348,11 +350,10 @@ class Hunt:
     def _go_on(self) -> bool:
         return not self.exhausted
 
-    def _raise(self, units: Sequence[str] | Mapping[str, object]) -> dict[str, Override]:
-        return {
-            unit: Override(self._space.rung(unit, self._highest), f"breaks at {self._space.low}: {self._reasons[unit]}")
-            for unit in units
-        }
+    def _raise(self, units: Sequence[str] | Mapping[str, object], top: bool = False) -> dict[str, Override]:
+        rungs = {unit: self._space.rung(unit, top or self._highest) for unit in units}
+        low = self._space.low
+        return {unit: Override(rung, f"breaks at {low}: {self._reasons[unit]}") for unit, rung in rungs.items()}
 
     def _first_look(self, raised: Mapping[str, Override], bar: Bar) -> Trial:
         """Return a pass on the first samples, or else the verdict on as many as it takes."""

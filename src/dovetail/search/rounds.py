@@ -62,12 +62,12 @@ class Seekers:
         """Return the plan with a margin where it needs one and can have it."""
         return self.widener.widen(acceptance, found)
 
-    def suspect(self, found: Found, share: float) -> Found | None:
-        """Raise a share of the other units on suspicion; None where to raise all of them is faster."""
-        wider, whole = self.hunt.wider(found, share), self.hunt.whole()
+    def suspect(self, found: Found, share: float, top: bool) -> Found:
+        """Raise a share of the units on suspicion, with `top` to the last rung; all of them where that is faster."""
+        wider, whole = self.hunt.wider(found, share, top), self.hunt.whole(top)
         prover = self.prover
         dear = prover is not None and prover.price_ns(wider.raised) > prover.price_ns(whole.raised)
-        return None if dear else wider
+        return whole if dear else wider
 
     def prove(self, found: Found, bars: Sequence[Bar], refused: Collection[str]) -> tuple[Found, Found]:
         """Return a plan that was raised on suspicion with what is proven of cheaper ones, and the cheapest instead."""
@@ -77,7 +77,7 @@ class Seekers:
 
 
 _ON_SUSPICION = (0.0625, 0.125, 0.25, 0.5, 1.0)
-"""Shares of the other units that are raised without proof when the search split cannot show what the hold-out loses."""
+"""Shares of the units that are raised without proof when the search split cannot show what the hold-out loses."""
 
 
 _LOOKS = 4
@@ -165,13 +165,22 @@ def _proposals(
         last = seekers.find(bare, heard, climbs=False)
         if last is not None:
             yield last
-    if last is not None and last.within_limits and not seekers.limited:
-        for share in _ON_SUSPICION:
-            if (found := seekers.suspect(last, share)) is not None:
-                yield found
+    yield from _on_suspicion(seekers, last, bare, top=False)
     for bar in steep:
         if tried and seekers.hunt.exhausted:
             break
         found = seekers.find(bar, heard, climbs=True)
         if found is not None:
+            last = found
+            yield found
+    yield from _on_suspicion(seekers, last, bare, top=True)
+
+
+def _on_suspicion(seekers: Seekers, last: Found | None, bare: Bar, top: bool) -> Iterator[Found]:
+    """Yield plans that raise more and more; what is not good enough for the search split is not for the hold-out."""
+    if last is None or not last.within_limits or seekers.limited:
+        return
+    for share in _ON_SUSPICION:
+        found = seekers.suspect(last, share, top)
+        if seekers.hunt.judge(found.raised, bare).passed:
             yield found
