@@ -74,7 +74,8 @@ def _thinned(prover: Prover, best: Mapping[str, Placement], judge: JudgeRaised) 
     Of a 1-minimal plan all this is known.
     """
     kept, failed, tests = dict(best), set[str](), 0
-    while tests < _MOST_THINNED:
+    most = prover.options.most_tests
+    while tests < (_MOST_THINNED if most is None else min(most, _MOST_THINNED)):
         saved = {unit: saved for unit, saved in prover.saved_ns(kept).items() if unit not in failed}
         unit = max(saved, key=lambda unit: saved[unit], default=None)
         if unit is None or saved[unit] <= prover.options.worthwhile * prover.latency_ns(kept):
