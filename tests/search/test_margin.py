@@ -169,6 +169,16 @@ def test_a_score_of_the_whole_set_has_no_margin(asked: TuneRequest) -> None:
     assert found.margin is None
 
 
+def test_a_margin_on_what_was_raised_on_suspicion_has_its_price(asked: TuneRequest) -> None:
+    found = tune(replace(asked, options=TuneOptions(seed=4)))
+    assert found.accepted
+    assert found.evidence == ()
+    assert found.margin is not None
+    assert found.margin.units
+    assert found.certificate is not None
+    assert found.certificate.margin_ns == found.margin.latency_ns > 0
+
+
 def test_the_report_lists_the_units_of_the_margin_apart(
     asked: TuneRequest, plain: TuneResult, wide: TuneResult
 ) -> None:

@@ -98,6 +98,7 @@ def rounds(bars: Sequence[Bar], bare: Bar, ask: Look, seekers: Seekers, heard: L
     that lost least on the hold-out split is returned. `bare` is the goal with nothing in hand.
     """
     tried: dict[str, tuple[Acceptance, Found]] = {}
+    goals = (bare, *bars)
 
     def look(found: Found) -> Acceptance:
         heard.stage("hold-out")
@@ -110,9 +111,11 @@ def rounds(bars: Sequence[Bar], bare: Bar, ask: Look, seekers: Seekers, heard: L
             continue
         acceptance = look(found)
         if acceptance.accepted and found.certificate is None:
-            return seekers.widen(*_cheaper_than(found, partial(seekers.prove, bars=bars), tried, look, heard))
+            return seekers.widen(*_cheaper_than(found, partial(seekers.prove, bars=goals), tried, look, heard))
         heard.stage("margin")
         widened = seekers.widen(acceptance, found)
+        if widened.acceptance.accepted and found.certificate is None:
+            widened = seekers.widen(acceptance, seekers.prove(found, bars=goals, refused=())[0])
         if widened.acceptance.accepted:
             return widened
         heard.stage(f"{acceptance.summary}: searching again with more in hand")
