@@ -103,8 +103,14 @@ class Tune(CrewVerb, PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
         bool, typer.Option("--migrate", help="Let units without fault leave the NPU where that is cheaper.")
     ] = False
     proof_tests: Annotated[
-        int, typer.Option("--proof-tests", metavar="N", help="Test at most N plans more to prove the plan cheapest.")
-    ] = 60
+        int | None,
+        typer.Option(
+            "--proof-tests",
+            metavar="N",
+            help="Test at most N plans more to prove the plan cheapest (default: 240 for up to 60 units, else 60).",
+            show_default=False,
+        ),
+    ] = None
     margin: Annotated[
         float,
         typer.Option(
