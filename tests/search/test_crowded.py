@@ -142,6 +142,11 @@ def test_only_removals_that_make_a_large_set_faster_are_tested(alike: Bench) -> 
     assert {item.unit for item in found.evidence} == {unit for unit, much in saved.items() if much > 0}
     assert found.certificate is not None
     assert found.certificate.tests == 0
+    tested = {item.unit for item in found.evidence}
+    assert len(tested) < len(found.raised)
+    assert {unit for unit, item in found.raised.items() if item.reason.startswith("breaks at")} == tested
+    others = [item.reason for unit, item in found.raised.items() if unit not in tested]
+    assert all(reason.startswith("raised with others, not tested alone: ") for reason in others)
 
 
 def test_units_that_only_cost_time_go_back(alike: Bench) -> None:
@@ -182,6 +187,8 @@ def test_suspicion_raises_a_share_of_what_is_low(alike: Bench) -> None:
     found = alike.hunt._found(alike.hunt._raise(alike.units[:32]), ())
     sizes = [len(alike.hunt.wider(found, share).raised) for share in (0.0625, 0.25, 1.0)]
     assert sizes == [34, 40, COUNT]
+    added = [item for unit, item in alike.hunt.wider(found, 0.25).raised.items() if unit not in found.raised]
+    assert all(item.reason.startswith("raised with others, not tested alone") for item in added)
 
 
 @pytest.mark.parametrize(("values", "samples"), [(10, 8), (20_000, 4), (1_000_000, 2)])

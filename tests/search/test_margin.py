@@ -158,6 +158,12 @@ def test_a_margin_is_a_share(margin: float) -> None:
         CostOptions(margin=margin)
 
 
+def test_a_proof_makes_no_fewer_than_no_tests() -> None:
+    with pytest.raises(CostError, match="a proof cannot make -1 tests"):
+        CostOptions(most_tests=-1)
+    assert CostOptions(most_tests=0).most_tests == 0
+
+
 def test_a_score_of_the_whole_set_has_no_margin(asked: TuneRequest) -> None:
     def mean(outputs: Arrays, labels: Arrays) -> float:
         scores = asked.metric.per_sample(outputs, labels)
@@ -169,6 +175,13 @@ def test_a_score_of_the_whole_set_has_no_margin(asked: TuneRequest) -> None:
     assert found.margin is None
 
 
+def _page(asked: TuneRequest, result: TuneResult) -> str:
+    """Return the report in one line."""
+    partitioned = dovetail.partition(dovetail.quantize(asked.graph, result.plan, asked.calibration.ranges))
+    page = dovetail.page_text(dovetail.report_page(dovetail.make_report(result, partitioned, "digits")))
+    return " ".join(page.split())
+
+
 def test_a_margin_on_what_was_raised_on_suspicion_has_its_price(asked: TuneRequest) -> None:
     found = tune(replace(asked, options=TuneOptions(seed=4)))
     assert found.accepted
@@ -177,16 +190,16 @@ def test_a_margin_on_what_was_raised_on_suspicion_has_its_price(asked: TuneReque
     assert found.margin.units
     assert found.certificate is not None
     assert found.certificate.margin_ns == found.margin.latency_ns > 0
+    page = _page(asked, found)
+    assert f"of {len(found.culprits)} not each is known to break" in page
+    assert "Raised units, not each of which is known to break" in page
+    assert "Units that break at low precision" not in page
 
 
 def test_the_report_lists_the_units_of_the_margin_apart(
     asked: TuneRequest, plain: TuneResult, wide: TuneResult
 ) -> None:
-    pages = []
-    for result in (plain, wide):
-        partitioned = dovetail.partition(dovetail.quantize(asked.graph, result.plan, asked.calibration.ranges))
-        page = dovetail.page_text(dovetail.report_page(dovetail.make_report(result, partitioned, "digits")))
-        pages.append(" ".join(page.split()))
+    pages = [_page(asked, result) for result in (plain, wide)]
     assert wide.margin is not None
     count = len(wide.margin.units)
     assert f"{len(wide.culprits)} break, {count} are a margin" in pages[1]

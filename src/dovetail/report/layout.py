@@ -86,10 +86,11 @@ def _raised(report: Report) -> str:
     culprits, companions = len(report.culprits), len(report.companions)
     spare = 0 if report.margin is None else len(report.margin.units)
     text = f"{culprits + companions + spare} of {report.unit_count} units that start at {report.low}"
-    parts = [f"{culprits} break"]
+    known = report.one_minimal or not culprits
+    parts = [f"{culprits} break" if known else f"of {culprits} not each is known to break"]
     parts += [f"{companions} go along as that is cheaper"] if companions else []
     parts += [f"{spare} are a margin"] if spare else []
-    return f"{text}: {', '.join(parts)}" if len(parts) > 1 else text
+    return f"{text}: {', '.join(parts)}" if len(parts) > 1 or not known else text
 
 
 def _sure(margin: Margin) -> str:
@@ -137,7 +138,8 @@ def _gate(report: Report) -> Table:
 def _culprits(report: Report) -> Table:
     rows = tuple((item.unit, item.op, str(len(item.nodes)), str(item.placement)) for item in report.culprits)
     columns = (flexible("unit"), left("operator"), right("nodes"), left("goes to"))
-    return Table("Units that break at low precision", columns, rows)
+    title = "Units that break at low precision"
+    return Table(title if report.one_minimal else "Raised units, not each of which is known to break", columns, rows)
 
 
 def _reasons(report: Report) -> Prose:

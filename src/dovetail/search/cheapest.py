@@ -76,7 +76,7 @@ def _thinned(prover: Prover, best: Mapping[str, Placement], judge: JudgeRaised) 
     kept, failed, tests = dict(best), set[str](), 0
     most = prover.options.most_tests
     while tests < (_MOST_THINNED if most is None else min(most, _MOST_THINNED)):
-        saved = {unit: saved for unit, saved in prover.saved_ns(kept).items() if unit not in failed}
+        saved = {unit: much for unit, much in prover.saved_ns(kept).items() if unit not in failed}
         unit = max(saved, key=lambda unit: saved[unit], default=None)
         if unit is None or saved[unit] <= prover.options.worthwhile * prover.latency_ns(kept):
             break
@@ -106,11 +106,12 @@ def _without_idle(
 
 
 def _rebuilt(hunt: Hunt, prover: Prover, best: Mapping[str, Placement], bar: Bar) -> Found:
-    raised = {unit: hunt.override(unit, place) for unit, place in best.items()}
+    faster = [unit for unit, much in prover.saved_ns(best).items() if much > 0]
+    tested = tuple(best) if len(best) < MANY else faster
+    raised = {unit: hunt.override(unit, place, unit in tested) for unit, place in best.items()}
     evidence: list[Evidence] = []
     companions: set[str] = set()
-    faster = [unit for unit, saved in prover.saved_ns(best).items() if saved > 0]
-    for unit in best if len(best) < MANY else faster:
+    for unit in tested:
         rest = {name: override for name, override in raised.items() if name != unit}
         trial = hunt.judge(rest, bar)
         evidence.append(Evidence(unit, trial))

@@ -162,13 +162,13 @@ class Hunt:
         """
         order = self._measured([item.unit for item in self._suspicions])
         rest = order if top else [unit for unit in order if unit not in found.raised]
-        more = self._raise(rest[: math.ceil(share * len(rest))], top)
+        more = self._raise(rest[: math.ceil(share * len(rest))], top, alone=False)
         raised = {**more, **found.raised, **(more if top else {})}
         return self._found({unit: raised[unit] for unit in order if unit in raised}, ())
 
     def whole(self, top: bool = False) -> Found:
         """Return the plan that raises every unit, with `top` to the last rung."""
-        return self._found(self._raise([item.unit for item in self._suspicions], top), ())
+        return self._found(self._raise([item.unit for item in self._suspicions], top, alone=False), ())
 
     def find(self, bar: Bar, climbs: bool = True, guide: Guide | None = None) -> Found | None:
         """Return a 1-minimal set of raised units that meets the bar; larger than that when the budget runs out.
@@ -187,10 +187,11 @@ class Hunt:
             return self._found(self._raise(order), ())
         self._listener.stage("minimise")
         passing = order[:length]
-        if length >= MANY and guide is not None and not guide.worth(whole := self._found(self._raise(passing), ())):
-            return whole
-        end = self._cheaper_end(passing, bar, guide) if length >= MANY and guide is not None else None
-        raised: Mapping[str, Override] = self._raise(end or self._smaller(passing, bar))
+        guide = guide if length >= MANY else None
+        if guide is not None and not guide.worth(refused := self._found(self._raise(passing, alone=False), ())):
+            return refused
+        end = None if guide is None else self._cheaper_end(passing, bar, guide)
+        raised: Mapping[str, Override] = self._raise(end or self._smaller(passing, bar), alone=not end)
         if self._highest:
             raised = self._lower(raised, bar)
         return self._found(raised, ()) if end else self._certify(raised, bar)
@@ -210,9 +211,10 @@ class Hunt:
         self._budget += len(self._trials) - before
         return trial
 
-    def override(self, unit: str, placement: Placement) -> Override:
-        """Return where a unit that breaks goes, with the reason."""
-        return Override(placement, f"breaks at {self._space.low}: {self._reasons[unit]}")
+    def override(self, unit: str, placement: Placement, alone: bool = True) -> Override:
+        """Return where a unit goes, with the reason; `alone` says that the plan without it was tested."""
+        why = f"breaks at {self._space.low}" if alone else "raised with others, not tested alone"
+        return Override(placement, f"{why}: {self._reasons[unit]}")
 
     def answers(self, bar: Bar) -> list[tuple[Mapping[str, Placement], Status]]:
         """Return every verdict at a bar, with the placements of the raised units."""
@@ -340,7 +342,9 @@ class Hunt:
         minimal = self._follow(lambda test: minimise(tuple(raised), test, self._go_on, 1), rest, bar)
         kept = frozenset(minimal.kept)
         evidence = tuple(Evidence(unit, self._judge(rest(kept - {unit}), bar)) for unit, _ in minimal.removals)
-        return self._found(rest(kept), evidence)
+        tested = {item.unit for item in evidence}
+        said = {unit: self.override(unit, item.placement, unit in tested) for unit, item in rest(kept).items()}
+        return self._found(said, evidence)
 
     @property
     def exhausted(self) -> bool:
@@ -350,10 +354,11 @@ class Hunt:
     def _go_on(self) -> bool:
         return not self.exhausted
 
-    def _raise(self, units: Sequence[str] | Mapping[str, object], top: bool = False) -> dict[str, Override]:
+    def _raise(
+        self, units: Sequence[str] | Mapping[str, object], top: bool = False, alone: bool = True
+    ) -> dict[str, Override]:
         rungs = {unit: self._space.rung(unit, top or self._highest) for unit in units}
-        low = self._space.low
-        return {unit: Override(rung, f"breaks at {low}: {self._reasons[unit]}") for unit, rung in rungs.items()}
+        return {unit: self.override(unit, rung, alone) for unit, rung in rungs.items()}
 
     def _first_look(self, raised: Mapping[str, Override], bar: Bar) -> Trial:
         """Return a pass on the first samples, or else the verdict on as many as it takes."""

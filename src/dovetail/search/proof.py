@@ -56,6 +56,8 @@ class CostOptions:
     def __post_init__(self) -> None:
         if not 0 <= self.margin < math.inf:
             raise CostError(f"a margin of {self.margin} is no share of the latency.", hint="Write 0.1 for a tenth.")
+        if self.most_tests is not None and self.most_tests < 0:
+            raise CostError(f"a proof cannot make {self.most_tests} tests.", hint="Write 0 for none.")
 
 
 @dataclass(frozen=True)
