@@ -13,6 +13,9 @@ _SCALES, _ZEROS, _CELL, _CLIP, _COUPLED = (
 _WEIGHTS, _RECURRENT, _ASYMMETRIC = (f"tflite.{name}" for name in ("weight_scales", "recurrent_scales", "asymmetric"))
 _GATES = 4
 
+ANCHORS = "darknet.anchors"
+"""Attribute of what makes a detector's output: width and height in pixels of its anchors, one after another."""
+
 
 @dataclass(frozen=True, slots=True)
 class LstmFacts:
@@ -114,6 +117,15 @@ def hybrid_facts(node: Node) -> HybridFacts | None:
         cell_clip=node.number(_CLIP, 0.0),
         coupled=bool(node.integer(_COUPLED, 0)),
     )
+
+
+def anchor_facts(node: Node) -> tuple[tuple[float, float], ...]:
+    """Return width and height in pixels of a detector's anchors, empty where its file does not list them."""
+    values = node.attributes.get(ANCHORS, ())
+    if not isinstance(values, tuple) or len(values) % 2:
+        return ()
+    sizes = [float(item) for item in values]
+    return tuple(zip(sizes[::2], sizes[1::2], strict=True))
 
 
 def without_facts(attributes: Mapping[str, object]) -> dict[str, object]:

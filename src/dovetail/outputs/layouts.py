@@ -125,7 +125,9 @@ class DenseLayout:
     centre: float = 0.5
     """Where the reference point of a cell lies in it."""
     anchors: tuple[tuple[tuple[float, float], ...], ...] = ()
-    """Width and height in pixels of every anchor of every level, where they are known."""
+    """Width and height in pixels of every anchor of every level, where boxes refer to them."""
+    anchors_assumed: bool = False
+    """The anchors are usual ones, as the model does not hold its own: sizes of boxes are a guess."""
     threshold: float = THRESHOLD
     """The score from which a place is a detection."""
 

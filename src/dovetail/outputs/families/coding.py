@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dovetail.outputs.decode.boxes import corners_of
 from dovetail.outputs.decode.detections import box_iou
@@ -86,7 +87,7 @@ def agreeing_coding(layout: DenseLayout, outputs: Arrays, codings: Sequence[tupl
     """
     first = replace(layout, coding=codings[0][0], centre=codings[0][1])
     arrays = _first(outputs)
-    pairs = _sure_neighbours(layout, arrays)
+    pairs, strangers = _sure_pairs(layout, arrays)
     if sum(len(rows) for rows in pairs) < _FEW_PAIRS:
         return first
     best, most = first, -1.0
@@ -95,16 +96,18 @@ def agreeing_coding(layout: DenseLayout, outputs: Arrays, codings: Sequence[tupl
         boxes = corners_of(candidate, arrays)
         if boxes is None:
             continue
-        agreement = _agreement(boxes, pairs)
+        # Boxes that are all alike agree everywhere: what counts is how much more neighbours do.
+        agreement = _agreement(boxes, pairs) - _agreement(boxes, strangers)
         if agreement > most + 1e-3:
             best, most = candidate, agreement
     return best
 
 
-def _sure_neighbours(layout: DenseLayout, outputs: Arrays) -> list[Floats]:
-    """Return for each picture the pairs `[M, 2]` of neighbouring places that are surest of the same class."""
+def _sure_pairs(layout: DenseLayout, outputs: Arrays) -> tuple[list[NDArray[np.intp]], list[NDArray[np.intp]]]:
+    """Return for each picture pairs `[M, 2]` of the surest places: neighbours that see one class, and all others."""
     cells = cells_of(layout.levels)
-    found: list[Floats] = []
+    found: list[NDArray[np.intp]] = []
+    others: list[NDArray[np.intp]] = []
     for index in range(len(next(iter(outputs.values())))):
         scores = place_scores(layout, outputs, index)
         classes, best = scores.argmax(axis=1), scores.max(axis=1)
@@ -116,15 +119,23 @@ def _sure_neighbours(layout: DenseLayout, outputs: Arrays) -> list[Floats]:
             & (cells.level[sure, None] == cells.level[None, sure])
             & (classes[sure, None] == classes[None, sure])
         )
-        first, second = np.nonzero(np.triu(near, 1))
-        found.append(np.stack([sure[first], sure[second]], axis=1))
-    return found
+        for kept, rows in ((near, found), (~near, others)):
+            first, second = np.nonzero(np.triu(kept, 1))
+            rows.append(np.stack([sure[first], sure[second]], axis=1))
+    return found, others
 
 
-def _agreement(boxes: Floats, pairs: Sequence[Floats]) -> float:
+def _agreement(boxes: Floats, pairs: Sequence[NDArray[np.intp]]) -> float:
     """Return the mean IoU of the boxes of neighbours; boxes that are none agree with nothing."""
-    overlaps: list[float] = []
-    for picture, rows in zip(boxes, pairs, strict=True):
-        for first, second in rows.astype(int):
-            overlaps.append(float(box_iou(picture[first : first + 1], picture[second : second + 1])[0, 0]))
-    return float(np.mean(overlaps)) if overlaps else 0.0
+    overlaps = [
+        box_iou(picture, picture)[index[:, 0], index[:, 1]]
+        for picture, index in (_surest(picture, rows) for picture, rows in zip(boxes, pairs, strict=True))
+    ]
+    every = np.concatenate(overlaps) if overlaps else np.zeros(0)
+    return float(every.mean()) if every.size else 0.0
+
+
+def _surest(boxes: Floats, pairs: NDArray[np.intp]) -> tuple[Floats, NDArray[np.intp]]:
+    """Return the boxes `[K, 4]` that some pairs name, and the pairs as rows of them."""
+    places, index = np.unique(pairs.reshape(-1), return_inverse=True)
+    return boxes[places], index.reshape(-1, 2)

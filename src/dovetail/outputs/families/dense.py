@@ -11,11 +11,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from dovetail.ir.facts import anchor_facts
 from dovetail.outputs.decode.planes import Arrays
 from dovetail.outputs.decode.scores import place_scores
 from dovetail.outputs.ends import Ends, ImageInput
 from dovetail.outputs.evidence import DECISIVE, FAIR, SLIGHT, STRONG, Case, Hypothesis
 from dovetail.outputs.families.activated import activation_of, background_of
+from dovetail.outputs.families.anchors import usual_anchors
 from dovetail.outputs.families.coding import agreeing_coding, decoded_coding
 from dovetail.outputs.families.roles import Assignment, Stretch, assignments
 from dovetail.outputs.families.sights import Sight, Stack, stacks
@@ -56,6 +58,7 @@ def _hypothesis(ends: Ends, stack: Stack, levels: tuple[Level, ...], found: Assi
     _judge_places(case, stack, levels, found, ends.image)
     layout = _layout(ends, stack, levels, found, arrays)
     family, layout, decoded = _family(layout, found, _sizes_applied(stack, found), arrays)
+    layout = _with_own_anchors(ends, stack, layout)
     case.when(decoded, STRONG, "decoded boxes lie at their cells")
     case.when(_sparse(layout, arrays), FAIR, "scores are low nearly everywhere and high at few places")
     blind = len(found.roles) == 1 or len({stretch.column for stretch in found.roles.values()}) == 1
@@ -175,17 +178,33 @@ def _family(layout: DenseLayout, found: Assignment, sizes: Activation, arrays: A
         family = "fastestdet" if first else "yunet" if Role.LANDMARKS in found.roles else "yolox"
         return family, agreeing_coding(layout, arrays, order), False
     if Role.OBJECTNESS in found.roles:
-        return "yolo with anchors", replace(layout, coding=_anchor_coding(layout, sizes)), False
+        return "yolo with anchors", _with_usual_anchors(layout, _anchor_coding(layout, sizes)), False
     if layout.background is not None and anchors > 1:
-        return ("retinaface" if Role.LANDMARKS in found.roles else "ssd"), layout, False
+        family = "retinaface" if Role.LANDMARKS in found.roles else "ssd"
+        return family, _with_usual_anchors(layout, Coding.PRIORS), False
     codings = [(Coding.DISTANCES, 0.5), (Coding.DISTANCES, 0.0), (Coding.GRID_EXP, 0.0)]
     if Role.CENTRENESS in found.roles:
         return "fcos", agreeing_coding(layout, arrays, codings), False
     if Role.LANDMARKS in found.roles:
         return "scrfd", agreeing_coding(layout, arrays, [codings[1], codings[0], codings[2]]), False
     if anchors > 1:
-        return "anchors", layout, False
+        return "anchors", _with_usual_anchors(layout, Coding.PRIORS), False
     return "grid", agreeing_coding(layout, arrays, codings), False
+
+
+def _with_usual_anchors(layout: DenseLayout, coding: Coding) -> DenseLayout:
+    anchors = usual_anchors(coding, layout.levels, layout.image)
+    return replace(layout, coding=coding, anchors=anchors, anchors_assumed=True)
+
+
+def _with_own_anchors(ends: Ends, stack: Stack, layout: DenseLayout) -> DenseLayout:
+    """Return the layout with the anchors that the model's file lists, where it does so for every level."""
+    makers = [ends.graph.producers.get(row[0].end.name) for row in stack.rows]
+    listed = tuple(() if maker is None else anchor_facts(maker) for maker in makers)
+    fitting = all(len(sizes) == level.anchors for sizes, level in zip(listed, layout.levels, strict=False))
+    if not layout.anchors or len(listed) != len(layout.levels) or not fitting:
+        return layout
+    return replace(layout, anchors=listed, anchors_assumed=False)
 
 
 def _decoded_family(layout: DenseLayout, anchors: int) -> str:

@@ -85,12 +85,20 @@ def _points(ends: Ends, end: End, points: int, width: int, *, split: bool) -> Hy
     case.when(listed and points in counts.POINTS, STRONG, f"{points * width} numbers, as lists of keypoints have")
     case.when(not split and width == 5, -FAIR, "five numbers a point")
     case.when(ends.image is None, -STRONG, "no picture goes in")
-    case.when(split and width == 3 and end.in_unit, FAIR, "two coordinates and a score, all in 0..1")
     values = np.asarray(end.values, np.float64).reshape(len(end.values), -1, width)
+    scored = split and width == 3 and _scored(values)
+    case.when(scored, FAIR, "two coordinates in shares of the picture and a score")
     case.when(bool(values.size) and _spread_like_points(values), SLIGHT, "points lie inside the picture or near it")
-    order = "yx" if split and width == 3 and end.in_unit else "xy"
-    layout = PointsLayout(end.name, points, width, order, 2 if width == 3 and end.in_unit else None)
+    movenet = scored and end.shape == (1, 17, 3)
+    layout = PointsLayout(end.name, points, width, "yx" if movenet else "xy", 2 if scored else None)
     return Hypothesis.of(case, Kind.KEYPOINTS, "coordinates", {end.name: Role.POINTS}, layout)
+
+
+def _scored(values: Floats) -> bool:
+    """Tell whether the third number of a point is a score, and the first two lie in the picture or a little outside."""
+    places, score = values[..., :2], values[..., 2]
+    near = float(places.min()) > -0.5 and float(places.max()) < 1.5
+    return near and float(score.min()) >= 0 and float(score.max()) <= 1
 
 
 def _spread_like_points(values: Floats) -> bool:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dovetail.outputs.ends import Ends
+import numpy as np
+
+from dovetail.outputs.decode.masks import text_regions
+from dovetail.outputs.ends import End, Ends
 from dovetail.outputs.evidence import DECISIVE, FAIR, SLIGHT, STRONG, Case, Hypothesis
 from dovetail.outputs.families import counts, words
 from dovetail.outputs.families.activated import activation_of
@@ -84,7 +87,16 @@ def _text(found: Map) -> Hypothesis:
     twice = "ConvTranspose" in end.tail.earlier
     case.when(bounded and upwards and twice, STRONG, "two transposed convolutions lead to it")
     layout = MaskLayout(end.name, None, 2, Activation.SIGMOID, threshold=_TEXT_THRESHOLD)
+    case.when(bounded and _lines(layout, end), FAIR, f"'{end.name}' marks several regions that are wider than high")
     return Hypothesis.of(case, Kind.TEXT_REGIONS, "db", {end.name: Role.MASK}, layout)
+
+
+def _lines(layout: MaskLayout, end: End) -> bool:
+    """Tell whether most pictures have several regions, most of them wide, as lines of text are."""
+    found = text_regions(layout, {end.name: end.values})
+    sizes = np.concatenate([item.boxes[:, 2:] - item.boxes[:, :2] for item in found])
+    several = float(np.median([len(item.scores) for item in found])) >= 3
+    return several and float(np.mean(sizes[:, 0] > sizes[:, 1])) > 0.5
 
 
 def _picture(found: Map) -> Hypothesis:
