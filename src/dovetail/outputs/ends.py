@@ -141,8 +141,7 @@ class Ends:
     @cached_property
     def image(self) -> ImageInput | None:
         """Return the input that looks like a picture, or None."""
-        found = [image for name, shape in self.inputs.items() if (image := _image(name, shape)) is not None]
-        return found[0] if len(found) == 1 else None
+        return _only_image(self.inputs)
 
     @cached_property
     def recurrent(self) -> bool:
@@ -194,6 +193,17 @@ def _stacked(arrays: Sequence[AnyArray], batch: int) -> tuple[AnyArray, bool, Sh
         place[tuple(slice(size) for size in array.shape)] = array
     same = (sizes == sizes[0]).all(axis=0)
     return padded, batched, tuple(int(size) if one else 0 for size, one in zip(sizes[0], same, strict=True))
+
+
+def image_of(graph: Graph) -> ImageInput | None:
+    """Return the input of a graph that looks like a picture, or None; symbolic sizes count as 1."""
+    shapes = {name: graph.types[name].shape or () for name in graph.inputs}
+    return _only_image({name: tuple(dim if isinstance(dim, int) else 1 for dim in shapes[name]) for name in shapes})
+
+
+def _only_image(shapes: Mapping[str, Shape]) -> ImageInput | None:
+    found = [image for name, shape in shapes.items() if (image := _image(name, shape)) is not None]
+    return found[0] if len(found) == 1 else None
 
 
 def _image(name: str, shape: Shape) -> ImageInput | None:
