@@ -1,10 +1,11 @@
 """Do metrics without labels judge plans as labels do? Write docs/reference/decisions.md.
 
-For every model of the collection that has labels, 40 plans are drawn: a random share of its units in 8 bits, the rest
-in float, with ranges that are right or up to 64 times too wide, as outliers in calibration make them. Each is scored
-by the labels and by the agreement with float's decisions on the same samples.
+For every model of the collection that has labels, plans are drawn: a random share of its units in 8 bits, the rest in
+float, with ranges that are right or up to 64 times too wide, as outliers in calibration make them. Each is scored by
+the labels and by what float holds of its decisions, on the same samples. Of three times as many, 40 are judged whose
+labelled scores are spread evenly, so that labels can tell them apart.
 
-python benchmarks/decisions.py [--model NAME ...] [--plans N] [--page FILE]
+python benchmarks/decisions.py [--model NAME ...] [--plans N] [--keep FOLDER] [--page FILE]
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -32,7 +33,6 @@ from dovetail.outputs import OutputsView, recognise
 from dovetail.plan import Override, Plan, parse_placement
 from dovetail.quantize import load_float
 from dovetail.quantize.ranges import Range, Ranges
-from dovetail.search.drowned import measure_drowned
 from dovetail.search.evaluator import SIMULATOR, EvaluationData, simulates_whole
 from dovetail.search.fanout.task import Executor
 from dovetail.search.samples import SampleSet
@@ -41,38 +41,45 @@ from zoo.catalogue import models_root
 from zoo.labelled import CASES, Labelled, LabelledData
 from zoo.table import markdown, text
 
-TARGETS = ("vsi:a311d@u8", "vsi:v853@i8pc")
 Scores = NDArray[np.float64]
 
+TARGETS = ("vsi:a311d@u8", "vsi:v853@i8pc")
 GOALS = (0.01, 0.02, 0.03, 0.05, 0.1)
 """Allowed drops, as shares of the metric's own float score, at which both metrics accept or reject."""
 WIDTHS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 """How much too wide the ranges of a plan are: a power of two costs a bit."""
-NOISE = (-2.5, 0.0)
-"""Noise at the outputs over signal, as powers of ten: below it nothing is harmed, above it nothing is left."""
+DRAWN = 3
+"""How many times as many plans are drawn as are judged."""
+HARMED = 0.2
+"""Share of the float score by which labelled scores must spread for their ranks to mean anything."""
 _PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "decisions.md"
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One model: how alike both metrics rank its plans, and how often they accept and reject the same."""
+    """One model and one labelled metric: how alike both metrics rank the plans and accept them."""
 
     model: str
     kind: str
-    confidence: float
     labelled: str
     samples: int
-    plans: int
     float_score: float
     own_score: float
     """What float scores by the metric without labels."""
+    lowest: float
+    """The lowest labelled score of the plans that are judged."""
     spearman: float
     among_labels: float
-    """The rank correlation of the labelled metric on one half of the samples with itself on the other half."""
+    """The rank correlation of the labelled metric on the even samples with itself on the odd ones."""
+    spearman_all: float
+    """The rank correlation over all plans that were drawn."""
     same: float
     """Share of plans and goals with the same verdict."""
-    alive: int
-    """Plans whose labelled score is more than half of float's."""
+
+    @property
+    def harmed(self) -> bool:
+        """Tell whether plans do enough harm for ranks to mean anything."""
+        return self.float_score - self.lowest >= HARMED * self.float_score
 
 
 def main() -> int:
@@ -84,55 +91,72 @@ def main() -> int:
         if options.model and case.name not in options.model:
             continue
         started = time.monotonic()
-        row, pairs = run_case(case, root, options.plans)
-        rows.append(row)
-        print(text(*_table([row])), f"{time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
-        if options.json:
-            print(json.dumps({"model": case.name, "labelled": pairs[0].tolist(), "agreement": pairs[1].tolist()}))
+        found, table = run_case(case, root, options.plans)
+        rows += found
+        print(text(*_table(found)), f"{time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
+        if options.keep is not None:
+            options.keep.mkdir(parents=True, exist_ok=True)
+            (options.keep / f"{case.name}.json").write_text(json.dumps({key: list(v) for key, v in table.items()}))
     if options.page is not None:
         write_page(options.page, rows, options.plans)
     print(text(*_table(rows)))
     return 0
 
 
-def run_case(case: Labelled, root: Path, plans: int) -> tuple[Row, tuple[Scores, Scores]]:
-    """Return the row of a model, and the scores of its plans by labels and by agreement."""
+def run_case(case: Labelled, root: Path, plans: int) -> tuple[list[Row], Mapping[str, Scores]]:
+    """Return the rows of a model, one for each labelled metric, and the scores of all plans that were drawn."""
     graph = case.graph(root)
     data = case.open(graph, root)
     view, golden = _seen(graph, data.samples)
     metric = metric_for(view, golden)
     labels = _stacked(data.samples)
-    float_score = data.metric.score(golden, labels)
     halves = [list(range(start, len(data.samples), 2)) for start in (0, 1)]
-    scores = [
-        (
-            data.metric.score(outputs, labels),
-            metric.score(outputs, golden),
-            *(data.metric.score(_some(outputs, half), _some(labels, half)) for half in halves),
-        )
-        for outputs in _outputs(graph, data, plans, case.name)
+    table: dict[str, list[float]] = {"decisions": []}
+    for outputs in _outputs(graph, data, DRAWN * plans, case.name):
+        table["decisions"].append(metric.score(outputs, golden))
+        for labelled in data.metrics:
+            table.setdefault(labelled.name, []).append(labelled.score(outputs, labels))
+            for number, half in enumerate(halves):
+                score = labelled.score(_some(outputs, half), _some(labels, half))
+                table.setdefault(f"{labelled.name}, half {number}", []).append(score)
+    scores = {name: np.array(values) for name, values in table.items()}
+    floats = {labelled.name: labelled.score(golden, labels) for labelled in data.metrics}
+    about = Row(case.name, view.kind.value, "", len(data.samples), 0, metric.score(golden, golden), 0, 0, 0, 0, 0)
+    return [_row(replace(about, labelled=name, float_score=floats[name]), scores, plans) for name in floats], scores
+
+
+def _row(about: Row, scores: Mapping[str, Scores], plans: int) -> Row:
+    """Return a row with its figures, of the plans whose labelled scores are spread evenly."""
+    name = about.labelled
+    chosen = _evenly(scores[name], plans)
+    labelled, agreement = scores[name][chosen], scores["decisions"][chosen]
+    same = [
+        (labelled >= about.float_score * (1 - goal)) == (agreement >= about.own_score * (1 - goal)) for goal in GOALS
     ]
-    labelled, agreement, first, second = (np.array(column) for column in zip(*scores, strict=True))
-    own = metric.score(golden, golden)
-    same = [(labelled >= float_score * (1 - goal)) == (agreement >= own * (1 - goal)) for goal in GOALS]
-    row = Row(
-        case.name,
-        view.kind.value,
-        min(head.confidence for head in view.decisions),
-        data.figure,
-        len(data.samples),
-        plans,
-        float_score,
-        own,
-        _rank_correlation(labelled, agreement),
-        _rank_correlation(first, second),
-        float(np.mean(same)),
-        int(np.count_nonzero(labelled > float_score / 2)),
+    return replace(
+        about,
+        lowest=float(labelled.min()),
+        spearman=_rank_correlation(labelled, agreement),
+        among_labels=_rank_correlation(*(scores[f"{name}, half {number}"][chosen] for number in (0, 1))),
+        spearman_all=_rank_correlation(scores[name], scores["decisions"]),
+        same=float(np.mean(same)),
     )
-    return row, (labelled, agreement)
+
+
+def _evenly(values: Scores, count: int) -> list[int]:
+    """Return the indices of values that come nearest to an even spread between the smallest and the largest."""
+    free = list(range(len(values)))
+    chosen: list[int] = []
+    for wanted in np.linspace(values.min(), values.max(), count):
+        best = min(free, key=lambda index: abs(values[index] - wanted))
+        chosen.append(best)
+        free.remove(best)
+    return chosen
 
 
 def _rank_correlation(first: Scores, second: Scores) -> float:
+    if np.ptp(first) == 0 or np.ptp(second) == 0:
+        return float("nan")
     return float(stats.spearmanr(first, second).statistic)
 
 
@@ -155,38 +179,16 @@ def _stacked(samples: Sequence[Sample]) -> Arrays:
 
 
 def _outputs(graph: Graph, data: LabelledData, plans: int, name: str) -> Iterator[Arrays]:
-    """Yield the outputs of plans whose noise is spread evenly: half of them for each target.
-
-    Of four times as many plans, drawn at random, those are taken whose noise at the outputs, measured on two samples,
-    comes nearest to an even spread in decibels.
-    """
+    """Yield the outputs of plans: half of them for each target, with every width of ranges in turn."""
     ranges = dovetail.calibrate(graph, open_samples(data.calibration, specs_of(graph))).ranges
     samples = SampleSet(graph, open_samples(data.samples, specs_of(graph)))
     for number, low in enumerate(map(parse_placement, TARGETS)):
         how = Executor(low.target, simulates_whole(graph, low.target), Fidelity.FAST, {low.target: SIMULATOR})
-        work = EvaluationData(graph, samples, data.metric, "")
-        evaluators = {width: how.evaluator(work, _widened(ranges, width)) for width in WIDTHS}
-        drawn = [
-            (evaluators[WIDTHS[step % len(WIDTHS)]], plan)
-            for step, plan in enumerate(
-                _plans(make_space(graph, low, (FLOAT,)), 2 * plans, sum(name.encode()) + number)
-            )
-        ]
-        noise = [measure_drowned(evaluator, plan, range(2)).score for evaluator, plan in drawn]
-        for index in _evenly(np.clip(np.log10(np.maximum(noise, 1e-9)), *NOISE), plans // 2):
-            evaluator, plan = drawn[index]
-            yield evaluator.outputs(plan, range(samples.count))
-
-
-def _evenly(values: Scores, count: int) -> list[int]:
-    """Return the indices of values that come nearest to an even spread between the smallest and the largest."""
-    free = list(range(len(values)))
-    chosen: list[int] = []
-    for wanted in np.linspace(values.min(), values.max(), count):
-        best = min(free, key=lambda index: abs(values[index] - wanted))
-        chosen.append(best)
-        free.remove(best)
-    return chosen
+        work = EvaluationData(graph, samples, data.metrics[0], "")
+        evaluators = [how.evaluator(work, _widened(ranges, width)) for width in WIDTHS]
+        space = make_space(graph, low, (FLOAT,))
+        for step, plan in enumerate(_plans(space, plans // 2, sum(name.encode()) + number)):
+            yield evaluators[step % len(WIDTHS)].outputs(plan, range(samples.count))
 
 
 def _widened(ranges: Ranges, width: float) -> Ranges:
@@ -210,14 +212,14 @@ def _plans(space: Space, count: int, seed: int) -> Iterator[Plan]:
 _HEADS = (
     "model",
     "kind",
-    "confidence",
     "labelled",
     "samples",
-    "alive",
     "float",
+    "lowest",
     "float, no labels",
     "Spearman",
     "labels, half and half",
+    "Spearman, all drawn",
     "same verdict",
 )
 
@@ -227,14 +229,14 @@ def _table(rows: Sequence[Row]) -> tuple[Sequence[str], list[list[str]]]:
         [
             row.model,
             row.kind,
-            f"{row.confidence:.2f}",
             row.labelled,
             str(row.samples),
-            str(row.alive),
             f"{row.float_score:.3f}",
+            f"{row.lowest:.3f}",
             f"{row.own_score:.3f}",
-            f"{row.spearman:.3f}",
+            f"{row.spearman:.3f}" if row.harmed else "(no harm)",
             f"{row.among_labels:.3f}",
+            f"{row.spearman_all:.3f}",
             f"{row.same:.0%}",
         ]
         for row in rows
@@ -244,7 +246,7 @@ def _table(rows: Sequence[Row]) -> tuple[Sequence[str], list[list[str]]]:
 def write_page(path: Path, rows: Sequence[Row], plans: int) -> None:
     """Write the page."""
     goals = ", ".join(f"{goal:.0%}" for goal in GOALS)
-    spearman = [row.spearman for row in rows]
+    spearman = [row.spearman for row in rows if row.harmed]
     same = [row.same for row in rows]
     lines = [
         "# Decisions instead of labels",
@@ -254,21 +256,21 @@ def write_page(path: Path, rows: Sequence[Row], plans: int) -> None:
         "",
         *(f"- {fact}" for fact in machine.facts()),
         "",
-        f"Of every model {plans} plans, half of them for each of {' and '.join(TARGETS)}: a random share of its units "
-        "in 8 bits, from one to all, the rest in float, with ranges that are right or up to 64 times too wide; of four "
-        "times as many, those whose noise at the outputs is spread evenly between -25 and 0 dB.",
+        f"Of every model {DRAWN * plans} plans, half of them for each of {' and '.join(TARGETS)}: a random share of "
+        "its units in 8 bits, from one to all, the rest in float, with ranges that are right or up to 64 times too wide. "
+        f"Judged are the {plans} whose labelled scores are spread evenly from the lowest to the highest.",
         "",
-        "`labelled` is the metric that knows the labels; the other one compares decisions with float's on the same "
-        "samples and knows none. `float` is what each gives the float model. `alive` counts the plans that keep more "
-        "than half of the labelled score. `labels, half and half` is the rank correlation of the labelled metric on "
-        "the even samples with itself on the odd ones: how well labels agree with labels. `same verdict`: plans and "
-        f"goals (drops of {goals} of the float score) that both accept or both reject.",
+        "`labelled` is the metric that knows the labels; the other one asks what the float model holds of what a "
+        "candidate decides on the same samples, and knows none. `float` is what each gives the float model, `lowest` "
+        "the worst plan by labels. `labels, half and half` is the rank correlation of the labelled metric on the even samples "
+        "with itself on the odd ones: how well labels agree with labels. `same verdict`: plans and goals (drops of "
+        f"{goals} of the float score) that both accept or both reject.",
         "",
         *markdown(*_table(rows)).splitlines(),
         "",
-        f"Spearman's rank correlation is at least 0.9 on {sum(value >= 0.9 for value in spearman)} of {len(rows)} "
-        f"models (lowest {min(spearman):.3f}); the verdict is the same in {np.mean(same):.0%} of all cases, at least "
-        f"90 % on {sum(value >= 0.9 for value in same)} of {len(rows)} models (lowest {min(same):.0%}).",
+        "Where plans do harm, Spearman's rank correlation is at least 0.9 in "
+        f"{sum(value >= 0.9 for value in spearman)} of {len(spearman)} rows (lowest {min(spearman):.3f}). The verdict is the same in {np.mean(same):.0%} of all "
+        f"cases, at least 90 % in {sum(value >= 0.9 for value in same)} of {len(rows)} rows (lowest {min(same):.0%}).",
     ]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
@@ -277,7 +279,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", action="append", help="only this one; may be repeated")
     parser.add_argument("--plans", type=int, default=40)
-    parser.add_argument("--json", action="store_true", help="print the scores of every plan")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="write the scores of every plan there")
     parser.add_argument("--page", type=Path, nargs="?", const=_PAGE)
     return parser.parse_args()
 

@@ -10,12 +10,12 @@ import numpy as np
 
 import dovetail
 from dovetail.compare.classification import TopK
-from dovetail.compare.task import TaskMetric
+from dovetail.compare.task import Reference, TaskMetric
 from dovetail.data import Preprocess, Sample, open_samples, specs_of
 from dovetail.ir import Graph
 from zoo.case import pad_boxes, read_images
 from zoo.catalogue import CASES as ZOO
-from zoo.detection import Ap50, BestRows, Outputs, Rows, darknet_rows, raw_yolox_rows, yolox_rows
+from zoo.detection import Ap50, BestRows, DetectionF1, Outputs, Rows, darknet_rows, raw_yolox_rows, yolox_rows
 from zoo.pictures import CASES as PICTURED
 
 _MOST = 240
@@ -24,12 +24,11 @@ _MOST = 240
 
 @dataclass(frozen=True, slots=True)
 class LabelledData:
-    """Samples to calibrate on, labelled samples, and the metric that knows the labels."""
+    """Samples to calibrate on, labelled samples, and the metrics that know the labels."""
 
     calibration: Sequence[Sample]
     samples: Sequence[Sample]
-    metric: TaskMetric
-    figure: str
+    metrics: tuple[TaskMetric, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +59,8 @@ def _detector(file: str, read: Callable[[Outputs], Rows]) -> Labelled:
         known = {sample.id for sample in labelled}
         unlabelled = [sample for sample in read_images(graph, coco, how) if sample.id not in known]
         samples = pad_boxes([*labelled, *read_images(graph, ccby, how, ccby / "gt.json")], 100)
-        return LabelledData(unlabelled, samples, Ap50(BestRows(read)), "AP50")
+        strict = DetectionF1(BestRows(read, min_score=0.3), Reference.LABELS)
+        return LabelledData(unlabelled, samples, (Ap50(BestRows(read)), strict))
 
     return Labelled(Path(file).stem, file, opened)
 
@@ -78,7 +78,7 @@ def _imagenet(file: str) -> Labelled:
         ]
         calibration = [item for item in moved if item.id.startswith("calib/")]
         samples = [item for item in moved if item.id.startswith("dev/")]
-        return LabelledData(calibration, samples, TopK("top1", 1, label=label), "top-1")
+        return LabelledData(calibration, samples, (TopK("top1", 1, label=label),))
 
     return Labelled(Path(file).stem, file, opened)
 
@@ -94,7 +94,7 @@ def _digits(file: str, shapes: Mapping[str, tuple[int, ...]] | None = None) -> L
             for image, label in zip(pixels, labels, strict=True)
         ]
         samples = list(open_samples(items, specs_of(graph)))
-        return LabelledData(samples[:100], samples[100 : 100 + _MOST], TopK("top1", 1), "top-1")
+        return LabelledData(samples[:100], samples[100 : 100 + _MOST], (TopK("top1", 1),))
 
     return Labelled(Path(file).stem, file, opened, shapes or {})
 
@@ -106,7 +106,7 @@ def _from_zoo(name: str) -> Labelled:
         data = case.open(graph, root)
         used = {id(sample) for sample in data.calibration}
         rest = [sample for sample in data.samples if id(sample) not in used]
-        return LabelledData(data.calibration, rest[:_MOST], data.metric, "top-1")
+        return LabelledData(data.calibration, rest[:_MOST], (data.metric,))
 
     return Labelled(name, case.file, opened, case.shapes)
 

@@ -133,7 +133,8 @@ class End:
 class Ends:
     """All that is seen of a model from outside, and of its tails."""
 
-    graph: Graph
+    graph: Graph | None
+    """None where only arrays are there."""
     outputs: tuple[End, ...]
     inputs: Mapping[str, Shape]
     """The shapes of one sample, the batch included."""
@@ -146,7 +147,11 @@ class Ends:
     @cached_property
     def recurrent(self) -> bool:
         """Tell whether the graph holds recurrent operators, in bodies too."""
-        return any(node.op in ("LSTM", "GRU", "RNN", "Loop", "Scan") for node in self.graph.nodes)
+        return self.count("LSTM", "GRU", "RNN", "Loop", "Scan") > 0
+
+    def count(self, *operators: str) -> int:
+        """Return how many nodes of some kinds there are."""
+        return 0 if self.graph is None else sum(node.op in operators for node in self.graph.nodes)
 
 
 def observe(graph: Graph, runs: Sequence[Run], inputs: Mapping[str, Shape]) -> Ends:
@@ -160,6 +165,12 @@ def observe(graph: Graph, runs: Sequence[Run], inputs: Mapping[str, Shape]) -> E
     batches = {shape[0] for shape in inputs.values() if len(shape) > 1}
     batch = next(iter(batches)) if len(batches) == 1 else 1
     return Ends(graph, tuple(_end(graph, name, runs, batch) for name in graph.outputs), dict(inputs))
+
+
+def bare_ends(outputs: Mapping[str, AnyArray], image: tuple[int, int]) -> Ends:
+    """Return what is seen of outputs `[N, ...]` alone, of a model whose picture has that many rows and columns."""
+    ends = tuple(End(name, values.shape[1:], values, Tail((), frozenset()), False) for name, values in outputs.items())
+    return Ends(None, ends, {"image": (1, 3, *image)})
 
 
 def stack_runs(runs: Sequence[Run], batch: int = 1) -> dict[str, AnyArray]:

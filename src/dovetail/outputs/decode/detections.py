@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +13,7 @@ _MOST = 300
 """Most boxes that a picture keeps after suppression, as is usual."""
 
 
-@dataclass(frozen=True, slots=True)
-class Detections:
+class Detections(NamedTuple):
     """What was found in one image: boxes `[K, 4]` (x1, y1, x2, y2), scores `[K]`, classes `[K]`."""
 
     boxes: Floats

@@ -199,7 +199,8 @@ def _with_usual_anchors(layout: DenseLayout, coding: Coding) -> DenseLayout:
 
 def _with_own_anchors(ends: Ends, stack: Stack, layout: DenseLayout) -> DenseLayout:
     """Return the layout with the anchors that the model's file lists, where it does so for every level."""
-    makers = [ends.graph.producers.get(row[0].end.name) for row in stack.rows]
+    producers = {} if ends.graph is None else ends.graph.producers
+    makers = [producers.get(row[0].end.name) for row in stack.rows]
     listed = tuple(() if maker is None else anchor_facts(maker) for maker in makers)
     fitting = all(len(sizes) == level.anchors for sizes, level in zip(listed, layout.levels, strict=False))
     if not layout.anchors or len(listed) != len(layout.levels) or not fitting:

@@ -46,8 +46,7 @@ def _heatmaps(ends: Ends, found: Map) -> Hypothesis:
     case.when(words.named(end, words.SEGMENTATION), -STRONG, f"'{end.name}' is named as masks are")
     case.when(end.sums_to_one(axis), -DECISIVE, f"'{end.name}' adds up to 1 at every cell")
     case.when(end.tail.resized, -FAIR, f"'{end.name}' is resized at the end")
-    upwards = ends.graph.nodes and sum(node.op == "ConvTranspose" for node in ends.graph.nodes) >= 2
-    case.when(bool(upwards), FAIR, "transposed convolutions lead to it")
+    case.when(ends.count("ConvTranspose") >= 2, FAIR, "transposed convolutions lead to it")
     case.when(_peaks(end, axis), STRONG, f"every map of '{end.name}' has one peak")
     layout = HeatmapsLayout(end.name, axis, found.channels)
     return Hypothesis.of(case, Kind.KEYPOINTS, "heat maps", {end.name: Role.HEATMAPS}, layout)
