@@ -16,6 +16,8 @@ BINS = (16, 8, 17, 32)
 """Numbers of bins of a distance's distribution: YOLOv8's, NanoDet's, generalised focal loss's."""
 
 _LANDMARKS = (10, 8, 12, 14, 34, 51, 15, 136, 63)
+_BOXES_AND_POINTS = (14, 16, 18)
+"""Channels of a box and five, six or seven points after it (MediaPipe's detectors)."""
 _MASK_WEIGHTS = 32
 
 
@@ -71,7 +73,9 @@ def _separate(row: Sequence[Sight], signature: Sequence[int], anchors: int) -> I
         if bins is None:
             continue
         case = Case()
-        roles = {Role.BOXES: _whole(box, signature), Role.SCORES: _whole(score, signature)}
+        roles = {Role.BOXES: _box(box, signature), Role.SCORES: _whole(score, signature)}
+        if signature[box] in _BOXES_AND_POINTS:
+            roles[Role.LANDMARKS] = Stretch(box, 4, signature[box], signature[box])
         _judge_box(case, row[box], bins)
         _judge_score(case, row[score], signature[score])
         rest = [column for column in columns if column not in (box, score)]
@@ -87,16 +91,27 @@ def _whole(column: int, signature: Sequence[int]) -> Stretch:
     return Stretch(column, 0, signature[column], signature[column])
 
 
+def _box(column: int, signature: Sequence[int]) -> Stretch:
+    """Return the stretch of a box: all channels, or the first four where landmarks follow."""
+    width = signature[column]
+    return Stretch(column, 0, 4 if width in _BOXES_AND_POINTS else width, width)
+
+
 def _bins_of(width: int) -> int | None:
-    """Return 0 for four numbers, the bins for four distributions, None for neither."""
-    if width == 4:
+    """Return 0 for four numbers, landmarks after them or not, the bins for four distributions, None for neither."""
+    if width == 4 or width in _BOXES_AND_POINTS:
         return 0
     return next((bins for bins in BINS if width == 4 * bins), None)
 
 
 def _judge_box(case: Case, sight: Sight, bins: int) -> None:
     name = sight.end.name
-    case.add(*((FAIR, f"'{name}' has 4 x {bins} channels a place") if bins else (STRONG, f"'{name}' has 4 a place")))
+    if bins:
+        case.add(FAIR, f"'{name}' has 4 x {bins} channels a place")
+    elif sight.channels in _BOXES_AND_POINTS:
+        case.add(FAIR, f"'{name}' has {sight.channels} a place, as a box and points have")
+    else:
+        case.add(STRONG, f"'{name}' has 4 a place")
     case.when(words.named(sight.end, words.BOXES), FAIR, f"'{name}' is named as boxes are")
     case.when(words.named(sight.end, (*words.SCORES, *words.LANDMARKS)), -STRONG, f"'{name}' is not named as boxes are")
     applied = sight.end.activations(sight.axis)

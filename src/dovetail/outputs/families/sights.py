@@ -77,8 +77,10 @@ def _sights(end: End, image: ImageInput) -> Iterator[Sight]:
         level = grid_level(first, second, image)
         if level is not None:
             yield Sight(end, Form.HWC, third, 2, level)
-    if len(shape) in (1, 2):
-        places, channels = shape[0], shape[1] if len(shape) == 2 else 1
+    # [P, 1, C] holds no more than [P, C].
+    plain = len(shape) == 3 and shape[1] == 1
+    if len(shape) in (1, 2) or plain:
+        places, channels = shape[0], shape[-1] if len(shape) > 1 else 1
         yield Sight(end, Form.PC, channels, len(shape) - 1, places=places)
         if len(shape) == 2 and channels > 1:
             yield Sight(end, Form.CP, places, 0, places=channels, place_axis=1)

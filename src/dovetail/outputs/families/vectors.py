@@ -29,18 +29,22 @@ def hypotheses(ends: Ends) -> Iterator[Hypothesis]:
         if end.integer:
             yield _label(end)
             continue
+        size = end.shape[axis] if end.rank else 1
         yield _classes(ends, end, axis)
-        if end.shape[axis] >= 16:
+        if size >= 16:
             yield _embedding(end, axis)
-        if end.shape[axis] <= _MOST_VALUES:
+        if size <= _MOST_VALUES:
             yield _values(end, axis)
 
 
 def _axis(end: End) -> int | None:
-    """Return the only axis that is larger than 1, the last where there is none, None where there are several."""
+    """Return the only axis that is larger than 1, the last where there is none, None where there are several.
+
+    It is -1 where there is no axis at all.
+    """
     wide = [axis for axis, size in enumerate(end.shape) if size != 1]
-    if len(wide) > 1 or (end.rank == 0 and not end.integer):
-        return None if len(wide) > 1 else -1
+    if len(wide) > 1:
+        return None
     return wide[0] if wide else end.rank - 1
 
 
