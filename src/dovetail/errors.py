@@ -121,10 +121,6 @@ class SearchError(DovetailError):
     """A search cannot start or go on."""
 
 
-class RemoteError(DovetailError):
-    """A network peer misbehaved or cannot be reached."""
-
-
 class FormatError(DovetailError):
     """A text file in a known format is wrong at a known place."""
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dovetail.errors import LoadError
 from dovetail.importers.converted.module import load_module
-from dovetail.importers.formats import ModelFormat, format_of, model_formats, register_format
+from dovetail.importers.formats import ModelFormat, format_of, model_formats
 from dovetail.importers.onnx import load_onnx
 from dovetail.importers.options import Conversion, LoadOptions
 from dovetail.importers.survey import Survey, survey_model
@@ -24,7 +24,6 @@ __all__ = [
     "load_onnx",
     "load_tflite",
     "model_formats",
-    "register_format",
     "survey_model",
 ]
 

@@ -48,10 +48,6 @@ class Graph(Body):
                 object.__setattr__(self, name, MappingProxyType(dict(value)))
         verify_graph(self)
 
-    def type_of(self, tensor: str) -> TensorType:
-        """Return the type of a tensor."""
-        return self.types[tensor]
-
     def origin_of(self, tensor: str) -> str:
         """Return the name of a tensor in the source file."""
         return self.origins.get(tensor, tensor)
@@ -90,10 +86,6 @@ class Graph(Body):
     def digest(self) -> str:
         """Return a SHA-256 over names, structure, types and constants."""
         return digest_graph(self)
-
-    def is_constant(self, tensor: str) -> bool:
-        """Tell whether the tensor is a constant."""
-        return tensor in self.constants
 
     def constant(self, tensor: str) -> AnyArray | None:
         """Return the value of a constant, or None when the tensor is computed or omitted."""

@@ -11,14 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from dovetail.ir import Graph, Node
-from dovetail.passes.base import register_pass
 from dovetail.passes.draft import Draft
 
 _REACH, _WIDTH = 3.0, 6.0
 _SLOPE, _MIDDLE = 1 / 6, 0.5
 
 
-@register_pass
 @dataclass(frozen=True)
 class FuseHardSwish:
     """Replace the operators that make up a HardSwish, or the HardSigmoid with slope 1/6, by it."""

@@ -8,13 +8,11 @@ import numpy as np
 
 from dovetail.ir import Graph, Node, TensorType, read_tensors
 from dovetail.ir.codes import ONNX_CODES
-from dovetail.passes.base import register_pass
 from dovetail.passes.draft import Draft, merge_origin
 
 _SAME_SHAPE = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Expand")
 
 
-@register_pass
 @dataclass(frozen=True)
 class RemoveNoOps:
     """Remove nodes whose output is their input, and merge a Transpose with the one before it."""
@@ -130,7 +128,6 @@ def _merge_transposes(draft: Draft) -> bool:
     return changed
 
 
-@register_pass
 @dataclass(frozen=True)
 class RemoveDeadCode:
     """Remove the nodes that no graph output depends on, and the constants that nobody reads."""
@@ -152,7 +149,6 @@ class RemoveDeadCode:
         return draft.graph()
 
 
-@register_pass
 @dataclass(frozen=True)
 class FoldPad:
     """Fold a Pad with zeros into the `pads` of the Conv behind it."""

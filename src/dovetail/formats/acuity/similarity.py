@@ -18,7 +18,6 @@ from dovetail.formats.acuity.tensors import parse_tensor_name, read_tensor_file
 from dovetail.ir.dtypes import AnyArray
 
 _SLICE = re.compile(r"(?P<name>[^=]+)=(?P<start>\d{1,9})?:(?P<stop>\d{1,9})?")
-MIN_COSINE = 0.99
 
 
 @dataclass(frozen=True, slots=True)
