@@ -139,8 +139,8 @@ def _values(case: Case, npu: str) -> tuple[list[dict[str, AnyArray]], float]:
 
 
 def _load(part: Partition, name: str) -> Executable:
-    one, types = backend(name), part.graph.types
-    signature = Signature({n: types[n] for n in part.graph.inputs}, {n: types[n] for n in part.graph.outputs})
+    one, _types = backend(name), part.graph.types
+    signature = Signature.of(part.graph)
     blob = one.compile(part.graph, find_target(part.target), CompileOptions())
     return next(device for device in one.devices() if device.accepts(part.target)).load(blob, signature)
 

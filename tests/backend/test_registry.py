@@ -7,7 +7,6 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from dovetail.backend import registry
-from dovetail.backend.protocols import DiagnosingBackend
 from dovetail.backend.registry import (
     available_backends,
     backend,
@@ -57,7 +56,8 @@ def test_an_unknown_target_that_is_like_nothing_lists_what_is_known() -> None:
 def test_a_device_that_is_known_and_not_here_says_why() -> None:
     found = 0
     for one in available_backends():
-        for gone in one.absent_devices() if isinstance(one, DiagnosingBackend) else ():
+        absent_devices = one.abilities().absent_devices
+        for gone in () if absent_devices is None else absent_devices():
             for name in (gone.name, f"{gone.name}.1"):
                 with pytest.raises(DeviceNotFound, match=f"target '{name}' cannot be used here: ") as caught:
                     find_target(name)

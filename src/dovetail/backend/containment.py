@@ -21,7 +21,7 @@ from dovetail.backend.frames import (
     read_frame,
     write_frame,
 )
-from dovetail.backend.protocols import Blob, CompileOptions, Signature
+from dovetail.backend.protocols import Blob, CompileOptions, ExecutableAbilities, Signature
 from dovetail.backend.worker import options_to
 from dovetail.errors import CompileError, DeviceError, DeviceLost
 from dovetail.ir.dtypes import AnyArray
@@ -197,15 +197,14 @@ class ContainedExecutable:
         self._time_ns = sent - start, time.perf_counter_ns() - received
         return made
 
-    @property
-    def transfer_ns(self) -> tuple[int, int]:
-        """Return what packing and unpacking the tensors took."""
-        return self._time_ns
-
     def close(self) -> None:
         """End the worker."""
         self.number = -1
         self.worker.close()
+
+    def abilities(self) -> ExecutableAbilities:
+        """Return that it tells what packing and unpacking the tensors took."""
+        return ExecutableAbilities(transfer_ns=lambda: self._time_ns)
 
 
 def load_contained(where: tuple[str, str], blob: Blob, signature: Signature, limits: Limits) -> ContainedExecutable:

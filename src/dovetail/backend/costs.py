@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
-from dovetail.backend.target import Source
 from dovetail.ir.graph import Graph
 from dovetail.ir.node import Node
 from dovetail.ir.precision import Precision
@@ -30,7 +29,7 @@ class Figure:
 
     latency_ns: float
     quality: Quality
-    source: Source
+    source: str
 
 
 class CostSource(Protocol):
@@ -38,11 +37,3 @@ class CostSource(Protocol):
 
     def latency(self, graph: Graph, nodes: Sequence[Node], target: str, precision: Precision) -> Figure | None:
         """Return what the nodes take together, or None when this source does not know."""
-
-
-@runtime_checkable
-class PricedBackend(Protocol):
-    """A backend that can price work too: its sources are asked before the roofline."""
-
-    def cost_sources(self) -> Sequence[CostSource]:
-        """Return the sources, best first."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from dovetail.backend.protocols import Backend, Device, DiagnosingBackend, TargetFinder
+from dovetail.backend.protocols import Backend, Device
 from dovetail.backend.target import Target
 from dovetail.errors import DeviceNotFound
 
@@ -42,6 +42,7 @@ def backend(name: str) -> Backend:
         raise DeviceNotFound(f"backend '{name}' is not installed.", hint=_suggest(name, list(_points())))
     try:
         loaded: Backend = point.load()
+        loaded.abilities()
     except Exception as error:
         # A plug-in is anybody's code; whatever stops it (a package or a native library that is missing) is its own.
         text = str(error).rstrip(".")
@@ -98,7 +99,8 @@ def _why_missing(owner: str, name: str) -> str:
         one = backend(owner)
     except DeviceNotFound as error:
         return error.message.rstrip(".")
-    gone = one.absent_devices() if isinstance(one, DiagnosingBackend) else ()
+    absent_devices = one.abilities().absent_devices
+    gone = () if absent_devices is None else absent_devices()
     # A device of several that a plug-in would list: openvino:GPU.1 of openvino:GPU.
     return next((item.reason.rstrip(".") for item in gone if name == item.name or name.startswith(f"{item.name}.")), "")
 
@@ -109,9 +111,8 @@ def target_of(one: Backend, name: str) -> Target | None:
     Raises DeviceNotFound where the backend knows the name and cannot say which part is meant.
     """
     listed = next((target for target in one.targets() if target.name == name), None)
-    if listed is not None or not isinstance(one, TargetFinder):
-        return listed
-    return one.find_target(name)
+    finder = one.abilities().find_target
+    return listed if listed is not None or finder is None else finder(name)
 
 
 def known_targets() -> tuple[Target, ...]:

@@ -11,7 +11,7 @@ from functools import cache
 import numpy as np
 import onnxruntime
 
-from dovetail.backend.protocols import Signature
+from dovetail.backend.protocols import ExecutableAbilities, InPlace, Signature
 from dovetail.backends.aligned import aligned_empty
 from dovetail.backends.feeds import check_feeds
 from dovetail.errors import DeviceError
@@ -195,6 +195,10 @@ class SessionExecutable:
             if tap in self._taps:
                 found[tap] = _stored(found[tap], self._taps[tap])
         return {**found, **given}
+
+    def abilities(self) -> ExecutableAbilities:
+        """Return that it writes in place."""
+        return ExecutableAbilities(in_place=InPlace(self.empty, self.run_into))
 
     def empty(self, output: str, memory: AnyArray | None = None) -> AnyArray:
         """Return an array for an output of static shape, in `memory` where that is given."""

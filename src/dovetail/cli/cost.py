@@ -169,7 +169,7 @@ class Cost(PriceVerb, BoardVerb, ModelVerb):
             "model = dovetail.make_cost_model(graph, units, wanted, tables, host)",
             "cost = model.plan_cost(plan)",
             "for item in cost.units:",
-            "    print(item.unit, item.placement, item.figure.latency_ns, item.figure.source.text)",
+            "    print(item.unit, item.placement, item.figure.latency_ns, item.figure.source)",
             "print(cost.latency_ns, cost.partition_count, cost.memory)",
         )
 

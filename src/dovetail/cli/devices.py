@@ -75,7 +75,6 @@ class Devices(Verb):
 def _backends() -> tuple[list[dict[str, object]], list[tuple[str, str]]]:
     """Return what is known of every backend, and the devices that are not here with the reasons."""
     import dovetail
-    from dovetail.backend.protocols import DiagnosingBackend
     from dovetail.backend.registry import backend
 
     backends: list[dict[str, object]] = []
@@ -86,8 +85,9 @@ def _backends() -> tuple[list[dict[str, object]], list[tuple[str, str]]]:
             one = backend(status.name)
             try:
                 entry |= {"version": one.version, "devices": [device.name for device in one.devices()]}
-                if isinstance(one, DiagnosingBackend):
-                    gone = one.absent_devices()
+                absent_devices = one.abilities().absent_devices
+                if absent_devices is not None:
+                    gone = absent_devices()
                     entry["absent"] = [{"name": item.name, "reason": item.reason} for item in gone]
                     absent += [(item.name, item.reason) for item in gone]
             except DovetailError as error:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from dovetail.backend.protocols import CompileOptions, Fidelity
+from dovetail.backend.registry import backend
 from dovetail.bundle.bundle import Bundle
 from dovetail.compile import CompileRequest, compile_model
 from dovetail.data.sample import Sample
@@ -47,7 +48,9 @@ def isolated_errors(
     golden = _golden(graph, few, tensors)
     quantizer = Quantizer(graph, bundle_ranges(graph, bundle))
     backends = {part.target: part.backend for part in bundle.partitions}
-    request = CompileRequest(CompileOptions(fidelity=Fidelity.FAST), backends)
+    simulated = [name for name, owner in backends.items() if "fidelity" in backend(owner).abilities().options]
+    fast = dict.fromkeys(simulated, CompileOptions(fidelity=Fidelity.FAST))
+    request = CompileRequest(backends=backends, per_target=fast)
     wanted = set(tensors)
     errors: dict[str, float] = {}
     for done, unit in enumerate(_units(graph, bundle.plan)):

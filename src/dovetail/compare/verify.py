@@ -231,9 +231,7 @@ def _load(one: Backend, graph: Graph, target: str, stack: ExitStack, *, taps: bo
     device = next((item for item in one.devices() if item.accepts(target)), None)
     if device is None:
         raise CompileError(f"backend '{one.name}' has no device for '{target}'.")
-    types = graph.types
-    signature = Signature({name: types[name] for name in graph.inputs}, {name: types[name] for name in graph.outputs})
-    executable = device.load(blob, signature)
+    executable = device.load(blob, Signature.of(graph))
     stack.callback(executable.close)
     return executable
 

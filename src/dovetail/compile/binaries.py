@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from dovetail.backend.protocols import BinaryBackend, VendorBinary
+from dovetail.backend.protocols import VendorBinary
 from dovetail.backend.registry import backend
 from dovetail.bundle.bundle import Bundle, CompiledPartition
 from dovetail.errors import DeviceError, DovetailError
@@ -47,11 +47,11 @@ def vendor_files(bundle: Bundle) -> dict[str, bytes]:
 
 
 def _binary(part: CompiledPartition, index: int) -> VendorBinary | None:
-    maker = backend(part.backend)
-    if not isinstance(maker, BinaryBackend):
+    vendor_binary = backend(part.backend).abilities().vendor_binary
+    if vendor_binary is None:
         return None
     try:
-        return maker.vendor_binary(part.blob)
+        return vendor_binary(part.blob)
     except DeviceError as error:
         raise DeviceError(f"partition {index}: {error.message}", hint=error.hint) from error
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dovetail.backend.project import ProjectBackend, ProjectStyle
+from dovetail.backend.project import ProjectStyle
 from dovetail.backend.registry import backend_statuses, backends_for, find_target
 from dovetail.errors import CompileError, DovetailError
 from dovetail.partition.partitioned import Partition, PartitionedGraph
@@ -101,9 +101,10 @@ def _labels(partitioned: PartitionedGraph, own: Partition) -> dict[str, str]:
 def _files(part: Partition, style: ProjectStyle, labels: Mapping[str, str]) -> Mapping[str, bytes]:
     where = f"partition {part.index} ({part.target})"
     for one in backends_for(part.target):
-        if isinstance(one, ProjectBackend):
+        write_project = one.abilities().write_project
+        if write_project is not None:
             try:
-                return one.write_project(part.graph, find_target(part.target), style, labels)
+                return write_project(part.graph, find_target(part.target), style, labels)
             except CompileError as error:
                 raise CompileError(f"{where}: {error.message}", partition=part.index, hint=error.hint) from error
     own = part.target.partition(":")[0]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dovetail.backend.costs import CostSource, Figure, PricedBackend, Quality
+from dovetail.backend.costs import CostSource, Figure, Quality
 from dovetail.backend.profiles.hosts import HostFacts, host_beside
 from dovetail.backend.registry import available_backends
-from dovetail.backend.target import Source, Target, TargetProfile
+from dovetail.backend.target import Target, TargetProfile
 from dovetail.cost.memory import estimate_memory
 from dovetail.cost.record import BoundaryCost, PlanCost, UnitCost
 from dovetail.cost.roofline import HostRoofline, NpuRoofline
@@ -79,12 +79,12 @@ class CostModel:
         if converts:
             figure = self._convert(tensor, producer, consumer, sum(sizes))
             latency_ns += figure.latency_ns
-            origins[figure.source.text] = None
+            origins[figure.source] = None
         moved = self._crossing_bytes(producer, consumer, sizes) if crosses else 0
         if crosses:
             latency_ns += moved / self.host.facts.link_bytes_per_s * 1e9
-            origins[self.host.facts.source.text] = None
-        return BoundaryCost(tensor, producer, consumer, moved, Figure(latency_ns, quality, Source("; ".join(origins))))
+            origins[self.host.facts.source] = None
+        return BoundaryCost(tensor, producer, consumer, moved, Figure(latency_ns, quality, "; ".join(origins)))
 
     def _convert(self, tensor: str, producer: Placement, consumer: Placement, moved: int) -> Figure:
         elements = element_count(self.graph, tensor)
@@ -172,7 +172,10 @@ def make_cost_model(
     }
     facts = host or host_beside(next(iter(npus), ""))
     offered = [
-        source for one in available_backends() if isinstance(one, PricedBackend) for source in one.cost_sources()
+        source
+        for one in available_backends()
+        if (cost_sources := one.abilities().cost_sources) is not None
+        for source in cost_sources()
     ]
     fallback = HostRoofline(CPU_FLOAT, facts, sizer)
     sources = (*extra, *offered, *npus.values(), fallback)

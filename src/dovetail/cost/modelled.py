@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dovetail.backend.costs import Quality
-from dovetail.backend.modelled import BoardSettings, ModelledGraph, ModellingBackend, OperatorCycles
+from dovetail.backend.modelled import BoardSettings, CycleModel, ModelledGraph, OperatorCycles
 from dovetail.backend.registry import available_backends, find_target
-from dovetail.backend.target import Engine, Source, TargetProfile
+from dovetail.backend.target import Engine, TargetProfile
 from dovetail.cost.roofline import SHADER_MODEL, NpuRoofline
 from dovetail.cost.sizes import Sizer
 from dovetail.cost.table import CostEntry, CostTable
@@ -53,7 +53,7 @@ class ModelledPartition:
     """Hold what one partition takes on its part."""
 
     target: str
-    source: Source
+    source: str
     clock_mhz: float
     rows: tuple[OperatorRow, ...]
 
@@ -90,7 +90,7 @@ def model_plan(graph: Graph, plan: Plan, request: ModelRequest | None = None) ->
         model = models.get(part.target)
         if model is not None:
             board = asked.boards.get(part.target, BoardSettings())
-            answer = model.model_cycles(part.graph, find_target(part.target), board)
+            answer = model(part.graph, find_target(part.target), board)
             found.append(_partition(graph, plan, part, answer))
     return tuple(found)
 
@@ -131,10 +131,11 @@ def _bound(graph: Graph, node: Node, index: int) -> float:
     return math.copysign(math.inf, index - 1.5) if value is None or value.size != 1 else float(value.reshape(-1)[0])
 
 
-def _model_of(target: str) -> ModellingBackend | None:
-    for one in available_backends():
-        if isinstance(one, ModellingBackend) and target in {item.name for item in one.targets()}:
-            return one
+def _model_of(target: str) -> CycleModel | None:
+    for owner in available_backends():
+        model = owner.abilities().model_cycles
+        if model is not None and target in {item.name for item in owner.targets()}:
+            return model
     return None
 
 
@@ -156,7 +157,7 @@ def _partition(graph: Graph, plan: Plan, part: Partition, answer: ModelledGraph)
                 stated_alone += not items
                 row = _with_stated(row, stated, answer.clock_mhz)
         rows.append(row)
-    source = Source(_source_text(answer, max(0, answer.missing - stated_alone)))
+    source = _source_text(answer, max(0, answer.missing - stated_alone))
     return ModelledPartition(part.target, source, answer.clock_mhz, tuple(rows))
 
 

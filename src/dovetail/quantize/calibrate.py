@@ -15,7 +15,6 @@ from dovetail.data.sample import SampleSource
 from dovetail.errors import DataError, DeviceError
 from dovetail.ir.dtypes import AnyArray
 from dovetail.ir.graph import Graph
-from dovetail.ir.types import TensorType
 from dovetail.quantize.observers import CalibrationMethod, Observer, ObserverOptions, make_observer
 from dovetail.quantize.ranges import Range, Ranges
 from dovetail.quantize.statistics import PowerMeter, Statistics
@@ -134,7 +133,7 @@ def load_float(graph: Graph, threads: int = 0) -> Executable:
     """Return the float model on the CPU, ready to run."""
     target = find_target(FLOAT_BACKEND)
     blob = backend(FLOAT_BACKEND).compile(graph, target, CompileOptions(threads=threads))
-    return find_device(FLOAT_BACKEND, target.name).load(blob, signature_of(graph))
+    return find_device(FLOAT_BACKEND, target.name).load(blob, Signature.of(graph))
 
 
 def load_by_rules(graph: Graph, target: str) -> Executable:
@@ -144,16 +143,7 @@ def load_by_rules(graph: Graph, target: str) -> Executable:
     CompileError for what the reference has no kernel for.
     """
     blob = backend(RULES_BACKEND).compile(graph, find_target(target), CompileOptions())
-    return find_device(RULES_BACKEND, target).load(blob, signature_of(graph))
-
-
-def signature_of(graph: Graph) -> Signature:
-    """Return the types of a graph's inputs and outputs."""
-    return Signature(_types(graph, graph.inputs), _types(graph, graph.outputs))
-
-
-def _types(graph: Graph, names: tuple[str, ...]) -> Mapping[str, TensorType]:
-    return {name: graph.types[name] for name in names}
+    return find_device(RULES_BACKEND, target).load(blob, Signature.of(graph))
 
 
 def _observe(observer: Observer, where: tuple[str, str], value: AnyArray | None, meter: PowerMeter) -> None:

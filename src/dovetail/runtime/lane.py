@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import cast
 
 import numpy as np
 
-from dovetail.backend.protocols import ALIGNMENT_BYTES, InPlaceExecutable
+from dovetail.backend.protocols import ALIGNMENT_BYTES
 from dovetail.ir.dtypes import AnyArray
 from dovetail.runtime.checks import Known, known_of
 from dovetail.runtime.record import Mark
@@ -56,9 +55,9 @@ def routes_of(stages: Sequence[Stage], keep: frozenset[str]) -> tuple[Route, ...
     found: list[Route] = []
     inside: set[str] = set()
     for stage in stages:
-        kinds, one = stage.signature.outputs, stage.executable
+        kinds, in_place = stage.signature.outputs, stage.abilities.in_place
         makes = known_of(kinds)
-        write = one.run_into if isinstance(one, InPlaceExecutable) and len(makes) == len(kinds) else None
+        write = in_place.run if in_place is not None and len(makes) == len(kinds) else None
         fresh = tuple(item for item in makes if write and item[0] in keep and size_of(item) > _COPIED_BYTES)
         anew = {name for name, _, _ in fresh}
         borders = tuple(name for name in kinds if write and name not in anew)
@@ -123,10 +122,16 @@ class Lane:
         slots = [_memory(size) for size in layout.sizes]
         arrays: dict[str, AnyArray] = {}
         for stage, route in zip(stages, routes, strict=True):
-            writer = cast("InPlaceExecutable", stage.executable)
-            self.made.append({name: writer.empty(name, slots[layout.places[name]]) for name in route.borders})
+            self.made.append(_empty_borders(stage, route, slots, layout))
             arrays |= self.made[-1]
         self.fed = tuple({name: arrays.get(name, NOTHING) for name in stage.part.inputs} for stage in stages)
+
+
+def _empty_borders(stage: Stage, route: Route, slots: Sequence[AnyArray], layout: Layout) -> dict[str, AnyArray]:
+    in_place = stage.abilities.in_place
+    if in_place is None:
+        return {}
+    return {name: in_place.empty(name, slots[layout.places[name]]) for name in route.borders}
 
 
 def _memory(size: int) -> AnyArray:

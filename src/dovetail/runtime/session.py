@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from dovetail.backend.protocols import AccountableExecutable, Executable, OperatorTime, TrustedBackend
+from dovetail.backend.protocols import Executable, OperatorTime
 from dovetail.backend.registry import backend, find_device, find_target
 from dovetail.bundle.bundle import Bundle, CompiledPartition
 from dovetail.errors import BundleError, DeviceError
@@ -123,13 +123,13 @@ class Session:
 
     def accounts(self) -> tuple[Mapping[str, str], ...]:
         """Return for every partition which operators its backend holds and where they run; empty where it is silent."""
-        found = (stage.executable for stage in self._stages)
-        return tuple(one.account() if isinstance(one, AccountableExecutable) else {} for one in found)
+        accounts = (stage.abilities.account for stage in self._stages)
+        return tuple({} if account is None else account() for account in accounts)
 
     def operator_times(self) -> tuple[Sequence[OperatorTime], ...]:
         """Return for every partition the times of its operators, where it was compiled with profiling."""
-        found = (stage.executable for stage in self._stages)
-        return tuple(one.operator_times() if isinstance(one, AccountableExecutable) else () for one in found)
+        tellers = (stage.abilities.operator_times for stage in self._stages)
+        return tuple(() if times is None else times() for times in tellers)
 
     def close(self) -> None:
         """Free every device, after the runs under way; a second call does nothing."""
@@ -223,5 +223,5 @@ def _load(part: CompiledPartition, options: SessionOptions | None) -> tuple[str,
 
 
 def _is_safe(part: CompiledPartition) -> bool:
-    owner = backend(part.backend)
-    return isinstance(owner, TrustedBackend) and owner.compiles_in_process(find_target(part.target))
+    is_safe = backend(part.backend).abilities().compiles_in_process
+    return is_safe is not None and is_safe(find_target(part.target))

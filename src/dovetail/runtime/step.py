@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import cast
 
 import numpy as np
 
-from dovetail.backend.protocols import TransferringExecutable
 from dovetail.errors import DeviceError
 from dovetail.ir.dtypes import AnyArray
 from dovetail.runtime.checks import Guard, check_numbers, check_outputs, fits
@@ -39,7 +37,8 @@ def run_stage(stage: Stage, route: Route, request: Request, guard: Guard) -> Non
             # A plug-in is anybody's code: whatever it raises is its device's failure.
             raise DeviceError(f"{stage.where}: {type(error).__name__}: {error}.") from error
         elapsed = time.perf_counter_ns() - start
-        moved = sum(cast("TransferringExecutable", executable).transfer_ns) if stage.moves else 0
+        transfers = stage.abilities.transfer_ns
+        moved = 0 if transfers is None else sum(transfers())
     if made is not place:
         if not fits(route.makes, made):
             check_outputs(stage.where, stage.signature, made)

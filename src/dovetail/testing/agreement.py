@@ -33,15 +33,9 @@ class Agreement:
         return Agreement(self.elements + other.elements, self.equal + other.equal, max(self.largest, other.largest))
 
 
-def signature_of(graph: Graph) -> Signature:
-    """Return the inputs and outputs of a graph with their types."""
-    types = graph.types
-    return Signature({name: types[name] for name in graph.inputs}, {name: types[name] for name in graph.outputs})
-
-
 def load_on(backend: Backend, graph: Graph, target: Target, options: CompileOptions) -> Executable:
     """Compile a graph and load it on the backend's first device."""
-    return backend.devices()[0].load(backend.compile(graph, target, options), signature_of(graph))
+    return backend.devices()[0].load(backend.compile(graph, target, options), Signature.of(graph))
 
 
 def agreement(one: Executable, other: Executable, samples: Sequence[Mapping[str, AnyArray]]) -> Agreement:

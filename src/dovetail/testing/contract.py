@@ -8,8 +8,9 @@ A compiler without a device is allowed: what needs one is then skipped.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 
 import numpy as np
@@ -18,12 +19,14 @@ import pytest
 from dovetail.backend.containment import Limits, Worker, compile_contained, load_contained
 from dovetail.backend.protocols import (
     ALIGNMENT_BYTES,
+    AbsentDevice,
     Backend,
+    BackendAbilities,
     Blob,
     CompileOptions,
     Device,
     Executable,
-    InPlaceExecutable,
+    ExecutableAbilities,
     Signature,
 )
 from dovetail.backend.target import Target, Verdict
@@ -31,7 +34,6 @@ from dovetail.errors import CompileError, DeviceError, DovetailError
 from dovetail.ir import AnyArray, DType, Graph, Node, TensorType
 from dovetail.ir.precision import Precision
 from dovetail.runtime.checks import is_finite
-from dovetail.testing.agreement import signature_of
 from dovetail.testing.cases import CASES, QuantizedCase, quantized
 
 RUN_CASES = (
@@ -105,6 +107,41 @@ class BackendContract:
             assert len(set(target.precisions)) == len(target.precisions)
             assert target.arithmetic.default is not None
 
+    def test_abilities(self) -> None:
+        """What the backend says that it can do besides can be called, and answers with what it should."""
+        abilities = self.backend.abilities()
+        assert isinstance(abilities, BackendAbilities)
+        assert abilities.options <= {item.name for item in fields(CompileOptions)}
+        for gone in abilities.absent_devices() if abilities.absent_devices is not None else ():
+            assert isinstance(gone, AbsentDevice)
+            assert _is_one_line(gone.reason), gone.name
+        for target in self.backend.targets():
+            for tells in (abilities.compiles_in_process, abilities.takes_channels_last):
+                assert tells is None or tells(target) in (True, False), target.name
+            assert isinstance(target.mark, str), target.name
+        for called, arguments in (
+            (abilities.model_cycles, 3),
+            (abilities.write_project, 4),
+            (abilities.cost_sources, 0),
+        ):
+            assert called is None or inspect.signature(called).bind(*[None] * arguments)
+        if abilities.find_target is not None:
+            assert abilities.find_target("no:such:target") is None
+
+    def test_blobs_are_told_apart(self) -> None:
+        """A blob of another format holds neither a model nor a vendor's binary; an executable tells what it can do."""
+        abilities, other = self.backend.abilities(), Blob("no-such-format", b"")
+        for read in (abilities.onnx_of, abilities.vendor_binary):
+            assert read is None or read(other) is None
+        for trial in self.trials():
+            if abilities.onnx_of is not None:
+                model = abilities.onnx_of(self.compile(trial))
+                assert model is None or isinstance(model, bytes), trial.label
+            executable = self.load(trial)
+            assert isinstance(executable.abilities(), ExecutableAbilities), trial.label
+            executable.close()
+            break
+
     def test_devices_accept_only_what_they_can_name(self) -> None:
         """Devices have different names, and every target that is compiled is known to `accepts` without raising."""
         devices = self.backend.devices()
@@ -164,15 +201,16 @@ class BackendContract:
                 assert value.tobytes() == sample[name].tobytes(), trial.label
 
     def test_in_place(self) -> None:
-        """`run_into` gives what `run` gives, in the executable's own arrays and in others, and reads inputs anew."""
+        """Running in place gives what `run` gives, in its own arrays and in others, and reads inputs anew."""
         for trial in self.trials():
             executable, names = self.load(trial), trial.case.graph.outputs
-            if not isinstance(executable, InPlaceExecutable):
+            in_place = executable.abilities().in_place
+            if in_place is None:
                 # A skip keeps this frame, and with it what is loaded.
                 executable.close()
                 pytest.skip("the executables of this backend do not write in place")
             wanted = [executable.run(sample) for sample in trial.case.inputs[:2]]
-            own = {name: executable.empty(name, _memory_for(wanted[0][name])) for name in names}
+            own = {name: in_place.empty(name, _memory_for(wanted[0][name])) for name in names}
             _check_outputs(trial, own)
             plain = {name: np.empty_like(wanted[0][name], order="C") for name in names}
             held = {name: value.copy() for name, value in trial.case.inputs[0].items()}
@@ -180,7 +218,7 @@ class BackendContract:
                 for sample, right in zip(trial.case.inputs[:2], wanted, strict=True):
                     for name, value in sample.items():
                         held[name][...] = value
-                    executable.run_into(held, made)
+                    in_place.run(held, made)
                     for name in names:
                         assert made[name].tobytes() == right[name].tobytes(), trial.label
 
@@ -213,7 +251,7 @@ class BackendContract:
     def test_damaged_blobs_are_refused(self) -> None:
         """A blob that is cut, empty, foreign or of another format is a DeviceError."""
         for trial in self.trials():
-            blob, signature = self.compile(trial), signature_of(trial.case.graph)
+            blob, signature = self.compile(trial), Signature.of(trial.case.graph)
             payload = blob.payload
             for bad in (b"", payload[: len(payload) // 2], payload[1:], b"\xff" * 64, b"\x00" * len(payload)):
                 load = partial(trial.device.load, Blob(blob.format, bad), signature)
@@ -224,7 +262,7 @@ class BackendContract:
     def test_another_signature_is_refused(self) -> None:
         """A blob does not load for inputs or outputs of other names."""
         for trial in self.trials():
-            blob, signature = self.compile(trial), signature_of(trial.case.graph)
+            blob, signature = self.compile(trial), Signature.of(trial.case.graph)
             inputs = {f"{name}'": kind for name, kind in signature.inputs.items()}
             outputs = {f"{name}'": kind for name, kind in signature.outputs.items()}
             for wrong in (Signature(inputs, signature.outputs), Signature(signature.inputs, outputs)):
@@ -294,7 +332,7 @@ class BackendContract:
 
     def load(self, trial: Trial) -> Executable:
         """Return the trial ready to run."""
-        blob, signature = self.compile(trial), signature_of(trial.case.graph)
+        blob, signature = self.compile(trial), Signature.of(trial.case.graph)
         if self.limits is None:
             return trial.device.load(blob, signature)
         return load_contained((self.backend.name, trial.target.name), blob, signature, self.limits)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dovetail.backend.protocols import Blob, CompileOptions
+from dovetail.backend.protocols import Blob, CompileOptions, Signature
 from dovetail.backend.registry import backend
 from dovetail.backend.target import TargetProfile
 from dovetail.backends.reference import run_graph
@@ -17,7 +17,7 @@ from dovetail.errors import DeviceError
 from dovetail.ir import DType, Graph, Node, Quantization, TensorType
 from dovetail.ir.precision import Precision
 from dovetail.sdk.nbg import read_facts
-from dovetail.testing.agreement import Agreement, agreement, compare_stored, load_on, signature_of
+from dovetail.testing.agreement import Agreement, agreement, compare_stored, load_on
 from dovetail.testing.cases import CASES, quantized
 
 from .conftest import target_named
@@ -160,7 +160,7 @@ def test_a_binary_network_gives_what_its_graph_gives(target: str, vendor: VsiBac
     facts = read_facts(program_from_bytes(unsealed(blob.payload, "")).binary or b"")
     assert f"{facts.pid:X}" == profile.hardware.sdk_name.rpartition("_PID0X")[2]
     assert (facts.inputs, facts.outputs) == (1, 1)
-    binary = vendor.devices()[0].load(blob, signature_of(graph))
+    binary = vendor.devices()[0].load(blob, Signature.of(graph))
     direct = load_on(graphs, graph, profile, CompileOptions())
     assert binary.process_id != direct.process_id
     random = np.random.default_rng(1)
@@ -237,9 +237,9 @@ def test_wrong_and_damaged_binaries_are_refused_and_the_process_lives(vendor: Vs
     ):
         payload = sealed(program_to_bytes(replace(mine, binary=binary)))
         with pytest.raises(DeviceError) as caught:
-            device.load(Blob(NBG, payload), signature_of(graph))
+            device.load(Blob(NBG, payload), Signature.of(graph))
         assert reason in caught.value.message
-    device.load(blobs["vsi:v853"], signature_of(graph)).close()
+    device.load(blobs["vsi:v853"], Signature.of(graph)).close()
 
 
 def test_a_depthwise_convolution_of_16_bits_without_a_bias_is_no_garbage(graphs: VsiBackend) -> None:

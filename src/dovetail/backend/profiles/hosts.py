@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dovetail.backend.target import Source
-
 
 @dataclass(frozen=True, slots=True)
 class HostFacts:
@@ -25,7 +23,7 @@ class HostFacts:
     overhead_ns: float
     link_bytes_per_s: float
     switch_ns: float
-    source: Source
+    source: str
 
 
 _SHARE = 0.4
@@ -69,7 +67,7 @@ def _host(name: str, cluster: _Cluster, switch_ns: float) -> HostFacts:
         overhead_ns=5_000 * 2e9 / cluster.clock_hz,
         link_bytes_per_s=cluster.bytes_per_s / 2,
         switch_ns=switch_ns,
-        source=Source(
+        source=(
             f"stated: {cores} x {core.title} at {cluster.clock_hz / 1e9:g} GHz at {_SHARE:.0%} of the vector units' "
             f"peak, {cluster.bytes_per_s / 1e9:g} GB/s, {switch_ns / 1e3:g} us a partition; nothing was measured"
         ),

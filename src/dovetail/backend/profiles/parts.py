@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from dovetail.backend.arithmetic import Vip
 from dovetail.backend.profiles.measured import PartFigures, measured_parts
 from dovetail.backend.profiles.vsi import generation_profile
-from dovetail.backend.target import HardwareFacts, Source, TargetProfile
+from dovetail.backend.target import HardwareFacts, TargetProfile
 from dovetail.errors import DeviceNotFound
 
 PREFIX = "vsi:"
@@ -92,7 +92,7 @@ def _hardware(sdk_name: str, figures: PartFigures, source: str) -> HardwareFacts
         ddr_bytes_per_cycle=figures.ddr_bytes_per_cycle,
         sram_bytes=figures.vip_sram_bytes,
         sdk_name=sdk_name,
-        source=Source(source),
+        source=source,
         pid=_pid(sdk_name),
         tp_cores=figures.tp_cores,
         shader_cores=figures.shader_cores,

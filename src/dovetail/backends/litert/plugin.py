@@ -9,7 +9,15 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter
 
-from dovetail.backend.protocols import AbsentDevice, Blob, CompileOptions, Device, Executable, Signature
+from dovetail.backend.protocols import (
+    BackendAbilities,
+    Blob,
+    CompileOptions,
+    Device,
+    Executable,
+    ExecutableAbilities,
+    Signature,
+)
 from dovetail.backend.target import Target, TargetProfile
 from dovetail.backends.feeds import check_feeds
 from dovetail.backends.headed import pack, unpack
@@ -64,13 +72,13 @@ class LitertBackend:
         """Return LiteRT's kernels and the delegates that load."""
         return tuple(LitertDevice(one) for one in present_delegates())
 
-    def absent_devices(self) -> Sequence[AbsentDevice]:
-        """Return the delegates that do not load."""
-        return absent_delegates()
-
-    def compiles_in_process(self, target: Target) -> bool:
-        """Tell whether no delegate takes part."""
-        return target.name == f"litert:{CPU}"
+    def abilities(self) -> BackendAbilities:
+        """Return what it can do besides; a delegate is anybody's code."""
+        return BackendAbilities(
+            options=frozenset({"threads", "properties"}),
+            absent_devices=absent_delegates,
+            compiles_in_process=lambda target: target.name == f"litert:{CPU}",
+        )
 
 
 def open_interpreter(model: bytes, delegate: Delegate, properties: Mapping[str, str]) -> Interpreter:
@@ -169,6 +177,10 @@ class LitertExecutable:
     def close(self) -> None:
         """Free the interpreter."""
         self._interpreter = None
+
+    def abilities(self) -> ExecutableAbilities:
+        """Return none beyond running."""
+        return ExecutableAbilities()
 
 
 def _line(error: Exception) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 import openvino
 from openvino.preprocess import PrePostProcessor
 
-from dovetail.backend.protocols import OperatorTime, Signature
+from dovetail.backend.protocols import ExecutableAbilities, InPlace, OperatorTime, Signature
 from dovetail.backends.aligned import aligned_empty
 from dovetail.backends.feeds import check_feeds
 from dovetail.backends.openvino.core import core, reason
@@ -119,6 +119,11 @@ class OpenVinoExecutable:
             for row in rows
             if row.real_time
         )
+
+    def abilities(self) -> ExecutableAbilities:
+        """Return that it writes in place and gives an account."""
+        in_place = InPlace(self.empty, self.run_into)
+        return ExecutableAbilities(in_place=in_place, account=self.account, operator_times=self.operator_times)
 
     def close(self) -> None:
         """Free the model."""

@@ -8,8 +8,8 @@ from functools import cache
 from importlib.metadata import version
 
 from dovetail.backend.protocols import (
-    AbsentDevice,
     Backend,
+    BackendAbilities,
     Blob,
     CompileOptions,
     Device,
@@ -75,25 +75,28 @@ class OpenVinoBackend:
             raise CompileError(f"{target.name}: OpenVINO refuses the partition: {reason(error)}.") from error
         return Blob(MODEL, pack(facts.name, facing, "", model))
 
-    def onnx_of(self, blob: Blob) -> bytes | None:
-        """Return the model behind the header, where the device's own form did not take its place."""
-        return unpack(blob.payload, self.name)[1] if blob.format == MODEL else None
-
-    def compiles_in_process(self, target: Target) -> bool:
-        """Tell whether it is the CPU plug-in; accelerators have the vendor's compiler and driver behind them."""
-        return self.takes_channels_last(target)
-
-    def takes_channels_last(self, target: Target) -> bool:
-        """Tell whether the target is the CPU plug-in, whose convolutions compute so."""
-        return isinstance(target, OpenVinoTarget) and target.facts.is_cpu
-
     def devices(self) -> Sequence[Device]:
         """Return the devices that OpenVINO lists."""
         return tuple(OpenVinoDevice(facts) for facts in present_devices())
 
-    def absent_devices(self) -> Sequence[AbsentDevice]:
-        """Return the plug-ins that find no device or do not load."""
-        return missing_devices()
+    def abilities(self) -> BackendAbilities:
+        """Return what it can do besides; accelerators have a vendor's compiler and driver behind them."""
+        return BackendAbilities(
+            options=frozenset({"threads", "inference", "profiling", "properties"}),
+            absent_devices=missing_devices,
+            takes_channels_last=_is_cpu,
+            compiles_in_process=_is_cpu,
+            onnx_of=self._onnx_of,
+        )
+
+    def _onnx_of(self, blob: Blob) -> bytes | None:
+        """Return the model behind the header, where the device's own form did not take its place."""
+        return unpack(blob.payload, self.name)[1] if blob.format == MODEL else None
+
+
+def _is_cpu(target: Target) -> bool:
+    """Tell whether the target is the CPU plug-in, whose convolutions compute channels-last."""
+    return isinstance(target, OpenVinoTarget) and target.facts.is_cpu
 
 
 @cache

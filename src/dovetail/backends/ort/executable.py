@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from dovetail.backend.protocols import OperatorTime, Signature
+from dovetail.backend.protocols import ExecutableAbilities, OperatorTime, Signature
 from dovetail.backends.sessions import SessionExecutable, SessionSettings
 
 _MAX_PROFILE_BYTES = 256 << 20
@@ -46,6 +46,10 @@ class OrtExecutable(SessionExecutable):
             self._times = _read_profile(Path(self.open_session().end_profiling())) if self._folder else ()
             self._remove()
         return self._times
+
+    def abilities(self) -> ExecutableAbilities:
+        """Return that it writes in place and gives an account."""
+        return replace(super().abilities(), account=self.account, operator_times=self.operator_times)
 
     def close(self) -> None:
         """Free the session and its profile."""

@@ -8,7 +8,15 @@ from importlib.metadata import version
 
 import onnxruntime
 
-from dovetail.backend.protocols import AbsentDevice, Blob, CompileOptions, Device, Executable, Signature
+from dovetail.backend.protocols import (
+    AbsentDevice,
+    BackendAbilities,
+    Blob,
+    CompileOptions,
+    Device,
+    Executable,
+    Signature,
+)
 from dovetail.backend.target import Target
 from dovetail.backends.headed import check_mark, pack, unpack
 from dovetail.backends.ort.executable import OrtExecutable
@@ -71,21 +79,26 @@ class OrtBackend:
             raise CompileError(f"{target.name}: {provider.ep} refuses the partition: {first_line(error)}") from error
         return Blob(MODEL, pack(provider.name, header, "", model))
 
-    def onnx_of(self, blob: Blob) -> bytes | None:
-        """Return the model behind the header."""
-        return unpack(blob.payload, self.name)[1] if blob.format in (MODEL, CONTEXT) else None
-
-    def compiles_in_process(self, target: Target) -> bool:
-        """Tell whether it is ONNX Runtime's own CPU provider."""
-        return isinstance(target, OrtTarget) and target.provider.is_cpu
-
     def devices(self) -> Sequence[Device]:
         """Return a device for every provider."""
         return tuple(OrtDevice(self.name, one) for one in self.providers())
 
-    def absent_devices(self) -> Sequence[AbsentDevice]:
-        """Return the plug-ins that do not load."""
-        return self.absent()
+    def abilities(self) -> BackendAbilities:
+        """Return what it can do besides."""
+        return BackendAbilities(
+            options=frozenset({"threads", "profiling", "properties"}),
+            absent_devices=self.absent,
+            compiles_in_process=_is_cpu,
+            onnx_of=self._onnx_of,
+        )
+
+    def _onnx_of(self, blob: Blob) -> bytes | None:
+        return unpack(blob.payload, self.name)[1] if blob.format in (MODEL, CONTEXT) else None
+
+
+def _is_cpu(target: Target) -> bool:
+    """Tell whether it is ONNX Runtime's own CPU provider."""
+    return isinstance(target, OrtTarget) and target.provider.is_cpu
 
 
 _TARGETS: dict[tuple[str, Provider], OrtTarget] = {}

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dovetail.backend.arithmetic import EXACT, ORT, TFLITE
-from dovetail.backend.protocols import Blob, CompileOptions, Signature
+from dovetail.backend.protocols import BackendAbilities, Blob, CompileOptions, ExecutableAbilities, Signature
 from dovetail.backend.target import Engine, OperatorRule, Target, TargetProfile
 from dovetail.backends.feeds import check_feeds, same_signature
 from dovetail.backends.reference.blob import FORMAT, Program, program_from_bytes, program_to_bytes
@@ -71,6 +71,10 @@ class ReferenceExecutable:
         """Free the program and refuse further runs."""
         self._program = None
 
+    def abilities(self) -> ExecutableAbilities:
+        """Return none beyond running."""
+        return ExecutableAbilities()
+
 
 class ReferenceDevice:
     """This process, running programs for any target with that target's arithmetic."""
@@ -130,9 +134,9 @@ class ReferenceBackend:
         _check_runnable(graph, target.name)
         return Blob(FORMAT, program_to_bytes(Program(target.name, target.arithmetic, graph)))
 
-    def compiles_in_process(self, target: Target) -> bool:
-        """Say yes: nothing foreign is called."""
-        return True
+    def abilities(self) -> BackendAbilities:
+        """Return what it can do besides."""
+        return BackendAbilities(options=frozenset({"threads", "taps"}), compiles_in_process=lambda target: True)
 
     def devices(self) -> Sequence[ReferenceDevice]:
         """Return the one device."""
