@@ -128,4 +128,5 @@ class FormatError(DovetailError):
         self.path = path
         self.line = line
         self.code = code
+        self.detail = message
         super().__init__(f"{path}:{line}: {code}: {message}", hint=hint)

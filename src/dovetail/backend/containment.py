@@ -155,13 +155,20 @@ def _end(process: subprocess.Popen[bytes], descriptors: tuple[int, ...]) -> None
         os.close(descriptor)
 
 
-def compile_contained(worker: Worker, where: tuple[str, str], graph: Graph, options: CompileOptions) -> Blob:
-    """Return the blob that a backend makes for a target (`where` names both) in a worker.
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A backend and the target that it serves, by their names."""
+
+    backend: str
+    target: str
+
+
+def compile_contained(worker: Worker, place: Place, graph: Graph, options: CompileOptions) -> Blob:
+    """Return the blob that a backend makes for a target in a worker.
 
     Raises CompileError with the backend's reason, or saying that its compiler crashed or hung.
     """
-    name, target = where
-    header = {"do": "compile", "backend": name, "target": target, "options": options_to(options)}
+    header = {"do": "compile", "backend": place.backend, "target": place.target, "options": options_to(options)}
     try:
         answer = worker.ask(Frame(header, graph_to_bytes(graph)), worker.limits.compile_s, "compiling")
     except WorkerRefusedError as error:
@@ -188,7 +195,7 @@ class ContainedExecutable:
         facts, payload = arrays_to_bytes(inputs)
         frame = Frame({"do": "run", "number": self.number, "taps": list(taps), "arrays": facts}, payload)
         sent = time.perf_counter_ns()
-        answer = ask_device(self.worker, self.where, (frame, self.worker.limits.run_s), "running")
+        answer = ask_device(self.worker, self.where, frame, self.worker.limits.run_s)
         received = time.perf_counter_ns()
         try:
             made = arrays_from_bytes(answer.header.get("arrays"), answer.payload)
@@ -207,31 +214,32 @@ class ContainedExecutable:
         return ExecutableAbilities(transfer_ns=lambda: self._time_ns)
 
 
-def load_contained(where: tuple[str, str], blob: Blob, signature: Signature, limits: Limits) -> ContainedExecutable:
-    """Return a blob loaded in a worker of its own; `where` names backend and target. Raises DeviceError."""
-    name, target = where
+def load_contained(place: Place, blob: Blob, signature: Signature, limits: Limits) -> ContainedExecutable:
+    """Return a blob loaded in a worker of its own. Raises DeviceError."""
     worker = Worker(limits)
     header = {
         "do": "load",
-        "backend": name,
-        "target": target,
+        "backend": place.backend,
+        "target": place.target,
         "format": blob.format,
         "inputs": {key: print_type(kind) for key, kind in signature.inputs.items()},
         "outputs": {key: print_type(kind) for key, kind in signature.outputs.items()},
     }
     try:
-        answer = ask_device(worker, target, (Frame(header, blob.payload), limits.load_s), "loading")
+        answer = ask_device(worker, place.target, Frame(header, blob.payload), limits.load_s)
     except DeviceError:
         worker.close()
         raise
-    return ContainedExecutable(worker, target, int(answer.text("number")))
+    return ContainedExecutable(worker, place.target, int(answer.text("number")))
 
 
-def ask_device(worker: Worker, where: str, what: tuple[Frame, float], doing: str) -> Frame:
-    """Return the answer to a frame within its seconds; raise DeviceError, or DeviceLost for a crash or a hang."""
-    frame, within_s = what
+_DOING = {"load": "loading", "run": "running"}
+
+
+def ask_device(worker: Worker, where: str, frame: Frame, within_s: float) -> Frame:
+    """Return the answer to a frame; raise DeviceError, or DeviceLost for a crash or a hang."""
     try:
-        return worker.ask(frame, within_s, doing)
+        return worker.ask(frame, within_s, _DOING[frame.text("do")])
     except WorkerRefusedError as error:
         raise DeviceError(f"{where}: {error}", hint=error.hint) from error
     except WorkerLostError as error:

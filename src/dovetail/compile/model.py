@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 
-from dovetail.backend.containment import Limits, Worker, compile_contained
+from dovetail.backend.containment import Limits, Place, Worker, compile_contained
 from dovetail.backend.protocols import Backend, Blob, CompileOptions
 from dovetail.backend.registry import backend, backends_for, find_target
 from dovetail.backend.target import Target
@@ -176,7 +176,7 @@ class Compiler:
         if kept is not None:
             return kept
         if self._isolated(compiler, target):
-            blob = compile_contained(self._worker, (compiler.name, target.name), graph, options)
+            blob = compile_contained(self._worker, Place(compiler.name, target.name), graph, options)
         else:
             blob = _compile_here(compiler, target, graph, options)
         if cache is not None:

@@ -47,8 +47,7 @@ class Diagnostic:
 
 def diagnostic_of(error: FormatError) -> Diagnostic:
     """Return an exception as a finding."""
-    message = error.message.removeprefix(f"{error.path}:{error.line}: {error.code}: ")
-    return Diagnostic(error.code, Severity.ERROR, error.path, error.line, message, error.hint)
+    return Diagnostic(error.code, Severity.ERROR, error.path, error.line, error.detail, error.hint)
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dovetail.backend.target import Target
+from dovetail.backend.target import Target, Verdict
 from dovetail.errors import PlanError, UnsupportedPlacement
 from dovetail.ir.graph import Graph
-from dovetail.ir.node import Node
 from dovetail.plan.limits import Limits
 from dovetail.plan.placement import Placement
 from dovetail.plan.plan import Override, Plan
@@ -35,7 +34,7 @@ def make_plan(graph: Graph, recipe: Recipe, targets: Mapping[str, Target]) -> Pl
         if override is not None and (refused is not None or override.placement != recipe.default):
             overrides.update(dict.fromkeys(unit.nodes, override))
     for group in group_units(graph, recipe.limits, units):
-        overrides.update(_together(graph, recipe, group, (overrides, targets)))
+        overrides.update(_together(graph, recipe, group, overrides, targets))
     return Plan(graph.digest, recipe.default, overrides)
 
 
@@ -54,10 +53,13 @@ def group_units(graph: Graph, limits: Limits, units: Units) -> list[list[Unit]]:
 
 
 def _together(
-    graph: Graph, recipe: Recipe, group: list[Unit], state: tuple[Mapping[str, Override], Mapping[str, Target]]
+    graph: Graph,
+    recipe: Recipe,
+    group: list[Unit],
+    overrides: Mapping[str, Override],
+    targets: Mapping[str, Target],
 ) -> dict[str, Override]:
     """Return overrides that bring a group to one placement: the first of its own, then of the fallbacks, that fits."""
-    overrides, targets = state
     own = [overrides[unit.name].placement if unit.name in overrides else recipe.default for unit in group]
     if len(set(own)) == 1:
         return {}
@@ -77,16 +79,14 @@ def placeable_units(graph: Graph, default: Placement, targets: Mapping[str, Targ
     return find_units(graph, lambda node: target.verdict(graph, node, default.precision).supported)
 
 
-def unit_refusal(
-    graph: Graph, unit: Unit, placement: Placement, targets: Mapping[str, Target]
-) -> tuple[Node, str] | None:
-    """Return the first node of a unit that a placement refuses, with the reason; None when it takes all."""
+def unit_refusal(graph: Graph, unit: Unit, placement: Placement, targets: Mapping[str, Target]) -> Verdict | None:
+    """Return the verdict on the first node of a unit that a placement refuses; None when it takes all."""
     target = targets[placement.target]
     for name in unit.nodes:
         node = graph.node(name)
         verdict = target.verdict(graph, node, placement.precision)
         if not verdict.supported:
-            return node, verdict.reason
+            return verdict
     return None
 
 
@@ -94,10 +94,10 @@ def _fall_back(
     graph: Graph,
     unit: Unit,
     placements: tuple[Placement, ...],
-    refused: tuple[Node, str],
+    refused: Verdict,
     targets: Mapping[str, Target],
 ) -> Override:
-    node, reason = refused
+    node, reason = graph.node(refused.node), refused.reason
     for placement in placements[1:]:
         if unit_refusal(graph, unit, placement, targets) is None:
             return Override(placement, f"{placements[0]} refuses {node.label}: {reason}")

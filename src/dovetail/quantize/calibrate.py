@@ -114,7 +114,10 @@ class _Watch:
         name = batch.samples[0].id
         values = _run(self._executable, batch.inputs, name, self._taps)
         for tensor, observer in self._observers.items():
-            _observe(observer, (tensor, name), batch.inputs.get(tensor, values.get(tensor)), self.meter)
+            value = batch.inputs.get(tensor, values.get(tensor))
+            if value is not None and value.size:
+                _observe(observer, tensor, value, name)
+                self.meter.update(tensor, value)
         if self._together:
             size = sum(value.nbytes for value in values.values()) // len(batch.samples)
             self.most_together = min(_TOGETHER, max(1, _TOGETHER_BYTES // max(size, 1)))
@@ -146,13 +149,8 @@ def load_by_rules(graph: Graph, target: str) -> Executable:
     return find_device(RULES_BACKEND, target).load(blob, Signature.of(graph))
 
 
-def _observe(observer: Observer, where: tuple[str, str], value: AnyArray | None, meter: PowerMeter) -> None:
-    if value is None or value.size == 0:
-        return
-    tensor, sample = where
+def _observe(observer: Observer, tensor: str, value: AnyArray, sample: str) -> None:
     try:
         observer.update(value.astype(np.float32, copy=False))
     except DataError as error:
-        reason = error.message.removeprefix("tensor: ")
-        raise DataError(f"tensor '{tensor}', sample '{sample}': {reason}", hint=error.hint) from error
-    meter.update(tensor, value)
+        raise DataError(f"tensor '{tensor}', sample '{sample}': {error.message}", hint=error.hint) from error

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from dovetail.errors import QuantizeError
+from dovetail.ir.codes import ONNX_CODES
 from dovetail.ir.dtypes import AnyArray, DType
 from dovetail.ir.graph import Graph
 from dovetail.ir.node import DOVETAIL_DOMAIN, Node
@@ -23,9 +24,6 @@ _HOST = Placement(CPU_FLOAT, Precision.FP32)
 """Where graph inputs come from and graph outputs go to."""
 
 _SOURCE = NumberFormat(DType.F32)
-
-_ONNX_CODES = {DType.F32: 1, DType.F16: 10, DType.F64: 11, DType.BF16: 16}
-"""What `to` of Cast: TensorProto.DataType in onnx.proto."""
 
 
 class Draft:
@@ -114,7 +112,7 @@ class Draft:
         if has_bias:
             assert layout.bias is not None
             assert weight.kind.quant is not None
-            bias = self._weights.bias(node, layout, precision, (quant.scale[0], weight.kind.quant))
+            bias = self._weights.bias(node, layout, precision, quant.scale[0], weight.kind.quant)
             names[layout.bias] = self._store(node.inputs[layout.bias], bias)
 
     def _output(self, node: Node, index: int, placement: Placement, form: NumberFormat, inputs: tuple[str, ...]) -> str:
@@ -187,7 +185,7 @@ class Draft:
         self._types[target] = wanted
         op, domain = _boundary_op(kind, wanted)
         label = self._fresh_node(f"{op}({native}->{form.key})")
-        attributes = {"to": _ONNX_CODES[wanted.dtype]} if op == "Cast" else {}
+        attributes = {"to": ONNX_CODES[wanted.dtype]} if op == "Cast" else {}
         self._nodes.append(Node(label, op, (native,), (target,), attributes, domain))
         self.placements[label] = _boundary_placement(producer, consumer)
         self.boundaries.append(label)

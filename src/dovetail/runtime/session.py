@@ -217,9 +217,9 @@ def _load(part: CompiledPartition, options: SessionOptions | None) -> tuple[str,
             # A plug-in is anybody's code: whatever it raises is its device's failure.
             raise DeviceError(f"{device.name}: {type(error).__name__}: {error}.") from error
     # Starting processes is for who asks for it: a board need not pay for the import.
-    from dovetail.backend.containment import load_contained
+    from dovetail.backend.containment import Place, load_contained
 
-    return device.name, load_contained((part.backend, part.target), part.blob, part.signature, limits)
+    return device.name, load_contained(Place(part.backend, part.target), part.blob, part.signature, limits)
 
 
 def _is_safe(part: CompiledPartition) -> bool:

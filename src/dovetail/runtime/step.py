@@ -42,7 +42,9 @@ def run_stage(stage: Stage, route: Route, request: Request, guard: Guard) -> Non
     if made is not place:
         if not fits(route.makes, made):
             check_outputs(stage.where, stage.signature, made)
-        made = _taken(route, request, (fed, made, place), wanted)
+        _write_borders(route, made, place)
+        made = _owned(route, fed, made, wanted)
+        request.tapped.update({name: made[name] for name in wanted})
     if guard is Guard.NUMBERS:
         check_numbers(stage.where, fed, {name: made[name] for name in part.outputs})
     request.marks.append((index, start, elapsed, moved))
@@ -57,21 +59,19 @@ def run_stage(stage: Stage, route: Route, request: Request, guard: Guard) -> Non
         fed[name] = NOTHING
 
 
-def _taken(
-    route: Route,
-    request: Request,
-    arrays: tuple[Mapping[str, AnyArray], Mapping[str, AnyArray], Mapping[str, AnyArray]],
-    wanted: tuple[str, ...],
-) -> Mapping[str, AnyArray]:
-    """Return what an executable gave (`arrays`: what it read, gave, and the lane's own) in arrays that may be kept."""
-    fed, made, place = arrays
-    found = dict(made)
+def _write_borders(route: Route, made: Mapping[str, AnyArray], place: Mapping[str, AnyArray]) -> None:
+    """Copy outputs into the lane's own arrays: taps are not read in place, and the stages that follow read the lane."""
     for name in route.borders:
-        # Taps are not read in place, and the stages that follow read the lane.
         np.copyto(place[name], made[name])
+
+
+def _owned(
+    route: Route, fed: Mapping[str, AnyArray], made: Mapping[str, AnyArray], wanted: tuple[str, ...]
+) -> Mapping[str, AnyArray]:
+    """Return what an executable gave in arrays that may be kept."""
+    owned = dict(made)
     for name in dict.fromkeys((*(name for name, _ in route.hands), *route.kept, *wanted)):
         if any(np.may_share_memory(made[name], read) for read in fed.values()):
             # A view of what it read: another tensor of the lane, the next request or the caller will write there.
-            found[name] = made[name].copy()
-    request.tapped.update({name: found[name] for name in wanted})
-    return found
+            owned[name] = made[name].copy()
+    return owned

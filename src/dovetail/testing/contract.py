@@ -16,7 +16,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from dovetail.backend.containment import Limits, Worker, compile_contained, load_contained
+from dovetail.backend.containment import Limits, Place, Worker, compile_contained, load_contained
 from dovetail.backend.protocols import (
     ALIGNMENT_BYTES,
     AbsentDevice,
@@ -326,7 +326,7 @@ class BackendContract:
             return self.backend.compile(graph, target, CompileOptions())
         worker = Worker(self.limits)
         try:
-            return compile_contained(worker, (self.backend.name, target.name), graph, CompileOptions())
+            return compile_contained(worker, Place(self.backend.name, target.name), graph, CompileOptions())
         finally:
             worker.close()
 
@@ -335,7 +335,7 @@ class BackendContract:
         blob, signature = self.compile(trial), Signature.of(trial.case.graph)
         if self.limits is None:
             return trial.device.load(blob, signature)
-        return load_contained((self.backend.name, trial.target.name), blob, signature, self.limits)
+        return load_contained(Place(self.backend.name, trial.target.name), blob, signature, self.limits)
 
 
 def _check_verdict(verdict: Verdict, target: Target, node: Node, precision: Precision) -> None:

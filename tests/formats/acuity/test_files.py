@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.spatial import distance
 
@@ -113,6 +113,7 @@ def test_a_pickle_is_never_loaded(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.tuples(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6)), min_size=1, max_size=30))
+@example([(3.4e-159, 2181.0)])
 def test_the_two_figures_are_scipys(pairs: list[tuple[float, float]]) -> None:
     one, other = (np.array(values) for values in zip(*pairs, strict=True))
     found = similarity(one, other)

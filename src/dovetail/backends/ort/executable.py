@@ -6,7 +6,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dovetail.backend.protocols import ExecutableAbilities, OperatorTime, Signature
@@ -15,11 +15,20 @@ from dovetail.backends.sessions import SessionExecutable, SessionSettings
 _MAX_PROFILE_BYTES = 256 << 20
 
 
-class OrtExecutable(SessionExecutable):
-    """Run a model on one provider; `how` holds the settings, whether to measure, and ONNX Runtime's name of it."""
+@dataclass(frozen=True, slots=True)
+class OrtSettings:
+    """How to open a session on a provider, whether to measure, and ONNX Runtime's name of the provider."""
 
-    def __init__(self, where: str, model: bytes, signature: Signature, how: tuple[SessionSettings, bool, str]) -> None:
-        settings, profiled, self._provider = how
+    session: SessionSettings
+    profiled: bool
+    provider: str
+
+
+class OrtExecutable(SessionExecutable):
+    """Run a model on one provider."""
+
+    def __init__(self, where: str, model: bytes, signature: Signature, how: OrtSettings) -> None:
+        settings, profiled, self._provider = how.session, how.profiled, how.provider
         self._folder = tempfile.mkdtemp(prefix="dovetail-ort-") if profiled else ""
         self._times: tuple[OperatorTime, ...] | None = None
         try:

@@ -19,7 +19,7 @@ from dovetail.backend.protocols import (
 )
 from dovetail.backend.target import Target
 from dovetail.backends.headed import check_mark, pack, unpack
-from dovetail.backends.ort.executable import OrtExecutable
+from dovetail.backends.ort.executable import OrtExecutable, OrtSettings
 from dovetail.backends.ort.providers import Provider, absent_providers
 from dovetail.backends.ort.target import OrtTarget
 from dovetail.backends.sessions import SessionSettings, first_line, open_session
@@ -168,4 +168,4 @@ class OrtDevice:
         check_mark(header, self._provider.mark, self.name)
         settings = settings_of(self._provider, dict(header.properties))
         profiled = dict(header.properties).get(_PROFILING) == "1"
-        return OrtExecutable(self.name, body, signature, (settings, profiled, self._provider.ep))
+        return OrtExecutable(self.name, body, signature, OrtSettings(settings, profiled, self._provider.ep))

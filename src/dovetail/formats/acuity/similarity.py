@@ -78,7 +78,7 @@ def similarity(golden: AnyArray, test: AnyArray, grouping: Grouping | None = Non
     signal = float(np.sum(one**2))
     groups = _groups(one, other, grouping or Grouping(), where)
     worst = min(groups, key=lambda name: groups[name])
-    sqnr = np.inf if squared == 0 else 10 * np.log10(signal / squared) if signal > 0 else -np.inf
+    sqnr = np.inf if squared == 0 else 10 * (np.log10(signal) - np.log10(squared)) if signal > 0 else -np.inf
     return Similarity(
         euclidean_distance=float(np.sqrt(squared)),
         cos_similarity=cosine(one, other),

@@ -57,7 +57,7 @@ def _overrides(graph: Graph, wide: set[str], excluded: set[str], narrow: str) ->
         is_wide = any(origin in wide for origin in node.origin)
         for tensor in node.outputs if is_wide else ():
             if tensor and graph.types[tensor].holds_reals:
-                found[graph.origin_of(tensor)] = [_wide(graph, tensor, (wide, excluded), narrow)]
+                found[graph.origin_of(tensor)] = [_wide(graph, tensor, wide | excluded, narrow)]
         for tensor in node.inputs if is_wide else ():
             source = graph.producers.get(tensor)
             if tensor not in graph.constants and graph.types[tensor].holds_reals and not _in(source, wide):
@@ -67,9 +67,8 @@ def _overrides(graph: Graph, wide: set[str], excluded: set[str], narrow: str) ->
     return found
 
 
-def _wide(graph: Graph, tensor: str, sets: tuple[set[str], set[str]], narrow: str) -> dict[str, object]:
-    wide, excluded = sets
-    users = [one for one in graph.consumers.get(tensor, ()) if not _in(one, wide) and not _in(one, excluded)]
+def _wide(graph: Graph, tensor: str, not_narrow: set[str], narrow: str) -> dict[str, object]:
+    users = [reader for reader in graph.consumers.get(tensor, ()) if not _in(reader, not_narrow)]
     entry: dict[str, object] = {"quant_type": _WIDE_TYPE, "symmetric": True}
     if users:
         entry["convert"] = {"quant_type": narrow, "recv_nodes": _names(users)}

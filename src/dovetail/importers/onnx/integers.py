@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -223,21 +223,27 @@ def _copy_for_arithmetic(draft: Draft, quants: dict[str, Quantization], body: bo
         draft.types[new] = draft.types[name]
         draft.types[name] = replace(draft.types[name], quant=None)
         quants[new] = quants[name]
-    draft.nodes = [_read_copies(draft, node, (copies, moved), quants) for node in nodes]
+    renamed = _Renamed(copies, moved)
+    draft.nodes = [_read_copies(draft, node, renamed, quants) for node in nodes]
     if body:
         draft.outputs = tuple(copies.get(name, name) for name in draft.outputs)
 
 
-def _read_copies(
-    draft: Draft, node: Node, names: tuple[dict[str, str], dict[str, str]], quants: dict[str, Quantization]
-) -> Node:
+@dataclass(frozen=True, slots=True)
+class _Renamed:
+    """New names of tensors: of their plain copies, and of the quantised ones that gave their name to a copy."""
+
+    copies: dict[str, str]
+    moved: dict[str, str]
+
+
+def _read_copies(draft: Draft, node: Node, names: _Renamed, quants: dict[str, Quantization]) -> Node:
     """Let arithmetic read the plain copies, and boundaries and moves the quantised tensors."""
-    copies, moved = names
     reals = _is(node, DEQUANTIZE) or _is(node, QUANTIZE) or _consistent(draft, node, quants)
-    chosen = moved if reals else copies
+    chosen = names.moved if reals else names.copies
     if not any(name in chosen for name in (*node.inputs, *node.outputs)):
         return node
-    outputs = tuple(moved.get(name, name) for name in node.outputs) if _is(node, QUANTIZE) else node.outputs
+    outputs = tuple(names.moved.get(name, name) for name in node.outputs) if _is(node, QUANTIZE) else node.outputs
     return replace(node, inputs=tuple(chosen.get(name, name) for name in node.inputs), outputs=outputs)
 
 

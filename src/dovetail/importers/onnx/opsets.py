@@ -70,7 +70,7 @@ def bring_to_pinned(source: Source) -> None:
     if version > OPSET:
         _drop_newer_attributes(source)
     elif refusals:
-        _convert(source, version, refusals[0])
+        _convert(source, version, *refusals[0])
     restore_attributes(source, lost)
     _set_opset(source.model, OPSET)
 
@@ -147,9 +147,8 @@ def _is_default(attribute: AttributeProto, schema: defs.OpSchema.Attribute) -> b
     return bool(helper.get_attribute_value(attribute) == helper.get_attribute_value(value)) if value.name else False
 
 
-def _convert(source: Source, version: int, refusal: tuple[NodeProto, str]) -> None:
+def _convert(source: Source, version: int, node: NodeProto, reason: str) -> None:
     """Let ONNX's own converter rewrite the model; large constants stay out of it."""
-    node, reason = refusal
     label = node_label(node)
     model = visible_model(source)
     model.ir_version = 10
