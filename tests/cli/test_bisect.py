@@ -209,7 +209,8 @@ def test_candidates_come_in_the_formats_of_other_toolchains(tmp_path: Path, run:
         run("bisect", "bad", "--state", tmp_path / "state")
     graph = dovetail.normalize(dovetail.load_model(case.model))
     plan = dovetail.find_format("onnxruntime").read(
-        (tmp_path / "candidate.json").read_bytes(), dovetail.ReadRequest(graph)
+        (tmp_path / "candidate.json").read_bytes(),
+        dovetail.ReadRequest(graph, dovetail.parse_placement("vsi:v853@i8pc")),
     )
     assert {plan.placement(node.name).target for node in graph.nodes} == {"cpu"}
 

@@ -20,7 +20,7 @@ from dovetail.ir.graph import Graph
 from dovetail.ir.precision import Precision
 from dovetail.ir.types import Quantization
 from dovetail.partition import partition
-from dovetail.plan.placement import CPU_FLOAT, Placement
+from dovetail.plan.placement import HOST, Placement
 from dovetail.plan.plan import Override, Plan
 from dovetail.plan.units import Unit, find_units
 from dovetail.quantize.calibrate import load_float
@@ -29,7 +29,7 @@ from dovetail.quantize.ranges import Range, Ranges
 from dovetail.runtime.session import Session, open_session
 
 _SAMPLES = 4
-_FLOAT = Placement(CPU_FLOAT, Precision.FP32)
+_FLOAT = Placement(HOST, Precision.FP32)
 
 
 def isolated_errors(

@@ -11,7 +11,7 @@ from dovetail.backend.project import ProjectStyle
 from dovetail.backend.registry import backend_statuses, backends_for, find_target
 from dovetail.errors import CompileError, DovetailError
 from dovetail.partition.partitioned import Partition, PartitionedGraph
-from dovetail.plan.placement import CPU_FLOAT
+from dovetail.plan.placement import HOST
 
 RECORD = "project.json"
 """The file by which a folder of projects is known."""
@@ -48,7 +48,7 @@ def make_projects(partitioned: PartitionedGraph, style: ProjectStyle) -> Project
     Where all that the CPU does is to quantise inputs and dequantise outputs there is one project, in the folder itself.
     Else each partition has a folder or a file of its own, numbered in the order of running.
     """
-    own = [part for part in partitioned.partitions if part.target != CPU_FLOAT]
+    own = [part for part in partitioned.partitions if part.target != HOST]
     if not own:
         raise CompileError("no partition of this plan is on an NPU: there is nothing to write a project of.")
     if len(own) == 1 and all(_is_edge(partitioned, part) for part in partitioned.partitions if part is not own[0]):
@@ -76,7 +76,7 @@ def _several(partitioned: PartitionedGraph, style: ProjectStyle) -> tuple[tuple[
     for part in partitioned.partitions:
         name = f"{part.index}-{re.sub(r'[^a-z0-9]+', '-', part.target.lower())}"
         graph = part.graph
-        if part.target == CPU_FLOAT:
+        if part.target == HOST:
             name = f"{name}.onnx"
             files[name] = to_onnx(graph).SerializeToString()
         else:

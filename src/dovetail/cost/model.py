@@ -13,15 +13,15 @@ from dovetail.cost.memory import estimate_memory
 from dovetail.cost.record import BoundaryCost, PlanCost, UnitCost
 from dovetail.cost.roofline import HostRoofline, NpuRoofline
 from dovetail.cost.sizes import Sizer, element_count, stored_bytes
-from dovetail.cost.wiring import HOST, Wiring, wire_units
+from dovetail.cost.wiring import WORLD, Wiring, wire_units
 from dovetail.errors import CostError
 from dovetail.ir.graph import Graph
 from dovetail.ir.precision import Precision
-from dovetail.plan.placement import CPU_FLOAT, Placement
+from dovetail.plan.placement import HOST, Placement
 from dovetail.plan.plan import Plan
 from dovetail.plan.units import Unit, Units
 
-OUTSIDE = Placement(CPU_FLOAT, Precision.FP32)
+OUTSIDE = Placement(HOST, Precision.FP32)
 """Where graph inputs come from and graph outputs go to."""
 
 
@@ -88,12 +88,12 @@ class CostModel:
 
     def _convert(self, tensor: str, producer: Placement, consumer: Placement, moved: int) -> Figure:
         elements = element_count(self.graph, tensor)
-        on_cpu = CPU_FLOAT in (producer.target, consumer.target)
+        on_cpu = HOST in (producer.target, consumer.target)
         place = None if on_cpu and producer.target != consumer.target else self.npus.get(consumer.target)
         return (place or self.host).conversion(elements, moved)
 
     def _crossing_bytes(self, producer: Placement, consumer: Placement, sizes: Sequence[int]) -> int:
-        if producer.target == CPU_FLOAT:
+        if producer.target == HOST:
             return sizes[1]
         return sizes[0]
 
@@ -146,8 +146,8 @@ class CostModel:
     def _boundaries(self, places: Mapping[str, Placement]) -> list[BoundaryCost]:
         found: list[BoundaryCost] = []
         for wire in self.wiring.wires:
-            producer = OUTSIDE if wire.producer == HOST else places[wire.producer]
-            wanted = dict.fromkeys(OUTSIDE if name == HOST else places[name] for name in wire.consumers)
+            producer = OUTSIDE if wire.producer == WORLD else places[wire.producer]
+            wanted = dict.fromkeys(OUTSIDE if name == WORLD else places[name] for name in wire.consumers)
             priced = (self.boundary(wire.tensor, producer, consumer) for consumer in wanted)
             found.extend(item for item in priced if item is not None)
         return found
@@ -177,7 +177,7 @@ def make_cost_model(
         if (cost_sources := one.abilities().cost_sources) is not None
         for source in cost_sources()
     ]
-    fallback = HostRoofline(CPU_FLOAT, facts, sizer)
+    fallback = HostRoofline(HOST, facts, sizer)
     sources = (*extra, *offered, *npus.values(), fallback)
     return CostModel(graph, units, wire_units(graph, units), sources, npus, fallback, sizer)
 

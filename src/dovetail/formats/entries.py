@@ -11,7 +11,7 @@ from dovetail.formats.binding import Binding
 from dovetail.formats.format import Diagnostic, ReadRequest, Severity, WriteRequest, Written, diagnostic_of
 from dovetail.formats.spelling import Side, Spelling, Vocabulary, Word, read_plan, spell
 from dovetail.ir.graph import Graph
-from dovetail.plan.placement import CPU_FLOAT, Placement
+from dovetail.plan.placement import HOST, Placement
 from dovetail.plan.plan import Override, Plan
 
 _LONGEST_PATTERN = 500
@@ -111,7 +111,7 @@ def placement_of(word: Word, request: ReadRequest) -> Placement:
     """Return where a word puts a node: what the reader asked for if the word may mean it, else its first meaning."""
     if word.takes(request.exception):
         return request.exception
-    target = CPU_FLOAT if word.side is Side.CPU else request.base.target
+    target = HOST if word.side is Side.CPU else request.base.target
     return Placement(target, word.precisions[0])
 
 

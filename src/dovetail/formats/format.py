@@ -15,7 +15,6 @@ from dovetail.plan.placement import Placement
 from dovetail.plan.plan import Plan
 from dovetail.plan.quantized import QuantizedGraph
 
-DEFAULT_BASE = Placement("vsi:v853", Precision.I8PC)
 CPU = Placement("cpu", Precision.FP32)
 
 
@@ -76,7 +75,7 @@ class ReadRequest:
     """
 
     graph: Graph
-    base: Placement = DEFAULT_BASE
+    base: Placement
     exception: Placement = CPU
     listing: bytes | None = None
     beside: Mapping[str, bytes] = field(default_factory=dict)

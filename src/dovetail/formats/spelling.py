@@ -11,7 +11,7 @@ from dovetail.errors import InexpressiblePlan
 from dovetail.formats.binding import Binding
 from dovetail.ir.graph import Graph
 from dovetail.ir.precision import Precision
-from dovetail.plan.placement import CPU_FLOAT, Placement
+from dovetail.plan.placement import HOST, Placement
 from dovetail.plan.plan import Override, Plan
 
 _ORDER = (
@@ -51,7 +51,7 @@ class Word:
 
     def takes(self, placement: Placement) -> bool:
         """Tell whether the word can stand for a placement."""
-        on_cpu = placement.target == CPU_FLOAT
+        on_cpu = placement.target == HOST
         side = self.side is Side.EITHER or on_cpu == (self.side is Side.CPU)
         return side and placement.precision in self.precisions
 
@@ -126,8 +126,8 @@ class _Choice:
         self._plan, self._graph, self._binding, self._vocabulary = plan, graph, binding, vocabulary
         self._counts = Counter(plan.placement(node.name) for node in graph.nodes)
         self.base, self.base_word = self._choose_base()
-        others = (placement.target for placement in self._counts if placement.target != CPU_FLOAT)
-        self.npu = self.base.target if self.base.target != CPU_FLOAT else next(others, CPU_FLOAT)
+        others = (placement.target for placement in self._counts if placement.target != HOST)
+        self.npu = self.base.target if self.base.target != HOST else next(others, HOST)
         self.taken: dict[str, Placement] = {}
         # The placement that keeps most takes a word first: the others can then only gain.
         for placement in sorted(self._counts, key=self._rank, reverse=True):
@@ -142,17 +142,17 @@ class _Choice:
         # comes first: the toolchain runs at it, and a base that changed with the majority would turn the file over.
         common = [placement for placement, _ in self._counts.most_common()]
         default = self._plan.default
-        for placement in sorted((default, *common), key=lambda item: (item.target == CPU_FLOAT, item != default)):
+        for placement in sorted((default, *common), key=lambda item: (item.target == HOST, item != default)):
             for word in self._vocabulary.base:
                 if word.takes(placement):
                     return placement, word
         word = self._vocabulary.base[0]
-        target = next((p.target for p in self._counts if p.target != CPU_FLOAT), "vsi:v853")
-        wanted = CPU_FLOAT if word.side is Side.CPU else target
+        target = next((p.target for p in self._counts if p.target != HOST), default.target)
+        wanted = HOST if word.side is Side.CPU else target
         return Placement(wanted, word.precisions[0]), word
 
     def _words(self, placement: Placement) -> list[Word]:
-        if placement.target not in (CPU_FLOAT, self.npu):
+        if placement.target not in (HOST, self.npu):
             return []
         return [word for word in self._vocabulary.exceptions if word.takes(placement)]
 
@@ -206,7 +206,7 @@ class _Choice:
         return Plan(self._plan.graph_digest, self.base, overrides)
 
     def _rank(self, placement: Placement) -> tuple[int, int]:
-        return _ORDER.index(placement.precision), int(placement.target == CPU_FLOAT)
+        return _ORDER.index(placement.precision), int(placement.target == HOST)
 
     def _raise(self, placement: Placement) -> Placement:
         if self.word_of(placement) is not None:
@@ -214,7 +214,7 @@ class _Choice:
         options = [self.base, *self.taken.values()]
         for word in self._vocabulary.exceptions:
             if word.text not in self.taken:
-                side = CPU_FLOAT if word.side is Side.CPU else self.npu
+                side = HOST if word.side is Side.CPU else self.npu
                 options += [Placement(side, precision) for precision in word.precisions]
         rank = _ORDER.index(placement.precision)
         enough = [option for option in options if _ORDER.index(option.precision) >= rank]
@@ -253,4 +253,4 @@ def read_plan(graph: Graph, binding: Binding, base: Placement, found: Mapping[st
 
 
 def _keeps(placement: Placement) -> tuple[int, bool]:
-    return _ORDER.index(placement.precision), placement.target == CPU_FLOAT
+    return _ORDER.index(placement.precision), placement.target == HOST

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from dovetail.errors import PlanError
 from dovetail.ir.precision import Precision
 
-CPU_FLOAT = "cpu"
+HOST = "cpu"
 """The target that every model can fall back to."""
 
 

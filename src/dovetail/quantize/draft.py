@@ -13,14 +13,14 @@ from dovetail.ir.node import DOVETAIL_DOMAIN, Node
 from dovetail.ir.precision import NumberFormat, Precision
 from dovetail.ir.roles import Role
 from dovetail.ir.types import Quantization, TensorType
-from dovetail.plan.placement import CPU_FLOAT, Placement
+from dovetail.plan.placement import HOST, Placement
 from dovetail.plan.plan import Plan
 from dovetail.quantize.facts import NodeFacts
 from dovetail.quantize.parameters import choose_quantization
 from dovetail.quantize.ranges import Ranges
 from dovetail.quantize.weights import StoredConstant, WeightStore
 
-_HOST = Placement(CPU_FLOAT, Precision.FP32)
+_HOST = Placement(HOST, Precision.FP32)
 """Where graph inputs come from and graph outputs go to."""
 
 _SOURCE = NumberFormat(DType.F32)
@@ -231,4 +231,4 @@ def _boundary_placement(producer: Placement, consumer: Placement) -> Placement:
     """Convert where both sides are, else on the CPU side, so that the narrow format crosses the border."""
     if producer.target == consumer.target:
         return consumer
-    return _HOST if CPU_FLOAT in (producer.target, consumer.target) else consumer
+    return _HOST if HOST in (producer.target, consumer.target) else consumer

@@ -17,6 +17,9 @@ from dovetail.plan.plan import plan_from_json
 
 from .network_graph import GOLDEN, ymini_graph
 
+BASE = parse_placement("vsi:v853@i8pc")
+
+
 FORMAT = find_format("acuity-quantize")
 NET = (GOLDEN / "ymini.json").read_bytes()
 SAMPLES = sorted(GOLDEN.glob("*.quantize"))
@@ -77,7 +80,7 @@ def test_the_cpu_has_no_word() -> None:
 
 
 def _lint(text: str, listing: bytes | None = NET) -> list[tuple[str, int]]:
-    found = FORMAT.lint(text.encode(), ReadRequest(ymini_graph(), listing=listing))
+    found = FORMAT.lint(text.encode(), ReadRequest(ymini_graph(), BASE, listing=listing))
     return [(item.code, item.line) for item in found]
 
 
@@ -106,11 +109,13 @@ def test_what_acuity_takes_without_a_word_is_said(text: str, codes: list[tuple[s
 def test_the_fix_of_a_bare_word_and_the_nearest_layers_are_named() -> None:
     with pytest.raises(FormatError, match="Write dynamic_fixed_point-i16"):
         FORMAT.read(
-            (HEAD + "customized_quantize_layers:\n  hs_10: int16\n").encode(), ReadRequest(ymini_graph(), listing=NET)
+            (HEAD + "customized_quantize_layers:\n  hs_10: int16\n").encode(),
+            ReadRequest(ymini_graph(), BASE, listing=NET),
         )
     with pytest.raises(FormatError, match="'hs_10'"):
         FORMAT.read(
-            (HEAD + "customized_quantize_layers:\n  hs_1: float16\n").encode(), ReadRequest(ymini_graph(), listing=NET)
+            (HEAD + "customized_quantize_layers:\n  hs_1: float16\n").encode(),
+            ReadRequest(ymini_graph(), BASE, listing=NET),
         )
 
 

@@ -17,7 +17,7 @@ from dovetail.formats.onnxruntime.assignment import (
 )
 from dovetail.formats.onnxruntime.layers import SETTING
 from dovetail.ir.graph import Graph
-from dovetail.plan.placement import CPU_FLOAT
+from dovetail.plan.placement import HOST
 from dovetail.plan.plan import Plan
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def open_session(
     """
     import onnxruntime
 
-    providers = {CPU_FLOAT: CPU_PROVIDER, **request.providers}
+    providers = {HOST: CPU_PROVIDER, **request.providers}
     require_providers(plan, providers)
     wanted = [name for name in dict.fromkeys(providers[target] for target in plan.targets) if name != CPU_PROVIDER]
     options = onnxruntime.SessionOptions()

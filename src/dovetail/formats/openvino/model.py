@@ -13,7 +13,7 @@ from dovetail.errors import PlanError
 from dovetail.formats.binding import Operation, bind_operations
 from dovetail.formats.merge import Quotient
 from dovetail.ir.graph import Graph
-from dovetail.plan.placement import CPU_FLOAT
+from dovetail.plan.placement import HOST
 from dovetail.plan.plan import Plan
 
 _STATE = frozenset({"ReadValue", "Assign"})
@@ -68,7 +68,7 @@ def apply_affinities(model: OpenVinoModel, graph: Graph, plan: Plan, devices: Ma
         targets = {plan.placement(node).target for node in binding.nodes_of.get(name, ())}
         if targets:
             # An operator that stands for nodes of both sides goes where everything runs.
-            chosen[name] = devices[CPU_FLOAT if len(targets) > 1 and CPU_FLOAT in targets else min(targets)]
+            chosen[name] = devices[HOST if len(targets) > 1 and HOST in targets else min(targets)]
     _fill(ops, chosen, devices[plan.default.target])
     _check_state(ops, chosen)
     for op in ops:
