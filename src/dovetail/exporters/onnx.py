@@ -18,7 +18,7 @@ from dovetail.errors import GraphError
 from dovetail.exporters.onnx_protos import attribute_proto, tensor_proto, value_info
 from dovetail.ir import DOVETAIL_DOMAIN, OPSET, DType, Graph, Node, TensorType, dequantize_array
 from dovetail.ir.codes import ONNX_CODES
-from dovetail.ir.facts import without_facts
+from dovetail.ir.node import without_facts
 from dovetail.ir.roles import CONTROL_FLOW
 
 _IR_VERSION = 10

@@ -15,8 +15,7 @@ from dovetail.importers.onnx.tensors import Stored, write_tensor
 from dovetail.importers.options import LoadOptions
 from dovetail.ir import OPSET, DType, Graph, Node, TensorType, prune
 from dovetail.ir.codes import ONNX_CODES
-from dovetail.ir.facts import without_facts
-from dovetail.ir.node import Body
+from dovetail.ir.node import Body, without_facts
 from dovetail.passes.draft import Draft
 
 _SMALL_ELEMENTS = 256

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from os import PathLike, fspath
 from pathlib import Path
 
+from dovetail.facts.tflite import HybridFacts, LstmFacts
 from dovetail.importers.converted import recognise
 from dovetail.importers.formats import format_of
 from dovetail.importers.options import LoadOptions
@@ -16,7 +17,6 @@ from dovetail.importers.tflite.model import LiteGraph, LiteModel, LiteOperator
 from dovetail.importers.tflite.operators.recurrent_facts import recurrent_facts
 from dovetail.importers.tflite.reader import read_model
 from dovetail.ir import DType
-from dovetail.ir.facts import HybridFacts, LstmFacts
 
 _WEIGHED = {
     "BATCH_MATMUL": 1,

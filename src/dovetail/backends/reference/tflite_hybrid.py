@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from dovetail.facts.tflite import HybridFacts, hybrid_facts
 from dovetail.ir import AnyArray, Node
-from dovetail.ir.facts import HybridFacts, hybrid_facts
 
 _INPUT, _OUTPUT, _FORGET, _CELL = range(4)
 """ONNX's order of the gates."""

@@ -1,6 +1,6 @@
 """TFLite's integer LSTM: 8-bit data and weights, 32-bit biases, gates and cell in 16 bits, step by step as its kernel.
 
-The node works on reals that are multiples of the scales in its facts (`dovetail.ir.facts`), so its integers are
+The node works on reals that are multiples of the scales in its facts (`dovetail.facts.tflite`), so its integers are
 found again by division; what it gives are multiples of its output's scale. Gates have 3 integer bits.
 """
 
@@ -13,8 +13,8 @@ import numpy as np
 
 from dovetail.backends.reference.fixed_point import multiply_32
 from dovetail.backends.reference.gemmlowp_16 import divide_by_power, logistic, saturated, tanh
+from dovetail.facts.tflite import LstmFacts, lstm_facts
 from dovetail.ir import AnyArray, Node
-from dovetail.ir.facts import LstmFacts, lstm_facts
 
 _GATE_SCALE = np.float32(2.0**-12)
 _GATE_BITS = 3

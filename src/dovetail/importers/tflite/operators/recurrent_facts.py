@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from dovetail.facts.tflite import HybridFacts, LstmFacts
 from dovetail.importers.tflite.model import LiteGraph, LiteOperator, LiteTensor
 from dovetail.ir import DType
-from dovetail.ir.facts import HybridFacts, LstmFacts
 
 _STATE, _MEMORY, _INPUTS = 18, 19, 24
 _MOST_INPUTS = 48

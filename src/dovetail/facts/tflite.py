@@ -1,11 +1,11 @@
-"""Facts of a model's own framework that ONNX has no attribute for: only that framework's rules read them."""
+"""What TFLite says of recurrent nodes that ONNX has no attribute for: only its own rules read these facts."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dovetail.ir.node import Node, is_fact
+from dovetail.ir.node import Node
 
 _SCALES, _ZEROS, _CELL, _CLIP, _COUPLED = (
     f"tflite.{name}" for name in ("scales", "zero_points", "cell_exponent", "cell_clip", "coupled")
@@ -114,8 +114,3 @@ def hybrid_facts(node: Node) -> HybridFacts | None:
         cell_clip=node.number(_CLIP, 0.0),
         coupled=bool(node.integer(_COUPLED, 0)),
     )
-
-
-def without_facts(attributes: Mapping[str, object]) -> dict[str, object]:
-    """Return the attributes that ONNX knows."""
-    return {name: value for name, value in attributes.items() if not is_fact(name)}
