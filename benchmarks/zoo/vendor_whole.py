@@ -14,7 +14,7 @@ import dovetail
 from dovetail.backend.protocols import CompileOptions, Executable, Signature
 from dovetail.backend.registry import backend, find_target
 from dovetail.compare import VerifyRequest, load_metric, verify
-from dovetail.compare.verify import Steps, compare_steps
+from dovetail.compare.steps import Steps, compare_steps
 from dovetail.data import Sample, open_samples, specs_of
 from dovetail.ir import AnyArray
 from dovetail.partition import Partition

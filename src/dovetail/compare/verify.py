@@ -15,42 +15,17 @@ import numpy as np
 from dovetail.backend.protocols import Backend, CompileOptions, Executable, Signature
 from dovetail.backend.registry import backend, find_target
 from dovetail.backend.target import Target
+from dovetail.compare.steps import Steps, compare_steps
 from dovetail.errors import CompileError, DeviceNotFound
 from dovetail.ir.dtypes import AnyArray
 from dovetail.ir.graph import Graph
 from dovetail.ir.node import Node
 from dovetail.ir.types import TensorType
 from dovetail.partition.partitioned import Partition
+from dovetail.partition.schedule import part_of_graph
 from dovetail.plan.units import clamp_host
 
 OURS = "npusim"
-_WIDEST = 8
-"""Differences of more steps are counted together."""
-
-
-@dataclass(frozen=True)
-class Steps:
-    """Count elements by the size of their difference: in the last bit of integers, in units in the last place of
-    the largest value for floats; the last entry is for `_WIDEST` and more.
-    """
-
-    counts: tuple[int, ...] = (0,) * (_WIDEST + 1)
-    largest: int = 0
-
-    @property
-    def elements(self) -> int:
-        """Return how many elements were compared."""
-        return sum(self.counts)
-
-    @property
-    def differing(self) -> int:
-        """Return how many elements differ."""
-        return sum(self.counts[1:])
-
-    def __add__(self, other: Steps) -> Steps:
-        """Return both counts together."""
-        counts = tuple(one + two for one, two in zip(self.counts, other.counts, strict=True))
-        return Steps(counts, max(self.largest, other.largest))
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,28 +114,6 @@ def verify(
     )
 
 
-def compare_steps(one: AnyArray, other: AnyArray) -> Steps:
-    """Return the differences of two arrays of stored values; those of other shapes or types differ everywhere."""
-    if one.shape != other.shape or one.dtype != other.dtype:
-        return Steps((*(0,) * _WIDEST, max(one.size, 1)), np.iinfo(np.int64).max)
-    if one.size == 0:
-        return Steps()
-    steps = _float_steps(one, other) if one.dtype.kind == "f" else np.abs(one.astype(np.int64) - other)
-    found = np.bincount(np.minimum(steps, _WIDEST).astype(np.int64).reshape(-1), minlength=_WIDEST + 1)
-    return Steps(tuple(int(count) for count in found), int(steps.max()))
-
-
-def _float_steps(one: AnyArray, other: AnyArray) -> AnyArray:
-    first, second = one.astype(np.float64), other.astype(np.float64)
-    same = (first == second) | (np.isnan(first) & np.isnan(second))
-    finite = np.isfinite(first) & np.isfinite(second)
-    largest = float(np.abs(np.where(finite, second, 0.0)).max(initial=0.0))
-    unit = max(largest, float(np.finfo(one.dtype).tiny)) * float(np.finfo(one.dtype).eps)
-    with np.errstate(invalid="ignore", over="ignore"):
-        steps = np.rint(np.abs(first - second) / unit)
-    return np.where(same, 0.0, np.where(finite, np.minimum(steps, 2.0**31), 2.0**31))
-
-
 def random_samples(graph: Graph, count: int, seed: int) -> list[Mapping[str, AnyArray]]:
     """Return samples of random stored values, one at a time: every integer of a type, normal numbers for floats."""
     random = np.random.default_rng(seed)
@@ -196,7 +149,7 @@ class _Step:
 
     @classmethod
     def open(cls, nodes: Sequence[Node], part: Partition, ours: Backend, stack: ExitStack) -> _Step:
-        graph = _alone(part.graph, nodes)
+        graph = part_of_graph(part.graph, nodes)
         return cls(nodes[0].name, graph, _load(ours, graph, part.target, stack))
 
 
@@ -234,21 +187,6 @@ def _load(one: Backend, graph: Graph, target: str, stack: ExitStack, *, taps: bo
     executable = device.load(blob, Signature.of(graph))
     stack.callback(executable.close)
     return executable
-
-
-def _alone(graph: Graph, nodes: Sequence[Node]) -> Graph:
-    """Return a graph of a few nodes in a row; what other nodes make is its input."""
-    read = [name for node in nodes for name in dict.fromkeys(node.inputs) if name]
-    made = [name for node in nodes for name in node.outputs if name]
-    inputs = tuple(dict.fromkeys(name for name in read if name not in graph.constants and name not in made))
-    return Graph(
-        f"{graph.name}/{nodes[0].name}",
-        tuple(nodes),
-        inputs,
-        tuple(name for name in nodes[-1].outputs if name),
-        {name: graph.types[name] for name in (*read, *made)},
-        {name: graph.constants[name] for name in read if name in graph.constants},
-    )
 
 
 def _run_stage(

@@ -13,11 +13,12 @@ from dovetail.backend.target import TargetProfile
 from dovetail.backends.reference import run_graph
 from dovetail.backends.vsi.plugin import NBG, VsiBackend, sealed, unsealed
 from dovetail.backends.vsi.program import program_from_bytes, program_to_bytes
+from dovetail.compare.steps import Steps, compare_steps
 from dovetail.errors import DeviceError
 from dovetail.ir import DType, Graph, Node, Quantization, TensorType
 from dovetail.ir.precision import Precision
 from dovetail.sdk.nbg import read_facts
-from dovetail.testing.agreement import Agreement, agreement, compare_stored, load_on
+from dovetail.testing.agreement import agreement, load_on
 from dovetail.testing.cases import CASES, quantized
 
 from .conftest import target_named
@@ -37,15 +38,15 @@ WITHIN_ONE = {"Sigmoid": 0.99, "Gelu": 0.99, "HardSwish": 0.99, "Concat": 0.99, 
 """Differ by at most 1; the share of equal elements that is asked for. Tables, and ties of products."""
 
 
-def measured(vendor: VsiBackend, name: str, precision: Precision, target: TargetProfile) -> Agreement:
+def measured(vendor: VsiBackend, name: str, precision: Precision, target: TargetProfile) -> Steps:
     """Return how far the vendor agrees with exact arithmetic, its rounding taken from the profile."""
     case = quantized({case.name: case for case in CASES}[name], precision)
     executable = load_on(vendor, case.graph, target, CompileOptions())
-    total = Agreement()
+    total = Steps()
     for sample in case.inputs:
         wanted = run_graph(case.graph, dict(sample), target.arithmetic)
         for output, value in executable.run(sample).items():
-            total += compare_stored(value, wanted[output])
+            total += compare_steps(value, wanted[output])
     executable.close()
     return total
 
@@ -53,7 +54,7 @@ def measured(vendor: VsiBackend, name: str, precision: Precision, target: Target
 @pytest.mark.parametrize("name", EXACT_U8)
 def test_bytes_are_exact(name: str, graphs: VsiBackend) -> None:
     found = measured(graphs, name, Precision.U8, target_named("vsi:v853"))
-    assert found.largest == 0, f"{found.elements - found.equal} of {found.elements} differ, by up to {found.largest}"
+    assert found.largest == 0, f"{found.differing} of {found.elements} differ, by up to {found.largest}"
 
 
 @pytest.mark.parametrize("name", WITHIN_ONE)
@@ -189,7 +190,7 @@ def test_sums_and_differences_in_one_graph_do_not_mix(order: tuple[str, str], dt
     executable.close()
     for name in ("y", "z"):
         # One step at ties: the array adds the zero point before it rounds, the shaders add in float32.
-        assert compare_stored(found[name], wanted[name]).largest <= 1
+        assert compare_steps(found[name], wanted[name]).largest <= 1
 
 
 @pytest.mark.parametrize("op", ["Max", "ReduceMax", "Mul", "Softmax"])
@@ -208,7 +209,7 @@ def test_signed_bytes_reach_shader_kernels_whole(op: str, target: str, graphs: V
     sample = {"x": np.random.default_rng(6).integers(-128, 128, (1, 4, 8, 8)).astype(np.int8)}
     found = executable.run(sample)["y"]
     executable.close()
-    assert compare_stored(found, run_graph(graph, dict(sample), profile.arithmetic)["y"]).largest == 0
+    assert compare_steps(found, run_graph(graph, dict(sample), profile.arithmetic)["y"]).largest == 0
 
 
 def test_taps_tell_inner_tensors(graphs: VsiBackend) -> None:
@@ -218,7 +219,7 @@ def test_taps_tell_inner_tensors(graphs: VsiBackend) -> None:
     found = executable.run(sample, ("c", "p"))
     wanted = run_graph(graph, dict(sample), profile.arithmetic)
     for name in ("c", "p", "y"):
-        assert compare_stored(found[name], wanted[name]).largest <= (1 if name == "y" else 0)
+        assert compare_steps(found[name], wanted[name]).largest <= (1 if name == "y" else 0)
     executable.close()
 
 
