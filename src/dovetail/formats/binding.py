@@ -41,15 +41,6 @@ class Binding:
         """Return the nodes that some item stands for."""
         return frozenset(name for nodes in self.nodes_of.values() for name in nodes)
 
-    @cached_property
-    def items_of(self) -> Mapping[str, tuple[str, ...]]:
-        """Map a node to the items that stand for it."""
-        found: dict[str, list[str]] = {}
-        for item, nodes in self.nodes_of.items():
-            for name in nodes:
-                found.setdefault(name, []).append(item)
-        return {name: tuple(items) for name, items in found.items()}
-
     def require(self, item: str, *, path: str, line: int, code: str) -> None:
         """Raise FormatError with the nearest names when the toolchain has no such item."""
         if item in self.nodes_of or item in self.silent:

@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 
 from dovetail.errors import FormatError, InexpressiblePlan
 from dovetail.formats import ReadRequest, WriteRequest, find_format
 from dovetail.formats.acuity import read_network, read_table, write_table
-from dovetail.formats.acuity.table import table_to_json
 from dovetail.plan import Override, Plan, parse_placement
 from dovetail.plan.plan import plan_from_json
 
@@ -40,7 +40,8 @@ def test_what_acuity_wrote_is_written_the_same(path: Path) -> None:
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.name)
 def test_json_is_the_same_table(path: Path) -> None:
     table = read_table(path.read_bytes(), path.name)
-    back = read_table(table_to_json(table).encode(), path.name)
+    document = yaml.safe_load(path.read_bytes())
+    back = read_table(json.dumps(document).encode(), path.name)
     assert replace(back, lines={}) == replace(table, lines={})
 
 
@@ -168,4 +169,3 @@ def test_numbers_keep_their_value() -> None:
     table = read_table((GOLDEN / "qdq16.quantize").read_bytes(), "qdq16")
     assert table.parameters["@sg_3:out0"].scale == 2.0**-15
     assert table.rest == {"stable_quantize_tensors": {}, "quantize_aware_train": True}
-    assert json.loads(table_to_json(table))["quantize_aware_train"] is True

@@ -38,7 +38,7 @@ def run_lstm(node: Node, stored: Sequence[AnyArray | None]) -> AnyArray:
     assert r is not None
     bias = stored[3] if len(stored) > 3 else None
     peepholes = stored[7] if len(stored) > 7 else None
-    cell = _cell(facts, (w[0], r[0]), None if bias is None else bias[0], None if peepholes is None else peepholes[0])
+    cell = _cell(facts, w[0], r[0], None if bias is None else bias[0], None if peepholes is None else peepholes[0])
     data = _steps(x, facts.data[0]) + facts.data[1]
     state = np.full((x.shape[1], r.shape[2]), facts.state[1], np.int64)
     memory = np.zeros((x.shape[1], r.shape[2]), np.int64)
@@ -95,9 +95,9 @@ class _Cell:
 
 
 def _cell(
-    facts: LstmFacts, weights: tuple[AnyArray, AnyArray], bias: AnyArray | None, peepholes: AnyArray | None
+    facts: LstmFacts, weight: AnyArray, recurrent: AnyArray, bias: AnyArray | None, peepholes: AnyArray | None
 ) -> _Cell:
-    w, r = (np.split(item, 4) for item in weights)
+    w, r = np.split(weight, 4), np.split(recurrent, 4)
     zeros: AnyArray = np.zeros(len(w[0]))
     biases = [zeros] * 4 if bias is None else np.split(bias[: 4 * len(zeros)], 4)
     # Peepholes belong to the input, the output and the forget gate.

@@ -6,7 +6,6 @@ YAML or JSON. Keys are kept in their order, unknown ones too. Keys of tensors ar
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -147,17 +146,6 @@ def write_table(table: QuantizeTable) -> str:
     rest = {"stable_quantize_tensors": {}} | dict(table.rest)
     lines.append(block_text(rest))
     return "".join(lines)
-
-
-def table_to_json(table: QuantizeTable) -> str:
-    """Return a table as JSON, which Acuity reads too."""
-    document: dict[str, object] = {
-        "version": table.version,
-        "quantize_parameters": {key: _fields(item) for key, item in table.parameters.items()},
-        BLOCK: dict(table.words),
-        "stable_quantize_tensors": {},
-    }
-    return json.dumps(document | dict(table.rest), indent=4) + "\n"
 
 
 def _fields(item: TensorParameters) -> dict[str, object]:

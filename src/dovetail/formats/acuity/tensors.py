@@ -106,10 +106,3 @@ def _values(path: Path, dtype: str) -> AnyArray:
     except (ValueError, TypeError, EOFError) as error:
         reason = " ".join(str(error).split())[:200]
         raise FormatError(f"no tensor: {reason}.", path=str(path), line=0, code="NUMBER") from error
-
-
-def write_tensor_file(folder: Path, lid: str, values: AnyArray, iteration: int = 0) -> Path:
-    """Write values as text, one a line in C order, under the name that inference gives; return the path."""
-    path = folder / tensor_file_name(lid, "out0", values.shape, iteration)
-    np.savetxt(path, values.reshape(-1), fmt="%.9g")
-    return path

@@ -247,9 +247,10 @@ def _check_functions(source: Source) -> None:
         raise LoadError(f"{source.where}: two functions have the same name.")
     state: dict[tuple[str, str], int] = {}
 
-    def visit(key: tuple[str, str], depth: int) -> None:
+    def visit(domain: str, name: str, depth: int) -> None:
+        key = domain, name
         if state.get(key) == 1 or depth > 64:
-            raise LoadError(f"{source.where}: function '{key[1]}' calls itself.")
+            raise LoadError(f"{source.where}: function '{name}' calls itself.")
         if key in state:
             return
         state[key] = 1
@@ -257,8 +258,8 @@ def _check_functions(source: Source) -> None:
         for graph in all_graphs(body):
             for node in graph.node:
                 if (node.domain, node.op_type) in functions:
-                    visit((node.domain, node.op_type), depth + 1)
+                    visit(node.domain, node.op_type, depth + 1)
         state[key] = 2
 
-    for key in functions:
-        visit(key, 0)
+    for domain, name in functions:
+        visit(domain, name, 0)
