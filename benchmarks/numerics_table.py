@@ -84,7 +84,11 @@ def as_json(found: list[Row]) -> str:
             **(
                 {"error": row.result}
                 if isinstance(row.result, str)
-                else {"elements": row.result.elements, "equal": row.result.elements - row.result.differing, "largest": row.result.largest}
+                else {
+                    "elements": row.result.elements,
+                    "equal": row.result.elements - row.result.differing,
+                    "largest": row.result.largest,
+                }
             ),
         }
         for row in found
