@@ -198,11 +198,11 @@ class ContainedExecutable:
         answer = ask_device(self.worker, self.where, frame, self.worker.limits.run_s)
         received = time.perf_counter_ns()
         try:
-            made = arrays_from_bytes(answer.header.get("arrays"), answer.payload)
+            outputs = arrays_from_bytes(answer.header.get("arrays"), answer.payload)
         except BrokenFrameError as error:
             raise DeviceLost(f"{self.where}: {error}.") from error
         self._time_ns = sent - start, time.perf_counter_ns() - received
-        return made
+        return outputs
 
     def close(self) -> None:
         """End the worker."""

@@ -13,7 +13,7 @@ from dovetail.ir.precision import Precision
 
 
 class Quality(Enum):
-    """Say how a figure was found, best first."""
+    """How a figure was found, best first."""
 
     MEASURED = "measured"
     """On a device."""
@@ -25,7 +25,7 @@ class Quality(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """Hold a latency for one sample, with its origin."""
+    """A latency for one sample, with its origin."""
 
     latency_ns: float
     quality: Quality

@@ -22,7 +22,7 @@ class BoardSettings:
 
 @dataclass(frozen=True, slots=True)
 class OperatorCycles:
-    """Hold what the model says of one vendor operation of a node, its tiles summed.
+    """What the model says of one vendor operation of a node, its tiles summed.
 
     Buffers are names such as `DDR` and `VIP_SRAM`; tiles in different buffers are joined by `+`.
     """
@@ -41,7 +41,7 @@ class OperatorCycles:
 
 @dataclass(frozen=True, slots=True)
 class ModelledGraph:
-    """Hold the model's answer for one graph on one part; `missing` counts operations that it has no record of."""
+    """The model's answer for one graph on one part; `missing` counts operations that it has no record of."""
 
     target: str
     clock_mhz: float

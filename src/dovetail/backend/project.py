@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class ProjectStyle(Enum):
-    """Say against which of a vendor's libraries a project is written."""
+    """Against which of a vendor's libraries a project is written."""
 
     OVXLIB = "ovxlib-project"
     TIMVX = "timvx-project"

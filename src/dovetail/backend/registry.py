@@ -19,7 +19,7 @@ _LOOK = "Run 'dovetail devices' to see what is there."
 
 @dataclass(frozen=True, slots=True)
 class BackendStatus:
-    """Say whether a backend can be used, and why not."""
+    """Whether a backend can be used, and why not."""
 
     name: str
     available: bool
@@ -54,15 +54,15 @@ def backend(name: str) -> Backend:
 
 def backend_statuses() -> tuple[BackendStatus, ...]:
     """Return every installed backend with the reason why it cannot be used, where it cannot."""
-    found: list[BackendStatus] = []
+    statuses: list[BackendStatus] = []
     for name in sorted(_points()):
         try:
             backend(name)
         except DeviceNotFound as error:
-            found.append(BackendStatus(name, False, error.message))
+            statuses.append(BackendStatus(name, False, error.message))
         else:
-            found.append(BackendStatus(name, True))
-    return tuple(found)
+            statuses.append(BackendStatus(name, True))
+    return tuple(statuses)
 
 
 def available_backends() -> tuple[Backend, ...]:
@@ -78,13 +78,13 @@ def find_target(name: str) -> Target:
     known: list[str] = []
     for point in sorted(_points(), key=lambda point: (point != own, point)):
         try:
-            one = backend(point)
+            candidate = backend(point)
         except DeviceNotFound:
             continue
-        found = target_of(one, name)
+        found = target_of(candidate, name)
         if found is not None:
             return found
-        known += [target.name for target in one.targets()]
+        known += [target.name for target in candidate.targets()]
     why = _why_missing(own, name)
     if why:
         raise DeviceNotFound(f"target '{name}' cannot be used here: {why}.", hint=_LOOK)
@@ -96,22 +96,22 @@ def _why_missing(owner: str, name: str) -> str:
     if owner not in _points():
         return ""
     try:
-        one = backend(owner)
+        owning = backend(owner)
     except DeviceNotFound as error:
         return error.message.rstrip(".")
-    absent_devices = one.abilities().absent_devices
+    absent_devices = owning.abilities().absent_devices
     gone = () if absent_devices is None else absent_devices()
     # A device of several that a plug-in would list: openvino:GPU.1 of openvino:GPU.
     return next((item.reason.rstrip(".") for item in gone if name == item.name or name.startswith(f"{item.name}.")), "")
 
 
-def target_of(one: Backend, name: str) -> Target | None:
+def target_of(owner: Backend, name: str) -> Target | None:
     """Return a backend's target of that name, listed or found by its own rules; None where it has none.
 
     Raises DeviceNotFound where the backend knows the name and cannot say which part is meant.
     """
-    listed = next((target for target in one.targets() if target.name == name), None)
-    finder = one.abilities().find_target
+    listed = next((target for target in owner.targets() if target.name == name), None)
+    finder = owner.abilities().find_target
     return listed if listed is not None or finder is None else finder(name)
 
 

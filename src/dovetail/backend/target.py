@@ -78,7 +78,7 @@ class Constraint(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OperatorRule:
-    """Say where operators run at some precisions, and under which constraints."""
+    """Where operators run at some precisions, and under which constraints."""
 
     ops: frozenset[str]
     precisions: frozenset[Precision]
@@ -88,7 +88,7 @@ class OperatorRule:
 
 @dataclass(frozen=True, slots=True)
 class HardwareFacts:
-    """Hold the figures of a part: multiply-accumulates a cycle at 8 bits, clock, memory sizes.
+    """The figures of a part: multiply-accumulates a cycle at 8 bits, clock, memory sizes.
 
     `clock_hz` is that of the vendor's performance model; `source` says where the name and the figures come from.
     """
@@ -142,12 +142,14 @@ class TargetProfile:
                 return None, objection
         objections: list[str] = []
         for rule in rules:
-            found = next((text for item in rule.constraints if (text := item.refusal(graph, node)) is not None), None)
-            if found is None:
+            objection_of_rule = next(
+                (text for item in rule.constraints if (text := item.refusal(graph, node)) is not None), None
+            )
+            if objection_of_rule is None:
                 # Where rules differ by attributes, one measurement an operator cannot tell them apart.
                 decided = len({item.engine for item in rules}) > 1
                 return (rule.engine if decided else self.engines.get((node.op, precision), rule.engine)), ""
-            objections.append(found)
+            objections.append(objection_of_rule)
         return None, objections[0]
 
     def _rules(self, node: Node, precision: Precision) -> tuple[tuple[OperatorRule, ...], str]:

@@ -44,13 +44,13 @@ class Steps:
         return Steps(counts, max(self.largest, other.largest))
 
 
-def compare_steps(one: AnyArray, other: AnyArray) -> Steps:
+def compare_steps(first: AnyArray, other: AnyArray) -> Steps:
     """Return the differences of two arrays of stored values; those of other shapes or types differ everywhere."""
-    if one.shape != other.shape or one.dtype != other.dtype:
-        return Steps((*(0,) * WIDEST, max(one.size, 1)), np.iinfo(np.int64).max)
-    if one.size == 0:
+    if first.shape != other.shape or first.dtype != other.dtype:
+        return Steps((*(0,) * WIDEST, max(first.size, 1)), np.iinfo(np.int64).max)
+    if first.size == 0:
         return Steps()
-    steps = _float_steps(one, other) if one.dtype.kind == "f" else np.abs(one.astype(np.int64) - other)
+    steps = _float_steps(first, other) if first.dtype.kind == "f" else np.abs(first.astype(np.int64) - other)
     found = np.bincount(np.minimum(steps, WIDEST).astype(np.int64).reshape(-1), minlength=WIDEST + 1)
     return Steps(tuple(int(count) for count in found), int(steps.max()))
 

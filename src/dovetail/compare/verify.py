@@ -30,7 +30,7 @@ OURS = "npusim"
 
 @dataclass(frozen=True, slots=True)
 class VerifiedTensor:
-    """Hold how far a tensor agrees; `node` made it, `""` for outputs of the whole graph."""
+    """How far a tensor agrees; `node` made it, `""` for outputs of the whole graph."""
 
     tensor: str
     node: str
@@ -41,7 +41,7 @@ class VerifiedTensor:
 
 @dataclass(frozen=True)
 class Verification:
-    """Hold how far another backend agrees with our exact simulation.
+    """How far another backend agrees with our exact simulation.
 
     `outputs` are the whole graph's, and what leaves each partition that the other backend runs.
     """
@@ -64,7 +64,7 @@ class Verification:
 
 @dataclass(frozen=True, slots=True)
 class VerifyRequest:
-    """Say against which backend, and on how many of the samples operators are looked at too."""
+    """Against which backend, and on how many of the samples operators are looked at too."""
 
     against: str = "vsi"
     operator_samples: int = 1
@@ -82,16 +82,16 @@ def verify(
     `outputs` are the whole graph's; samples hold stored values. Raises DeviceNotFound when the other backend cannot be
     had or serves none of the targets, CompileError when it refuses a partition.
     """
-    asked = request or VerifyRequest()
-    other = backend(asked.against)
+    options = request or VerifyRequest()
+    other = backend(options.against)
     served = {target.name for target in other.targets()}
     if not served & {part.target for part in parts}:
         wanted = ", ".join(dict.fromkeys(part.target for part in parts))
         raise DeviceNotFound(
-            f"backend '{asked.against}' serves none of {wanted}.", hint=f"It serves {', '.join(sorted(served))}."
+            f"backend '{options.against}' serves none of {wanted}.", hint=f"It serves {', '.join(sorted(served))}."
         )
     with ExitStack() as stack:
-        inside = asked.operator_samples > 0
+        inside = options.operator_samples > 0
         stages = [_stage(part, other if part.target in served else None, stack, inside=inside) for part in parts]
         leaving = [name for part in parts if part.target in served for name in part.graph.outputs]
         totals = dict.fromkeys((*outputs, *leaving), Steps())
@@ -99,15 +99,15 @@ def verify(
         for index, sample in enumerate(samples):
             ours, theirs = dict(sample), dict(sample)
             for number, stage in enumerate(stages):
-                looked = _run_stage(stage, ours, theirs, inside=index < asked.operator_samples)
+                looked = _run_stage(stage, ours, theirs, inside=index < options.operator_samples)
                 for node, steps in looked.items():
                     operators[number, node] = operators.get((number, node), Steps()) + steps
             for name in totals:
                 totals[name] += compare_steps(theirs[name], ours[name])
-            asked.advance(index + 1)
+            options.advance(index + 1)
     makers = {name: part.target for part in parts for name in part.graph.outputs}
     return Verification(
-        asked.against,
+        options.against,
         len(samples),
         tuple(VerifiedTensor(name, "", "", makers.get(name, ""), steps) for name, steps in totals.items()),
         tuple(_operator_row(parts[number], node, steps) for (number, node), steps in operators.items()),
@@ -178,12 +178,12 @@ def _stage(part: Partition, other: Backend | None, stack: ExitStack, *, inside: 
     )
 
 
-def _load(one: Backend, graph: Graph, target: str, stack: ExitStack, *, taps: bool = False) -> Executable:
+def _load(owner: Backend, graph: Graph, target: str, stack: ExitStack, *, taps: bool = False) -> Executable:
     known: Target = find_target(target)
-    blob = one.compile(graph, known, CompileOptions(taps=taps))
-    device = next((item for item in one.devices() if item.accepts(target)), None)
+    blob = owner.compile(graph, known, CompileOptions(taps=taps))
+    device = next((item for item in owner.devices() if item.accepts(target)), None)
     if device is None:
-        raise CompileError(f"backend '{one.name}' has no device for '{target}'.")
+        raise CompileError(f"backend '{owner.name}' has no device for '{target}'.")
     executable = device.load(blob, Signature.of(graph))
     stack.callback(executable.close)
     return executable
@@ -206,10 +206,10 @@ def _run_stage(
 
 def _operators(stage: _Stage, values: Mapping[str, AnyArray]) -> Iterator[tuple[str, Steps]]:
     for step in stage.steps:
-        wanted = step.executable.run({name: values[name] for name in step.graph.inputs})
+        expected = step.executable.run({name: values[name] for name in step.graph.inputs})
         total = Steps()
-        for name in wanted:
-            total += compare_steps(values[name], wanted[name])
+        for name in expected:
+            total += compare_steps(values[name], expected[name])
         yield step.name, total
 
 

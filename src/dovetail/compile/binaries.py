@@ -57,7 +57,7 @@ def _binary(part: CompiledPartition, index: int) -> VendorBinary | None:
 
 
 def _tensor(bundle: Bundle, name: str, kind: TensorType) -> dict[str, object]:
-    found: dict[str, object] = {
+    facts: dict[str, object] = {
         "name": name,
         "source_name": bundle.origins.get(name, name),
         "dtype": kind.dtype.value,
@@ -65,5 +65,5 @@ def _tensor(bundle: Bundle, name: str, kind: TensorType) -> dict[str, object]:
     }
     if kind.quant is not None:
         quant = kind.quant
-        found |= {"scale": list(quant.scale), "zero_point": list(quant.zero_point), "axis": quant.axis}
-    return found
+        facts |= {"scale": list(quant.scale), "zero_point": list(quant.zero_point), "axis": quant.axis}
+    return facts

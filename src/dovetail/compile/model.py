@@ -21,7 +21,7 @@ _IMAGE_RANK = 4
 
 
 class Isolation(Enum):
-    """Say which compilers run in a worker process."""
+    """Which compilers run in a worker process."""
 
     UNTRUSTED = "untrusted"
     """All but those whose backend says that they are safe."""
@@ -50,10 +50,10 @@ def compile_model(partitioned: PartitionedGraph, request: CompileRequest | None 
 
     Raises BundleError when an output is a constant and there is no partition to hand it out.
     """
-    asked = request or CompileRequest()
+    how = request or CompileRequest()
     source = partitioned.source
     graph = source.graph
-    with Compiler(asked) as compiler:
+    with Compiler(how) as compiler:
         parts = compiler.compile_all(partitioned)
     bundle = Bundle(
         name=graph.name,
@@ -71,13 +71,13 @@ def choose_backend(target: str, chosen: Mapping[str, str]) -> Backend:
     """Return the backend that compiles for a target; raise DeviceNotFound when none does."""
     able = backends_for(target)
     if target in chosen:
-        wanted = backend(chosen[target])
-        if wanted.name not in {one.name for one in able}:
+        named = backend(chosen[target])
+        if named.name not in {owner.name for owner in able}:
             raise DeviceNotFound(
-                f"backend '{wanted.name}' does not compile for target '{target}'.",
-                hint=f"These do: {', '.join(one.name for one in able) or 'none'}.",
+                f"backend '{named.name}' does not compile for target '{target}'.",
+                hint=f"These do: {', '.join(owner.name for owner in able) or 'none'}.",
             )
-        return wanted
+        return named
     if not able:
         find_target(target)
         raise DeviceNotFound(f"no backend compiles for target '{target}'.")

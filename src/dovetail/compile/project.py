@@ -21,7 +21,7 @@ _CONVERTING = frozenset({"QuantizeLinear", "DequantizeLinear"})
 
 @dataclass(frozen=True, slots=True)
 class ProjectPart:
-    """Say where a partition's project (or ONNX file, on the CPU) lies; an empty path is the folder itself."""
+    """Where a partition's project (or ONNX file, on the CPU) lies; an empty path is the folder itself."""
 
     path: str
     target: str
@@ -31,7 +31,7 @@ class ProjectPart:
 
 @dataclass(frozen=True, slots=True)
 class ProjectSet:
-    """Hold files by path below a folder, and the parts of the model in the order in which they run."""
+    """Files by path below a folder, and the parts of the model in the order in which they run."""
 
     parts: tuple[ProjectPart, ...]
     files: Mapping[str, bytes]
@@ -88,14 +88,14 @@ def _several(partitioned: PartitionedGraph, style: ProjectStyle) -> tuple[tuple[
 
 def _labels(partitioned: PartitionedGraph, own: Partition) -> dict[str, str]:
     """Map the borders of the one partition on an NPU to the inputs and outputs of the model that they stand for."""
-    found: dict[str, str] = {}
+    labels: dict[str, str] = {}
     for part in partitioned.partitions:
         for node in part.graph.nodes if part is not own else ():
             if node.op == "QuantizeLinear":
-                found[node.outputs[0]] = node.inputs[0]
+                labels[node.outputs[0]] = node.inputs[0]
             else:
-                found[node.inputs[0]] = node.outputs[0]
-    return found
+                labels[node.inputs[0]] = node.outputs[0]
+    return labels
 
 
 def _files(part: Partition, style: ProjectStyle, labels: Mapping[str, str]) -> Mapping[str, bytes]:
@@ -134,10 +134,10 @@ def _record(partitioned: PartitionedGraph, style: ProjectStyle, parts: tuple[Pro
 def is_project_folder(record: bytes) -> bool:
     """Tell whether the bytes of a `project.json` are ours."""
     try:
-        found = json.loads(record)
+        document = json.loads(record)
     except ValueError:
         return False
-    return isinstance(found, dict) and found.get("kind") == _KIND
+    return isinstance(document, dict) and document.get("kind") == _KIND
 
 
 def _order(parts: list[ProjectPart]) -> str:

@@ -110,11 +110,11 @@ class CostModel:
         return PlanCost(rows, boundaries, count, self.switch, memory)
 
     def _weights(self, places: Mapping[str, Placement]) -> dict[str, int]:
-        found: dict[str, int] = {}
+        weights: dict[str, int] = {}
         for unit in self.units.items:
             place = places[unit.name]
-            found[place.target] = found.get(place.target, 0) + self.weight_bytes(unit, place)
-        return found
+            weights[place.target] = weights.get(place.target, 0) + self.weight_bytes(unit, place)
+        return weights
 
     def weight_bytes(self, unit: Unit, placement: Placement) -> int:
         """Return the bytes of a unit's constants at a placement."""
@@ -144,13 +144,13 @@ class CostModel:
         return self._rows[key]
 
     def _boundaries(self, places: Mapping[str, Placement]) -> list[BoundaryCost]:
-        found: list[BoundaryCost] = []
+        boundaries: list[BoundaryCost] = []
         for wire in self.wiring.wires:
             producer = OUTSIDE if wire.producer == WORLD else places[wire.producer]
             wanted = dict.fromkeys(OUTSIDE if name == WORLD else places[name] for name in wire.consumers)
             priced = (self.boundary(wire.tensor, producer, consumer) for consumer in wanted)
-            found.extend(item for item in priced if item is not None)
-        return found
+            boundaries.extend(item for item in priced if item is not None)
+        return boundaries
 
 
 def make_cost_model(
@@ -184,10 +184,10 @@ def make_cost_model(
 
 def units_of_plan(units: Units, plan: Plan) -> Units:
     """Return the units, where those that a plan splits fall apart into their nodes."""
-    found: list[Unit] = []
+    items: list[Unit] = []
     for unit in units.items:
         if len({plan.placement(name) for name in unit.nodes}) == 1:
-            found.append(unit)
+            items.append(unit)
         else:
-            found.extend(Unit(name, (name,)) for name in unit.nodes)
-    return Units(tuple(found))
+            items.extend(Unit(name, (name,)) for name in unit.nodes)
+    return Units(tuple(items))

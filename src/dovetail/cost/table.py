@@ -32,7 +32,7 @@ class CostEntry:
 
 @dataclass(frozen=True)
 class CostTable:
-    """Hold latencies of one target; nodes go by their names in the graph or in the source file."""
+    """Latencies of one target; nodes go by their names in the graph or in the source file."""
 
     target: str
     source: str
@@ -47,10 +47,10 @@ class CostTable:
         """Return the sum over the nodes; None when the first of them, which does the work, has no entry."""
         if target != self.target:
             return None
-        found = [self._of(node, precision) for node in nodes]
-        if not found or found[0] is None:
+        latencies = [self._of(node, precision) for node in nodes]
+        if not latencies or latencies[0] is None:
             return None
-        return Figure(sum(item for item in found if item is not None), self.quality, self.source)
+        return Figure(sum(item for item in latencies if item is not None), self.quality, self.source)
 
     def _of(self, node: Node, precision: Precision) -> float | None:
         known = self._by_key

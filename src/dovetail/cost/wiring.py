@@ -25,7 +25,7 @@ class Wire:
 
 @dataclass(frozen=True)
 class Wiring:
-    """Hold the units in topological order and the wires between them."""
+    """The units in topological order and the wires between them."""
 
     order: tuple[str, ...]
     wires: tuple[Wire, ...]
@@ -33,12 +33,12 @@ class Wiring:
     @cached_property
     def sources(self) -> Mapping[str, tuple[str, ...]]:
         """Map every unit to the units that it reads from, WORLD included."""
-        found: dict[str, dict[str, None]] = {unit: {} for unit in self.order}
+        sources: dict[str, dict[str, None]] = {unit: {} for unit in self.order}
         for wire in self.wires:
             for consumer in wire.consumers:
                 if consumer != WORLD:
-                    found[consumer][wire.producer] = None
-        return {unit: tuple(names) for unit, names in found.items()}
+                    sources[consumer][wire.producer] = None
+        return {unit: tuple(names) for unit, names in sources.items()}
 
     @cached_property
     def ends(self) -> tuple[str, ...]:
@@ -55,12 +55,12 @@ class Wiring:
         for unit in self.order:
             mine = target_of[unit]
             away = int(mine != HOST)
-            found = away
+            changes_so_far = away
             for source in self.sources[unit]:
                 theirs = HOST if source == WORLD else target_of[source]
-                found = max(found, changes[source] + (theirs != mine))
-            changes[unit] = found
-            deepest = max(deepest, found)
+                changes_so_far = max(changes_so_far, changes[source] + (theirs != mine))
+            changes[unit] = changes_so_far
+            deepest = max(deepest, changes_so_far)
         for unit in self.ends:
             if unit != WORLD:
                 deepest = max(deepest, changes[unit] + (target_of[unit] != HOST))

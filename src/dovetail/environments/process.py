@@ -34,7 +34,7 @@ _TAIL_BYTES = 4096
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Say what to run: a worker's file name, its request as plain data, its folder, and how long it may take.
+    """What to run: a worker's file name, its request as plain data, its folder, and how long it may take.
 
     The worker may write into `folder` and nowhere else; it sees none of the user's environment variables.
     """

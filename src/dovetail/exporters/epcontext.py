@@ -48,14 +48,14 @@ def to_epcontext(bundle: Bundle) -> ModelProto:
 
 def context_sources(model: ModelProto) -> tuple[str, ...]:
     """Return the providers that the EPContext nodes of a model were compiled by."""
-    found = [
+    sources = [
         attribute.s.decode()
         for node in model.graph.node
         if node.op_type == _CONTEXT
         for attribute in node.attribute
         if attribute.name == "source"
     ]
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(sources))
 
 
 def _model_of(part: CompiledPartition, index: int) -> ModelProto:

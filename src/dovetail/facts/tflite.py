@@ -16,7 +16,7 @@ _GATES = 4
 
 @dataclass(frozen=True, slots=True)
 class LstmFacts:
-    """Say how TFLite stores what an LSTM computes with, in 8 bits and 16 for the cell.
+    """How TFLite stores what an LSTM computes with, in 8 bits and 16 for the cell.
 
     The node itself works on reals: its data and weights are multiples of these scales. `data`, `state` and `hidden` are
     a scale and a zero point; `weights`, `recurrent` and `biases` have a scale for each gate in ONNX's order (input,
@@ -75,7 +75,7 @@ def lstm_facts(node: Node) -> LstmFacts | None:
 
 @dataclass(frozen=True, slots=True)
 class HybridFacts:
-    """Say how TFLite stores the weights of a recurrent node whose data is float and quantised as it runs.
+    """How TFLite stores the weights of a recurrent node whose data is float and quantised as it runs.
 
     `weights` and `recurrent` have a scale for each gate, in ONNX's order, one direction after the other; `asymmetric`
     data has a zero point.

@@ -19,7 +19,7 @@ CPU = Placement("cpu", Precision.FP32)
 
 
 class Severity(Enum):
-    """Say how bad a finding is."""
+    """How bad a finding is."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -27,7 +27,7 @@ class Severity(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """Say what is wrong in a file; `line` counts from 1, 0 is the file as a whole."""
+    """What is wrong in a file; `line` counts from 1, 0 is the file as a whole."""
 
     code: str
     severity: Severity
@@ -51,7 +51,7 @@ def diagnostic_of(error: FormatError) -> Diagnostic:
 
 @dataclass(frozen=True)
 class WriteRequest:
-    """Hold a plan to be written and what a format may need for it.
+    """A plan to be written and what a format may need for it.
 
     `listing` is the toolchain's own description of the network (a log, an Acuity .json, an ONNX file), `previous` an
     earlier file of the format whose other contents are to be kept. `quantized` gives scales where a format holds them.
@@ -69,7 +69,7 @@ class WriteRequest:
 
 @dataclass(frozen=True)
 class ReadRequest:
-    """Hold what a file leaves open: which graph, where unlisted nodes are, and where nodes go that it takes away.
+    """What a file leaves open: which graph, where unlisted nodes are, and where nodes go that it takes away.
 
     `beside` are further files of the same toolchain by role, such as the mixed-precision file of Paddle Lite.
     """
@@ -85,7 +85,7 @@ class ReadRequest:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """Hold the file, and files that belong beside it by the role that ends their names."""
+    """The file, and files that belong beside it by the role that ends their names."""
 
     content: bytes
     beside: Mapping[str, bytes] = field(default_factory=dict)

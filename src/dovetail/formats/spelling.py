@@ -31,7 +31,7 @@ _SHOWN_NODES = 5
 
 
 class Side(Enum):
-    """Say on which side of the border a word puts a node."""
+    """On which side of the border a word puts a node."""
 
     NPU = "npu"
     CPU = "cpu"
@@ -64,7 +64,7 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """Hold what a format says of nodes: the base that unlisted nodes have, and the exceptions.
+    """What a format says of nodes: the base that unlisted nodes have, and the exceptions.
 
     One file has one base placement, and every exception word stands for one placement in it.
     """
@@ -81,7 +81,7 @@ class Vocabulary:
 
 @dataclass(frozen=True)
 class Spelling:
-    """Hold what a file must say: the base word and placement, and the word of every item that differs."""
+    """What a file must say: the base word and placement, and the word of every item that differs."""
 
     base: Placement
     base_word: Word
@@ -167,18 +167,18 @@ class _Choice:
 
     def wrong(self) -> dict[str, str]:
         """Return the nodes that cannot be said, with the reason."""
-        found: dict[str, str] = {}
+        reasons: dict[str, str] = {}
         for node in self._graph.nodes:
             placement = self._plan.placement(node.name)
             if self.word_of(placement) is None:
-                found[node.name] = f"it has no word for {placement} beside {self.base}"
+                reasons[node.name] = f"it has no word for {placement} beside {self.base}"
             elif placement != self.base and node.name not in self._binding.covered:
-                found[node.name] = "the toolchain's listing has nothing that stands for it"
+                reasons[node.name] = "the toolchain's listing has nothing that stands for it"
         for item, nodes in self._binding.nodes_of.items():
             if len({self._plan.placement(name) for name in nodes}) > 1:
                 reason = f"'{item}' stands for {len(nodes)} nodes with different placements"
-                found.update({name: found.get(name, reason) for name in nodes})
-        return found
+                reasons.update({name: reasons.get(name, reason) for name in nodes})
+        return reasons
 
     def nearest(self) -> Plan:
         """Return the nearest plan that can be said."""
@@ -239,10 +239,10 @@ class _Choice:
         return Spelling(self.base, self.base_word, words, placements)
 
 
-def read_plan(graph: Graph, binding: Binding, base: Placement, found: Mapping[str, Override]) -> Plan:
+def read_plan(graph: Graph, binding: Binding, base: Placement, placed: Mapping[str, Override]) -> Plan:
     """Return the plan in which the nodes of some items go elsewhere; of two items of one node the more precise wins."""
     overrides: dict[str, Override] = {}
-    for item, override in found.items():
+    for item, override in placed.items():
         for name in binding.nodes_of[item]:
             other = overrides.get(name)
             if other is None or _keeps(override.placement) > _keeps(other.placement):

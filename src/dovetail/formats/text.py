@@ -17,7 +17,7 @@ _CHUNK_BYTES = 1 << 20
 
 
 class Line(NamedTuple):
-    """Hold a line without its line feed; `cut` tells that the rest of it was dropped, `ended` that a line feed came."""
+    """A line without its line feed; `cut` tells that the rest of it was dropped, `ended` that a line feed came."""
 
     number: int
     text: str

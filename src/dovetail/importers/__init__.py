@@ -31,8 +31,8 @@ __all__ = [
 def load_model(path: str | PathLike[str], options: LoadOptions | None = None) -> Graph:
     """Read a model file of any known format; raise LoadError when it cannot be used."""
     place, chosen = Path(fspath(path)), options or LoadOptions()
-    found = format_of(place)
+    model_format = format_of(place)
     asked = chosen.conversion
-    if found.name != "converted" and (asked.inputs or asked.outputs or asked.submodule):
+    if model_format.name != "converted" and (asked.inputs or asked.outputs or asked.submodule):
         raise LoadError(f"{place}: --inputs and --outputs cut TensorFlow models only, --submodule is for TorchScript.")
-    return found.load(place, chosen)
+    return model_format.load(place, chosen)

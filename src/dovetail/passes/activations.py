@@ -44,10 +44,10 @@ class _Scene:
         """Replace `Clip(x + 3, 0, 6) / 6` that ends in this node."""
         inner = self._sixth_of(last)
         clip = self._inside(inner)
-        found = clip and self._shifted_and_clipped(clip)
-        if not clip or not found:
+        fused = clip and self._shifted_and_clipped(clip)
+        if not clip or not fused:
             return False
-        add, x = found
+        add, x = fused
         self._replace(last, "HardSigmoid", x, (add, clip), {"alpha": _SLOPE, "beta": _MIDDLE})
         return True
 

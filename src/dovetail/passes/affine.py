@@ -19,7 +19,7 @@ _HOSTS = ("Conv", "ConvTranspose", "Gemm")
 
 @dataclass(frozen=True, slots=True)
 class _Affine:
-    """Hold a factor and a shift per channel, `[C]` or `[1]`, and the tensor that they apply to."""
+    """A factor and a shift per channel, `[C]` or `[1]`, and the tensor that they apply to."""
 
     source: str
     factor: AnyArray

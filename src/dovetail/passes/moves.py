@@ -188,10 +188,10 @@ def _zero_padding(graph: Graph, node: Node) -> tuple[int, ...] | None:
         return None
     axes = list(range(rank))
     if len(node.inputs) > 3 and node.inputs[3]:
-        given = graph.constants.get(node.inputs[3])
-        if given is None:
+        axes_input = graph.constants.get(node.inputs[3])
+        if axes_input is None:
             return None
-        axes = [int(axis) % rank for axis in given.reshape(-1)]
+        axes = [int(axis) % rank for axis in axes_input.reshape(-1)]
     half = len(axes)
     if amounts.shape != (2 * half,):
         return None

@@ -22,10 +22,10 @@ def make_plan(graph: Graph, recipe: Recipe, targets: Mapping[str, Target]) -> Pl
     """
     _check_recipe(graph, recipe, targets)
     units = placeable_units(graph, recipe.default, targets)
-    wanted = _apply_rules(graph, recipe, units)
+    ruled = _apply_rules(graph, recipe, units)
     overrides: dict[str, Override] = {}
     for unit in units.items:
-        override = wanted.get(unit.name)
+        override = ruled.get(unit.name)
         first = recipe.default if override is None else override.placement
         refused = unit_refusal(graph, unit, first, targets)
         if refused is not None:
@@ -40,7 +40,7 @@ def make_plan(graph: Graph, recipe: Recipe, targets: Mapping[str, Target]) -> Pl
 
 def group_units(graph: Graph, limits: Limits, units: Units) -> list[list[Unit]]:
     """Return the units of every group of a recipe; raise PlanError when a group matches nothing."""
-    found: list[list[Unit]] = []
+    groups: list[list[Unit]] = []
     for number, group in enumerate(limits.groups, 1):
         names = dict.fromkeys(units.of_node[node.name].name for node in graph.nodes if group.matches(node))
         if not names:
@@ -48,8 +48,8 @@ def group_units(graph: Graph, limits: Limits, units: Units) -> list[list[Unit]]:
                 f"recipe: group {number} (node '{group.node}') matches no node of '{graph.name}'.",
                 hint="Run 'dovetail inspect' to see the names.",
             )
-        found.append([units.by_name[name] for name in names])
-    return found
+        groups.append([units.by_name[name] for name in names])
+    return groups
 
 
 def _together(
@@ -125,7 +125,7 @@ def _check_bodies(graph: Graph, number: int, rule: Rule) -> None:
 
 
 def _apply_rules(graph: Graph, recipe: Recipe, units: Units) -> dict[str, Override]:
-    wanted: dict[str, Override] = {}
+    ruled: dict[str, Override] = {}
     for number, rule in enumerate(recipe.rules, 1):
         matched = {units.of_node[node.name].name for node in graph.nodes if rule.matches(node)}
         if not matched:
@@ -135,8 +135,8 @@ def _apply_rules(graph: Graph, recipe: Recipe, units: Units) -> dict[str, Overri
                 f"recipe: rule {number} ({what}) matches no node of '{graph.name}'.",
                 hint="Run 'dovetail inspect' to see the names.",
             )
-        wanted.update(dict.fromkeys(matched, Override(rule.placement, rule.reason)))
-    return wanted
+        ruled.update(dict.fromkeys(matched, Override(rule.placement, rule.reason)))
+    return ruled
 
 
 def _check_recipe(graph: Graph, recipe: Recipe, targets: Mapping[str, Target]) -> None:

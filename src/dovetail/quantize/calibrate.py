@@ -33,7 +33,7 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class CalibrationOptions:
-    """Say how ranges are found."""
+    """How ranges are found."""
 
     method: CalibrationMethod = CalibrationMethod.MINMAX
     observer: ObserverOptions = field(default_factory=ObserverOptions)
@@ -42,7 +42,7 @@ class CalibrationOptions:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Hold what one pass over the samples has found."""
+    """What one pass over the samples has found."""
 
     ranges: Ranges
     statistics: Statistics
@@ -60,8 +60,8 @@ def calibrate(
     DataError for an empty data set, for samples that do not fit the model and for NaN or infinity in an activation
     (with the tensor's name).
     """
-    asked = options or CalibrationOptions()
-    watch = _Watch(graph, asked)
+    how = options or CalibrationOptions()
+    watch = _Watch(graph, how)
     stream = iter(samples)
     count = 0
     try:
@@ -76,7 +76,7 @@ def calibrate(
         watch.close()
     if count == 0:
         raise DataError("the data set is empty: there is nothing to calibrate on.", hint="Give at least one sample.")
-    return Calibration(Ranges(graph.digest, asked.method.value, count, watch.ranges()), watch.meter.statistics())
+    return Calibration(Ranges(graph.digest, how.method.value, count, watch.ranges()), watch.meter.statistics())
 
 
 class _Watch:

@@ -29,7 +29,7 @@ _BOUNDARIES = ("QuantizeLinear", "DequantizeLinear", "Requantize")
 
 @dataclass(frozen=True, slots=True)
 class Dequantized:
-    """Hold the float graph in normal form and the ranges of the tensors that were quantised."""
+    """The float graph in normal form and the ranges of the tensors that were quantised."""
 
     graph: Graph
     ranges: Ranges

@@ -172,20 +172,20 @@ class Draft:
     def _convert(self, tensor: str, form: NumberFormat, consumer: Placement) -> str:
         native, producer = self._native[tensor]
         kind = self._types[native]
-        wanted = self._graph.types[tensor]
+        kind_there = self._graph.types[tensor]
         if form != _SOURCE:
             quant = choose_quantization(self._ranges.of(tensor), form) if form.dtype.is_integer else None
-            wanted = TensorType(form.dtype, kind.shape, quant)
-        same = next((name for name in self._versions[tensor].values() if self._types[name] == wanted), None)
+            kind_there = TensorType(form.dtype, kind.shape, quant)
+        same = next((name for name in self._versions[tensor].values() if self._types[name] == kind_there), None)
         if same is not None:
             # Two formats can come to one type: a tensor that is always 0 has scale 1 in all of them.
             self._versions[tensor][form.key] = same
             return same
         target = tensor if form == _SOURCE and tensor in self._promised else self._fresh(f"{tensor}@{form.key}")
-        self._types[target] = wanted
-        op, domain = _boundary_op(kind, wanted)
+        self._types[target] = kind_there
+        op, domain = _boundary_op(kind, kind_there)
         label = self._fresh_node(f"{op}({native}->{form.key})")
-        attributes = {"to": ONNX_CODES[wanted.dtype]} if op == "Cast" else {}
+        attributes = {"to": ONNX_CODES[kind_there.dtype]} if op == "Cast" else {}
         self._nodes.append(Node(label, op, (native,), (target,), attributes, domain))
         self.placements[label] = _boundary_placement(producer, consumer)
         self.boundaries.append(label)

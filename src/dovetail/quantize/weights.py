@@ -24,7 +24,7 @@ from dovetail.quantize.ranges import Range
 
 @dataclass(frozen=True, slots=True)
 class StoredConstant:
-    """Hold a constant in some format, with the name that it gets in the quantised graph."""
+    """A constant in some format, with the name that it gets in the quantised graph."""
 
     name: str
     kind: TensorType

@@ -34,7 +34,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class ModelSummary:
-    """Say what a model is; `operators` counts by name, most frequent first, `quantised` tensors by stored type.
+    """What a model is; `operators` counts by name, most frequent first, `quantised` tensors by stored type.
 
     `weights` counts the elements of real constants by stored type: the precision that the file has.
     """

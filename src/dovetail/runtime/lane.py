@@ -22,7 +22,7 @@ NOTHING: AnyArray = np.empty(0)
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Say where the tensors of a stage come from and go to; worked out once, for a run has no time for it."""
+    """Where the tensors of a stage come from and go to; worked out once, for a run has no time for it."""
 
     write: Callable[[Mapping[str, AnyArray], Mapping[str, AnyArray]], None] | None
     """Runs the stage in place; None where it cannot be."""
@@ -52,7 +52,7 @@ def routes_of(stages: Sequence[Stage], keep: frozenset[str]) -> tuple[Route, ...
     for stage in stages:
         for name in stage.part.inputs:
             readers.setdefault(name, []).append(stage.index)
-    found: list[Route] = []
+    routes: list[Route] = []
     inside: set[str] = set()
     for stage in stages:
         kinds, in_place = stage.signature.outputs, stage.abilities.in_place
@@ -66,9 +66,9 @@ def routes_of(stages: Sequence[Stage], keep: frozenset[str]) -> tuple[Route, ...
         kept = tuple(name for name in stage.part.outputs if name in keep and name not in copied)
         drops = tuple(name for name in stage.part.inputs if name not in inside)
         known = makes if len(makes) == len(kinds) else ()
-        found.append(Route(write, known, borders, fresh, copied, hands, kept, drops))
+        routes.append(Route(write, known, borders, fresh, copied, hands, kept, drops))
         inside.update(borders)
-    return tuple(found)
+    return tuple(routes)
 
 
 @dataclass(slots=True)
@@ -81,7 +81,7 @@ class _Slot:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Say which piece of memory every border tensor gets; `sizes` are in bytes."""
+    """Which piece of memory every border tensor gets; `sizes` are in bytes."""
 
     places: Mapping[str, int]
     sizes: tuple[int, ...]

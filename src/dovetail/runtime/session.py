@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SessionOptions:
-    """Say how a session runs: what is checked, and how many requests are under way in `run_many` (0: a sensible count).
+    """How a session runs: what is checked, and how many requests are under way in `run_many` (0: a sensible count).
 
     `overlap` lets partitions of one request that wait for nothing of each other run at the same time. With `limits`,
     devices whose backend does not say that they are safe run in worker processes, bounded so: a crash or a hang is then

@@ -16,7 +16,7 @@ from dovetail.sdk.location import data_folder, find_verisilicon, verisilicon_fol
 
 
 class Health(Enum):
-    """Say how a check ended."""
+    """How a check ended."""
 
     GOOD = "good"
     MISSING = "missing"
@@ -43,12 +43,12 @@ def examine(self_test: Callable[[], str] | None = None) -> tuple[Check, ...]:
 
 
 def _machine() -> Check:
-    found = f"{platform.system()} on {platform.machine()}, Python {platform.python_version()}"
+    machine = f"{platform.system()} on {platform.machine()}, Python {platform.python_version()}"
     good = (platform.system(), platform.machine()) == ("Linux", "x86_64")
     advice = (
         "" if good else "The simulator runs on Linux on x86-64 only; elsewhere set VIVANTE_SDK_DIR to a board's SDK."
     )
-    return Check("machine", Health.GOOD if good else Health.MISSING, found, advice)
+    return Check("machine", Health.GOOD if good else Health.MISSING, machine, advice)
 
 
 def _data() -> Check:

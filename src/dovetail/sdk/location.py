@@ -38,12 +38,12 @@ class SdkFolder:
     @property
     def missing(self) -> tuple[Path, ...]:
         """Return the files that an SDK has and this folder has not."""
-        wanted = [self.sdk / _SHADERS]
+        files = [self.sdk / _SHADERS]
         if self.timvx is None:
-            wanted += [self.sdk / _HEADER, self.sdk / _LIBRARY]
+            files += [self.sdk / _HEADER, self.sdk / _LIBRARY]
         else:
-            wanted += [self.sdk / _DRIVER, self.timvx / _TIMVX_HEADER, self.timvx / _TIMVX_LIBRARY]
-        return tuple(path for path in wanted if not path.is_file())
+            files += [self.sdk / _DRIVER, self.timvx / _TIMVX_HEADER, self.timvx / _TIMVX_LIBRARY]
+        return tuple(path for path in files if not path.is_file())
 
     @property
     def library(self) -> Path:
@@ -64,7 +64,7 @@ class SdkFolder:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Say whether an SDK can be used; `reason` says what is missing where it cannot."""
+    """Whether an SDK can be used; `reason` says what is missing where it cannot."""
 
     folder: SdkFolder
     reason: str = ""
@@ -78,10 +78,10 @@ class Found:
 def data_folder(environment: Mapping[str, str] | None = None) -> Path:
     """Return the user's data folder for Dovetail (XDG base directory specification)."""
     variables = os.environ if environment is None else environment
-    given = variables.get("XDG_DATA_HOME", "")
+    stated = variables.get("XDG_DATA_HOME", "")
     # The specification says that relative paths must be ignored.
-    base = Path(given) if given and Path(given).is_absolute() else Path(variables.get("HOME", "~")).expanduser()
-    return (base if given and Path(given).is_absolute() else base / ".local" / "share") / "dovetail"
+    base = Path(stated) if stated and Path(stated).is_absolute() else Path(variables.get("HOME", "~")).expanduser()
+    return (base if stated and Path(stated).is_absolute() else base / ".local" / "share") / "dovetail"
 
 
 def installation_folder(environment: Mapping[str, str] | None = None, version: str = "") -> Path:

@@ -171,10 +171,10 @@ class BackendContract:
         for trial in self.trials():
             executable = self.load(trial)
             for sample in trial.case.inputs:
-                found = executable.run(sample)
-                _check_outputs(trial, found)
+                outputs = executable.run(sample)
+                _check_outputs(trial, outputs)
                 if all(is_finite(value) for value in sample.values()):
-                    bad = [name for name, value in found.items() if not is_finite(value)]
+                    bad = [name for name, value in outputs.items() if not is_finite(value)]
                     assert not bad, f"{trial.label}: NaN or infinity in '{bad[0]}' from finite inputs"
             executable.close()
 
@@ -183,10 +183,12 @@ class BackendContract:
         for trial in self.trials():
             first, second = self.load(trial), self.load(trial)
             sample, other = trial.case.inputs[0], trial.case.inputs[1]
-            wanted = {name: value.tobytes() for name, value in first.run(sample).items()}
+            expected = {name: value.tobytes() for name, value in first.run(sample).items()}
             second.run(other)
             for executable in (first, second):
-                assert {name: value.tobytes() for name, value in executable.run(sample).items()} == wanted, trial.label
+                assert {name: value.tobytes() for name, value in executable.run(sample).items()} == expected, (
+                    trial.label
+                )
             if self.same_bytes:
                 assert self.compile(trial) == self.compile(trial), trial.label
 
@@ -209,18 +211,18 @@ class BackendContract:
                 # A skip keeps this frame, and with it what is loaded.
                 executable.close()
                 pytest.skip("the executables of this backend do not write in place")
-            wanted = [executable.run(sample) for sample in trial.case.inputs[:2]]
-            own = {name: in_place.empty(name, _memory_for(wanted[0][name])) for name in names}
+            expected = [executable.run(sample) for sample in trial.case.inputs[:2]]
+            own = {name: in_place.empty(name, _memory_for(expected[0][name])) for name in names}
             _check_outputs(trial, own)
-            plain = {name: np.empty_like(wanted[0][name], order="C") for name in names}
+            plain = {name: np.empty_like(expected[0][name], order="C") for name in names}
             held = {name: value.copy() for name, value in trial.case.inputs[0].items()}
-            for made in (own, plain, own):
-                for sample, right in zip(trial.case.inputs[:2], wanted, strict=True):
+            for buffers in (own, plain, own):
+                for sample, right in zip(trial.case.inputs[:2], expected, strict=True):
                     for name, value in sample.items():
                         held[name][...] = value
-                    in_place.run(held, made)
+                    in_place.run(held, buffers)
                     for name in names:
-                        assert made[name].tobytes() == right[name].tobytes(), trial.label
+                        assert buffers[name].tobytes() == right[name].tobytes(), trial.label
 
     def test_taps(self) -> None:
         """A tap is answered with the stored tensor or with a DeviceError; an unknown name always with a DeviceError."""
@@ -302,18 +304,18 @@ class BackendContract:
         self, names: tuple[str, ...] = RUN_CASES, change: Callable[[Graph], Graph] = lambda graph: graph
     ) -> Iterator[Trial]:
         """Yield what the backend supports; skip the test when that is nothing."""
-        found = False
+        any_runs = False
         for target in self.backend.targets():
             device = next((one for one in self.backend.devices() if one.accepts(target.name)), None)
             for case in CASES if device is not None else ():
                 for precision in target.precisions if case.name in names else ():
-                    made = quantized(case, precision)
-                    made = replace(made, graph=change(made.graph))
-                    if target.verdict(made.graph, made.graph.nodes[0], precision).supported:
-                        found = True
+                    trial_case = quantized(case, precision)
+                    trial_case = replace(trial_case, graph=change(trial_case.graph))
+                    if target.verdict(trial_case.graph, trial_case.graph.nodes[0], precision).supported:
+                        any_runs = True
                         assert device is not None
-                        yield Trial(f"{case.name} at {precision.value} on {target.name}", target, made, device)
-        if not found:
+                        yield Trial(f"{case.name} at {precision.value} on {target.name}", target, trial_case, device)
+        if not any_runs:
             pytest.skip("the backend supports none of these cases on a device that is here")
 
     def compile(self, trial: Trial) -> Blob:
@@ -376,22 +378,24 @@ def _memory_for(array: AnyArray) -> AnyArray:
     return raw[-raw.ctypes.data % ALIGNMENT_BYTES :]
 
 
-def _check_outputs(trial: Trial, found: Mapping[str, AnyArray]) -> None:
+def _check_outputs(trial: Trial, outputs: Mapping[str, AnyArray]) -> None:
     graph = trial.case.graph
-    assert set(found) == set(graph.outputs), f"{trial.label}: it gives {sorted(found)}, not {sorted(graph.outputs)}"
+    assert set(outputs) == set(graph.outputs), f"{trial.label}: it gives {sorted(outputs)}, not {sorted(graph.outputs)}"
     for name in graph.outputs:
         kind = graph.types[name]
-        dtype, shape = found[name].dtype, found[name].shape
+        dtype, shape = outputs[name].dtype, outputs[name].shape
         assert dtype == kind.dtype.carrier, f"{trial.label}: '{name}' is {dtype}, not {kind.dtype.carrier}"
         assert shape == kind.static_shape, f"{trial.label}: '{name}' has shape {shape}, not {kind.static_shape}"
 
 
-def _check_same(one: AnyArray, other: AnyArray, label: str) -> None:
-    if one.dtype.kind == "f":
+def _check_same(first: AnyArray, other: AnyArray, label: str) -> None:
+    if first.dtype.kind == "f":
         # Floats may be summed in another order for another batch.
-        np.testing.assert_allclose(one, other, rtol=1e-2 if one.dtype.itemsize == 2 else 1e-4, atol=1e-4, err_msg=label)
+        np.testing.assert_allclose(
+            first, other, rtol=1e-2 if first.dtype.itemsize == 2 else 1e-4, atol=1e-4, err_msg=label
+        )
     else:
-        np.testing.assert_array_equal(one, other, err_msg=label)
+        np.testing.assert_array_equal(first, other, err_msg=label)
 
 
 def _with_batch(graph: Graph) -> Graph:

@@ -119,7 +119,7 @@ def _without_captures(bag: dict[str, object]) -> dict[str, object]:
 
 @dataclass(slots=True)
 class Build:
-    """Hold a graph that grows node by node behind its last tensor."""
+    """A graph that grows node by node behind its last tensor."""
 
     rng: np.random.Generator
     last: str = "x"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class HostFacts:
-    """Hold what a CPU sustains on all its cores, and what leaving it for the NPU costs.
+    """What a CPU sustains on all its cores, and what leaving it for the NPU costs.
 
     `overhead_ns` is the dispatch of one operator; `link_bytes_per_s` the copy between the buffers of CPU and NPU;
     `switch_ns` the submission of one partition and the wait for its interrupt.

@@ -142,15 +142,15 @@ _LIST = "'dovetail sdk status' lists the parts of the installed SDK."
 
 def _with_pid(pid: int, known: Sequence[str], name: str) -> str:
     ours = [part.sdk_name for part in PARTS if _pid(part.sdk_name) == pid]
-    found = ours or [one for one in known if _pid(one) == pid]
-    if not found:
+    parts = ours or [one for one in known if _pid(one) == pid]
+    if not parts:
         raise DeviceNotFound(f"target '{name}': no known part has this product id.", hint=_LIST)
-    if len(found) > 1:
+    if len(parts) > 1:
         raise DeviceNotFound(
-            f"target '{name}': {len(found)} parts have this product id.",
-            hint=f"Say which: {', '.join(PREFIX + one for one in found)}.",
+            f"target '{name}': {len(parts)} parts have this product id.",
+            hint=f"Say which: {', '.join(PREFIX + one for one in parts)}.",
         )
-    return found[0]
+    return parts[0]
 
 
 def _unnamed(name: str, sdk_name: str) -> TargetProfile:

@@ -101,11 +101,11 @@ def left_out(interpreter: Interpreter, delegate: Delegate) -> list[str]:
     operators = interpreter._get_ops_details()
     taken = [item for item in operators if str(item["op_name"]) not in _OPERATORS]
     rest = [item for item in operators if str(item["op_name"]) in _OPERATORS]
-    made = {int(index) for item in rest for index in item["outputs"]}
+    written = {int(index) for item in rest for index in item["outputs"]}
     outputs = {int(item["index"]) for item in interpreter.get_output_details()}
     if len(taken) == 1:
         reads, writes = ({int(index) for index in taken[0][side]} for side in ("inputs", "outputs"))
-        if not reads & made and outputs <= writes:
+        if not reads & written and outputs <= writes:
             return []
     return [str(item["op_name"]) for item in rest]
 
@@ -169,10 +169,10 @@ class LitertExecutable:
             for name, index in self._inputs.items():
                 interpreter.set_tensor(index, np.ascontiguousarray(inputs[name]).reshape(inputs[name].shape))
             interpreter.invoke()
-            found = {name: interpreter.get_tensor(index) for name, index in self._outputs.items()}
+            outputs = {name: interpreter.get_tensor(index) for name, index in self._outputs.items()}
         except (RuntimeError, ValueError) as error:
             raise DeviceError(f"{self._where}: {_line(error)}.") from error
-        return {**found, **{tap: inputs[tap] for tap in taps if tap in inputs and tap not in found}}
+        return {**outputs, **{tap: inputs[tap] for tap in taps if tap in inputs and tap not in outputs}}
 
     def close(self) -> None:
         """Free the interpreter."""

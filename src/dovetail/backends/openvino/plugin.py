@@ -108,14 +108,14 @@ def _properties(facts: DeviceFacts, options: CompileOptions) -> dict[str, str]:
     """Return OpenVINO's properties; it would else narrow float32 to bfloat16 where the CPU has it."""
     hint = "f32" if options.inference is InferencePrecision.AS_PLACED else options.inference.value
     # Pinned, the threads of all partitions would sit on the first core, and stages wait for each other there.
-    found = {"NUM_STREAMS": "1", "ENABLE_CPU_PINNING": "NO"} if facts.is_cpu else {}
+    properties = {"NUM_STREAMS": "1", "ENABLE_CPU_PINNING": "NO"} if facts.is_cpu else {}
     if facts.is_cpu or options.inference is not InferencePrecision.AS_PLACED:
-        found["INFERENCE_PRECISION_HINT"] = hint
+        properties["INFERENCE_PRECISION_HINT"] = hint
     if facts.is_cpu and options.threads:
-        found["INFERENCE_NUM_THREADS"] = str(options.threads)
+        properties["INFERENCE_NUM_THREADS"] = str(options.threads)
     if options.profiling:
-        found["PERF_COUNT"] = "YES"
-    return found
+        properties["PERF_COUNT"] = "YES"
+    return properties
 
 
 class OpenVinoDevice:

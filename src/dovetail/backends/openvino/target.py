@@ -87,10 +87,10 @@ def _query(alone: Graph, device: str) -> str:
     try:
         model = core().read_model(to_onnx(alone).SerializeToString())
         claimed = core().query_model(model, device)
-        made = {op.get_friendly_name(): op.get_type_name() for op in model.get_ordered_ops()}
+        types = {op.get_friendly_name(): op.get_type_name() for op in model.get_ordered_ops()}
     except DovetailError as error:
         return error.message.rstrip(".")
     except Exception as error:
         return f"OpenVINO refuses it: {reason(error)}"
-    left = sorted({kind for name, kind in made.items() if name not in claimed and kind != "Constant"})
+    left = sorted({kind for name, kind in types.items() if name not in claimed and kind != "Constant"})
     return f"the device does not claim {', '.join(left)}" if left else ""

@@ -74,12 +74,12 @@ def _read_profile(path: Path) -> tuple[OperatorTime, ...]:
     """Return the last run of every operator in a profile; it has no others than the runs of one session."""
     if not path.is_file() or path.stat().st_size > _MAX_PROFILE_BYTES:
         return ()
-    found: dict[str, OperatorTime] = {}
+    times: dict[str, OperatorTime] = {}
     for event in json.loads(path.read_text(encoding="utf-8")):
         name = str(event.get("name", ""))
         if event.get("cat") == "Node" and name.endswith("_kernel_time"):
             facts = event.get("args", {})
             name = name.removesuffix("_kernel_time")
             elapsed = int(float(event["dur"]) * 1000)
-            found[name] = OperatorTime(name, str(facts.get("op_name", "")), elapsed, str(facts.get("provider", "")))
-    return tuple(found.values())
+            times[name] = OperatorTime(name, str(facts.get("op_name", "")), elapsed, str(facts.get("provider", "")))
+    return tuple(times.values())

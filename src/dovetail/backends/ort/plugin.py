@@ -65,13 +65,13 @@ class OrtBackend:
             model = to_onnx(graph).SerializeToString()
         except GraphError as error:
             raise CompileError(f"{target.name}: {error.message}", hint=error.hint) from error
-        given = dict(options.properties)
-        header = {**given, _THREADS: str(options.threads)}
+        properties = dict(options.properties)
+        header = {**properties, _THREADS: str(options.threads)}
         if options.profiling:
             header[_PROFILING] = "1"
         try:
             if provider.compiles and graph.nodes:
-                body = compile_context(model, provider, given)
+                body = compile_context(model, provider, properties)
                 return Blob(CONTEXT, pack(provider.name, header, provider.mark, body))
             if graph.outputs:
                 open_session(model, settings_of(provider, {**header, _THREADS: "1"}, optimise=not provider.is_cpu))

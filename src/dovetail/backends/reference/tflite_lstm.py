@@ -51,7 +51,7 @@ def run_lstm(node: Node, stored: Sequence[AnyArray | None]) -> AnyArray:
 
 @dataclass(frozen=True, slots=True)
 class _Gate:
-    """Hold the integers of one gate and the multipliers that bring their sums to the gate's scale."""
+    """The integers of one gate and the multipliers that bring their sums to the gate's scale."""
 
     w: AnyArray
     r: AnyArray
@@ -63,16 +63,16 @@ class _Gate:
 
     def sum(self, data: AnyArray, state: AnyArray, memory: AnyArray) -> AnyArray:
         """Return the gate's input in 16 bits; every part is rounded and saturated by itself."""
-        found = saturated(multiply_32(_product(data, self.w) + self.bias, np.asarray(self.data_ratio)))
-        found = saturated(found + multiply_32(_product(state, self.r), np.asarray(self.state_ratio)))
+        total = saturated(multiply_32(_product(data, self.w) + self.bias, np.asarray(self.data_ratio)))
+        total = saturated(total + multiply_32(_product(state, self.r), np.asarray(self.state_ratio)))
         if self.peephole is not None:
-            found = saturated(found + multiply_32(memory * self.peephole, np.asarray(self.cell_ratio)))
-        return found
+            total = saturated(total + multiply_32(memory * self.peephole, np.asarray(self.cell_ratio)))
+        return total
 
 
 @dataclass(frozen=True, slots=True)
 class _Cell:
-    """Hold the four gates in ONNX's order."""
+    """The four gates in ONNX's order."""
 
     facts: LstmFacts
     gates: tuple[_Gate, ...]

@@ -54,7 +54,7 @@ class QuantizeFormat:
         errors = [item for item in table_findings(table, network, request.path) if item.severity is Severity.ERROR]
         if errors:
             raise errors[0].error()
-        found: dict[str, Override] = {}
+        overrides: dict[str, Override] = {}
         for lid, word in table.words.items():
             precision = precision_of(word)
             if precision is None:
@@ -66,8 +66,8 @@ class QuantizeFormat:
                 )
             reason = f"{request.path}:{table.lines.get(lid, 0)}: {lid}: {word}"
             if binding.nodes_of.get(lid):
-                found[lid] = Override(Placement(request.base.target, precision), reason)
-        return read_plan(request.graph, binding, request.base, found)
+                overrides[lid] = Override(Placement(request.base.target, precision), reason)
+        return read_plan(request.graph, binding, request.base, overrides)
 
     def lint(self, content: bytes, request: ReadRequest) -> tuple[Diagnostic, ...]:
         """Return what is wrong or doubtful in a table; without the network, names are not checked."""

@@ -71,15 +71,15 @@ def _weights(graph: Graph, node: Node, lid: str, precision: Precision) -> dict[s
     layout = weight_layout(graph, node)
     if layout is None:
         return {}
-    found: dict[str, TensorParameters] = {}
+    parameters: dict[str, TensorParameters] = {}
     weight = describe(graph.types[node.inputs[layout.weight]], precision.weight)
     if weight is not None:
-        found[tensor_key(lid, "weight")] = weight
+        parameters[tensor_key(lid, "weight")] = weight
     if layout.bias is not None and layout.bias < len(node.inputs) and node.inputs[layout.bias]:
         bias = describe(graph.types[node.inputs[layout.bias]], precision.activation)
         if bias is not None:
-            found[tensor_key(lid, "bias")] = bias
-    return found
+            parameters[tensor_key(lid, "bias")] = bias
+    return parameters
 
 
 def describe(kind: TensorType, form: NumberFormat | None) -> TensorParameters | None:

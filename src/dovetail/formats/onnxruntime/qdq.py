@@ -58,21 +58,21 @@ class QdqFormat:
         except DovetailError as error:
             message = error.message
             raise FormatError(message, path=request.path, line=0, code="NOT_ONNX", hint=error.hint) from error
-        found: dict[str, Override] = {}
+        overrides: dict[str, Override] = {}
         for node in request.graph.nodes:
             tensor = node.outputs[0]
-            item = request.graph.origin_of(tensor)
-            placement = _placement(graph, item, request)
+            source = request.graph.origin_of(tensor)
+            placement = _placement(graph, source, request)
             if placement is None:
                 raise FormatError(
-                    f"{node.label}: its output '{item}' is not in the file.",
+                    f"{node.label}: its output '{source}' is not in the file.",
                     path=request.path,
                     line=0,
                     code="UNKNOWN_NAME",
                     hint="Is it the same model?",
                 )
-            found[item] = Override(placement, f"{request.path}: type of '{item}'")
-        return read_plan(request.graph, bind_tensors(request.graph), request.base, found)
+            overrides[source] = Override(placement, f"{request.path}: type of '{source}'")
+        return read_plan(request.graph, bind_tensors(request.graph), request.base, overrides)
 
     def lint(self, content: bytes, request: ReadRequest) -> tuple[Diagnostic, ...]:
         """Return what is wrong in the file."""

@@ -110,14 +110,14 @@ def _fill(ops: Sequence[_Op], chosen: dict[str, str], default: str) -> None:
 
 def read_affinities(model: OpenVinoModel) -> Mapping[str, str]:
     """Return the device of every operator of a model, by friendly name; operators without one are left out."""
-    found: dict[str, str] = {}
+    affinities: dict[str, str] = {}
     for op in model.get_ordered_ops():
         info = op.get_rt_info()
         if AFFINITY in info:
             value = info[AFFINITY]
             # OpenVINO wraps values in its own OVAny.
-            found[op.get_friendly_name()] = str(getattr(value, "value", value))
-    return found
+            affinities[op.get_friendly_name()] = str(getattr(value, "value", value))
+    return affinities
 
 
 def _operations(ops: Sequence[_Op]) -> Iterator[Operation]:

@@ -29,14 +29,14 @@ _VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\.\d+)*")
 
 def dialect_of(version: str, path: str = "") -> Dialect:
     """Return how a version of Paddle Lite reads the file; an empty text is the newest."""
-    found = _VERSION.fullmatch(version)
+    match = _VERSION.fullmatch(version)
     if not version:
         return Dialect.V212
-    if found is None:
+    if match is None:
         raise FormatError(
             f"'{version}' is no version of Paddle Lite.", path=path, line=0, code="VERSION", hint="v2.12."
         )
-    return Dialect.V212 if (int(found[1]), int(found[2])) >= (2, 12) else Dialect.V210
+    return Dialect.V212 if (int(match[1]), int(match[2])) >= (2, 12) else Dialect.V210
 
 
 def operations_of(listing: bytes | None, path: str) -> tuple[LoggedOperation, ...]:
@@ -95,12 +95,12 @@ class PaddleFormat:
         binding = bind_log(request.graph, operations)
         in_float = Placement(request.base.target, Precision.FP32)
         place = request.exception if self.main is Device.CPU else in_float
-        found = self._found(content, request, operations, place)
+        overrides = self._found(content, request, operations, place)
         mixed = request.beside.get("mixed")
         if mixed is not None:
             # An operator of both files runs on the CPU.
-            found = self._found(mixed, request, operations, in_float) | found
-        return read_plan(request.graph, binding, request.base, found)
+            overrides = self._found(mixed, request, operations, in_float) | overrides
+        return read_plan(request.graph, binding, request.base, overrides)
 
     def _found(
         self, content: bytes, request: ReadRequest, operations: tuple[LoggedOperation, ...], place: Placement
@@ -111,7 +111,7 @@ class PaddleFormat:
             raise errors[0].error()
         rules: tuple[Rule, ...] = load_rules(decode(content, request.path), dialect)
         index = {id(op): str(number) for number, op in enumerate(operations)}
-        found: dict[str, Override] = {}
+        overrides: dict[str, Override] = {}
         for rule in rules:
             matched = match_all([rule], operations)
             if not matched:
@@ -123,8 +123,8 @@ class PaddleFormat:
                     hint="Run 'dovetail paddle lint', then 'dovetail paddle fix'.",
                 )
             reason = f"{request.path}:{rule.line}: {rule.text[:120]}"
-            found.update({index[id(op)]: Override(place, reason) for op in matched})
-        return found
+            overrides.update({index[id(op)]: Override(place, reason) for op in matched})
+        return overrides
 
     def lint(self, content: bytes, request: ReadRequest) -> tuple[Diagnostic, ...]:
         """Return what is wrong or doubtful in the file."""

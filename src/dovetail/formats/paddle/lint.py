@@ -37,7 +37,7 @@ _SHOWN = 120
 
 @dataclass(frozen=True, slots=True)
 class LintContext:
-    """Hold what is known beside the file; every part may be missing.
+    """What is known beside the file; every part may be missing.
 
     `made_for` and `model_digest` are the digests of the model that the file was made for and of the one it is used
     with; `previous` is the file of the run before, `cache_folder` where compiled subgraphs are kept; `cache_is_older`
@@ -148,16 +148,16 @@ class _Linter:
             return False
         return bool(self.matcher.indices(read_rule(line))) or not set(types) <= self.matcher.types
 
-    def rule_findings(self, rule: Rule, found: Sequence[int]) -> Iterator[Diagnostic]:
+    def rule_findings(self, rule: Rule, indices: Sequence[int]) -> Iterator[Diagnostic]:
         if not rule.ins and not rule.outs:
             yield self.finding("W02", rule.line, f"'{rule.text[:_SHOWN]}' is about every operator of the type.")
         if not self.context.operations:
             return
-        if not found:
+        if not indices:
             yield self.finding("E06", rule.line, f"'{rule.text[:_SHOWN]}' matches no operator.", self.suggest(rule))
-        elif len(found) > 1:
-            yield self.finding("W01", rule.line, f"'{rule.text[:_SHOWN]}' matches {len(found)} operators.")
-        idle = [self.context.operations[index] for index in found if _on_cpu_anyway(self.context.operations[index])]
+        elif len(indices) > 1:
+            yield self.finding("W01", rule.line, f"'{rule.text[:_SHOWN]}' matches {len(indices)} operators.")
+        idle = [self.context.operations[index] for index in indices if _on_cpu_anyway(self.context.operations[index])]
         if idle:
             yield self.finding("W04", rule.line, f"'{idle[0].op_type}' is on the CPU anyway.")
 

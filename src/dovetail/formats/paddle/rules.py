@@ -78,18 +78,18 @@ class Matcher:
 
     @cached_property
     def _by_type(self) -> Mapping[str, tuple[int, ...]]:
-        found: dict[str, list[int]] = {}
+        by_type: dict[str, list[int]] = {}
         for index, op in enumerate(self.operations):
-            found.setdefault(op.op_type, []).append(index)
-        return {name: tuple(indices) for name, indices in found.items()}
+            by_type.setdefault(op.op_type, []).append(index)
+        return {name: tuple(indices) for name, indices in by_type.items()}
 
     @cached_property
     def _by_output(self) -> Mapping[str, tuple[int, ...]]:
-        found: dict[str, list[int]] = {}
+        by_output: dict[str, list[int]] = {}
         for index, op in enumerate(self.operations):
             for name in dict.fromkeys(op.outs):
-                found.setdefault(name, []).append(index)
-        return {name: tuple(indices) for name, indices in found.items()}
+                by_output.setdefault(name, []).append(index)
+        return {name: tuple(indices) for name, indices in by_output.items()}
 
     @property
     def types(self) -> frozenset[str]:

@@ -56,17 +56,17 @@ def is_converted(path: Path, head: bytes) -> bool:
 
 def recognise(path: Path, options: LoadOptions) -> Source:
     """Return what a file is; raise LoadError where it is refused or where options do not fit it."""
-    found = _recognise(path, options)
+    source = _recognise(path, options)
     cut = options.conversion.inputs or options.conversion.outputs
-    if cut and found.environment != "tensorflow":
+    if cut and source.environment != "tensorflow":
         raise LoadError(f"{path}: --inputs and --outputs cut TensorFlow models only.")
-    if options.conversion.submodule and found.kind != "script":
+    if options.conversion.submodule and source.kind != "script":
         raise LoadError(f"{path}: --submodule is for TorchScript only.")
-    for file in found.files:
+    for file in source.files:
         size = file.stat().st_size
         if size > options.max_file_bytes:
             raise LoadError(f"{file}: {size} bytes; at most {options.max_file_bytes} are read.")
-    return found
+    return source
 
 
 def _recognise(path: Path, options: LoadOptions) -> Source:

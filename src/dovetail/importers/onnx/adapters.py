@@ -48,17 +48,17 @@ def adapt_in_place(source: Source, version: int) -> None:
 
 def attributes_to_restore(source: Source, version: int) -> Mapping[str, Mapping[str, str]]:
     """Return, by output name, the attributes that spell out what was implied at this opset."""
-    found: dict[str, dict[str, str]] = {}
+    restored: dict[str, dict[str, str]] = {}
     for graph in all_graphs(source.graph):
         for node in graph.node:
             if node.domain:
                 continue
             if node.op_type in ("Upsample", "Resize") and version <= 10:
                 nearest = "ceil" if _shrinks(source, node) else "floor"
-                found[node.output[0]] = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": nearest}
+                restored[node.output[0]] = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": nearest}
             elif node.op_type == "RoiAlign" and version < 16:
-                found[node.output[0]] = {"coordinate_transformation_mode": "output_half_pixel"}
-    return found
+                restored[node.output[0]] = {"coordinate_transformation_mode": "output_half_pixel"}
+    return restored
 
 
 def _shrinks(source: Source, node: NodeProto) -> bool:

@@ -19,7 +19,7 @@ from dovetail.passes.draft import Draft
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """Hold what a body sees of the graphs around it."""
+    """What a body sees of the graphs around it."""
 
     types: Mapping[str, TensorType]
     constants: Mapping[str, Stored]
@@ -80,24 +80,24 @@ def _node(source: Source, node: NodeProto, scope: _Scope) -> Node:
     return Node(node.name, node.op_type, tuple(inputs), tuple(outputs), attributes, node.domain, origin)
 
 
-def _attribute(source: Source, node: NodeProto, item: AttributeProto, scope: _Scope) -> object:
-    where = f"attribute '{item.name}' of {node_label(node)}"
-    if item.type == AttributeProto.INT:
-        return int(item.i)
-    if item.type == AttributeProto.FLOAT:
-        return float(item.f)
-    if item.type == AttributeProto.STRING:
-        return _text(item.s, where)
-    if item.type == AttributeProto.INTS:
-        return tuple(int(value) for value in item.ints)
-    if item.type == AttributeProto.FLOATS:
-        return tuple(float(value) for value in item.floats)
-    if item.type == AttributeProto.STRINGS:
-        return tuple(_text(value, where) for value in item.strings)
-    if item.type == AttributeProto.TENSOR:
-        return _tensor_attribute(item.t, where)
-    if item.type == AttributeProto.GRAPH:
-        return _body(source, item.g, scope)
+def _attribute(source: Source, node: NodeProto, attribute: AttributeProto, scope: _Scope) -> object:
+    where = f"attribute '{attribute.name}' of {node_label(node)}"
+    if attribute.type == AttributeProto.INT:
+        return int(attribute.i)
+    if attribute.type == AttributeProto.FLOAT:
+        return float(attribute.f)
+    if attribute.type == AttributeProto.STRING:
+        return _text(attribute.s, where)
+    if attribute.type == AttributeProto.INTS:
+        return tuple(int(value) for value in attribute.ints)
+    if attribute.type == AttributeProto.FLOATS:
+        return tuple(float(value) for value in attribute.floats)
+    if attribute.type == AttributeProto.STRINGS:
+        return tuple(_text(value, where) for value in attribute.strings)
+    if attribute.type == AttributeProto.TENSOR:
+        return _tensor_attribute(attribute.t, where)
+    if attribute.type == AttributeProto.GRAPH:
+        return _body(source, attribute.g, scope)
     raise LoadError(f"{source.where}: {where} has a type that Dovetail does not represent.", source_node=node.name)
 
 

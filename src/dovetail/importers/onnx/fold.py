@@ -89,19 +89,20 @@ def _replace_nodes(graph: GraphProto, nodes: list[NodeProto]) -> None:
 
 
 def _constant_value(node: NodeProto, where: str) -> Stored:
-    item = node.attribute[0] if len(node.attribute) == 1 else AttributeProto()
-    if item.name == "value" and item.type == AttributeProto.TENSOR:
-        return read_tensor(item.t, None, f"constant '{node.output[0]}'")
-    if item.name == "value_int":
-        return Stored(DType.I64, np.array(item.i, dtype=np.int64))
-    if item.name == "value_ints":
-        return Stored(DType.I64, np.array(item.ints, dtype=np.int64))
-    if item.name == "value_float":
-        return Stored(DType.F32, np.array(item.f, dtype=np.float32))
-    if item.name == "value_floats":
-        return Stored(DType.F32, np.array(item.floats, dtype=np.float32))
+    attribute = node.attribute[0] if len(node.attribute) == 1 else AttributeProto()
+    if attribute.name == "value" and attribute.type == AttributeProto.TENSOR:
+        return read_tensor(attribute.t, None, f"constant '{node.output[0]}'")
+    if attribute.name == "value_int":
+        return Stored(DType.I64, np.array(attribute.i, dtype=np.int64))
+    if attribute.name == "value_ints":
+        return Stored(DType.I64, np.array(attribute.ints, dtype=np.int64))
+    if attribute.name == "value_float":
+        return Stored(DType.F32, np.array(attribute.f, dtype=np.float32))
+    if attribute.name == "value_floats":
+        return Stored(DType.F32, np.array(attribute.floats, dtype=np.float32))
     raise LoadError(
-        f"{where}: {node_label(node)} holds '{item.name}', which Dovetail does not represent.", source_node=node.name
+        f"{where}: {node_label(node)} holds '{attribute.name}', which Dovetail does not represent.",
+        source_node=node.name,
     )
 
 
@@ -183,10 +184,10 @@ def _foldable(node: NodeProto, known: set[str], types: Mapping[str, TensorType],
         return False
     if node.op_type in ("Div", "Mod") and not types[node.output[0]].dtype.is_float:
         return _divides(node, source)
-    made = [_bytes(types[name]) for name in node.output if name]
+    sizes = [_bytes(types[name]) for name in node.output if name]
     read = sum(source.constants[name].array.nbytes for name in node.input if name in source.constants)
-    return all(size is not None for size in made) and (
-        sum(size for size in made if size is not None) <= read + source.options.max_fold_bytes
+    return all(size is not None for size in sizes) and (
+        sum(size for size in sizes if size is not None) <= read + source.options.max_fold_bytes
     )
 
 

@@ -68,31 +68,31 @@ def infer_types(source: Source) -> dict[str, TensorType]:
         if ours is not source.graph:
             _copy_body_types(ours, theirs)
     values = [*inferred.graph.input, *inferred.graph.output, *inferred.graph.value_info]
-    found = types_of(values)
+    types = types_of(values)
     for name, declared in types_of(source.graph.output).items():
         # What the file says of an output counts only where inference says nothing.
-        if name not in found or found[name].shape is None:
-            found[name] = declared
-    found |= {name: TensorType(stored.dtype, tuple(stored.array.shape)) for name, stored in source.constants.items()}
+        if name not in types or types[name].shape is None:
+            types[name] = declared
+    types |= {name: TensorType(stored.dtype, tuple(stored.array.shape)) for name, stored in source.constants.items()}
     for node in source.graph.node:
-        _fill_from_schema(node, found)
-    return found
+        _fill_from_schema(node, types)
+    return types
 
 
-def _fill_from_schema(node: NodeProto, found: dict[str, TensorType]) -> None:
+def _fill_from_schema(node: NodeProto, types: dict[str, TensorType]) -> None:
     """Give the outputs that inference left without a type the element type that the operator's schema implies."""
-    missing = [index for index, name in enumerate(node.output) if name and name not in found]
+    missing = [index for index, name in enumerate(node.output) if name and name not in types]
     if not missing or node.domain or not defs.has(node.op_type, OPSET, ""):
         return
     schema = defs.get_schema(node.op_type, OPSET, "")
     known = {
-        formal.type_str: found[name].dtype
+        formal.type_str: types[name].dtype
         for name, formal in zip(node.input, schema.inputs, strict=False)
-        if name in found
+        if name in types
     }
     for index in missing:
         if index < len(schema.outputs) and schema.outputs[index].type_str in known:
-            found[node.output[index]] = TensorType(known[schema.outputs[index].type_str], None)
+            types[node.output[index]] = TensorType(known[schema.outputs[index].type_str], None)
 
 
 def _copy_body_types(ours: GraphProto, theirs: GraphProto) -> None:
@@ -105,7 +105,7 @@ def _copy_body_types(ours: GraphProto, theirs: GraphProto) -> None:
 
 def types_of(values: Iterable[ValueInfoProto]) -> dict[str, TensorType]:
     """Return the tensor types that these declarations give; those without an element type are left out."""
-    found: dict[str, TensorType] = {}
+    types: dict[str, TensorType] = {}
     for value in values:
         tensor = value.type.tensor_type
         dtype = DTYPE_OF_CODE.get(tensor.elem_type)
@@ -117,5 +117,5 @@ def types_of(values: Iterable[ValueInfoProto]) -> dict[str, TensorType]:
                 dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else dim.dim_param or None
                 for dim in tensor.shape.dim
             )
-        found[value.name] = TensorType(dtype, shape)
-    return found
+        types[value.name] = TensorType(dtype, shape)
+    return types

@@ -63,15 +63,15 @@ def _pending(node: Node) -> bool:
 
 
 def _seeds(draft: Draft) -> dict[str, Quantization]:
-    found: dict[str, Quantization] = {}
+    quants: dict[str, Quantization] = {}
     for node in draft.nodes:
         quant = draft.types[node.outputs[0]].quant if _is(node, QUANTIZE) else None
         if quant is not None:
-            found[node.outputs[0]] = quant
+            quants[node.outputs[0]] = quant
     for node in draft.nodes:
         if _pending(node):
-            found.setdefault(node.inputs[0], parameters_of(node))
-    return found
+            quants.setdefault(node.inputs[0], parameters_of(node))
+    return quants
 
 
 def _spread(draft: Draft, quants: dict[str, Quantization], body: bool) -> dict[str, Quantization]:

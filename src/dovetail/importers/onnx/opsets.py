@@ -131,13 +131,13 @@ def _signature_difference(node: NodeProto, theirs: defs.OpSchema, ours: defs.OpS
     for name in set(theirs.attributes) & set(ours.attributes) - set(present):
         if theirs.attributes[name].default_value != ours.attributes[name].default_value:
             return f"the default of attribute '{name}' differs"
-    count, made = len(node.input), len(node.output)
-    if not ours.min_input <= count <= ours.max_input or not ours.min_output <= made <= ours.max_output:
+    count, outputs = len(node.input), len(node.output)
+    if not ours.min_input <= count <= ours.max_input or not ours.min_output <= outputs <= ours.max_output:
         return "the number of inputs or outputs differs"
     names = [(item.name, other.name) for item, other in zip(theirs.inputs, ours.inputs, strict=False)][:count]
     if any(one != other for one, other in names) and node.op_type != "BatchNormalization":
         return "the order of inputs differs"
-    if node.op_type == "BatchNormalization" and made > 1:
+    if node.op_type == "BatchNormalization" and outputs > 1:
         return "the extra outputs differ"
     return "the number of outputs must be stated" if node.op_type == "Split" and bare_split(node) else ""
 

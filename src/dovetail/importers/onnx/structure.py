@@ -60,11 +60,11 @@ def body_captures(graph: GraphProto) -> list[str]:
     inside = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
     for node in graph.node:
         inside.update(node.output)
-    found: dict[str, None] = {}
+    captures: dict[str, None] = {}
     for node in graph.node:
-        found.update(dict.fromkeys(name for name in free_names(node) if name not in inside))
-    found.update(dict.fromkeys(value.name for value in graph.output if value.name not in inside))
-    return list(found)
+        captures.update(dict.fromkeys(name for name in free_names(node) if name not in inside))
+    captures.update(dict.fromkeys(value.name for value in graph.output if value.name not in inside))
+    return list(captures)
 
 
 def _sort(graph: GraphProto, produced: dict[str, int], where: str) -> None:

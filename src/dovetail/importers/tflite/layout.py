@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class Form(Enum):
-    """Say where the channels of a tensor are."""
+    """Where the channels of a tensor are."""
 
     LAST = "channels_last"
     FIRST = "channels_first"

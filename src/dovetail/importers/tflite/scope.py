@@ -20,7 +20,7 @@ CONTROL_DEPTH = 16
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Say what holds for the whole file; `budget_bytes` is what converted constants may add up to."""
+    """What holds for the whole file; `budget_bytes` is what converted constants may add up to."""
 
     model: LiteModel
     exact_hybrid: bool

@@ -87,10 +87,10 @@ class Site:
 
     def known_ints(self, index: int, what: str) -> tuple[int, ...]:
         """Return a constant input as integers; raise LoadError when it is computed."""
-        found = self.ints(index)
-        if found is None:
+        values = self.ints(index)
+        if values is None:
             raise self.fail(f"its {what} are computed at run time")
-        return found
+        return values
 
     def axis(self, axis: int, rank: int) -> int:
         """Return an axis counted from the front; raise LoadError when it is out of range."""

@@ -29,7 +29,7 @@ class CalibrationMethod(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ObserverOptions:
-    """Say how to observe.
+    """How to observe.
 
     `percentile` is the share kept, in percent, half of the rest cut on either side. `momentum` weighs the
     newest sample of a moving average (Acuity's `moving_average_weight` is 0.01). `bits` and `symmetric`

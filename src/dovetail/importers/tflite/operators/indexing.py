@@ -135,11 +135,11 @@ def _top_k(site: Site) -> None:
     count = site.read_int64(1)
     kind, places = site.result_type(0), site.result_type(1)
     shape = TensorType(DType.I64, (1,))
-    wanted = site.emit("Reshape", (count, site.number((1,), "shape")), shape)
+    k = site.emit("Reshape", (count, site.number((1,), "shape")), shape)
     x = site.read(0)
     values, wide = site.scope.fresh(f"{site.stem}/values"), site.scope.fresh(f"{site.stem}/places")
     site.scope.types[values], site.scope.types[wide] = kind, TensorType(DType.I64, places.shape)
-    site.scope.add("TopK", (x, wanted), (values, wide), f"{site.stem}/topk", {"axis": -1})
+    site.scope.add("TopK", (x, k), (values, wide), f"{site.stem}/topk", {"axis": -1})
     site.conclude(0, "Identity", (values,))
     site.conclude(1, "Cast", (wide,), {"to": ONNX_CODES[places.dtype]})
 
