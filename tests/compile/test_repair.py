@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dovetail.backend.containment import Limits
+from dovetail.backend.containment import WorkerLimits
 from dovetail.backends.reference import run_graph
 from dovetail.compile import BlobCache, CompileRequest, Isolation, RepairRequest, compile_model, compile_repaired
 from dovetail.errors import CompileError, DeviceError, DeviceLost
@@ -22,7 +22,7 @@ from dovetail.quantize import Ranges, quantize
 from dovetail.runtime import Guard, SessionOptions, open_session
 from dovetail.testing.networks import Network
 
-TIGHT = Limits(start_s=60.0, compile_s=4.0, load_s=30.0, run_s=4.0)
+TIGHT = WorkerLimits(start_s=60.0, compile_s=4.0, load_s=30.0, run_s=4.0)
 CPU = Placement("cpu", Precision.FP32)
 
 

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from dovetail.backend import registry
-from dovetail.backend.containment import Limits
+from dovetail.backend.containment import WorkerLimits
 from dovetail.errors import CompileError, DeviceError
 from dovetail.testing.contract import RUN_CASES, BackendContract
 
-TIGHT = Limits(start_s=60.0, compile_s=5.0, load_s=30.0, run_s=5.0)
+TIGHT = WorkerLimits(start_s=60.0, compile_s=5.0, load_s=30.0, run_s=5.0)
 WAYS = {
     "refuses": (CompileError, "internal compiler error 42"),
     "raises": (CompileError, "ZeroDivisionError: a defect"),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dovetail.environments import EnvironmentState, Job, State, find_environment, process, run_job
+from dovetail.environments import ConversionJob, EnvironmentState, State, find_environment, process, run_job
 from dovetail.errors import LoadError
 
 _WORKERS = {
@@ -43,7 +43,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EnvironmentState:
 
 def _run(state: EnvironmentState, worker: str, folder: Path, limit_s: float = 20.0, **request: object) -> object:
     folder.mkdir(exist_ok=True)
-    job = Job(worker, {"label": "model", **request}, folder, limit_s, memory_bytes=2 << 30)
+    job = ConversionJob(worker, {"label": "model", **request}, folder, limit_s, memory_bytes=2 << 30)
     return run_job(state, job, lambda _what, _share: None)
 
 

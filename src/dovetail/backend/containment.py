@@ -33,7 +33,7 @@ _TAIL_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class WorkerLimits:
     """Bound the steps of a worker in seconds."""
 
     start_s: float = 60.0
@@ -57,8 +57,8 @@ class WorkerRefusedError(Exception):
 class Worker:
     """One child process that runs backends; it is started at the first question and after every loss."""
 
-    def __init__(self, limits: Limits | None = None) -> None:
-        self.limits = limits or Limits()
+    def __init__(self, limits: WorkerLimits | None = None) -> None:
+        self.limits = limits or WorkerLimits()
         self._child: _Child | None = None
 
     def ask(self, frame: Frame, within_s: float, doing: str) -> Frame:
@@ -156,14 +156,14 @@ def _end(process: subprocess.Popen[bytes], descriptors: tuple[int, ...]) -> None
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CompilerPlace:
     """A backend and the target that it serves, by their names."""
 
     backend: str
     target: str
 
 
-def compile_contained(worker: Worker, place: Place, graph: Graph, options: CompileOptions) -> Blob:
+def compile_contained(worker: Worker, place: CompilerPlace, graph: Graph, options: CompileOptions) -> Blob:
     """Return the blob that a backend makes for a target in a worker.
 
     Raises CompileError with the backend's reason, or saying that its compiler crashed or hung.
@@ -214,7 +214,7 @@ class ContainedExecutable:
         return ExecutableAbilities(transfer_ns=lambda: self._time_ns)
 
 
-def load_contained(place: Place, blob: Blob, signature: Signature, limits: Limits) -> ContainedExecutable:
+def load_contained(place: CompilerPlace, blob: Blob, signature: Signature, limits: WorkerLimits) -> ContainedExecutable:
     """Return a blob loaded in a worker of its own. Raises DeviceError."""
     worker = Worker(limits)
     header = {

@@ -123,7 +123,7 @@ class Compile(BoardVerb, ModelVerb):
 
     def _request(self) -> CompileRequest:
         import dovetail
-        from dovetail.backend.containment import Limits
+        from dovetail.backend.containment import WorkerLimits
 
         fidelity = dovetail.Fidelity(one_of("--fidelity", self.fidelity, [item.value for item in dovetail.Fidelity]))
         options = dovetail.CompileOptions(fidelity=fidelity)
@@ -132,7 +132,7 @@ class Compile(BoardVerb, ModelVerb):
             options,
             self._backends(),
             {choice.target: choice.options for choice in choices},
-            limits=Limits(compile_s=self.limit_s),
+            limits=WorkerLimits(compile_s=self.limit_s),
             cache=None if self.cache is None else dovetail.BlobCache(self.cache),
         )
 

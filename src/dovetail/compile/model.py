@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 
-from dovetail.backend.containment import Limits, Place, Worker, compile_contained
+from dovetail.backend.containment import CompilerPlace, Worker, WorkerLimits, compile_contained
 from dovetail.backend.protocols import Backend, Blob, CompileOptions
 from dovetail.backend.registry import backend, backends_for, find_target
 from dovetail.backend.target import Target
@@ -40,7 +40,7 @@ class CompileRequest:
     per_target: Mapping[str, CompileOptions] = field(default_factory=dict)
     """Options of single targets, instead of the common ones; what its backend does not obey is refused."""
     isolation: Isolation = Isolation.UNTRUSTED
-    limits: Limits = field(default_factory=Limits)
+    limits: WorkerLimits = field(default_factory=WorkerLimits)
     cache: BlobCache | None = None
     """Keeps blobs by content."""
 
@@ -176,7 +176,7 @@ class Compiler:
         if kept is not None:
             return kept
         if self._isolated(compiler, target):
-            blob = compile_contained(self._worker, Place(compiler.name, target.name), graph, options)
+            blob = compile_contained(self._worker, CompilerPlace(compiler.name, target.name), graph, options)
         else:
             blob = _compile_here(compiler, target, graph, options)
         if cache is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dovetail.data.labels import LabelTable, load_labels
 from dovetail.data.open_samples import open_samples
-from dovetail.data.preprocess import Anchor, Channels, Interpolation, Layout, Preprocess, Step, StepKind
+from dovetail.data.preprocess import Anchor, Channels, Interpolation, Layout, Preprocess, PreprocessStep, StepKind
 from dovetail.data.preprocess_file import load_preprocess
 from dovetail.data.sample import InputSpec, Sample, SampleSource
 from dovetail.data.specs import specs_of
@@ -18,9 +18,9 @@ __all__ = [
     "LabelTable",
     "Layout",
     "Preprocess",
+    "PreprocessStep",
     "Sample",
     "SampleSource",
-    "Step",
     "StepKind",
     "load_labels",
     "load_preprocess",

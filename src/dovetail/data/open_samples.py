@@ -13,7 +13,7 @@ from dovetail.data.npz_store import NpzStore
 from dovetail.data.preprocess import Preprocess
 from dovetail.data.reader import Wanted
 from dovetail.data.sample import InputSpec, SampleSource
-from dovetail.data.source import Store, StoredSamples
+from dovetail.data.source import SampleStore, StoredSamples
 from dovetail.errors import DataError
 
 _LABEL_FILE = "labels.csv"
@@ -41,7 +41,7 @@ def open_samples(
     return StoredSamples(_store(str(source), wanted, labels))
 
 
-def _store(source: str, wanted: Wanted, labels: Path | None) -> Store:
+def _store(source: str, wanted: Wanted, labels: Path | None) -> SampleStore:
     path, member = Path(source), None
     if "#" in path.name and not path.exists():
         name, member = source.rsplit("#", 1)

@@ -26,7 +26,7 @@ _HOST = Placement(HOST, Precision.FP32)
 _SOURCE = NumberFormat(DType.F32)
 
 
-class Draft:
+class QuantizedDraft:
     """Collect nodes, types and boundaries of a quantised graph."""
 
     def __init__(

@@ -80,14 +80,14 @@ class _Slot:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class MemoryLayout:
     """Which piece of memory every border tensor gets; `sizes` are in bytes."""
 
     places: Mapping[str, int]
     sizes: tuple[int, ...]
 
 
-def layout_of(stages: Sequence[Stage], routes: Sequence[Route], flow: Flow) -> Layout:
+def layout_of(stages: Sequence[Stage], routes: Sequence[Route], flow: Flow) -> MemoryLayout:
     """Return a layout in which a tensor takes the place of the last one that is surely read by then.
 
     That is less memory, and what was just read is still in the caches.
@@ -111,13 +111,13 @@ def layout_of(stages: Sequence[Stage], routes: Sequence[Route], flow: Flow) -> L
                 slots.append(_Slot(0, 0))
             slots[number] = _Slot(max(size, slots[number].size), readers[name] | 1 << stage.index)
             places[name] = number
-    return Layout(places, tuple(slot.size for slot in slots))
+    return MemoryLayout(places, tuple(slot.size for slot in slots))
 
 
 class Lane:
     """The tensors of one request in flight: what its stages read and write."""
 
-    def __init__(self, stages: Sequence[Stage], routes: Sequence[Route], layout: Layout) -> None:
+    def __init__(self, stages: Sequence[Stage], routes: Sequence[Route], layout: MemoryLayout) -> None:
         self.made: list[dict[str, AnyArray]] = []
         slots = [_memory(size) for size in layout.sizes]
         arrays: dict[str, AnyArray] = {}
@@ -127,7 +127,7 @@ class Lane:
         self.fed = tuple({name: arrays.get(name, NOTHING) for name in stage.part.inputs} for stage in stages)
 
 
-def _empty_borders(stage: Stage, route: Route, slots: Sequence[AnyArray], layout: Layout) -> dict[str, AnyArray]:
+def _empty_borders(stage: Stage, route: Route, slots: Sequence[AnyArray], layout: MemoryLayout) -> dict[str, AnyArray]:
     in_place = stage.abilities.in_place
     if in_place is None:
         return {}

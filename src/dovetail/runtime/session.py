@@ -16,7 +16,7 @@ from dovetail.bundle.bundle import Bundle, CompiledPartition
 from dovetail.errors import BundleError, DeviceError
 from dovetail.ir.dtypes import AnyArray
 from dovetail.runtime.checks import Guard, check_inputs, fits, known_of
-from dovetail.runtime.engine import Engine
+from dovetail.runtime.engine import StageScheduler
 from dovetail.runtime.lane import Lane, Request, layout_of, routes_of
 from dovetail.runtime.record import Run
 from dovetail.runtime.stage import Stage, flow_of
@@ -25,7 +25,7 @@ from dovetail.runtime.step import run_stage
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from dovetail.backend.containment import Limits
+    from dovetail.backend.containment import WorkerLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class SessionOptions:
     guard: Guard = Guard.SHAPES
     in_flight: int = 0
     overlap: bool = True
-    limits: Limits | None = None
+    limits: WorkerLimits | None = None
 
 
 class Session:
@@ -62,7 +62,7 @@ class Session:
         self._entries = tuple(readers)
         self._through = tuple(name for name in bundle.inputs if name in bundle.outputs)
         self._lanes: list[Lane] = []
-        self._engine: Engine | None = None
+        self._engine: StageScheduler | None = None
         self._starting = threading.Lock()
 
     def run(self, inputs: Mapping[str, AnyArray], taps: Sequence[str] = ()) -> Run:
@@ -171,10 +171,10 @@ class Session:
         except IndexError:
             return Lane(self._stages, self._routes, self._layout)
 
-    def _started_engine(self) -> Engine:
+    def _started_engine(self) -> StageScheduler:
         with self._starting:
             if self._engine is None:
-                self._engine = Engine(self._stages, self._flow, self._work)
+                self._engine = StageScheduler(self._stages, self._flow, self._work)
             return self._engine
 
     def _finished(self, request: Request) -> Run:
@@ -217,9 +217,9 @@ def _load(part: CompiledPartition, options: SessionOptions | None) -> tuple[str,
             # A plug-in is anybody's code: whatever it raises is its device's failure.
             raise DeviceError(f"{device.name}: {type(error).__name__}: {error}.") from error
     # Starting processes is for who asks for it: a board need not pay for the import.
-    from dovetail.backend.containment import Place, load_contained
+    from dovetail.backend.containment import CompilerPlace, load_contained
 
-    return device.name, load_contained(Place(part.backend, part.target), part.blob, part.signature, limits)
+    return device.name, load_contained(CompilerPlace(part.backend, part.target), part.blob, part.signature, limits)
 
 
 def _is_safe(part: CompiledPartition) -> bool:

@@ -63,7 +63,7 @@ class SdkFolder:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SdkState:
     """Whether an SDK can be used; `reason` says what is missing where it cannot."""
 
     folder: SdkFolder
@@ -121,13 +121,13 @@ def _fingerprint(sdk: Path, timvx: Path | None) -> str:
     return hashlib.sha256(text).hexdigest()[:16]
 
 
-def find_verisilicon(environment: Mapping[str, str] | None = None) -> Found:
+def find_verisilicon(environment: Mapping[str, str] | None = None) -> SdkState:
     """Return the SDK, with what is missing where it cannot be used."""
     folder = verisilicon_folder(environment)
     if not folder.has_sdk:
         where = f"VIVANTE_SDK_DIR={folder.sdk}" if folder.chosen_by == "VIVANTE_SDK_DIR" else str(folder.sdk)
         library = "ovxlib" if folder.timvx is None else f"TIM-VX in TIM_VX_INSTALL_DIR={folder.timvx}, or no driver"
-        return Found(folder, f"the VeriSilicon SDK is not installed (no {library} at {where})")
+        return SdkState(folder, f"the VeriSilicon SDK is not installed (no {library} at {where})")
     if not folder.has_shim:
-        return Found(folder, f"the shim is not built (no {folder.shim})")
-    return Found(folder)
+        return SdkState(folder, f"the shim is not built (no {folder.shim})")
+    return SdkState(folder)

@@ -16,7 +16,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from dovetail.backend.containment import Limits, Place, Worker, compile_contained, load_contained
+from dovetail.backend.containment import CompilerPlace, Worker, WorkerLimits, compile_contained, load_contained
 from dovetail.backend.protocols import (
     ALIGNMENT_BYTES,
     AbsentDevice,
@@ -58,7 +58,7 @@ BATCHED_CASES = ("Add", "Conv", "MaxPool", "Relu", "Sigmoid")
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class ContractCase:
     """A graph that a target says it supports, with a device that runs it."""
 
     label: str
@@ -92,7 +92,7 @@ class BackendContract:
     backend: Backend
     same_bytes = True
     """Whether compiling twice gives the same bytes; set it to False where the vendor's compiler stamps them."""
-    limits: Limits | None = None
+    limits: WorkerLimits | None = None
     """Set it to compile and run in worker processes: what crashes or hangs then fails one test, and not all."""
 
     def test_names(self) -> None:
@@ -302,7 +302,7 @@ class BackendContract:
 
     def trials(
         self, names: tuple[str, ...] = RUN_CASES, change: Callable[[Graph], Graph] = lambda graph: graph
-    ) -> Iterator[Trial]:
+    ) -> Iterator[ContractCase]:
         """Yield what the backend supports; skip the test when that is nothing."""
         any_runs = False
         for target in self.backend.targets():
@@ -314,11 +314,13 @@ class BackendContract:
                     if target.verdict(trial_case.graph, trial_case.graph.nodes[0], precision).supported:
                         any_runs = True
                         assert device is not None
-                        yield Trial(f"{case.name} at {precision.value} on {target.name}", target, trial_case, device)
+                        yield ContractCase(
+                            f"{case.name} at {precision.value} on {target.name}", target, trial_case, device
+                        )
         if not any_runs:
             pytest.skip("the backend supports none of these cases on a device that is here")
 
-    def compile(self, trial: Trial) -> Blob:
+    def compile(self, trial: ContractCase) -> Blob:
         """Return the compiled trial."""
         return self.compile_graph(trial.case.graph, trial.target)
 
@@ -328,16 +330,16 @@ class BackendContract:
             return self.backend.compile(graph, target, CompileOptions())
         worker = Worker(self.limits)
         try:
-            return compile_contained(worker, Place(self.backend.name, target.name), graph, CompileOptions())
+            return compile_contained(worker, CompilerPlace(self.backend.name, target.name), graph, CompileOptions())
         finally:
             worker.close()
 
-    def load(self, trial: Trial) -> Executable:
+    def load(self, trial: ContractCase) -> Executable:
         """Return the trial ready to run."""
         blob, signature = self.compile(trial), Signature.of(trial.case.graph)
         if self.limits is None:
             return trial.device.load(blob, signature)
-        return load_contained(Place(self.backend.name, trial.target.name), blob, signature, self.limits)
+        return load_contained(CompilerPlace(self.backend.name, trial.target.name), blob, signature, self.limits)
 
 
 def _check_verdict(verdict: Verdict, target: Target, node: Node, precision: Precision) -> None:
@@ -378,7 +380,7 @@ def _memory_for(array: AnyArray) -> AnyArray:
     return raw[-raw.ctypes.data % ALIGNMENT_BYTES :]
 
 
-def _check_outputs(trial: Trial, outputs: Mapping[str, AnyArray]) -> None:
+def _check_outputs(trial: ContractCase, outputs: Mapping[str, AnyArray]) -> None:
     graph = trial.case.graph
     assert set(outputs) == set(graph.outputs), f"{trial.label}: it gives {sorted(outputs)}, not {sorted(graph.outputs)}"
     for name in graph.outputs:

@@ -11,7 +11,7 @@ from dovetail.backend.target import TargetProfile
 from dovetail.backends.vsi.plugin import VsiBackend
 from dovetail.ir import Graph
 from dovetail.ir.precision import Precision
-from dovetail.testing.contract import RUN_CASES, BackendContract, Trial
+from dovetail.testing.contract import RUN_CASES, BackendContract, ContractCase
 
 from .conftest import target_named
 
@@ -36,7 +36,7 @@ class _Contract(BackendContract):
 
     def trials(
         self, names: tuple[str, ...] = RUN_CASES, change: Callable[[Graph], Graph] = lambda graph: graph
-    ) -> Iterator[Trial]:
+    ) -> Iterator[ContractCase]:
         return super().trials(tuple(name for name in names if name in self.names), change)
 
 

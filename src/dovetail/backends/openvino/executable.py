@@ -27,7 +27,7 @@ class OpenVinoExecutable:
     `source` is the ONNX model, where taps are possible.
     """
 
-    def __init__(self, device: str, compiled: openvino.CompiledModel, signature: Signature, source: Source) -> None:
+    def __init__(self, device: str, compiled: openvino.CompiledModel, signature: Signature, source: TapSource) -> None:
         self._where = f"openvino:{device}"
         self._device = device
         self._signature = signature
@@ -171,7 +171,7 @@ class OpenVinoExecutable:
         return {name: request.get_tensor(compiled.output(name)).data.copy() for name in names}
 
 
-class Source:
+class TapSource:
     """What taps are compiled from; an exported blob has none."""
 
     def __init__(self, device: str, model: bytes | None, properties: Mapping[str, str]) -> None:

@@ -20,7 +20,7 @@ from dovetail.backend.protocols import (
 from dovetail.backend.target import Target
 from dovetail.backends.headed import check_mark, pack, unpack
 from dovetail.backends.openvino.core import DeviceFacts, core, missing_devices, present_devices, reason
-from dovetail.backends.openvino.executable import CHANNELS_LAST, OpenVinoExecutable, Source
+from dovetail.backends.openvino.executable import CHANNELS_LAST, OpenVinoExecutable, TapSource
 from dovetail.backends.openvino.target import OpenVinoTarget, offered_precisions
 from dovetail.errors import CompileError, DeviceError, GraphError
 from dovetail.exporters.onnx import to_onnx
@@ -65,7 +65,7 @@ class OpenVinoBackend:
         except GraphError as error:
             raise CompileError(f"{target.name}: {error.message}", hint=error.hint) from error
         try:
-            source = Source(facts.name, model, facing)
+            source = TapSource(facts.name, model, facing)
             compiled = source.compile() if graph.outputs else None
             if export and compiled is not None:
                 exported = compiled.export_model()
@@ -142,7 +142,7 @@ class OpenVinoDevice:
                 f"{self.name}: the blob is for device '{header.device}'.", hint="Compile the model again."
             )
         check_mark(header, self._facts.mark, self.name)
-        source = Source(header.device, body if blob.format == MODEL else None, dict(header.properties))
+        source = TapSource(header.device, body if blob.format == MODEL else None, dict(header.properties))
         try:
             if blob.format == MODEL:
                 compiled = source.compile()

@@ -7,7 +7,7 @@ from functools import cache
 
 from dovetail.backend.arithmetic import EXACT, Arithmetic
 from dovetail.backend.constraints import RealTensors, StaticShapes
-from dovetail.backend.containment import Limits, Place, Worker, compile_contained
+from dovetail.backend.containment import CompilerPlace, Worker, WorkerLimits, compile_contained
 from dovetail.backend.protocols import CompileOptions
 from dovetail.backend.target import Engine, Verdict
 from dovetail.backends.ort.providers import Provider
@@ -86,7 +86,7 @@ class OrtTarget:
         """Return why a node alone does not compile; in a worker, because compilers crash on what they do not take."""
         try:
             graph = _at(alone, self.name, precision)
-            compile_contained(_worker(), Place(self.backend, self.name), graph, CompileOptions(threads=1))
+            compile_contained(_worker(), CompilerPlace(self.backend, self.name), graph, CompileOptions(threads=1))
         except DovetailError as error:
             return error.message.rstrip(".")[:_LONGEST]
         return ""
@@ -95,7 +95,7 @@ class OrtTarget:
 @cache
 def _worker() -> Worker:
     """Return the process in which providers are asked; it begins again after every crash."""
-    return Worker(Limits(compile_s=_ASK_S))
+    return Worker(WorkerLimits(compile_s=_ASK_S))
 
 
 def _at(alone: Graph, target: str, precision: Precision) -> Graph:

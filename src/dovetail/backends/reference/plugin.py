@@ -9,7 +9,7 @@ from dovetail.backend.arithmetic import EXACT, ORT, TFLITE
 from dovetail.backend.protocols import BackendAbilities, Blob, CompileOptions, ExecutableAbilities, Signature
 from dovetail.backend.target import Engine, OperatorRule, Target, TargetProfile
 from dovetail.backends.feeds import check_feeds, same_signature
-from dovetail.backends.reference.blob import FORMAT, Program, program_from_bytes, program_to_bytes
+from dovetail.backends.reference.blob import FORMAT, ReferenceProgram, program_from_bytes, program_to_bytes
 from dovetail.backends.reference.interpreter import run_graph
 from dovetail.backends.reference.kernels import KERNELS
 from dovetail.backends.reference.limits import refusal
@@ -51,8 +51,8 @@ REFERENCE_ORT = replace(
 class ReferenceExecutable:
     """Run one program; any tensor of its graph can be tapped."""
 
-    def __init__(self, program: Program, signature: Signature) -> None:
-        self._program: Program | None = program
+    def __init__(self, program: ReferenceProgram, signature: Signature) -> None:
+        self._program: ReferenceProgram | None = program
         self._signature = signature
 
     def run(self, inputs: Mapping[str, AnyArray], taps: Sequence[str] = ()) -> Mapping[str, AnyArray]:
@@ -132,7 +132,7 @@ class ReferenceBackend:
     def compile(self, graph: Graph, target: Target, options: CompileOptions) -> Blob:
         """Return the graph with the target's arithmetic; raise CompileError when a node cannot run."""
         _check_runnable(graph, target.name)
-        return Blob(FORMAT, program_to_bytes(Program(target.name, target.arithmetic, graph)))
+        return Blob(FORMAT, program_to_bytes(ReferenceProgram(target.name, target.arithmetic, graph)))
 
     def abilities(self) -> BackendAbilities:
         """Return what it can do besides."""

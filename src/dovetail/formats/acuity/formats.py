@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from dovetail.errors import FormatError
 from dovetail.formats.acuity.lint import lint_table, table_findings
-from dovetail.formats.acuity.network import Network, read_network
+from dovetail.formats.acuity.network import AcuityNetwork, read_network
 from dovetail.formats.acuity.parameters import table_parameters
 from dovetail.formats.acuity.table import QuantizeTable, read_table, write_table
 from dovetail.formats.acuity.words import VOCABULARY, precision_of
@@ -74,7 +74,7 @@ class QuantizeFormat:
         return lint_table(content, request.listing, request.path)
 
 
-def _network(listing: bytes | None, path: str) -> Network:
+def _network(listing: bytes | None, path: str) -> AcuityNetwork:
     if listing is None:
         raise FormatError(
             "the network is needed: layers have names of its own.",

@@ -24,7 +24,7 @@ _ENDS = frozenset({"input", "output"})
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class AcuityLayer:
     """One layer; `inputs` are the layers that it reads."""
 
     lid: str
@@ -41,11 +41,11 @@ class Layer:
 
 
 @dataclass(frozen=True)
-class Network:
+class AcuityNetwork:
     """The layers of a network by their identifiers (lids)."""
 
     name: str
-    layers: Mapping[str, Layer]
+    layers: Mapping[str, AcuityLayer]
 
     @cached_property
     def readers(self) -> Mapping[str, tuple[str, ...]]:
@@ -73,9 +73,9 @@ class Network:
                         done.add(layer.lid)
         return {lid: tensor for tensor, lid in taken.items()}
 
-    def _forward(self) -> list[Layer]:
+    def _forward(self) -> list[AcuityLayer]:
         """Return the layers from inputs to outputs: the file has them from the end."""
-        done: dict[str, Layer] = {}
+        done: dict[str, AcuityLayer] = {}
         waiting = list(self.layers)
         while waiting:
             layer = self.layers[waiting[-1]]
@@ -118,14 +118,14 @@ class Network:
         return {lid: words[lid] for lid in self.layers if lid in words}
 
 
-def read_network(content: bytes, path: str) -> Network:
+def read_network(content: bytes, path: str) -> AcuityNetwork:
     """Return the network in a file; raise FormatError naming what is wrong."""
     root = mapping_in(read_json(content, path), path, "a network")
     meta = mapping_in(root.get("MetaData", {}), path, "MetaData")
-    layers: dict[str, Layer] = {}
+    layers: dict[str, AcuityLayer] = {}
     for lid, value in mapping_in(root.get("Layers"), path, "Layers").items():
         body = mapping_in(value, path, f"layer '{lid}'")
         inputs = texts_in(body.get("inputs", []), path, f"inputs of '{lid}'")
         sources = tuple(text.removeprefix("@").rpartition(":")[0] for text in inputs)
-        layers[lid] = Layer(lid, str(body.get("name", "")), str(body.get("op", "")), sources)
-    return Network(str(meta.get("Name", "")), layers)
+        layers[lid] = AcuityLayer(lid, str(body.get("name", "")), str(body.get("op", "")), sources)
+    return AcuityNetwork(str(meta.get("Name", "")), layers)

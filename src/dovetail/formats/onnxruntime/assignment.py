@@ -36,7 +36,7 @@ class ReportingSession(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Misplaced:
+class MisassignedNode:
     """A node that another provider runs than the plan says."""
 
     node: str
@@ -69,7 +69,9 @@ def require_providers(plan: Plan, providers: Mapping[str, str]) -> None:
             )
 
 
-def misplaced(assigned: Mapping[str, str], graph: Graph, plan: Plan, providers: Mapping[str, str]) -> list[Misplaced]:
+def misplaced(
+    assigned: Mapping[str, str], graph: Graph, plan: Plan, providers: Mapping[str, str]
+) -> list[MisassignedNode]:
     """Return the nodes that are elsewhere than planned; `providers` maps targets to provider names.
 
     Nodes that ONNX Runtime added (boundaries, fused nodes under new names) are judged only if the plan knows them; a
@@ -77,12 +79,12 @@ def misplaced(assigned: Mapping[str, str], graph: Graph, plan: Plan, providers: 
     """
     require_providers(plan, providers)
     binding = bind_sources(graph)
-    wrong: list[Misplaced] = []
+    wrong: list[MisassignedNode] = []
     for name, got in assigned.items():
         for node in binding.nodes_of.get(name, ()):
             wanted = providers[plan.placement(node).target]
             if got != wanted:
-                wrong.append(Misplaced(node, wanted, got))
+                wrong.append(MisassignedNode(node, wanted, got))
     return wrong
 
 

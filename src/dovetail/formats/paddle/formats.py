@@ -11,8 +11,8 @@ from dovetail.formats.format import Diagnostic, ReadRequest, WriteRequest, Writt
 from dovetail.formats.paddle.lint import LintContext, lint
 from dovetail.formats.paddle.log import LoggedOperation, parse_log
 from dovetail.formats.paddle.operators import BLOCK_EDGES
-from dovetail.formats.paddle.policy import Device, Policy
-from dovetail.formats.paddle.rules import Dialect, Rule, load_rules, match_all
+from dovetail.formats.paddle.policy import PaddleDevice, Policy
+from dovetail.formats.paddle.rules import Dialect, SubgraphRule, load_rules, match_all
 from dovetail.formats.spelling import Side, Vocabulary, Word, read_plan, spell
 from dovetail.formats.text import decode
 from dovetail.ir.graph import Graph
@@ -69,7 +69,7 @@ class PaddleFormat:
     name: str
     title: str
     pattern: str
-    main: Device
+    main: PaddleDevice
     vocabulary: Vocabulary
     granularity: str = "operator of the log"
     needs: str = "the log of a run (log.txt)"
@@ -79,14 +79,14 @@ class PaddleFormat:
         dialect = dialect_of(request.version, request.path)
         operations = operations_of(request.listing, request.path)
         spelling = spell(request.plan, request.graph, bind_log(request.graph, operations), self.vocabulary)
-        devices = [Device.NPU_INT8] * len(operations)
+        devices = [PaddleDevice.NPU_INT8] * len(operations)
         for item, word in spelling.words.items():
-            devices[int(item)] = Device.CPU if word is _CPU else Device.NPU_FP32
+            devices[int(item)] = PaddleDevice.CPU if word is _CPU else PaddleDevice.NPU_FP32
         policy = Policy(operations, tuple(devices))
         mixed = policy.mixed_text(dialect, request.path).encode()
-        if self.main is Device.NPU_FP32:
+        if self.main is PaddleDevice.NPU_FP32:
             return Written(mixed)
-        beside = {"mixed": mixed} if Device.NPU_FP32 in devices else {}
+        beside = {"mixed": mixed} if PaddleDevice.NPU_FP32 in devices else {}
         return Written(policy.subgraph_text(dialect, request.path).encode(), beside)
 
     def read(self, content: bytes, request: ReadRequest) -> Plan:
@@ -94,7 +94,7 @@ class PaddleFormat:
         operations = operations_of(request.listing, request.path)
         binding = bind_log(request.graph, operations)
         in_float = Placement(request.base.target, Precision.FP32)
-        place = request.exception if self.main is Device.CPU else in_float
+        place = request.exception if self.main is PaddleDevice.CPU else in_float
         overrides = self._found(content, request, operations, place)
         mixed = request.beside.get("mixed")
         if mixed is not None:
@@ -109,7 +109,7 @@ class PaddleFormat:
         errors = [item for item in self.lint(content, request) if item.code in ("E06", "E08", "NOT_TEXT", "TOO_LARGE")]
         if errors:
             raise errors[0].error()
-        rules: tuple[Rule, ...] = load_rules(decode(content, request.path), dialect)
+        rules: tuple[SubgraphRule, ...] = load_rules(decode(content, request.path), dialect)
         index = {id(op): str(number) for number, op in enumerate(operations)}
         overrides: dict[str, Override] = {}
         for rule in rules:
@@ -136,13 +136,13 @@ SUBGRAPH = PaddleFormat(
     "paddle-subgraph",
     "Paddle Lite: off the NPU",
     "*subgraph*.txt",
-    Device.CPU,
+    PaddleDevice.CPU,
     Vocabulary((_NPU,), (_CPU, _NPU_FLOAT)),
 )
 MIXED = PaddleFormat(
     "paddle-mixed",
     "Paddle Lite: float on NPU",
     "*mixed_precision*.txt",
-    Device.NPU_FP32,
+    PaddleDevice.NPU_FP32,
     Vocabulary((_NPU,), (_NPU_FLOAT,)),
 )

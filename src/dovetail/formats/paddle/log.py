@@ -9,7 +9,7 @@ from enum import Enum
 from typing import BinaryIO
 
 from dovetail.formats.format import Diagnostic, Severity
-from dovetail.formats.text import Line, bounded_lines
+from dovetail.formats.text import TextLine, bounded_lines
 
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[@-_])")
 _NOISE = re.compile(
@@ -105,7 +105,7 @@ class _Reader:
         if len(self.diagnostics) < _MOST_DIAGNOSTICS:
             self.diagnostics.append(Diagnostic(code, Severity.WARNING, self.path, line, message, hint))
 
-    def take(self, line: Line) -> None:
+    def take(self, line: TextLine) -> None:
         text = line.text.rstrip()
         if line.number == 1:
             text = text.removeprefix("\ufeff")
@@ -136,7 +136,7 @@ class _Reader:
         if text.endswith("} // end G") or text.lower().endswith(_HEADER):
             self.in_graph = False
             if text.lower().endswith(_HEADER):
-                self.take(Line(0, text, cut=False, ended=True))
+                self.take(TextLine(0, text, cut=False, ended=True))
             return
         match = _LABEL.search(text)
         if match:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from dovetail.errors import LoadError
-from dovetail.importers.caffe.layers import LAYERS, Layer
+from dovetail.importers.caffe.layers import LAYERS, CaffeLayer
 from dovetail.importers.caffe.text import Message
 from dovetail.importers.net import Net
 from dovetail.importers.options import LoadOptions
@@ -49,7 +49,9 @@ def build_network(message: Message, blobs: Mapping[str, Sequence[AnyArray]], whe
         left.subtract(tops)
         # The last layer that writes a blob gives it its name.
         names = [net.fresh(top if not left[top] else f"{top}/{name}") for top in tops]
-        site = Layer(net, layer, name, tuple(known[item] for item in bottoms), tuple(names), tuple(blobs.get(name, ())))
+        site = CaffeLayer(
+            net, layer, name, tuple(known[item] for item in bottoms), tuple(names), tuple(blobs.get(name, ()))
+        )
         convert(site)
         for top, made in zip(tops, names, strict=True):
             known[top] = made

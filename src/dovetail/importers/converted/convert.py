@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from dovetail.environments import (
-    Job,
+    ConversionJob,
     cache_key,
     find_converted,
     find_environment,
@@ -16,11 +16,11 @@ from dovetail.environments import (
 )
 from dovetail.errors import DovetailError, LoadError
 from dovetail.importers.converted.names import restore_names
-from dovetail.importers.converted.source import Source
+from dovetail.importers.converted.source import ConvertedSource
 from dovetail.importers.options import LoadOptions
 
 
-def convert(source: Source, options: LoadOptions) -> Path:
+def convert(source: ConvertedSource, options: LoadOptions) -> Path:
     """Return the ONNX file that stands for a model, with the names of the source in it."""
     environment = find_environment(source.environment)
     question = {**source.request, "kind": source.kind}
@@ -35,7 +35,9 @@ def convert(source: Source, options: LoadOptions) -> Path:
     except DovetailError as error:
         raise LoadError(f"{source.path}: {error.message}", hint=error.hint) from error
     with tempfile.TemporaryDirectory(prefix="dovetail-convert-") as folder:
-        job = Job(source.worker, {**question, "label": str(source.path)}, Path(folder), options.conversion.limit_s)
+        job = ConversionJob(
+            source.worker, {**question, "label": str(source.path)}, Path(folder), options.conversion.limit_s
+        )
         answer = run_job(state, job, progress)
         model = Path(folder) / "model.onnx"
         if answer.get("file") != model.name or not model.is_file():

@@ -10,13 +10,13 @@ from pathlib import Path
 from onnx import GraphProto, ModelProto, NodeProto
 
 from dovetail.errors import LoadError
-from dovetail.importers.converted.source import Source
+from dovetail.importers.converted.source import ConvertedSource
 
 _SCOPES = "pkg.torch.onnx.name_scopes"
 _CALLS = ("PartitionedCall/", "StatefulPartitionedCall/")
 
 
-def restore_names(path: Path, source: Source, layers: Iterable[str] = ()) -> None:
+def restore_names(path: Path, source: ConvertedSource, layers: Iterable[str] = ()) -> None:
     """Rewrite an ONNX file in place; raise LoadError when it is none. `layers` are the names of a Keras model."""
     model = ModelProto()
     try:

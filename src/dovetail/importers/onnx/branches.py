@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from onnx import AttributeProto, GraphProto, NodeProto, helper
 
-from dovetail.importers.onnx.reader import Source, bodies_of
+from dovetail.importers.onnx.reader import OnnxSource, bodies_of
 from dovetail.importers.onnx.structure import body_captures
 from dovetail.importers.onnx.tensors import read_tensor
 
 
-def inline_decided(source: Source) -> bool:
+def inline_decided(source: OnnxSource) -> bool:
     """Replace every decided If of the main graph by the nodes of its branch; tell whether there was one."""
     nodes: list[NodeProto] = []
     inlined = False
@@ -28,7 +28,7 @@ def inline_decided(source: Source) -> bool:
     return inlined
 
 
-def _inlined(source: Source, node: NodeProto, body: GraphProto) -> list[NodeProto]:
+def _inlined(source: OnnxSource, node: NodeProto, body: GraphProto) -> list[NodeProto]:
     """Return the body's nodes under names that no other tensor has."""
     outer = set(body_captures(body))
     inside = {name for inner in body.node for name in inner.output if name}

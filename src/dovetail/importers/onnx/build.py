@@ -10,7 +10,7 @@ from onnx import AttributeProto, GraphProto, NodeProto, TensorProto
 from dovetail.errors import GraphError, LoadError
 from dovetail.importers.onnx.infer import types_of
 from dovetail.importers.onnx.quantized import fold_quantization
-from dovetail.importers.onnx.reader import Source, node_label
+from dovetail.importers.onnx.reader import OnnxSource, node_label
 from dovetail.importers.onnx.structure import body_captures
 from dovetail.importers.onnx.tensors import Stored, read_tensor
 from dovetail.ir import DType, Graph, Node, TensorType, prune
@@ -25,7 +25,7 @@ class _Scope:
     constants: Mapping[str, Stored]
 
 
-def build_graph(source: Source, types: Mapping[str, TensorType]) -> Graph:
+def build_graph(source: OnnxSource, types: Mapping[str, TensorType]) -> Graph:
     """Return the Graph; raise LoadError naming the node or tensor that it cannot represent."""
     draft = _draft(source, source.graph, source.constants, dict(types), ())
     try:
@@ -35,7 +35,7 @@ def build_graph(source: Source, types: Mapping[str, TensorType]) -> Graph:
 
 
 def _draft(
-    source: Source,
+    source: OnnxSource,
     graph: GraphProto,
     constants: Mapping[str, Stored],
     types: dict[str, TensorType],
@@ -68,7 +68,7 @@ def _draft(
     )
 
 
-def _node(source: Source, node: NodeProto, scope: _Scope) -> Node:
+def _node(source: OnnxSource, node: NodeProto, scope: _Scope) -> Node:
     attributes = {item.name: _attribute(source, node, item, scope) for item in node.attribute}
     outputs = list(node.output)
     inputs = list(node.input)
@@ -80,7 +80,7 @@ def _node(source: Source, node: NodeProto, scope: _Scope) -> Node:
     return Node(node.name, node.op_type, tuple(inputs), tuple(outputs), attributes, node.domain, origin)
 
 
-def _attribute(source: Source, node: NodeProto, attribute: AttributeProto, scope: _Scope) -> object:
+def _attribute(source: OnnxSource, node: NodeProto, attribute: AttributeProto, scope: _Scope) -> object:
     where = f"attribute '{attribute.name}' of {node_label(node)}"
     if attribute.type == AttributeProto.INT:
         return int(attribute.i)
@@ -115,7 +115,7 @@ def _text(value: bytes, where: str) -> str:
         raise LoadError(f"{where} is not text.") from error
 
 
-def _body(source: Source, graph: GraphProto, scope: _Scope) -> Graph:
+def _body(source: OnnxSource, graph: GraphProto, scope: _Scope) -> Graph:
     captures = tuple(body_captures(graph))
     own = {tensor.name: read_tensor(tensor, None, f"constant '{tensor.name}'") for tensor in graph.initializer}
     types = types_of([*graph.input, *graph.value_info, *graph.output])

@@ -9,7 +9,7 @@ import numpy as np
 from onnx import NodeProto, TensorProto, defs, helper
 
 from dovetail.errors import LoadError
-from dovetail.importers.onnx.reader import Source, all_graphs, node_label
+from dovetail.importers.onnx.reader import OnnxSource, all_graphs, node_label
 from dovetail.importers.onnx.tensors import Stored
 from dovetail.ir import OPSET, AnyArray, DType
 
@@ -23,7 +23,7 @@ _ONE_AXIS = 13
 class _Rewriter:
     """Collect the nodes that stand for one node."""
 
-    def __init__(self, source: Source, node: NodeProto) -> None:
+    def __init__(self, source: OnnxSource, node: NodeProto) -> None:
         self.source, self.node = source, node
         self.nodes: list[NodeProto] = []
         self.label = f"{source.where}: {node_label(node)}"
@@ -84,7 +84,7 @@ class _Rewriter:
         return {item.name: helper.get_attribute_value(item) for item in kept}
 
 
-def rewrite_foreign(source: Source) -> None:
+def rewrite_foreign(source: OnnxSource) -> None:
     """Rewrite in place; raise LoadError naming the first operator that has no meaning here."""
     for graph in all_graphs(source.graph):
         nodes: list[NodeProto] = []
@@ -114,7 +114,7 @@ def _keep_name(rewriter: _Rewriter) -> None:
 _AROUND = ("QuantizeLinear", "DequantizeLinear", "Cast")
 
 
-def _check_known(source: Source, node: NodeProto) -> None:
+def _check_known(source: OnnxSource, node: NodeProto) -> None:
     if node.domain:
         raise LoadError(
             f"{source.where}: {node_label(node)} is of domain '{node.domain}', which Dovetail does not know.",

@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto, checker, defs, helper, shape_inference
 
 from dovetail.errors import LoadError
-from dovetail.importers.onnx.reader import SMALL_ELEMENTS, Source, all_graphs
+from dovetail.importers.onnx.reader import SMALL_ELEMENTS, OnnxSource, all_graphs
 from dovetail.importers.onnx.tensors import write_tensor
 from dovetail.ir import OPSET, TensorType
 from dovetail.ir.codes import DTYPE_OF_CODE, ONNX_CODES
 from dovetail.ir.types import Dim
 
 
-def visible_model(source: Source) -> ModelProto:
+def visible_model(source: OnnxSource) -> ModelProto:
     """Return a copy of the model for ONNX's native code: small constants inside, large ones as typed inputs."""
     model = ModelProto()
     model.CopyFrom(source.model)
@@ -28,7 +28,7 @@ def visible_model(source: Source) -> ModelProto:
     return model
 
 
-def typed_model(source: Source) -> ModelProto:
+def typed_model(source: OnnxSource) -> ModelProto:
     """Return the visible model with the inferred type of every tensor, constants included."""
     model = visible_model(source)
     declared = {value.name for value in (*model.graph.input, *model.graph.output)}
@@ -38,7 +38,7 @@ def typed_model(source: Source) -> ModelProto:
     return model
 
 
-def check_model(source: Source) -> None:
+def check_model(source: OnnxSource) -> None:
     """Run ONNX's checker on the structure; raise LoadError with its complaint."""
     try:
         checker.check_model(visible_model(source), full_check=False)
@@ -47,7 +47,7 @@ def check_model(source: Source) -> None:
         raise LoadError(f"{source.where}: not valid ONNX: {detail}") from error
 
 
-def infer_types(source: Source) -> dict[str, TensorType]:
+def infer_types(source: OnnxSource) -> dict[str, TensorType]:
     """Return the types that can be inferred for the main graph; bodies get theirs as value_info in place."""
     model = visible_model(source)
     for graph in all_graphs(model.graph):

@@ -25,7 +25,7 @@ from dovetail.importers.onnx.adapters import (
     restore_attributes,
 )
 from dovetail.importers.onnx.infer import typed_model, visible_model
-from dovetail.importers.onnx.reader import Source, all_graphs, node_label
+from dovetail.importers.onnx.reader import OnnxSource, all_graphs, node_label
 from dovetail.importers.onnx.tensors import read_tensor
 from dovetail.ir import OPSET
 
@@ -50,7 +50,7 @@ def opset_of(model: ModelProto, where: str) -> int:
     return version
 
 
-def bring_to_pinned(source: Source) -> None:
+def bring_to_pinned(source: OnnxSource) -> None:
     """Rewrite the model in place at the pinned opset; raise LoadError naming the operator that cannot follow."""
     version = opset_of(source.model, source.where)
     if version > OPSET:
@@ -75,7 +75,7 @@ def bring_to_pinned(source: Source) -> None:
     _set_opset(source.model, OPSET)
 
 
-def _drop_newer_attributes(source: Source) -> None:
+def _drop_newer_attributes(source: OnnxSource) -> None:
     """Remove attributes that the pinned opset lacks; they hold their defaults, or the model would be refused."""
     for graph in all_graphs(source.graph):
         for node in graph.node:
@@ -95,7 +95,7 @@ def _set_opset(model: ModelProto, version: int) -> None:
     model.opset_import.extend(imports)
 
 
-def _refusals(source: Source, version: int) -> Iterator[tuple[NodeProto, str]]:
+def _refusals(source: OnnxSource, version: int) -> Iterator[tuple[NodeProto, str]]:
     for graph in all_graphs(source.graph):
         for node in graph.node:
             reason = "" if node.domain else _why_not_pinned(node, version)
@@ -147,7 +147,7 @@ def _is_default(attribute: AttributeProto, schema: defs.OpSchema.Attribute) -> b
     return bool(helper.get_attribute_value(attribute) == helper.get_attribute_value(value)) if value.name else False
 
 
-def _convert(source: Source, version: int, node: NodeProto, reason: str) -> None:
+def _convert(source: OnnxSource, version: int, node: NodeProto, reason: str) -> None:
     """Let ONNX's own converter rewrite the model; large constants stay out of it."""
     label = node_label(node)
     model = visible_model(source)
@@ -165,7 +165,7 @@ def _convert(source: Source, version: int, node: NodeProto, reason: str) -> None
     _adopt(source, converted, inputs)
 
 
-def _adopt(source: Source, converted: ModelProto, inputs: set[str]) -> None:
+def _adopt(source: OnnxSource, converted: ModelProto, inputs: set[str]) -> None:
     for tensor in converted.graph.initializer:
         if tensor.name not in source.constants:
             source.constants[tensor.name] = read_tensor(tensor, None, f"constant '{tensor.name}'")
@@ -179,7 +179,7 @@ def _adopt(source: Source, converted: ModelProto, inputs: set[str]) -> None:
     source.model.CopyFrom(converted)
 
 
-def _inherit_origins(source: Source, graph: GraphProto) -> None:
+def _inherit_origins(source: OnnxSource, graph: GraphProto) -> None:
     """Give nodes that the converter added the origin of the node that they serve."""
     named = {name: node.name for node in graph.node if node.name for name in node.output if name}
     readers = {name: node.name for node in reversed(graph.node) if node.name for name in node.input if name}
@@ -197,7 +197,7 @@ def _inherit_origins(source: Source, graph: GraphProto) -> None:
             readers.update(dict.fromkeys(node.input, node.name))
 
 
-def _expand_new_functions(source: Source, version: int) -> None:
+def _expand_new_functions(source: OnnxSource, version: int) -> None:
     """Replace operators newer than the pinned opset by ONNX's own definition of them, where it has one."""
     new = {
         node.op_type
@@ -225,7 +225,7 @@ def _is_function(schema: defs.OpSchema) -> bool:
     return any(getattr(schema, name, False) for name in ("has_function", "has_context_dependent_function"))
 
 
-def inline_functions(source: Source) -> None:
+def inline_functions(source: OnnxSource) -> None:
     """Inline the model's own functions; raise LoadError when they call each other in a circle."""
     model = source.model
     if not model.functions:
@@ -241,7 +241,7 @@ def inline_functions(source: Source) -> None:
     del source.model.functions[:]
 
 
-def _check_functions(source: Source) -> None:
+def _check_functions(source: OnnxSource) -> None:
     functions = {(item.domain, item.name): item for item in source.model.functions}
     if len(functions) != len(source.model.functions):
         raise LoadError(f"{source.where}: two functions have the same name.")

@@ -22,7 +22,7 @@ MAX_NODES = 200_000
 
 
 @dataclass(slots=True)
-class Source:
+class OnnxSource:
     """A model while it is being read: the file's message without constants, and the constants.
 
     `origins` names the nodes of the file that a node stands for, where that is not its own name. `hints` are types
@@ -62,7 +62,7 @@ def all_graphs(graph: GraphProto) -> Iterator[GraphProto]:
             yield from all_graphs(body)
 
 
-def read_source(source: Path | bytes | ModelProto, options: LoadOptions) -> Source:
+def read_source(source: Path | bytes | ModelProto, options: LoadOptions) -> OnnxSource:
     """Parse a model and take its constants out; raise LoadError when it is damaged or too large."""
     folder: Path | None = None
     where = "model"
@@ -79,7 +79,7 @@ def read_source(source: Path | bytes | ModelProto, options: LoadOptions) -> Sour
         raise LoadError(f"{where}: not an ONNX model: it has no graph or no operator set.")
     check_names(source, where)
     constants = _take_constants(source.graph, folder, where)
-    return Source(source, constants, options, where)
+    return OnnxSource(source, constants, options, where)
 
 
 def _read_bytes(path: Path, limit: int) -> bytes:
@@ -152,7 +152,7 @@ def _read_node(node: NodeProto, folder: Path | None, where: str, depth: int) -> 
             raise LoadError(f"{label} is a list of tensors, which Dovetail does not represent.", source_node=node.name)
 
 
-def check_interface(source: Source) -> None:
+def check_interface(source: OnnxSource) -> None:
     """Raise LoadError unless every graph input is a tensor of a known type; apply the shapes that were asked for."""
     graph, shapes = source.graph, dict(source.options.shapes)
     for value in graph.input:

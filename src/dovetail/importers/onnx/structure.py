@@ -7,15 +7,15 @@ import heapq
 from onnx import GraphProto, NodeProto
 
 from dovetail.errors import LoadError
-from dovetail.importers.onnx.reader import Source, bodies_of, node_label
+from dovetail.importers.onnx.reader import OnnxSource, bodies_of, node_label
 
 
-def arrange(source: Source) -> None:
+def arrange(source: OnnxSource) -> None:
     """Sort nodes topologically and give each a unique name; raise LoadError on cycles and undefined names."""
     _arrange_graph(source.graph, set(source.constants), set(), source)
 
 
-def _arrange_graph(graph: GraphProto, constants: set[str], outside: set[str], source: Source) -> None:
+def _arrange_graph(graph: GraphProto, constants: set[str], outside: set[str], source: OnnxSource) -> None:
     where = source.where
     defined = set(outside)
     for name in [*(value.name for value in graph.input), *constants, *(tensor.name for tensor in graph.initializer)]:

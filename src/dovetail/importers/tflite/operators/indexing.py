@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dovetail.importers.tflite.layout import Form, axis_in
+from dovetail.importers.tflite.layout import TensorForm, axis_in
 from dovetail.importers.tflite.operators.table import Converters
 from dovetail.importers.tflite.site import Site
 from dovetail.ir import DType, TensorType
@@ -65,7 +65,7 @@ def _strided_slice(site: Site) -> None:
         starts.append((0 if stride > 0 else _END) if opened_begin & bit else begin)
         stops.append((_END if stride > 0 else -_END) if opened_end & bit else end)
     gone = tuple(axis for axis in range(len(begins)) if shrunk & (1 << axis))
-    form = Form.LAST if gone else site.form(0)
+    form = TensorForm.LAST if gone else site.form(0)
     rank = site.rank(0)
     inputs = (
         site.read(0, form),
