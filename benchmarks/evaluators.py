@@ -27,7 +27,7 @@ from dovetail.data import open_samples, specs_of, split_samples
 from dovetail.ir.macs import node_macs
 from dovetail.plan import Plan, parse_placement
 from dovetail.quantize.calibrate import load_float
-from dovetail.search import evaluator
+from dovetail.search import evaluator, parse_goal
 from dovetail.search.evaluator import Rewriter
 from dovetail.search.pieces import Pieces
 from zoo.catalogue import CASES, models_root
@@ -106,7 +106,7 @@ def measure(task: Task) -> Row:
         samples=source,
         splits=split_samples(source),
         metric=task.metric,
-        goal=dovetail.parse_goal(task.goal),
+        goal=parse_goal(task.goal),
         low=parse_placement("vsi:v853@i8pc"),
         ladder=(parse_placement("vsi:v853@i16"),),
     )

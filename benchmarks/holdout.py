@@ -26,7 +26,7 @@ from dovetail.data import SplitOptions, open_samples, specs_of, split_samples
 from dovetail.ir.dtypes import AnyArray
 from dovetail.plan import parse_placement
 from dovetail.quantize import Calibration
-from dovetail.search import CostOptions
+from dovetail.search import CostOptions, parse_goal
 from dovetail.search.evaluator import EvaluationData
 from dovetail.search.goal import Goal
 from dovetail.search.pipeline import Pipeline
@@ -94,7 +94,7 @@ def run_splits(task: Task, options: argparse.Namespace) -> list[Outcome]:
     """Return what each of some random splits gave."""
     graph = dovetail.normalize(dovetail.load_model(task.model))
     calibration = dovetail.calibrate(graph, open_samples([item[None] for item in task.calibration], specs_of(graph)))
-    goal = dovetail.parse_goal(task.goal, confident=options.confident)
+    goal = parse_goal(task.goal, confident=options.confident)
     judge = _judge(redrawn(task, options.fresh, _SEED), graph, calibration)
     question = _Question(task, graph, calibration, goal, options, judge)
     return [_outcome(question, seed) for seed in range(options.splits)]

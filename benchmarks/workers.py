@@ -15,7 +15,7 @@ import dovetail
 import zoo.machine as machine
 from dovetail.data import open_samples, specs_of, split_samples
 from dovetail.plan import parse_placement
-from dovetail.search import TuneOptions
+from dovetail.search import TuneOptions, parse_goal
 from dovetail.search.fanout import FanOut, local_place
 from zoo.table import number, text
 from zoo.tasks import digits
@@ -87,7 +87,7 @@ def prepare(wait_s: float) -> Callable[[int], dovetail.TuneResult]:
         samples=samples,
         splits=split_samples(samples),
         metric=Waiting(task.metric, wait_s),
-        goal=dovetail.parse_goal(task.goal),
+        goal=parse_goal(task.goal),
         low=parse_placement(task.low),
         ladder=(parse_placement(task.high),),
     )

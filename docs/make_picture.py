@@ -9,8 +9,10 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 import dovetail
+from dovetail.compare import load_metric
 from dovetail.data import split_samples
-from dovetail.search import TuneResult
+from dovetail.plan import find_units
+from dovetail.search import TuneResult, parse_goal
 
 ROOT = Path(__file__).parents[1]
 DIGITS = ROOT / "examples" / "digits"
@@ -31,8 +33,8 @@ def tuned() -> tuple[dovetail.Graph, TuneResult]:
         calibration=calibration,
         samples=samples,
         splits=split_samples(samples),
-        metric=dovetail.load_metric(f"{DIGITS / 'metric.py'}:score"),
-        goal=dovetail.parse_goal("1%"),
+        metric=load_metric(f"{DIGITS / 'metric.py'}:score"),
+        goal=parse_goal("1%"),
         low=dovetail.parse_placement("vsi:v853@i8pc"),
         ladder=(dovetail.parse_placement("vsi:v853@i16"),),
     )
@@ -42,7 +44,7 @@ def tuned() -> tuple[dovetail.Graph, TuneResult]:
 def draw(graph: dovetail.Graph, result: TuneResult) -> str:
     """Return the picture as SVG."""
     raised = {unit.unit for unit in result.culprits}
-    units = list(dovetail.find_units(graph).items)
+    units = list(find_units(graph).items)
     rows = -(-len(units) // COLUMNS)
     width, top = COLUMNS * (CELL + GAP) + 40, 150
     height = top + rows * (34 + GAP) + 50

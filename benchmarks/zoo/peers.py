@@ -19,6 +19,7 @@ from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantTy
 
 import dovetail
 from dovetail.plan import parse_placement
+from dovetail.search import parse_goal
 from zoo.priced import Pricer
 from zoo.tasks import Task
 
@@ -137,7 +138,7 @@ def _is_activation(quantiser: onnx.NodeProto, made: dict[str, onnx.NodeProto], c
 
 def allowed_drop(task: Task, float_score: float) -> float:
     """Return the absolute loss that the task's goal allows."""
-    return dovetail.parse_goal(task.goal).allowance(float_score)
+    return parse_goal(task.goal).allowance(float_score)
 
 
 def _nncf() -> Any:
@@ -441,7 +442,7 @@ def run_ours(task: Task, high: str, pinned: Iterable[str] = (), whose: str = "")
         samples=samples,
         splits=split_samples(samples),
         metric=task.metric,
-        goal=dovetail.parse_goal(task.goal),
+        goal=parse_goal(task.goal),
         low=low,
         ladder=(step,),
         wishes=Recipe(low, (step,), rules) if rules else None,

@@ -6,20 +6,31 @@ The message form is: what, where, why, what to try.
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Sequence
+
 
 class DovetailError(Exception):
     """Report what failed, why, and what to try.
 
-    `str(error)` is one line: the message, then the hint where there is one.
+    `str(error)` is one line: the message, then the hint where there is one. `option` names the value that would mend
+    it, for those who spell values in a way of their own (`min_score`: a command says `--min-score`).
     """
 
-    def __init__(self, message: str, *, hint: str | None = None) -> None:
+    def __init__(self, message: str, *, hint: str | None = None, option: str | None = None) -> None:
         self.message = _one_line(message)
         self.hint = None if hint is None else _one_line(hint)
+        self.option = option
         super().__init__(self.message if self.hint is None else f"{self.message} {self.hint}")
 
     def __reduce__(self) -> tuple[object, ...]:
         return _restore, (type(self), self.args, dict(self.__dict__))
+
+
+def suggestion(given: str, known: Sequence[str]) -> str:
+    """Return a hint that names what was probably meant, and everything that is known."""
+    near = difflib.get_close_matches(given, known, n=1)
+    return (f"Did you mean '{near[0]}'? " if near else "") + f"Known: {', '.join(known)}."
 
 
 def _one_line(text: str) -> str:

@@ -14,7 +14,8 @@ from dovetail.compare.task import Arrays, TaskMetric, callable_metric
 from dovetail.data import SplitOptions, open_samples, specs_of, split_samples
 from dovetail.errors import CostError
 from dovetail.plan import Limits, Plan, Recipe, parse_placement
-from dovetail.search import CostOptions, TuneOptions, TuneRequest, TuneResult, tune
+from dovetail.report import make_report, page_text, report_page
+from dovetail.search import CostOptions, TuneOptions, TuneRequest, TuneResult, parse_goal, tune
 from dovetail.search.evaluator import EvaluationData
 from dovetail.search.margin import affordable
 from dovetail.search.pipeline import Pipeline
@@ -52,7 +53,7 @@ def asked() -> TuneRequest:
         samples=samples,
         splits=split_samples(samples),
         metric=_strict(),
-        goal=dovetail.parse_goal("3%"),
+        goal=parse_goal("3%"),
         low=LOW,
         ladder=(WIDE,),
         costs=CostOptions(margin=0.1),
@@ -125,7 +126,7 @@ def test_what_wavers_is_asked_of_the_plan_that_is_proven(asked: TuneRequest, wid
 
 def test_enough_samples_need_no_margin(asked: TuneRequest) -> None:
     every = open_samples(FOLDER / "eval.npz", specs_of(asked.graph))
-    sure = tune(replace(asked, samples=every, goal=dovetail.parse_goal("5%")))
+    sure = tune(replace(asked, samples=every, goal=parse_goal("5%")))
     assert sure.accepted
     assert sure.margin is not None
     assert sure.margin.bound <= sure.margin.allowance
@@ -180,7 +181,7 @@ def test_a_score_of_the_whole_set_has_no_margin(asked: TuneRequest) -> None:
 def _page(asked: TuneRequest, result: TuneResult) -> str:
     """Return the report in one line."""
     partitioned = dovetail.partition(dovetail.quantize(asked.graph, result.plan, asked.calibration.ranges))
-    page = dovetail.page_text(dovetail.report_page(dovetail.make_report(result, partitioned, "digits")))
+    page = page_text(report_page(make_report(result, partitioned, "digits")))
     return " ".join(page.split())
 
 

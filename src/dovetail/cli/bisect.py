@@ -11,7 +11,6 @@ import typer
 from dovetail.cli.bisecting import bisect_answer, ready, run_command, step_by_hand
 from dovetail.cli.options import one_of
 from dovetail.cli.render import Screen
-from dovetail.cli.snippet import path_text, program
 from dovetail.cli.verb import Answer, Verb
 from dovetail.errors import SearchError
 
@@ -209,27 +208,3 @@ class Bisect(Verb):
 
     def resume_note(self) -> str:
         return f"the answers so far are in {self.state}; the same command goes on from there."
-
-    def python(self) -> str:
-        opened = f"found = Bisection.open({path_text(self.state)})"
-        if self.action == "run":
-            return program(
-                "from dovetail.search.bisect import Bisection, CommandOracle",
-                "",
-                opened,
-                f"oracle = CommandOracle({self.words or []!r}, timeout_s={self.timeout!r})",
-                "while found.finding is None:",
-                "    found.write_candidate()",
-                "    heard = oracle.ask()",
-                "    found.record(heard.status, heard.metric, heard.note)",
-                "found.write_candidate()",
-                "print(found.finding)",
-            )
-        return program(
-            "from dovetail.search.bisect import Bisection",
-            "",
-            opened,
-            "for answer in found.answers:",
-            "    print(len(answer.raised), answer.status.value, answer.metric, answer.note)",
-            "print(found.finding)",
-        )

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 def ready(setup: Setup) -> None:
     """Make the format of a bisection known where it is one of other toolchains; raise DovetailError when it is none."""
     import dovetail
-    from dovetail.cli.files import read_file
-    from dovetail.formats import format_names
+    from dovetail.files import read_file
+    from dovetail.formats import find_format, format_names
     from dovetail.search.bisect import format_writer, register_writer, writer, writer_names
 
     if setup.format in writer_names() and not setup.model:
@@ -31,7 +31,7 @@ def ready(setup: Setup) -> None:
         raise SearchError(f"format {setup.format} needs a model.", hint="Start with --model.")
     graph = dovetail.normalize(dovetail.load_model(Path(setup.model)))
     listing = read_file(Path(setup.listing)) if setup.listing else None
-    register_writer(setup.format, format_writer(dovetail.find_format(setup.format), graph, listing))
+    register_writer(setup.format, format_writer(find_format(setup.format), graph, listing))
 
 
 def run_command(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -66,21 +66,12 @@ class BoardVerb(Verb):
                 found[wanted] = _changed(found[wanted], name, value, text)
         return found
 
-    def board_text(self, boards: Mapping[str, BoardSettings]) -> str:
-        """Return the settings as Python."""
-        chosen = {
-            name: ", ".join(f"{key}={value!r}" for key, value in asdict(board).items() if value is not None)
-            for name, board in boards.items()
-        }
-        pairs = [f"{name!r}: dovetail.BoardSettings({text})" for name, text in chosen.items() if text]
-        return "{" + ", ".join(pairs) + "}" if pairs else ""
-
     def modelled(self, graph: Graph, plan: Plan, ranges: Ranges | None = None) -> Sequence[ModelledPartition]:
         """Return what the vendor's model says of a plan; nothing where it is not asked."""
-        import dovetail
+        from dovetail.cost import model_plan
 
         request = self.model_request([name for name in plan.targets if name != "cpu"], ranges)
-        return dovetail.model_plan(graph, plan, request) if self.vendor else ()
+        return model_plan(graph, plan, request) if self.vendor else ()
 
 
 def _changed(board: BoardSettings, name: str, value: str, text: str) -> BoardSettings:

@@ -13,7 +13,6 @@ from dovetail.cli.boards import BoardVerb
 from dovetail.cli.options import ModelVerb, one_of, split_commas
 from dovetail.cli.pricing import PriceVerb
 from dovetail.cli.render import Screen
-from dovetail.cli.snippet import path_text, program
 from dovetail.cli.verb import Answer
 from dovetail.errors import PlanError
 
@@ -81,17 +80,18 @@ class Cost(PriceVerb, BoardVerb, ModelVerb):
 
     def _model(self, graph: Graph, plan: Plan, parts: Sequence[ModelledPartition]) -> CostModel:
         import dovetail
-        from dovetail.cost import units_of_plan
+        from dovetail.cost import make_cost_model, model_tables, units_of_plan
         from dovetail.plan.resolve import placeable_units
 
         names = tuple(dict.fromkeys((*plan.targets, "cpu")))
         targets = {name: dovetail.find_target(name) for name in names}
         units = units_of_plan(placeable_units(graph, plan.default, targets), plan)
-        tables = (*self.tables(), *dovetail.model_tables(parts))
-        return dovetail.make_cost_model(graph, units, list(targets.values()), tables, self.host_facts())
+        tables = (*self.tables(), *model_tables(parts))
+        return make_cost_model(graph, units, list(targets.values()), tables, self.host_facts())
 
     def _choices(self, graph: Graph, screen: Screen) -> Answer:
         import dovetail
+        from dovetail.cost import make_cost_model, model_tables
         from dovetail.ir.precision import Precision
         from dovetail.plan import Placement, find_units
         from dovetail.report import choices_page, modelled_document, unit_document
@@ -108,8 +108,8 @@ class Cost(PriceVerb, BoardVerb, ModelVerb):
             if Precision(text) in target.precisions
         ]
         parts = self._modelled_places(graph, targets, places, screen)
-        tables = (*self.tables(), *dovetail.model_tables(parts))
-        model = dovetail.make_cost_model(graph, units, list(targets.values()), tables, self.host_facts())
+        tables = (*self.tables(), *model_tables(parts))
+        model = make_cost_model(graph, units, list(targets.values()), tables, self.host_facts())
         rows = [[self._priced(model, unit, place) for place in places] for unit in units.items]
         kept = [index for index in range(len(places)) if any(row[index] is not None for row in rows)]
         rows = [[row[index] for index in kept] for row in rows]
@@ -126,6 +126,7 @@ class Cost(PriceVerb, BoardVerb, ModelVerb):
     ) -> list[ModelledPartition]:
         """Return what the vendor's model says of the whole graph at each placement; the CPU takes what is refused."""
         import dovetail
+        from dovetail.cost import ModelRequest, model_plan
 
         boards = self.boards([name for name in targets if name != "cpu"])
         wanted = [place for place in places if place.target != "cpu"] if self.vendor else []
@@ -138,7 +139,7 @@ class Cost(PriceVerb, BoardVerb, ModelVerb):
                 chosen = {name: targets[name] for name in (place.target, "cpu")}
                 plan = dovetail.make_plan(graph, dovetail.Recipe(place, (cpu,)), chosen)
                 if place.target in plan.targets:
-                    found += dovetail.model_plan(graph, plan, dovetail.ModelRequest(boards))
+                    found += model_plan(graph, plan, ModelRequest(boards))
         return found
 
     def _priced(self, model: CostModel, unit: Unit, place: Placement) -> UnitCost | None:
@@ -147,38 +148,3 @@ class Cost(PriceVerb, BoardVerb, ModelVerb):
 
         refused = unit_refusal(model.graph, unit, place, {place.target: dovetail.find_target(place.target)})
         return None if refused is not None else model.unit_cost(unit, place)
-
-    def python(self) -> str:
-        if self.plan is not None:
-            plan = f"plan = dovetail.load_plan({path_text(self.plan)})"
-        else:
-            place = self.place or f"{self.target}@i8pc"
-            plan = (
-                f"plan = dovetail.make_plan(graph, dovetail.Recipe(dovetail.parse_placement({place!r}), "
-                '(dovetail.parse_placement("cpu@fp32"),)), targets)'
-            )
-        return program(
-            self.graph_lines(),
-            "targets = {target.name: target for target in dovetail.known_targets()}",
-            plan,
-            self.host_lines(),
-            "wanted = [targets[name] for name in plan.targets]",
-            "units = dovetail.units_of_plan(dovetail.find_units(graph), plan)",
-            f"tables = {self.table_list()}",
-            self._vendor_lines(),
-            "model = dovetail.make_cost_model(graph, units, wanted, tables, host)",
-            "cost = model.plan_cost(plan)",
-            "for item in cost.units:",
-            "    print(item.unit, item.placement, item.figure.latency_ns, item.figure.source)",
-            "print(cost.latency_ns, cost.partition_count, cost.memory)",
-        )
-
-    def _vendor_lines(self) -> Sequence[str]:
-        if not self.vendor:
-            return ()
-        names = [self.target] if self.plan is None else []
-        boards = self.boards([name for name in split_commas(names) if name != "cpu"]) if names else {}
-        return (
-            f"request = dovetail.ModelRequest({self.board_text(boards)})",
-            "tables = (*tables, *dovetail.model_tables(dovetail.model_plan(graph, plan, request)))",
-        )

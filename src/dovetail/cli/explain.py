@@ -12,7 +12,6 @@ import typer
 from dovetail.cli.boards import BoardVerb
 from dovetail.cli.options import ModelVerb, TargetOption, one_of, split_commas
 from dovetail.cli.render import Screen
-from dovetail.cli.snippet import program
 from dovetail.cli.verb import Answer
 from dovetail.errors import DovetailError
 
@@ -74,6 +73,7 @@ class Explain(BoardVerb, ModelVerb):
 
     def _modelled(self, graph: Graph, targets: Sequence[Target], screen: Screen) -> list[ModelledPartition]:
         import dovetail
+        from dovetail.cost import ModelRequest, model_plan
         from dovetail.plan import Placement
 
         boards = self.boards([target.name for target in targets])
@@ -85,7 +85,7 @@ class Explain(BoardVerb, ModelVerb):
                 graph, dovetail.Recipe(place, (cpu,)), {target.name: target, "cpu": dovetail.find_target("cpu")}
             )
             with screen.progress(f"modelling {place}"):
-                found += dovetail.model_plan(graph, plan, dovetail.ModelRequest(boards))
+                found += model_plan(graph, plan, ModelRequest(boards))
         return found
 
     def _precisions(self) -> tuple[Precision, ...] | None:
@@ -107,14 +107,3 @@ class Explain(BoardVerb, ModelVerb):
                 f"--node '{pattern}' matches no node of '{graph.name}'.", hint="Run 'dovetail explain' without it."
             )
         return [item for item in verdicts if item.node in names]
-
-    def python(self) -> str:
-        precisions = ", ".join(f"dovetail.Precision({name!r})" for name in split_commas(self.precision))
-        return program(
-            self.graph_lines(),
-            f"targets = [dovetail.find_target(name) for name in {list(split_commas(self.target))!r}]",
-            f"verdicts = dovetail.explain(graph, targets, {f'[{precisions}]' if precisions else 'None'})",
-            "for verdict in verdicts.items:",
-            "    if not verdict.supported:",
-            "        print(verdict.node, verdict.target, verdict.precision.value, verdict.reason)",
-        )

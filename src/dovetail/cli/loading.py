@@ -51,20 +51,13 @@ class LoadingVerb(Verb):
         """Return a model in normal form, quantised where the file is."""
         import dovetail
 
-        return dovetail.normalize(dovetail.load_model(path, self.load_options()))
+        options = self.load_options()
+        shown = replace(options, conversion=replace(options.conversion, progress=ConversionSteps()))
+        return dovetail.normalize(dovetail.load_model(path, shown))
 
     def load_options(self) -> LoadOptions:
         """Return how to read a model."""
         return replace(load_shapes(self.shape), exact_hybrid=not self.float_weights, conversion=self._conversion())
-
-    def load_code(self, path: Path) -> str:
-        """Return the expression of Python that loads a model in normal form."""
-        given = [f"shapes={dict(_shapes(self.shape))!r}"] if self.shape else []
-        given += ["exact_hybrid=False"] if self.float_weights else []
-        conversion = self._conversion_code()
-        given += [f"conversion=dovetail.Conversion({conversion})"] if conversion else []
-        options = f", dovetail.LoadOptions({', '.join(given)})" if given else ""
-        return f"dovetail.normalize(dovetail.load_model({str(path)!r}{options}))"
 
     def _conversion(self) -> Conversion:
         from dovetail.importers import Conversion
@@ -76,18 +69,10 @@ class LoadingVerb(Verb):
             outputs=_names(self.outputs),
             submodule=self.submodule,
             limit_s=self.time_limit,
-            progress=_Steps(),
         )
 
-    def _conversion_code(self) -> str:
-        given = [f"inputs={_names(self.inputs)!r}"] if self.inputs else []
-        given += [f"outputs={_names(self.outputs)!r}"] if self.outputs else []
-        given += [f"submodule={self.submodule!r}"] if self.submodule else []
-        given += [f"limit_s={self.time_limit!r}"] if self.time_limit != _CONVERTERS_LIMIT_S else []
-        return ", ".join(given)
 
-
-class _Steps:
+class ConversionSteps:
     """Say on stderr what a converter does: an environment of a gigabyte must not come unannounced."""
 
     def __init__(self) -> None:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dovetail.cli.loading import LoadingVerb
-from dovetail.cli.snippet import path_text
 from dovetail.cli.verb import Verb
 from dovetail.errors import DataError, DovetailError
 
@@ -57,15 +56,6 @@ class ModelVerb(LoadingVerb):
 
         return dovetail.dequantize(self.source_graph()) if self.dequantize else None
 
-    def graph_lines(self) -> Sequence[str]:
-        """Return the lines of Python that load the graph."""
-        lines = self.load_lines()
-        return (*lines, "graph = dovetail.dequantize(graph).graph") if self.dequantize else lines
-
-    def load_lines(self) -> Sequence[str]:
-        """Return the lines of Python that load the graph as it is in the file."""
-        return (f"graph = {self.load_code(self.model)}",)
-
 
 @dataclass(frozen=True, kw_only=True)
 class SamplesVerb(Verb):
@@ -78,18 +68,10 @@ class SamplesVerb(Verb):
     def open(self, source: str, specs: Sequence[InputSpec], labels: Path | None = None) -> SampleSource:
         """Open samples."""
         import dovetail
+        from dovetail.data import load_preprocess
 
-        steps = None if self.preprocess is None else dovetail.load_preprocess(self.preprocess)
+        steps = None if self.preprocess is None else load_preprocess(self.preprocess)
         return dovetail.open_samples(source, specs, steps, labels)
-
-    def sample_lines(self, name: str, source: str, specs: str, labels: Path | None = None) -> Sequence[str]:
-        """Return the line of Python that opens samples."""
-        arguments = [repr(source), specs]
-        if self.preprocess is not None:
-            arguments.append(f"preprocess=dovetail.load_preprocess({path_text(self.preprocess)})")
-        if labels is not None:
-            arguments.append(f"labels={path_text(labels)}")
-        return (f"{name} = dovetail.open_samples({', '.join(arguments)})",)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,15 +104,6 @@ class CalibrationVerb(Verb):
         name = one_of("--method", self.method, known)
         return CalibrationOptions(CalibrationMethod(name), ObserverOptions(percentile=self.percentile))
 
-    def calibration_lines(self) -> Sequence[str]:
-        """Return the lines of Python that make the options."""
-        return (
-            "options = dovetail.CalibrationOptions(",
-            f"    dovetail.CalibrationMethod({self.method!r}), "
-            f"dovetail.ObserverOptions(percentile={self.percentile!r})",
-            ")",
-        )
-
 
 def first_samples(source: SampleSource, limit: int | None) -> SampleSource:
     """Return at most the first `limit` samples."""
@@ -151,6 +124,17 @@ def one_of(option: str, given: str, known: Sequence[str]) -> str:
     near = difflib.get_close_matches(given, known, n=1)
     hint = (f"Did you mean '{near[0]}'? " if near else "") + f"Known: {', '.join(known)}."
     raise DovetailError(f"{option} '{given}' is unknown.", hint=hint)
+
+
+def named_values(option: str, texts: Sequence[str], example: str) -> dict[str, str]:
+    """Return NAME=VALUE pairs by name; raise DovetailError for anything else."""
+    pairs: dict[str, str] = {}
+    for text in texts:
+        name, _, value = text.partition("=")
+        if not (name and value):
+            raise DovetailError(f"{option} '{text}': NAME=VALUE is expected.", hint=f"For example {example}.")
+        pairs[name] = value
+    return pairs
 
 
 def split_commas(values: Sequence[str]) -> tuple[str, ...]:

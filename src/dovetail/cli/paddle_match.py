@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dovetail.cli.files import read_file
 from dovetail.cli.format_options import VersionOption
 from dovetail.cli.render import Screen
-from dovetail.cli.snippet import path_text, program
 from dovetail.cli.verb import Answer, Verb
+from dovetail.files import read_file
 
 if TYPE_CHECKING:
     from dovetail.formats.paddle import Dialect, LoggedOperation, SubgraphRule
@@ -72,21 +71,6 @@ class PaddleMatch(Verb):
             if found
         ]
         return Answer(document, Page(str(self.file), (Facts("", tuple(facts)), *tables)))
-
-    def python(self) -> str:
-        mixed = "()" if self.mixed is None else f"load_rules({path_text(self.mixed)}.read_text(), dialect)"
-        return program(
-            "from dovetail.formats.paddle import load_rules",
-            "from dovetail.formats.paddle.formats import dialect_of, operations_of",
-            "from dovetail.formats.paddle.policy import policy_of",
-            "",
-            f"operations = operations_of({path_text(self.log)}.read_bytes(), {str(self.log)!r})",
-            f"dialect = dialect_of({self.version!r})",
-            f"rules = load_rules({path_text(self.file)}.read_text(), dialect)",
-            f"policy = policy_of(operations, rules, {mixed})",
-            "for op, device in zip(policy.operations, policy.devices):",
-            "    print(device.value, op.text)",
-        )
 
 
 def _rules(path: Path, dialect: Dialect) -> tuple[SubgraphRule, ...]:

@@ -79,6 +79,9 @@ class Screen:
 class Progress:
     """Hear how far the work is, and show nothing."""
 
+    def begin(self, title: str, total: int | None = None) -> None:
+        """Begin a stage of so many steps."""
+
     def rename(self, title: str) -> None:
         """Say what is being done now."""
 
@@ -93,6 +96,11 @@ class _Bar(Progress):
         self._bars = bars
         self._task = task
 
+    def begin(self, title: str, total: int | None = None) -> None:
+        # A bar that had an end cannot lose it: a stage has a bar of its own.
+        self._bars.remove_task(self._task)
+        self._task = self._bars.add_task(title, total=total)
+
     def rename(self, title: str) -> None:
         self._bars.update(self._task, description=title)
 
@@ -104,6 +112,9 @@ class _Lines(Progress):
     """Write a line now and then, for logs."""
 
     def __init__(self, title: str, total: int | None) -> None:
+        self.begin(title, total)
+
+    def begin(self, title: str, total: int | None = None) -> None:
         self._of = "" if total is None else f" of {total}"
         self._said = time.monotonic()
         self.rename(title)

@@ -48,9 +48,6 @@ class Verb(ABC):
     """Hold the options that every command has."""
 
     json_output: Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on stdout.")] = False
-    show_python: Annotated[
-        bool, typer.Option("--show-python", help="Print the same work as a Python program, and do nothing.")
-    ] = False
     progress: Annotated[
         bool, typer.Option("--progress", help="Show progress on stderr even when it is not a terminal.")
     ] = False
@@ -60,9 +57,9 @@ class Verb(ABC):
     def run(self, screen: Screen) -> Answer:
         """Do the work; raise DovetailError for bad input."""
 
-    @abstractmethod
-    def python(self) -> str:
-        """Return a Python program that does the same."""
+    def instead(self) -> str | None:
+        """Return text to print instead of doing the work, where that was asked for."""
+        return None
 
     def resume_note(self) -> str:
         """Return what to say after an interruption."""
@@ -107,8 +104,9 @@ def _perform(verb: Verb) -> ExitCode:
     """Run a verb; every DovetailError becomes one line on stderr."""
     screen = Screen(machine=verb.json_output, force_progress=verb.progress)
     try:
-        if verb.show_python:
-            screen.write(verb.python())
+        text = verb.instead()
+        if text is not None:
+            screen.write(text)
             return ExitCode.DONE
         answer = verb.run(screen)
         screen.show(answer.document, answer.page)

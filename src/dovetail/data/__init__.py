@@ -8,7 +8,7 @@ from dovetail.data.preprocess import Anchor, Channels, Interpolation, Layout, Pr
 from dovetail.data.preprocess_file import load_preprocess
 from dovetail.data.sample import InputSpec, Sample, SampleSource
 from dovetail.data.specs import specs_of
-from dovetail.data.split import SplitOptions, Splits, split, split_samples
+from dovetail.data.split import SplitOptions, Splits, first_samples, split, split_samples
 
 __all__ = [
     "Anchor",
@@ -24,6 +24,7 @@ __all__ = [
     "SplitOptions",
     "Splits",
     "StepKind",
+    "first_samples",
     "load_labels",
     "load_preprocess",
     "open_samples",

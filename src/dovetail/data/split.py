@@ -57,6 +57,16 @@ def split_samples(samples: SampleSource, options: SplitOptions | None = None) ->
     return Splits(search, holdout, chosen.seed)
 
 
+def first_samples(source: SampleSource, limit: int | None) -> SampleSource:
+    """Return at most the first `limit` samples; raise DataError for a limit below one."""
+    if limit is None:
+        return source
+    if limit < 1:
+        raise DataError(f"{limit} samples are too few.", hint="Ask for at least one.")
+    count = source.count
+    return source if count is not None and count <= limit else source.subset(range(limit))
+
+
 def split(count: int, fractions: Sequence[float], seed: int) -> tuple[tuple[int, ...], ...]:
     """Return disjoint ascending indices, one tuple for each fraction.
 

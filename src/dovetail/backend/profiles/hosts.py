@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 
+from dovetail.errors import CostError, suggestion
+
 @dataclass(frozen=True, slots=True)
 class HostFacts:
     """What a CPU sustains on all its cores, and what leaving it for the NPU costs.
@@ -84,6 +86,14 @@ HOSTS: Mapping[str, HostFacts] = {
     )
 }
 """Every CPU that is known, by name."""
+
+
+def find_host(name: str) -> HostFacts:
+    """Return the facts of a CPU; raise CostError naming those that are known."""
+    if name not in HOSTS:
+        raise CostError(f"host '{name}' is unknown.", hint=suggestion(name, sorted(HOSTS)))
+    return HOSTS[name]
+
 
 _BESIDE = {
     "vsi:v853": "cortex-a7",
