@@ -48,9 +48,11 @@ def _restore(kind: type[DovetailError], args: tuple[object, ...], fields: dict[s
 class LoadError(DovetailError):
     """A model file cannot be read; `source_node` names the place in it when it is known."""
 
-    def __init__(self, message: str, *, source_node: str | None = None, hint: str | None = None) -> None:
+    def __init__(
+        self, message: str, *, source_node: str | None = None, hint: str | None = None, option: str | None = None
+    ) -> None:
         self.source_node = source_node
-        super().__init__(message, hint=hint)
+        super().__init__(message, hint=hint, option=option)
 
 
 class GraphError(DovetailError):
@@ -90,7 +92,7 @@ class InexpressiblePlan(PlanError):
     def __init__(self, message: str, *, nodes: tuple[str, ...], nearest: str, hint: str | None = None) -> None:
         self.nodes = nodes
         self.nearest = nearest
-        super().__init__(message, hint=hint)
+        super().__init__(message, hint=hint, option="nearest")
 
 
 class QuantizeError(DovetailError):
@@ -101,11 +103,17 @@ class CompileError(DovetailError):
     """A partition does not compile."""
 
     def __init__(
-        self, message: str, *, partition: int | None = None, log_path: str | None = None, hint: str | None = None
+        self,
+        message: str,
+        *,
+        partition: int | None = None,
+        log_path: str | None = None,
+        hint: str | None = None,
+        option: str | None = None,
     ) -> None:
         self.partition = partition
         self.log_path = log_path
-        super().__init__(message, hint=hint)
+        super().__init__(message, hint=hint, option=option)
 
 
 class BundleError(DovetailError):
@@ -135,9 +143,11 @@ class SearchError(DovetailError):
 class FormatError(DovetailError):
     """A text file in a known format is wrong at a known place."""
 
-    def __init__(self, message: str, *, path: str, line: int, code: str, hint: str | None = None) -> None:
+    def __init__(
+        self, message: str, *, path: str, line: int, code: str, hint: str | None = None, option: str | None = None
+    ) -> None:
         self.path = path
         self.line = line
         self.code = code
         self.detail = message
-        super().__init__(f"{path}:{line}: {code}: {message}", hint=hint)
+        super().__init__(f"{path}:{line}: {code}: {message}", hint=hint, option=option)

@@ -200,5 +200,5 @@ def test_ort_check_loads_and_compares(tiny: Tiny, run: Run, tmp_path: Path) -> N
     said = run(*check, "--provider", "vsi:v853=AzureExecutionProvider")
     assert said.code == 2
     assert "(CPUExecutionProvider, planned AzureExecutionProvider)" in said.err
-    assert "--provider vsi:v853=" in run(*check).err
+    assert "vsi:v853=VSINPUExecutionProvider. Option: --provider." in run(*check).err
     assert run(*check, "--provider", "vsi:v853").code == 2

@@ -111,7 +111,7 @@ def _perform(verb: Verb) -> ExitCode:
         answer = verb.run(screen)
         screen.show(answer.document, answer.page)
     except DovetailError as error:
-        return fail(screen, str(error), ExitCode.BAD_INPUT)
+        return fail(screen, _with_option(error, type(verb)), ExitCode.BAD_INPUT)
     except KeyboardInterrupt:
         return fail(screen, f"interrupted: {verb.resume_note()}", ExitCode.INTERRUPTED)
     except BrokenPipeError:
@@ -124,6 +124,17 @@ def _perform(verb: Verb) -> ExitCode:
         hint = "" if verb.debug else " Run it again with --debug for the traceback, and please report it."
         return fail(screen, f"unexpected {type(error).__name__}: {error}.{hint}", ExitCode.DEFECT)
     return answer.code
+
+
+def _with_option(error: DovetailError, kind: type[Verb]) -> str:
+    """Return what an error says, and how the command spells the value that would mend it."""
+    hint = get_type_hints(kind, include_extras=True).get(error.option or "")
+    # Typer takes the first spelling for a default until it reads the annotation.
+    spellings = [
+        name for item in getattr(hint, "__metadata__", ()) for name in (item.default, *(item.param_decls or ()))
+    ]
+    option = next((name for name in spellings if str(name).startswith("--")), None)
+    return str(error) if option is None else f"{error} Option: {option}."
 
 
 def fail(screen: Screen, message: str, code: ExitCode) -> ExitCode:

@@ -26,7 +26,9 @@ def load_tensor_pair(golden: Path, measured: Path) -> tuple[Tensors, Tensors]:
     """
     for path in (golden, measured):
         if not path.exists():
-            raise DataError(f"{path}: no such file or folder.", hint="Save tensors with 'dovetail run --save'.")
+            raise DataError(
+                f"{path}: no such file or folder.", hint="Save golden tensors first, as 'dovetail run' can."
+            )
     if golden.is_dir() != measured.is_dir():
         raise DataError(f"{golden} and {measured}: one is a folder, the other a file.", hint="Give two of a kind.")
     if not golden.is_dir():

@@ -40,7 +40,8 @@ def vendor_files(bundle: Bundle) -> dict[str, bytes]:
         targets = ", ".join(dict.fromkeys(part.target for part in bundle.partitions))
         raise DovetailError(
             f"bundle '{bundle.name}': no partition holds a vendor's binary (it runs on {targets}).",
-            hint="Compile with a backend that makes one, such as --backend vsi:v853=vsi.",
+            hint="Compile with a backend that makes one, such as 'vsi' for its targets.",
+            option="backend",
         )
     files[RECORD] = (json.dumps({"kind": _KIND, "model": bundle.name, "networks": rows}, indent=1) + "\n").encode()
     return files

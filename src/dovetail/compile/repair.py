@@ -152,5 +152,6 @@ def _move(request: RepairRequest, plan: Plan, unit: Unit, reason: str) -> Move:
             return Move(unit.nodes, before, place, reason)
     raise CompileError(
         f"{unit.name}: {before} said yes to it, and its compiler fails: {reason}",
-        hint="Give a further placement for it, such as --fallback cpu@fp32.",
+        hint="Give a further placement for it, such as cpu@fp32.",
+        option="fallback",
     )

@@ -60,7 +60,8 @@ class CostModel:
                 return figure
         raise CostError(
             f"{nodes[0].label}: nothing prices it at {placement}.",
-            hint="Give a table of measured latencies (dovetail cost --costs), or place it elsewhere.",
+            hint="Give a table of measured latencies, or place it elsewhere.",
+            option="costs",
         )
 
     def boundary(self, tensor: str, producer: Placement, consumer: Placement) -> BoundaryCost | None:

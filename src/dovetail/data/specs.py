@@ -16,7 +16,9 @@ def specs_of(source: Graph | Mapping[str, TensorType]) -> tuple[InputSpec, ...]:
     specs: list[InputSpec] = []
     for name, kind in inputs.items():
         if kind.shape is None:
-            raise DataError(f"input '{name}' has no known rank.", hint="Fix its shape: --shape name=1,3,224,224.")
+            raise DataError(
+                f"input '{name}' has no known rank.", hint="Fix its shape when the model is loaded.", option="shape"
+            )
         shape = tuple(dim if isinstance(dim, int) else None for dim in kind.shape)
         specs.append(InputSpec(name, kind.dtype.carrier, shape))
     return tuple(specs)

@@ -74,7 +74,8 @@ def run_job(state: EnvironmentState, job: ConversionJob, progress: Progress) -> 
         os.close(sink)
         raise LoadError(
             f"the converter of environment '{name}' cannot be started: {error.strerror}.",
-            hint=f"Make it again: dovetail env install {name} --again.",
+            hint=f"Make it anew: dovetail env install {name}.",
+            option="again",
         ) from error
     os.close(sink)
     try:
@@ -82,7 +83,8 @@ def run_job(state: EnvironmentState, job: ConversionJob, progress: Progress) -> 
     except TimeoutError as error:
         raise LoadError(
             f"the converter of environment '{name}' did not end within {job.limit_s:g} s and was stopped.",
-            hint="Raise --time-limit, or convert the model to ONNX elsewhere.",
+            hint="Give it more time, or convert the model to ONNX elsewhere.",
+            option="time_limit",
         ) from error
     except _Refused as error:
         raise LoadError(str(error)) from None

@@ -104,7 +104,7 @@ def spell(plan: Plan, graph: Graph, binding: Binding, vocabulary: Vocabulary) ->
             f"the format cannot say where {shown}{more} go: {reason}.",
             nodes=tuple(wrong),
             nearest=nearest.to_json(),
-            hint=f"The nearest plan that it can say moves {changed} nodes: add --nearest to take it.",
+            hint=f"The nearest plan that it can say moves {changed} nodes.",
         )
     return choice.spelling()
 

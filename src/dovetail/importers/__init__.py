@@ -34,5 +34,7 @@ def load_model(path: str | PathLike[str], options: LoadOptions | None = None) ->
     model_format = format_of(place)
     asked = chosen.conversion
     if model_format.name != "converted" and (asked.inputs or asked.outputs or asked.submodule):
-        raise LoadError(f"{place}: --inputs and --outputs cut TensorFlow models only, --submodule is for TorchScript.")
+        raise LoadError(
+            f"{place}: only TensorFlow models are cut at inputs and outputs, only TorchScript has submodules."
+        )
     return model_format.load(place, chosen)

@@ -97,7 +97,7 @@ def _notes(model: LiteModel, kinds: Mapping[str, int], hybrid: int) -> list[str]
     if hybrid:
         notes.append(
             f"{hybrid} kernels are hybrid (dynamic range): float data meets 8-bit weights, TFLite quantises the data "
-            "as it runs; --float-weights takes the weights as floats, which is where a plan starts from"
+            "as it runs; a plan starts from the weights taken as floats"
         )
     notes += _recurrent_notes(model)
     if any(kind.startswith("float16") for kind in kinds):

@@ -109,7 +109,7 @@ def parse_affinity(text: str, find: Callable[[str], Placement]) -> Rule:
     if not sign or not pattern.strip() or not target.strip():
         raise PlanError(
             f"affinity '{text}': GLOB=TARGET or op:OPERATOR=TARGET is expected.",
-            hint="For example --affinity 'head/*=cpu' or --affinity op:Softmax=cpu@fp32.",
+            hint="For example 'head/*=cpu' or op:Softmax=cpu@fp32.",
         )
     place = find(target.strip())
     pattern = pattern.strip()

@@ -22,7 +22,7 @@ def choices_page(rows: Sequence[Sequence[UnitCost | None]], title: str) -> Page:
         for index in range(len(places))
     )
     figures = [item.figure for row in rows for item in row if item is not None]
-    note = "Compute only, one sample; '-' is refused. Boundaries and switches need a plan (--plan or --place)."
+    note = "Compute only, one sample; '-' is refused. Boundaries and switches are those of a plan."
     return Page(title, (Table("", columns, (*cells, ("all", "", "", *totals)), note), _sources(figures)))
 
 

@@ -86,7 +86,8 @@ def check_numbers(where: str, inputs: Mapping[str, AnyArray], outputs: Mapping[s
         what = "NaN" if np.isnan(outputs[bad[0]]).any() else "infinity"
         raise DeviceError(
             f"{where}: output '{bad[0]}' holds {what}, and its inputs are finite.",
-            hint="Compare with the golden run: dovetail run --verify borders.",
+            hint="Compare each border with the golden run, as 'dovetail run' can.",
+            option="verify",
         )
 
 

@@ -43,15 +43,14 @@ def download_wheel(wheel: PinnedWheel, folder: Path, progress: Progress) -> Path
     wheels = sorted(folder.glob("*.whl"))
     if ended.returncode != 0 or not wheels:
         raise DovetailError(
-            f"{wheel.requirement} cannot be downloaded: {pip_reason(ended.stderr or ended.stdout)}.", hint=_OFFLINE_HINT
+            f"{wheel.requirement} cannot be downloaded: {pip_reason(ended.stderr or ended.stdout)}.",
+            hint=_OFFLINE_HINT,
+            option="source",
         )
     return wheels[0]
 
 
-_OFFLINE_HINT = (
-    "Check the network and pip's index, or download the wheel elsewhere and run "
-    "'dovetail sdk install verisilicon --from FILE'."
-)
+_OFFLINE_HINT = "Check the network and pip's index, or download the wheel elsewhere and install from that file."
 
 
 def _environment(folder: Path) -> dict[str, str]:
@@ -103,7 +102,8 @@ def check_wheel(wheel: PinnedWheel, path: Path, progress: Progress) -> None:
     if other is not None:
         raise DovetailError(
             f"{path.name} is {other.requirement}, not {wheel.requirement}.",
-            hint=f"Give --version {other.version} to install it.",
+            hint=f"Ask for version {other.version} to install it.",
+            option="version",
         )
     if digest != wheel.sha256:
         raise DovetailError(

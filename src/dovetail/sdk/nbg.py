@@ -111,7 +111,7 @@ def read_file(path: Path) -> BinaryFacts:
         if path.suffix == _BLOB and not content.startswith(MAGIC):
             raise DeviceError(
                 f"{path}: a partition of a bundle, which holds its binary network with facts of its own.",
-                hint="'dovetail export PLAN --format ovxlib-project' writes the network alone, for a board.",
+                hint="Export the plan as an ovxlib-project: it has the network alone, for a board.",
             )
         return read_facts(content, str(path))
     except OSError as error:

@@ -50,6 +50,7 @@ def self_test() -> str:
     if not np.array_equal(result, expected):
         raise DovetailError(
             f"the simulator of {target.name} gives a wrong convolution ({np.count_nonzero(result != expected)} of 16).",
-            hint="Run 'dovetail sdk install verisilicon --again'; if it stays, report it.",
+            hint="Install the SDK anew (dovetail sdk install verisilicon); if it stays, report it.",
+            option="again",
         )
     return f"a u8 convolution on {target.name} is exact ({time.perf_counter() - start:.2f} s)"

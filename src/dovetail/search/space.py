@@ -78,9 +78,7 @@ def make_space(graph: Graph, low: Placement, ladder: Sequence[Placement], wishes
         if base.placement(unit.nodes[0]) == low and not pinned.intersection(unit.nodes)
     }
     if not units:
-        raise SearchError(
-            f"no node of '{graph.name}' can run at {low}.", hint=f"See why: dovetail explain --target {low.target}."
-        )
+        raise SearchError(f"no node of '{graph.name}' can run at {low}.", hint="'dovetail explain' says why.")
     ladders = {
         name: tuple(rung for rung in rungs if rung != low and unit_refusal(graph, unit, rung, targets) is None)
         for name, unit in units.items()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-
 from dovetail.errors import CostError, suggestion
+
 
 @dataclass(frozen=True, slots=True)
 class HostFacts:

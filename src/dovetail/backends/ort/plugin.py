@@ -118,7 +118,9 @@ def _check_static(graph: Graph, where: str) -> None:
         if kind.static_shape is None or 0 in kind.static_shape:
             what = "is empty" if kind.static_shape is not None else "has no static shape"
             raise CompileError(
-                f"{where}: tensor '{name}' {what}.", hint="Fix the shapes of the inputs with --shape INPUT=N,C,H,W."
+                f"{where}: tensor '{name}' {what}.",
+                hint="Fix the shapes of the inputs when the model is loaded.",
+                option="shape",
             )
 
 

@@ -183,7 +183,7 @@ def _check_front_end(request: dict[str, Any], nodes: dict[str, Any], inputs: lis
         cut = ",".join(_behind_front_end(nodes, seen))
         raise Refusal(
             f"{request['label']}: ONNX has no {', '.join(stages)}: cut the front end off and feed what it computes: "
-            f"--inputs {cut} --outputs {','.join(outputs)}."
+            f"inputs {cut}, outputs {','.join(outputs)}."
         )
 
 

@@ -81,7 +81,8 @@ def _network(listing: bytes | None, path: str) -> AcuityNetwork:
             path=path,
             line=0,
             code="LISTING",
-            hint="Give the .json that 'pegasus import' wrote: --listing X.json.",
+            hint="Give the .json that 'pegasus import' wrote.",
+            option="listing",
         )
     return read_network(listing, path)
 

@@ -61,7 +61,7 @@ def parse_slices(texts: Sequence[str]) -> Grouping:
         match = _SLICE.fullmatch(text)
         if match is None:
             hint = "For example box=0:4."
-            raise FormatError(f"'{text}' is no NAME=START:STOP.", path="--slice", line=0, code="SLICE", hint=hint)
+            raise FormatError(f"'{text}' is no NAME=START:STOP.", path="slice", line=0, code="SLICE", hint=hint)
         stop = match["stop"]
         slices.append((match["name"], int(match["start"] or 0), None if stop is None else int(stop)))
     return Grouping(slices=tuple(slices))

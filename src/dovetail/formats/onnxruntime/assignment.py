@@ -65,7 +65,8 @@ def require_providers(plan: Plan, providers: Mapping[str, str]) -> None:
         if target not in providers:
             raise PlanError(
                 f"no execution provider is named for target '{target}'.",
-                hint=f"Say who runs it: --provider {target}=VSINPUExecutionProvider, for example.",
+                hint=f"Say who runs it, such as {target}=VSINPUExecutionProvider.",
+                option="provider",
             )
 
 

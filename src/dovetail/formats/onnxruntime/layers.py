@@ -39,8 +39,9 @@ class LayerFormat:
     def write(self, request: WriteRequest) -> Written:
         """Return the annotated model, and the value of the session setting beside it."""
         if request.listing is None:
-            hint = "Give it with --listing model.onnx."
-            raise FormatError("the ONNX file is needed.", path=request.path, line=0, code="LISTING", hint=hint)
+            raise FormatError(
+                "the ONNX file is needed beside the plan.", path=request.path, line=0, code="LISTING", option="listing"
+            )
         model = read_model(request.listing, request.path)
         binding = bind_model(request.graph, model)
         spelling = spell(request.plan, request.graph, binding, self.vocabulary)

@@ -44,8 +44,10 @@ class QdqFormat:
     def write(self, request: WriteRequest) -> Written:
         """Return the model; raise FormatError when the scales are missing."""
         if request.quantized is None:
-            hint = "Calibrate the model, and give --ranges."
-            raise FormatError("a Q/DQ file holds scales.", path=request.path, line=0, code="RANGES", hint=hint)
+            hint = "Calibrate the model, and give its ranges."
+            raise FormatError(
+                "a Q/DQ file holds scales.", path=request.path, line=0, code="RANGES", hint=hint, option="ranges"
+            )
         spell(request.plan, request.graph, bind_tensors(request.graph), self.vocabulary)
         content: bytes = to_onnx(request.quantized.graph).SerializeToString()
         return Written(content)

@@ -82,7 +82,8 @@ def _attach(options: SessionOptions, name: str, libraries: Mapping[str, Path]) -
         if name not in known:
             raise PlanError(
                 f"ONNX Runtime here has no execution provider '{name}'.",
-                hint=f"It has {', '.join(known)}; give the library of a plug-in: --library {name}=FILE.",
+                hint=f"It has {', '.join(known)}; for a plug-in give its library.",
+                option="library",
             )
         return False
     devices = [device for device in onnxruntime.get_ep_devices() if device.ep_name == name]

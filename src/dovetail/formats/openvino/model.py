@@ -88,7 +88,7 @@ def _check_state(ops: Sequence[_Op], chosen: Mapping[str, str]) -> None:
             raise PlanError(
                 f"state '{variable}': '{other.get_friendly_name()}' is on {first} and '{op.get_friendly_name()}' on "
                 f"{second}: a state cannot be cut.",
-                hint="Place both on one device, with a [[group]] of the recipe or one --affinity.",
+                hint="Place both on one device, with a [[group]] of the recipe or by one affinity.",
             )
 
 

@@ -48,7 +48,8 @@ def operations_of(listing: bytes | None, path: str) -> tuple[LoggedOperation, ..
             path=path,
             line=0,
             code="LISTING",
-            hint="Give the log of a run, taken with '> log.txt 2>&1': --listing log.txt.",
+            hint="Give the log of a run, taken with '> log.txt 2>&1'.",
+            option="listing",
         )
     return log.operations
 

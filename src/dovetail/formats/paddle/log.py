@@ -225,7 +225,7 @@ def parse_log(source: bytes | BinaryIO, path: str = "log.txt") -> Log:
             "LOG_PARAGRAPHS",
             paragraphs[-1].line,
             f"{len(paragraphs)} paragraphs that differ; the last one counts.",
-            "Choose another one with --paragraph.",
+            "Another one can be chosen by its number.",
         )
     return Log(tuple(paragraphs), tuple(reader.diagnostics))
 

@@ -59,9 +59,9 @@ def recognise(path: Path, options: LoadOptions) -> ConvertedSource:
     source = _recognise(path, options)
     cut = options.conversion.inputs or options.conversion.outputs
     if cut and source.environment != "tensorflow":
-        raise LoadError(f"{path}: --inputs and --outputs cut TensorFlow models only.")
+        raise LoadError(f"{path}: only TensorFlow models are cut at inputs and outputs.")
     if options.conversion.submodule and source.kind != "script":
-        raise LoadError(f"{path}: --submodule is for TorchScript only.")
+        raise LoadError(f"{path}: only TorchScript has submodules.")
     for file in source.files:
         size = file.stat().st_size
         if size > options.max_file_bytes:

@@ -67,7 +67,7 @@ def _lines(names: tuple[str, ...]) -> str:
 
 def _plan(candidate: Candidate) -> str:
     if candidate.plan is None:
-        raise SearchError("a plan needs a model.", hint="Start with --model, or use --format exclude.")
+        raise SearchError("a plan needs a model.", hint="Start with one, or use format exclude.", option="model")
     return candidate.plan.to_json()
 
 
