@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ from dovetail.errors import SearchError
 
 if TYPE_CHECKING:
     from dovetail.report import Page
-    from dovetail.search.bisect import Bisection, MetricRule, Setup
+    from dovetail.search.bisect import Bisection, CommandOracle, Setup
     from dovetail.search.trial import Status
 
 
@@ -34,19 +33,8 @@ def ready(setup: Setup) -> None:
     register_writer(setup.format, format_writer(find_format(setup.format), graph, listing))
 
 
-def run_command(
-    found: Bisection, command: Sequence[str], rule: MetricRule | None, how: tuple[float | None, Screen]
-) -> Answer:
+def run_command(found: Bisection, oracle: CommandOracle, screen: Screen) -> Answer:
     """Test candidates with a command until all is found; every answer is on disk before the next run."""
-    from dovetail.search.bisect import CommandOracle
-
-    timeout_s, screen = how
-    if not command:
-        raise SearchError("there is no command to run.", hint="For example: dovetail bisect run -- ./evaluate.sh")
-    if timeout_s is not None and not 0 < timeout_s < float("inf"):
-        raise SearchError(f"--timeout {timeout_s:g} is no time.", hint="Seconds, more than 0.")
-    environment = {"DOVETAIL_CANDIDATE": found.setup.candidate_path}
-    oracle = CommandOracle(command, rule, timeout_s, environment)
     with screen.progress("bisecting") as bar:
         while found.finding is None:
             found.write_candidate()

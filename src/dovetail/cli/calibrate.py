@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from dovetail.cli.options import CalibrationVerb, DataVerb, ModelVerb, first_samples
+from dovetail.cli.options import CalibrationVerb, DataVerb, ModelVerb
 from dovetail.cli.render import Screen
 from dovetail.cli.verb import Answer
 from dovetail.files import check_ours, write_file
@@ -32,7 +32,7 @@ class Calibrate(CalibrationVerb, DataVerb, ModelVerb):
         check_ours(self.output)
         options = self.calibration_options()
         graph = self.graph()
-        samples = first_samples(self.open(self.data, dovetail.specs_of(graph)), self.limit)
+        samples = self.open(self.data, dovetail.specs_of(graph), limit=self.limit)
         with screen.progress("calibrating", samples.count) as bar:
             ranges = dovetail.calibrate(graph, samples, options, bar.advance).ranges
         write_file(self.output, ranges.to_json())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dovetail.cli.loading import LoadingVerb
-from dovetail.cli.options import SamplesVerb, first_samples
+from dovetail.cli.options import LabelsOption, SamplesVerb
 from dovetail.cli.render import Screen
 from dovetail.cli.tally import bundle_here
 from dovetail.cli.verb import Answer, ExitCode
@@ -41,9 +41,7 @@ class Compare(SamplesVerb, LoadingVerb):
         str | None,
         typer.Option("--data", metavar="DATA", help="Samples for a model and its bundle.", show_default=False),
     ] = None
-    labels: Annotated[
-        Path | None, typer.Option("--labels", metavar="FILE", help="Labels beside the samples (CSV or JSON).")
-    ] = None
+    labels: LabelsOption = None
     metric: Annotated[
         list[str],
         typer.Option("--metric", metavar="NAME", help="Also judge a metric, or file.py:function; repeatable."),
@@ -85,7 +83,7 @@ class Compare(SamplesVerb, LoadingVerb):
         options = self._options()
         bundle = dovetail.load_bundle(self.measured)
         graph = self.load(self.golden)
-        samples = first_samples(self.open(self.data or "", dovetail.specs_of(graph), self.labels), self.limit)
+        samples = self.open(self.data or "", dovetail.specs_of(graph), self.labels, limit=self.limit)
         request = LayerRequest(graph, bundle, samples, options, self.layers, self.layers)
         with screen.progress("comparing") as bar:
 

@@ -11,8 +11,9 @@ import typer
 
 from dovetail.cli.boards import BoardVerb
 from dovetail.cli.drawing import write_drawing
-from dovetail.cli.options import ModelVerb, PlanOption, named_values, one_of, read_ranges, split_commas
+from dovetail.cli.options import DrawingOption, ModelVerb, PlanOption, read_ranges
 from dovetail.cli.render import Screen
+from dovetail.cli.texts import named_values, one_of, split_commas
 from dovetail.cli.verb import Answer
 from dovetail.errors import DovetailError
 
@@ -61,9 +62,7 @@ class Compile(BoardVerb, ModelVerb):
     cache: Annotated[
         Path | None, typer.Option("--cache", metavar="FOLDER", help="Keep compiled partitions here, by content.")
     ] = None
-    dot: Annotated[
-        Path | None, typer.Option("--dot", metavar="FILE", help="Draw the partitions: .dot, or .svg through graphviz.")
-    ] = None
+    dot: DrawingOption = None
 
     def run(self, screen: Screen) -> Answer:
         import dovetail
@@ -82,8 +81,7 @@ class Compile(BoardVerb, ModelVerb):
 
         graph = self.graph()
         plan = dovetail.load_plan(self.plan)
-        empty = dovetail.Ranges(graph.digest, "none", 0, {})
-        ranges = empty if self.ranges is None else read_ranges(self.ranges, graph)
+        ranges = read_ranges(self.ranges, graph)
         rule = tuple(dovetail.parse_placement(text) for text in split_commas(self.fallback))
         places = (plan.default, *rule, *(override.placement for override in plan.overrides.values()))
         self._check_targets({place.target for place in places})

@@ -95,8 +95,7 @@ class Export(FormatVerb):
         import dovetail
 
         plan = dovetail.load_plan(self.plan)
-        empty = dovetail.Ranges(graph.digest, "none", 0, {})
-        return dovetail.quantize(graph, plan, empty if self.ranges is None else read_ranges(self.ranges, graph))
+        return dovetail.quantize(graph, plan, read_ranges(self.ranges, graph))
 
     def _request(self, graph: Graph, plan: Plan) -> WriteRequest:
         import dovetail

@@ -39,12 +39,12 @@ class FitVerb(Verb):
         from dovetail.report import Facts, report_document, report_page
 
         with screen.progress("loading") as bar:
-            found = fit(self.request(), FitProgress(bar))
-        files = {name: str(path) for name, path in found.save(self.output).items()}
-        page = report_page(found.report)
-        blocks = (*self.story(found), *page.blocks, Facts("Files", tuple(files.items())))
-        document = {"model": str(found.request.model), **report_document(found.report), "files": files}
-        code = ExitCode.DONE if found.accepted else ExitCode.NO
+            answer = fit(self.request(), FitProgress(bar))
+        files = {name: str(path) for name, path in answer.save(self.output).items()}
+        page = report_page(answer.report)
+        blocks = (*self.story(answer), *page.blocks, Facts("Files", tuple(files.items())))
+        document = {"model": str(answer.request.model), **report_document(answer.report), "files": files}
+        code = ExitCode.DONE if answer.accepted else ExitCode.NO
         return Answer(document, replace(page, blocks=blocks), code)
 
     def instead(self) -> str | None:
@@ -63,7 +63,7 @@ class FitVerb(Verb):
             lines = ['if __name__ == "__main__":', indent("\n".join(lines), "    ")]
         return "\n".join((*imports, "", *lines))
 
-    def story(self, found: Fit) -> tuple[Block, ...]:
+    def story(self, answer: Fit) -> tuple[Block, ...]:
         """Return what is said before the report."""
         return ()
 

@@ -31,7 +31,7 @@ ReplaceOption = Annotated[bool, typer.Option("--replace", help="Overwrite the ou
 
 @dataclass(frozen=True, kw_only=True)
 class FormatVerb(ModelVerb):
-    """Hold what export and import-plan have in common."""
+    """The options that export and import-plan share."""
 
     model: Annotated[Path, typer.Option("--model", metavar="MODEL", help="Model that the plan is for.")]
     format: FormatOption

@@ -10,8 +10,9 @@ from typing import Annotated
 import typer
 
 from dovetail.cli.format_options import FormatVerb
-from dovetail.cli.options import named_values
+from dovetail.cli.options import HOST_PLACE
 from dovetail.cli.render import Screen
+from dovetail.cli.texts import named_values
 from dovetail.cli.verb import Answer
 from dovetail.files import check_ours, read_file, write_file
 
@@ -30,7 +31,7 @@ class ImportPlan(FormatVerb):
     ] = "vsi:v853@i8pc"
     exception: Annotated[
         str, typer.Option("--exception", metavar="TARGET@PRECISION", help="Where nodes go that the file takes away.")
-    ] = "cpu@fp32"
+    ] = HOST_PLACE
     beside: Annotated[
         list[str],
         typer.Option("--beside", metavar="ROLE=FILE", help="Further file, such as mixed=mixed.txt; repeatable."),

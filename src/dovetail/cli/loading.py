@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dovetail.cli.texts import split_commas
 from dovetail.cli.verb import Verb
 from dovetail.errors import LoadError
 
@@ -24,7 +25,7 @@ _CONVERTERS_LIMIT_S = 900.0
 
 @dataclass(frozen=True, kw_only=True)
 class LoadingVerb(Verb):
-    """Hold how a model is loaded."""
+    """The options of commands that load a model."""
 
     shape: Annotated[
         list[str], typer.Option("--shape", metavar="INPUT=N,C,...", help="Fix the shape of an input; repeatable.")
@@ -65,15 +66,15 @@ class LoadingVerb(Verb):
         if not 0 < self.time_limit < float("inf"):
             raise LoadError(f"--time-limit {self.time_limit:g} is no time.", hint="Seconds, more than 0.")
         return Conversion(
-            inputs=_names(self.inputs),
-            outputs=_names(self.outputs),
+            inputs=split_commas(self.inputs),
+            outputs=split_commas(self.outputs),
             submodule=self.submodule,
             limit_s=self.time_limit,
         )
 
 
 class ConversionSteps:
-    """Say on stderr what a converter does: an environment of a gigabyte must not come unannounced."""
+    """Write on stderr what a converter does: an environment of a gigabyte must not come unannounced."""
 
     def __init__(self) -> None:
         self._said = ""
@@ -95,15 +96,10 @@ def load_shapes(texts: Sequence[str]) -> LoadOptions:
 
 
 def _shapes(texts: Sequence[str]) -> Mapping[str, tuple[int, ...]]:
-    found: dict[str, tuple[int, ...]] = {}
+    shapes: dict[str, tuple[int, ...]] = {}
     for text in texts:
         match = _SHAPE.fullmatch(text)
         if match is None:
             raise LoadError(f"--shape '{text}': INPUT=N,C,... is expected.", hint="For example images=1,3,224,224.")
-        found[match[1]] = tuple(int(size) for size in match[2].split(","))
-    return found
-
-
-def _names(values: Sequence[str]) -> tuple[str, ...]:
-    names = [name.strip() for value in values for name in value.split(",")]
-    return tuple(dict.fromkeys(name for name in names if name))
+        shapes[match[1]] = tuple(int(size) for size in match[2].split(","))
+    return shapes

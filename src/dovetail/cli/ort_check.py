@@ -9,8 +9,9 @@ from typing import Annotated
 
 import typer
 
-from dovetail.cli.options import ModelVerb, PlanOption, named_values
+from dovetail.cli.options import ModelVerb, PlanOption
 from dovetail.cli.render import Screen
+from dovetail.cli.texts import named_values
 from dovetail.cli.verb import Answer
 from dovetail.files import read_file
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dovetail.cli.drawing import write_drawing
-from dovetail.cli.options import ModelVerb, split_commas
+from dovetail.cli.options import HOST_PLACE, DrawingOption, ModelVerb
 from dovetail.cli.render import Screen
+from dovetail.cli.texts import split_commas
 from dovetail.cli.verb import Answer
 from dovetail.errors import PlanError
 from dovetail.files import check_ours, write_file
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from dovetail.plan import Plan as PlanValue
     from dovetail.plan import Recipe
     from dovetail.report import Page
-
-_DEFAULT_FALLBACK = ("cpu@fp32",)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,9 +50,7 @@ class Plan(ModelVerb):
         list[str],
         typer.Option("--affinity", metavar="GLOB=TARGET", help="Place by hand; also op:OPERATOR=TARGET; repeatable."),
     ] = field(default_factory=list)
-    dot: Annotated[
-        Path | None, typer.Option("--dot", metavar="FILE", help="Draw the placements: .dot, or .svg through graphviz.")
-    ] = None
+    dot: DrawingOption = None
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where the plan goes.")] = Path(
         "plan.json"
     )
@@ -104,7 +101,7 @@ class Plan(ModelVerb):
             return dovetail.load_recipe(self.recipe)
         return dovetail.Recipe(
             dovetail.parse_placement(self.place or ""),
-            tuple(dovetail.parse_placement(text) for text in split_commas(self.fallback) or _DEFAULT_FALLBACK),
+            tuple(dovetail.parse_placement(text) for text in split_commas(self.fallback) or (HOST_PLACE,)),
         )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dovetail.cli.options import one_of
+from dovetail.cli.texts import one_of
 from dovetail.cli.verb import Verb
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class PriceVerb(Verb):
-    """Hold where prices come from."""
+    """The options of commands that price placements."""
 
     costs: Annotated[
         list[Path], typer.Option("--costs", metavar="FILE", help="Measured latencies (JSON); repeatable, best first.")

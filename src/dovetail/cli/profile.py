@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dovetail.cli.options import DataVerb, first_samples
+from dovetail.cli.options import DataVerb
 from dovetail.cli.render import Screen
 from dovetail.cli.verb import Answer
 from dovetail.errors import DataError
@@ -45,7 +45,7 @@ class Profile(DataVerb):
         if self.runs < 1:
             raise DataError(f"--runs {self.runs}: at least one run is needed.")
         bundle = dovetail.load_bundle(self.bundle)
-        samples = first_samples(self.open(self.data, dovetail.specs_of(bundle.inputs)), self.runs)
+        samples = self.open(self.data, dovetail.specs_of(bundle.inputs), limit=self.runs)
         feeds = [sample.inputs for sample in samples]
         if not feeds:
             raise DataError(f"{self.data}: the data set is empty.", hint="Give at least one sample.")

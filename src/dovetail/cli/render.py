@@ -77,16 +77,16 @@ class Screen:
 
 
 class Progress:
-    """Hear how far the work is, and show nothing."""
+    """Progress that nobody sees."""
 
     def begin(self, title: str, total: int | None = None) -> None:
         """Begin a stage of so many steps."""
 
     def rename(self, title: str) -> None:
-        """Say what is being done now."""
+        """Show what is being done now."""
 
     def advance(self, done: int) -> None:
-        """Say how many steps are done."""
+        """Show how many steps are done."""
 
 
 class _Bar(Progress):

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Protocol
 import typer
 
 from dovetail.cli.loading import LoadingVerb
-from dovetail.cli.options import DataVerb, first_samples, one_of
+from dovetail.cli.options import HOST, DataVerb
 from dovetail.cli.render import Advance, Screen
 from dovetail.cli.tally import Tally, Timings, golden_here
+from dovetail.cli.texts import one_of
 from dovetail.cli.verb import Answer, ExitCode
 from dovetail.errors import DataError, DeviceError
 from dovetail.files import new_folder
@@ -88,7 +89,7 @@ class Run(DataVerb, LoadingVerb):
         with ExitStack() as stack:
             timings = Timings()
             runner = self._runner(stack, timings)
-            samples = first_samples(self.open(self.data, runner.specs), self.limit)
+            samples = self.open(self.data, runner.specs, limit=self.limit)
             tally = Tally()
             bar = stack.enter_context(screen.progress("running", samples.count))
             made = _results(runner, samples, tally, bar.advance)
@@ -124,7 +125,7 @@ class Run(DataVerb, LoadingVerb):
             if self.model is None:
                 raise DataError("--verify borders needs the model of the bundle.", hint="Add --model model.onnx.")
             graph = self.load(self.model)
-            samples = first_samples(self.open(self.data, dovetail.specs_of(bundle.inputs)), self.limit or _VERIFIED)
+            samples = self.open(self.data, dovetail.specs_of(bundle.inputs), limit=self.limit or _VERIFIED)
             with screen.progress("verifying"):
                 report = verify_borders(graph, bundle, [sample.inputs for sample in samples])
             good = report.first_deviation is None
@@ -184,7 +185,7 @@ class _Model:
         self._names = tuple(dict.fromkeys((*graph.outputs, *taps)))
         self._taps = [name for name in self._names if name not in graph.outputs]
         self._timings = timings
-        self._where = (target, "reference") if target else ("cpu", "cpu")
+        self._where = (target, "reference") if target else (HOST, HOST)
         self.specs = dovetail.specs_of(graph)
 
     def run(self, inputs: Mapping[str, AnyArray]) -> Mapping[str, AnyArray]:

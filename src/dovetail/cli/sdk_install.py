@@ -40,7 +40,7 @@ class SdkInstall(Verb):
     again: Annotated[bool, typer.Option("--again", help="Install and build even where that has been done.")] = False
 
     def run(self, screen: Screen) -> Answer:
-        from dovetail.cli.options import one_of
+        from dovetail.cli.texts import one_of
         from dovetail.report.page import Page, Table, flexible, left
         from dovetail.sdk import WHEELS, InstallRequest, install_verisilicon, self_test
         from dovetail.sdk.location import VERSION_VARIABLE

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dovetail.cli.options import split_commas
 from dovetail.cli.render import Screen
+from dovetail.cli.texts import split_commas
 from dovetail.cli.verb import Answer, Verb
 from dovetail.errors import PlanError
 from dovetail.files import write_file

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dovetail.cli.fitting import FitVerb
-from dovetail.cli.options import CalibrationVerb, DataVerb, ModelVerb, named_values, one_of, split_commas
+from dovetail.cli.options import CalibrationVerb, DataVerb, LabelsOption, ModelVerb
 from dovetail.cli.pricing import PriceVerb
+from dovetail.cli.texts import named_values, one_of, split_commas
 from dovetail.errors import SearchError
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class WorkersVerb(FitVerb):
-    """Where plans are evaluated."""
+    """The options of commands that evaluate plans."""
 
     workers: Annotated[
         int, typer.Option("--workers", metavar="N", help="Evaluate plans in N processes; 0: in this one.")
@@ -73,9 +74,7 @@ class Tune(WorkersVerb, PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
     and repeats no evaluation. Without --calib the ranges come from the part of --data that the search may see.
     """
 
-    labels: Annotated[
-        Path | None, typer.Option("--labels", metavar="FILE", help="Labels beside the samples (CSV or JSON).")
-    ] = None
+    labels: LabelsOption = None
     calib: Annotated[
         str | None, typer.Option("--calib", metavar="DATA", help="Other samples for the ranges.", show_default=False)
     ] = None

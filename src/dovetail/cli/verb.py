@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class ExitCode(IntEnum):
-    """Say how a command ended."""
+    """How a command ended."""
 
     DONE = 0
     NO = 1
@@ -36,7 +36,7 @@ class ExitCode(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Hold what a command found: plain data for machines, a page for people."""
+    """What a command gives: plain data for machines, a page for people."""
 
     document: Mapping[str, object]
     page: Page
@@ -45,7 +45,7 @@ class Answer:
 
 @dataclass(frozen=True, kw_only=True)
 class Verb(ABC):
-    """Hold the options that every command has."""
+    """A command; its fields are the options that every command has."""
 
     json_output: Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on stdout.")] = False
     progress: Annotated[
@@ -138,6 +138,6 @@ def _with_option(error: DovetailError, kind: type[Verb]) -> str:
 
 
 def fail(screen: Screen, message: str, code: ExitCode) -> ExitCode:
-    """Say on one line of stderr what went wrong."""
+    """Write on one line of stderr what went wrong."""
     screen.complain(message)
     return code

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dovetail.cli.options import ModelVerb, SamplesVerb, first_samples, read_ranges
+from dovetail.cli.options import ModelVerb, SamplesVerb, read_ranges
 from dovetail.cli.render import Screen
 from dovetail.cli.verb import Answer, ExitCode
 from dovetail.errors import DataError, PlanError
@@ -89,7 +89,7 @@ class Verify(SamplesVerb, ModelVerb):
 
         if self.data is None:
             return random_samples(graph, self.limit, self.seed)
-        samples = first_samples(self.open(self.data, dovetail.specs_of(graph)), self.limit)
+        samples = self.open(self.data, dovetail.specs_of(graph), limit=self.limit)
         found = [sample.inputs for sample in samples]
         if not found:
             raise DataError(f"{self.data}: the data set is empty.", hint="Give at least one sample.")
