@@ -13,7 +13,7 @@ from dovetail.cli.render import Screen
 from dovetail.cli.verb import Answer, ExitCode, Verb
 
 if TYPE_CHECKING:
-    from dovetail.search.replay import Replay as Answered
+    from dovetail.search.replay import Replay as ReplayResult
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +34,7 @@ class Replay(Verb):
         return _answer(replay, self.file)
 
 
-def _answer(replay: Answered, path: Path) -> Answer:
+def _answer(replay: ReplayResult, path: Path) -> Answer:
     from dovetail.report.page import Facts, Page, Prose, Tone
 
     result = replay.result

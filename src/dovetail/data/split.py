@@ -26,7 +26,9 @@ class SplitOptions:
 
     def __post_init__(self) -> None:
         if not 0 < self.holdout < 1:
-            raise DataError(f"a hold-out share of {self.holdout:g} is outside (0, 1).", hint="0.4 is usual.")
+            raise DataError(
+                f"a hold-out share of {self.holdout:g} is outside (0, 1).", hint="0.4 is usual.", option="holdout"
+            )
 
 
 @dataclass(frozen=True, slots=True)

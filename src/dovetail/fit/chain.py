@@ -57,13 +57,13 @@ def fit(request: FitRequest, listener: FitListener | None = None) -> Fit:
         log_header=record_of(request.for_log()),
         vendor=request.vendor,
     )
-    question = opened.question(options, progress)
-    result = tune(question, SearchStages(progress))
+    asked = opened.tune_request(options, progress)
+    result = tune(asked, SearchStages(progress))
     progress.stage("compiling")
-    partitioned = partition(quantize(opened.graph, result.plan, question.calibration.ranges))
+    partitioned = partition(quantize(opened.graph, result.plan, asked.calibration.ranges))
     bundle = predict_partitions(compile_model(partitioned), opened.graph)
     report = make_report(result, partitioned, f"Dovetail: '{opened.graph.name}' on {opened.low.target}")
-    return Fit(request, opened.graph, question.calibration, opened.wishes, result, bundle, report)
+    return Fit(request, opened.graph, asked.calibration, opened.wishes, result, bundle, report)
 
 
 def replay_fit(log: str | Path, listener: FitListener | None = None) -> Replay:
@@ -75,9 +75,9 @@ def replay_fit(log: str | Path, listener: FitListener | None = None) -> Replay:
     path, progress = Path(log), listener or Silent()
     request = logged_request(path)
     options = TuneOptions(confirm=request.confirm, vendor=request.vendor)
-    question = _Opened.of(request, progress).question(options, progress)
+    asked = _Opened.of(request, progress).tune_request(options, progress)
     progress.stage("replaying")
-    return replay(question, path)
+    return replay(asked, path)
 
 
 def logged_request(path: Path) -> FitRequest:
@@ -96,7 +96,9 @@ class _Opened:
     splits: Splits
     calibration_samples: SampleSource
     """What ranges are found on."""
-    metric: tuple[TaskMetric, str]
+    metric: TaskMetric
+    metric_identity: str
+    """A text that changes with the code of the metric."""
     goal: Goal
     low: Placement
     ladder: tuple[Placement, ...]
@@ -119,7 +121,7 @@ class _Opened:
         steps, specs = _preprocess(request), specs_of(graph)
         labels = None if request.labels is None else Path(request.labels)
         samples = open_samples(request.data, specs, steps, labels)
-        metric = choose_metric(request.metric, samples)
+        metric, identity = choose_metric(request.metric, samples)
         splits = split_samples(samples, request.split)
         own = request.calibration.data
         calibration_samples = samples.subset(splits.search) if own is None else open_samples(own, specs, steps)
@@ -130,6 +132,7 @@ class _Opened:
             splits=splits,
             calibration_samples=first_samples(calibration_samples, request.calibration.limit),
             metric=metric,
+            metric_identity=identity,
             goal=goal,
             low=low,
             ladder=ladder,
@@ -138,23 +141,22 @@ class _Opened:
             request=request,
         )
 
-    def question(self, options: TuneOptions, progress: FitListener) -> TuneRequest:
+    def tune_request(self, options: TuneOptions, progress: FitListener) -> TuneRequest:
         """Calibrate, and return what the search is asked."""
         progress.stage("calibrating", self.calibration_samples.count)
         calibration = calibrate(
             self.graph, self.calibration_samples, self.request.calibration.options, progress.advance
         )
-        metric, identity = self.metric
         return TuneRequest(
             graph=self.graph,
             calibration=calibration if self.lifted is None else self.lifted.refine(calibration),
             samples=self.samples,
             splits=self.splits,
-            metric=metric,
+            metric=self.metric,
             goal=self.goal,
             low=self.low,
             ladder=self.ladder,
-            metric_identity=identity,
+            metric_identity=self.metric_identity,
             options=options,
             wishes=self.wishes,
             costs=self.costs,
