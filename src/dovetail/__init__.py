@@ -5,13 +5,13 @@ The verbs of the chain and the values that they take and give; everything else i
 numpy.
 """
 
-from typing import TYPE_CHECKING as _TYPE_CHECKING
+import typing as _typing
 
 from dovetail._lazy import exports as _exports
 
 __version__ = "0.1.0"
 
-if _TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     from dovetail.backend.registry import find_target as find_target
     from dovetail.backend.registry import known_targets as known_targets
     from dovetail.bundle import Bundle as Bundle
@@ -50,32 +50,34 @@ if _TYPE_CHECKING:
     from dovetail.search import TuneResult as TuneResult
     from dovetail.search import tune as tune
 
-__getattr__, __dir__, __all__ = _exports(
-    __name__,
-    {
-        "dovetail.backend.registry": ("find_target", "known_targets"),
-        "dovetail.bundle": ("Bundle", "load_bundle", "save_bundle"),
-        "dovetail.compile": ("compile_model",),
-        "dovetail.data": ("open_samples", "specs_of"),
-        "dovetail.errors": ("DovetailError",),
-        "dovetail.fit": ("Fit", "FitRequest", "fit"),
-        "dovetail.importers": ("LoadOptions", "load_model"),
-        "dovetail.ir": ("Graph",),
-        "dovetail.ir.precision": ("Precision",),
-        "dovetail.partition": ("partition",),
-        "dovetail.passes": ("normalize",),
-        "dovetail.plan": (
-            "Placement",
-            "Plan",
-            "Recipe",
-            "explain",
-            "load_plan",
-            "load_recipe",
-            "make_plan",
-            "parse_placement",
-        ),
-        "dovetail.quantize": ("Ranges", "calibrate", "dequantize", "load_ranges", "quantize"),
-        "dovetail.runtime": ("Run", "Session", "open_session"),
-        "dovetail.search": ("TuneRequest", "TuneResult", "tune"),
-    },
-)
+    __all__: list[str]
+else:
+    __getattr__, __dir__, __all__ = _exports(
+        __name__,
+        {
+            "dovetail.backend.registry": ("find_target", "known_targets"),
+            "dovetail.bundle": ("Bundle", "load_bundle", "save_bundle"),
+            "dovetail.compile": ("compile_model",),
+            "dovetail.data": ("open_samples", "specs_of"),
+            "dovetail.errors": ("DovetailError",),
+            "dovetail.fit": ("Fit", "FitRequest", "fit"),
+            "dovetail.importers": ("LoadOptions", "load_model"),
+            "dovetail.ir": ("Graph",),
+            "dovetail.ir.precision": ("Precision",),
+            "dovetail.partition": ("partition",),
+            "dovetail.passes": ("normalize",),
+            "dovetail.plan": (
+                "Placement",
+                "Plan",
+                "Recipe",
+                "explain",
+                "load_plan",
+                "load_recipe",
+                "make_plan",
+                "parse_placement",
+            ),
+            "dovetail.quantize": ("Ranges", "calibrate", "dequantize", "load_ranges", "quantize"),
+            "dovetail.runtime": ("Run", "Session", "open_session"),
+            "dovetail.search": ("TuneRequest", "TuneResult", "tune"),
+        },
+    )

@@ -123,3 +123,10 @@ def test_progress_goes_to_stderr_when_asked(tiny: Tiny, run: Run, tmp_path: Path
     call = ("calibrate", tiny.model, "--data", tiny.data, "-o", tmp_path / "ranges.json")
     assert run(*call).err == ""
     assert "calibrating" in run(*call, "--progress").err
+
+
+def test_the_stages_of_a_search_are_shown(tiny: Tiny, run: Run, tmp_path: Path) -> None:
+    call = ("tune", tiny.model, "--data", tiny.data, "--metric", tiny.metric, "-o", tmp_path / "out")
+    titles = [line.partition(":")[0] for line in run(*call, "--progress").err.splitlines()]
+    assert list(dict.fromkeys(titles)) == ["loading", "calibrating", "searching", "compiling"]
+    assert run(*call).err == ""

@@ -38,7 +38,7 @@ class Inspect(ModelVerb):
         from dovetail.importers import survey_model
         from dovetail.report import Page, describe_graph, model_page
 
-        survey = survey_model(self.model, self.load_options())
+        survey = survey_model(self.model, self.announced_options())
         if survey.unsupported:
             page = Page(f"Model '{self.model.name}' cannot be converted", tuple(_blocks(survey)))
             return Answer({"survey": survey.document}, page, ExitCode.NO)

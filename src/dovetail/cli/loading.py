@@ -52,9 +52,12 @@ class LoadingVerb(Verb):
         """Return a model in normal form, quantised where the file is."""
         import dovetail
 
+        return dovetail.normalize(dovetail.load_model(path, self.announced_options()))
+
+    def announced_options(self) -> LoadOptions:
+        """Return how to read a model, with the steps of a conversion on stderr."""
         options = self.load_options()
-        shown = replace(options, conversion=replace(options.conversion, progress=ConversionSteps()))
-        return dovetail.normalize(dovetail.load_model(path, shown))
+        return replace(options, conversion=replace(options.conversion, progress=ConversionSteps()))
 
     def load_options(self) -> LoadOptions:
         """Return how to read a model."""

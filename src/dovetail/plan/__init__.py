@@ -3,11 +3,11 @@
 A board needs plans only: what makes them is loaded when it is asked for.
 """
 
-from typing import TYPE_CHECKING as _TYPE_CHECKING
+import typing as _typing
 
 from dovetail._lazy import exports as _exports
 
-if _TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     from dovetail.plan.limits import Group as Group
     from dovetail.plan.limits import Limits as Limits
     from dovetail.plan.placement import Placement as Placement
@@ -26,16 +26,18 @@ if _TYPE_CHECKING:
     from dovetail.plan.verdicts import Verdicts as Verdicts
     from dovetail.plan.verdicts import explain as explain
 
-__getattr__, __dir__, __all__ = _exports(
-    __name__,
-    {
-        "dovetail.plan.limits": ("Group", "Limits"),
-        "dovetail.plan.placement": ("Placement", "parse_placement"),
-        "dovetail.plan.plan": ("Override", "Plan", "load_plan"),
-        "dovetail.plan.recipe": ("Recipe", "Rule", "load_recipe"),
-        "dovetail.plan.resolve": ("make_plan",),
-        "dovetail.plan.rewrite": ("plan_to_recipe", "recipe_to_toml"),
-        "dovetail.plan.units": ("Unit", "find_units"),
-        "dovetail.plan.verdicts": ("Verdicts", "explain"),
-    },
-)
+    __all__: list[str]
+else:
+    __getattr__, __dir__, __all__ = _exports(
+        __name__,
+        {
+            "dovetail.plan.limits": ("Group", "Limits"),
+            "dovetail.plan.placement": ("Placement", "parse_placement"),
+            "dovetail.plan.plan": ("Override", "Plan", "load_plan"),
+            "dovetail.plan.recipe": ("Recipe", "Rule", "load_recipe"),
+            "dovetail.plan.resolve": ("make_plan",),
+            "dovetail.plan.rewrite": ("plan_to_recipe", "recipe_to_toml"),
+            "dovetail.plan.units": ("Unit", "find_units"),
+            "dovetail.plan.verdicts": ("Verdicts", "explain"),
+        },
+    )
