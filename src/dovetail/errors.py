@@ -6,7 +6,6 @@ The message form is: what, where, why, what to try.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 
 
@@ -29,6 +28,8 @@ class DovetailError(Exception):
 
 def suggestion(given: str, known: Sequence[str]) -> str:
     """Return a hint that names what was probably meant, and everything that is known."""
+    import difflib  # Only a wrong name needs it.
+
     near = difflib.get_close_matches(given, known, n=1)
     return (f"Did you mean '{near[0]}'? " if near else "") + f"Known: {', '.join(known)}."
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Protocol
 import typer
 
 from dovetail.cli.loading import LoadingVerb
-from dovetail.cli.options import HOST, DataVerb
+from dovetail.cli.options import DataVerb
 from dovetail.cli.render import Advance, Screen
 from dovetail.cli.tally import Tally, Timings, golden_here
 from dovetail.cli.texts import one_of
@@ -185,7 +185,7 @@ class _Model:
         self._names = tuple(dict.fromkeys((*graph.outputs, *taps)))
         self._taps = [name for name in self._names if name not in graph.outputs]
         self._timings = timings
-        self._where = (target, "reference") if target else (HOST, HOST)
+        self._where = (target, "reference") if target else ("cpu", "cpu")
         self.specs = dovetail.specs_of(graph)
 
     def run(self, inputs: Mapping[str, AnyArray]) -> Mapping[str, AnyArray]:
