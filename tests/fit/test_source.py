@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dovetail
-from dovetail.data import Anchor, Channels, Interpolation, Layout, Preprocess, SplitOptions, Step, StepKind
+from dovetail.data import Anchor, Channels, Interpolation, Layout, Preprocess, PreprocessStep, SplitOptions, StepKind
 from dovetail.errors import SearchError
 from dovetail.fit import CalibrationRequest, FitRequest, PriceRequest, WorkerRequest, source_of
 from dovetail.fit.record import record_of, request_from
@@ -34,7 +34,7 @@ def maybe(strategy: st.SearchStrategy[object]) -> st.SearchStrategy[object]:
 
 
 STEPS = st.builds(
-    Step,
+    PreprocessStep,
     st.sampled_from([StepKind.RESIZE, StepKind.LETTERBOX]),
     st.integers(1, 99),
     st.integers(1, 99),

@@ -169,7 +169,8 @@ def test_a_bundle_holds_several_binaries_and_damage_is_told(
     vendor: VsiBackend, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Two partitions on the NPU with one on the CPU between them, compiled by the command, loaded from disk."""
-    from dovetail import CompileRequest, compile_model, save_bundle
+    from dovetail import save_bundle
+    from dovetail.compile import CompileRequest, compile_model
     from dovetail.partition import partition
     from dovetail.plan import Override, Plan, parse_placement
     from dovetail.quantize import Range, Ranges, quantize

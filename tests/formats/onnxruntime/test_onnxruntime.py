@@ -191,5 +191,5 @@ def test_a_qdq_file_says_the_plan_and_runs(base: str, high: str, graph: Graph) -
 
 
 def test_a_qdq_file_needs_scales(graph: Graph) -> None:
-    with pytest.raises(FormatError, match="--ranges"):
+    with pytest.raises(FormatError, match="give its ranges"):
         find_format("onnx-qdq").write(WriteRequest(make_plan(graph, "vsi:v853@u8"), graph))
