@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 import dovetail
 import zoo.machine as machine
-from dovetail.data import open_samples, specs_of
+from dovetail.data import SplitOptions, open_samples, specs_of, split_samples
 from dovetail.ir.dtypes import AnyArray
 from dovetail.plan import parse_placement
 from dovetail.quantize import Calibration
@@ -140,16 +140,17 @@ class _Question:
 
 def _outcome(question: _Question, seed: int) -> Outcome:
     graph, task = question.graph, question.task
+    samples = open_samples(_items(task), specs_of(graph))
     result = dovetail.tune(
         dovetail.TuneRequest(
             graph=graph,
             calibration=question.calibration,
-            samples=open_samples(_items(task), specs_of(graph)),
+            samples=samples,
+            splits=split_samples(samples, SplitOptions(seed=seed)),
             metric=task.metric,
             goal=question.goal,
             low=parse_placement(_LOW),
             ladder=(parse_placement(question.options.high),),
-            options=dovetail.TuneOptions(seed=seed),
             costs=CostOptions(margin=question.options.margin),
         )
     )

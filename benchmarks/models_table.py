@@ -17,7 +17,7 @@ from pathlib import Path
 import dovetail
 import zoo.machine as machine
 from dovetail.backend.protocols import Fidelity
-from dovetail.data import open_samples, specs_of
+from dovetail.data import open_samples, specs_of, split_samples
 from dovetail.errors import DovetailError
 from dovetail.ir import Graph
 from dovetail.partition.schedule import partition
@@ -128,12 +128,14 @@ def run_case(case: Case, root: Path, goal: Goal, max_plans: int) -> tuple[list[R
     graph = graph if lifted is None else lifted.graph
     calibration = dovetail.calibrate(graph, open_samples(data.calibration, specs))
     calibration = calibration if lifted is None else lifted.refine(calibration)
+    source = open_samples(data.samples, specs)
     rows: list[Row] = []
     for low, high in TARGETS:
         request = TuneRequest(
             graph=graph,
             calibration=calibration,
-            samples=open_samples(data.samples, specs),
+            samples=source,
+            splits=split_samples(source),
             metric=data.metric,
             goal=goal,
             low=parse_placement(low),

@@ -9,6 +9,7 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 import dovetail
+from dovetail.data import split_samples
 from dovetail.search import TuneResult
 
 ROOT = Path(__file__).parents[1]
@@ -24,10 +25,12 @@ def tuned() -> tuple[dovetail.Graph, TuneResult]:
     graph = dovetail.normalize(dovetail.load_model(DIGITS / "digits.onnx"))
     specs = dovetail.specs_of(graph)
     calibration = dovetail.calibrate(graph, dovetail.open_samples(DIGITS / "calib.npz", specs))
+    samples = dovetail.open_samples(DIGITS / "eval.npz", specs)
     request = dovetail.TuneRequest(
         graph=graph,
         calibration=calibration,
-        samples=dovetail.open_samples(DIGITS / "eval.npz", specs),
+        samples=samples,
+        splits=split_samples(samples),
         metric=dovetail.load_metric(f"{DIGITS / 'metric.py'}:score"),
         goal=dovetail.parse_goal("1%"),
         low=dovetail.parse_placement("vsi:v853@i8pc"),

@@ -15,7 +15,7 @@ import numpy as np
 import dovetail
 from dovetail.backend.protocols import Fidelity
 from dovetail.compare.task import TaskMetric
-from dovetail.data import Sample, SampleSource, open_samples, specs_of
+from dovetail.data import Sample, SampleSource, open_samples, specs_of, split_samples
 from dovetail.ir import Graph
 from dovetail.plan import Override, parse_placement
 from dovetail.quantize import Calibration
@@ -109,6 +109,7 @@ def _tune(side: _Side, metric: TaskMetric, goal: str) -> frozenset[str]:
         graph=side.graph,
         calibration=side.calibration,
         samples=side.samples,
+        splits=split_samples(side.samples),
         metric=metric,
         goal=dovetail.parse_goal(goal),
         low=_LOW,

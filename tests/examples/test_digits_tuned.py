@@ -14,7 +14,7 @@ import pytest
 
 import dovetail
 from dovetail.compare import load_metric
-from dovetail.data import open_samples, specs_of
+from dovetail.data import open_samples, specs_of, split_samples
 from dovetail.plan import parse_placement
 
 FOLDER = Path(__file__).parents[2] / "examples" / "digits"
@@ -61,10 +61,12 @@ def _request(costs: dovetail.CostOptions) -> dovetail.TuneRequest:
     graph = dovetail.normalize(dovetail.load_model(FOLDER / "digits.onnx"))
     with np.load(FOLDER / "calib.npz", allow_pickle=False) as file:
         calibration = [image[None].astype(np.float32) for image in file["images"]]
+    samples = open_samples(FOLDER / "eval.npz", specs_of(graph))
     return dovetail.TuneRequest(
         graph=graph,
         calibration=dovetail.calibrate(graph, open_samples(calibration, specs_of(graph))),
-        samples=open_samples(FOLDER / "eval.npz", specs_of(graph)),
+        samples=samples,
+        splits=split_samples(samples),
         metric=load_metric(f"{FOLDER / 'metric.py'}:score"),
         goal=dovetail.parse_goal("1%"),
         low=parse_placement("vsi:v853@i8pc"),

@@ -11,7 +11,7 @@ import pytest
 
 import dovetail
 from dovetail.compare.task import Arrays, TaskMetric, callable_metric
-from dovetail.data import open_samples, specs_of
+from dovetail.data import SplitOptions, open_samples, specs_of, split_samples
 from dovetail.errors import CostError
 from dovetail.plan import Limits, Plan, Recipe, parse_placement
 from dovetail.search import CostOptions, TuneOptions, TuneRequest, TuneResult, tune
@@ -45,10 +45,12 @@ def asked() -> TuneRequest:
     graph = dovetail.normalize(dovetail.load_model(FOLDER / "digits.onnx"))
     with np.load(FOLDER / "calib.npz", allow_pickle=False) as file:
         calibration = [image[None].astype(np.float32) for image in file["images"]]
+    samples = open_samples(FOLDER / "eval.npz", specs_of(graph)).subset(FEW)
     return TuneRequest(
         graph=graph,
         calibration=dovetail.calibrate(graph, open_samples(calibration, specs_of(graph))),
-        samples=open_samples(FOLDER / "eval.npz", specs_of(graph)).subset(FEW),
+        samples=samples,
+        splits=split_samples(samples),
         metric=_strict(),
         goal=dovetail.parse_goal("3%"),
         low=LOW,
@@ -183,7 +185,7 @@ def _page(asked: TuneRequest, result: TuneResult) -> str:
 
 
 def test_a_margin_on_what_was_raised_on_suspicion_has_its_price(asked: TuneRequest) -> None:
-    found = tune(replace(asked, options=TuneOptions(seed=4)))
+    found = tune(replace(asked, splits=split_samples(asked.samples, SplitOptions(seed=4))))
     assert found.accepted
     assert found.evidence == ()
     assert found.margin is not None

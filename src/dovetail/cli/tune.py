@@ -153,6 +153,7 @@ class Tune(CrewVerb, PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
     def job(self, claim: bool = True) -> TuneJob:
         """Open and check everything that the search needs, then claim the folder."""
         import dovetail
+        from dovetail.data import SplitOptions, split_samples
 
         goal = dovetail.parse_goal(self.max_drop, self.min_score, confident=self.confident)
         options = self._options(claim)
@@ -170,7 +171,8 @@ class Tune(CrewVerb, PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
         graph = source if lifted is None else lifted.graph
         samples = self.open(self.data, dovetail.specs_of(graph), self.labels)
         metric, identity = metric_for(self.metric, samples)
-        calibration_samples = self._calibration_samples(graph, samples)
+        splits = split_samples(samples, SplitOptions(self.holdout, self.seed))
+        calibration_samples = self._calibration_samples(graph, samples.subset(splits.search))
         if claim:
             claim_folder(self.output, self._question(graph, str(low)))
             options = replace(options, fanout=self.fan_out())
@@ -179,6 +181,7 @@ class Tune(CrewVerb, PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
             calibration_samples=calibration_samples,
             calibration_options=calibration_options,
             samples=samples,
+            splits=splits,
             metric=metric,
             metric_identity=identity,
             goal=goal,
@@ -200,8 +203,6 @@ class Tune(CrewVerb, PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
         if self.confirm < 0:
             raise SearchError("--confirm is 0 or more.")
         return dovetail.TuneOptions(
-            seed=self.seed,
-            holdout=self._share(),
             journal=self._journal() if claim else None,
             confirm=self.confirm,
             log=self.log if claim else None,
@@ -230,11 +231,6 @@ class Tune(CrewVerb, PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
     def _journal(self) -> Path:
         return self.journal if self.journal is not None else self.output / "journal.sqlite"
 
-    def _share(self) -> float:
-        if not 0 < self.holdout < 1:
-            raise SearchError(f"--holdout {self.holdout:g} is outside (0, 1).", hint="0.4 is usual.")
-        return self.holdout
-
     def _vendor(self) -> VendorCheck | None:
         from dovetail.backend.registry import backend
         from dovetail.search import VendorCheck
@@ -254,16 +250,10 @@ class Tune(CrewVerb, PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
             "max_drop": self.max_drop,
         }
 
-    def _calibration_samples(self, graph: Graph, samples: SampleSource) -> SampleSource:
+    def _calibration_samples(self, graph: Graph, searched: SampleSource) -> SampleSource:
         import dovetail
 
-        if self.calib is not None:
-            source = self.open(self.calib, dovetail.specs_of(graph))
-        elif samples.count is None or samples.count < 2:
-            raise SearchError("--data has too few samples to split.", hint="Give at least two, or ranges by --calib.")
-        else:
-            _, searched = dovetail.split(samples.count, (self.holdout, 1 - self.holdout), self.seed)
-            source = samples.subset(searched)
+        source = searched if self.calib is None else self.open(self.calib, dovetail.specs_of(graph))
         return first_samples(source, self.calib_limit)
 
     def python(self) -> str:
@@ -271,11 +261,7 @@ class Tune(CrewVerb, PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
         if self.calib is not None:
             calib = self.sample_lines("calib", self.calib, "specs")
         else:
-            shares = f"({self.holdout!r}, {1 - self.holdout!r})"
-            calib = (
-                f"_, searched = dovetail.split(samples.count, {shares}, {self.seed!r})",
-                "calib = samples.subset(searched)",
-            )
+            calib = ("calib = samples.subset(splits.search)",)
         metric = self.metric if self.metric is not None else "top1"
         ladder = ", ".join(
             f"dovetail.parse_placement({str(place)!r})" for place in ladder_placements(self.target, self._raises())
@@ -289,6 +275,9 @@ class Tune(CrewVerb, PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
             "graph = graph if lifted is None else lifted.graph",
             "specs = dovetail.specs_of(graph)",
             self.sample_lines("samples", self.data, "specs", self.labels),
+            "from dovetail.data import SplitOptions, split_samples",
+            "",
+            f"splits = split_samples(samples, SplitOptions({self.holdout!r}, {self.seed!r}))",
             calib,
             self.calibration_lines(),
             f"calibration = dovetail.calibrate(graph, calib{limited}, options)",
@@ -301,6 +290,7 @@ class Tune(CrewVerb, PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
             "    graph=graph,",
             "    calibration=calibration,",
             "    samples=samples,",
+            "    splits=splits,",
             f"    metric=dovetail.load_metric({metric!r}),",
             f"    goal=dovetail.parse_goal({self.max_drop!r}, {self.min_score!r}, confident={self.confident!r}),",
             f"    low=dovetail.parse_placement({str(low_placement(self.target, self.low))!r}),",
@@ -310,7 +300,7 @@ class Tune(CrewVerb, PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
             f"        {self.table_list()}, host, {self.migrate!r}, {self.proof_tests!r}, margin={self.margin!r}",
             "    ),",
             "    options=dovetail.TuneOptions(",
-            f"        seed={self.seed!r}, holdout={self.holdout!r}, journal={path_text(self._journal())},",
+            f"        journal={path_text(self._journal())},",
             f"        confirm={self.confirm!r}, log={log}, fanout=fanout,"
             + ("" if self.verify is None else " vendor=VendorCheck('vsi'),"),
             "    ),",

@@ -15,7 +15,7 @@ from dovetail.errors import DataError, DovetailError, PlanError, SearchError
 
 if TYPE_CHECKING:
     from dovetail.compare import TaskMetric
-    from dovetail.data import SampleSource
+    from dovetail.data import SampleSource, Splits
     from dovetail.ir import Graph
     from dovetail.partition import PartitionedGraph
     from dovetail.plan import Placement, Recipe
@@ -36,6 +36,7 @@ class TuneJob:
     calibration_samples: SampleSource
     calibration_options: CalibrationOptions
     samples: SampleSource
+    splits: Splits
     metric: TaskMetric
     metric_identity: str
     goal: Goal
@@ -85,6 +86,7 @@ def request_of(job: TuneJob, screen: Screen) -> TuneRequest:
         graph=job.graph,
         calibration=calibration,
         samples=job.samples,
+        splits=job.splits,
         metric=job.metric,
         goal=job.goal,
         low=job.low,

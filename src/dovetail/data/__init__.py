@@ -8,7 +8,7 @@ from dovetail.data.preprocess import Anchor, Channels, Interpolation, Layout, Pr
 from dovetail.data.preprocess_file import load_preprocess
 from dovetail.data.sample import InputSpec, Sample, SampleSource
 from dovetail.data.specs import specs_of
-from dovetail.data.split import split
+from dovetail.data.split import SplitOptions, Splits, split, split_samples
 
 __all__ = [
     "Anchor",
@@ -21,10 +21,13 @@ __all__ = [
     "PreprocessStep",
     "Sample",
     "SampleSource",
+    "SplitOptions",
+    "Splits",
     "StepKind",
     "load_labels",
     "load_preprocess",
     "open_samples",
     "specs_of",
     "split",
+    "split_samples",
 ]
