@@ -10,7 +10,7 @@ from scipy import stats
 
 from dovetail.errors import SearchError
 from dovetail.search import Goal, Status, Trial, parse_goal
-from dovetail.search.accept import loss_bound
+from dovetail.search.acceptance import loss_bound
 from dovetail.search.pareto import pareto_points
 
 

@@ -18,6 +18,7 @@ from dovetail.search import CostOptions, TuneOptions, TuneRequest, TuneResult, t
 from dovetail.search.evaluator import EvaluationData
 from dovetail.search.margin import affordable
 from dovetail.search.pipeline import Pipeline
+from dovetail.search.policy import MarginPolicy
 from dovetail.search.proof import make_prover
 from dovetail.search.samples import SampleSet
 from dovetail.search.space import make_space
@@ -146,12 +147,12 @@ def test_what_can_be_afforded_is_raised_worst_first_and_within_the_share(asked: 
     prover = make_prover(space, Limits(), CostOptions(), tuple(space.units))
     first, *rest = space.units
     base = {first: WIDE}
-    assert affordable(prover, base, [first, *rest], 0.0) == {}
+    assert affordable(prover, base, [first, *rest], 0.0, MarginPolicy()) == {}
     for share in (0.02, 0.1, 0.4):
-        more = affordable(prover, base, [first, *rest], share)
+        more = affordable(prover, base, [first, *rest], share, MarginPolicy())
         assert first not in more
         assert prover.latency_ns({**base, **more}) <= prover.latency_ns(base) * (1 + share) * (1 + 1e-9)
-    assert set(affordable(prover, base, [first, *rest], 50.0)) == set(rest)
+    assert set(affordable(prover, base, [first, *rest], 50.0, MarginPolicy())) == set(rest)
 
 
 @pytest.mark.parametrize("margin", [-0.1, float("nan"), float("inf")])

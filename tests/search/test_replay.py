@@ -19,10 +19,9 @@ from dovetail.quantize import calibrate
 from dovetail.search import Goal, TuneOptions, TuneRequest, TuneResult, tune
 from dovetail.search.confirm import contradictions
 from dovetail.search.evaluator import Rewriter
-from dovetail.search.journal import Scores
 from dovetail.search.log import read_search_log
 from dovetail.search.replay import replay
-from dovetail.search.trial import Status, Trial
+from dovetail.search.trial import Scores, Status, Trial
 from dovetail.testing.planted import labelled_samples, planted_detector
 
 
@@ -163,7 +162,14 @@ def test_raising_more_that_makes_it_worse_is_said() -> None:
     def trial(status: Status) -> Trial:
         return Trial("p", (), status, 0.5, 1.0, 10, 10)
 
-    trials = [(trial(Status.PASS), {"a": 1}), (trial(Status.FAIL), {"a": 1, "b": 1}), (trial(Status.FAIL), {"b": 2})]
-    (said,) = contradictions(trials)
-    assert "with b raised too" in said
-    assert not contradictions([(trial(Status.PASS), {"a": 2}), (trial(Status.FAIL), {"a": 1, "b": 1})])
+    wide, cpu = parse_placement("vsi:v853@i16"), parse_placement("cpu@fp32")
+    ladders = dict.fromkeys("ab", (wide, cpu))
+    trials = [
+        ({"a": wide}, trial(Status.PASS)),
+        ({"a": wide, "b": wide}, trial(Status.FAIL)),
+        ({"b": cpu}, trial(Status.FAIL)),
+    ]
+    (text,) = contradictions(trials, ladders)
+    assert "with b raised too" in text
+    higher = [({"a": cpu}, trial(Status.PASS)), ({"a": wide, "b": wide}, trial(Status.FAIL))]
+    assert not contradictions(higher, ladders)

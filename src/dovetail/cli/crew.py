@@ -50,7 +50,7 @@ class CrewVerb(Verb):
 
     def fan_out(self) -> FanOut:
         """Return where plans are evaluated; raise SearchError when the options make no sense or nobody answers."""
-        from dovetail.search.fanout import CrewOptions, FanOut, dask_place, local_place
+        from dovetail.search.fanout import FanOut, PoolOptions, dask_place, local_place
 
         if self.workers < 0 or self.retries < 0:
             raise SearchError("--workers and --retries are 0 or more.")
@@ -64,7 +64,7 @@ class CrewVerb(Verb):
                 raise SearchError(f"--trial-timeout {timeout_s:g} is no time.", hint="Seconds, more than 0.")
             if self.dask is None and not self.workers:
                 raise SearchError("--trial-timeout can stop only other processes.", hint="Add --workers 1.")
-        options = CrewOptions(timeout_s, self.retries)
+        options = PoolOptions(timeout_s, self.retries)
         if self.dask is not None:
             return FanOut(dask_place(self.dask, self._wanted()), options)
         return FanOut(local_place(self.workers) if self.workers else None, options)
@@ -77,9 +77,9 @@ class CrewVerb(Verb):
         elif self.workers:
             place = f"local_place({self.workers})"
         return (
-            "from dovetail.search.fanout import CrewOptions, FanOut, dask_place, local_place",
+            "from dovetail.search.fanout import PoolOptions, FanOut, dask_place, local_place",
             "",
-            f"fanout = FanOut({place}, CrewOptions({self.trial_timeout!r}, {self.retries!r}))",
+            f"fanout = FanOut({place}, PoolOptions({self.trial_timeout!r}, {self.retries!r}))",
         )
 
     def _wanted(self) -> dict[str, float]:

@@ -17,7 +17,7 @@ from dovetail.cli.verb import Answer, ExitCode, Verb
 from dovetail.errors import SearchError
 
 if TYPE_CHECKING:
-    from dovetail.search.replay import Replay as Found
+    from dovetail.search.replay import ReplayResult
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +91,7 @@ def _typed(hint: object, value: object) -> object:
     raise TypeError(f"{str(value)[:40]!r} is no option")
 
 
-def _answer(found: Found, path: Path) -> Answer:
+def _answer(found: ReplayResult, path: Path) -> Answer:
     from dovetail.report.page import Facts, Page, Prose, Tone
 
     result = found.result

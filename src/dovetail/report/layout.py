@@ -5,8 +5,7 @@ from __future__ import annotations
 from dovetail.report.figures import bytes_text, number_text, time_text
 from dovetail.report.page import Block, Column, Facts, Page, Prose, Table, Tone, flexible, left, right
 from dovetail.report.record import PartitionRow, ProofSummary, Report
-from dovetail.search.race import ALPHA
-from dovetail.search.result import Margin
+from dovetail.search.result import Margin, TuneCost
 from dovetail.search.trial import Trial
 
 
@@ -61,7 +60,7 @@ def _facts(report: Report) -> Facts:
             ("plan", f"{spread}; {report.plan.boundary_count} boundaries ({report.plan.digest[:12]})"),
             ("raised", _raised(report)),
             *((("loss", _sure(report.margin)),) if report.margin is not None else ()),
-            ("rejected early", _rejected_early(cost.rejected_early)),
+            ("rejected early", _rejected_early(cost)),
             (
                 "cost",
                 f"{cost.trials} plans tried, {cost.full_equivalents:.1f} full evaluations, {cost.elapsed_s:.1f} s "
@@ -71,13 +70,14 @@ def _facts(report: Report) -> Facts:
     )
 
 
-def _rejected_early(count: int) -> str:
+def _rejected_early(cost: TuneCost) -> str:
     """Say how sure the verdicts are that were given on a part of the samples: errors add up (union bound)."""
+    count, alpha = cost.rejected_early, cost.alpha
     if not count:
         return "nothing: every plan was tried on all samples"
-    sure = max(0.0, 1 - count * ALPHA)
+    sure = max(0.0, 1 - count * alpha)
     return (
-        f"{count} plans, on the first samples; each would have passed on all with a probability of at most {ALPHA:g}, "
+        f"{count} plans, on the first samples; each would have passed on all with a probability of at most {alpha:g}, "
         f"so that all are right with one of at least {sure:.3g}; what passes has passed on all samples"
     )
 

@@ -1,4 +1,4 @@
-"""What a search found, with its evidence."""
+"""What a search returns, with its evidence."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dovetail.search.trial import Status, Trial
 
 
 class GateVerdict(Enum):
-    """Say what the first few evaluations mean."""
+    """What the first few evaluations mean."""
 
     NOTHING_TO_DO = "nothing to do: low precision meets the target everywhere"
     QUANTISATION_BREAKS = "bad quantisation: low precision fails, the next precision up meets the target"
@@ -24,7 +24,7 @@ class GateVerdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class GateCheck:
-    """Name one of the first evaluations, such as everything at low precision."""
+    """One of the first evaluations, such as everything at low precision."""
 
     name: str
     trial: Trial
@@ -32,7 +32,7 @@ class GateCheck:
 
 @dataclass(frozen=True, slots=True)
 class Culprit:
-    """Name a raised unit, where it went, and why it breaks at low precision."""
+    """A raised unit, where it went, and why it breaks at low precision."""
 
     unit: str
     nodes: tuple[str, ...]
@@ -43,7 +43,7 @@ class Culprit:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Record what comes of putting one unit back to low precision: the trial of exactly that, and its latency."""
+    """What comes of putting one unit back to low precision: the trial of exactly that, and its latency."""
 
     unit: str
     trial: Trial
@@ -52,18 +52,20 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Margin:
-    """Say how sure the loss is: its upper 95 % bound over all `samples`, and what units raised for it changed.
-
-    `bound_without` is that of the plan without the `units`; it has selected itself on the search split, so that it
-    tells rather too little. `latency_ns` is what the units cost.
-    """
+    """How sure the loss is, and what units raised for that alone changed."""
 
     samples: int
+    """Samples of both splits."""
     allowance: float
+    """The loss that the goal allows."""
     bound_without: float
+    """Upper 95 % bound of the loss without the `units`; it has selected itself on the search split, so that it tells
+    rather too little."""
     bound: float
+    """The same with them."""
     units: tuple[Culprit, ...] = ()
     latency_ns: float = 0.0
+    """What the units cost."""
 
     @property
     def is_within(self) -> bool:
@@ -73,7 +75,7 @@ class Margin:
 
 @dataclass(frozen=True, slots=True)
 class ParetoPoint:
-    """Pair a number of raised units with the best score found for it."""
+    """A number of raised units and the best score for it."""
 
     raised: tuple[str, ...]
     score: float
@@ -83,7 +85,7 @@ class ParetoPoint:
 
 @dataclass(frozen=True, slots=True)
 class SplitScores:
-    """Hold scores on one split; `low` is the plan before the search, `tuned` the plan that it chose."""
+    """Scores on one split; `low` is the plan before the search, `tuned` the plan that it chose."""
 
     name: str
     samples: int
@@ -100,7 +102,7 @@ class SplitScores:
 
 @dataclass(frozen=True, slots=True)
 class TuneCost:
-    """Count what the search cost; full equivalents are evaluated samples over the samples of the search split."""
+    """What the search cost; full equivalents are evaluated samples over the samples of the search split."""
 
     full_equivalents: float
     fresh_samples: int
@@ -108,12 +110,14 @@ class TuneCost:
     trials: int
     elapsed_s: float
     rejected_early: int = 0
-    """Verdicts that rest on a part of the samples: each is wrong with a probability of at most `race.ALPHA`."""
+    """Verdicts that rest on a part of the samples."""
+    alpha: float = 0.0
+    """Probability at most with which each of these is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class TuneResult:
-    """Hold the answer: the plan, whether it is accepted, why, and the evidence."""
+    """The answer: the plan, whether it is accepted, why, and the evidence."""
 
     plan: Plan
     accepted: bool

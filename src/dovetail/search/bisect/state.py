@@ -17,8 +17,8 @@ from pathlib import Path
 from dovetail.errors import PlanError, SearchError
 from dovetail.plan.placement import parse_placement
 from dovetail.plan.plan import Override, Plan, plan_from_json
-from dovetail.search.bisect.candidate import Candidate, CandidateFiles, UnsayableCandidate, writer
-from dovetail.search.bisect.strategy import Finding, Steps, bisect_lines
+from dovetail.search.bisect.candidate import BisectCandidate, CandidateFiles, UnsayableCandidate, writer
+from dovetail.search.bisect.strategy import BisectResult, Steps, bisect_lines
 from dovetail.search.trial import Status
 
 _KIND = "dovetail-bisect"
@@ -30,7 +30,7 @@ _NOTE_CHARS = 160
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """Say what is bisected: lines from the least to the most suspect, their weights, and how candidates are written.
+    """What is bisected: lines from the least to the most likely to do harm, and how candidates are written.
 
     `nodes` maps a line to nodes of the source file, `members` to nodes of the graph; `base_plan` is the JSON of the
     plan with every line low, empty without a model.
@@ -70,8 +70,8 @@ class Setup:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """Record what was said of a candidate."""
+class Response:
+    """A verdict on a candidate, as it was given."""
 
     raised: tuple[str, ...]
     status: Status
@@ -86,15 +86,15 @@ class Answer:
 
 
 class Bisection:
-    """Walk through a bisection; every answer is on disk before the next candidate is given."""
+    """A bisection under way; every answer is on disk before the next candidate is given."""
 
     def __init__(self, folder: Path, setup: Setup) -> None:
         self.folder = folder
         self.setup = setup
-        self.answers: list[Answer] = []
-        self.finding: Finding | None = None
+        self.answers: list[Response] = []
+        self.finding: BisectResult | None = None
         self._steps: Steps = bisect_lines(
-            # Lines of a model are in the order of suspicion, others in that of the file that they come from.
+            # Lines of a model are ordered by the prior, others in that of the file that they come from.
             setup.lines,
             setup.weights,
             certify=setup.certify,
@@ -105,19 +105,19 @@ class Bisection:
     @classmethod
     def open(cls, folder: Path) -> Bisection:
         """Return the bisection in a folder; raise SearchError when there is none or it is damaged."""
-        found = cls(folder, _read_setup(folder))
+        bisection = cls(folder, _read_setup(folder))
         for answer in read_log(folder / _LOG, missing_is_empty=True):
-            found._take(answer)
-        return found
+            bisection._take(answer)
+        return bisection
 
     @property
-    def candidate(self) -> Candidate:
+    def candidate(self) -> BisectCandidate:
         """Return the candidate to test now; when all is found, the one that is the answer."""
         setup, finding = self.setup, self.finding
         settled = None if finding is None else {*finding.culprits, *finding.unresolved}
         raised = tuple(line for line in setup.lines if (line not in self._low if settled is None else line in settled))
         low = tuple(line for line in setup.lines if line not in set(raised))
-        return Candidate(raised, low, self._nodes(raised), self._nodes(low), self._plan(raised))
+        return BisectCandidate(raised, low, self._nodes(raised), self._nodes(low), self._plan(raised))
 
     def write_candidate(self) -> None:
         """Write the candidate where the command expects it, all at once.
@@ -142,8 +142,8 @@ class Bisection:
         write = writer(self.setup.format)
         while True:
             try:
-                made = write(self.candidate)
-                return made if isinstance(made, CandidateFiles) else CandidateFiles(made)
+                written = write(self.candidate)
+                return written if isinstance(written, CandidateFiles) else CandidateFiles(written)
             except UnsayableCandidate as error:
                 candidate = self.candidate
                 if self.finding is not None or not candidate.low or not candidate.raised:
@@ -154,7 +154,7 @@ class Bisection:
         """Write the answer to the present candidate and go on to the next."""
         if self.finding is not None:
             raise SearchError("the bisection has ended.", hint="See 'dovetail bisect log', or start again with reset.")
-        answer = Answer(self.candidate.raised, status, metric, note)
+        answer = Response(self.candidate.raised, status, metric, note)
         try:
             with (self.folder / _LOG).open("a", encoding="utf-8") as stream:
                 stream.write(answer.to_json() + "\n")
@@ -164,7 +164,7 @@ class Bisection:
             raise SearchError(f"{self.folder / _LOG}: cannot be written: {error.strerror}.") from error
         self._take(answer)
 
-    def replay(self, answers: Sequence[Answer]) -> Bisection:
+    def replay(self, answers: Sequence[Response]) -> Bisection:
         """Return the bisection begun again with the answers of a log; the log of this one is replaced."""
         draft = self.folder / f"{_LOG}.old"
         log = self.folder / _LOG
@@ -178,7 +178,7 @@ class Bisection:
             again.record(answer.status, answer.metric, answer.note)
         return again
 
-    def _take(self, answer: Answer) -> None:
+    def _take(self, answer: Response) -> None:
         if self.finding is not None:
             raise SearchError(f"{self.folder / _LOG}: it goes on after the end.", hint="Replay a copy of it.")
         self._check(answer)
@@ -188,7 +188,7 @@ class Bisection:
         except StopIteration as end:
             self.finding = end.value
 
-    def _check(self, answer: Answer) -> None:
+    def _check(self, answer: Response) -> None:
         if answer.raised != self.candidate.raised:
             raise SearchError(
                 f"{self.folder / _LOG}: answer {len(self.answers) + 1} is to another candidate than the one asked for.",
@@ -230,7 +230,7 @@ def reset_bisection(folder: Path) -> None:
     shutil.rmtree(folder)
 
 
-def read_log(path: Path, *, missing_is_empty: bool = False) -> list[Answer]:
+def read_log(path: Path, *, missing_is_empty: bool = False) -> list[Response]:
     """Return the answers in a log; an answer that a crash cut short at the end is left out."""
     try:
         text = path.read_text(encoding="utf-8")
@@ -244,11 +244,11 @@ def read_log(path: Path, *, missing_is_empty: bool = False) -> list[Answer]:
     return [_answer(line, f"{path}:{number}") for number, line in enumerate(whole.splitlines(), 1)]
 
 
-def _answer(line: str, where: str) -> Answer:
+def _answer(line: str, where: str) -> Response:
     try:
         document = json.loads(line)
         metric = document["metric"]
-        return Answer(
+        return Response(
             tuple(map(str, document["raised"])),
             Status(document["status"]),
             None if metric is None else float(metric),

@@ -11,10 +11,10 @@ from dovetail.ir import AnyArray
 from dovetail.ir.precision import Precision
 from dovetail.plan import Placement, Plan
 from dovetail.search import Goal, Journal, parse_goal
-from dovetail.search.accept import Acceptance, accept, loss_bound
-from dovetail.search.journal import Scores
+from dovetail.search.acceptance import Acceptance, accept, loss_bound
 from dovetail.search.oracle import Oracle, Split
 from dovetail.search.recorded import RecordedEvaluator
+from dovetail.search.trial import Scores
 
 FLOAT = Plan("g", Placement("cpu", Precision.FP32))
 LOW = Plan("g", Placement("vsi:v853", Precision.I8))
@@ -46,7 +46,7 @@ def _accept(held: AnyArray, goal: Goal, set_level: bool = False, searched: AnyAr
     planted = Planted(np.concatenate([searched, held]), set_level)
     recorded, every = RecordedEvaluator(planted, journal), range(len(searched) + len(held))
     splits = Split("search", tuple(every[: len(searched)])), Split("holdout", tuple(every[len(searched) :]))
-    search, holdout = (Oracle(recorded, journal, split, FLOAT) for split in splits)
+    search, holdout = (Oracle(recorded, split, FLOAT) for split in splits)
     return accept(search, holdout, RecordedEvaluator(planted, journal, "exact"), LOW, goal)
 
 

@@ -10,9 +10,9 @@ import numpy as np
 from dovetail.ir.dtypes import AnyArray
 from dovetail.plan.plan import Plan
 from dovetail.search.goal import Goal
-from dovetail.search.oracle import Bar, Oracle
+from dovetail.search.oracle import Oracle
 from dovetail.search.recorded import RecordedEvaluator
-from dovetail.search.result import SplitScores
+from dovetail.search.tolerance import Tolerance
 from dovetail.search.trial import Status, Trial
 
 _Z95 = 1.645
@@ -21,29 +21,16 @@ _Z95 = 1.645
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """Say whether a plan holds on the hold-out split; `exact` tells whether exact simulation made the trial."""
+    """Whether a plan holds on the hold-out split."""
 
     accepted: bool
     summary: str
     trial: Trial
     loss_bound: float | None = None
     exact: bool = False
+    """Exact simulation made the trial."""
     losses: AnyArray | None = None
-    """The loss of every sample of both splits."""
-
-    def scores(self, low: Trial) -> SplitScores:
-        """Return the scores on the hold-out split, given the trial of the plan before the search."""
-        return SplitScores(
-            "holdout",
-            self.trial.samples_total,
-            low.float_score if low.complete else self.trial.float_score,
-            low.score,
-            self.trial.score,
-            self.trial.score if self.exact else None,
-            self.loss_bound,
-            low.samples,
-            self.trial.samples,
-        )
+    """The loss of every sample of both splits, those of the search split first."""
 
 
 def accept(search: Oracle, holdout: Oracle, exact: RecordedEvaluator, plan: Plan, goal: Goal) -> Acceptance:
@@ -52,14 +39,14 @@ def accept(search: Oracle, holdout: Oracle, exact: RecordedEvaluator, plan: Plan
     Confidence looks at both splits: of many plans that are asked of the hold-out, some are lucky there.
     """
     allowance = goal.allowance(holdout.float_score)
-    screened = holdout.screen(plan, Bar(allowance))
+    screened = holdout.screen(plan, Tolerance(allowance))
     if screened.status is not Status.PASS:
         if screened.reason:
             return Acceptance(False, f"fast simulation failed: {screened.reason}", screened)
         lost = screened.float_score - screened.score
         where = "hold-out" if screened.complete else f"the first {screened.samples} samples of the hold-out"
         return Acceptance(False, f"loss {lost:.4g} on {where} exceeds {allowance:.4g}", screened)
-    trial, held = holdout.confirm(plan, Bar(allowance), exact)
+    trial, held = holdout.confirm(plan, Tolerance(allowance), exact)
     if trial.status is Status.CANNOT_TEST:
         return Acceptance(False, f"exact simulation failed: {trial.reason}", screened)
     lost, bound = trial.float_score - trial.score, loss_bound(held)
@@ -67,13 +54,13 @@ def accept(search: Oracle, holdout: Oracle, exact: RecordedEvaluator, plan: Plan
     losses = None if held is None or searched is None else np.concatenate([searched, held])
     if trial.status is not Status.PASS:
         return Acceptance(False, f"hold-out loss {lost:.4g} exceeds {allowance:.4g}", trial, bound, True, losses)
-    said = f"hold-out loss {max(lost, 0.0):.4g}"
+    stated = f"hold-out loss {max(lost, 0.0):.4g}"
     for whose, sure in (("its", bound), ("over both splits its", loss_bound(losses))) if goal.confident else ():
         if sure is None or sure > allowance:
             text = "unknown: the metric has no score for each sample" if sure is None else f"{sure:.4g}"
-            why = f"{said}, but {whose} 95 % bound is {text} (allowed: {allowance:.4g})"
+            why = f"{stated}, but {whose} 95 % bound is {text} (allowed: {allowance:.4g})"
             return Acceptance(False, why, trial, bound, True, losses)
-    return Acceptance(True, f"{said} within {allowance:.4g}", trial, bound, True, losses)
+    return Acceptance(True, f"{stated} within {allowance:.4g}", trial, bound, True, losses)
 
 
 def loss_bound(losses: AnyArray | None) -> float | None:
