@@ -11,7 +11,8 @@ from dovetail.ir import AnyArray
 from dovetail.ir.precision import Precision
 from dovetail.plan import Placement, Plan
 from dovetail.search import Goal, Journal, parse_goal
-from dovetail.search.acceptance import Acceptance, accept, loss_bound
+from dovetail.search.acceptance import accept, loss_bound
+from dovetail.search.candidate import Acceptance
 from dovetail.search.oracle import Oracle, Split
 from dovetail.search.recorded import RecordedEvaluator
 from dovetail.search.trial import Scores

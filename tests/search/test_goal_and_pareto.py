@@ -11,7 +11,7 @@ from scipy import stats
 from dovetail.errors import SearchError
 from dovetail.search import Goal, Status, Trial, parse_goal
 from dovetail.search.acceptance import loss_bound
-from dovetail.search.pareto import pareto_points
+from dovetail.search.front import pareto_points
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ from dovetail.ir.graph import Graph
 from dovetail.partition.partitioned import Partition, PartitionedGraph
 from dovetail.report.record import PartitionRow, PlanSummary, ProofSummary, Report
 from dovetail.search.certificate import Certificate
-from dovetail.search.result import GateCheck, ParetoPoint, SplitScores, TuneResult
+from dovetail.search.front import ParetoPoint
+from dovetail.search.result import GateCheck, SplitScores, TuneResult
 from dovetail.search.trial import Trial
 
 _SHOWN_OPERATORS = 4

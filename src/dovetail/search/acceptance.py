@@ -3,34 +3,57 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 
 from dovetail.ir.dtypes import AnyArray
 from dovetail.plan.plan import Plan
+from dovetail.search.candidate import Acceptance, Candidate
+from dovetail.search.context import SearchContext
 from dovetail.search.goal import Goal
+from dovetail.search.ledger import Ledger
 from dovetail.search.oracle import Oracle
 from dovetail.search.recorded import RecordedEvaluator
 from dovetail.search.tolerance import Tolerance
-from dovetail.search.trial import Status, Trial
+from dovetail.search.trial import Status
 
 _Z95 = 1.645
 """One-sided 95 % quantile of the normal distribution."""
 
 
-@dataclass(frozen=True, slots=True)
-class Acceptance:
-    """Whether a plan holds on the hold-out split."""
+def simulate_on_holdout(context: SearchContext, ledger: Ledger, candidate: Candidate) -> Candidate:
+    """Return a candidate with what our own simulation says of it on the hold-out split."""
+    ledger.asked_holdout.add(candidate.plan.digest)
+    evaluators = context.evaluators
+    acceptance = accept(evaluators.search, evaluators.holdout, evaluators.exact, candidate.plan, context.request.goal)
+    return replace(candidate, acceptance=acceptance)
 
-    accepted: bool
-    summary: str
-    trial: Trial
-    loss_bound: float | None = None
-    exact: bool = False
-    """Exact simulation made the trial."""
-    losses: AnyArray | None = None
-    """The loss of every sample of both splits, those of the search split first."""
+
+def ask_holdout(context: SearchContext, ledger: Ledger, candidate: Candidate) -> Candidate:
+    """Return a candidate with what the hold-out split says of it, the vendor's simulator and the limits included."""
+    candidate = simulate_on_holdout(context, ledger, candidate)
+    acceptance = candidate.acceptance
+    assert acceptance is not None
+    if acceptance.accepted:
+        acceptance = _beside_vendor(context, candidate, acceptance)
+    if not candidate.within_limits:
+        summary = "no plan within the limits meets the target"
+        return replace(candidate, acceptance=replace(acceptance, accepted=False, summary=summary))
+    looks = len(ledger.asked_holdout)
+    tried = f" ({looks} plans were tried on it)" if looks > 1 else ""
+    summary = "; ".join((f"{acceptance.summary}{tried}", *candidate.remarks))
+    return replace(candidate, acceptance=replace(acceptance, summary=summary))
+
+
+def _beside_vendor(context: SearchContext, candidate: Candidate, acceptance: Acceptance) -> Acceptance:
+    vendor, holdout = context.evaluators.vendor, context.evaluators.holdout
+    if vendor is None:
+        return acceptance
+    context.listener.stage("the vendor's simulator")
+    allowance = context.request.goal.allowance(holdout.float_score)
+    finding = vendor.judge(candidate.plan, holdout.indices, allowance)
+    return replace(acceptance, accepted=finding.accepted, summary=f"{acceptance.summary}; {finding.summary}")
 
 
 def accept(search: Oracle, holdout: Oracle, exact: RecordedEvaluator, plan: Plan, goal: Goal) -> Acceptance:

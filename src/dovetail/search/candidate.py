@@ -5,11 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from dovetail.ir.dtypes import AnyArray
 from dovetail.plan.placement import Placement
 from dovetail.plan.plan import Override, Plan
-from dovetail.search.acceptance import Acceptance
 from dovetail.search.certificate import Certificate
 from dovetail.search.result import Evidence, Margin
+from dovetail.search.trial import Trial
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptance:
+    """Whether a plan holds on the hold-out split."""
+
+    accepted: bool
+    summary: str
+    trial: Trial
+    loss_bound: float | None = None
+    exact: bool = False
+    """Exact simulation made the trial."""
+    losses: AnyArray | None = None
+    """The loss of every sample of both splits, those of the search split first."""
 
 
 @dataclass(frozen=True, slots=True)

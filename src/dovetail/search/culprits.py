@@ -10,9 +10,9 @@ from dovetail.search.candidate import Candidate
 from dovetail.search.context import SearchContext
 from dovetail.search.holdout import agrees
 from dovetail.search.ledger import Ledger, Variants
-from dovetail.search.order import measured_order
 from dovetail.search.proof import Prover
 from dovetail.search.result import Evidence
+from dovetail.search.sensitivity import measured_order
 from dovetail.search.strategy import GroupTest, isolate, minimise, shortest_prefix
 from dovetail.search.tolerance import Tolerance
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+from dovetail.search.acceptance import ask_holdout, simulate_on_holdout
 from dovetail.search.candidate import Candidate
 from dovetail.search.cheapest import cheapest, with_proof_of
 from dovetail.search.context import SearchContext
 from dovetail.search.ledger import Ledger
-from dovetail.search.look import ask_holdout, glance_at_holdout
 from dovetail.search.margin import with_margin
 from dovetail.search.tolerance import Tolerance
 
@@ -18,7 +18,7 @@ REFUSED_COUNT = "for the bound, what the hold-out split refused counts as failin
 
 def agrees(context: SearchContext, ledger: Ledger, candidate: Candidate) -> bool:
     """Tell whether the hold-out split agrees with a plan, or with one that has a margin besides."""
-    return with_margin(context, ledger, glance_at_holdout(context, ledger, candidate)).accepted
+    return with_margin(context, ledger, simulate_on_holdout(context, ledger, candidate)).accepted
 
 
 def settle(context: SearchContext, ledger: Ledger, candidate: Candidate, tolerances: Sequence[Tolerance]) -> Candidate:

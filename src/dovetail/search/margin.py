@@ -12,15 +12,14 @@ from dataclasses import replace
 
 from dovetail.plan.placement import Placement
 from dovetail.plan.plan import Override
-from dovetail.search.acceptance import loss_bound
+from dovetail.search.acceptance import ask_holdout, loss_bound
 from dovetail.search.candidate import Candidate
 from dovetail.search.context import SearchContext
 from dovetail.search.ledger import Ledger
-from dovetail.search.look import ask_holdout
-from dovetail.search.order import affordable_order
 from dovetail.search.policy import MarginPolicy
 from dovetail.search.proof import Prover
 from dovetail.search.result import Margin
+from dovetail.search.sensitivity import affordable_order
 
 _REASON = "raised for the margin: alone it makes more noise than others, and it hardly costs anything"
 

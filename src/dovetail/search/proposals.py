@@ -12,8 +12,8 @@ from dovetail.search.context import SearchContext
 from dovetail.search.culprits import find_culprits
 from dovetail.search.holdout import REFUSED_COUNT, agrees
 from dovetail.search.ledger import Ledger
-from dovetail.search.order import measured_order
 from dovetail.search.proof import Prover
+from dovetail.search.sensitivity import measured_order
 from dovetail.search.tolerance import Tolerance
 
 

@@ -8,7 +8,7 @@ from enum import Enum
 from dovetail.plan.placement import Placement
 from dovetail.plan.plan import Plan
 from dovetail.search.certificate import Certificate
-from dovetail.search.front import FrontPoint
+from dovetail.search.front import FrontPoint, ParetoPoint
 from dovetail.search.goal import Goal
 from dovetail.search.trial import Status, Trial
 
@@ -71,16 +71,6 @@ class Margin:
     def is_within(self) -> bool:
         """Tell whether the samples show that the goal is met."""
         return self.bound <= self.allowance + 1e-12
-
-
-@dataclass(frozen=True, slots=True)
-class ParetoPoint:
-    """A number of raised units and the best score for it."""
-
-    raised: tuple[str, ...]
-    score: float
-    meets_target: bool
-    chosen: bool = False
 
 
 @dataclass(frozen=True, slots=True)

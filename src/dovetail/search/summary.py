@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 
 from dovetail.search.candidate import Candidate
 from dovetail.search.context import SearchContext
-from dovetail.search.front import pareto_front
+from dovetail.search.front import pareto_front, pareto_points
 from dovetail.search.ledger import Ledger
-from dovetail.search.pareto import pareto_points
 from dovetail.search.result import Culprit, GateCheck, GateVerdict, SplitScores, TuneCost, TuneResult
 from dovetail.search.tolerance import Tolerance
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 
+from dovetail.search.acceptance import ask_holdout
 from dovetail.search.candidate import Candidate
 from dovetail.search.confirm import confirm
 from dovetail.search.context import Playback, SearchContext, open_search
 from dovetail.search.gate import check_gate
 from dovetail.search.holdout import settle
 from dovetail.search.ledger import Ledger, Silent, TuneListener
-from dovetail.search.look import ask_holdout
 from dovetail.search.proposals import propose
 from dovetail.search.request import TuneRequest
 from dovetail.search.result import GateVerdict, TuneResult

@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dovetail.errors import SearchError
-from dovetail.search.optimum import Clause, Literal, Problem, minimum_cut, solve
+from dovetail.search.optimum import Clause, Literal, Problem, solve
 from dovetail.search.policy import SolverPolicy
+from zoo.minimum_cut import minimum_cut
 
 from .problems import cheapest, demands, problems
 

@@ -56,11 +56,6 @@ class Optimum:
     monotone: bool
     complete: bool
 
-    @property
-    def gap(self) -> float:
-        """Return the share of the cost that is not proven necessary."""
-        return max(0.0, 1.0 - self.bound_ns / self.cost_ns) if self.cost_ns > 0 else 0.0
-
 
 class _Exhausted(Exception):
     """No test is left, or none that would prove anything."""
