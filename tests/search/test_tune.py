@@ -106,7 +106,7 @@ def test_the_planted_culprit_is_found_and_nothing_else(tuned: TuneResult) -> Non
     assert tuned.one_minimal
     assert [item.unit for item in tuned.evidence] == ["n9"]
     assert all(item.trial.status is Status.FAIL for item in tuned.evidence)
-    assert tuned.verdict is GateVerdict.QUANTISATION_BREAKS
+    assert tuned.gate.verdict is GateVerdict.QUANTISATION_BREAKS
     assert (tuned.holdout.low, tuned.holdout.tuned, tuned.holdout.float_score) == (0.0, 1.0, 1.0)
 
 
@@ -234,7 +234,7 @@ def test_another_metric_does_not_use_the_record(tmp_path: Path, monkeypatch: pyt
 
 def test_a_goal_that_low_precision_meets_raises_nothing() -> None:
     result = tune(_request(planted_detector(), Goal(1.0)))
-    assert result.verdict is GateVerdict.NOTHING_TO_DO
+    assert result.gate.verdict is GateVerdict.NOTHING_TO_DO
     assert (result.culprits, result.accepted) == ((), True)
 
 

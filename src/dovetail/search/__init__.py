@@ -8,7 +8,7 @@ from dovetail.search.ledger import TuneListener
 from dovetail.search.policy import SearchPolicy
 from dovetail.search.proof import CostOptions
 from dovetail.search.request import TuneOptions, TuneRequest
-from dovetail.search.result import Culprit, Evidence, GateCheck, GateVerdict, SplitScores, TuneResult
+from dovetail.search.result import Culprit, Evidence, Gate, GateCheck, GateVerdict, SplitScores, TuneResult
 from dovetail.search.trial import Status, Trial
 from dovetail.search.tune import tune
 from dovetail.search.vendor import VendorCheck
@@ -20,6 +20,7 @@ __all__ = [
     "Culprit",
     "Evidence",
     "FrontPoint",
+    "Gate",
     "GateCheck",
     "GateVerdict",
     "Goal",

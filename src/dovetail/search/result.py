@@ -16,10 +16,10 @@ from dovetail.search.trial import Status, Trial
 class GateVerdict(Enum):
     """What the first few evaluations mean."""
 
-    NOTHING_TO_DO = "nothing to do: low precision meets the target everywhere"
-    QUANTISATION_BREAKS = "bad quantisation: low precision fails, the next precision up meets the target"
-    NPU_DIFFERS = "kernel or driver defect: the CPU meets the target at low precision, the NPU does not"
-    SIXTEEN_BITS_FAIL = "even the highest NPU precision fails: some units need float on the CPU"
+    NOTHING_TO_DO = "nothing to do"
+    QUANTISATION_BREAKS = "low precision fails, the first rung passes"
+    NPU_DIFFERS = "in simulation low precision passes on the CPU, not on the NPU"
+    FIRST_RUNG_FAILS = "the first rung fails too"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,16 @@ class GateCheck:
 
     name: str
     trial: Trial
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """What the first evaluations mean; `text` names what was compared."""
+
+    verdict: GateVerdict
+    text: str
+    checks: tuple[GateCheck, ...]
+    """Everything low on the search split comes first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +121,7 @@ class TuneResult:
 
     plan: Plan
     accepted: bool
-    verdict: GateVerdict
+    gate: Gate
     summary: str
     goal: Goal
     metric: str
@@ -122,7 +132,6 @@ class TuneResult:
     evidence: tuple[Evidence, ...]
     search: SplitScores
     holdout: SplitScores
-    gate: tuple[GateCheck, ...]
     pareto: tuple[ParetoPoint, ...]
     cost: TuneCost
     companions: tuple[Culprit, ...] = ()

@@ -2,41 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from dovetail.search.candidate import Candidate
 from dovetail.search.context import SearchContext
 from dovetail.search.front import pareto_front, pareto_points
 from dovetail.search.ledger import Ledger
-from dovetail.search.result import Culprit, GateCheck, GateVerdict, SplitScores, TuneCost, TuneResult
+from dovetail.search.result import Culprit, Gate, SplitScores, TuneCost, TuneResult
 from dovetail.search.tolerance import Tolerance
 
 
-@dataclass(frozen=True, slots=True)
-class Conclusion:
-    """What the stages gave in the end."""
-
-    verdict: GateVerdict
-    gate: tuple[GateCheck, ...]
-    candidate: Candidate
-    events: tuple[str, ...]
-    elapsed_s: float
-
-
-def make_result(context: SearchContext, ledger: Ledger, conclusion: Conclusion) -> TuneResult:
+def make_result(
+    context: SearchContext,
+    ledger: Ledger,
+    gate: Gate,
+    candidate: Candidate,
+    events: tuple[str, ...],
+    elapsed_s: float,
+) -> TuneResult:
     """Return the result, and write the last lines of the log."""
-    request, candidate, acceptance = context.request, conclusion.candidate, conclusion.candidate.acceptance
+    request, acceptance = context.request, candidate.acceptance
     assert acceptance is not None
     latencies = _latencies(context, ledger, candidate)
     culprits, companions, spare = _culprits(context, candidate)
     margin, proof = candidate.margin, candidate.certificate
     if margin is not None:
         margin = replace(margin, units=spare, latency_ns=0.0 if proof is None else proof.margin_ns)
-    search, holdout = _split_scores(context, conclusion)
+    search, holdout = _split_scores(context, gate, candidate)
     result = TuneResult(
         plan=candidate.plan,
         accepted=acceptance.accepted,
-        verdict=conclusion.verdict,
+        gate=gate,
         summary=acceptance.summary,
         goal=request.goal,
         metric=request.metric.name,
@@ -48,13 +44,12 @@ def make_result(context: SearchContext, ledger: Ledger, conclusion: Conclusion) 
         evidence=tuple(replace(item, latency_ns=latencies.get(item.trial.plan_digest)) for item in candidate.evidence),
         search=search,
         holdout=holdout,
-        gate=conclusion.gate,
         pareto=pareto_points(ledger.trials, candidate.plan.digest),
         front=pareto_front(ledger.trials, latencies, candidate.plan.digest),
         margin=margin,
         certificate=proof,
-        events=conclusion.events,
-        cost=_cost(context, len(ledger.trials), conclusion.elapsed_s),
+        events=events,
+        cost=_cost(context, len(ledger.trials), elapsed_s),
     )
     _log_answer(context, result)
     return result
@@ -85,13 +80,13 @@ def _culprits(
     )
 
 
-def _split_scores(context: SearchContext, conclusion: Conclusion) -> tuple[SplitScores, SplitScores]:
+def _split_scores(context: SearchContext, gate: Gate, candidate: Candidate) -> tuple[SplitScores, SplitScores]:
     """Return the scores on the search split and on the hold-out."""
-    candidate, acceptance = conclusion.candidate, conclusion.candidate.acceptance
+    acceptance = candidate.acceptance
     assert acceptance is not None
     evaluators, nothing = context.evaluators, Tolerance(0.0)
     tuned = evaluators.search.judge(candidate.plan, tuple(candidate.raised), nothing, race=False)
-    low = conclusion.gate[0].trial
+    low = gate.checks[0].trial
     search = SplitScores(
         "search",
         evaluators.search.sample_count,
@@ -134,7 +129,7 @@ def _log_answer(context: SearchContext, result: TuneResult) -> None:
     log.write(
         "answer",
         accepted=result.accepted,
-        verdict=result.verdict.name,
+        verdict=result.gate.verdict.name,
         plan=result.plan.digest,
         raised=raised,
         one_minimal=result.one_minimal,

@@ -8,13 +8,13 @@ from dovetail.search.acceptance import ask_holdout
 from dovetail.search.candidate import Candidate
 from dovetail.search.confirm import confirm
 from dovetail.search.context import Playback, SearchContext, open_search
-from dovetail.search.gate import check_gate
+from dovetail.search.gate import check_gate, revise_gate
 from dovetail.search.holdout import settle
 from dovetail.search.ledger import Ledger, Silent, TuneListener
 from dovetail.search.proposals import propose
 from dovetail.search.request import TuneRequest
 from dovetail.search.result import GateVerdict, TuneResult
-from dovetail.search.summary import Conclusion, make_result
+from dovetail.search.summary import make_result
 from dovetail.search.tolerance import round_tolerances
 
 
@@ -32,12 +32,11 @@ def run_search(request: TuneRequest, listener: TuneListener, playback: Playback 
     with open_search(request, listener, playback) as context:
         ledger = Ledger(context.evaluators.search, context.space, listener, request.options.max_plans)
         listener.stage("gate")
-        verdict, checks = check_gate(context, ledger)
-        candidate = _accepted_candidate(context, ledger, verdict)
-        verdict = _revised(verdict, ledger, candidate)
+        gate = check_gate(context, ledger)
+        candidate = _accepted_candidate(context, ledger, gate.verdict)
+        gate = revise_gate(gate, context, ledger, candidate)
         candidate, events = confirm(context, ledger, candidate)
-        elapsed_s = time.perf_counter() - started
-        return make_result(context, ledger, Conclusion(verdict, checks, candidate, events, elapsed_s))
+        return make_result(context, ledger, gate, candidate, events, time.perf_counter() - started)
 
 
 def _accepted_candidate(context: SearchContext, ledger: Ledger, verdict: GateVerdict) -> Candidate:
@@ -59,12 +58,3 @@ def _accepted_candidate(context: SearchContext, ledger: Ledger, verdict: GateVer
         ledger.refused[judged.plan.digest] = judged
         context.listener.stage(f"{judged.summary}: searching again with more kept back")
     return max(ledger.refused.values(), key=lambda item: item.holdout_gain)
-
-
-def _revised(verdict: GateVerdict, ledger: Ledger, candidate: Candidate) -> GateVerdict:
-    """Return the gate's verdict in the light of the whole search."""
-    if verdict is GateVerdict.NOTHING_TO_DO and candidate.raised:
-        verdict = GateVerdict.QUANTISATION_BREAKS
-    if verdict is GateVerdict.QUANTISATION_BREAKS and ledger.starts_at_top:
-        verdict = GateVerdict.SIXTEEN_BITS_FAIL
-    return verdict

@@ -72,7 +72,8 @@ class VendorJudge:
             return VendorFinding(False, f"{name} cannot test it: {failure}")
         lost = ours.score - theirs.score
         summary = f"{name} on {len(indices)} samples: {equal.score:.2%} of elements equal, loss {lost:.4g} beside ours"
-        return VendorFinding(lost <= allowance + 1e-12, summary)
+        agrees = lost <= allowance + 1e-12
+        return VendorFinding(agrees, summary if agrees else f"{summary}: suspect a kernel or the driver")
 
     def _once(self, kind: str, plan: Plan, indices: Sequence[int], measure: Callable[[], Scores]) -> Scores:
         return self._records[kind].once(Query(plan, tuple(indices)), measure)

@@ -245,7 +245,7 @@ def test_a_hanging_trial_on_a_cluster_is_killed_and_frees_its_worker(
         started = time.monotonic()
         found = tune(_on(asked, place, tmp_path / "journal.sqlite", timeout_s=10.0))
     assert found.plan == serial.plan
-    assert "longer than 10 s" in found.gate[0].trial.reason
+    assert "longer than 10 s" in found.gate.checks[0].trial.reason
     assert time.monotonic() - started < 600
 
 
@@ -288,7 +288,7 @@ def test_a_plan_that_crashes_or_hangs_cannot_be_tested_and_the_search_goes_on(
     assert found.accepted
     # What fails in the serial run cannot be tested here; the plan is the same, and no such trial is called a pass.
     assert found.plan == serial.plan
-    assert words in found.gate[0].trial.reason
+    assert words in found.gate.checks[0].trial.reason
     with sqlite3.connect(tmp_path / "journal.sqlite") as database:
         rows = database.execute("SELECT DISTINCT failure FROM evaluation WHERE failure != ''").fetchall()
     assert all(words in failure for (failure,) in rows)
