@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import numpy as np
 
 from dovetail.ir.dtypes import AnyArray
 from dovetail.plan.plan import Plan
+from dovetail.search.bounds import upper_bound
 from dovetail.search.candidate import Acceptance, Candidate
-from dovetail.search.context import SearchContext
+from dovetail.search.context import Evaluators, SearchContext
 from dovetail.search.goal import Goal
 from dovetail.search.ledger import Ledger
-from dovetail.search.oracle import Oracle
-from dovetail.search.recorded import RecordedEvaluator
 from dovetail.search.tolerance import Tolerance
 from dovetail.search.trial import Status
-
-_Z95 = 1.645
-"""One-sided 95 % quantile of the normal distribution."""
 
 
 def simulate_on_holdout(context: SearchContext, ledger: Ledger, candidate: Candidate) -> Candidate:
     """Return a candidate with what our own simulation says of it on the hold-out split."""
     ledger.asked_holdout.add(candidate.plan.digest)
-    evaluators = context.evaluators
-    acceptance = accept(evaluators.search, evaluators.holdout, evaluators.exact, candidate.plan, context.request.goal)
+    confidence = context.policy.holdout.confidence
+    acceptance = accept(context.evaluators, candidate.plan, context.request.goal, confidence)
     return replace(candidate, acceptance=acceptance)
 
 
@@ -56,11 +51,12 @@ def _beside_vendor(context: SearchContext, candidate: Candidate, acceptance: Acc
     return replace(acceptance, accepted=finding.accepted, summary=f"{acceptance.summary}; {finding.summary}")
 
 
-def accept(search: Oracle, holdout: Oracle, exact: RecordedEvaluator, plan: Plan, goal: Goal) -> Acceptance:
+def accept(evaluators: Evaluators, plan: Plan, goal: Goal, confidence: float) -> Acceptance:
     """Judge a plan on the hold-out split in exact integer simulation; the fast one may show at once that it fails.
 
-    Confidence looks at both splits: of many plans that are asked of the hold-out, some are lucky there.
+    A confident goal looks at both splits: of many plans that are asked of the hold-out, some are lucky there.
     """
+    holdout = evaluators.holdout
     allowance = goal.allowance(holdout.float_score)
     screened = holdout.screen(plan, Tolerance(allowance))
     if screened.status is not Status.PASS:
@@ -69,25 +65,34 @@ def accept(search: Oracle, holdout: Oracle, exact: RecordedEvaluator, plan: Plan
         lost = screened.float_score - screened.score
         where = "hold-out" if screened.complete else f"the first {screened.samples} samples of the hold-out"
         return Acceptance(False, f"loss {lost:.4g} on {where} exceeds {allowance:.4g}", screened)
-    trial, held = holdout.confirm(plan, Tolerance(allowance), exact)
+    trial, held = holdout.confirm(plan, Tolerance(allowance), evaluators.exact)
     if trial.status is Status.CANNOT_TEST:
         return Acceptance(False, f"exact simulation failed: {trial.reason}", screened)
-    lost, bound = trial.float_score - trial.score, loss_bound(held)
-    searched = None if held is None else search.losses(plan)
+    searched = None if held is None else evaluators.search.losses(plan)
     losses = None if held is None or searched is None else np.concatenate([searched, held])
-    if trial.status is not Status.PASS:
-        return Acceptance(False, f"hold-out loss {lost:.4g} exceeds {allowance:.4g}", trial, bound, True, losses)
-    stated = f"hold-out loss {max(lost, 0.0):.4g}"
-    for whose, sure in (("its", bound), ("over both splits its", loss_bound(losses))) if goal.confident else ():
-        if sure is None or sure > allowance:
-            text = "unknown: the metric has no score for each sample" if sure is None else f"{sure:.4g}"
-            why = f"{stated}, but {whose} 95 % bound is {text} (allowed: {allowance:.4g})"
-            return Acceptance(False, why, trial, bound, True, losses)
-    return Acceptance(True, f"{stated} within {allowance:.4g}", trial, bound, True, losses)
+    largest = holdout.facts.largest_loss
+    bound, estimate = _bound(held, largest, confidence), _bound(losses, largest, confidence)
+    lost = trial.float_score - trial.score
+    summary = f"hold-out loss {lost:.4g} exceeds {allowance:.4g}"
+    if trial.passed:
+        summary = f"hold-out loss {max(lost, 0.0):.4g} within {allowance:.4g}"
+        doubt = _doubt(bound, estimate, allowance, confidence) if goal.confident else ""
+        if doubt:
+            return Acceptance(False, f"{summary}, but {doubt}", trial, bound, True, losses, estimate)
+    return Acceptance(trial.passed, summary, trial, bound, True, losses, estimate)
 
 
-def loss_bound(losses: AnyArray | None) -> float | None:
-    """Return the upper 95 % confidence bound of the mean loss, or None for a set-level metric."""
-    if losses is None or len(losses) < 2:
+def _bound(losses: AnyArray | None, largest: float | None, confidence: float) -> float | None:
+    """Return the upper bound of the mean loss; None without scores of samples, or where losses have no known limit."""
+    if losses is None or largest is None or losses.max() > largest:
         return None
-    return float(losses.mean() + _Z95 * np.std(losses, ddof=1) / math.sqrt(len(losses)))
+    return upper_bound(losses, largest, confidence)
+
+
+def _doubt(bound: float | None, estimate: float | None, allowance: float, confidence: float) -> str:
+    """Return why one cannot be confident, or nothing."""
+    if bound is None or estimate is None:
+        return "its bound is unknown: samples have no scores, or none within 0 and 1"
+    if bound > allowance:
+        return f"its {confidence:.0%} bound is {bound:.4g}"
+    return f"both splits together give {estimate:.4g} for its bound" if estimate > allowance else ""

@@ -20,11 +20,14 @@ class Acceptance:
     accepted: bool
     summary: str
     trial: Trial
-    loss_bound: float | None = None
+    bound: float | None = None
+    """What the plan loses on new samples at most, by those of the hold-out; None where nothing says so."""
     exact: bool = False
     """Exact simulation made the trial."""
     losses: AnyArray | None = None
     """The loss of every sample of both splits, those of the search split first."""
+    estimate: float | None = None
+    """What both splits together give for the bound: an estimate, as the search split has selected the plan."""
 
 
 @dataclass(frozen=True, slots=True)

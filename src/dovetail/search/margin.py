@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from dovetail.plan.placement import Placement
 from dovetail.plan.plan import Override
-from dovetail.search.acceptance import ask_holdout, loss_bound
+from dovetail.search.acceptance import ask_holdout
 from dovetail.search.candidate import Candidate
 from dovetail.search.context import SearchContext
 from dovetail.search.ledger import Ledger
@@ -29,11 +29,11 @@ def with_margin(context: SearchContext, ledger: Ledger, candidate: Candidate) ->
 
     It gets one if the hold-out split accepts it then, and fewer samples differ from float, or by less.
     """
-    before = None if candidate.acceptance is None else candidate.acceptance.losses
-    bound = loss_bound(before)
-    if before is None or bound is None:
+    acceptance = candidate.acceptance
+    if acceptance is None or acceptance.losses is None or acceptance.estimate is None:
         return candidate
-    plain = Margin(len(before), context.tolerance.allowance, bound, bound)
+    before = acceptance.losses
+    plain = Margin(len(before), context.tolerance.allowance, acceptance.estimate, acceptance.estimate)
     candidate = replace(candidate, margin=plain)
     prover = context.prover
     if prover is None or (candidate.accepted and plain.is_within) or not _may_have_one(prover, candidate):
@@ -45,11 +45,12 @@ def with_margin(context: SearchContext, ledger: Ledger, candidate: Candidate) ->
             continue
         tried.add(wider.plan.digest)
         wider = ask_holdout(context, ledger, wider)
-        after = None if wider.acceptance is None else wider.acceptance.losses
-        surer = loss_bound(after)
-        # Not the bounds are compared: the plan was selected for a mean that looks good, but not for its spread.
-        if wider.accepted and after is not None and surer is not None and after.std() < before.std():
-            return replace(wider, margin=replace(plain, bound=surer))
+        after = wider.acceptance
+        if after is None or not after.accepted or after.losses is None or after.estimate is None:
+            continue
+        # Not the means are compared: the plan was selected for a mean that looks good, but not for its spread.
+        if after.losses.std() < before.std():
+            return replace(wider, margin=replace(plain, estimate=after.estimate))
     return candidate
 
 

@@ -93,8 +93,10 @@ class Oracle:
     @property
     def facts(self) -> SplitFacts:
         """Return what is known of the split before a plan is tried."""
-        perfect = self._race is not None and bool((self._race.float_scores >= self._race.best).all())
-        return SplitFacts(self.sample_count, not self._set_level, perfect)
+        race = self._race
+        perfect = race is not None and bool((race.float_scores >= race.best).all())
+        largest = None if race is None else race.largest_loss
+        return SplitFacts(self.sample_count, not self._set_level, perfect, largest)
 
     @property
     def sample_count(self) -> int:

@@ -158,6 +158,8 @@ class SolverPolicy:
 class HoldoutPolicy:
     """How the hold-out split is used."""
 
+    confidence: float = 0.95
+    """Confidence of the bound of the loss: what one expects who reads of a bound. Convention."""
     looks: int = 4
     """Cheaper plans that the hold-out is asked of at most, given one that it accepts. ADR 14."""
     shares: tuple[float, ...] = (0.0625, 0.125, 0.25, 0.5, 1.0)

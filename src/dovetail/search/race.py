@@ -29,18 +29,22 @@ class Race:
 
     float_scores: AnyArray
     best: float
+    largest_loss: float | None = None
+    """What one sample can lose at most; None where nothing says so."""
     policy: RacePolicy = field(default_factory=RacePolicy)
 
     @classmethod
     def against(cls, float_scores: AnyArray, policy: RacePolicy | None = None) -> Race:
         """Return the race against float's scores.
 
-        The best score is taken to be 1 where all of float's are within 0 and 1, 0 where none is above 0 (an error,
-        negated), else float's largest. A plan that does better than that on a sample is not rejected early.
+        Scores are taken to be within 0 and 1 where all of float's are, so that a sample loses 1 at most. Else the best
+        score is 0 where none is above 0 (an error, negated), or float's largest, and nothing says what a sample can
+        lose. A plan that does better than the best on a sample is not rejected early.
         """
         low, high = float(float_scores.min()), float(float_scores.max())
-        best = 0.0 if high <= 0 else 1.0 if low >= 0 and high <= 1 else high
-        return cls(float_scores, best, policy or RacePolicy())
+        is_share = low >= 0 and high <= 1
+        best = 0.0 if high <= 0 else 1.0 if is_share else high
+        return cls(float_scores, best, 1.0 if is_share else None, policy or RacePolicy())
 
     def rejects(self, scores: AnyArray, allowance: float, *, losses_only: bool = False) -> bool:
         """Tell whether the first scores leave no doubt, up to alpha, that the mean loss exceeds the allowance."""

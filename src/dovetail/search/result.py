@@ -68,10 +68,10 @@ class Margin:
     """Samples of both splits."""
     allowance: float
     """The loss that the goal allows."""
-    bound_without: float
-    """Upper 95 % bound of the loss without the `units`; it has selected itself on the search split, so that it tells
-    rather too little."""
-    bound: float
+    estimate_without: float
+    """What the samples give for the bound of the loss without the `units`: no bound, as the search split has selected
+    the plan, but an estimate that tells rather too little."""
+    estimate: float
     """The same with them."""
     units: tuple[Culprit, ...] = ()
     latency_ns: float = 0.0
@@ -79,8 +79,8 @@ class Margin:
 
     @property
     def is_within(self) -> bool:
-        """Tell whether the samples show that the goal is met."""
-        return self.bound <= self.allowance + 1e-12
+        """Tell whether the estimate is within the goal."""
+        return self.estimate <= self.allowance + 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class SplitScores:
     tuned: float
     tuned_exact: float | None = None
     loss_bound: float | None = None
-    """Upper confidence bound (95 %) of the tuned plan's loss against float."""
+    """What the tuned plan loses against float on new samples at most (95 %), by the samples of this split."""
     low_samples: int | None = None
     tuned_samples: int | None = None
     """Samples behind `low` and `tuned` where a clear loser was tested on fewer than all."""

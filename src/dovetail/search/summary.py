@@ -104,7 +104,7 @@ def _split_scores(context: SearchContext, gate: Gate, candidate: Candidate) -> t
         low.score,
         held.score,
         held.score if acceptance.exact else None,
-        acceptance.loss_bound,
+        acceptance.bound,
         low.samples,
         held.samples,
     )

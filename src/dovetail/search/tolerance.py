@@ -39,6 +39,8 @@ class SplitFacts:
     """Every sample has a score of its own."""
     float_is_perfect: bool
     """The float model reaches the best score there is on every sample."""
+    largest_loss: float | None = None
+    """What one sample can lose at most; None where nothing says so."""
 
 
 def round_tolerances(
