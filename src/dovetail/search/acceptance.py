@@ -94,5 +94,5 @@ def _doubt(bound: float | None, estimate: float | None, allowance: float, confid
     if bound is None or estimate is None:
         return "its bound is unknown: samples have no scores, or none within 0 and 1"
     if bound > allowance:
-        return f"its {confidence:.0%} bound is {bound:.4g}"
+        return f"its {100 * confidence:.3g} % bound is {bound:.4g}"
     return f"both splits together give {estimate:.4g} for its bound" if estimate > allowance else ""
