@@ -162,21 +162,24 @@ def test_units_that_only_cost_time_go_back(alike: Crowd) -> None:
 
 @pytest.mark.usefixtures("alike")
 def test_what_the_hold_out_refused_is_not_judged_again() -> None:
-    tolerance, first, second = Tolerance(0.3), Crowd.of(lambda number: 0.01), Crowd.of(lambda number: 0.01)
-    best: list[Candidate] = []
-    for crowd, refused in ((first, []), (second, best)):
+    tolerance = Tolerance(0.3)
+
+    def cheapest_of(crowd: Crowd, *refused: Candidate) -> Candidate:
         passing = crowd.raised(crowd.units[: COUNT - 24])
         for item in refused:
             # It is known of another tolerance only.
             crowd.ledger.judge(item.raised, Tolerance(0.5), spare=True)
         crowd.ledger.judge(passing.raised, tolerance, spare=True)
         digests = [item.plan.digest for item in refused]
-        best = [cheapest(crowd.context, crowd.ledger, passing, tolerance, crowd.prover, digests), *refused]
-    instead, cheaper = best
-    assert instead.plan.digest != cheaper.plan.digest
-    assert first.ms(instead) > first.ms(cheaper)
-    assert cheaper.placements in [raised for raised, _ in first.ledger.verdicts(tolerance)]
-    assert cheaper.placements not in [raised for raised, _ in second.ledger.verdicts(tolerance)]
+        return cheapest(crowd.context, crowd.ledger, passing, tolerance, crowd.prover, digests)
+
+    first, second = Crowd.of(lambda number: 0.01), Crowd.of(lambda number: 0.01)
+    best = cheapest_of(first)
+    instead = cheapest_of(second, best)
+    assert instead.plan.digest != best.plan.digest
+    assert first.ms(instead) > first.ms(best)
+    assert best.placements in [raised for raised, _ in first.ledger.verdicts(tolerance)]
+    assert best.placements not in [raised for raised, _ in second.ledger.verdicts(tolerance)]
 
 
 @pytest.mark.usefixtures("alike")
