@@ -10,8 +10,7 @@ from dovetail.ir.dtypes import AnyArray
 from dovetail.plan.plan import Plan
 from dovetail.search.bounds import upper_bound
 from dovetail.search.candidate import Acceptance, Candidate
-from dovetail.search.context import Evaluators, SearchContext
-from dovetail.search.goal import Goal
+from dovetail.search.context import SearchContext
 from dovetail.search.ledger import Ledger
 from dovetail.search.tolerance import Tolerance
 from dovetail.search.trial import Status
@@ -19,10 +18,8 @@ from dovetail.search.trial import Status
 
 def simulate_on_holdout(context: SearchContext, ledger: Ledger, candidate: Candidate) -> Candidate:
     """Return a candidate with what our own simulation says of it on the hold-out split."""
-    ledger.asked_holdout.add(candidate.plan.digest)
-    confidence = context.policy.holdout.confidence
-    acceptance = accept(context.evaluators, candidate.plan, context.request.goal, confidence)
-    return replace(candidate, acceptance=acceptance)
+    ledger.looked_at.add(candidate.plan.digest)
+    return replace(candidate, acceptance=accept(context, candidate.plan))
 
 
 def ask_holdout(context: SearchContext, ledger: Ledger, candidate: Candidate) -> Candidate:
@@ -35,14 +32,14 @@ def ask_holdout(context: SearchContext, ledger: Ledger, candidate: Candidate) ->
     if not candidate.within_limits:
         summary = "no plan within the limits meets the target"
         return replace(candidate, acceptance=replace(acceptance, accepted=False, summary=summary))
-    looks = len(ledger.asked_holdout)
+    looks = len(ledger.looked_at)
     tried = f" ({looks} plans were tried on it)" if looks > 1 else ""
     summary = "; ".join((f"{acceptance.summary}{tried}", *candidate.remarks))
     return replace(candidate, acceptance=replace(acceptance, summary=summary))
 
 
 def _beside_vendor(context: SearchContext, candidate: Candidate, acceptance: Acceptance) -> Acceptance:
-    vendor, holdout = context.evaluators.vendor, context.evaluators.holdout
+    vendor, holdout = context.vendor, context.holdout
     if vendor is None:
         return acceptance
     context.listener.stage("the vendor's simulator")
@@ -51,12 +48,12 @@ def _beside_vendor(context: SearchContext, candidate: Candidate, acceptance: Acc
     return replace(acceptance, accepted=finding.accepted, summary=f"{acceptance.summary}; {finding.summary}")
 
 
-def accept(evaluators: Evaluators, plan: Plan, goal: Goal, confidence: float) -> Acceptance:
+def accept(context: SearchContext, plan: Plan) -> Acceptance:
     """Judge a plan on the hold-out split in exact integer simulation; the fast one may show at once that it fails.
 
     A confident goal looks at both splits: of many plans that are asked of the hold-out, some are lucky there.
     """
-    holdout = evaluators.holdout
+    goal, holdout = context.request.goal, context.holdout
     allowance = goal.allowance(holdout.float_score)
     screened = holdout.screen(plan, Tolerance(allowance))
     if screened.status is not Status.PASS:
@@ -65,34 +62,34 @@ def accept(evaluators: Evaluators, plan: Plan, goal: Goal, confidence: float) ->
         lost = screened.float_score - screened.score
         where = "hold-out" if screened.complete else f"the first {screened.samples} samples of the hold-out"
         return Acceptance(False, f"loss {lost:.4g} on {where} exceeds {allowance:.4g}", screened)
-    trial, held = holdout.confirm(plan, Tolerance(allowance), evaluators.exact)
+    trial, held = holdout.confirm(plan, Tolerance(allowance), context.exact)
     if trial.status is Status.CANNOT_TEST:
         return Acceptance(False, f"exact simulation failed: {trial.reason}", screened)
-    searched = None if held is None else evaluators.search.losses(plan)
+    searched = None if held is None else context.search.losses(plan)
     losses = None if held is None or searched is None else np.concatenate([searched, held])
-    largest = holdout.facts.largest_loss
-    bound, estimate = _bound(held, largest, confidence), _bound(losses, largest, confidence)
+    bound, estimate = _bound(context, held), _bound(context, losses)
     lost = trial.float_score - trial.score
     summary = f"hold-out loss {lost:.4g} exceeds {allowance:.4g}"
+    doubt = ""
     if trial.passed:
         summary = f"hold-out loss {max(lost, 0.0):.4g} within {allowance:.4g}"
-        doubt = _doubt(bound, estimate, allowance, confidence) if goal.confident else ""
-        if doubt:
-            return Acceptance(False, f"{summary}, but {doubt}", trial, bound, True, losses, estimate)
-    return Acceptance(trial.passed, summary, trial, bound, True, losses, estimate)
+        doubt = _doubt(bound, estimate, allowance) if goal.confident else ""
+    accepted = trial.passed and not doubt
+    return Acceptance(accepted, f"{summary}{doubt}", trial, bound, True, losses, estimate)
 
 
-def _bound(losses: AnyArray | None, largest: float | None, confidence: float) -> float | None:
+def _bound(context: SearchContext, losses: AnyArray | None) -> float | None:
     """Return the upper bound of the mean loss; None without scores of samples, or where losses have no known limit."""
+    largest = context.holdout.facts.largest_loss
     if losses is None or largest is None or losses.max() > largest:
         return None
-    return upper_bound(losses, largest, confidence)
+    return upper_bound(losses, largest, context.policy.holdout.confidence)
 
 
-def _doubt(bound: float | None, estimate: float | None, allowance: float, confidence: float) -> str:
+def _doubt(bound: float | None, estimate: float | None, allowance: float) -> str:
     """Return why one cannot be confident, or nothing."""
     if bound is None or estimate is None:
-        return "its bound is unknown: samples have no scores, or none within 0 and 1"
+        return ", but its bound is unknown: samples have no scores, or none within 0 and 1"
     if bound > allowance:
-        return f"its {100 * confidence:.3g} % bound is {bound:.4g}"
-    return f"both splits together give {estimate:.4g} for its bound" if estimate > allowance else ""
+        return f", but its bound is {bound:.4g}"
+    return f", but both splits together give {estimate:.4g} for its bound" if estimate > allowance else ""

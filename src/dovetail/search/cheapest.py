@@ -82,16 +82,16 @@ def _without_slow(prover: Prover, best: Mapping[str, Placement], tests: _Tests) 
 
     Of a 1-minimal plan all this is known.
     """
-    kept, failed, made = dict(best), set[str](), 0
+    kept, failed, count = dict(best), set[str](), 0
     options, removals = prover.options, prover.policy.proof.removals
     most = removals if options.most_tests is None else min(options.most_tests, removals)
-    while made < most:
+    while count < most:
         saved = {unit: much for unit, much in prover.saved_ns(kept).items() if unit not in failed}
         unit = max(saved, key=lambda unit: saved[unit], default=None)
         if unit is None or saved[unit] <= options.worthwhile * prover.latency_ns(kept):
             break
         rest = {name: place for name, place in kept.items() if name != unit}
-        made += 1
+        count += 1
         if prover.allows(rest) and tests.passes(rest):
             kept, failed = rest, set()
         else:

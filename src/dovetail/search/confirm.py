@@ -37,7 +37,7 @@ def confirm(context: SearchContext, ledger: Ledger, candidate: Candidate) -> tup
 
     What is proven is proven of the plan without its margin.
     """
-    events = context.evaluators.fast.events
+    events = context.fast.events
     raised = {unit: item for unit, item in candidate.raised.items() if unit not in candidate.margin_units}
     proven = context.candidate(raised, candidate.evidence)
     tolerance = ledger.strictest_passed(proven.plan)
@@ -46,7 +46,7 @@ def confirm(context: SearchContext, ledger: Ledger, candidate: Candidate) -> tup
     against = contradictions(ledger.verdicts(tolerance), context.space.ladders)
     repeats = _Repeats()
     for number in range(1, context.request.options.confirm + 1):
-        _repeat(context, proven, context.evaluators.apart(number, context.space), tolerance, repeats)
+        _repeat(context, proven, context.apart(number), tolerance, repeats)
     if repeats.plan_fails and candidate.acceptance is not None:
         summary = f"the oracle wavers: {repeats.events[0]}"
         candidate = replace(candidate, acceptance=replace(candidate.acceptance, accepted=False, summary=summary))

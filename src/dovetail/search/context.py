@@ -41,23 +41,6 @@ class Playback:
     lines: list[LogLine] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class Evaluators:
-    """Evaluators with their records, and an oracle for each split."""
-
-    fast: RecordedEvaluator
-    exact: RecordedEvaluator
-    search: Oracle
-    holdout: Oracle
-    vendor: VendorJudge | None
-    log: SearchLog
-
-    def apart(self, number: int, space: Space) -> Oracle:
-        """Return an oracle over the search split that remembers nothing of the search."""
-        name = f"again {number}"
-        return Oracle(self.fast.apart(name), Split(name, self.search.indices), space.float_plan)
-
-
 @dataclass(frozen=True)
 class SearchContext:
     """What the stages of one search share."""
@@ -68,8 +51,15 @@ class SearchContext:
     """All units, worst first."""
     prover: Prover | None
     """Prices plans; None where nothing does."""
-    evaluators: Evaluators
+    fast: RecordedEvaluator
+    exact: RecordedEvaluator
+    search: Oracle
+    """Judges plans on the search split, by the fast evaluator."""
+    holdout: Oracle
+    """The same on the hold-out split."""
     listener: TuneListener
+    log: SearchLog
+    vendor: VendorJudge | None = None
 
     @property
     def policy(self) -> SearchPolicy:
@@ -84,7 +74,7 @@ class SearchContext:
     @cached_property
     def tolerance(self) -> Tolerance:
         """Return what the goal allows on the search split."""
-        return Tolerance(self.request.goal.allowance(self.evaluators.search.float_score))
+        return Tolerance(self.request.goal.allowance(self.search.float_score))
 
     @cached_property
     def order(self) -> tuple[str, ...]:
@@ -107,6 +97,11 @@ class SearchContext:
     def candidate(self, raised: dict[str, Override], evidence: tuple[Evidence, ...] = ()) -> Candidate:
         """Return the plan that raises some units."""
         return Candidate(self.space.plan(raised), raised, evidence)
+
+    def apart(self, number: int) -> Oracle:
+        """Return an oracle over the search split that remembers nothing of the search."""
+        name = f"again {number}"
+        return Oracle(self.fast.apart(name), Split(name, self.search.indices), self.space.float_plan, self.policy.race)
 
 
 @contextmanager
@@ -138,18 +133,22 @@ def open_search(
     try:
         search = Split.shuffled("search", splits.search, splits.seed)
         holdout = Split.shuffled("holdout", splits.holdout, splits.seed)
-        evaluators = Evaluators(
+        oracle = Oracle(fast, search, space.float_plan, policy.race)
+        _refuse_nothing_to_lose(request, oracle)
+        prior = rank_units(space, request.calibration, policy.prior)
+        yield SearchContext(
+            request=request,
+            space=space,
+            prior=prior,
+            prover=_prover(request, space, [item.unit for item in prior]),
             fast=fast,
             exact=RecordedEvaluator(pipeline, journal, "exact", channels[1], retries),
-            search=Oracle(fast, search, space.float_plan, policy.race),
+            search=oracle,
             holdout=Oracle(fast, holdout, space.float_plan, policy.race),
-            vendor=None if options.vendor is None else VendorJudge(data, ranges, options.vendor, journal),
+            listener=listener,
             log=log,
+            vendor=None if options.vendor is None else VendorJudge(data, ranges, options.vendor, journal),
         )
-        _refuse_nothing_to_lose(request, evaluators.search)
-        prior = rank_units(space, request.calibration, policy.prior)
-        prover = _prover(request, space, [item.unit for item in prior])
-        yield SearchContext(request, space, prior, prover, evaluators, listener)
     finally:
         fast.close()
         journal.close()

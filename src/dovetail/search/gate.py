@@ -18,7 +18,7 @@ def check_gate(context: SearchContext, ledger: Ledger) -> Gate:
     The comparison is in exact simulation, on the same first samples of the search split. Raises SearchError when the
     float model itself misses the goal.
     """
-    oracle, space, tolerance = context.evaluators.search, context.space, context.tolerance
+    oracle, space, tolerance = context.search, context.space, context.tolerance
     _refuse_unreachable(context.request.goal, oracle.float_score)
     raised = context.raised(space.units, top=False)
     higher, rung = space.plan(raised), _rung(context)
@@ -30,8 +30,8 @@ def check_gate(context: SearchContext, ledger: Ledger) -> Gate:
     plans = {"low": (str(space.low), space.base), "high": (rung, higher)}
     if space.low_on_cpu is not None:
         plans["cpu"] = str(space.low_on_cpu.default), space.low_on_cpu
-    exact = context.evaluators.exact
-    compared = {key: oracle.preview(plan, tolerance.allowance, exact) for key, (_, plan) in plans.items()}
+    exact = context.exact
+    compared = {key: oracle.preview(plan, tolerance, exact) for key, (_, plan) in plans.items()}
     checks += [GateCheck(f"everything at {name}, exact", compared[key]) for key, (name, _) in plans.items()]
     high = compared["high"]
     if not high.passed:

@@ -71,8 +71,8 @@ class Ledger:
         """The first rung was seen not to suffice: units go to the last one, and come down rung by rung."""
         self.sensitivities: Mapping[str, float] | None = None
         """The noise of every unit alone, once it was measured."""
-        self.asked_holdout: set[str] = set()
-        """Digests of the plans that the hold-out split was asked of."""
+        self.looked_at: set[str] = set()
+        """Digests of the plans that were tried on the hold-out split."""
         self.refused: dict[str, Candidate] = {}
         """Candidates that the hold-out split refused, by the plan's digest."""
         self._most_plans = most_plans

@@ -121,40 +121,28 @@ class Oracle:
     def judge(self, plan: Plan, raised: Sequence[str], tolerance: Tolerance, *, race: bool = True) -> Trial:
         """Return the verdict on a plan whose loss against float is held to a tolerance."""
         progress = self._run(plan, self._blocks, tolerance if race else None)
-        done = progress.done
-        if progress.failure:
-            return self._trial(plan, raised, Status.CANNOT_TEST, done, progress.failure)
         if progress.lost:
             self._rejected.add((plan.digest, tolerance))
-            reason = f"rejected after {sum(map(len, self._blocks[: len(done)]))} samples"
-            return self._trial(plan, raised, Status.FAIL, done, reason)
-        passes = tolerance.met_by(self._loss(done, tolerance))
-        return self._trial(plan, raised, Status.PASS if passes else Status.FAIL, done)
+            reason = f"rejected after {sum(map(len, self._blocks[: len(progress.done)]))} samples"
+            return self._trial(plan, raised, Status.FAIL, progress.done, reason)
+        return self._verdict(plan, raised, progress, tolerance)
 
     def losses(self, plan: Plan) -> AnyArray | None:
         """Return what a plan loses on every sample of the split; None without scores of samples, or if it fails."""
         progress = self._run(plan, self._blocks, None)
         return None if progress.failure or self._set_level else _joined(self._float) - _joined(progress.done)
 
-    def preview(self, plan: Plan, allowance: float, evaluator: RecordedEvaluator | None = None) -> Trial:
-        """Return the verdict on a plan on the first samples only, by another evaluator where one is given."""
-        progress = self._run(plan, self._blocks[: self._preview], None, evaluator)
-        done = progress.done
-        if progress.failure:
-            return self._trial(plan, (), Status.CANNOT_TEST, done, progress.failure)
-        loss = _pooled(self._float[: len(done)]) - _pooled(done)
-        return self._trial(plan, (), Status.PASS if loss <= allowance else Status.FAIL, done)
+    def preview(self, plan: Plan, tolerance: Tolerance, evaluator: RecordedEvaluator) -> Trial:
+        """Return the verdict of another evaluator on the first samples only."""
+        return self._verdict(plan, (), self._run(plan, self._blocks[: self._preview], None, evaluator), tolerance)
 
     def screen(self, plan: Plan, tolerance: Tolerance) -> Trial:
         """Return a failure where the first samples alone leave no doubt of it, else a pass."""
         self.expect([plan])
         progress = self._run(plan, self._blocks[: self._preview], tolerance)
-        done, lost = progress.done, progress.lost
-        if progress.failure:
-            return self._trial(plan, (), Status.CANNOT_TEST, done, progress.failure)
-        if len(done) == len(self._blocks):
-            lost = not tolerance.met_by(self._loss(done, tolerance))
-        return self._trial(plan, (), Status.FAIL if lost else Status.PASS, done)
+        if progress.failure or progress.lost or len(progress.done) == len(self._blocks):
+            return self._verdict(plan, (), progress, tolerance)
+        return self._trial(plan, (), Status.PASS, progress.done)
 
     def confirm(self, plan: Plan, tolerance: Tolerance, evaluator: RecordedEvaluator) -> tuple[Trial, AnyArray | None]:
         """Return the verdict of another evaluator on the whole split, and the loss of every sample where it has one."""
@@ -196,6 +184,14 @@ class Oracle:
                 break
         return progress
 
+    def _verdict(self, plan: Plan, raised: Sequence[str], progress: _Progress, tolerance: Tolerance) -> Trial:
+        """Return the verdict on what was evaluated."""
+        done = progress.done
+        if progress.failure:
+            return self._trial(plan, raised, Status.CANNOT_TEST, done, progress.failure)
+        passes = not progress.lost and tolerance.met_by(self._loss(done, tolerance))
+        return self._trial(plan, raised, Status.PASS if passes else Status.FAIL, done)
+
     def _trial(self, plan: Plan, raised: Sequence[str], status: Status, done: Sequence[Scores], why: str = "") -> Trial:
         trial = Trial(
             plan_digest=plan.digest,
@@ -213,7 +209,7 @@ class Oracle:
     def _loss(self, done: Sequence[Scores], tolerance: Tolerance) -> float:
         if self._set_level:
             return self.float_score - _pooled(done)
-        return float(tolerance.counted(_joined(self._float) - _joined(done)).mean())
+        return float(tolerance.counted(_joined(self._float[: len(done)]) - _joined(done)).mean())
 
     def _lost(self, done: Sequence[Scores], tolerance: Tolerance) -> bool:
         """Tell whether the loss is above the tolerance beyond doubt."""

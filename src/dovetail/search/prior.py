@@ -1,4 +1,4 @@
-"""The prior: how much of every unit's signal 8 bits would drown in noise, from one float pass.
+"""The prior: how much of every unit's signal 8 bits would turn into noise, from one float pass.
 
 Noise of a uniform quantiser is scale^2 / 12; a channel whose mean square is not far above it is lost, however well the
 tensor as a whole does. Pooled figures mislead when one tensor holds boxes in pixels and scores in [0, 1].

@@ -84,19 +84,19 @@ def _split_scores(context: SearchContext, gate: Gate, candidate: Candidate) -> t
     """Return the scores on the search split and on the hold-out."""
     acceptance = candidate.acceptance
     assert acceptance is not None
-    evaluators, nothing = context.evaluators, Tolerance(0.0)
-    tuned = evaluators.search.judge(candidate.plan, tuple(candidate.raised), nothing, race=False)
+    nothing = Tolerance(0.0)
+    tuned = context.search.judge(candidate.plan, tuple(candidate.raised), nothing, race=False)
     low = gate.checks[0].trial
     search = SplitScores(
         "search",
-        evaluators.search.sample_count,
-        evaluators.search.float_score,
+        context.search.sample_count,
+        context.search.float_score,
         low.score,
         tuned.score,
         low_samples=low.samples,
         tuned_samples=tuned.samples,
     )
-    low, held = evaluators.holdout.judge(context.space.base, (), nothing, race=False), acceptance.trial
+    low, held = context.holdout.judge(context.space.base, (), nothing, race=False), acceptance.trial
     holdout = SplitScores(
         "holdout",
         held.samples_total,
@@ -112,17 +112,15 @@ def _split_scores(context: SearchContext, gate: Gate, candidate: Candidate) -> t
 
 
 def _cost(context: SearchContext, trials: int, elapsed_s: float) -> TuneCost:
-    evaluators = context.evaluators
-    fast, exact, search = evaluators.fast, evaluators.exact, evaluators.search
-    fresh = fast.fresh_samples + exact.fresh_samples
-    recalled = fast.recalled_samples + exact.recalled_samples
-    early = search.rejected_early + evaluators.holdout.rejected_early
-    full = (fresh + recalled) / search.sample_count
+    fresh = context.fast.fresh_samples + context.exact.fresh_samples
+    recalled = context.fast.recalled_samples + context.exact.recalled_samples
+    early = context.search.rejected_early + context.holdout.rejected_early
+    full = (fresh + recalled) / context.search.sample_count
     return TuneCost(full, fresh, recalled, trials, elapsed_s, early, context.policy.race.alpha)
 
 
 def _log_answer(context: SearchContext, result: TuneResult) -> None:
-    log = context.evaluators.log
+    log = context.log
     for text in result.events:
         log.write("event", text=text)
     raised = {item.unit: str(item.placement) for item in result.raised}

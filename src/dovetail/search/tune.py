@@ -30,7 +30,7 @@ def run_search(request: TuneRequest, listener: TuneListener, playback: Playback 
     """Return the result of a search; with a playback nothing is evaluated that is not in it."""
     started = time.perf_counter()
     with open_search(request, listener, playback) as context:
-        ledger = Ledger(context.evaluators.search, context.space, listener, request.options.max_plans)
+        ledger = Ledger(context.search, context.space, listener, request.options.max_plans)
         listener.stage("gate")
         gate = check_gate(context, ledger)
         candidate = _accepted_candidate(context, ledger, gate.verdict)
@@ -44,7 +44,7 @@ def _accepted_candidate(context: SearchContext, ledger: Ledger, verdict: GateVer
 
     A candidate comes from `propose`: culprits, minimised, then the cheapest plan, with more and more kept back.
     """
-    oracle, allowance = context.evaluators.search, context.tolerance.allowance
+    oracle, allowance = context.search, context.tolerance.allowance
     low_passes = verdict is GateVerdict.NOTHING_TO_DO
     tolerances = round_tolerances(allowance, oracle.facts, low_passes, context.policy.tolerances)
     for candidate in propose(context, ledger, tolerances):

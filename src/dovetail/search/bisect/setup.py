@@ -63,7 +63,7 @@ def setup_of_lines(lines: Sequence[str], request: BisectRequest) -> Setup:
 
 
 def make_setup(graph: Graph, request: BisectRequest, calibration: Calibration | None = None) -> Setup:
-    """Return the setup for a model, ordered by what 8 bits drown.
+    """Return the setup for a model, ordered by the noise of 8 bits.
 
     Without a calibration noise tells, and where the network cannot be fed noise, the operators and their order.
     """

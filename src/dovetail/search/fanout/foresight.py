@@ -58,6 +58,6 @@ def _next_test(strategy: Strategy, answers: Mapping[frozenset[str], Status]) -> 
 
     try:
         strategy(test)
-    except _Tests as wanted:
-        return wanted.units
+    except _Tests as test_of:
+        return test_of.units
     return None

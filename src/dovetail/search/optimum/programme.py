@@ -88,20 +88,20 @@ class _Programme:
         """Bring the tensor to every place where a consumer is."""
         if not wire.cost_ns and not wire.crossing_bytes:
             return
-        wanted = self._wanted(wire)
-        made = {self.problem.home: None} if wire.producer == OUTSIDE else self.x[wire.producer]
+        needs = self._wanted(wire)
+        sources = {self.problem.home: None} if wire.producer == OUTSIDE else self.x[wire.producer]
         if len(set(wire.consumers)) == 1 and OUTSIDE not in wire.consumers:
-            self._one_reader(wire, made, wanted)
+            self._one_reader(wire, sources, needs)
         else:
-            self._several_readers(wire, made, wanted)
+            self._several_readers(wire, sources, needs)
 
-    def _one_reader(self, wire: PricedWire, made: Mapping[int, int | None], wanted: Mapping[int, int | None]) -> None:
+    def _one_reader(self, wire: PricedWire, sources: Mapping[int, int | None], needs: Mapping[int, int | None]) -> None:
         """One unit of flow goes from where the tensor is made to where it is wanted."""
-        flows = {(start, end): self._flow(wire, (start, end)) for start in made for end in wanted}
-        for end, need in wanted.items():
-            self._sums_to([flows[start, end] for start in made], need)
-        for start, chosen in made.items():
-            self._sums_to([flows[start, end] for end in wanted], chosen)
+        flows = {(start, end): self._flow(wire, (start, end)) for start in sources for end in needs}
+        for end, need in needs.items():
+            self._sums_to([flows[start, end] for start in sources], need)
+        for start, chosen in sources.items():
+            self._sums_to([flows[start, end] for end in needs], chosen)
         target_of = self.problem.target_of
         differ = [flow for (start, end), flow in flows.items() if target_of[start] != target_of[end]]
         self.changing[wire.producer, wire.consumers[0]] = differ
@@ -115,48 +115,48 @@ class _Programme:
             self.rows.row([*terms, (total, -1.0)], 0.0, 0.0)
 
     def _several_readers(
-        self, wire: PricedWire, made: Mapping[int, int | None], wanted: Mapping[int, int | None]
+        self, wire: PricedWire, sources: Mapping[int, int | None], needs: Mapping[int, int | None]
     ) -> None:
         """The tensor is brought from where it is made to each place where it is wanted.
 
         What is wanted where it is made needs no flow: it is what the flows from elsewhere leave.
         """
-        into: dict[int, list[Term]] = {end: [] for end in wanted}
-        out: dict[int, list[Term]] = {start: [] for start in made}
-        for start, chosen in made.items():
-            for end in wanted:
+        into: dict[int, list[Term]] = {end: [] for end in needs}
+        out: dict[int, list[Term]] = {start: [] for start in sources}
+        for start, chosen in sources.items():
+            for end in needs:
                 if start != end:
                     flow = self._flow(wire, (start, end))
                     into[end].append((flow, 1.0))
                     out[start].append((flow, 1.0))
                     if chosen is not None:
                         self.rows.row([(flow, 1.0), (chosen, -1.0)], high=0.0)
-        for end, need in wanted.items():
-            here, fixed = self._certain(end, made, -1.0)
+        for end, need in needs.items():
+            here, fixed = self._certain(end, sources, -1.0)
             need_terms, need_fixed = ([], 1.0) if need is None else ([(need, -1.0)], 0.0)
             back = [(flow, 1.0) for flow, _ in into[end]]
             # need - flows <= made here: all that is wanted comes from somewhere.
             self.rows.row([*back, *need_terms, *[(name, -sign) for name, sign in here]], low=need_fixed + fixed)
-        for start, chosen in made.items():
+        for start, chosen in sources.items():
             if chosen is None:
                 continue
             # What is made is wanted somewhere: elsewhere, or here, where only what others bring is not its own.
             terms = [*out[start], (chosen, -1.0)]
             floor = 0.0
-            if start in wanted:
+            if start in needs:
                 terms += [(flow, -1.0) for flow, _ in into[start]]
-                need = wanted[start]
+                need = needs[start]
                 if need is None:
                     floor = -1.0
                 else:
                     terms.append((need, 1.0))
             self.rows.row(terms, low=floor)
 
-    def _certain(self, place: int, made: Mapping[int, int | None], sign: float) -> tuple[list[Term], float]:
+    def _certain(self, place: int, sources: Mapping[int, int | None], sign: float) -> tuple[list[Term], float]:
         """Return terms and a constant that are `sign` when the tensor is made at a place, else 0."""
-        if place not in made:
+        if place not in sources:
             return [], 0.0
-        chosen = made[place]
+        chosen = sources[place]
         return ([], sign) if chosen is None else ([(chosen, sign)], 0.0)
 
     def _wanted(self, wire: PricedWire) -> dict[int, int | None]:
