@@ -7,12 +7,10 @@ on a policy, but for `EvaluationPolicy.cuts`, which is a part of the evaluator's
 
 from __future__ import annotations
 
-import dataclasses
-import typing
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
-from dovetail.errors import SearchError
+from dovetail.search.plain import value_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,27 +227,10 @@ class SearchPolicy:
 
     def document(self) -> dict[str, object]:
         """Return the policy as plain JSON values."""
-        return dataclasses.asdict(self)
+        return asdict(self)
 
 
 def policy_of(document: object) -> SearchPolicy:
     """Return the policy that `SearchPolicy.document` gave; raise SearchError naming a field that does not fit."""
-    policy: SearchPolicy = _value(SearchPolicy, document, "policy")
+    policy: SearchPolicy = value_of(SearchPolicy, document, "policy")
     return policy
-
-
-def _value(kind: typing.Any, document: typing.Any, where: str) -> typing.Any:
-    """Return a JSON value as a frozen dataclass, a tuple, a mapping or a number."""
-    wrong = SearchError(f"{where}: {str(document)[:40]!r} does not fit.", hint="The log is of another version.")
-    if dataclasses.is_dataclass(kind):
-        hints = typing.get_type_hints(kind)
-        if not isinstance(document, dict) or set(document) != set(hints):
-            raise wrong
-        return kind(**{name: _value(hints[name], value, f"{where}.{name}") for name, value in document.items()})  # type: ignore[operator]
-    if typing.get_origin(kind) is tuple and isinstance(document, list | tuple):
-        return tuple(_value(typing.get_args(kind)[0], item, where) for item in document)
-    if typing.get_origin(kind) is Mapping and isinstance(document, dict):
-        return {str(name): _value(float, item, where) for name, item in document.items()}
-    if isinstance(document, bool) or not isinstance(document, int if kind is int else int | float):
-        raise wrong
-    return kind(document)

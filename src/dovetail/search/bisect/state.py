@@ -11,18 +11,22 @@ import math
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 from dovetail.errors import PlanError, SearchError
 from dovetail.plan.placement import parse_placement
 from dovetail.plan.plan import Override, Plan, plan_from_json
 from dovetail.search.bisect.candidate import BisectCandidate, CandidateFiles, UnsayableCandidate, writer
 from dovetail.search.bisect.strategy import BisectResult, Steps, bisect_lines
+from dovetail.search.plain import value_of
 from dovetail.search.trial import Status
 
+_Kind = TypeVar("_Kind")
+
 _KIND = "dovetail-bisect"
-_SCHEMA = 1
+_SCHEMA = 2
 _SETUP = "bisect.json"
 _LOG = "log.jsonl"
 _NOTE_CHARS = 160
@@ -51,22 +55,7 @@ class Setup:
 
     def to_json(self) -> str:
         """Return the setup as JSON text."""
-        document = {
-            "schema": _SCHEMA,
-            "kind": _KIND,
-            "lines": self.lines,
-            "weights": self.weights,
-            "candidate": self.candidate_path,
-            "format": self.format,
-            "certify": self.certify,
-            "nodes": dict(self.nodes),
-            "members": dict(self.members),
-            "base_plan": self.base_plan,
-            "raise_to": dict(self.raise_to),
-            "model": self.model,
-            "listing": self.listing,
-        }
-        return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+        return json.dumps({"schema": _SCHEMA, "kind": _KIND, **asdict(self)}, indent=1, ensure_ascii=False) + "\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +69,9 @@ class Response:
 
     def to_json(self) -> str:
         """Return the answer on one line."""
-        metric = self.metric if self.metric is None or math.isfinite(self.metric) else None
-        document = {"status": self.status.value, "metric": metric, "note": self.note, "raised": self.raised}
-        return json.dumps(document, ensure_ascii=False)
+        metric = None if self.metric is None or not math.isfinite(self.metric) else self.metric
+        document = asdict(replace(self, metric=metric))
+        return json.dumps({**document, "status": self.status.value}, ensure_ascii=False)
 
 
 class Bisection:
@@ -240,50 +229,37 @@ def read_log(path: Path, *, missing_is_empty: bool = False) -> list[Response]:
         raise SearchError(f"{path}: is not there.") from error
     except (OSError, UnicodeDecodeError) as error:
         raise SearchError(f"{path}: cannot be read: {error}.") from error
-    whole = text[: text.rfind("\n") + 1]
-    return [_answer(line, f"{path}:{number}") for number, line in enumerate(whole.splitlines(), 1)]
+    rows = text[: text.rfind("\n") + 1].splitlines()
+    return [_read(Response, row, f"{path}:{number}", "no answer of a bisection") for number, row in enumerate(rows, 1)]
 
 
-def _answer(line: str, where: str) -> Response:
+def _read(kind: type[_Kind], text: str, where: str, damage: str) -> _Kind:
+    """Return what a JSON text holds; raise SearchError saying what is the matter with it."""
     try:
-        document = json.loads(line)
-        metric = document["metric"]
-        return Response(
-            tuple(map(str, document["raised"])),
-            Status(document["status"]),
-            None if metric is None else float(metric),
-            str(document["note"]),
-        )
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise SearchError(f"{where}: no answer of a bisection: {error!r}.") from error
+        document = json.loads(text)
+        if kind is Setup and (document.pop("kind"), document.pop("schema")) != (_KIND, _SCHEMA):
+            raise ValueError(f"not a bisection of schema {_SCHEMA}")
+        value: _Kind = value_of(kind, document, "it")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, SearchError) as error:
+        raise SearchError(f"{where}: {damage}: {str(error)[:120]}.", hint="Reset and start again.") from error
+    return value
 
 
 def _read_setup(folder: Path) -> Setup:
     path = folder / _SETUP
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-        if document["kind"] != _KIND or document["schema"] != _SCHEMA:
-            raise ValueError(f"not a bisection of schema {_SCHEMA}")
-        setup = Setup(
-            lines=tuple(map(str, document["lines"])),
-            weights=tuple(map(float, document["weights"])),
-            candidate_path=str(document["candidate"]),
-            format=str(document["format"]),
-            certify=bool(document["certify"]),
-            nodes={str(line): tuple(map(str, names)) for line, names in document["nodes"].items()},
-            members={str(line): tuple(map(str, names)) for line, names in document["members"].items()},
-            base_plan=str(document["base_plan"]),
-            raise_to={str(line): str(place) for line, place in document["raise_to"].items()},
-            model=str(document["model"]),
-            listing=str(document["listing"]),
-        )
-        if setup.base_plan:
-            plan_from_json(setup.base_plan, str(path))
-        if not setup.lines or len(setup.lines) != len(setup.weights) or not all(w > 0 for w in setup.weights):
-            raise ValueError("lines and weights do not fit")
+        text = path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
         hint = "Begin with 'dovetail bisect start'."
         raise SearchError(f"{folder}: no bisection is under way there.", hint=hint) from error
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, PlanError) as error:
+    except (OSError, UnicodeDecodeError) as error:
         raise SearchError(f"{path}: damaged: {str(error)[:120]}.", hint="Reset and start again.") from error
+    setup = _read(Setup, text, str(path), "damaged")
+    try:
+        if setup.base_plan:
+            plan_from_json(setup.base_plan, str(path))
+    except PlanError as error:
+        raise SearchError(f"{path}: damaged: {str(error)[:120]}.", hint="Reset and start again.") from error
+    if not setup.lines or len(setup.lines) != len(setup.weights) or not all(weight > 0 for weight in setup.weights):
+        raise SearchError(f"{path}: damaged: lines and weights do not fit.", hint="Reset and start again.")
     return setup
