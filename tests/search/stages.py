@@ -13,13 +13,14 @@ from dovetail.ir import AnyArray, Graph
 from dovetail.plan import Placement, Plan, Recipe, parse_placement
 from dovetail.quantize import calibrate
 from dovetail.search import CostOptions, Goal, Journal, SearchPolicy, TuneOptions, TuneRequest
-from dovetail.search.context import Evaluators, SearchContext
-from dovetail.search.ledger import Ledger, Silent
+from dovetail.search.context import SearchContext
+from dovetail.search.ledger import Ledger
 from dovetail.search.log import SearchLog
 from dovetail.search.oracle import Oracle, Split
 from dovetail.search.prior import UnitPrior, rank_units
 from dovetail.search.proof import make_prover
 from dovetail.search.recorded import RecordedEvaluator
+from dovetail.search.request import Silent
 from dovetail.search.space import make_space
 from dovetail.search.trial import Scores
 from dovetail.testing.planted import HeldSamples
@@ -31,18 +32,19 @@ Loss = Callable[[Plan, Sequence[int]], float | AnyArray]
 
 
 class PlantedEvaluator:
-    """Score 1 on every sample, but for what a plan loses, and count what is evaluated."""
+    """Score the best on every sample, but for what a plan loses, and list what is evaluated."""
 
     identity = "planted"
 
-    def __init__(self, loss: Loss) -> None:
-        self._loss = loss
+    def __init__(self, loss: Loss, best: float = 1.0, set_level: bool = False) -> None:
+        self._loss, self._best, self._set_level = loss, best, set_level
         self.evaluated: list[str] = []
 
     def evaluate(self, plan: Plan, indices: Sequence[int]) -> Scores:
         self.evaluated.append(plan.digest)
-        scores = np.ones(len(indices)) - (0.0 if plan.default == FLOAT else self._loss(plan, indices))
-        return Scores(float(scores.mean()), scores)
+        lost = 0.0 if plan.default == FLOAT else self._loss(plan, indices)
+        scores = np.full(len(indices), self._best) - lost
+        return Scores(float(scores.mean()), None if self._set_level else scores)
 
     def outputs(self, plan: Plan, indices: Sequence[int]) -> dict[str, AnyArray]:
         lost = 0.0 if plan.default == FLOAT else np.broadcast_to(self._loss(plan, indices), len(indices))
@@ -70,6 +72,8 @@ class Setting:
     costs: CostOptions = CostOptions()  # noqa: RUF009
     wishes: Recipe | None = None
     prior: Sequence[UnitPrior] | None = None
+    best: float = 1.0
+    set_level: bool = False
 
 
 def open_stages(setting: Setting) -> tuple[SearchContext, Ledger]:
@@ -98,20 +102,23 @@ def open_stages(setting: Setting) -> tuple[SearchContext, Ledger]:
     prior = setting.prior or rank_units(space, request.calibration, setting.policy.prior)
     order = [item.unit for item in prior]
     journal = Journal(None, "planted")
-    fast = RecordedEvaluator(PlantedEvaluator(setting.loss), journal)
-    exact = RecordedEvaluator(PlantedEvaluator(setting.exact_loss or setting.loss), journal, "exact")
+    fast = RecordedEvaluator(PlantedEvaluator(setting.loss, setting.best, setting.set_level), journal)
+    judge = PlantedEvaluator(setting.exact_loss or setting.loss, setting.best, setting.set_level)
+    exact = RecordedEvaluator(judge, journal, "exact")
     race = setting.policy.race
-    evaluators = Evaluators(
+    context = SearchContext(
+        request=request,
+        space=space,
+        prior=prior,
+        prover=make_prover(space, request.limits, request.costs, order, setting.policy) if setting.priced else None,
         fast=fast,
         exact=exact,
         search=Oracle(fast, Split("search", splits.search), space.float_plan, race),
         holdout=Oracle(fast, Split("holdout", splits.holdout), space.float_plan, race),
-        vendor=None,
+        listener=Silent(),
         log=SearchLog(None),
     )
-    prover = make_prover(space, request.limits, request.costs, order, setting.policy) if setting.priced else None
-    context = SearchContext(request, space, prior, prover, evaluators, Silent())
-    return context, Ledger(evaluators.search, space, context.listener, setting.max_plans)
+    return context, Ledger(context)
 
 
 def weighed(weights: dict[str, float]) -> Loss:

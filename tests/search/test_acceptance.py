@@ -2,60 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pytest
 
 from dovetail.ir import AnyArray
-from dovetail.ir.precision import Precision
-from dovetail.plan import Placement, Plan
-from dovetail.search import Goal, Journal, parse_goal
+from dovetail.search import Goal, parse_goal
 from dovetail.search.acceptance import accept
 from dovetail.search.candidate import Acceptance
-from dovetail.search.context import Evaluators
-from dovetail.search.log import SearchLog
-from dovetail.search.oracle import Oracle, Split
-from dovetail.search.recorded import RecordedEvaluator
-from dovetail.search.trial import Scores
 
-FLOAT = Plan("g", Placement("cpu", Precision.FP32))
-LOW = Plan("g", Placement("vsi:v853", Precision.I8))
-
-
-class Planted:
-    """Score the same on every sample, but for what a plan loses."""
-
-    identity = "planted"
-
-    def __init__(self, losses: AnyArray, set_level: bool = False, best: float = 1.0) -> None:
-        self.losses, self.set_level, self.best = losses, set_level, best
-
-    def evaluate(self, plan: Plan, indices: Sequence[int]) -> Scores:
-        scores = np.full(len(indices), self.best) - (0 if plan == FLOAT else self.losses[list(indices)])
-        return Scores(float(scores.mean()), None if self.set_level else scores)
-
-    def outputs(self, plan: Plan, indices: Sequence[int]) -> dict[str, AnyArray]:
-        raise AssertionError("nobody needs outputs")
-
-    def golden(self, indices: Sequence[int]) -> dict[str, AnyArray]:
-        raise AssertionError("nobody needs outputs")
+from .stages import Setting, open_stages
+from .test_culprits import chain
 
 
 def _accept(
     held: AnyArray, goal: Goal, searched: AnyArray | None = None, set_level: bool = False, best: float = 1.0
 ) -> Acceptance:
     """Judge a plan that loses as given on the hold-out split, and on the search split too or as given there."""
-    journal = Journal(None, "c")
     searched = held if searched is None else searched
-    planted = Planted(np.concatenate([searched, held]), set_level, best)
-    fast, every = RecordedEvaluator(planted, journal), range(len(searched) + len(held))
-    search, holdout = (
-        Oracle(fast, Split(name, tuple(indices)), FLOAT)
-        for name, indices in (("search", every[: len(searched)]), ("holdout", every[len(searched) :]))
+    losses = np.concatenate([searched, held])
+    setting = Setting(
+        chain(2),
+        lambda plan, indices: losses[list(indices)],
+        goal=goal,
+        searched=len(searched),
+        held=len(held),
+        priced=False,
+        best=best,
+        set_level=set_level,
     )
-    exact = RecordedEvaluator(planted, journal, "exact")
-    return accept(Evaluators(fast, exact, search, holdout, None, SearchLog(None)), LOW, goal, 0.95)
+    context, _ = open_stages(setting)
+    return accept(context, context.space.base)
 
 
 def _lost(count: int, of: int) -> AnyArray:
@@ -71,7 +47,7 @@ def test_a_loss_within_the_goal_is_accepted_though_its_bound_is_not() -> None:
     assert accepted.bound == pytest.approx(0.0544, abs=1e-3)
     sure = _accept(losses, Goal(0.03, confident=True))
     assert not sure.accepted
-    assert sure.summary == "hold-out loss 0.02 within 0.03, but its 95 % bound is 0.05436"
+    assert sure.summary == "hold-out loss 0.02 within 0.03, but its bound is 0.05436"
 
 
 def test_many_samples_make_the_same_share_certain() -> None:

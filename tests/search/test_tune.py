@@ -408,7 +408,7 @@ def test_no_other_round_begins_when_the_budget_is_spent(monkeypatch: pytest.Monk
 
     monkeypatch.setattr("dovetail.search.proposals.find_culprits", find)
     refused = Acceptance(False, "refused", Trial("", (), Status.FAIL, 0.0, 1.0, 1, 1))
-    monkeypatch.setattr("dovetail.search.acceptance.accept", lambda *_: refused)
+    monkeypatch.setattr("dovetail.search.acceptance.accept", lambda context, plan: refused)
     assert not tune(_request(planted_detector(), max_plans=1)).accepted
     assert len(rounds) == 1
     tune(_request(planted_detector()))

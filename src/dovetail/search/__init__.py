@@ -4,10 +4,9 @@ from dovetail.search.certificate import Alternative, Certificate, NamedClause
 from dovetail.search.front import FrontPoint, ParetoPoint, pareto_front
 from dovetail.search.goal import Goal, parse_goal
 from dovetail.search.journal import Journal
-from dovetail.search.ledger import TuneListener
 from dovetail.search.policy import SearchPolicy
 from dovetail.search.proof import CostOptions
-from dovetail.search.request import TuneOptions, TuneRequest
+from dovetail.search.request import TuneListener, TuneOptions, TuneRequest
 from dovetail.search.result import Culprit, Evidence, Gate, GateCheck, GateVerdict, SplitScores, TuneResult
 from dovetail.search.trial import Status, Trial
 from dovetail.search.tune import tune

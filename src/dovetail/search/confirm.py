@@ -40,7 +40,7 @@ def confirm(context: SearchContext, ledger: Ledger, candidate: Candidate) -> tup
     events = context.fast.events
     raised = {unit: item for unit, item in candidate.raised.items() if unit not in candidate.margin_units}
     proven = context.candidate(raised, candidate.evidence)
-    tolerance = ledger.strictest_passed(proven.plan)
+    tolerance = ledger.last_met(proven.plan)
     if tolerance is None:
         return candidate, events
     against = contradictions(ledger.verdicts(tolerance), context.space.ladders)

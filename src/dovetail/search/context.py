@@ -16,7 +16,6 @@ from dovetail.search.candidate import Candidate
 from dovetail.search.evaluator import SIMULATOR, EvaluationData, simulates_whole
 from dovetail.search.fanout import Executor, Work, open_channels
 from dovetail.search.journal import Journal
-from dovetail.search.ledger import TuneListener
 from dovetail.search.log import SCHEMA, LogLine, SearchLog
 from dovetail.search.oracle import Oracle, Split
 from dovetail.search.pipeline import Pipeline
@@ -24,7 +23,7 @@ from dovetail.search.policy import SearchPolicy
 from dovetail.search.prior import UnitPrior, rank_units
 from dovetail.search.proof import Prover, make_prover
 from dovetail.search.recorded import RecordedEvaluator
-from dovetail.search.request import TuneRequest
+from dovetail.search.request import TuneListener, TuneRequest
 from dovetail.search.result import Evidence
 from dovetail.search.samples import SampleSet
 from dovetail.search.space import Space, make_space

@@ -1,45 +1,24 @@
-"""The ledger: every verdict of one search, what each judged plan raises, and what the hold-out split was asked.
+"""The ledger: every verdict of one search, what each judged plan raises, and what the hold-out split refused.
 
-It is the only thing of a search that changes; stages are functions of it.
+It is the only state that stages have: they are functions of it and of a frozen context.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from dovetail.plan.placement import Placement
 from dovetail.plan.plan import Override, Plan
 from dovetail.search.candidate import Candidate, placements_of
+from dovetail.search.context import SearchContext
 from dovetail.search.fanout.foresight import foresee
-from dovetail.search.oracle import Oracle
-from dovetail.search.space import Space
 from dovetail.search.strategy import TestSet
 from dovetail.search.tolerance import Tolerance
 from dovetail.search.trial import Status, Trial
 
 _Result = TypeVar("_Result")
-
-
-class TuneListener(Protocol):
-    """Is told of progress."""
-
-    def stage(self, title: str) -> None:
-        """A stage begins."""
-
-    def trial(self, trial: Trial) -> None:
-        """A plan was judged."""
-
-
-class Silent:
-    """A listener that does nothing."""
-
-    def stage(self, title: str) -> None:
-        """Ignore it."""
-
-    def trial(self, trial: Trial) -> None:
-        """Ignore it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +40,10 @@ class Variants:
 
 
 class Ledger:
-    """The record of one search on its search split, and the only state that it has."""
+    """The record of one search."""
 
-    def __init__(self, oracle: Oracle, space: Space, listener: TuneListener, most_plans: int) -> None:
-        self.oracle = oracle
-        self.space = space
-        self.listener = listener
+    def __init__(self, context: SearchContext) -> None:
+        self._context = context
         self.starts_at_top = False
         """The first rung was seen not to suffice: units go to the last one, and come down rung by rung."""
         self.sensitivities: Mapping[str, float] | None = None
@@ -75,7 +52,6 @@ class Ledger:
         """Digests of the plans that were tried on the hold-out split."""
         self.refused: dict[str, Candidate] = {}
         """Candidates that the hold-out split refused, by the plan's digest."""
-        self._most_plans = most_plans
         self._spare = 0
         self._verdicts: dict[tuple[str, Tolerance], Trial] = {}
         self._raised: dict[str, Mapping[str, Override]] = {}
@@ -89,7 +65,7 @@ class Ledger:
     @property
     def is_exhausted(self) -> bool:
         """Tell whether as many plans were judged as may be, proofs and margins aside."""
-        return len(self._trials) - self._spare >= self._most_plans
+        return len(self._trials) - self._spare >= self._context.request.options.max_plans
 
     def may_go_on(self) -> bool:
         """Tell whether another plan may be judged."""
@@ -100,7 +76,6 @@ class Ledger:
         raised: Mapping[str, Override],
         tolerance: Tolerance,
         *,
-        race: bool = True,
         spare: bool = False,
         later: Iterable[Plan] = (),
     ) -> Trial:
@@ -108,32 +83,32 @@ class Ledger:
 
         `later` are plans that may be judged next.
         """
-        plan = self.space.plan(raised)
+        oracle, plan = self._context.search, self._context.space.plan(raised)
         key = (plan.digest, tolerance)
-        known = self._verdicts.get(key)
-        if known is not None and (known.complete or race):
-            return known
-        self.oracle.expect([plan, *later])
-        trial = self.oracle.judge(plan, tuple(raised), tolerance, race=race)
+        if key in self._verdicts:
+            return self._verdicts[key]
+        oracle.expect([plan, *later])
+        trial = oracle.judge(plan, tuple(raised), tolerance)
         self._verdicts[key] = trial
         self._raised[plan.digest] = dict(raised)
         before = self._trials.get(plan.digest)
         self._spare += spare and before is None
         if before is None or trial.complete or not before.complete:
             self._trials[plan.digest] = trial
-        self.listener.trial(trial)
+        self._context.listener.trial(trial)
         return trial
 
     def follow(self, strategy: Callable[[TestSet], _Result], variants: Variants, tolerance: Tolerance) -> _Result:
         """Return what a pure strategy gives; what it may test next is begun where workers are idle."""
         known: dict[frozenset[str], Status] = {}
+        width, space = self._context.search.width, self._context.space
 
         def test(units: frozenset[str]) -> Status:
             later: list[Plan] = []
-            if self.oracle.width > 1:
+            if width > 1:
                 chance = (1 + sum(status is Status.PASS for status in known.values())) / (2 + len(known))
-                sets = foresee(strategy, known, chance, self.oracle.width)
-                later = [self.space.plan(variants.raised(item)) for item in sets if item != units]
+                sets = foresee(strategy, known, chance, width)
+                later = [space.plan(variants.raised(item)) for item in sets if item != units]
             known[units] = self.judge(variants.raised(units), tolerance, later=later).status
             return known[units]
 
@@ -153,7 +128,7 @@ class Ledger:
             if at == tolerance
         ]
 
-    def strictest_passed(self, plan: Plan) -> Tolerance | None:
+    def last_met(self, plan: Plan) -> Tolerance | None:
         """Return the last tolerance that a plan has met, or None."""
         met = [at for (digest, at), trial in self._verdicts.items() if digest == plan.digest and trial.passed]
         return met[-1] if met else None

@@ -10,11 +10,10 @@ from pathlib import Path
 
 from dovetail.search.context import Playback
 from dovetail.search.fanout import FanOut
-from dovetail.search.ledger import Silent, TuneListener
 from dovetail.search.log import LogLine, read_search_log
 from dovetail.search.policy import policy_of
 from dovetail.search.recorded import NotOnRecord
-from dovetail.search.request import TuneRequest
+from dovetail.search.request import Silent, TuneListener, TuneRequest
 from dovetail.search.result import TuneResult
 from dovetail.search.tune import run_search
 

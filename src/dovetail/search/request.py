@@ -1,10 +1,11 @@
-"""What a search is asked: the request with its options."""
+"""What a search is asked, with its options, and who is told of its progress."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from dovetail.compare.task import TaskMetric
 from dovetail.data.sample import SampleSource
@@ -18,7 +19,28 @@ from dovetail.search.fanout import FanOut
 from dovetail.search.goal import Goal
 from dovetail.search.policy import SearchPolicy
 from dovetail.search.proof import CostOptions
+from dovetail.search.trial import Trial
 from dovetail.search.vendor import VendorCheck
+
+
+class TuneListener(Protocol):
+    """Is told of progress."""
+
+    def stage(self, title: str) -> None:
+        """A stage begins."""
+
+    def trial(self, trial: Trial) -> None:
+        """A plan was judged."""
+
+
+class Silent:
+    """A listener that does nothing."""
+
+    def stage(self, title: str) -> None:
+        """Ignore it."""
+
+    def trial(self, trial: Trial) -> None:
+        """Ignore it."""
 
 
 @dataclass(frozen=True, slots=True)

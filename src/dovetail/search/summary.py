@@ -23,7 +23,7 @@ def make_result(
     """Return the result, and write the last lines of the log."""
     request, acceptance = context.request, candidate.acceptance
     assert acceptance is not None
-    latencies = _latencies(context, ledger, candidate)
+    latencies = _latencies(context, ledger)
     culprits, companions, spare = _culprits(context, candidate)
     margin, proof = candidate.margin, candidate.certificate
     if margin is not None:
@@ -55,7 +55,7 @@ def make_result(
     return result
 
 
-def _latencies(context: SearchContext, ledger: Ledger, candidate: Candidate) -> dict[str, float]:
+def _latencies(context: SearchContext, ledger: Ledger) -> dict[str, float]:
     """Return what every plan that was judged takes, by its digest; nothing where nothing was priced."""
     prover = context.prover
     if prover is None:

@@ -10,9 +10,9 @@ from dovetail.search.confirm import confirm
 from dovetail.search.context import Playback, SearchContext, open_search
 from dovetail.search.gate import check_gate, revise_gate
 from dovetail.search.holdout import settle
-from dovetail.search.ledger import Ledger, Silent, TuneListener
+from dovetail.search.ledger import Ledger
 from dovetail.search.proposals import propose
-from dovetail.search.request import TuneRequest
+from dovetail.search.request import Silent, TuneListener, TuneRequest
 from dovetail.search.result import GateVerdict, TuneResult
 from dovetail.search.summary import make_result
 from dovetail.search.tolerance import round_tolerances
@@ -30,7 +30,7 @@ def run_search(request: TuneRequest, listener: TuneListener, playback: Playback 
     """Return the result of a search; with a playback nothing is evaluated that is not in it."""
     started = time.perf_counter()
     with open_search(request, listener, playback) as context:
-        ledger = Ledger(context.search, context.space, listener, request.options.max_plans)
+        ledger = Ledger(context)
         listener.stage("gate")
         gate = check_gate(context, ledger)
         candidate = _accepted_candidate(context, ledger, gate.verdict)
