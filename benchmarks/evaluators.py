@@ -27,9 +27,10 @@ from dovetail.data import open_samples, specs_of, split_samples
 from dovetail.ir.macs import node_macs
 from dovetail.plan import Plan, parse_placement
 from dovetail.quantize.calibrate import load_float
-from dovetail.search import evaluator, parse_goal
+from dovetail.search import SearchPolicy, TuneOptions, parse_goal
 from dovetail.search.evaluator import Rewriter
 from dovetail.search.pieces import Pieces
+from dovetail.search.policy import CutPolicy, EvaluationPolicy
 from zoo.catalogue import CASES, models_root
 from zoo.table import number, text
 from zoo.tasks import Task, bench_a, digits, from_case
@@ -109,10 +110,10 @@ def measure(task: Task) -> Row:
         goal=parse_goal(task.goal),
         low=parse_placement("vsi:v853@i8pc"),
         ladder=(parse_placement("vsi:v853@i16"),),
+        options=TuneOptions(policy=SearchPolicy(evaluation=EvaluationPolicy(CutPolicy(pieces=1)))),
     )
     watch = _Watch()
     with (
-        patch.object(evaluator, "MOST_PIECES", 1),
         patch.object(Rewriter, "_load", watch.load(Rewriter._load)),
         patch.object(Rewriter, "_built", watch.build(Rewriter._built)),
         patch.object(Pieces, "run", watch.run(Pieces.run)),

@@ -165,7 +165,7 @@ def _outcome(question: _Question, seed: int) -> Outcome:
         evaluations=result.cost.full_equivalents,
         latency_ms=None if proof is None else proof.cost.latency_ns / 1e6,
         holdout_loss=held.float_score - (held.tuned if held.tuned_exact is None else held.tuned_exact),
-        bound=None if margin is None else margin.bound,
+        bound=held.loss_bound,
         loss=float(losses.mean()),
         error=float(losses.std() / math.sqrt(len(losses))),
         allowed=question.goal.allowance(float(golden.mean())),

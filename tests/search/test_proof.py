@@ -21,6 +21,7 @@ from dovetail.plan.resolve import placeable_units
 from dovetail.quantize import calibrate, load_float
 from dovetail.search import CostOptions, Goal, Status, TuneRequest, TuneResult, tune
 from dovetail.search.pricing import price_space
+from dovetail.search.proof import make_prover
 from dovetail.search.space import make_space
 from dovetail.testing.networks import Network, networks
 
@@ -141,6 +142,21 @@ def test_a_plan_outside_the_limits_is_not_accepted(request_: TuneRequest) -> Non
     cost = free.cost
     enough = Limits((), cost.partition_count, cost.transfer_bytes, cost.latency_ns, cost.memory.total_bytes)
     assert _tune(request_, Recipe(LOW, limits=enough)).accepted
+
+
+def test_a_plan_that_does_not_fit_the_memory_at_its_peak_is_outside_the_limits(request_: TuneRequest) -> None:
+    """Weights alone would fit: activations that are alive at once do not, which no linear programme knows."""
+    space = make_space(request_.graph, LOW, (WIDE,))
+    everything = dict.fromkeys(space.units, WIDE)
+    model = make_prover(space, Limits(), CostOptions(), ()).model
+    peak = model.plan_cost(space.plan({unit: Override(WIDE, "") for unit in space.units})).memory
+    assert peak.total_bytes > sum(peak.weights.values()) + peak.copies
+
+    def allowed(memory_bytes: int) -> bool:
+        return make_prover(space, Limits(memory_bytes=memory_bytes), CostOptions(), ()).allows(everything)
+
+    assert allowed(peak.total_bytes)
+    assert not allowed(peak.total_bytes - 1)
 
 
 def test_a_group_stays_together(request_: TuneRequest) -> None:

@@ -13,7 +13,7 @@ from dovetail.cli.render import Screen
 from dovetail.cli.verb import Answer, ExitCode, Verb
 
 if TYPE_CHECKING:
-    from dovetail.search.replay import Replay as ReplayResult
+    from dovetail.search.replay import ReplayResult
 
 
 @dataclass(frozen=True, kw_only=True)

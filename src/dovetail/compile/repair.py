@@ -6,10 +6,11 @@ plan has it. Nothing moves where the rule has no placement left.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dovetail.backend.registry import find_target
+from dovetail.bisection import boundary, unsettled
 from dovetail.bundle.bundle import Bundle
 from dovetail.compile.model import Compiler, CompileRequest, compile_model
 from dovetail.errors import CompileError
@@ -91,17 +92,26 @@ def _offenders(compiler: Compiler, graph: Graph, part: Partition, error: Compile
     if not units:
         raise error
     owners = _owners(part.graph, units)
+    reasons: dict[str, str] = {}
 
-    def failure(some: Sequence[Unit]) -> str | None:
+    def compiles(some: Sequence[Unit]) -> bool:
         names = {name for unit in some for name in owners[unit.name]}
         nodes = [node for node in part.graph.nodes if node.name in names]
         try:
             compiler.compile(Partition(part.index, part.target, part_of_graph(part.graph, nodes)))
-        except CompileError as found:
-            return found.message
-        return None
+        except CompileError as failure:
+            reasons[some[0].name] = failure.message
+            return False
+        return True
 
-    return _bisect(units, failure, error.message)
+    if len(units) == 1:
+        return [(units[0], error.message)]
+    half = len(units) // 2
+    alone = unsettled((units[:half], units[half:]), compiles)
+    if alone:
+        return [(unit, reasons[unit.name]) for unit in alone]
+    last = boundary(half, len(units), lambda count: not compiles(units[:count]))
+    return [(units[last - 1], f"{error.message} (only together with units before it)")]
 
 
 def _owners(graph: Graph, units: Sequence[Unit]) -> dict[str, list[str]]:
@@ -117,28 +127,6 @@ def _owners(graph: Graph, units: Sequence[Unit]) -> dict[str, list[str]]:
     for name, unit in owner.items():
         owners[unit].append(name)
     return owners
-
-
-def _bisect(
-    units: Sequence[Unit], failure: Callable[[Sequence[Unit]], str | None], reason: str
-) -> list[tuple[Unit, str]]:
-    """Return the units that fail alone; where only a combination fails, the one that completes it."""
-    if len(units) == 1:
-        return [(units[0], reason)]
-    middle = len(units) // 2
-    refused: list[tuple[Unit, str]] = []
-    for half in (units[:middle], units[middle:]):
-        said = failure(half)
-        if said is not None:
-            refused += _bisect(half, failure, said)
-    if refused:
-        return refused
-    low, high = middle, len(units)
-    while high - low > 1:
-        probe = (low + high) // 2
-        said = failure(units[:probe])
-        low, high = (low, probe) if said is not None else (probe, high)
-    return [(units[high - 1], f"{reason} (only together with units before it)")]
 
 
 def _move(request: RepairRequest, plan: Plan, unit: Unit, reason: str) -> Move:

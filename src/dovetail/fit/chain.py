@@ -34,9 +34,9 @@ from dovetail.plan import Placement, Recipe, load_recipe
 from dovetail.quantize import Dequantized, calibrate, dequantize, is_quantized, quantize
 from dovetail.report import make_report
 from dovetail.search import CostOptions, Goal, TuneOptions, TuneRequest, parse_goal, tune
-from dovetail.search.fanout import CrewOptions, FanOut, dask_place, local_place
+from dovetail.search.fanout import FanOut, PoolOptions, dask_place, local_place
 from dovetail.search.log import read_search_log
-from dovetail.search.replay import Replay, replay
+from dovetail.search.replay import ReplayResult, replay
 
 
 def fit(request: FitRequest, listener: FitListener | None = None) -> Fit:
@@ -66,7 +66,7 @@ def fit(request: FitRequest, listener: FitListener | None = None) -> Fit:
     return Fit(request, opened.graph, asked.calibration, opened.wishes, result, bundle, report)
 
 
-def replay_fit(log: str | Path, listener: FitListener | None = None) -> Replay:
+def replay_fit(log: str | Path, listener: FitListener | None = None) -> ReplayResult:
     """Return the answer that the log of a fit leads to, without evaluating a plan.
 
     The model and the samples have to be where they were: ranges are found again. Raises SearchError when the file is
@@ -182,7 +182,7 @@ def _costs(price: PriceRequest) -> CostOptions:
 
 def _fan_out(workers: WorkerRequest) -> FanOut:
     """Return where plans are evaluated; raise SearchError when a cluster does not answer."""
-    options = CrewOptions(workers.timeout_s, workers.retries)
+    options = PoolOptions(workers.timeout_s, workers.retries)
     if workers.dask is not None:
         return FanOut(dask_place(workers.dask, workers.resources), options)
     return FanOut(local_place(workers.processes) if workers.processes else None, options)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dovetail.search.certificate import Alternative
-from dovetail.search.front import FrontPoint
-from dovetail.search.result import Culprit, Evidence, GateCheck, Margin, ParetoPoint, SplitScores, TuneCost
+from dovetail.search.front import FrontPoint, ParetoPoint
+from dovetail.search.result import Culprit, Evidence, GateCheck, Margin, SplitScores, TuneCost
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,13 +15,13 @@ from dovetail.quantize.quantizer import Quantizer
 from dovetail.quantize.ranges import Ranges
 from dovetail.runtime.session import open_session
 from dovetail.search.evaluator import EvaluationData, Scorer, evaluation_identity
-from dovetail.search.journal import Scores
 from dovetail.search.samples import stack_outputs
+from dovetail.search.trial import Scores
 
 
 @dataclass(frozen=True, slots=True)
 class PipelineOptions:
-    """Say how plans are compiled: fidelity of simulators, and the backend of a target where several could serve it."""
+    """How plans are compiled: fidelity of simulators, and the backend of a target where several could serve it."""
 
     fidelity: Fidelity = Fidelity.EXACT
     backends: Mapping[str, str] = field(default_factory=dict)

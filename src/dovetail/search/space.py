@@ -23,7 +23,7 @@ FLOAT = Placement(HOST, Precision.FP32)
 
 @dataclass(frozen=True)
 class Space:
-    """Hold the plan at low precision, the units that can be raised, and their ladders.
+    """The plan at low precision, the units that can be raised, and their ladders.
 
     `base` places everything low, but for what the target refuses. A ladder lists the placements above the low one
     that take the whole unit, cheapest first; it always ends with the CPU in float.

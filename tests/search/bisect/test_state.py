@@ -13,9 +13,9 @@ import pytest
 from dovetail.errors import SearchError
 from dovetail.plan import parse_placement
 from dovetail.search.bisect import (
+    BisectCandidate,
     Bisection,
     BisectRequest,
-    Candidate,
     CommandOracle,
     MetricRule,
     Setup,
@@ -123,9 +123,9 @@ def test_lines_are_checked() -> None:
 
 def test_a_format_can_be_registered() -> None:
     register_writer("shouted", lambda candidate: "".join(candidate.raised).upper())
-    assert writer("shouted")(Candidate(("a",), ("b",), ("a",), ("b",))) == "A"
+    assert writer("shouted")(BisectCandidate(("a",), ("b",), ("a",), ("b",))) == "A"
     with pytest.raises(SearchError, match="needs a model"):
-        writer("plan")(Candidate((), (), (), ()))
+        writer("plan")(BisectCandidate((), (), (), ()))
 
 
 @pytest.mark.parametrize(

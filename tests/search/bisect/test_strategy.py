@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dovetail.search.bisect import Finding, Outcome, bisect_lines
+from dovetail.search.bisect import BisectResult, Outcome, bisect_lines
 from dovetail.search.bisect.strategy import bound
 from dovetail.search.trial import Status
 
@@ -24,7 +24,7 @@ def drive(
     crash_every: int = 0,
     certify: bool = False,
     beside: bool = False,
-) -> tuple[Finding, list[frozenset[str]], int]:
+) -> tuple[BisectResult, list[frozenset[str]], int]:
     """Return the finding, the low sets that passed, and the number of runs."""
     steps = bisect_lines(order, weights, certify=certify, beside=beside)
     low = next(steps)

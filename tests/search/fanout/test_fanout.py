@@ -21,7 +21,7 @@ from dovetail.errors import SearchError
 from dovetail.plan import parse_placement
 from dovetail.quantize import calibrate
 from dovetail.search import CostOptions, Goal, TuneOptions, TuneRequest, TuneResult, tune
-from dovetail.search.fanout import CrewOptions, FanOut, Place, dask_place, local_place
+from dovetail.search.fanout import FanOut, Place, PoolOptions, dask_place, local_place
 from dovetail.testing.planted import labelled_samples, planted_detector
 
 METRIC = """
@@ -59,7 +59,7 @@ def serial(request_: TuneRequest) -> TuneResult:
 
 
 def _on(request_: TuneRequest, place: Place, journal: Path | None = None, **crew: object) -> TuneRequest:
-    fanout = FanOut(place, CrewOptions(**crew))  # type: ignore[arg-type]
+    fanout = FanOut(place, PoolOptions(**crew))  # type: ignore[arg-type]
     return replace(request_, options=TuneOptions(journal=journal, fanout=fanout))
 
 
@@ -75,7 +75,7 @@ def _same(found: TuneResult, expected: TuneResult) -> None:
 def _check_journal(path: Path) -> int:
     """Return the number of evaluations; nothing is under way, and every trial has its evaluations."""
     with sqlite3.connect(path) as database:
-        assert database.execute("SELECT COUNT(*) FROM flight").fetchone() == (0,)
+        assert database.execute("SELECT COUNT(*) FROM running").fetchone() == (0,)
         lost = "SELECT COUNT(*) FROM trial WHERE plan NOT IN (SELECT plan FROM evaluation)"
         assert database.execute(lost).fetchone() == (0,)
         (count,) = database.execute("SELECT COUNT(*) FROM evaluation").fetchone()
@@ -245,7 +245,7 @@ def test_a_hanging_trial_on_a_cluster_is_killed_and_frees_its_worker(
         started = time.monotonic()
         found = tune(_on(asked, place, tmp_path / "journal.sqlite", timeout_s=10.0))
     assert found.plan == serial.plan
-    assert "longer than 10 s" in found.gate[0].trial.reason
+    assert "longer than 10 s" in found.gate.checks[0].trial.reason
     assert time.monotonic() - started < 600
 
 
@@ -288,7 +288,7 @@ def test_a_plan_that_crashes_or_hangs_cannot_be_tested_and_the_search_goes_on(
     assert found.accepted
     # What fails in the serial run cannot be tested here; the plan is the same, and no such trial is called a pass.
     assert found.plan == serial.plan
-    assert words in found.gate[0].trial.reason
+    assert words in found.gate.checks[0].trial.reason
     with sqlite3.connect(tmp_path / "journal.sqlite") as database:
         rows = database.execute("SELECT DISTINCT failure FROM evaluation WHERE failure != ''").fetchall()
     assert all(words in failure for (failure,) in rows)

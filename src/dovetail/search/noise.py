@@ -1,4 +1,4 @@
-"""How much of the outputs' signal a plan drowns."""
+"""How much of the outputs' signal is noise when a plan runs."""
 
 from __future__ import annotations
 
@@ -9,23 +9,26 @@ import numpy as np
 from dovetail.ir.dtypes import AnyArray
 from dovetail.plan.plan import Plan
 from dovetail.search.evaluator import Evaluator
-from dovetail.search.journal import Scores
+from dovetail.search.trial import Scores
+
+MOST_NOISE = 2.0
+"""The noise of an output that has nothing of its signal left."""
 
 
-def measure_drowned(evaluator: Evaluator, plan: Plan, indices: Sequence[int]) -> Scores:
-    """Return as a score what a plan does to the output that it drowns most."""
+def measure_noise(evaluator: Evaluator, plan: Plan, indices: Sequence[int]) -> Scores:
+    """Return as a score the noise of the output that a plan harms most."""
     golden, outputs = evaluator.golden(indices), evaluator.outputs(plan, indices)
-    return Scores(max(drowned_share(golden[name], outputs[name]) for name in golden), None)
+    return Scores(max(noise_of(golden[name], outputs[name]) for name in golden), None)
 
 
-def drowned_share(golden: AnyArray, measured: AnyArray) -> float:
+def noise_of(golden: AnyArray, measured: AnyArray) -> float:
     """Return how much of an output is noise: that of the worst column plus the mean over columns, in 0..2.
 
     A column is an index of the last axis or of axis 1, its noise N / (N + S) with the powers of error and signal.
     The worst alone misleads where some column hardly carries a signal, the mean alone where one column decides.
     """
     if not np.issubdtype(golden.dtype, np.floating):
-        return 2.0 * float(np.mean(golden != measured))
+        return MOST_NOISE * float(np.mean(golden != measured))
     axes = {golden.ndim - 1, min(1, golden.ndim - 1)} if golden.ndim else set[int]()
     with np.errstate(over="ignore", invalid="ignore"):
         noise = np.square(measured.astype(np.float64) - golden)

@@ -1,4 +1,4 @@
-"""The cheapest placement on two places as a minimum cut: exact, polynomial.
+"""The cheapest placement on two places as a minimum cut, which judges the integer programme: exact, polynomial.
 
 A tensor is brought to the other side once, however many of its readers are there. Two extra vertices say so: one that
 must be on the far side as soon as one reader is, and one likewise for the other direction.
