@@ -73,8 +73,9 @@ class Rounding:
 class Arithmetic:
     """The rounding facts of a target.
 
-    `multiplier_bits`: an accumulator's multiplier `s_x * s_w / s_y` is computed in float32, product first, and cut to
-    so many mantissa bits (towards zero); None keeps it in double precision. `scheme` other than EXACT puts another
+    `multiplier_bits`: an accumulator's multiplier `s_x * s_w / s_y` is computed in float32, product first, or for a scale
+    per channel in float64 and rounded to float32 once, and cut to so many mantissa bits (towards zero); None keeps it in
+    double precision. `scheme` other than EXACT puts another
     maker's rules first. `by_op` refines `default` by operator, or by (operator, stored type). `vip`: the engines whose
     tables and shaders compute the rest.
     """
@@ -93,7 +94,10 @@ class Arithmetic:
         """Return what accumulators are multiplied by, in float64; `weight` holds one scale or one a channel."""
         if self.multiplier_bits is None:
             return np.asarray(data * weight.astype(np.float64) / output)
-        single = np.float32(data) * weight.astype(np.float32) / np.float32(output)
+        if weight.size > 1:
+            single = (data * weight.astype(np.float64) / output).astype(np.float32)
+        else:
+            single = np.asarray(np.float32(data) * weight.astype(np.float32) / np.float32(output))
         return cut_mantissa(np.asarray(single, np.float64), self.multiplier_bits)
 
     def in_shaders(self) -> Arithmetic:
