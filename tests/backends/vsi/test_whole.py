@@ -148,3 +148,30 @@ def test_a_sum_of_unsigned_bytes_between_convolutions_is_equal(change: int, targ
     """
     graph = JOINTS[change](replace(PLAIN, dtype=DType.U8, per_channel=False)).graph()
     assert differing(graphs, graph, target, random_samples(graph, 1, change)) == 0
+
+
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("target", ["vsi:v853", "vsi:t527", "vsi:imx8mp"])
+def test_one_output_channel_with_a_bias_compiles_and_is_equal(target: str, relu: bool, graphs: VsiBackend) -> None:
+    """A scale per channel of the one channel ends the compiler of VIP9000 parts: it is a scale of the tensor there."""
+    quants = [
+        Quantization((float(np.float32(scale)),), (zero,), axis)
+        for scale, zero, axis in (
+            (0.04, 3, None),
+            (0.005, 0, 0),
+            (float(np.float32(0.04) * np.float32(0.005)), 0, 0),
+            (0.06, -20, None),
+        )
+    ]
+    types = {
+        "x": TensorType(DType.I8, (1, 8, 8, 8), quants[0]),
+        "w": TensorType(DType.I8, (1, 8, 3, 3), quants[1]),
+        "b": TensorType(DType.I32, (1,), quants[2]),
+        "c": TensorType(DType.I8, (1, 1, 6, 6), quants[3]),
+        "y": TensorType(DType.I8, (1, 1, 6, 6), quants[3]),
+    }
+    random = np.random.default_rng(5)
+    constants = {"w": random.integers(-127, 128, (1, 8, 3, 3)).astype(np.int8), "b": np.array([900], np.int32)}
+    nodes = (Node("n", "Conv", ("x", "w", "b"), ("c",)), Node("r", "Relu" if relu else "Identity", ("c",), ("y",)))
+    graph = Graph("objectness", nodes, ("x",), ("y",), types, constants)
+    assert differing(graphs, graph, target, random_samples(graph, 2, 0)) == 0

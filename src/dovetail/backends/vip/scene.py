@@ -115,7 +115,7 @@ def product_in_shader(graph: Graph, node: Node, vip: Vip) -> bool:
         return wide or vip in (Vip.V7, Vip.V7_BYTES)
     if node.op == "ConvTranspose" and any(node.integers("output_padding")) and _fills(node, weight):
         return True
-    return (weight.quant.per_channel and vip in _OLD) or (wide and vip is Vip.V7_BYTES)
+    return (len(weight.quant.scale) > 1 and vip in _OLD) or (wide and vip is Vip.V7_BYTES)
 
 
 def _fills(node: Node, weight: TensorType) -> bool:

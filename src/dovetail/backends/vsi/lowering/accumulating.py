@@ -13,6 +13,7 @@ from dovetail.backends.vsi.translate import fraction_bits, vendor_pads
 from dovetail.ir import AnyArray, DType, Quantization, TensorType
 
 _BYTES = (DType.U8, DType.I8)
+_MIDDLE = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +108,24 @@ def check_formats(view: NodeView, weight: TensorType) -> None:
         view.need(weight.dtype is DType.I16, f"16-bit activations with {weight.dtype.value} weights")
 
 
+def read_weight(view: NodeView) -> tuple[AnyArray, TensorType]:
+    """Return the constant weight and its type; refuse formats that the vendor's compiler refuses.
+
+    One output channel has one scale: as a scale per channel with a bias it ends the compiler of VIP9000 parts (SIGSEGV).
+    """
+    value, kind, data = view.constant(1), view.kind(1), view.kind(0)
+    if kind.quant is not None and kind.quant.per_channel and len(kind.quant.scale) == 1:
+        if data.dtype is DType.U8 and kind.dtype is DType.I8:
+            value = (value.astype(np.int16) + _MIDDLE).astype(np.uint8)
+            kind = TensorType(
+                DType.U8, kind.shape, Quantization(kind.quant.scale, (kind.quant.zero_point[0] + _MIDDLE,))
+            )
+        else:
+            kind = replace(kind, quant=Quantization(kind.quant.scale, kind.quant.zero_point))
+    check_formats(view, kind)
+    return value, kind
+
+
 def make_bias(view: NodeView, index: int, weight: TensorType, channels: int) -> int:
     """Return the id of a bias that fits input and weight, or NO_TENSOR when there is none."""
     if not view.has(index):
@@ -140,9 +159,8 @@ def _bias_type(kind: TensorType, products: tuple[float, ...]) -> TensorType:
 
 def lower_convolution(view: NodeView) -> None:
     """Lower Conv: dense, grouped or depthwise, over one or two axes."""
-    weight, value = view.kind(1), view.constant(1)
+    value, weight = read_weight(view)
     sizes, group = view.shape(0), view.node.integer("group", 1)
-    check_formats(view, weight)
     view.need(len(sizes) in (3, 4), f"{len(sizes) - 2} spatial axes")
     view.need(value.ndim == len(sizes), "its weight has another rank than its input")
     channels, made = sizes[1], value.shape[0]
@@ -204,9 +222,8 @@ def _depthwise(view: NodeView, value: AnyArray, weight: TensorType) -> int:
 
 def lower_transposed(view: NodeView) -> None:
     """Lower ConvTranspose over two axes, one group."""
-    weight, value = view.kind(1), view.constant(1)
+    value, weight = read_weight(view)
     sizes = view.shape(0)
-    check_formats(view, weight)
     view.need(len(sizes) == 4 and value.ndim == 4, "only two spatial axes are possible")
     view.need(view.node.integer("group", 1) == 1, "groups of a transposed convolution")
     view.need(value.shape[0] == sizes[1], "its weight reads another number of channels")
@@ -235,8 +252,8 @@ def lower_transposed(view: NodeView) -> None:
 
 def lower_gemm(view: NodeView) -> None:
     """Lower Gemm with a constant weight."""
-    node, value, weight = view.node, view.constant(1), view.kind(1)
-    check_formats(view, weight)
+    node = view.node
+    value, weight = read_weight(view)
     sizes = view.shape(0)
     view.need(len(sizes) == 2 and value.ndim == 2, "its operands are not matrices")
     view.need(not node.integer("transA", 0), "transA=1")
@@ -278,8 +295,7 @@ def lower_matmul(view: NodeView) -> None:
     one, other = view.shape(0), view.shape(1)
     value = view.graph.constants.get(view.node.inputs[1])
     if value is not None and value.ndim == 2 and len(one) >= 2:
-        check_formats(view, view.kind(1))
-        weight = view.kind(1)
+        value, weight = read_weight(view)
         _product(view, value.T, _turned(weight, False), (int(np.prod(one[:-1])), one[-1]))
         return
     check_formats(view, view.kind(1))
