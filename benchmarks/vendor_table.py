@@ -24,16 +24,16 @@ from pathlib import Path
 
 import numpy as np
 
-from dovetail.backend.profiles import VSI_PROFILES
 from dovetail.backend.protocols import CompileOptions
 from dovetail.backend.target import Engine, TargetProfile
 from dovetail.backends.npusim import backend as simulator
 from dovetail.backends.reference import backend as reference
-from dovetail.backends.vsi.bench import EngineStep, GraphBench, Measured
-from dovetail.backends.vsi.lowering.table import lower_graph
-from dovetail.backends.vsi.plugin import part_of
-from dovetail.backends.vsi.program import Program, program_to_bytes
-from dovetail.backends.vsi.session import Settings
+from dovetail.backends.verisilicon.driver.bench import EngineStep, GraphBench, Measured
+from dovetail.backends.verisilicon.driver.session import Settings
+from dovetail.backends.verisilicon.lowering.table import lower_graph
+from dovetail.backends.verisilicon.parts.named import VSI_PROFILES
+from dovetail.backends.verisilicon.plugin import part_of
+from dovetail.backends.verisilicon.program import Program, program_to_bytes
 from dovetail.errors import CompileError, DovetailError
 from dovetail.ir import AnyArray
 from dovetail.ir.precision import Precision

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 from dovetail.backend.arithmetic import EXACT, Vip
-from dovetail.backend.profiles import VSI_PROFILES
 from dovetail.backend.protocols import CompileOptions, Executable, Fidelity
 from dovetail.backend.target import TargetProfile
 from dovetail.backends.npusim import backend as simulator
 from dovetail.backends.reference import backend as reference
+from dovetail.backends.verisilicon.parts.named import VSI_PROFILES
 from dovetail.compare.steps import Steps
 from dovetail.ir import Quantization
 from dovetail.ir.precision import Precision

@@ -73,10 +73,10 @@ class Rounding:
 class Arithmetic:
     """The rounding facts of a target.
 
-    `multiplier_bits`: an accumulator's multiplier `s_x * s_w / s_y` is computed in float32, product first, or for a scale
-    per channel in float64 and rounded to float32 once, and cut to so many mantissa bits (towards zero); None keeps it in
-    double precision. `scheme` other than EXACT puts another
-    maker's rules first. `by_op` refines `default` by operator, or by (operator, stored type). `vip`: the engines whose
+    `multiplier_bits`: an accumulator's multiplier `s_x * s_w / s_y` is computed in float32, product first (for scales
+    of channels in float64, rounded once), and cut to so many mantissa bits (towards zero); None keeps it in
+    double precision. `scheme` other than EXACT puts another maker's rules first. `by_op` refines `default` by operator,
+    or by (operator, stored type). `vip`: the engines whose
     tables and shaders compute the rest.
     """
 

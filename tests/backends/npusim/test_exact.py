@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dovetail.backend.arithmetic import Arithmetic, Rounding, Tie, ZeroPointOrder
-from dovetail.backend.profiles import VSI_PROFILES
 from dovetail.backend.protocols import CompileOptions
 from dovetail.backends.npusim import backend
 from dovetail.backends.npusim.matrix import multiply
 from dovetail.backends.npusim.payload import Job, pack, unpack
 from dovetail.backends.npusim.program import build_steps
+from dovetail.backends.verisilicon.parts.named import VSI_PROFILES
 from dovetail.errors import CompileError, DeviceError
 from dovetail.ir import DType, Graph, Node, TensorType, parse_graph
 from dovetail.testing.agreement import load_on

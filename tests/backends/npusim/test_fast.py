@@ -13,10 +13,10 @@ import onnxruntime
 import pytest
 
 from dovetail.backend.arithmetic import EXACT, Vip
-from dovetail.backend.profiles import VSI_PROFILES
 from dovetail.backend.protocols import CompileOptions, Fidelity
 from dovetail.backends.npusim import backend
 from dovetail.backends.npusim.fast import FloatConstants, build_model
+from dovetail.backends.verisilicon.parts.named import VSI_PROFILES
 from dovetail.ir import DType, Graph, Node, Quantization, TensorType
 from dovetail.ir.precision import Precision
 from dovetail.testing.agreement import agreement, load_on

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import numpy as np
 
-from dovetail.backend.profiles import VSI_PROFILES
-from dovetail.backends.vsi.bench import GraphBench
-from dovetail.backends.vsi.lowering.table import lower_graph
-from dovetail.backends.vsi.plugin import part_of
-from dovetail.backends.vsi.session import Settings
+from dovetail.backends.verisilicon.driver.bench import GraphBench
+from dovetail.backends.verisilicon.driver.session import Settings
+from dovetail.backends.verisilicon.lowering.table import lower_graph
+from dovetail.backends.verisilicon.parts.named import VSI_PROFILES
+from dovetail.backends.verisilicon.plugin import part_of
 from dovetail.ir import AnyArray, DType, Graph, Node, Quantization, TensorType
 from dovetail.sdk import find_verisilicon
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dovetail.backend.profiles import VSI_PROFILES
 from dovetail.backend.protocols import CompileOptions
 from dovetail.backends.npusim import backend as simulator
 from dovetail.backends.reference import backend as reference
+from dovetail.backends.verisilicon.parts.named import VSI_PROFILES
 from dovetail.ir import AnyArray, DType, Graph, Node, Quantization, TensorType
 from dovetail.testing.agreement import load_on
 

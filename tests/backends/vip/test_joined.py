@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from dovetail.backend.arithmetic import Vip
-from dovetail.backend.profiles import VSI_PROFILES
 from dovetail.backend.protocols import CompileOptions
 from dovetail.backends.npusim import backend as simulator
 from dovetail.backends.reference import backend as reference
+from dovetail.backends.verisilicon.parts.named import VSI_PROFILES
 from dovetail.backends.vip.scene import Scene
 from dovetail.backends.vip.sums import joined_sum, sum_rule
 from dovetail.ir import DType, Graph, Node, Quantization, TensorType

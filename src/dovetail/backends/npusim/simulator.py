@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from dovetail.backend.profiles import VSI_PROFILES
 from dovetail.backend.protocols import (
     Backend,
     BackendAbilities,
@@ -22,10 +21,11 @@ from dovetail.backends.npusim.fast import FloatConstants, build_model
 from dovetail.backends.npusim.payload import Job, pack, unpack
 from dovetail.backends.npusim.program import Program, build_steps
 from dovetail.backends.sessions import SessionExecutable, SessionSettings
+from dovetail.backends.verisilicon.parts.installed import simulated_profile
+from dovetail.backends.verisilicon.parts.named import VSI_PROFILES
 from dovetail.errors import CompileError, DeviceError
 from dovetail.ir import DType, Graph, Node
 from dovetail.ir.precision import Precision
-from dovetail.sdk.parts import simulated_profile
 
 EXACT = "npusim-exact"
 FAST = "npusim-fast"
