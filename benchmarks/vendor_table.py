@@ -28,12 +28,13 @@ from dovetail.backend.protocols import CompileOptions
 from dovetail.backend.target import Engine, TargetProfile
 from dovetail.backends.npusim import backend as simulator
 from dovetail.backends.reference import backend as reference
+from dovetail.backends.verisilicon.blob import program_message
 from dovetail.backends.verisilicon.driver.bench import EngineStep, GraphBench, Measured
 from dovetail.backends.verisilicon.driver.session import Settings
 from dovetail.backends.verisilicon.lowering.table import lower_graph
 from dovetail.backends.verisilicon.parts.named import VSI_PROFILES
-from dovetail.backends.verisilicon.plugin import part_of
-from dovetail.backends.verisilicon.program import Program, program_to_bytes
+from dovetail.backends.verisilicon.parts.part import part_of
+from dovetail.backends.verisilicon.program import Program
 from dovetail.errors import CompileError, DovetailError
 from dovetail.ir import AnyArray
 from dovetail.ir.precision import Precision
@@ -82,7 +83,8 @@ class Memory:
 
     def path(self, program: Program, found: QuantizedCase, *, alone: bool) -> Path:
         """Return the file of a measurement."""
-        hasher = hashlib.sha256(program_to_bytes(program))
+        message, raw = program_message(program)
+        hasher = hashlib.sha256(json.dumps(message, sort_keys=True).encode() + raw)
         for sample in found.inputs:
             for name in sorted(sample):
                 hasher.update(np.ascontiguousarray(sample[name]).tobytes())

@@ -8,7 +8,7 @@ from dovetail.backends.verisilicon.driver.probe import Question, probe_part
 from dovetail.backends.verisilicon.driver.session import Settings
 from dovetail.backends.verisilicon.parts.installed import simulated_profile
 from dovetail.backends.verisilicon.parts.measured import MeasuredPart, parts_to_json
-from dovetail.backends.verisilicon.plugin import part_of
+from dovetail.backends.verisilicon.parts.part import part_of
 from dovetail.errors import DeviceNotFound
 from dovetail.ir.precision import Precision
 from dovetail.sdk import find_verisilicon

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from dovetail.backend.protocols import CompileOptions, Signature
+from dovetail.backends.verisilicon.blob import program_from_bytes
 from dovetail.backends.verisilicon.driver.process import Limits
 from dovetail.backends.verisilicon.plugin import VsiBackend, unsealed
-from dovetail.backends.verisilicon.program import program_from_bytes
 from dovetail.bundle import load_bundle
 from dovetail.cli.main import main
 from dovetail.errors import DeviceError, DovetailError

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dovetail.backends.verisilicon.blob import program_from_bytes, program_to_bytes
 from dovetail.backends.verisilicon.lowering.table import LOWERINGS, lower_graph
-from dovetail.backends.verisilicon.plugin import part_of
-from dovetail.backends.verisilicon.program import TensorRole, program_from_bytes, program_to_bytes
+from dovetail.backends.verisilicon.parts.part import part_of
+from dovetail.backends.verisilicon.program import TensorRole
 from dovetail.errors import CompileError, DeviceError
 from dovetail.ir import AnyArray, DType, Graph, Node, Quantization, TensorType
 from dovetail.ir.precision import Precision

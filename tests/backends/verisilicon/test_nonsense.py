@@ -16,7 +16,8 @@ from dovetail.backend.protocols import CompileOptions, Signature
 from dovetail.backends.verisilicon.driver.process import Limits
 from dovetail.backends.verisilicon.driver.session import Settings, VendorSession
 from dovetail.backends.verisilicon.lowering.table import LOWERINGS, lower_graph
-from dovetail.backends.verisilicon.plugin import Form, VsiBackend, part_of
+from dovetail.backends.verisilicon.parts.part import part_of
+from dovetail.backends.verisilicon.plugin import Form, VsiBackend
 from dovetail.backends.verisilicon.program import Code
 from dovetail.errors import CompileError, DeviceError, GraphError
 from dovetail.ir import DType, Graph, Node, Quantization, TensorType

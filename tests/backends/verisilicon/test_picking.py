@@ -9,7 +9,8 @@ from dovetail.backend.protocols import CompileOptions
 from dovetail.backends.reference import run_graph
 from dovetail.backends.verisilicon.lowering.table import LOWERINGS, lower_graph
 from dovetail.backends.verisilicon.parts.named import VSI_PROFILES
-from dovetail.backends.verisilicon.plugin import VsiBackend, part_of
+from dovetail.backends.verisilicon.parts.part import part_of
+from dovetail.backends.verisilicon.plugin import VsiBackend
 from dovetail.errors import CompileError
 from dovetail.ir import AnyArray, DType, Graph, Node, Quantization, TensorType
 from dovetail.ir.precision import Precision

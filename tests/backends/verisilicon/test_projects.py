@@ -16,7 +16,8 @@ import pytest
 import dovetail
 from dovetail.backend.project import ProjectStyle
 from dovetail.backends.verisilicon.lowering.table import lower_graph
-from dovetail.backends.verisilicon.plugin import VsiBackend, part_of
+from dovetail.backends.verisilicon.parts.part import part_of
+from dovetail.backends.verisilicon.plugin import VsiBackend
 from dovetail.backends.verisilicon.project.listing import list_program
 from dovetail.backends.verisilicon.project.ovxlib import network_source
 from dovetail.backends.verisilicon.project.ovxlib_rows import OVX_ROWS

@@ -18,7 +18,8 @@ from dovetail.backends.verisilicon.driver.bench import GraphBench
 from dovetail.backends.verisilicon.driver.process import Limits
 from dovetail.backends.verisilicon.driver.session import Settings
 from dovetail.backends.verisilicon.lowering.table import lower_graph
-from dovetail.backends.verisilicon.plugin import VsiBackend, part_of
+from dovetail.backends.verisilicon.parts.part import part_of
+from dovetail.backends.verisilicon.plugin import VsiBackend
 from dovetail.backends.verisilicon.project.listing import list_program
 from dovetail.backends.verisilicon.project.timvx import network_source
 from dovetail.backends.verisilicon.project.timvx_rows import TIM_ROWS

@@ -11,6 +11,7 @@ from dovetail.backend.protocols import Blob, CompileOptions, Signature
 from dovetail.backend.registry import backend
 from dovetail.backend.target import TargetProfile
 from dovetail.backends.reference import run_graph
+from dovetail.backends.verisilicon.blob import program_from_bytes, program_to_bytes
 from dovetail.backends.verisilicon.plugin import NBG, VsiBackend, sealed, unsealed
 from dovetail.backends.verisilicon.program import program_from_bytes, program_to_bytes
 from dovetail.compare.steps import Steps, compare_steps

@@ -18,7 +18,8 @@ from dovetail.backend.protocols import CompileOptions, Signature
 from dovetail.backends.verisilicon.driver.process import Launch, Limits, WorkerDiedError, WorkerProcess
 from dovetail.backends.verisilicon.driver.session import Settings, VendorSession
 from dovetail.backends.verisilicon.lowering.table import lower_graph
-from dovetail.backends.verisilicon.plugin import VsiBackend, part_of
+from dovetail.backends.verisilicon.parts.part import part_of
+from dovetail.backends.verisilicon.plugin import VsiBackend
 from dovetail.errors import CompileError, DeviceLost
 from dovetail.ir import DType, Graph, Node, TensorType
 from dovetail.sdk.selftest import convolution_graph

@@ -19,7 +19,7 @@ from dovetail.backends.verisilicon.driver.bench import GraphBench
 from dovetail.backends.verisilicon.driver.session import Settings
 from dovetail.backends.verisilicon.lowering.table import lower_graph
 from dovetail.backends.verisilicon.parts.named import VSI_PROFILES
-from dovetail.backends.verisilicon.plugin import part_of
+from dovetail.backends.verisilicon.parts.part import part_of
 from dovetail.ir import AnyArray, DType, Graph, Node, Quantization, TensorType
 from dovetail.sdk import find_verisilicon
 

@@ -10,7 +10,6 @@ from importlib.metadata import version
 
 import numpy as np
 
-from dovetail.backend.arithmetic import Vip
 from dovetail.backend.modelled import BoardSettings, ModelledGraph
 from dovetail.backend.project import ProjectStyle
 from dovetail.backend.protocols import (
@@ -23,36 +22,27 @@ from dovetail.backend.protocols import (
 )
 from dovetail.backend.target import Target, TargetProfile
 from dovetail.backends.feeds import check_feeds, same_signature
+from dovetail.backends.verisilicon.blob import program_from_bytes, program_to_bytes
 from dovetail.backends.verisilicon.driver.modelling import model_program
 from dovetail.backends.verisilicon.driver.process import Limits
 from dovetail.backends.verisilicon.driver.session import Settings, VendorSession, split_samples, write_binary
 from dovetail.backends.verisilicon.lowering.table import lower_graph
-from dovetail.backends.verisilicon.lowering.view import Part
 from dovetail.backends.verisilicon.parts.named import VSI_PROFILES, vsi_profile
-from dovetail.backends.verisilicon.program import (
-    Program,
-    labelled,
-    program_from_bytes,
-    program_to_bytes,
-    tapped,
-    with_binary,
-)
+from dovetail.backends.verisilicon.parts.part import Part, part_of
+from dovetail.backends.verisilicon.program import Program, labelled, tapped, with_binary
 from dovetail.backends.verisilicon.project.write import project_files
 from dovetail.backends.verisilicon.translate import real_form
 from dovetail.errors import CompileError, DeviceError
 from dovetail.ir import AnyArray, DType, Graph, TensorType
 from dovetail.sdk.location import SdkFolder, find_verisilicon
 from dovetail.sdk.nbg import check_part, read_facts
-from dovetail.sdk.parts import part_pid, simulated_parts
+from dovetail.sdk.parts import simulated_parts
 
 NBG = "nbg"
 GRAPH = "vsi-graph"
 _REVISION = 2
 """Raise it when compiled blobs or results change."""
 _DIGEST_BYTES = 32
-_CONVERTING = (Vip.V7, Vip.V7_BYTES, Vip.VIP8000)
-"""Their array takes unsigned bytes only: signed ones are converted before and behind it."""
-_OLDEST = (Vip.V7, Vip.V7_BYTES)
 
 
 class Form(Enum):
@@ -60,18 +50,6 @@ class Form(Enum):
 
     BINARY = NBG
     GRAPH = GRAPH
-
-
-def part_of(target: Target) -> Part:
-    """Return the part of a target; raise CompileError when it is not VeriSilicon's."""
-    hardware = target.hardware if isinstance(target, TargetProfile) else None
-    if hardware is None or not hardware.sdk_name:
-        raise CompileError(f"{target.name}: not a target of the vsi backend.", hint="Choose one that begins with vsi:.")
-    vip = target.arithmetic.vip
-    pid = part_pid(hardware.sdk_name)
-    return Part(
-        target.name, hardware.sdk_name, pid, converts_signed_bytes=vip in _CONVERTING, encodes_by_running=vip in _OLDEST
-    )
 
 
 def _is_known(profile: TargetProfile, folder: SdkFolder) -> bool:

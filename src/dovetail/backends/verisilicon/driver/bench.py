@@ -14,9 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from dovetail.backend.target import Engine
+from dovetail.backends.verisilicon.blob import program_message
 from dovetail.backends.verisilicon.driver.process import Launch, WorkerDiedError, WorkerProcess, WorkerRefusedError
 from dovetail.backends.verisilicon.driver.session import Settings
-from dovetail.backends.verisilicon.program import Program, program_message
+from dovetail.backends.verisilicon.program import Program
 from dovetail.backends.verisilicon.translate import from_vendor, to_vendor
 from dovetail.errors import CompileError
 from dovetail.ir import AnyArray, TensorType

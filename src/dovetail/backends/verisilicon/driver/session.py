@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from dovetail.backends.verisilicon.blob import program_message
 from dovetail.backends.verisilicon.driver.process import (
     Launch,
     Limits,
@@ -16,7 +17,7 @@ from dovetail.backends.verisilicon.driver.process import (
     WorkerRefusedError,
     said,
 )
-from dovetail.backends.verisilicon.program import Code, Program, Quant, TensorRole, program_message
+from dovetail.backends.verisilicon.program import Code, Program, Quant, TensorRole
 from dovetail.backends.verisilicon.translate import from_vendor, to_vendor
 from dovetail.errors import CompileError, DeviceError, DeviceLost
 from dovetail.ir import AnyArray, TensorType

@@ -32,7 +32,8 @@ from dovetail.backends.verisilicon.lowering.elementwise import (
 from dovetail.backends.verisilicon.lowering.moving import MOVING
 from dovetail.backends.verisilicon.lowering.picking import PICKING
 from dovetail.backends.verisilicon.lowering.reducing import REDUCING
-from dovetail.backends.verisilicon.lowering.view import Draft, NodeView, Part, refusal
+from dovetail.backends.verisilicon.lowering.view import Draft, NodeView, refusal
+from dovetail.backends.verisilicon.parts.part import Part
 from dovetail.backends.verisilicon.program import Program
 from dovetail.errors import CompileError
 from dovetail.ir import DOVETAIL_DOMAIN, Graph, TensorType
@@ -82,6 +83,7 @@ def lower_graph(graph: Graph, part: Part) -> Program:
         target=part.target,
         sdk_name=part.sdk_name,
         pid=part.pid,
+        generation=part.generation,
         tensors=keep_signed_bytes(tuple(draft.tensors), tuple(draft.operators), all_of_them=part.converts_signed_bytes),
         operators=tuple(draft.operators),
         inputs=tuple((name, draft.tensor(name, f"input '{name}'")) for name in single.inputs),

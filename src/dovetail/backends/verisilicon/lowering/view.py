@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from dovetail.backends.verisilicon.parts.part import Part
 from dovetail.backends.verisilicon.program import Code, Form, ProgramOperator, ProgramTensor, Quant, TensorRole
 from dovetail.backends.verisilicon.translate import to_vendor, vendor_axis, vendor_form, vendor_shape
 from dovetail.errors import CompileError
@@ -16,23 +17,6 @@ from dovetail.ir import AnyArray, DType, Graph, Node, Quantization, TensorType, 
 MAX_RANK = 6
 MAX_ELEMENTS = 1 << 28
 NO_TENSOR = -1
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """What lowering must know of the part: its name for messages, and facts that change what is legal."""
-
-    target: str
-    sdk_name: str
-    pid: int
-    converts_signed_bytes: bool = False
-    """Its array computes with unsigned bytes only (the oldest generation)."""
-    encodes_by_running: bool = False
-    """Its weights come into a binary network only while the graph runs (the oldest generation)."""
-    wide_kernels: int = 15
-    """Larger kernels keep the vendor's compiler busy for minutes."""
-    wide_windows: int = 64
-    """Poolings over more were not tried."""
 
 
 class Draft:
@@ -270,7 +254,6 @@ __all__ = [
     "NO_TENSOR",
     "Draft",
     "NodeView",
-    "Part",
     "refusal",
     "same_storage",
     "static_shape",

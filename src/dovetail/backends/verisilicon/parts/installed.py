@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dovetail.backend.target import TargetProfile
 from dovetail.backends.verisilicon.parts.named import vsi_profile
+from dovetail.backends.verisilicon.parts.part import VsiProfile
 from dovetail.sdk.location import verisilicon_folder
 from dovetail.sdk.parts import simulated_parts
 
 
-def simulated_profile(name: str) -> TargetProfile | None:
+def simulated_profile(name: str) -> VsiProfile | None:
     """Return a VeriSilicon target by any of its names; those of an installed SDK's simulator are known too.
 
     Raises DeviceNotFound where a name or a product id fits no part, or several.

@@ -6,9 +6,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from dovetail.backend.arithmetic import Vip
-from dovetail.backend.target import HardwareFacts, TargetProfile
+from dovetail.backend.target import HardwareFacts
+from dovetail.backends.verisilicon.parts.generation import Generation
 from dovetail.backends.verisilicon.parts.measured import PartFigures, measured_parts
+from dovetail.backends.verisilicon.parts.part import VsiProfile
 from dovetail.backends.verisilicon.parts.rules import generation_profile
 from dovetail.errors import DeviceNotFound
 
@@ -18,7 +19,7 @@ _MACS_PER_LANE = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class NamedPart:
     """Describe one part: its name in plans and the simulator's name for it.
 
     `source` says who calls the chip by that name of the simulator.
@@ -26,47 +27,47 @@ class Part:
 
     name: str
     title: str
-    generation: Vip
+    generation: Generation
     sdk_name: str
     source: str
 
 
-_V7, _8000, _9000 = Vip.V7, Vip.VIP8000, Vip.VIP9000
+_V7, _8000, _9000 = Generation.V7, Generation.VIP8000, Generation.VIP9000
 
-PARTS: tuple[Part, ...] = (
-    Part(
+PARTS: tuple[NamedPart, ...] = (
+    NamedPart(
         *("vsi:a311d", "Amlogic A311D (Khadas VIM3)", _V7, "VIPNANOQI_PID0X88"),
         "Khadas' documentation and conversion scripts for the VIM3",
     ),
-    Part(
+    NamedPart(
         *("vsi:imx8mp", "NXP i.MX 8M Plus", _8000, "VIP8000NANOSI_PLUS_PID0X9F"),
         "NXP's galcore feature database (customer 0x9f) and VeriSilicon's TVM guide",
     ),
-    Part(
+    NamedPart(
         *("vsi:v853", "Allwinner V853", _9000, "VIP9000PICO_PID0XEE"),
         "Allwinner's conversion scripts for V85x",
     ),
-    Part(
-        *("vsi:s905d3", "Amlogic S905D3 (Khadas VIM3L)", Vip.V7_BYTES, "VIPPICO_V3_PID0X99"),
+    NamedPart(
+        *("vsi:s905d3", "Amlogic S905D3 (Khadas VIM3L)", Generation.V7_BYTES, "VIPPICO_V3_PID0X99"),
         "Khadas' documentation for the VIM3L and the vendor's driver drop of that name",
     ),
-    Part(
+    NamedPart(
         *("vsi:rv1126", "Rockchip RV1109 and RV1126", _8000, "VIP8000NANOSI_PID0XB5"),
         "Rockchip's rknpu driver for these chips",
     ),
-    Part(
+    NamedPart(
         *("vsi:rk1808", "Rockchip RK1808, RK1806 and RK3399Pro", _V7, "VIPNANOQ_PID0X82"),
         "Rockchip's rknpu driver for these chips",
     ),
-    Part(
-        *("vsi:t527", "Allwinner T527, MR527 and A527", Vip.VIP9000_PLUS, "VIP9000NANOSI_PLUS_PID0X10000016"),
+    NamedPart(
+        *("vsi:t527", "Allwinner T527, MR527 and A527", Generation.VIP9000_PLUS, "VIP9000NANOSI_PLUS_PID0X10000016"),
         "Allwinner's conversion scripts and the id that a board reports",
     ),
-    Part(
-        *("vsi:a733", "Allwinner A733, T736 and T536", Vip.STREAM, "VIP9000NANODI_PLUS_PID0X1000003B"),
+    NamedPart(
+        *("vsi:a733", "Allwinner A733, T736 and T536", Generation.STREAM, "VIP9000NANODI_PLUS_PID0X1000003B"),
         "Allwinner's ai-sdk (v3) and the target id in its binary networks",
     ),
-    Part(
+    NamedPart(
         *("vsi:stm32mp2", "ST STM32MP25", _V7, "GCNANOULTRA31_VIP2_PID0X15"),
         "etnaviv's feature row for ST (customer 0x15); inferred from the only part of that product id",
     ),
@@ -104,18 +105,18 @@ _PRINTED = "cores and memory as the vendor's simulator prints them; clock and ba
 _NOT_PROBED = "assumed: this part was not probed ('dovetail sdk probe' does it)"
 
 
-def _profile(part: Part) -> TargetProfile:
+def _profile(part: NamedPart) -> VsiProfile:
     measured = measured_parts().get(part.sdk_name)
     figures, origin = (measured.figures, _PRINTED) if measured else (_ASSUMED, _NOT_PROBED)
     hardware = _hardware(part.sdk_name, figures, f"{origin}; the part's name: {part.source}")
     return generation_profile(part.name, part.title, part.generation, hardware)
 
 
-VSI_PROFILES: tuple[TargetProfile, ...] = tuple(_profile(part) for part in PARTS)
+VSI_PROFILES: tuple[VsiProfile, ...] = tuple(_profile(part) for part in PARTS)
 """The profiles of all named parts."""
 
 
-def vsi_profile(name: str, simulated: Sequence[str] = ()) -> TargetProfile | None:
+def vsi_profile(name: str, simulated: Sequence[str] = ()) -> VsiProfile | None:
     """Return the profile of a named part, of `vsi:` and a simulator's name, or of `vsi:pid=0x..`; None for others.
 
     `simulated` are the names that an installed simulator knows; without them only the parts of `PARTS` are known.
@@ -153,16 +154,16 @@ def _with_pid(pid: int, known: Sequence[str], name: str) -> str:
     return parts[0]
 
 
-def _unnamed(name: str, sdk_name: str) -> TargetProfile:
+def _unnamed(name: str, sdk_name: str) -> VsiProfile:
     """Return a part under another name: one of ours, or by the rules of its generation with assumed figures."""
     for part in PARTS:
         if part.sdk_name == sdk_name:
             return _profile(replace(part, name=name))
-    return _profile(Part(name, sdk_name, _generation(sdk_name), sdk_name, "the simulator's own"))
+    return _profile(NamedPart(name, sdk_name, _generation(sdk_name), sdk_name, "the simulator's own"))
 
 
-def _generation(sdk_name: str) -> Vip:
+def _generation(sdk_name: str) -> Generation:
     """Return the generation that a name tells; parts with a stream processor cannot be told by it."""
     if sdk_name.startswith("VIP9"):
-        return Vip.VIP9000
-    return Vip.VIP8000 if sdk_name.startswith("VIP8") else Vip.V7
+        return Generation.VIP9000
+    return Generation.VIP8000 if sdk_name.startswith("VIP8") else Generation.V7

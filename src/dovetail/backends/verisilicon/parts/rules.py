@@ -21,9 +21,11 @@ from dovetail.backend.constraints import (
     SpatialRank,
     StaticShapes,
 )
-from dovetail.backend.target import Engine, HardwareFacts, OperatorRule, TargetProfile
+from dovetail.backend.target import Engine, HardwareFacts, OperatorRule
 from dovetail.backends.verisilicon.parts import operators as ops
+from dovetail.backends.verisilicon.parts.generation import Generation
 from dovetail.backends.verisilicon.parts.measured import measured_parts
+from dovetail.backends.verisilicon.parts.part import VsiProfile
 from dovetail.ir.dtypes import DType
 from dovetail.ir.precision import Precision
 
@@ -40,8 +42,8 @@ _WEIGHT = ConstantInputs((1,))
 _FLAT = SpatialRank(2)
 
 
-def _matrix_rules(generation: Vip) -> tuple[OperatorRule, ...]:
-    newest = generation in (Vip.VIP9000, Vip.VIP9000_PLUS, Vip.STREAM)
+def _matrix_rules(generation: Generation) -> tuple[OperatorRule, ...]:
+    newest = generation in (Generation.VIP9000, Generation.VIP9000_PLUS, Generation.STREAM)
     integers = _INTEGERS if newest else _INTEGERS - {_P.I8PC}
     shader = _FLOATS if newest else _FLOATS | {_P.I8PC}
     fixed = ops.FULLY_CONNECTED | {"MatMul"}
@@ -56,8 +58,8 @@ def _matrix_rules(generation: Vip) -> tuple[OperatorRule, ...]:
     )
 
 
-def _pool_rules(generation: Vip) -> tuple[OperatorRule, ...]:
-    maximum = Engine.TP if generation in (Vip.V7, Vip.V7_BYTES) else Engine.NN
+def _pool_rules(generation: Generation) -> tuple[OperatorRule, ...]:
+    maximum = Engine.TP if generation in (Generation.V7, Generation.V7_BYTES) else Engine.NN
     return (
         OperatorRule(frozenset({"MaxPool"}) | ops.GLOBAL_MAX, _INTEGERS, maximum, (_FLAT,)),
         OperatorRule(frozenset({"MaxPool"}) | ops.GLOBAL_MAX, _FLOATS, Engine.SH, (_FLAT,)),
@@ -78,12 +80,12 @@ _RESIZE = (
 _PAD = (AttributeIn("mode", "constant", ("constant", "edge", "reflect")),)
 
 
-def _coarse_lengths(generation: Vip) -> frozenset[Precision]:
+def _coarse_lengths(generation: Generation) -> frozenset[Precision]:
     """Return the precisions at which a Euclidean length is far off: measured, 30 and 212 steps of 16 bits."""
-    return frozenset({_P.I16}) if generation in (Vip.VIP9000_PLUS, Vip.STREAM) else frozenset()
+    return frozenset({_P.I16}) if generation in (Generation.VIP9000_PLUS, Generation.STREAM) else frozenset()
 
 
-def _rules(generation: Vip) -> tuple[OperatorRule, ...]:
+def _rules(generation: Generation) -> tuple[OperatorRule, ...]:
     return (
         *_matrix_rules(generation),
         *_pool_rules(generation),
@@ -118,23 +120,24 @@ _SUMMING = ("Add", "AveragePool", "GlobalAveragePool", "ReduceMean", "Sub", "Sum
 _ACCUMULATING = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
 
-def _arithmetic(generation: Vip) -> Arithmetic:
+def _arithmetic(generation: Generation) -> Arithmetic:
     exact: dict[str | tuple[str, DType], Rounding] = dict.fromkeys(_ACCUMULATING, _ARRAY)
-    bits = 16 if generation in (Vip.V7, Vip.V7_BYTES) else 24
-    default = _STREAMED if generation is Vip.STREAM else _SHADER
+    bits = 16 if generation in (Generation.V7, Generation.V7_BYTES) else 24
+    default = _STREAMED if generation is Generation.STREAM else _SHADER
     exact |= dict.fromkeys(_SUMMING, replace(default, carrier=Carrier.EXACT))
-    return Arithmetic(default, multiplier_bits=bits, by_op=exact, vip=generation)
+    return Arithmetic(default, multiplier_bits=bits, by_op=exact, vip=Vip(generation.value))
 
 
 _PRECISIONS = (_P.U8, _P.I8, _P.I8PC, _P.I8DFP, _P.I16, _P.FP16, _P.FP32)
 
 
-def generation_profile(name: str, title: str, generation: Vip, hardware: HardwareFacts) -> TargetProfile:
+def generation_profile(name: str, title: str, generation: Generation, hardware: HardwareFacts) -> VsiProfile:
     """Return the profile of a part from the rules of its generation and what probing it gave."""
     measured = measured_parts().get(hardware.sdk_name)
-    return TargetProfile(
+    return VsiProfile(
         name=name,
         title=title,
+        generation=generation,
         precisions=_ordered(generation),
         rules=_rules(generation),
         arithmetic=_arithmetic(generation),
@@ -150,8 +153,8 @@ def generation_profile(name: str, title: str, generation: Vip, hardware: Hardwar
     )
 
 
-def _ordered(generation: Vip) -> tuple[Precision, ...]:
-    if generation in (Vip.VIP9000, Vip.VIP9000_PLUS, Vip.STREAM):
+def _ordered(generation: Generation) -> tuple[Precision, ...]:
+    if generation in (Generation.VIP9000, Generation.VIP9000_PLUS, Generation.STREAM):
         return _PRECISIONS
     # Per-channel convolutions run on the shaders there: dearer than 16 bits on the array.
     late = (_P.I8PC, _P.FP16, _P.FP32)
