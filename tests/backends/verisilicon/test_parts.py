@@ -6,8 +6,9 @@ import numpy as np
 import onnx
 import pytest
 
-from dovetail.backend.arithmetic import Carrier, Rounding, Tie, Vip, ZeroPointOrder
+from dovetail.backend.arithmetic import Carrier, Rounding, Tie, ZeroPointOrder
 from dovetail.backend.target import Engine, Verdict
+from dovetail.backends.verisilicon.parts.generation import Generation
 from dovetail.backends.verisilicon.parts.named import VSI_PROFILES
 from dovetail.ir import DType, Graph, Node, TensorType
 from dovetail.ir.precision import Precision
@@ -98,7 +99,8 @@ def test_what_no_npu_runs_has_a_reason_of_its_own(op: str) -> None:
 def test_rounding_follows_the_measured_matrix() -> None:
     v7, vip8000, vip9000 = (BY_NAME[name].arithmetic for name in ("vsi:a311d", "vsi:imx8mp", "vsi:v853"))
     assert (v7.multiplier_bits, vip8000.multiplier_bits, vip9000.multiplier_bits) == (16, 24, 24)
-    assert (v7.vip, vip8000.vip, vip9000.vip) == (Vip.V7, Vip.VIP8000, Vip.VIP9000)
+    generations = [BY_NAME[name].generation for name in ("vsi:a311d", "vsi:imx8mp", "vsi:v853")]
+    assert generations == [Generation.V7, Generation.VIP8000, Generation.VIP9000]
     for arithmetic in (v7, vip8000, vip9000):
         assert arithmetic.rounding("Add", DType.U8) == Rounding(Tie.EVEN, ZeroPointOrder.BEFORE)
         assert arithmetic.rounding("Mul", DType.U8) == Rounding(Tie.EVEN, ZeroPointOrder.BEFORE, Carrier.SINGLE)

@@ -21,17 +21,17 @@ from dovetail.backend.protocols import (
     VendorBinary,
 )
 from dovetail.backend.target import Target, TargetProfile
-from dovetail.backends.feeds import check_feeds, same_signature
+from dovetail.backends.feeds import check_feeds
 from dovetail.backends.verisilicon.blob import program_from_bytes, program_to_bytes
 from dovetail.backends.verisilicon.driver.modelling import model_program
 from dovetail.backends.verisilicon.driver.process import Limits
 from dovetail.backends.verisilicon.driver.session import Settings, VendorSession, split_samples, write_binary
+from dovetail.backends.verisilicon.edges import check_edges
 from dovetail.backends.verisilicon.lowering.table import lower_graph
 from dovetail.backends.verisilicon.parts.named import VSI_PROFILES, vsi_profile
 from dovetail.backends.verisilicon.parts.part import Part, part_of
 from dovetail.backends.verisilicon.program import Program, labelled, tapped, with_binary
 from dovetail.backends.verisilicon.project.write import project_files
-from dovetail.backends.verisilicon.translate import real_form
 from dovetail.errors import CompileError, DeviceError
 from dovetail.ir import AnyArray, DType, Graph, TensorType
 from dovetail.sdk.location import SdkFolder, find_verisilicon
@@ -181,7 +181,7 @@ class SimulatedPart:
             raise DeviceError(f"vsi: the blob is not what its format '{blob.format}' says.", hint=_AGAIN)
         if not self.accepts(program.target):
             raise DeviceError(f"vsi: the blob is for '{program.target}', which this simulator does not know.")
-        _check_edges(program, signature)
+        check_edges("vsi", program, signature)
         if program.binary is not None:
             facts = read_facts(program.binary, program.target)
             check_part(facts, program.pid, program.target)
@@ -191,21 +191,6 @@ class SimulatedPart:
             ):
                 raise DeviceError(f"{program.target}: the binary network has other inputs or outputs.", hint=_AGAIN)
         return VsiExecutable(program, signature, self.settings)
-
-
-def _check_edges(program: Program, signature: Signature) -> None:
-    kinds = {name: signature.inputs.get(name) for name, _ in program.inputs}
-    known = {name: kind for name, kind in kinds.items() if kind is not None}
-    same_signature("vsi", signature, known if len(known) == len(kinds) else {}, [name for name, _ in program.outputs])
-    for name, tensor in (*program.inputs, *program.outputs):
-        kind = signature.inputs.get(name) or signature.outputs[name]
-        form, shape = program.tensors[tensor].form, program.tensors[tensor].shape
-        quant = real_form(form)
-        if (quant is None) is not (kind.quant is None) or (quant is not None and quant != kind.quant):
-            raise DeviceError(f"vsi: '{name}' was compiled with another scale.", hint=_AGAIN)
-        sizes = [1 if index == 0 and isinstance(dim, str) else dim for index, dim in enumerate(kind.shape or ())]
-        if list(reversed(shape)) != (sizes or [1]):
-            raise DeviceError(f"vsi: '{name}' was compiled with shape {list(reversed(shape))}.", hint=_AGAIN)
 
 
 class VsiExecutable:

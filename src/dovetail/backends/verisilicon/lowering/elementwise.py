@@ -263,7 +263,7 @@ def lower_cast(view: NodeView) -> None:
     data, made = view.kind(0), view.made()
     if data.dtype is DType.BOOL or made.dtype is DType.BOOL or not (data.holds_reals and made.holds_reals):
         view.expect(view.shape(0))
-        allowed = (DType.BOOL, DType.F32, DType.F16, DType.I32)
+        allowed = (DType.BOOL, DType.F32, DType.F16, DType.I32, DType.I64)
         view.need(data.dtype in allowed and made.dtype in allowed, f"from {data.dtype.value} to {made.dtype.value}")
         view.emit("cast", (view.input(0),), (view.output(),))
         return

@@ -32,6 +32,7 @@ from dovetail.backends.verisilicon.lowering.elementwise import (
 from dovetail.backends.verisilicon.lowering.moving import MOVING
 from dovetail.backends.verisilicon.lowering.picking import PICKING
 from dovetail.backends.verisilicon.lowering.reducing import REDUCING
+from dovetail.backends.verisilicon.lowering.routes import with_routes
 from dovetail.backends.verisilicon.lowering.view import Draft, NodeView, refusal
 from dovetail.backends.verisilicon.parts.part import Part
 from dovetail.backends.verisilicon.program import Program
@@ -79,7 +80,7 @@ def lower_graph(graph: Graph, part: Part) -> Program:
             raise refusal(node.label, part, f"there is no lowering of {node.domain or 'ONNX'}::{node.op}")
         _lower(lowering, NodeView(draft, node))
     _check_edges(single, part)
-    return Program(
+    program = Program(
         target=part.target,
         sdk_name=part.sdk_name,
         pid=part.pid,
@@ -91,6 +92,7 @@ def lower_graph(graph: Graph, part: Part) -> Program:
         batched=batched,
         inner=draft.inner_tensors(),
     )
+    return with_routes(program)
 
 
 def _lower(lowering: Lowering, view: NodeView) -> None:

@@ -45,9 +45,15 @@ class Part:
         return self.generation in OLDEST
 
 
+def profile_of(target: Target) -> VsiProfile:
+    """Return a target as a VeriSilicon one; raise CompileError when it is not."""
+    if not isinstance(target, VsiProfile):
+        raise CompileError(f"{target.name}: not a part of VeriSilicon's.", hint="Choose one that begins with vsi:.")
+    return target
+
+
 def part_of(target: Target) -> Part:
     """Return the part of a target; raise CompileError when it is not VeriSilicon's."""
-    if not isinstance(target, VsiProfile) or target.hardware is None or not target.hardware.sdk_name:
-        raise CompileError(f"{target.name}: not a part of VeriSilicon's.", hint="Choose one that begins with vsi:.")
-    name = target.hardware.sdk_name
-    return Part(target.name, name, part_pid(name), target.generation)
+    profile = profile_of(target)
+    name = "" if profile.hardware is None else profile.hardware.sdk_name
+    return Part(profile.name, name, part_pid(name), profile.generation)

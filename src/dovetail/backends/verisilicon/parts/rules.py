@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dovetail.backend.arithmetic import Arithmetic, Carrier, Rounding, Tie, Vip, ZeroPointOrder
+from dovetail.backend.arithmetic import Arithmetic, Carrier, Rounding, Tie, ZeroPointOrder
 from dovetail.backend.constraints import (
     AttributeIn,
     ConstantInputs,
@@ -125,7 +125,7 @@ def _arithmetic(generation: Generation) -> Arithmetic:
     bits = 16 if generation in (Generation.V7, Generation.V7_BYTES) else 24
     default = _STREAMED if generation is Generation.STREAM else _SHADER
     exact |= dict.fromkeys(_SUMMING, replace(default, carrier=Carrier.EXACT))
-    return Arithmetic(default, multiplier_bits=bits, by_op=exact, vip=Vip(generation.value))
+    return Arithmetic(default, multiplier_bits=bits, by_op=exact)
 
 
 _PRECISIONS = (_P.U8, _P.I8, _P.I8PC, _P.I8DFP, _P.I16, _P.FP16, _P.FP32)
