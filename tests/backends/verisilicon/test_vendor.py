@@ -12,6 +12,9 @@ from dovetail.backend.registry import backend
 from dovetail.backend.target import TargetProfile
 from dovetail.backends.reference import run_graph
 from dovetail.backends.verisilicon.blob import program_from_bytes, program_to_bytes
+from dovetail.backends.verisilicon.emulator.executable import Emulation
+from dovetail.backends.verisilicon.lowering.table import lower_graph
+from dovetail.backends.verisilicon.parts.part import part_of
 from dovetail.backends.verisilicon.plugin import NBG, VsiBackend, sealed, unsealed
 from dovetail.backends.verisilicon.program import program_from_bytes, program_to_bytes
 from dovetail.compare.steps import Steps, compare_steps
@@ -44,7 +47,7 @@ def measured(vendor: VsiBackend, name: str, precision: Precision, target: Target
     case = quantized({case.name: case for case in CASES}[name], precision)
     executable = load_on(vendor, case.graph, target, CompileOptions())
     # What the profile refuses can be compared all the same.
-    ours = load_on(backend("npusim"), case.graph, replace(target, measured_refusals={}), CompileOptions())
+    ours = Emulation(lower_graph(case.graph, part_of(target)), signature_of(case.graph))
     total = agreement(executable, ours, case.inputs)
     executable.close()
     return total
