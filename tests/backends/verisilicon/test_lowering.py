@@ -78,6 +78,15 @@ WRONG = [
 ]
 
 
+def test_a_batch_may_have_another_name_at_every_edge() -> None:
+    """tf2onnx calls it unk__0 at the input and unk__126 at the output."""
+    types = {name: replace(SQUARE, shape=(f"unk__{index}", 4, 8, 8)) for index, name in enumerate("xay")}
+    nodes = (Node("a", "Relu", ("x",), ("a",)), Node("b", "Abs", ("a",), ("y",)))
+    program = lower_graph(Graph("g", nodes, ("x",), ("y",), types), PART)
+    assert program.batched
+    assert {tensor.shape for tensor in program.tensors} == {(8, 8, 4, 1)}
+
+
 @pytest.mark.parametrize(("graph", "reason"), WRONG, ids=[reason for _, reason in WRONG])
 def test_wrong_graphs_are_refused_with_the_reason(graph: Graph, reason: str) -> None:
     with pytest.raises(CompileError) as caught:

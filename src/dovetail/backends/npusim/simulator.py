@@ -20,7 +20,7 @@ from dovetail.backends.npusim.fast import FloatConstants, build_model
 from dovetail.backends.sessions import SessionExecutable, SessionSettings
 from dovetail.backends.verisilicon.blob import program_from_bytes, program_to_bytes
 from dovetail.backends.verisilicon.edges import check_edges
-from dovetail.backends.verisilicon.emulator.executable import Emulation, build_steps
+from dovetail.backends.verisilicon.emulator.executable import Emulation
 from dovetail.backends.verisilicon.lowering.table import lower_graph
 from dovetail.backends.verisilicon.parts.installed import simulated_profile
 from dovetail.backends.verisilicon.parts.named import VSI_PROFILES
@@ -72,7 +72,6 @@ class NpuSimulator:
             model = build_model(graph, profile_of(target), self._constants, max(1, options.threads))
             return Blob(FAST, model)
         program = lower_graph(graph, part_of(target))
-        build_steps(program)
         return Blob(EXACT, b"%d\n" % max(1, options.threads) + program_to_bytes(program))
 
     def abilities(self) -> BackendAbilities:

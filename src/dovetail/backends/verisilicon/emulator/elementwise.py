@@ -10,7 +10,8 @@ from dovetail.backends.verisilicon.emulator.kernel import Kernel, Values, given
 from dovetail.backends.verisilicon.emulator.quotients import quotient_kernel
 from dovetail.backends.verisilicon.emulator.reals import BINARY, COMPARISONS, LOGICAL, UNARY, Operator
 from dovetail.backends.verisilicon.emulator.shaders import FUNCTIONS
-from dovetail.backends.verisilicon.emulator.storing import reals_of, store_of
+from dovetail.backends.verisilicon.emulator.singles import exp2, log2
+from dovetail.backends.verisilicon.emulator.storing import centred, reals_of, store_of
 from dovetail.backends.verisilicon.emulator.tables import (
     Scales,
     processed,
@@ -112,6 +113,27 @@ def build_binary(item: OperatorView) -> Kernel:
     return lambda values: run(given(values), given(values, 1))
 
 
+def build_power(item: OperatorView) -> Kernel:
+    """Return a power by a constant: a logarithm and an exponential in float32; odd whole exponents keep the sign.
+
+    Measured on all bytes and all values of 16 bits with exponents from -3 to 6: equal. Nothing to a negative power is
+    no number.
+    """
+    constant = item.constant(1)
+    if not item.is_stored or constant is None:
+        return build_binary(item)
+    (exponent,) = np.float32(reals_of(constant, item.kind(1))).reshape(-1)
+
+    def run(stored: AnyArray) -> AnyArray:
+        base = centred(stored, item.kind(), np.float32) * np.float32(scale_of(item.kind()))
+        with np.errstate(all="ignore"):
+            power = exp2(log2(np.abs(base)) * exponent)
+        power = np.where((base < 0) & (int(exponent) % 2 == 1), -power, power)
+        return finished(item, np.where((base == 0) & (exponent < 0), np.float32(np.nan), power))
+
+    return from_table(run(all_codes(item.kind())))
+
+
 def pair_kernel(item: OperatorView, run: Operator) -> Kernel:
     """Return an operator on two stored operands: a table of what changes, where that is small."""
     narrow = all(8 * item.kind(index).dtype.size_bytes <= _PAIR_BITS for index in (0, 1))
@@ -157,6 +179,7 @@ def build_choice(_: OperatorView) -> Kernel:
 ELEMENTWISE: dict[str, Callable[[OperatorView], Kernel]] = {
     **dict.fromkeys(UNARY, build_unary),
     **dict.fromkeys(set(BINARY) - {"add", "sub"}, build_binary),
+    "pow": build_power,
     "compare": build_comparison,
     "logical": build_logical,
     "logical_not": build_not,

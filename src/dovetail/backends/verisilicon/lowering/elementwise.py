@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dovetail.backends.verisilicon.lowering.view import NodeView
-from dovetail.ir import DType, Quantization, dequantize_array
+from dovetail.ir import DType, Quantization, TensorType, dequantize_array, quantize_array
 
 _REALS = (DType.U8, DType.I8, DType.I16, DType.F32, DType.F16, DType.BF16)
 
@@ -152,11 +152,16 @@ def lower_where(view: NodeView) -> None:
     view.emit("select", aligned(view, (0, 1, 2), read), (view.output(),))
 
 
+_MIDDLE = 128
+"""Between a signed byte and the unsigned one of the same bits in order."""
+_EXPONENT_STEPS, _EXPONENT_BITS = 64, 14
+"""Steps of an exponent in bytes: their product with the scale is exact, else an odd one is taken for an even one; and
+its bits in 16 bits."""
 _POWERS = {0.5: "sqrt", 2.0: "square", -1.0: "reciprocal"}
 
 
 def lower_pow(view: NodeView) -> None:
-    """Lower Pow with a constant exponent; the vendor's goes through a logarithm, so a base may not be negative."""
+    """Lower Pow with a constant exponent; a base may be negative where the exponent is whole."""
     check_same_kind_of(view, (0,))
     value, kind = view.constant(1), view.kind(1)
     real = (value if kind.quant is None else dequantize_array(value, kind.quant)).reshape(-1)
@@ -171,12 +176,37 @@ def lower_pow(view: NodeView) -> None:
         view.emit(_POWERS[exponent], (view.input(0),), (view.output(),))
         return
     quant, dtype = view.kind(0).quant, view.kind(0).dtype
-    view.need(
-        quant is not None and dtype.is_integer and quant.zero_point[0] <= dtype.integer_range[0],
-        f"exponent {exponent:g} of a base that may be negative",
-    )
-    check_same_kind(view)
-    view.emit("pow", aligned(view, (0, 1)), (view.output(),))
+    positive = quant is not None and dtype.is_integer and quant.zero_point[0] <= dtype.integer_range[0]
+    view.need(positive or exponent.is_integer(), f"exponent {exponent:g} of a base that may be negative")
+    if dtype is not DType.I8:
+        power = _exponent(view, exponent, dtype, quantised=quant is not None)
+        view.emit("pow", (view.input(0), power), (view.output(),))
+        return
+    # The vendor's kernel drops the sign of signed bytes: they go through unsigned ones.
+    data, power = view.new(_unsigned(view.kind(0))), view.new(_unsigned(view.made()))
+    view.emit("data_convert", (view.input(0),), (data,))
+    view.emit("pow", (data, _exponent(view, exponent, DType.U8, quantised=True)), (power,))
+    view.emit("data_convert", (power,), (view.output(),))
+
+
+def _exponent(view: NodeView, value: float, dtype: DType, *, quantised: bool) -> int:
+    """Return the id of a constant exponent in the element type of the base, as near as that allows."""
+    shape = (1,) * max(len(view.shape(0)), 1)
+    if not quantised:
+        return view.hold(np.full(shape, value, dtype.carrier), TensorType(dtype, shape))
+    if dtype is DType.I16:
+        # 16 bits have powers of two as scales.
+        scale = math.ldexp(1.0, math.frexp(value)[1] - _EXPONENT_BITS)
+        quant = Quantization((scale,), (0,))
+    else:
+        quant = Quantization((abs(value) / _EXPONENT_STEPS,), (_MIDDLE,))
+    return view.hold(quantize_array(np.full(shape, value), dtype, quant), TensorType(dtype, shape, quant))
+
+
+def _unsigned(kind: TensorType) -> TensorType:
+    """Return a type of signed bytes as one of unsigned bytes with the same reals."""
+    assert kind.quant is not None
+    return replace(kind, dtype=DType.U8, quant=Quantization(kind.quant.scale, (kind.quant.zero_point[0] + _MIDDLE,)))
 
 
 def lower_sum(view: NodeView) -> None:
@@ -258,16 +288,30 @@ def lower_convert(view: NodeView) -> None:
     view.emit("data_convert", (view.input(0),), (view.output(),))
 
 
+_CASTABLE = (DType.BOOL, DType.F32, DType.F16, DType.I32, DType.I64, DType.U8)
+"""What the vendor's cast takes and gives, where it is not quantised."""
+
+
 def lower_cast(view: NodeView) -> None:
-    """Lower Cast: between floats, and from and to bool."""
+    """Lower Cast: between reals, and from and to truths and integers, of which quantised ones go through float32."""
     data, made = view.kind(0), view.made()
-    if data.dtype is DType.BOOL or made.dtype is DType.BOOL or not (data.holds_reals and made.holds_reals):
-        view.expect(view.shape(0))
-        allowed = (DType.BOOL, DType.F32, DType.F16, DType.I32, DType.I64)
-        view.need(data.dtype in allowed and made.dtype in allowed, f"from {data.dtype.value} to {made.dtype.value}")
-        view.emit("cast", (view.input(0),), (view.output(),))
+    if data.holds_reals and made.holds_reals:
+        lower_convert(view)
         return
-    lower_convert(view)
+    view.expect(view.shape(0))
+    for kind in (data, made):
+        told = f"from {data.dtype.value} to {made.dtype.value}"
+        view.need(kind.quant is not None or kind.dtype in _CASTABLE, told)
+    source = view.input(0)
+    if data.quant is not None:
+        source = view.new(TensorType(DType.F32, data.shape))
+        view.emit("data_convert", (view.input(0),), (source,))
+    if made.quant is None:
+        view.emit("cast", (source,), (view.output(),))
+        return
+    held = view.new(TensorType(DType.F32, data.shape))
+    view.emit("cast", (source,), (held,))
+    view.emit("data_convert", (held,), (view.output(),))
 
 
 def _alpha(default: float) -> Callable[[NodeView], tuple[float, ...]]:

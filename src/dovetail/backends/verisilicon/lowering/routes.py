@@ -29,7 +29,7 @@ _MOVEMENTS = frozenset(
     }
 )
 """What else the tensor processor does."""
-_SHADED_BESIDE_A_STREAM = frozenset({"batch_norm", "cos", "exp", "resize", "sin"})
+_SHADED_BESIDE_A_STREAM = frozenset({"batch_norm", "cos", "exp", "sin"})
 """What a part with a stream processor gives to a shader in 16 bits, or computes as one does (batch_norm)."""
 _MEAN, _MOST_AVERAGE = 0, 1
 """Codes of a reduction by its mean, and the last of a pooling that averages."""
@@ -67,8 +67,9 @@ def route_of(item: OperatorView) -> Route:
 
 def _beside_a_stream(item: OperatorView) -> Route:
     kind, wide = item.operator.kind, item.made().dtype is DType.I16
-    shaded = kind in _SHADED_BESIDE_A_STREAM and (wide or (kind == "resize" and item.in_fixed_point))
-    return Route.SHADER if shaded or (kind == "lrn" and (wide or item.in_fixed_point)) else Route.STREAM
+    fixed = wide or item.in_fixed_point
+    shaded = kind == "pow" or (kind in ("lrn", "resize") and fixed) or (kind in _SHADED_BESIDE_A_STREAM and wide)
+    return Route.SHADER if shaded else Route.STREAM
 
 
 def product_in_shader(item: OperatorView, *, fixed: bool) -> bool:

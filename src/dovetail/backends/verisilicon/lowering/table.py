@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import replace
 
 import numpy as np
@@ -35,9 +35,10 @@ from dovetail.backends.verisilicon.lowering.reducing import REDUCING
 from dovetail.backends.verisilicon.lowering.routes import with_routes
 from dovetail.backends.verisilicon.lowering.view import Draft, NodeView, refusal
 from dovetail.backends.verisilicon.parts.part import Part
-from dovetail.backends.verisilicon.program import Program
+from dovetail.backends.verisilicon.program import Program, ProgramOperator, TensorRole
 from dovetail.errors import CompileError
 from dovetail.ir import DOVETAIL_DOMAIN, Graph, TensorType
+from dovetail.ir.types import Dim
 
 Lowering = Callable[[NodeView], None]
 
@@ -80,6 +81,7 @@ def lower_graph(graph: Graph, part: Part) -> Program:
             raise refusal(node.label, part, f"there is no lowering of {node.domain or 'ONNX'}::{node.op}")
         _lower(lowering, NodeView(draft, node))
     _check_edges(single, part)
+    outputs = tuple((name, _output(draft, name)) for name in single.outputs)
     program = Program(
         target=part.target,
         sdk_name=part.sdk_name,
@@ -88,11 +90,21 @@ def lower_graph(graph: Graph, part: Part) -> Program:
         tensors=keep_signed_bytes(tuple(draft.tensors), tuple(draft.operators), all_of_them=part.converts_signed_bytes),
         operators=tuple(draft.operators),
         inputs=tuple((name, draft.tensor(name, f"input '{name}'")) for name in single.inputs),
-        outputs=tuple((name, draft.tensor(name, f"output '{name}'")) for name in single.outputs),
+        outputs=outputs,
         batched=batched,
         inner=draft.inner_tensors(),
     )
     return with_routes(program)
+
+
+def _output(draft: Draft, name: str) -> int:
+    """Return the id of an output; one that no node computes is copied from the input or the constant of that name."""
+    where = f"output '{name}'"
+    tensor = draft.tensor(name, where)
+    if name in draft.graph.constants or name in draft.graph.inputs:
+        source, tensor = tensor, draft.new(draft.graph.types[name], where, TensorRole.EDGE)
+        draft.operators.append(ProgramOperator("data_convert", (source,), (tensor,)))
+    return tensor
 
 
 def _lower(lowering: Lowering, view: NodeView) -> None:
@@ -109,9 +121,6 @@ def _check_edges(graph: Graph, part: Part) -> None:
     where = f"graph '{graph.name}'"
     if not graph.nodes:
         raise CompileError(f"{where}: {part.target} needs at least one operator.", hint="Place it on cpu.")
-    for name in graph.outputs:
-        if name in graph.constants or name in graph.inputs:
-            raise refusal(where, part, f"output '{name}' is computed by no node")
     for name in graph.inputs:
         if not graph.consumers.get(name):
             raise refusal(where, part, f"input '{name}' is read by no node")
@@ -124,30 +133,25 @@ def _check_edges(graph: Graph, part: Part) -> None:
 def bind_batch(graph: Graph) -> tuple[Graph, bool]:
     """Return the graph for one sample, and whether it has a symbolic batch that is run sample by sample.
 
-    The batch is one named size that every input and output has as its first; raise CompileError for other symbols.
+    The batch is a symbolic first size of every input and output, by whatever name: converters give outputs one of their
+    own. Raise CompileError where another size is not known.
     """
-    edges = [graph.types[name] for name in (*graph.inputs, *graph.outputs)]
-    symbols = {dim for kind in edges for dim in kind.shape or () if isinstance(dim, str)}
+    edges = {name: graph.types[name].shape or () for name in (*graph.inputs, *graph.outputs)}
+    symbols = {dim for shape in edges.values() for dim in shape if not isinstance(dim, int)}
     if not symbols:
         return graph, False
-    if len(symbols) > 1:
-        raise CompileError(
-            f"graph '{graph.name}': sizes {', '.join(sorted(symbols))} are not known.",
-            hint="Import the model with static shapes.",
-        )
-    (batch,) = symbols
-    for name in (*graph.inputs, *graph.outputs):
-        shape = graph.types[name].shape or ()
-        if not shape or shape[0] != batch or batch in shape[1:]:
+    for name, shape in edges.items():
+        if not shape or isinstance(shape[0], int) or not all(isinstance(dim, int) for dim in shape[1:]):
             raise CompileError(
-                f"graph '{graph.name}': '{name}' does not have the batch '{batch}' as its first size only.",
+                f"graph '{graph.name}': '{name}' does not have the batch as its first size only.",
                 hint="Import the model with static shapes.",
             )
-    kinds = {name: _bound(kind, batch) for name, kind in graph.types.items()}
-    return graph.evolve(types=kinds), True
+    return graph.evolve(types={name: _bound(kind, symbols) for name, kind in graph.types.items()}), True
 
 
-def _bound(kind: TensorType, batch: str) -> TensorType:
-    if kind.shape is None or batch not in kind.shape:
+def _bound(kind: TensorType, symbols: Set[Dim]) -> TensorType:
+    """Return a type with 1 for a first size that is a batch; inner tensors have names of their own for it, too."""
+    if not kind.shape or isinstance(kind.shape[0], int):
         return kind
-    return replace(kind, shape=tuple(1 if dim == batch else dim for dim in kind.shape))
+    rest = tuple(1 if dim in symbols else dim for dim in kind.shape[1:])
+    return replace(kind, shape=(1, *rest))

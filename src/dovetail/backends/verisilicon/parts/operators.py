@@ -84,7 +84,7 @@ MOVEMENT = frozenset(
         "Unsqueeze",
     }
 )
-GATHERS = frozenset({"CumSum", "Gather", "GatherElements", "GatherND", "ReverseSequence", "ScatterND", "Where"})
+GATHERS = frozenset({"CumSum", "Gather", "GatherElements", "GatherND", "ReverseSequence", "ScatterND"})
 COMPARISONS = frozenset(
     {"ArgMax", "ArgMin", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "And", "Not", "Or"}
 )

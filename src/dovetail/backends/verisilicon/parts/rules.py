@@ -105,7 +105,8 @@ def _rules(generation: Generation) -> tuple[OperatorRule, ...]:
         OperatorRule(frozenset({"ReduceL2"}), _ALL - _coarse_lengths(generation), Engine.SH),
         OperatorRule(frozenset({"Shrink"}), _ALL, Engine.SH, (NumberIs("bias", 0.0),)),
         OperatorRule(frozenset({"Trilu"}), _ALL, Engine.SH, (ConstantInputs((1,)),)),
-        OperatorRule(ops.GATHERS | ops.REGIONS, _ALL, Engine.SH),
+        OperatorRule(ops.GATHERS, _ALL, Engine.SH, (ConstantInputs((1,)),)),
+        OperatorRule(frozenset({"Where"}) | ops.REGIONS, _ALL, Engine.SH),
         OperatorRule(ops.COMPARISONS, _ALL, Engine.SH),
     )
 
