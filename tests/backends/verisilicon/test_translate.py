@@ -18,9 +18,9 @@ from dovetail.backends.verisilicon.translate import (
     vendor_axis,
     vendor_form,
     vendor_order,
-    vendor_pads,
     vendor_shape,
 )
+from dovetail.backends.verisilicon.windows import Window, window_of
 from dovetail.ir import DType, Quantization, TensorType
 
 shapes = st.lists(st.integers(1, 5), min_size=1, max_size=6).map(tuple)
@@ -55,8 +55,10 @@ def test_an_axis_outside_is_refused(axis: int) -> None:
             vendor_axis(axis, 3)
 
 
-def test_pads_are_left_right_top_bottom() -> None:
-    assert vendor_pads((1, 2, 3, 4)) == (2, 4, 1, 3)
+def test_a_window_is_told_columns_first_and_pads_left_right_top_bottom() -> None:
+    window = Window((5, 6), (7, 8), (9, 10), ((1, 3), (2, 4)))
+    assert window.parameters == (6, 5, 8, 7, 2, 4, 1, 3)
+    assert window_of(window.parameters, (10, 9)) == window
 
 
 @st.composite

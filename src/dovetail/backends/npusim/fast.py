@@ -59,7 +59,7 @@ class FloatConstants:
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    """Hold a tensor's value before it is stored."""
+    """A tensor's value before it is stored."""
 
     source: str
     rounding: Rounding

@@ -91,7 +91,7 @@ class NpuSimulator:
 
 
 class SimulatedDevice:
-    """Stand for every simulated target at once."""
+    """Every simulated target at once."""
 
     name = "npusim"
 

@@ -46,7 +46,7 @@ _DIGEST_BYTES = 32
 
 
 class Form(Enum):
-    """Say what is compiled: the vendor's binary, as a board loads it, or the graph, whose tensors can be tapped."""
+    """What is compiled: the vendor's binary, as a board loads it, or the graph, whose tensors can be tapped."""
 
     BINARY = NBG
     GRAPH = GRAPH

@@ -61,12 +61,6 @@ def vendor_order(order: Sequence[int]) -> tuple[int, ...]:
     return tuple(rank - 1 - axis for axis in reversed(order))
 
 
-def vendor_pads(pads: Sequence[int]) -> tuple[int, ...]:
-    """Return ONNX's pads of two axes (top, left, bottom, right) as left, right, top, bottom."""
-    top, left, bottom, right = pads
-    return left, right, top, bottom
-
-
 def fraction_bits(quant: Quantization) -> int | None:
     """Return fl where a scale is 2**-fl and the zero point is 0, else None."""
     if quant.axis is not None or quant.zero_point[0] != 0:

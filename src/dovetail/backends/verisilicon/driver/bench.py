@@ -40,7 +40,7 @@ _RANK = (Engine.NN, Engine.SP, Engine.SH, Engine.TP)
 
 @dataclass(frozen=True, slots=True)
 class EngineStep:
-    """Say what one step of a compiled graph is and which engine runs it."""
+    """One step of a compiled graph, and the engine that runs it."""
 
     layer: str
     operator: str
@@ -49,7 +49,7 @@ class EngineStep:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Hold what a program gave for each sample, and its steps in the order of execution."""
+    """What a program gave for each sample, and its steps in the order of execution."""
 
     results: tuple[Mapping[str, AnyArray], ...]
     steps: tuple[EngineStep, ...]

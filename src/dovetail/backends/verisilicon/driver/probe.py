@@ -10,6 +10,7 @@ import numpy as np
 from dovetail.backend.target import Engine
 from dovetail.backends.verisilicon.driver.bench import GraphBench
 from dovetail.backends.verisilicon.driver.session import Settings
+from dovetail.backends.verisilicon.lowering.refusals import Refusal
 from dovetail.backends.verisilicon.lowering.table import lower_graph
 from dovetail.backends.verisilicon.parts.measured import MeasuredPart, PartFigures
 from dovetail.backends.verisilicon.parts.part import Part
@@ -21,8 +22,6 @@ from dovetail.ir.precision import Precision
 _SKIP_EXECUTION = ("VIV_VX_COLLECT_PERF_TYPE", "1")
 """Compile and list the steps, but do not compute."""
 _REASON_LENGTH = 160
-_ALWAYS = ("there is no ", "it has no ", "its 16-bit kernel ")
-"""How reasons of our own begin that hold for an operator at a precision, whatever its attributes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +51,9 @@ def probe_part(
                 program = lower_graph(question.graph, part)
                 figures = figures or part_figures(bench.hardware(program))
                 engine = _ask(bench, program, question.graph)
+            except Refusal as error:
+                refused.setdefault(key, error.reason if error.always else "")
+                continue
             except CompileError as error:
                 refused.setdefault(key, _shortened(error.message))
                 continue
@@ -70,10 +72,7 @@ def _ask(bench: GraphBench, program: Program, graph: Graph) -> Engine | None:
 
 
 def _shortened(message: str) -> str:
-    """Return a reason without names and addresses, which differ from run to run; nothing for one of attributes."""
-    _, ours, reason = message.partition("cannot run it: ")
-    if ours:
-        return reason.rstrip(".") if reason.startswith(_ALWAYS) else ""
+    """Return the vendor's reason without names and addresses, which differ from run to run."""
     said = [line.strip() for line in message.split("|") if line.strip().startswith("E [")]
     kept = said[0].partition("]")[2] if said else message.partition(": ")[2].partition(";")[0]
     return f"the vendor's compiler refuses it: {kept[:_REASON_LENGTH].rstrip('. ')}"

@@ -38,7 +38,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Say what a worker loads: the shim, the SDK's libraries, the simulated part, further environment variables."""
+    """What a worker loads: the shim, the SDK's libraries, the simulated part, further environment variables."""
 
     shim: Path
     sdk: Path

@@ -24,7 +24,7 @@ _NEAR = 6
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Hold one record; `uid` names the operator of the program, or is -1 or large where the vendor added it."""
+    """One performance record; `uid` names the operator of the program, or is -1 or large where the vendor added it."""
 
     layer: int
     uid: int
@@ -39,7 +39,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class PerfLog:
-    """Hold the part's facts and the records in the order of execution."""
+    """The part's facts, and the records in the order of execution."""
 
     facts: Mapping[str, str]
     records: tuple[Record, ...]

@@ -33,7 +33,7 @@ _SKIP_EXECUTION = ("VIV_VX_COLLECT_PERF_TYPE", "1")
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Say how long the vendor library took for a step."""
+    """How long the vendor library took for a step."""
 
     name: str
     elapsed_ns: int
@@ -60,7 +60,7 @@ class _Layout:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Say where the SDK is, how much a worker may take, and what else it finds in its environment."""
+    """Where the SDK is, how much a worker may take, and what else it finds in its environment."""
 
     folder: SdkFolder
     limits: Limits = field(default_factory=Limits)
@@ -81,7 +81,7 @@ def _layout(program: Program) -> _Layout:
 
 
 class VendorSession:
-    """Hold one program in one worker process; every failure is a CompileError or a DeviceError."""
+    """One program in one worker process; every failure is a CompileError or a DeviceError."""
 
     def __init__(self, program: Program, settings: Settings) -> None:
         self._program = program

@@ -18,10 +18,10 @@ from dovetail.backends.verisilicon.emulator.elementwise import finished
 from dovetail.backends.verisilicon.emulator.floats import single
 from dovetail.backends.verisilicon.emulator.kernel import Kernel, Values, given, samples_first, with_samples
 from dovetail.backends.verisilicon.emulator.storing import centred, reals_of, stored_from
-from dovetail.backends.verisilicon.emulator.windows import Window, pad_spatial, window_of
 from dovetail.backends.verisilicon.parts.generation import OLDEST, Generation
 from dovetail.backends.verisilicon.program import Quant, Route
 from dovetail.backends.verisilicon.views import OperatorView, scale_of
+from dovetail.backends.verisilicon.windows import Window, pad_spatial, window_of
 from dovetail.ir import AnyArray, DType
 
 STEPS = 255
@@ -79,7 +79,7 @@ def _sums(padded: AnyArray, window: Window, outputs: tuple[int, ...] | None = No
 
 def build_pool(item: OperatorView) -> Kernel:
     """Return a pooling of `[N, C, H, W]`."""
-    window = window_of(item.ints[1:3], item.ints[3:5], (1, 1), item.ints[5:9], ceil=bool(item.ints[9]))
+    window = window_of(item.ints[1:9], ceil=bool(item.ints[9]))
     if item.ints[0] == _MAXIMUM:
         return _maximum(item, window)
     if item.operator.route is Route.ARRAY:

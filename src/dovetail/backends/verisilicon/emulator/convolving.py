@@ -24,10 +24,10 @@ from dovetail.backends.verisilicon.emulator.kernel import (
 from dovetail.backends.verisilicon.emulator.matrix import multiply
 from dovetail.backends.verisilicon.emulator.shading import shaded_product
 from dovetail.backends.verisilicon.emulator.storing import Store, centred, largest_size, store_of
-from dovetail.backends.verisilicon.emulator.windows import Window, pad_spatial, window_of
 from dovetail.backends.verisilicon.parts.generation import OLDEST
 from dovetail.backends.verisilicon.program import Route
 from dovetail.backends.verisilicon.views import OperatorView, scale_of
+from dovetail.backends.verisilicon.windows import Window, pad_spatial, window_of
 from dovetail.ir import AnyArray, TensorType
 
 _COLUMN_ELEMENTS = 1 << 24
@@ -41,7 +41,7 @@ Sums = Callable[[AnyArray], AnyArray]
 
 @dataclass(frozen=True, slots=True)
 class Accumulator:
-    """Hold what turns accumulators `[N, O, ...]` into steps of an output, or into reals."""
+    """What turns accumulators `[N, O, ...]` into steps of an output, or into reals."""
 
     bias: AnyArray | None
     multiplier: AnyArray
@@ -129,7 +129,7 @@ def convolution(item: OperatorView, threads: int) -> WeightedSum:
     inner = item.shape()[1] // groups
     weight = weight.reshape(groups, made // groups, inner, *weight.shape[2:])
     working = working_type(item, weight.reshape(made, -1))
-    window = window_of(item.ints[0:2], item.ints[2:4], item.ints[8:10], item.ints[4:8])
+    window = window_of(item.ints[:8], item.ints[8:10])
     return WeightedSum(item, working, _Convolution(weight.astype(working), window, threads), item.constant(2))
 
 
@@ -192,7 +192,7 @@ def transposed_convolution(item: OperatorView, threads: int) -> WeightedSum:
     """Return a transposed convolution `[N, C, H, W] -> [N, O, H, W]`; its weight lies as `[O, C, H, W]`."""
     weight = centred_weight(item)
     made, inner = weight.shape[:2]
-    window = window_of(item.ints[0:2], item.ints[2:4], (1, 1), item.ints[4:8])
+    window = window_of(item.ints[:8])
     working = working_type(item, weight.reshape(made, -1))
     matrix = np.ascontiguousarray(weight.reshape(made, inner, -1).transpose(0, 2, 1)).reshape(-1, inner)
     spread = _Spread(matrix.astype(working), window, item.made_shape()[2:], threads)

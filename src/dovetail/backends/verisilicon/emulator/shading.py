@@ -13,8 +13,8 @@ from numpy import float32
 
 from dovetail.backends.verisilicon.emulator.kernel import Kernel, Values, given, samples_first, with_samples
 from dovetail.backends.verisilicon.emulator.singles import cut_single
-from dovetail.backends.verisilicon.emulator.windows import window_of
 from dovetail.backends.verisilicon.views import OperatorView, scale_of
+from dovetail.backends.verisilicon.windows import window_of
 from dovetail.ir import AnyArray, DType
 
 _TOGETHER = 8
@@ -24,7 +24,7 @@ _LANES = 4
 
 @dataclass(frozen=True, slots=True)
 class _Unfolding:
-    """Say which elements of `[N, C, H, W]` an output element reads, after spreading by `spread` and padding."""
+    """Which elements of `[N, C, H, W]` an output element reads, after spreading by `spread` and padding."""
 
     kernel: tuple[int, ...]
     strides: tuple[int, ...]
@@ -84,13 +84,13 @@ def _unfolding(item: OperatorView) -> _Unfolding | None:
     """Return how a dense convolution reads its input; None for another, or one padded beyond its kernel."""
     outputs = item.made_shape()[2:]
     if item.operator.kind == "conv2d":
-        window = window_of(item.ints[0:2], item.ints[2:4], item.ints[8:10], item.ints[4:8])
+        window = window_of(item.ints[:8], item.ints[8:10])
         begins = tuple(before for before, _ in window.paddings)
         dense = item.ints[10] == 1
         return _Unfolding(window.kernel, window.strides, window.dilations, begins, (1, 1), outputs) if dense else None
     if item.operator.kind != "deconv2d":
         return None
-    window = window_of(item.ints[0:2], item.ints[2:4], (1, 1), item.ints[4:8])
+    window = window_of(item.ints[:8])
     if any(max(pads) > size - 1 for pads, size in zip(window.paddings, window.kernel, strict=True)):
         return None
     begins = tuple(size - 1 - pads[0] for pads, size in zip(window.paddings, window.kernel, strict=True))

@@ -3,49 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from dovetail.backends.verisilicon.lowering.view import NO_TENSOR, NodeView
 from dovetail.backends.verisilicon.program import Quant
-from dovetail.backends.verisilicon.translate import fraction_bits, vendor_pads
+from dovetail.backends.verisilicon.translate import fraction_bits
+from dovetail.backends.verisilicon.windows import Window
 from dovetail.ir import AnyArray, DType, Quantization, TensorType
 
 _BYTES = (DType.U8, DType.I8)
 _MIDDLE = 128
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
-    """Kernel, strides, dilations and pads of two axes, ONNX order; one-dimensional windows get a first axis of 1."""
-
-    kernel: tuple[int, ...]
-    strides: tuple[int, ...]
-    dilations: tuple[int, ...]
-    pads: tuple[int, ...]
-
-    def output(self, sizes: Sequence[int], *, ceil: bool = False) -> tuple[int, ...]:
-        """Return the sizes after the window has moved over these."""
-        made: list[int] = []
-        for axis, size in enumerate(sizes):
-            room = size + self.pads[axis] + self.pads[2 + axis] - self.dilations[axis] * (self.kernel[axis] - 1) - 1
-            steps = -(-room // self.strides[axis]) if ceil else room // self.strides[axis]
-            if ceil and steps * self.strides[axis] >= size + self.pads[axis]:
-                steps -= 1
-            made.append(steps + 1)
-        return tuple(made)
-
-    @property
-    def vendor(self) -> tuple[int, ...]:
-        """Return kernel, strides and pads as the shim takes them."""
-        return (*self.kernel[::-1], *self.strides[::-1], *vendor_pads(self.pads))
-
-
 def read_window(
     view: NodeView, kernel: Sequence[int], sizes: Sequence[int], *, transposed: bool = False, pooled: bool = False
 ) -> Window:
-    """Return the window of a node; refuse what the vendor's compiler would run with garbage."""
+    """Return the window of a node; refuse what the vendor's compiler would run with garbage.
+
+    A window over one axis gets a first one of 1.
+    """
     node, rank = view.node, len(sizes)
     view.need(rank in (1, 2), f"{rank} spatial axes > 2")
     view.need(len(kernel) == rank, f"a window of {len(kernel)} axes over {rank}")
@@ -71,9 +49,11 @@ def read_window(
     if not transposed:
         for axis, size in enumerate(sizes):
             view.need(spread[axis] <= size + pads[axis] + pads[rank + axis], "its window is larger than its input")
+    ceil = pooled and bool(node.integer("ceil_mode", 0))
     if rank == 1:
-        return Window((1, *kernel), (1, *strides), (1, *dilations), (0, pads[0], 0, pads[1]))
-    return Window(tuple(kernel), strides, dilations, pads)
+        return Window((1, kernel[0]), (1, strides[0]), (1, dilations[0]), ((0, 0), (pads[0], pads[1])), ceil)
+    pairs = [(sizes[0], sizes[1]) for sizes in (kernel, strides, dilations)]
+    return Window(pairs[0], pairs[1], pairs[2], ((pads[0], pads[2]), (pads[1], pads[3])), ceil)
 
 
 def _same(sizes: Sequence[int], spread: Sequence[int], strides: Sequence[int], *, lower: bool) -> tuple[int, ...]:
@@ -92,7 +72,7 @@ def check_formats(view: NodeView, weight: TensorType) -> None:
     data, made = view.kind(0), view.made()
     if data.quant is None and made.quant is None and weight.quant is None:
         view.need(data.dtype is made.dtype, "its input and output are floats of different widths")
-        view.need(data.dtype in (DType.F32, DType.F16, DType.BF16), f"it has no {data.dtype.value} form")
+        view.need(data.dtype in (DType.F32, DType.F16, DType.BF16), f"it has no {data.dtype.value} form", always=True)
         return
     view.need(
         data.quant is not None and made.quant is not None and weight.quant is not None,
@@ -170,7 +150,7 @@ def lower_convolution(view: NodeView) -> None:
     window = read_window(view, value.shape[2:], sizes[2:])
     flat = len(sizes) == 3
     plane = (1, sizes[2]) if flat else sizes[2:]
-    result = window.output(plane)
+    result = window.outputs(plane)
     view.expect((sizes[0], made, *(result[1:] if flat else result)))
     data, out = view.input(0), view.output()
     if flat:
@@ -189,7 +169,7 @@ def lower_convolution(view: NodeView) -> None:
         bias = _no_bias(view, weight, made)
     tail = (*window.dilations[::-1], group, made // channels if depthwise else 0, made)
     kind = "grouped_conv2d" if group > 1 and not depthwise else "conv2d"
-    view.emit(kind, (data, weights, bias), (out,), (*window.vendor, *tail))
+    view.emit(kind, (data, weights, bias), (out,), (*window.parameters, *tail))
     if flat:
         view.emit("reshape", (out,), (view.output(),), tuple(reversed(view.made_shape())))
 
@@ -231,9 +211,9 @@ def lower_transposed(view: NodeView) -> None:
     view.need(window.dilations == (1, 1), f"dilations {list(window.dilations)} of a transposed convolution")
     extra = view.node.integers("output_padding") or (0, 0)
     result = [
-        step * (size - 1) + grow + wide - begin - end
-        for step, size, grow, wide, begin, end in zip(
-            window.strides, sizes[2:], extra, window.kernel, window.pads[:2], window.pads[2:], strict=True
+        step * (size - 1) + grow + wide - sum(pads)
+        for step, size, grow, wide, pads in zip(
+            window.strides, sizes[2:], extra, window.kernel, window.paddings, strict=True
         )
     ]
     made = value.shape[1]
@@ -245,7 +225,7 @@ def lower_transposed(view: NodeView) -> None:
     turned = np.ascontiguousarray(value.transpose(1, 0, 2, 3))
     weights = view.hold(turned, TensorType(weight.dtype, tuple(turned.shape), quant))
     bias = make_bias(view, 2, weight, made)
-    ints = (*window.vendor, *extra[::-1], 1, made)
+    ints = (*window.parameters, *extra[::-1], 1, made)
     view.emit("deconv2d", (view.input(0), weights, bias), (view.output(),), ints)
 
 

@@ -23,7 +23,7 @@ def check_same_kind(view: NodeView, *, outputs: bool = True) -> None:
     dtypes = {kind.dtype for kind in kinds if kind.holds_reals}
     view.need(len(dtypes) <= 1, f"it mixes {' and '.join(sorted(dtype.value for dtype in dtypes))}")
     for dtype in dtypes:
-        view.need(dtype in _REALS, f"it has no {dtype.value} form")
+        view.need(dtype in _REALS, f"it has no {dtype.value} form", always=True)
     for kind in kinds:
         view.need(kind.quant is None or kind.quant.axis is None, "a tensor has a scale per channel")
 
@@ -256,13 +256,13 @@ def check_same_kind_of(view: NodeView, indices: tuple[int, ...]) -> None:
     dtypes = {view.kind(index).dtype for index in indices} | {view.made(i).dtype for i in range(len(view.node.outputs))}
     view.need(len(dtypes) == 1, f"it mixes {' and '.join(sorted(dtype.value for dtype in dtypes))}")
     view.need(all(view.kind(index).holds_reals for index in indices), "its input is not real")
-    view.need(dtypes <= set(_REALS), "it has no form of this element type")
+    view.need(dtypes <= set(_REALS), "it has no form of this element type", always=True)
 
 
 def lower_prelu(view: NodeView) -> None:
     """Lower PRelu with a constant slope for each channel or for all."""
     check_same_kind(view)
-    view.need(view.kind(0).dtype is not DType.I16, "it has no 16-bit integer form")
+    view.need(view.kind(0).dtype is not DType.I16, "it has no 16-bit integer form", always=True)
     sizes, value, kind = view.shape(0), view.constant(1), view.kind(1)
     view.expect(sizes)
     view.need(len(sizes) >= 2, "a vector input")
@@ -283,7 +283,7 @@ def lower_convert(view: NodeView) -> None:
     view.expect(view.shape(0))
     for kind in (data, made):
         view.need(kind.holds_reals, f"it converts {kind.dtype.value} values, not reals")
-        view.need(kind.dtype in _REALS, f"it has no {kind.dtype.value} form")
+        view.need(kind.dtype in _REALS, f"it has no {kind.dtype.value} form", always=True)
         view.need(kind.quant is None or kind.quant.axis is None, "a tensor has a scale per channel")
     view.emit("data_convert", (view.input(0),), (view.output(),))
 

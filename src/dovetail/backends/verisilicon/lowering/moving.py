@@ -14,7 +14,7 @@ from dovetail.ir import AnyArray, DType, TensorType, dequantize_array
 
 
 def _movable(view: NodeView, kind: TensorType) -> None:
-    view.need(kind.dtype is not DType.F64, "it has no f64 form")
+    view.need(kind.dtype is not DType.F64, "it has no f64 form", always=True)
     view.need(kind.quant is None or kind.quant.axis is None, "a tensor has a scale per channel")
 
 

@@ -32,8 +32,9 @@ from dovetail.backends.verisilicon.lowering.elementwise import (
 from dovetail.backends.verisilicon.lowering.moving import MOVING
 from dovetail.backends.verisilicon.lowering.picking import PICKING
 from dovetail.backends.verisilicon.lowering.reducing import REDUCING
+from dovetail.backends.verisilicon.lowering.refusals import Refusal
 from dovetail.backends.verisilicon.lowering.routes import with_routes
-from dovetail.backends.verisilicon.lowering.view import Draft, NodeView, refusal
+from dovetail.backends.verisilicon.lowering.view import Draft, NodeView
 from dovetail.backends.verisilicon.parts.part import Part
 from dovetail.backends.verisilicon.program import Program, ProgramOperator, TensorRole
 from dovetail.errors import CompileError
@@ -78,7 +79,8 @@ def lower_graph(graph: Graph, part: Part) -> Program:
     for node in single.nodes:
         lowering = LOWERINGS.get(node.op) if node.domain in ("", DOVETAIL_DOMAIN) else None
         if lowering is None:
-            raise refusal(node.label, part, f"there is no lowering of {node.domain or 'ONNX'}::{node.op}")
+            missing = f"there is no lowering of {node.domain or 'ONNX'}::{node.op}"
+            raise Refusal(node.label, part.target, missing, always=True)
         _lower(lowering, NodeView(draft, node))
     _check_edges(single, part)
     outputs = tuple((name, _output(draft, name)) for name in single.outputs)
@@ -123,11 +125,11 @@ def _check_edges(graph: Graph, part: Part) -> None:
         raise CompileError(f"{where}: {part.target} needs at least one operator.", hint="Place it on cpu.")
     for name in graph.inputs:
         if not graph.consumers.get(name):
-            raise refusal(where, part, f"input '{name}' is read by no node")
+            raise Refusal(where, part.target, f"input '{name}' is read by no node")
     if len(set(graph.outputs)) != len(graph.outputs):
-        raise refusal(where, part, "an output is named twice")
+        raise Refusal(where, part.target, "an output is named twice")
     if graph.captures:
-        raise refusal(where, part, "it is the body of control flow")
+        raise Refusal(where, part.target, "it is the body of control flow")
 
 
 def bind_batch(graph: Graph) -> tuple[Graph, bool]:

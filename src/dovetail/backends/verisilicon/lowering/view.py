@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from dovetail.backends.verisilicon.lowering.refusals import Refusal
 from dovetail.backends.verisilicon.parts.part import Part
 from dovetail.backends.verisilicon.program import Code, Form, ProgramOperator, ProgramTensor, Quant, TensorRole
 from dovetail.backends.verisilicon.translate import to_vendor, vendor_axis, vendor_form, vendor_shape
@@ -57,7 +58,7 @@ class Draft:
         try:
             form = vendor_form(kind, fixed_point=self.fixed_point if fixed_point is None else fixed_point)
         except ValueError as error:
-            raise refusal(where, self.part, str(error)) from error
+            raise Refusal(where, self.part.target, str(error)) from error
         self.tensors.append(ProgramTensor(form, vendor_shape(shape), role))
         return len(self.tensors) - 1
 
@@ -68,14 +69,9 @@ class Draft:
         try:
             data = to_vendor(value, form.code)
         except ValueError as error:
-            raise refusal(where, self.part, f"a constant cannot be stored: {error}") from error
+            raise Refusal(where, self.part.target, f"a constant cannot be stored: {error}") from error
         self.tensors[made] = replace(self.tensors[made], role=TensorRole.CONSTANT, data=data)
         return made
-
-
-def refusal(where: str, part: Part, reason: str) -> CompileError:
-    """Return the error that says why a part cannot run something."""
-    return CompileError(f"{where}: {part.target} cannot run it: {reason}.", hint="Place it on cpu.")
 
 
 def static_shape(kind: TensorType, where: str) -> tuple[int, ...]:
@@ -110,14 +106,14 @@ class NodeView:
         self.node = node
         self.graph = draft.graph
 
-    def refuse(self, reason: str) -> CompileError:
+    def refuse(self, reason: str, *, always: bool = False) -> Refusal:
         """Return the error for a node that cannot be lowered."""
-        return refusal(self.node.label, self.draft.part, reason)
+        return Refusal(self.node.label, self.draft.part.target, reason, always=always)
 
-    def need(self, holds: bool, reason: str) -> None:
-        """Refuse the node unless a condition holds."""
+    def need(self, holds: bool, reason: str, *, always: bool = False) -> None:
+        """Refuse the node unless a condition holds; `always`: other attributes and shapes would change nothing."""
         if not holds:
-            raise self.refuse(reason)
+            raise self.refuse(reason, always=always)
 
     def has(self, index: int) -> bool:
         """Tell whether an optional input is given."""
@@ -254,7 +250,6 @@ __all__ = [
     "NO_TENSOR",
     "Draft",
     "NodeView",
-    "refusal",
     "same_storage",
     "static_shape",
 ]

@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class Generation(Enum):
-    """Name a generation of the engines."""
+    """A generation of the engines."""
 
     V7 = "VIP v7"
     V7_BYTES = "VIP v7 with an array for bytes only"

@@ -25,7 +25,7 @@ _ACCUMULATING = frozenset({"conv2d", "grouped_conv2d", "deconv2d", "fully_connec
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Hold a program with a C++ name for each tensor, and where each constant lies in the weights file."""
+    """A program with a C++ name for each tensor, and where each constant lies in the weights file."""
 
     program: Program
     names: tuple[str, ...]

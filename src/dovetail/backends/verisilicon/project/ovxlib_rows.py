@@ -18,7 +18,7 @@ Lines = Callable[[Ints, Floats], list[str]]
 
 @dataclass(frozen=True, slots=True)
 class OvxRow:
-    """Name an operator's constant and the member of its parameters; `lines` sets them."""
+    """An operator's constant and the member of its parameters; `lines` sets them."""
 
     op: str
     member: str = ""

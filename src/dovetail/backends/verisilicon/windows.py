@@ -13,13 +13,21 @@ from dovetail.ir import AnyArray
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Hold the sizes of a sliding window; `paddings` stand before and after each axis."""
+    """The sizes of a window that slides over rows and columns."""
 
-    kernel: tuple[int, ...]
-    strides: tuple[int, ...]
-    dilations: tuple[int, ...]
-    paddings: tuple[tuple[int, int], ...]
+    kernel: tuple[int, int]
+    strides: tuple[int, int]
+    dilations: tuple[int, int]
+    paddings: tuple[tuple[int, int], tuple[int, int]]
+    """What stands before and after each axis."""
     ceil: bool = False
+    """The last window may hang over the end."""
+
+    @property
+    def parameters(self) -> tuple[int, ...]:
+        """Return kernel, strides and pads as the shim takes them: columns before rows; left, right, top, bottom."""
+        (top, bottom), (left, right) = self.paddings
+        return (*self.kernel[::-1], *self.strides[::-1], left, right, top, bottom)
 
     @property
     def rank(self) -> int:
@@ -30,7 +38,7 @@ class Window:
         """Return the input positions that the window spans."""
         return (self.kernel[axis] - 1) * self.dilations[axis] + 1
 
-    def outputs(self, sizes: tuple[int, ...]) -> tuple[int, ...]:
+    def outputs(self, sizes: Sequence[int]) -> tuple[int, ...]:
         """Return the sizes of the output for an input of these sizes."""
         found: list[int] = []
         for axis, (before, after) in enumerate(self.paddings):
@@ -66,13 +74,11 @@ class Window:
         )
 
 
-def window_of(
-    kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int], pads: Sequence[int], *, ceil: bool = False
-) -> Window:
-    """Return a window from the shim's parameters: columns before rows, pads left, right, top and bottom."""
-    left, right, top, bottom = pads
-    turned = [(sizes[1], sizes[0]) for sizes in (kernel, strides, dilations)]
-    return Window(turned[0], turned[1], turned[2], ((top, bottom), (left, right)), ceil)
+def window_of(parameters: Sequence[int], dilations: Sequence[int] = (1, 1), *, ceil: bool = False) -> Window:
+    """Return a window from the shim's parameters (see `Window.parameters`) and dilations, columns before rows."""
+    columns, rows, across, down, left, right, top, bottom = parameters
+    turned = (dilations[1], dilations[0])
+    return Window((rows, columns), (down, across), turned, ((top, bottom), (left, right)), ceil)
 
 
 def pad_spatial(values: AnyArray, paddings: Sequence[tuple[int, int]], room: tuple[int, ...], fill: float) -> AnyArray:
