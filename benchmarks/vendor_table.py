@@ -24,7 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dovetail.backend.protocols import CompileOptions
+from dovetail.backend.protocols import CompileOptions, Signature
 from dovetail.backend.target import Engine
 from dovetail.backends.reference import backend as reference
 from dovetail.backends.verisilicon.blob import program_message
@@ -39,7 +39,7 @@ from dovetail.errors import CompileError
 from dovetail.ir import AnyArray
 from dovetail.ir.precision import Precision
 from dovetail.sdk import find_verisilicon
-from dovetail.testing.agreement import load_on, signature_of
+from dovetail.testing.agreement import load_on
 from dovetail.testing.cases import CASES, QuantizedCase, quantized
 from dovetail.testing.probing import QUICK
 from zoo.vendor_page import Cell, State, as_markdown, summary
@@ -60,7 +60,7 @@ def ours(index: int, precision: Precision, target: str) -> tuple[Results, Result
     """Return what the reference and the emulator give."""
     found, profile = prepared(index, precision), next(one for one in VSI_PROFILES if one.name == target)
     judge = load_on(reference, found.graph, profile, CompileOptions())
-    emulation = Emulation(lower_graph(found.graph, part_of(profile)), signature_of(found.graph))
+    emulation = Emulation(lower_graph(found.graph, part_of(profile)), Signature.of(found.graph))
     return tuple(tuple(one.run(sample) for sample in found.inputs) for one in (judge, emulation))  # type: ignore[return-value]
 
 

@@ -16,7 +16,6 @@ from dovetail.backends.verisilicon.emulator.executable import Emulation
 from dovetail.backends.verisilicon.lowering.table import lower_graph
 from dovetail.backends.verisilicon.parts.part import part_of
 from dovetail.backends.verisilicon.plugin import NBG, VsiBackend, sealed, unsealed
-from dovetail.backends.verisilicon.program import program_from_bytes, program_to_bytes
 from dovetail.compare.steps import Steps, compare_steps
 from dovetail.errors import DeviceError
 from dovetail.ir import DType, Graph, Node, Quantization, TensorType
@@ -47,7 +46,7 @@ def measured(vendor: VsiBackend, name: str, precision: Precision, target: Target
     case = quantized({case.name: case for case in CASES}[name], precision)
     executable = load_on(vendor, case.graph, target, CompileOptions())
     # What the profile refuses can be compared all the same.
-    ours = Emulation(lower_graph(case.graph, part_of(target)), signature_of(case.graph))
+    ours = Emulation(lower_graph(case.graph, part_of(target)), Signature.of(case.graph))
     total = agreement(executable, ours, case.inputs)
     executable.close()
     return total

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dovetail.backend.protocols import Blob, CompileOptions, Fidelity
+from dovetail.backend.protocols import Blob, CompileOptions, Fidelity, Signature
 from dovetail.backends.npusim import backend
 from dovetail.backends.verisilicon.emulator.executable import build_steps
 from dovetail.backends.verisilicon.emulator.matrix import multiply
@@ -16,7 +16,7 @@ from dovetail.backends.verisilicon.parts.named import VSI_PROFILES
 from dovetail.backends.verisilicon.parts.part import part_of
 from dovetail.errors import CompileError, DeviceError
 from dovetail.ir import DType, Graph, Node, TensorType, parse_graph
-from dovetail.testing.agreement import load_on, signature_of
+from dovetail.testing.agreement import load_on
 
 V853 = next(profile for profile in VSI_PROFILES if profile.name == "vsi:v853")
 TEXT = """graph "g" opset 21
@@ -69,7 +69,7 @@ def test_damaged_blobs_raise_nothing_but_device_errors(data: st.DataObject) -> N
     payload[at] ^= data.draw(st.integers(1, 255))
     message = ""
     try:
-        backend.devices()[0].load(Blob(blob.format, bytes(payload)), signature_of(GRAPH))
+        backend.devices()[0].load(Blob(blob.format, bytes(payload)), Signature.of(GRAPH))
     except DeviceError as error:
         message = str(error)
     assert "\n" not in message

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dovetail.backend.protocols import Signature
+from dovetail.backend.protocols import ExecutableAbilities, Signature
 from dovetail.backends.feeds import check_feeds
 from dovetail.backends.sessions import first_line
 from dovetail.backends.verisilicon.emulator.convolving import WeightedSum, convolution
@@ -102,6 +102,10 @@ class Emulation:
         alive = {tensor: self._with_samples(tensor, inputs[name]) for name, tensor in self._program.inputs}
         found = self._compute(alive, {self._names[name] for name in names})
         return {name: self._given_back(name, self._spread(found[self._names[name]], samples)) for name in names}
+
+    def abilities(self) -> ExecutableAbilities:
+        """Return none beyond running."""
+        return ExecutableAbilities()
 
     def close(self) -> None:
         """Free the kernels."""

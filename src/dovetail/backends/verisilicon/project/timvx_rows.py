@@ -16,7 +16,7 @@ Arguments = Callable[[ProgramOperator], Sequence[str] | None]
 
 @dataclass(frozen=True, slots=True)
 class TimRow:
-    """The class of an operator, or its choice by the first integer; `arguments` gives None where it has no such form."""
+    """The class of an operator, or its choice by the first integer; `arguments` gives None where it has none."""
 
     classes: tuple[str, ...]
     arguments: Arguments = lambda _: ()
