@@ -24,6 +24,7 @@ class _OnePart:
     def __init__(self, inner: VsiBackend, part: str) -> None:
         self._inner, self._part = inner, part
         self.name, self.version, self.compile, self.devices = inner.name, inner.version, inner.compile, inner.devices
+        self.abilities = inner.abilities
 
     def targets(self) -> tuple[TargetProfile, ...]:
         return (replace(target_named(self._part), precisions=(Precision.U8,)),)
