@@ -12,11 +12,11 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dovetail.backend.profiles import VSI_PROFILES
 from dovetail.backend.protocols import CompileOptions, Fidelity
 from dovetail.backend.target import Target
 from dovetail.backends.npusim import backend as simulator
 from dovetail.backends.reference import backend as reference
+from dovetail.backends.verisilicon.parts.named import VSI_PROFILES
 from dovetail.compare.steps import Steps
 from dovetail.errors import DovetailError
 from dovetail.ir.precision import Precision

@@ -18,7 +18,7 @@ import numpy as np
 import dovetail
 from dovetail.backend.protocols import CompileOptions, Signature
 from dovetail.backend.registry import backend, find_target
-from dovetail.backends.vsi.plugin import VsiExecutable
+from dovetail.backends.verisilicon.plugin import VsiExecutable
 from dovetail.compare import random_samples
 from dovetail.data import Sample
 from dovetail.ir import DType, Graph, Node, Quantization, TensorType

@@ -22,7 +22,7 @@ import numpy as np
 from dovetail.backend.project import ProjectStyle
 from dovetail.backend.protocols import CompileOptions
 from dovetail.backend.registry import find_target
-from dovetail.backends.vsi.plugin import Form, VsiBackend, VsiExecutable
+from dovetail.backends.verisilicon.plugin import Form, VsiBackend, VsiExecutable
 from dovetail.ir import DType, Graph, Node, Quantization, TensorType
 from dovetail.sdk import find_verisilicon
 from dovetail.testing.agreement import load_on

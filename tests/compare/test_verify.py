@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from dovetail.backend.profiles import VSI_PROFILES
+from dovetail.backends.verisilicon.parts.named import VSI_PROFILES
 from dovetail.cli.main import main
 from dovetail.compare import VerifyRequest, random_samples, verify
 from dovetail.compare.steps import compare_steps

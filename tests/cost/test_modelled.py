@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from dovetail.backend.modelled import BoardSettings
-from dovetail.backend.profiles import VSI_PROFILES
 from dovetail.backend.registry import find_target
 from dovetail.backend.target import Engine
+from dovetail.backends.verisilicon.parts.named import VSI_PROFILES
 from dovetail.cost import ModelledPartition, ModelRequest, model_plan, model_tables
 from dovetail.errors import CostError
 from dovetail.ir import DType, Graph, Node, TensorType, as_constant

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 
 import numpy as np
@@ -49,17 +49,6 @@ class Scheme(Enum):
     """ONNX Runtime's integer kernels: accumulators, multipliers and reals in float32."""
 
 
-class Vip(Enum):
-    """Name a generation of VeriSilicon's engines: each computes some operators in its own way."""
-
-    V7 = "VIP v7"
-    V7_BYTES = "VIP v7 with an array for bytes only"
-    VIP8000 = "VIP8000"
-    VIP9000 = "VIP9000"
-    VIP9000_PLUS = "VIP9000 plus"
-    STREAM = "VIP9000 with a stream processor"
-
-
 @dataclass(frozen=True, slots=True)
 class Rounding:
     """How a real result becomes a stored integer."""
@@ -73,17 +62,16 @@ class Rounding:
 class Arithmetic:
     """The rounding facts of a target.
 
-    `multiplier_bits`: an accumulator's multiplier `s_x * s_w / s_y` is computed in float32, product first, and cut to
-    so many mantissa bits (towards zero); None keeps it in double precision. `scheme` other than EXACT puts another
-    maker's rules first. `by_op` refines `default` by operator, or by (operator, stored type). `vip`: the engines whose
-    tables and shaders compute the rest.
+    `multiplier_bits`: an accumulator's multiplier `s_x * s_w / s_y` is computed in float32, product first (for scales
+    of channels in float64, rounded once), and cut to so many mantissa bits (towards zero); None keeps it in
+    double precision. `scheme` other than EXACT puts another maker's rules first. `by_op` refines `default` by operator,
+    or by (operator, stored type).
     """
 
     default: Rounding = Rounding()
     multiplier_bits: int | None = None
     by_op: Mapping[str | tuple[str, DType], Rounding] = field(default_factory=dict)
     scheme: Scheme = Scheme.EXACT
-    vip: Vip | None = None
 
     def rounding(self, op: str, stored: DType) -> Rounding:
         """Return the rounding of an operator whose output is stored in this type."""
@@ -93,12 +81,11 @@ class Arithmetic:
         """Return what accumulators are multiplied by, in float64; `weight` holds one scale or one a channel."""
         if self.multiplier_bits is None:
             return np.asarray(data * weight.astype(np.float64) / output)
-        single = np.float32(data) * weight.astype(np.float32) / np.float32(output)
+        if weight.size > 1:
+            single = (data * weight.astype(np.float64) / output).astype(np.float32)
+        else:
+            single = np.asarray(np.float32(data) * weight.astype(np.float32) / np.float32(output))
         return cut_mantissa(np.asarray(single, np.float64), self.multiplier_bits)
-
-    def in_shaders(self) -> Arithmetic:
-        """Return how the programmable shaders compute: as everything that no rule names, with whole multipliers."""
-        return replace(self, multiplier_bits=None, by_op={})
 
 
 def cut_mantissa(values: AnyArray, bits: int) -> AnyArray:

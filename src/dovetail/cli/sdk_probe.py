@@ -17,7 +17,7 @@ from dovetail.errors import PlanError
 from dovetail.files import write_file
 
 if TYPE_CHECKING:
-    from dovetail.backend.profiles.measured import MeasuredPart
+    from dovetail.backends.verisilicon.parts.measured import MeasuredPart
     from dovetail.ir.precision import Precision
     from dovetail.report.page import Table
 
@@ -43,7 +43,6 @@ class SdkProbe(Verb):
     ] = None
 
     def run(self, screen: Screen) -> Answer:
-        from dovetail.backend.profiles.measured import parts_to_json
         from dovetail.report.page import Page
 
         # The graphs are the test cases' own, which nothing of the product imports: they are looked up by name.
@@ -56,7 +55,7 @@ class SdkProbe(Verb):
                 part = probing.probe_target(name, precisions, tuple(split_commas(self.operator or [])))
                 found[part.sdk_name] = part
                 bar.advance(1)
-        data = parts_to_json(found)
+        data: bytes = probing.parts_to_json(found)
         if self.output is not None:
             write_file(self.output, data.decode())
         tables = tuple(_table(part) for part in found.values())

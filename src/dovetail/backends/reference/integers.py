@@ -73,11 +73,6 @@ def _scale_of(kind: TensorType | None) -> AnyArray:
 
 
 def _accumulate(item: QuantizedNode, values: _Values) -> AnyArray:
-    return item.round(accumulated(item, values))
-
-
-def accumulated(item: QuantizedNode, values: _Values) -> AnyArray:
-    """Return the sums of an accumulating node in steps of the output, before they are rounded."""
     (acc, *_) = KERNELS[item.node.op](item.call(_centred(values, item.inputs)))
     data, output = float(_scale_of(item.inputs[0])[0]), float(_scale_of(item.output)[0])
     multiplier = item.arithmetic.multiplier(data, _scale_of(item.inputs[1]), output)
@@ -87,7 +82,7 @@ def accumulated(item: QuantizedNode, values: _Values) -> AnyArray:
         multiplier = multiplier.reshape(shape)
     else:
         multiplier = multiplier.reshape(())
-    return np.asarray(acc.astype(np.float64) * multiplier)
+    return item.round(np.asarray(acc.astype(np.float64) * multiplier))
 
 
 def _total(op: str, call: Call) -> tuple[AnyArray, AnyArray]:
