@@ -44,7 +44,7 @@ def main() -> int:
     judged = [_judged(mutant, verdicts[mutant.key], mutant.key in equivalents) for mutant in sample]
     run = Run(options.count, options.seed, options.cap_s, reach, judged, tuple(options.rooms))
     print(text(*rows(run)))
-    survivors = [entry for entry in judged if entry.how == "survived"]
+    survivors = [entry for entry in judged if entry.how in ("survived", "unreached")]
     print("\nSurvivors:\n\n" + "\n".join(listing(survivors)))
     if options.page:
         PAGE.write_text(as_markdown(run), encoding="utf-8")

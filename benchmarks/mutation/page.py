@@ -20,7 +20,7 @@ class Judged:
 
     mutant: Mutant
     how: str
-    """'equivalent', 'survived', or how it was killed."""
+    """'equivalent', or as its verdict says."""
     by: str
 
     @property
@@ -73,7 +73,7 @@ class Run:
 def score(judged: Sequence[Judged]) -> Score:
     """Count what became of mutants."""
     equivalent = sum(entry.how == "equivalent" for entry in judged)
-    survived = sum(entry.how == "survived" for entry in judged)
+    survived = sum(entry.how in ("survived", "unreached") for entry in judged)
     return Score(len(judged), equivalent, len(judged) - equivalent - survived)
 
 
@@ -87,7 +87,7 @@ def listing(judged: Sequence[Judged]) -> list[str]:
     """Return a line for each mutant: place, operator, change."""
     ordered = sorted(judged, key=lambda entry: (entry.mutant.site.file, entry.mutant.site.line))
     return [
-        f"{entry.mutant.site.file}:{entry.mutant.site.line}: {entry.mutant.operator}, {entry.mutant.key}\n"
+        f"{entry.mutant.site.file}:{entry.mutant.site.line}: {entry.mutant.operator}, {entry.mutant.key}, {entry.how}\n"
         + "".join(f"    - {line}\n" for line in entry.mutant.before)
         + "".join(f"    + {line}\n" for line in entry.mutant.after)
         for entry in ordered

@@ -61,8 +61,7 @@ class Session:
         notes = _Notes(self.store / "verdicts" / self._digest())
         while True:
             pending = [mutant for mutant in mutants if mutant.key not in notes.verdicts]
-            tasks = (judge(mutant, reach, self.cap_s, notes.unreliable) for mutant in pending)
-            for count, verdict in enumerate(self._run(tasks), 1):
+            for count, verdict in enumerate(self._judged(pending, reach, notes.unreliable), 1):
                 notes.add_verdict(verdict)
                 self.say(f"{count} of {len(pending)}: {verdict.key} {verdict.how} {verdict.by} {verdict.cpu_s:.1f} s")
             wanted = {mutant.key for mutant in mutants}
@@ -73,6 +72,11 @@ class Session:
                     self.say(f"fails alone on the unchanged code: {test}")
             if all(mutant.key in notes.verdicts for mutant in mutants):
                 return {mutant.key: notes.verdicts[mutant.key] for mutant in mutants}
+
+    def _judged(self, mutants: Sequence[Mutant], reach: Reach, without: frozenset[str]) -> Iterator[Verdict]:
+        batches = {mutant.key: list(reach.batches(mutant.site, self.cap_s, without)) for mutant in mutants}
+        yield from (Verdict(key, "unreached") for key, needed in batches.items() if not needed)
+        yield from self._run(judge(mutant, batches[mutant.key]) for mutant in mutants if batches[mutant.key])
 
     def _run(self, tasks: Iterable[Task[T]]) -> Iterator[T]:
         return run_tasks(self.slots, tasks)

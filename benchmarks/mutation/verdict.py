@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,38 +23,37 @@ class Verdict:
     key: str
     """The mutant's."""
     how: str
-    """'fails', 'import', 'time' or 'crash' where it was killed, else 'survived'."""
-    by: str
+    """'fails', 'import', 'time' or 'crash' where it was killed, else 'survived', or 'unreached' where no test could."""
+    by: str = ""
     """The test that killed it; empty where none did or where the package cannot even be imported."""
-    batches: int
-    """How many processes it took."""
-    cpu_s: float
+    cpu_s: float = 0.0
+    """Processor time of its tests."""
 
     @property
     def killed(self) -> bool:
         """Whether a test noticed the mutant."""
-        return self.how != "survived"
+        return self.how not in ("survived", "unreached")
 
 
-def judge(mutant: Mutant, reach: Reach, cap_s: float, without: frozenset[str]) -> Task[Verdict]:
+def judge(mutant: Mutant, batches: Iterable[Batch]) -> Task[Verdict]:
     """Return the task that runs the tests that reach a mutant until one fails."""
 
     def task(slot: Slot) -> Generator[Job, Ended, Verdict]:
         target = slot.copy / "src" / "dovetail" / mutant.site.file
         original = target.read_text(encoding="utf-8")
         target.write_text(mutant.code, encoding="utf-8")
-        cpu_s, count = 0.0, 0
+        cpu_s = 0.0
         try:
-            for batch in reach.batches(mutant.site, cap_s, without):
+            for batch in batches:
                 job = _job(slot, batch)
                 ended = yield job
-                cpu_s, count = cpu_s + ended.cpu_s, count + 1
+                cpu_s += ended.cpu_s
                 how, by = _end(ended, job.out)
                 if how != "survived":
-                    return Verdict(mutant.key, how, by, count, cpu_s)
+                    return Verdict(mutant.key, how, by, cpu_s)
         finally:
             target.write_text(original, encoding="utf-8")
-        return Verdict(mutant.key, "survived", "", count, cpu_s)
+        return Verdict(mutant.key, "survived", cpu_s=cpu_s)
 
     return task
 
