@@ -48,7 +48,7 @@ class OperatorRow:
     tiles: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ModelledPartition:
     """What one partition takes on its part."""
 
