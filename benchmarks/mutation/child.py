@@ -140,13 +140,22 @@ class Tracing:
         names = {name: number for number, name in enumerate(self._tests)}
         data = self._coverage.get_data()
         lines: dict[str, dict[int, list[int]]] = {}
+        imported: list[str] = []
         for path in data.measured_files():
             contexts = data.contexts_by_lineno(path)
             reached = {line: sorted(names[name] for name in tests if name in names) for line, tests in contexts.items()}
             file = Path(path).relative_to(self._package).as_posix()
             lines[file] = {line: tests for line, tests in reached.items() if tests}
+            if any("" in tests for tests in contexts.values()):
+                imported.append(file)
         tests = [[name, round(cpu, 4), name not in self._failed] for name, cpu in self._tests.items()]
-        document = {"collect_s": self._collect_s, "setup_s": self._setup_s, "tests": tests, "lines": lines}
+        document = {
+            "collect_s": self._collect_s,
+            "setup_s": self._setup_s,
+            "tests": tests,
+            "lines": lines,
+            "imported": imported,
+        }
         self._out.write_text(json.dumps(document), encoding="utf-8")
 
 

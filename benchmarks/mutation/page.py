@@ -9,7 +9,6 @@ from scipy.stats import beta
 
 from mutation.reach import Reach
 from mutation.sites import Mutant
-from zoo.table import markdown
 
 _HEADS = ("room", "sampled", "equivalent", "killed", "survived", "score", "95 % interval")
 

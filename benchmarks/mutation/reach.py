@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import json
-from collections import defaultdict
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 from mutation.child import Job
@@ -18,7 +15,7 @@ from mutation.sites import Site
 LONGEST_TEST_S = 20.0
 """Tests that take more processor time are left out."""
 _TRACE_S = 900.0
-_REVISION = 1
+_REVISION = 2
 """Part of what measurements are kept under: raised when they would come out differently."""
 
 
@@ -40,6 +37,8 @@ class TestFile:
     """Tests that fail, are skipped or take too long."""
     lines: Mapping[str, Mapping[int, frozenset[str]]]
     """Tests that execute a line, by file of the package."""
+    imported: frozenset[str]
+    """Files of the package that are imported before the first test."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +70,7 @@ class _Wanted:
 class Reach:
     """Test files by what they execute."""
 
-    def __init__(self, package: Path, files: Sequence[TestFile]) -> None:
-        self._package = package
+    def __init__(self, files: Iterable[TestFile]) -> None:
         self.files = tuple(files)
 
     def batches(self, site: Site, cap_s: float, without: frozenset[str] = frozenset()) -> Iterator[Batch]:
@@ -111,25 +109,11 @@ class Reach:
                 yield _Wanted(file, tests, 2 - is_own - is_mirror)
 
     def _reaching(self, file: TestFile, site: Site) -> set[str]:
-        """Return the tests of a file that execute a site; of what runs at import, those that use the module."""
-        if site.at_import and not site.body:
-            modules = [site.file, *self._importers[site.file]]
-            return {test for module in modules for tests in file.lines.get(module, {}).values() for test in tests}
+        """Return the tests of a file that execute a site; all of them where it runs at import."""
+        if site.at_import and not site.body and site.file in file.imported:
+            return set(file.tests)
         reached = file.lines.get(site.file, {})
         return {test for line in site.body or site.lines for test in reached.get(line, ())}
-
-    @cached_property
-    def _importers(self) -> Mapping[str, list[str]]:
-        """The modules that import each module directly."""
-        importers: defaultdict[str, list[str]] = defaultdict(list)
-        for path in sorted(self._package.rglob("*.py")):
-            own = path.relative_to(self._package).as_posix()
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("dovetail."):
-                    target = "/".join(str(node.module).split(".")[1:])
-                    importers[f"{target}.py"].append(own)
-                    importers[f"{target}/__init__.py"].append(own)
-        return importers
 
 
 def limit_s(cpu_s: float) -> float:
@@ -172,4 +156,5 @@ def read(name: str, kept: Path) -> TestFile:
         for file, reached in document["lines"].items()
     }
     left_out = tuple(test for test in names if test not in good)
-    return TestFile(name, document["collect_s"], document["setup_s"], good, left_out, lines)
+    imported = frozenset(document["imported"])
+    return TestFile(name, document["collect_s"], document["setup_s"], good, left_out, lines, imported)

@@ -50,7 +50,7 @@ class Session:
         missing = [name for name in names if not kept[name].is_file()]
         for count, name in enumerate(self._run(measure(name, kept[name]) for name in missing), 1):
             self.say(f"measured {count} of {len(missing)}: {name}")
-        return Reach(self.root / "src" / "dovetail", [read(name, kept[name]) for name in names])
+        return Reach(read(name, kept[name]) for name in names)
 
     def verdicts(self, mutants: Sequence[Mutant], reach: Reach) -> dict[str, Verdict]:
         """Return what became of each mutant, by key.

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -487,6 +488,12 @@ def test_a_bundle_for_numpy_alone_loads_and_runs_without_onnx(tmp_path: Path) ->
         ("units", True, "'units' is a count"),
         ("predicted_ns", -1.0, "'predicted_ns' is a duration"),
         ("predicted_ns", float("nan"), "'predicted_ns' is a duration"),
+        ("predicted_ns", float("inf"), "'predicted_ns' is a duration"),
+        ("predicted_ns", True, "'predicted_ns' is a duration"),
+        ("macs", "3", "'macs' is a count"),
+        ("macs", 1.0, "'macs' is a count"),
+        ("nodes", "n0", "'nodes' is a list"),
+        ("nodes", [3], "a text is expected, not '3'"),
         ("predicted_ns", "fast", "'predicted_ns' is a duration"),
         ("predicted_by", 3, "a text is expected"),
     ],
@@ -495,6 +502,41 @@ def test_malformed_predictions(tmp_path: Path, key: str, value: object, says: st
     folder = _saved(tmp_path)
     _edit(folder, lambda document: document["partitions"][0].update({key: value}))
     _refused(folder, says)
+
+
+def test_what_stands_for_a_text_is_shown_by_its_beginning(tmp_path: Path) -> None:
+    folder = _saved(tmp_path)
+    _edit(folder, lambda document: document.update(name=[1] * 500))
+    _refused(folder, r"a text is expected, not '\[1(, 1){12}, '")
+
+
+def test_counts_and_durations_of_nothing_come_back(tmp_path: Path) -> None:
+    first, second = _bundle().partitions
+    counted = replace(first, nodes=("a", "b"), macs=0, units=0, predicted_ns=0.0, predicted_by="stop-watch")
+    bundle = replace(_bundle(), partitions=(counted, second))
+    save_bundle(bundle, tmp_path / "b")
+    assert load_bundle(tmp_path / "b") == bundle
+
+
+def test_a_manifest_is_readable_as_it_stands(tmp_path: Path) -> None:
+    text = (_saved(tmp_path) / "manifest.json").read_text(encoding="utf-8")
+    assert '\n "name": "größe",\n' in text
+    assert text.endswith("}\n")
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = _saved(tmp_path)
+
+    def refuse(path: Path) -> bytes:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    _refused(folder, "manifest.json: cannot be read: Permission denied")
+
+
+def test_parents_are_made(tmp_path: Path) -> None:
+    save_bundle(_bundle(), tmp_path / "some" / "where" / "b")
+    assert load_bundle(tmp_path / "some" / "where" / "b") == _bundle()
 
 
 def test_predictions_are_optional_and_a_path_may_be_a_text(tmp_path: Path) -> None:

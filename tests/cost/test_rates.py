@@ -199,6 +199,15 @@ def test_a_clamp_is_free_beside_its_operator_and_not_alone() -> None:
     assert host.latency(graph, [conv], "cpu", FP32) == Figure(macs + 1000, Quality.ROOFLINE, "made up too")
 
 
+def test_what_follows_a_clamp_in_a_step_is_counted() -> None:
+    net = Network()
+    clamped = net.op("Relu", net.conv(net.input("x", 1, 4, 8, 8), 6, 3, bias=False))
+    graph = net.graph(net.op("MaxPool", clamped))
+    macs = 6 * PIXELS * 4 * 9
+    assert _npu_ns(graph) == pytest.approx((macs / 300 + 6 * PIXELS / 4) * CYCLE_NS)
+    assert _host_ns(graph) == pytest.approx(macs + 6 * PIXELS * 2 + 2 * 1000)
+
+
 def test_nodes_of_a_step_add_up() -> None:
     net = Network()
     graph = net.graph(net.op("Sigmoid", net.op("Sigmoid", net.input("x", 1, 100))))

@@ -63,7 +63,8 @@ def _mobilenet() -> Graph:
 
 
 @pytest.mark.parametrize(
-    ("target", "vendor_ms", "ratio"), [("vsi:a311d", 6.24, 0.564), ("vsi:imx8mp", 4.14, 0.867), ("vsi:v853", 4.22, 1.078)]
+    ("target", "vendor_ms", "ratio"),
+    [("vsi:a311d", 6.24, 0.564), ("vsi:imx8mp", 4.14, 0.867), ("vsi:v853", 4.22, 1.078)],
 )
 def test_mobilenet_beside_the_vendors_model(target: str, vendor_ms: float, ratio: float) -> None:
     assert _compute_ns(_mobilenet(), f"{target}@u8") / 1e6 / vendor_ms == pytest.approx(ratio, rel=0.002)

@@ -102,9 +102,7 @@ def model_tables(parts: Sequence[ModelledPartition]) -> tuple[CostTable, ...]:
         rows = [CostEntry(row.node, row.precision, row.latency_ns) for row in part.rows if row.precision is not None]
         entries.setdefault(part.target, []).extend(rows)
     sources = {part.target: part.source for part in parts}
-    return tuple(
-        CostTable(target, sources[target], Quality.MODELLED, tuple(rows)) for target, rows in entries.items()
-    )
+    return tuple(CostTable(target, sources[target], Quality.MODELLED, tuple(rows)) for target, rows in entries.items())
 
 
 def stated_ranges(graph: Graph) -> Ranges:

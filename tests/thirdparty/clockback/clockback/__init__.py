@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dovetail.backend.arithmetic import EXACT
-from dovetail.backend.costs import CostSource, Figure, Quality
+from dovetail.backend.costs import Figure, Quality
 from dovetail.backend.modelled import BoardSettings, ModelledGraph, OperatorCycles
 from dovetail.backend.protocols import Backend, BackendAbilities, Blob, CompileOptions, Device
 from dovetail.backend.target import Engine, HardwareFacts, OperatorRule, Target, TargetProfile
