@@ -29,15 +29,10 @@ _PRELOADED = ("numpy", "scipy.stats", "onnx", "onnxruntime", "hypothesis.strateg
 def main() -> int:
     """Draw, run, and print the table and the survivors; the exit code is 1 where the list of equivalents is wrong."""
     options = _arguments()
-    sources = [
-        Source(PACKAGE, path.relative_to(PACKAGE).as_posix())
-        for room in options.rooms
-        for path in sorted((PACKAGE / room).rglob("*.py"))
-    ]
-    sample = list(draw(sources, options.seed, options.count))
     preload(_PRELOADED)
     session = Session(ROOT, ROOT / "build" / "mutants", options.cap_s, tuple(options.tests), _say)
     session.fill_slots(options.workers)
+    sample = list(draw(_sources(options.rooms), options.seed, options.count))
     reach = session.reach()
     verdicts = session.verdicts(sample, reach)
     equivalents = read_equivalents()
@@ -52,6 +47,11 @@ def main() -> int:
     wrong += [f"{key} is called equivalent, but {verdicts[key].by} fails" for key in _refuted(equivalents, verdicts)]
     print("\n".join(wrong))
     return 1 if wrong else 0
+
+
+def _sources(rooms: Sequence[str]) -> list[Source]:
+    paths = [path for room in rooms for path in sorted((PACKAGE / room).rglob("*.py"))]
+    return [Source(PACKAGE, path.relative_to(PACKAGE).as_posix()) for path in paths]
 
 
 def _judged(mutant: Mutant, verdict: Verdict, is_equivalent: bool) -> Judged:

@@ -67,14 +67,14 @@ class _Process(Generic[T]):
     printed: Path
 
 
-def make_slot(root: Path, folder: Path) -> Slot:
-    """Copy what git knows of a repository, as it stands, and compile the package.
+def make_slot(root: Path, names: Iterable[str], folder: Path) -> Slot:
+    """Copy files of a repository and compile the package.
 
     The bytecode is checked against the text and not against its date: a mutant may be of the same size and second.
     """
     shutil.rmtree(folder, ignore_errors=True)
     slot = Slot(folder / "tree", folder / "scratch")
-    for name in tracked_files(root):
+    for name in names:
         target = slot.copy / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(root / name, target)

@@ -36,17 +36,24 @@ class Session:
     say: Callable[[str], None]
     """Told of each step."""
     slots: list[Slot] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
+    """What the copies hold: paths below them."""
 
     def fill_slots(self, count: int) -> None:
-        """Make the copies of the repository."""
-        self.slots[:] = [make_slot(self.root, self.store / f"slot{number}") for number in range(count)]
+        """Make the copies of the repository; from then on the repository itself may change."""
+        self.files[:] = tracked_files(self.root)
+        self.slots[:] = [make_slot(self.root, self.files, self.store / f"slot{number}") for number in range(count)]
+
+    @property
+    def _copy(self) -> Path:
+        return self.slots[0].copy
 
     def reach(self) -> Reach:
         """Return what every test executes: kept measurements, and new ones where there are none."""
         kept_in = self.store / "reach"
         kept_in.mkdir(parents=True, exist_ok=True)
-        names = [name for name in tracked_files(self.root) if self._is_test_file(name)]
-        kept = {name: kept_at(self.root, name, kept_in) for name in names}
+        names = [name for name in self.files if self._is_test_file(name)]
+        kept = {name: kept_at(self._copy, name, kept_in) for name in names}
         missing = [name for name in names if not kept[name].is_file()]
         for count, name in enumerate(self._run(measure(name, kept[name]) for name in missing), 1):
             self.say(f"measured {count} of {len(missing)}: {name}")
@@ -88,9 +95,9 @@ class Session:
     def _digest(self) -> str:
         """Return a digest of what verdicts depend on."""
         digest = hashlib.sha256(f"{self.cap_s}|{self.tests}".encode())
-        for name in tracked_files(self.root):
+        for name in self.files:
             if name.startswith(_DEPENDS_ON) and name != _EXCEPT:
-                digest.update(f"|{name}|".encode() + (self.root / name).read_bytes())
+                digest.update(f"|{name}|".encode() + (self._copy / name).read_bytes())
         return digest.hexdigest()[:20]
 
 

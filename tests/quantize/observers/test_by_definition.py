@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -46,9 +47,10 @@ def test_bins_are_as_narrow_as_their_number_allows(top: float, bins: int, count:
 
 
 def test_no_bin_is_finer_than_the_largest_value_can_tell() -> None:
-    step = 2.0**-21  # the values are below 2, and an index has 22 bits
-    assert _density(1.0, 1.0 + step / 2).counts.tolist() == [2]
-    assert _density(1.0, 1.0 + step).counts.tolist() == [1, 1]
+    for power in (2.0**-7, 1.0, 2.0**9):
+        step = power * 2.0**-21  # the values are below twice the power, and an index has 22 bits
+        assert _density(power, power + step / 2).counts.tolist() == [2]
+        assert _density(power, power + step).counts.tolist() == [1, 1]
 
 
 def test_no_bin_is_finer_than_float32_can_scale() -> None:
@@ -199,6 +201,22 @@ def test_a_grid_without_a_step_makes_everything_zero() -> None:
     assert expected_error(density, 0.0, 1e-320, 8) == (0.5**2 + 3 * 2.0**2) / 4
 
 
+@pytest.mark.parametrize("symmetric", [False, True])
+@pytest.mark.parametrize("kind", ["normal", "heavy", "positive", "negative", "skewed"])
+def test_no_other_pair_of_ends_has_a_lower_error(kind: str, symmetric: bool) -> None:
+    values = _data(kind)
+    histogram = Histogram(256)
+    histogram.update(values)
+    density = histogram.density()
+    options = ObserverOptions(bits=4, bins=256, symmetric=symmetric)
+    low, high = _observed(CalibrationMethod.MSE, values, options).range()
+    factors = np.geomspace(0.01, 1.0, 80)
+    lows, highs = ({min(max(end * f, density.low), density.high) for f in factors} for end in (low / 0.2, high / 0.2))
+    pairs = [(a, b) for a in lows for b in highs if a <= b]
+    least = min(expected_error(density, a, b, 4, symmetric) for a, b in pairs)
+    assert expected_error(density, low, high, 4, symmetric) <= least * 1.01
+
+
 def test_the_default_grid_is_asymmetric() -> None:
     density = Density(np.array([1]), np.array([0.0, 1.0]))
     assert expected_error(density, 0.0, 1.0, 4) == expected_error(density, 0.0, 1.0, 4, symmetric=False)
@@ -215,7 +233,7 @@ def _divergence(counts: list[float], start: int, stop: int, levels: int) -> floa
     real[-1] += sum(counts[stop:])
     bounds = [start + level * (stop - start) // levels for level in range(levels + 1)]
     merged = [0.0] * (stop - start)
-    for left, right in zip(bounds, bounds[1:], strict=False):
+    for left, right in pairwise(bounds):
         filled = [index for index in range(left, right) if counts[index] > 0]
         for index in filled:
             merged[index - start] = sum(counts[left:right]) / len(filled)
@@ -262,6 +280,7 @@ def _data(kind: str) -> Values:
         "relu": np.maximum(rng.laplace(size=3000), 0),
         "positive": rng.uniform(2, 6, 3000) ** 2,
         "negative": -rng.gamma(2.0, size=3000) - 1.0,
+        "skewed": rng.gumbel(size=3000) + 0.5,
         "few": rng.choice([-2.0, 0.5, 1.0, 9.0], 300),
     }[kind]
     return values.astype(np.float32)
