@@ -79,7 +79,9 @@ def test_the_form_of_a_file() -> None:
     assert Ranges("gräph", "minmax", 4, ranges.tensors).digest != ranges.digest
 
 
-@pytest.mark.parametrize("change", [{"schema": 0}, {"schema": 2}, {"kind": "dovetail-plan"}, {"kind": "dovetail-report"}])
+@pytest.mark.parametrize(
+    "change", [{"schema": 0}, {"schema": 2}, {"kind": "dovetail-plan"}, {"kind": "dovetail-report"}]
+)
 def test_another_schema_or_kind(change: dict[str, object]) -> None:
     document = {**json.loads(GOOD.to_json()), **change}
     with pytest.raises(QuantizeError, match=r"^r\.json: not Dovetail ranges of schema 1"):
