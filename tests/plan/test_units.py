@@ -97,6 +97,13 @@ def test_a_clip_stays_apart_when_what_it_clamps_is_an_output() -> None:
     assert _sizes(net, "t1", high) == [2]
 
 
+def test_clips_may_share_their_bounds() -> None:
+    net, made = _net()
+    low, high = net.constant(0.0), net.constant(6.0)
+    other = net.conv("x", 2)
+    assert _sizes(net, net.op("Clip", made, low, high), net.op("Clip", other, low, high)) == [2, 2]
+
+
 def test_a_clip_without_bounds_joins_its_host() -> None:
     net, made = _net()
     assert _sizes(net, net.op("Clip", made, "", net.constant(6.0))) == [2]
