@@ -37,10 +37,9 @@ def main() -> int:
     verdicts = session.verdicts(sample, reach)
     equivalents = read_equivalents()
     judged = [_judged(mutant, verdicts[mutant.key], mutant.key in equivalents) for mutant in sample]
-    run = Run(options.count, options.seed, options.cap_s, reach, judged, tuple(options.rooms))
+    run = Run(options.seed, options.cap_s, reach, judged, tuple(options.rooms))
     print(text(*rows(run)))
-    survivors = [entry for entry in judged if entry.how in ("survived", "unreached")]
-    print("\nSurvivors:\n\n" + "\n".join(listing(survivors)))
+    print("\nSurvivors:\n\n" + "\n".join(listing([entry for entry in judged if entry.survived])))
     if options.page:
         PAGE.write_text(as_markdown(run), encoding="utf-8")
     wrong = [f"{entry.file}: {entry.key} is no mutant any more" for entry in stale(PACKAGE, equivalents.values())]

@@ -46,7 +46,10 @@ def test_the_plain_graph_is_valid() -> None:
         ({"nodes": (Node("n", "Relu", ("x",), ("y",)), Node("n", "Relu", ("y",), ("y2",)))}, "two nodes are called"),
         ({"nodes": (Node("a", "Relu", ("y",), ("z",)), Node("b", "Relu", ("x",), ("y",)))}, "nothing before it"),
         ({"constants": {"x": np.zeros(2, np.float32)}}, "both an input and a constant"),
-        ({"constants": {"c": np.zeros(3, np.float32)}, "types": _typed(c=F)}, r"holds float32\[3\] but its type says f32\[2\]"),
+        (
+            {"constants": {"c": np.zeros(3, np.float32)}, "types": _typed(c=F)},
+            r"holds float32\[3\] but its type says f32\[2\]",
+        ),
         ({"types": _typed(x=TensorType(DType.F32, (-1,)))}, "dimension of -1"),
         ({"types": _typed(x=TensorType(DType.F32, (1,) * 17))}, "17 dimensions"),
         ({"types": _typed(y=TensorType(DType.F32, (2,), Quantization((1.0,), (0,))))}, "quantised but stores f32"),
