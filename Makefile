@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-qnn check bench fuzz env env-qnn clean
+.PHONY: demo test test-qnn check bench fuzz mutants env env-qnn clean
 
 env: $(VENV)/.installed-run
 
@@ -61,5 +61,12 @@ $(VENV)/.installed-bench: $(VENV)/.installed-dev
 fuzz: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/fuzz_importers.py --count 10000
 
+# Small changes to the core's code, each run against the tests that reach it: which ones does no test notice? Seeded; goes
+# on where it was after Ctrl-C. `make mutants ARGS=--page` writes docs/reference/tests.md.
+COUNT ?= 300
+SEED ?= 1
+mutants: $(VENV)/.installed-dev
+	$(BIN)/python benchmarks/mutants.py --count $(COUNT) --seed $(SEED) $(ARGS)
+
 clean:
-	rm -rf $(VENV) .venv-qnn dovetail-out
+	rm -rf $(VENV) .venv-qnn dovetail-out build/mutants

@@ -74,6 +74,30 @@ def test_samples_that_go_together_give_what_they_give_one_by_one() -> None:
             np.testing.assert_allclose(power.mean_square, other.mean_square, rtol=1e-5)
 
 
+def test_samples_go_together_once_the_first_has_told_their_size() -> None:
+    heard: list[int] = []
+    calibrate(_pair("N"), HeldSamples(_samples(40)), progress=heard.append)
+    assert heard == [1, 17, 33, 40]
+    net = Network()
+    large = net.graph(net.op("Relu", net.input("x", "N", 1024, 1024)))  # 4 MiB a sample: eight are 32
+    sample = Sample("s", {"x": np.zeros((1, 1024, 1024), np.float32)})
+    heard.clear()
+    calibrate(large, HeldSamples([sample] * 10), progress=heard.append)
+    assert heard == [1, 9, 10]
+    huge = net.graph(net.op("Relu", net.input("y", "N", 4096, 4096)))
+    sample = Sample("s", {"x": sample.inputs["x"], "y": np.zeros((1, 4096, 4096), np.float32)})
+    heard.clear()
+    calibrate(huge, HeldSamples([sample] * 2), progress=heard.append)
+    assert heard == [1, 2]
+
+
+@pytest.mark.parametrize("method", [CalibrationMethod.KL, CalibrationMethod.MOVING_AVERAGE])
+def test_only_extremes_are_taken_of_several_samples_at_once(method: CalibrationMethod) -> None:
+    heard: list[int] = []
+    calibrate(_pair("N"), HeldSamples(_samples(3)), CalibrationOptions(method), heard.append)
+    assert heard == [1, 2, 3]
+
+
 def test_bad_data_among_samples_that_go_together_is_named() -> None:
     samples = _samples(20)
     samples[13].inputs["x"][0, 1, 2, 3] = np.nan

@@ -25,7 +25,7 @@ OUTSIDE = Placement(HOST, Precision.FP32)
 """Where graph inputs come from and graph outputs go to."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class CostModel:
     """Price placements of the units of one graph; figures are kept once they are made."""
 

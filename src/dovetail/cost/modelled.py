@@ -48,7 +48,7 @@ class OperatorRow:
     tiles: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ModelledPartition:
     """What one partition takes on its part."""
 
@@ -97,18 +97,12 @@ def model_plan(graph: Graph, plan: Plan, request: ModelRequest | None = None) ->
 
 def model_tables(parts: Sequence[ModelledPartition]) -> tuple[CostTable, ...]:
     """Return a table of latencies for each target; conversions that the plan put in are left to the cost model."""
-    entries: dict[str, dict[tuple[str, Precision], float]] = {}
+    entries: dict[str, list[CostEntry]] = {}
     for part in parts:
-        mine = entries.setdefault(part.target, {})
-        for row in part.rows:
-            if row.precision is not None:
-                key = row.node, row.precision
-                mine[key] = mine.get(key, 0.0) + row.latency_ns
+        rows = [CostEntry(row.node, row.precision, row.latency_ns) for row in part.rows if row.precision is not None]
+        entries.setdefault(part.target, []).extend(rows)
     sources = {part.target: part.source for part in parts}
-    return tuple(
-        CostTable(target, sources[target], Quality.MODELLED, tuple(CostEntry(*key, ns) for key, ns in mine.items()))
-        for target, mine in entries.items()
-    )
+    return tuple(CostTable(target, sources[target], Quality.MODELLED, tuple(rows)) for target, rows in entries.items())
 
 
 def stated_ranges(graph: Graph) -> Ranges:

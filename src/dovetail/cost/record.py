@@ -78,7 +78,7 @@ class PlanCost:
     @property
     def switch_ns(self) -> float:
         """Return what the switches between partitions take; the first partition is free."""
-        return max(0, self.partition_count - 1) * self.switch.latency_ns
+        return (self.partition_count - 1) * self.switch.latency_ns
 
     @property
     def latency_ns(self) -> float:

@@ -14,7 +14,6 @@ from dovetail.ir.dtypes import DType
 from dovetail.ir.graph import Graph
 from dovetail.ir.node import Node
 from dovetail.ir.precision import Precision
-from dovetail.ir.types import Shape
 from dovetail.plan.units import clamp_host
 
 _LANES = 64
@@ -118,14 +117,9 @@ class NpuRoofline:
 
 def _utilisation(graph: Graph, node: Node) -> float:
     """Return the share of the array that a kernel fills: its columns go three by three, 1x1 leaves two idle."""
-    kernel = graph.types[node.inputs[1]].shape if node.op in ("Conv", "ConvTranspose") else None
-    columns = _last(kernel)
+    kernel = graph.types[node.inputs[1]].static_shape if node.op in ("Conv", "ConvTranspose") else None
+    columns = kernel[-1] if kernel else 1
     return columns / (_WIDTH * -(-columns // _WIDTH))
-
-
-def _last(shape: Shape | None) -> int:
-    last = shape[-1] if shape else 1
-    return last if isinstance(last, int) and last > 0 else 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,7 +77,7 @@ def traffic(graph: Graph, nodes: Sequence[Node], precision: Precision) -> Traffi
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Sizer:
     """Keep the traffic of the steps of one graph; a step goes by its first node."""
 
@@ -112,4 +112,4 @@ def work_elements(graph: Graph, node: Node) -> int:
     counts = graph.element_counts
     read = [counts[tensor] for tensor in node.inputs if tensor and tensor not in graph.constants]
     made = [counts[tensor] for tensor in node.outputs if tensor]
-    return max((*read, *made), default=0)
+    return max([*read, *made])

@@ -28,7 +28,7 @@ class Body:
     captures: tuple[str, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Node:
     """Apply operator `op` to tensors; an omitted optional input or output is the empty name.
 

@@ -20,7 +20,7 @@ from dovetail.plan.limits import Limits
 from dovetail.plan.placement import Placement, parse_placement
 from dovetail.plan.recipe import Recipe, Rule
 
-_ITEM = re.compile(r"([^()@]+)(?:@([^()]*))?(?:\((.*)\))?", re.DOTALL)
+_ITEM = re.compile(r"([^()@]+)(?:@([^()@]*))?(?:\((.*)\))?", re.DOTALL)
 _OURS = ("threads", "inference", "profiling")
 _EXAMPLE = 'For example "vsi:a311d@i8pc,openvino:CPU(threads=2),cpu".'
 _BOOLEANS = {"yes": True, "no": False}
@@ -48,9 +48,8 @@ def parse_devices(text: str, base: CompileOptions | None = None) -> tuple[Device
     choices = tuple(_choice(item, base or CompileOptions()) for item in _split(text))
     if not choices:
         raise PlanError("the list of devices is empty.", hint=_EXAMPLE)
-    names = [choice.target for choice in choices]
     for choice in choices:
-        if names.count(choice.target) > 1 and len({one.options for one in choices if one.target == choice.target}) > 1:
+        if any(other.target == choice.target and other.options != choice.options for other in choices):
             raise PlanError(f"device '{choice.target}' has two sets of options.", hint="Write them once.")
     return choices
 

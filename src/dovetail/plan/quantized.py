@@ -10,7 +10,7 @@ from dovetail.plan.placement import Placement
 from dovetail.plan.plan import Plan
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class QuantizedGraph:
     """A graph whose tensor types carry quantisation, and the placement of every node.
 

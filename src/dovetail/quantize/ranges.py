@@ -91,8 +91,13 @@ def load_ranges(path: Path) -> Ranges:
 
 
 def _range(low: object, high: object) -> Range:
-    if isinstance(low, bool) or not isinstance(low, int | float) or not isinstance(high, int | float):
-        raise TypeError("a range is a pair of numbers")
-    if not (math.isfinite(low) and math.isfinite(high) and low <= high):
+    limits = Range(_number(low), _number(high))
+    if not (math.isfinite(limits.low) and math.isfinite(limits.high) and limits.low <= limits.high):
         raise ValueError(f"[{low}, {high}] is not a range")
-    return Range(float(low), float(high))
+    return limits
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError("a range is a pair of numbers")
+    return float(value)
