@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from dovetail.backend.protocols import Blob
+from dovetail.backend.protocols import Blob, ExecutableAbilities
 from dovetail.bundle import Bundle
 from dovetail.bundle.bundle import CompiledPartition
 from dovetail.errors import DeviceError
@@ -49,6 +49,9 @@ class Waiting:
             return dict.fromkeys((*self.outputs, *taps), total if self.spoil is None else self.spoil)
         finally:
             self.busy.release()
+
+    def abilities(self) -> ExecutableAbilities:
+        return ExecutableAbilities()
 
     def close(self) -> None:
         self.closed = True

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dovetail.backend.protocols import CompileOptions, Fidelity
 from dovetail.backend.registry import backend
-from dovetail.compile import CompileRequest, compile_model
+from dovetail.compile import CompileRequest, choose_backend, compile_model
 from dovetail.ir.dtypes import AnyArray
 from dovetail.partition.schedule import partition
 from dovetail.plan.plan import Plan
@@ -49,11 +49,19 @@ class Pipeline:
 
     def outputs(self, plan: Plan, indices: Sequence[int]) -> dict[str, AnyArray]:
         """Return the outputs of a plan, stacked to `[N, ...]`."""
-        request = CompileRequest(CompileOptions(self._options.fidelity), self._options.backends)
-        bundle = compile_model(partition(self._quantizer.quantize(plan)), request)
+        partitioned = partition(self._quantizer.quantize(plan))
+        bundle = compile_model(partitioned, self._request({part.target for part in partitioned.partitions}))
         with open_session(bundle) as session:
             runs = [session.run(batch.inputs).outputs for batch in self._data.samples.batches(indices)]
         return stack_outputs(self._data.graph, runs)
+
+    def _request(self, targets: Iterable[str]) -> CompileRequest:
+        """Return how plans are compiled: a plan may have no simulated target, and then nothing obeys the fidelity."""
+        chosen = self._options.backends
+        simulated = [item for item in targets if "fidelity" in choose_backend(item, chosen).abilities().options]
+        return CompileRequest(
+            backends=chosen, per_target=dict.fromkeys(simulated, CompileOptions(self._options.fidelity))
+        )
 
     def golden(self, indices: Sequence[int]) -> dict[str, AnyArray]:
         """Return the float model's outputs."""
