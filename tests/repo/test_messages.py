@@ -21,7 +21,7 @@ OTHERS = {
     "sdk/build.py": "what CMake and the linker are called with",
     "sdk/download.py": "what pip is called with",
     "fit/result.py": "the first line of a recipe, with the command that reads it",
-    "backends/vsi/project/write.py": "the README of a project, with the commands that build and run it",
+    "backends/verisilicon/project/write.py": "the README of a project, with the commands that build and run it",
 }
 """Where an option is another tool's, or stands in a file for people at a terminal."""
 
