@@ -49,6 +49,15 @@ class Scheme(Enum):
     """ONNX Runtime's integer kernels: accumulators, multipliers and reals in float32."""
 
 
+class Accumulator(Enum):
+    """Say how products of unsigned data and signed weights, of 8 bits each, are added up."""
+
+    WIDE = "wide"
+    """In 32 bits or more: the sums are exact."""
+    PAIRS = "pairs"
+    """First two by two in 16 bits, which saturate, as x86 without VNNI does it (`vpmaddubsw`)."""
+
+
 class Vip(Enum):
     """Name a generation of VeriSilicon's engines: each computes some operators in its own way."""
 
@@ -76,7 +85,7 @@ class Arithmetic:
     `multiplier_bits`: an accumulator's multiplier `s_x * s_w / s_y` is computed in float32, product first, and cut to
     so many mantissa bits (towards zero); None keeps it in double precision. `scheme` other than EXACT puts another
     maker's rules first. `by_op` refines `default` by operator, or by (operator, stored type). `vip`: the engines whose
-    tables and shaders compute the rest.
+    tables and shaders compute the rest. `accumulator`: how products of bytes are added up.
     """
 
     default: Rounding = Rounding()
@@ -84,6 +93,7 @@ class Arithmetic:
     by_op: Mapping[str | tuple[str, DType], Rounding] = field(default_factory=dict)
     scheme: Scheme = Scheme.EXACT
     vip: Vip | None = None
+    accumulator: Accumulator = Accumulator.WIDE
 
     def rounding(self, op: str, stored: DType) -> Rounding:
         """Return the rounding of an operator whose output is stored in this type."""
@@ -115,3 +125,6 @@ TFLITE = Arithmetic(Rounding(Tie.AWAY, ZeroPointOrder.AFTER), scheme=Scheme.TFLI
 
 ORT = Arithmetic(Rounding(Tie.EVEN, ZeroPointOrder.AFTER), scheme=Scheme.ORT)
 """ONNX Runtime's integer kernels, and float32 between DequantizeLinear and QuantizeLinear where it has none."""
+
+ORT_PAIRS = replace(ORT, accumulator=Accumulator.PAIRS)
+"""The same on processors whose kernels add products in pairs that saturate."""

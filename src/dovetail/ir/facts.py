@@ -12,6 +12,8 @@ _SCALES, _ZEROS, _CELL, _CLIP, _COUPLED = (
 )
 _WEIGHTS, _RECURRENT, _ASYMMETRIC = (f"tflite.{name}" for name in ("weight_scales", "recurrent_scales", "asymmetric"))
 _GATES = 4
+WEIGHT_ZEROS = "onnxruntime.weight_zeros"
+"""Of a MatMul that was a MatMulInteger: the zero points of its int8 weights, which are constants without them."""
 
 
 @dataclass(frozen=True, slots=True)

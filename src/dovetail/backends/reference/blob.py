@@ -10,7 +10,7 @@ import json
 import re
 from dataclasses import dataclass
 
-from dovetail.backend.arithmetic import Arithmetic, Carrier, Rounding, Scheme, Tie, Vip, ZeroPointOrder
+from dovetail.backend.arithmetic import Accumulator, Arithmetic, Carrier, Rounding, Scheme, Tie, Vip, ZeroPointOrder
 from dovetail.errors import BundleError, DeviceError
 from dovetail.ir import DType, Graph, graph_from_bytes, graph_to_bytes
 
@@ -42,6 +42,7 @@ def program_to_bytes(program: Program) -> bytes:
         "by_op": sorted(rows, key=str),
         "scheme": arithmetic.scheme.value,
         "vip": None if arithmetic.vip is None else arithmetic.vip.value,
+        "accumulator": arithmetic.accumulator.value,
     }
     text = json.dumps(facts, sort_keys=True).encode()
     return b"dovetail reference 1 %d\n" % len(text) + text + graph_to_bytes(program.graph)
@@ -85,4 +86,5 @@ def _arithmetic(facts: dict[str, object]) -> Arithmetic:
         by_op[key] = _rounding(tie, order, carrier)
     vip = facts.get("vip")
     engines = None if vip is None else Vip(vip)
-    return Arithmetic(_rounding(*default), bits, by_op, Scheme(facts["scheme"]), engines)
+    accumulator = Accumulator(facts.get("accumulator", Accumulator.WIDE.value))
+    return Arithmetic(_rounding(*default), bits, by_op, Scheme(facts["scheme"]), engines, accumulator)

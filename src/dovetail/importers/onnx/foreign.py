@@ -12,6 +12,7 @@ from dovetail.errors import LoadError
 from dovetail.importers.onnx.reader import Source, all_graphs, node_label
 from dovetail.importers.onnx.tensors import Stored
 from dovetail.ir import OPSET, AnyArray, DType
+from dovetail.ir.facts import WEIGHT_ZEROS
 
 MICROSOFT = "com.microsoft"
 _EXACT_IN_FLOAT = 2**24
@@ -205,7 +206,15 @@ def _matmul_integer(one: _Rewriter) -> None:
                 raise one.refused("it has one zero point per row")
             side = one.add("Sub", [side, one.add("Cast", [one.name(2 + index)], to=TensorProto.INT32)])
         sides.append(side)
-    one.add("MatMul", sides, one.node.output[0])
+    one.add("MatMul", sides, one.node.output[0], **_weight_zeros(one))
+
+
+def _weight_zeros(one: _Rewriter) -> dict[str, Any]:
+    """Return the fact that tells which bytes constant int8 weights were: their zero points, one or one a column."""
+    weight, zero = (one.source.constants.get(one.name(index)) for index in (1, 3))
+    if weight is None or weight.dtype is not DType.I8 or (one.name(3) and zero is None):
+        return {}
+    return {WEIGHT_ZEROS: [0] if zero is None else [int(value) for value in zero.array.reshape(-1)]}
 
 
 def _conv_integer(one: _Rewriter) -> None:
