@@ -8,10 +8,12 @@ import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import needs
 import pytest
 
 from dovetail.backend import registry
 
+pytest_plugins = ("skips",)
 ROOT = Path(__file__).parents[1]
 DEFAULT_MODELS = ROOT.parent / "shared" / "models"
 
@@ -21,7 +23,7 @@ def models() -> Path:
     """Return the folder of collected models; skip where there is none."""
     folder = Path(os.environ.get("DOVETAIL_MODELS", DEFAULT_MODELS))
     if not (folder / "MANIFEST.json").is_file():
-        pytest.skip(f"no collected models at {folder}: set DOVETAIL_MODELS")
+        needs.without("models", f"no collected models at {folder}: set DOVETAIL_MODELS")
     return folder
 
 
