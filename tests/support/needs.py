@@ -1,4 +1,4 @@
-"""What tests need that not every machine has: the one place where a test is skipped, and where that can be forbidden."""
+"""What tests need that not every machine has: the one place where tests are skipped, unless that is forbidden."""
 
 from __future__ import annotations
 

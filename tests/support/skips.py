@@ -1,8 +1,8 @@
 """Compare the tests that a run skips with a list: `pytest --skips tests/skips/bare.txt`.
 
-A line of the list is a part and a test without its parameters, `vsi tests/cost/test_modelled.py::test_one`. A part with a
-question mark depends on the kernel or the processor: its tests may run as well. A run that skips another test, or
-does not skip one that is listed, fails; with DOVETAIL_UPDATE_SKIPS=1 the list is written instead.
+A line of the list is a part and a test without its parameters, `vsi tests/cost/test_modelled.py::test_one`. A part
+with a question mark depends on the kernel or the processor: its tests may run as well. A run that skips another test,
+or does not skip one that is listed, fails; with DOVETAIL_UPDATE_SKIPS=1 the list is written instead.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-_MACHINE_S = ("cpuid-fault", "device", "landlock")
+_MACHINE_S = ("cpuid-fault", "landlock")
 """Parts that are a kernel's or a processor's."""
 
 
@@ -69,7 +69,7 @@ class SkipList:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option."""
-    parser.addoption("--skips", type=Path, metavar="FILE", help="fail where other tests are skipped than this file says")
+    parser.addoption("--skips", type=Path, metavar="FILE", help="fail unless the tests that it lists are skipped")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+import needs
 import numpy as np
 import pytest
 
@@ -37,8 +37,7 @@ DIGITS = Path(__file__).parents[3] / "examples" / "digits"
 
 def build(folder: Path, vendor: VsiBackend) -> Path:
     """Return the program of a project, built with the system's compiler."""
-    if shutil.which("cmake") is None:
-        pytest.skip("CMake is not installed")
+    needs.program("cmake", "cmake")
     sdk = f"-DVIVANTE_SDK_DIR={vendor.folder.sdk}"
     for command in (["cmake", "-S", str(folder), "-B", str(folder / "build"), sdk], ["cmake", "--build", "build"]):
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=300)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import needs
 import numpy as np
 import pytest
 
@@ -150,8 +151,7 @@ def test_a_binary_made_here_runs_in_another_process(timvx: VsiBackend, vendor: V
 @pytest.mark.slow
 def test_a_project_of_mixed_precision_gives_our_run(timvx: VsiBackend, vendor: VsiBackend, tmp_path: Path) -> None:
     """Built against the older SDK's TIM-VX; our run is on the newest SDK's ovxlib."""
-    if shutil.which("cmake") is None:
-        pytest.skip("CMake is not installed")
+    needs.program("cmake", "cmake")
     graph, ranges = two_inputs()
     wide = Override(parse_placement("vsi:v853@i16"), "asked")
     source = quantize(graph, Plan(graph.digest, parse_placement("vsi:v853@u8"), {"product": wide}), ranges)

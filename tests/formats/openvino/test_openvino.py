@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 
 import numpy as np
+import openvino as ov
 import pytest
 
 from dovetail.errors import FormatError, PlanError
@@ -18,8 +19,6 @@ from dovetail.passes import normalize
 from dovetail.plan import Override, Plan, parse_placement
 
 from ..conftest import make_plan, placements
-
-ov = pytest.importorskip("openvino", reason="the openvino package is not installed")
 
 DEVICES = {"vsi:v853": "CPUA", "cpu": "CPUB"}
 
@@ -142,7 +141,6 @@ def test_a_target_without_a_device_is_an_error(core, graph: Graph) -> None:
 
 
 def test_a_cut_through_a_state_is_an_error_that_names_it() -> None:
-    openvino = pytest.importorskip("openvino")
     from openvino import opset13 as ops
 
     from dovetail.formats.openvino.model import _check_state
@@ -151,7 +149,7 @@ def test_a_cut_through_a_state_is_an_error_that_names_it() -> None:
     read = ops.read_value(ops.constant(np.zeros((1, 4), np.float32)), "memory", np.float32, [1, 4], name="read")
     total = ops.add(x, read, name="total")
     write = ops.assign(total, "memory", name="write")
-    model = openvino.Model([ops.result(total, name="y")], [write], [x], "stateful")
+    model = ov.Model([ops.result(total, name="y")], [write], [x], "stateful")
     nodes = list(model.get_ordered_ops())
     together = {op.get_friendly_name(): "NPU" for op in nodes}
     _check_state(nodes, together)

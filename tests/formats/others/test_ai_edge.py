@@ -6,6 +6,7 @@ import json
 import re
 from pathlib import Path
 
+import ai_edge_quantizer as edge
 import numpy as np
 import pytest
 import tflite
@@ -15,8 +16,6 @@ from dovetail.formats import ReadRequest, WriteRequest, find_format
 from dovetail.ir import Graph
 
 from ..conftest import make_graph, make_plan, placements
-
-edge = pytest.importorskip("ai_edge_quantizer", reason="the ai-edge-quantizer package is not installed")
 
 
 def _recipe(graph: Graph, **places: str) -> list[dict[str, object]]:

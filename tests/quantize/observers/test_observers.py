@@ -178,7 +178,8 @@ N = 100_003  # so that no quantile falls on a whole number of values
 
 
 def ort(method, x, bins, percentile=99.99):
-    calibrate = pytest.importorskip("onnxruntime.quantization.calibrate")
+    from onnxruntime.quantization import calibrate
+
     collector = calibrate.HistogramCollector(method, False, bins, 256, percentile, "same")
     with contextlib.redirect_stdout(io.StringIO()):
         collector.collect({"t": x})

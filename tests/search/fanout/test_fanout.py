@@ -158,7 +158,6 @@ def _evaluations(path: Path) -> int:
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, list[subprocess.Popen[bytes]]]]:
     """Start a scheduler and five workers, each in a process of its own; the last has no NPU."""
-    pytest.importorskip("distributed")
     folder = tmp_path_factory.mktemp("cluster")
     file = folder / "scheduler.json"
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -231,7 +230,6 @@ def test_a_hanging_trial_on_a_cluster_is_killed_and_frees_its_worker(
     request_: TuneRequest, serial: TuneResult, tmp_path: Path
 ) -> None:
     """One worker with one thread: were it not freed, nothing else could ever be evaluated."""
-    pytest.importorskip("distributed")
     from distributed import LocalCluster
 
     file = tmp_path / "metric.py"
@@ -254,7 +252,6 @@ def test_a_cluster_without_what_is_wanted_is_refused(cluster: tuple[Path, list[s
 
 
 def test_no_cluster_is_refused() -> None:
-    pytest.importorskip("distributed")
     with pytest.raises(SearchError, match="no Dask scheduler"):
         dask_place("nonsense://nowhere")
 
