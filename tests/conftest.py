@@ -8,12 +8,16 @@ import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import hypothesis
 import needs
 import pytest
 
 from dovetail.backend import registry
 
 pytest_plugins = ("skips",)
+# Both of these are clocks on the wall.
+hypothesis.settings.register_profile("patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("patient")
 ROOT = Path(__file__).parents[1]
 DEFAULT_MODELS = ROOT.parent / "shared" / "models"
 

@@ -13,7 +13,6 @@ import pytest
 
 from dovetail.backend.protocols import CompileOptions
 from dovetail.backends.vsi.plugin import VsiBackend, unsealed
-from dovetail.backends.vsi.process import Limits
 from dovetail.backends.vsi.program import program_from_bytes
 from dovetail.bundle import load_bundle
 from dovetail.cli.main import main
@@ -95,7 +94,6 @@ def test_made_here_and_run_in_another_process(
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
     )
     assert done.returncode == 0, done.stderr
     assert np.array_equal(np.load(files[2], allow_pickle=False), wanted)
@@ -155,8 +153,7 @@ def test_convolutions_of_unsigned_bytes_survive_the_file(
 ) -> None:
     """The oldest generation once stopped with an exception of its memory unit, as the weights were not in the file."""
     graph, target = layers(kinds), target_named(name)
-    bounded = VsiBackend(vendor.folder, limits=Limits(run_s=30.0))
-    binary, direct = (load_on(one, graph, target, CompileOptions()) for one in (bounded, graphs))
+    binary, direct = (load_on(one, graph, target, CompileOptions()) for one in (vendor, graphs))
     sample = {"x": np.random.default_rng(4).integers(0, 256, (1, 16, 16, 16)).astype(np.uint8)}
     found, wanted = (one.run(sample)[graph.outputs[0]] for one in (binary, direct))
     assert np.array_equal(found, wanted)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import io
-import time
 
+import clocks
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -280,13 +280,8 @@ def test_kl_refuses_16_bits():
         make_observer(CM.KL, ObserverOptions(bits=16))
 
 
-@pytest.mark.parametrize(("method", "limit_ms"), [(CM.MINMAX, 5), (CM.PERCENTILE, 30), (CM.KL, 30), (CM.MSE, 30)])
-def test_a_million_values_are_taken_quickly(method, limit_ms):
+@pytest.mark.parametrize(("method", "most"), [(CM.MINMAX, 1), (CM.PERCENTILE, 6), (CM.KL, 6), (CM.MSE, 6)])
+def test_a_million_values_are_taken_quickly(method, most):
     x = np.random.default_rng(0).standard_normal(1_000_000).astype(np.float32)
     observer = make_observer(method)
-    times = []
-    for _ in range(7):
-        start = time.perf_counter()
-        observer.update(x)
-        times.append((time.perf_counter() - start) * 1e3)
-    assert min(times) < limit_ms
+    assert clocks.units(lambda: observer.update(x)) < most

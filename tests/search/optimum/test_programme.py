@@ -54,7 +54,9 @@ def test_the_programme_is_the_cheapest_that_keeps_the_demands(problem: Problem, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("middle", [0, 10_000])
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(problems(), st.data())
 def test_large_programmes_are_solved_as_well_by_way_of_their_relaxation(
     middle: int, monkeypatch: pytest.MonkeyPatch, problem: Problem, data: st.DataObject
