@@ -18,7 +18,7 @@ from dovetail.ir.dtypes import AnyArray
 from dovetail.ir.graph import Graph
 from dovetail.ir.precision import Precision
 from dovetail.plan.plan import Plan
-from dovetail.quantize.calibrate import load_float, signature_of
+from dovetail.quantize.calibrate import FLOAT_BACKEND, load_float, signature_of
 from dovetail.quantize.quantizer import Quantizer
 from dovetail.quantize.ranges import Ranges
 from dovetail.search.journal import Scores
@@ -26,6 +26,8 @@ from dovetail.search.pieces import MOST_PIECES, Line, Pieces
 from dovetail.search.samples import SampleSet, stack_outputs
 
 SIMULATOR = "npusim"
+ORT_RULES = "reference:ort"
+"""The target that is found under the name of the form that holds here."""
 
 
 class Evaluator(Protocol):
@@ -56,9 +58,13 @@ class EvaluationData:
 
 
 def evaluation_identity(data: EvaluationData, ranges: Ranges, executor: Sequence[str]) -> str:
-    """Return a text over everything that scores depend on, but for the plan."""
+    """Return a text over everything that scores depend on, but for the plan.
+
+    That is also what makes the golden outputs, and the form that ONNX Runtime's rules have on this processor.
+    """
+    golden = f"golden {FLOAT_BACKEND}:{backend(FLOAT_BACKEND).version}, {find_target(ORT_RULES).name}"
     facts = (data.graph.digest, ranges.digest, data.samples.digest, data.metric_identity)
-    return "\n".join((*executor, *facts))
+    return "\n".join((*executor, golden, *facts))
 
 
 class Scorer:

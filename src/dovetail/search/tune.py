@@ -35,7 +35,7 @@ from dovetail.search.log import SearchLog
 from dovetail.search.margin import Widened, Widener
 from dovetail.search.oracle import Bar, Oracle, Split
 from dovetail.search.pareto import pareto_points
-from dovetail.search.pipeline import Pipeline
+from dovetail.search.pipeline import Pipeline, PipelineOptions
 from dovetail.search.prior import suspect
 from dovetail.search.proof import CostOptions, Prover, make_prover
 from dovetail.search.recorded import RecordedEvaluator
@@ -210,14 +210,15 @@ class _Bench:
         data = EvaluationData(request.graph, samples, request.metric, identity)
         ranges = request.calibration.ranges
         target = request.low.target
-        how = Executor(target, simulates_whole(data.graph, target), Fidelity.FAST, {target: SIMULATOR})
-        fast, pipeline = how.evaluator(data, ranges), Pipeline(data, ranges)
+        whole = simulates_whole(data.graph, target)
+        how = Executor(target, whole, Fidelity.FAST, {target: SIMULATOR}, space.targets)
+        fast, pipeline = how.evaluator(data, ranges), Pipeline(data, ranges, PipelineOptions(targets=space.targets))
         context = hashlib.sha256(f"{fast.identity}\n{pipeline.identity}".encode()).hexdigest()
         log = _open_log(request, fast.identity)
         journal = Journal(options.journal, context, log)
         if options.recall is not None:
             journal.close_to_new(options.recall)
-        hows = (how, Executor(target, whole=False, fidelity=Fidelity.EXACT))
+        hows = (how, Executor(target, whole=False, fidelity=Fidelity.EXACT, targets=space.targets))
         desks = open_desks(options.fanout, [partial(Work.of, data, ranges, item) for item in hows], journal)
         retries = options.fanout.options.retries
         recorded = RecordedEvaluator(fast, journal, "fast", desks[0], retries)
