@@ -19,8 +19,8 @@ import numpy as np
 
 from dovetail.backend.arithmetic import Accumulator, Arithmetic, Carrier
 from dovetail.backends.reference.kernels import KERNELS, Call
-from dovetail.backends.reference.kernels.pooling import window_sums
 from dovetail.backends.reference.kernels.pairs import accumulator_losses
+from dovetail.backends.reference.kernels.pooling import window_sums
 from dovetail.backends.reference.storing import round_to_stored, store
 from dovetail.ir import AnyArray, DType, Graph, Node, Quantization, TensorType, quantize_array
 

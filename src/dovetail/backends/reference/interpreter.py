@@ -15,8 +15,8 @@ from dovetail.backend.arithmetic import EXACT, Accumulator, Arithmetic, Scheme
 from dovetail.backends.reference.control import run_control_flow
 from dovetail.backends.reference.integers import QuantizedNode, accumulated, integer_rule
 from dovetail.backends.reference.kernels import KERNELS, Call
-from dovetail.backends.reference.ort_rules import ort_rule, real_as_ort, store_as_ort
 from dovetail.backends.reference.kernels.pairs import integer_product_losses
+from dovetail.backends.reference.ort_rules import ort_rule, real_as_ort, store_as_ort
 from dovetail.backends.reference.storing import real_of, store
 from dovetail.backends.reference.tflite_float import float_rule
 from dovetail.backends.reference.tflite_rules import quantize_as_tflite, tflite_rule

@@ -12,9 +12,9 @@ import numpy as np
 
 from dovetail.backend.arithmetic import Accumulator
 from dovetail.backends.reference.kernels import KERNELS, Call
+from dovetail.backends.reference.kernels.pairs import accumulator_losses
 from dovetail.backends.reference.kernels.pooling import averaging_window
 from dovetail.backends.reference.kernels.window import slide
-from dovetail.backends.reference.kernels.pairs import accumulator_losses
 from dovetail.backends.reference.storing import first_zero_point, single_scale
 from dovetail.ir import AnyArray, DType, Node, TensorType, dequantize_array, quantize_array
 

@@ -1,10 +1,10 @@
 """What is lost where products of unsigned and signed bytes are added two by two in 16 bits.
 
-ONNX Runtime's kernels for x86 with AVX2 and no VNNI compute `a[2i] * b[2i] + a[2i+1] * b[2i+1]` on the stored bytes with
-`vpmaddubsw`, which saturates at int16, and add those sums in 32 bits; zero points are accounted for exactly, outside.
-A convolution counts the bytes under its window position by position, channels innermost, its padding as the data's zero
-point. Measured on 1.31 for QLinearMatMul, QGemm, MatMulInteger and QLinearConv with uint8 data and int8 weights, packed
-or not; other pairs of types, ConvInteger and convolutions of one channel a group have exact sums.
+ONNX Runtime's kernels for x86 with AVX2 and no VNNI compute `a[2i] * b[2i] + a[2i+1] * b[2i+1]` on the stored bytes
+with `vpmaddubsw`, which saturates at int16, and add those sums in 32 bits; zero points are accounted for exactly,
+outside. A convolution counts the bytes under its window position by position, channels innermost, its padding as the
+data's zero point. Measured on 1.31 for QLinearMatMul, QGemm, MatMulInteger and QLinearConv with uint8 data and int8
+weights, packed or not; other pairs of types, ConvInteger and convolutions of one channel a group have exact sums.
 """
 
 from __future__ import annotations
