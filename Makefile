@@ -35,6 +35,7 @@ check: $(VENV)/.installed-dev
 	$(BIN)/ruff check src tests benchmarks examples docs
 	$(BIN)/ruff format --check src tests benchmarks examples docs
 	$(BIN)/mypy
+	$(BIN)/mypy --config-file tests/mypy.ini
 	$(BIN)/lint-imports --config pyproject.toml
 
 bench: $(VENV)/.installed-bench

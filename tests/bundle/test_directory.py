@@ -403,7 +403,7 @@ def test_malformed_predictions(tmp_path: Path, key: str, value: object, says: st
 def test_predictions_are_optional_and_a_path_may_be_a_text(tmp_path: Path) -> None:
     folder = _saved(tmp_path)
     for key in ("units", "predicted_ns", "predicted_by"):
-        _edit(folder, lambda document, key=key: document["partitions"][0].pop(key))
+        _edit(folder, lambda document, key=key: document["partitions"][0].pop(key))  # type: ignore[misc]
     assert load_bundle(str(folder)) == _bundle()
     save_bundle(_bundle(), str(tmp_path / "other"))
     assert load_bundle(tmp_path / "other") == _bundle()

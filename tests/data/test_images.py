@@ -263,7 +263,7 @@ def test_boxes_follow_the_image(tmp_path):
     wanted = preprocess(tmp_path, 'resize = [80, 90]\nresize_mode = "letterbox"\n')
     source = open_samples(folder, [InputSpec("x", F32, (1, 3, 80, 90))], wanted, tmp_path / "gt.json")
     boxes = next(iter(source)).labels["boxes"]
-    np.testing.assert_allclose(boxes, [[7, 0, 10, 90, 70], [2, 45, 40, 67.5, 55]])
+    np.testing.assert_allclose(boxes, np.array([[7, 0, 10, 90, 70], [2, 45, 40, 67.5, 55]]))
 
 
 @pytest.mark.models

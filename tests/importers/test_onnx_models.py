@@ -28,7 +28,7 @@ FILES = (
     "yolox_nano/yolox_nano.onnx",
     "yolox_nano/yolox_nano_decoded.onnx",
 )
-SHAPES = {
+SHAPES: dict[str, dict[str, tuple[int, ...]]] = {
     "ppocrv3_det/model.onnx": {"x": (1, 3, 96, 128)},
     "silero_vad/silero_vad_16k_op15.onnx": {"input": (1, 576), "state": (2, 1, 128)},
 }

@@ -131,7 +131,7 @@ def test_every_tensor_of_shufflenet_is_that_of_onnx_runtime(models: Path) -> Non
             np.testing.assert_array_equal(found[name], want, err_msg=name)
 
 
-class _Samples(CalibrationDataReader):  # type: ignore[misc]
+class _Samples(CalibrationDataReader):
     """Give random samples to calibrate with."""
 
     def __init__(self, name: str, shape: tuple[int, ...]) -> None:

@@ -86,7 +86,8 @@ def test_the_digits_detector_from_the_command_line(vendor: VsiBackend, tmp_path:
     program = build(folder, vendor)
     source = quantize(graph, dovetail.load_plan(plan), dovetail.load_ranges(ranges))
     wanted = our_run(source, {"images": images})["detections"]
-    for more in ([], ["--nbg", folder / "network.nbg"]):
+    choices: tuple[list[str | Path], ...] = ([], ["--nbg", folder / "network.nbg"])
+    for more in choices:
         done = run(program, [*more, tmp_path / "images.npy"], tmp_path / f"out{len(more)}")
         assert done.returncode == 0, done.stderr
         found = np.load(tmp_path / f"out{len(more)}" / "detections.npy", allow_pickle=False)
@@ -211,7 +212,7 @@ def test_wrong_files_are_refused(vendor: VsiBackend, tmp_path: Path) -> None:
     (tmp_path / "flipped.nbg").write_bytes(binary[:-50] + bytes([binary[-50] ^ 4]) + binary[-49:])
     (tmp_path / "other.nbg").write_bytes(binary[:8] + b"\x88\0\0\0" + binary[12:])
     (tmp_path / "junk.nbg").write_bytes(b"junk")
-    for arguments, reason in (
+    mistakes: tuple[tuple[list[str | Path], str], ...] = (
         ([good, good, "--nbg", tmp_path / "short.nbg"], "cut short"),
         ([good, good, "--nbg", tmp_path / "flipped.nbg"], "damaged"),
         ([good, good, "--nbg", tmp_path / "other.nbg"], "another part"),
@@ -225,8 +226,9 @@ def test_wrong_files_are_refused(vendor: VsiBackend, tmp_path: Path) -> None:
         ([good, good, "--weights", tmp_path / "bad2.bin"], "damaged"),
         ([good, good, "--mean", "1,2"], "4 channels"),
         ([good, good, "--frobnicate"], "unknown option"),
-    ):
-        done = run(program, list(arguments), tmp_path / "out")
+    )
+    for arguments, reason in mistakes:
+        done = run(program, arguments, tmp_path / "out")
         assert done.returncode == 1
         assert reason in done.stderr
         assert done.stderr.count("\n") == 1

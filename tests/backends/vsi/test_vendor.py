@@ -11,10 +11,10 @@ from dovetail.backend.protocols import Blob, CompileOptions
 from dovetail.backend.registry import backend
 from dovetail.backend.target import TargetProfile
 from dovetail.backends.reference import run_graph
-from dovetail.backends.vsi.plugin import NBG, VsiBackend, sealed, unsealed
+from dovetail.backends.vsi.plugin import NBG, VsiBackend, VsiExecutable, sealed, unsealed
 from dovetail.backends.vsi.program import program_from_bytes, program_to_bytes
 from dovetail.errors import DeviceError
-from dovetail.ir import DType, Graph, Node, Quantization, TensorType
+from dovetail.ir import AnyArray, DType, Graph, Node, Quantization, TensorType
 from dovetail.ir.precision import Precision
 from dovetail.sdk.nbg import read_facts
 from dovetail.testing.agreement import Agreement, agreement, compare_stored, load_on, signature_of
@@ -102,7 +102,10 @@ def test_multipliers_near_a_half_decide_ties_as_the_array_does(
         "b": TensorType(DType.I32, (4,), Quantization((bias,), (0,))),
         "y": TensorType(DType.U8, (1, 4, 16, 16), Quantization((made,), (131,))),
     }
-    constants = {"w": np.array([129, 131, 127, 133], np.uint8).reshape(4, 1, 1, 1), "b": np.zeros(4, np.int32)}
+    constants: dict[str, AnyArray] = {
+        "w": np.array([129, 131, 127, 133], np.uint8).reshape(4, 1, 1, 1),
+        "b": np.zeros(4, np.int32),
+    }
     graph = Graph("ties", (Node("conv", "Conv", ("x", "w", "b"), ("y",)),), ("x",), ("y",), types, constants)
     profile, sample = target_named(target), {"x": np.arange(256, dtype=np.uint8).reshape(1, 1, 16, 16)}
     theirs = load_on(graphs, graph, profile, CompileOptions())
@@ -139,7 +142,7 @@ def chain() -> Graph:
         "y": TensorType(DType.U8, (1, 8, 4, 4), quant[3]),
     }
     random = np.random.default_rng(4)
-    constants = {
+    constants: dict[str, AnyArray] = {
         "w": random.integers(0, 256, (4, 4, 3, 3)).astype(np.uint8),
         "b": random.integers(-500, 500, 4).astype(np.int32),
     }
@@ -162,6 +165,7 @@ def test_a_binary_network_gives_what_its_graph_gives(target: str, vendor: VsiBac
     assert (facts.inputs, facts.outputs) == (1, 1)
     binary = vendor.devices()[0].load(blob, signature_of(graph))
     direct = load_on(graphs, graph, profile, CompileOptions())
+    assert isinstance(direct, VsiExecutable)
     assert binary.process_id != direct.process_id
     random = np.random.default_rng(1)
     for _ in range(3):

@@ -133,14 +133,14 @@ def test_a_worker_dies_with_its_parent(vendor: VsiBackend) -> None:
         os.write(writer, f"{worker.pid} {worker.folder}".encode())
         os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(child, 0)
-    process, folder = os.read(reader, 4096).decode().split()
+    process, place = os.read(reader, 4096).decode().split()
     os.close(reader)
     os.close(writer)
     deadline = time.monotonic() + clocks.PATIENCE_S
-    while (_alive(int(process)) or Path(folder).exists()) and time.monotonic() < deadline:
+    while (_alive(int(process)) or Path(place).exists()) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not _alive(int(process))
-    assert not Path(folder).exists()
+    assert not Path(place).exists()
 
 
 @pytest.mark.parametrize("step", ["compile", "run"])
@@ -149,10 +149,10 @@ def test_a_worker_that_works_dies_with_its_parent(step: str, vendor: VsiBackend)
     child = os.fork()
     if child == 0:
         session = VendorSession(lower_graph(SLOW, part_of(TARGET)), Settings(vendor.folder))
-        folders = " ".join(sorted(str(path) for path in Path(tempfile.gettempdir()).glob("dovetail-vsi-*")))
+        found = " ".join(sorted(str(path) for path in Path(tempfile.gettempdir()).glob("dovetail-vsi-*")))
         if step == "run":
             session.compile()
-        os.write(writer, f"{session.process_id} {folders}".encode())
+        os.write(writer, f"{session.process_id} {found}".encode())
         if step == "run":
             session.run({"x": np.zeros((1, 64, 64, 64), np.float32)}, {"y": SLOW.types["y"]})
         else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import openvino as ov
@@ -24,7 +25,7 @@ DEVICES = {"vsi:v853": "CPUA", "cpu": "CPUB"}
 
 
 @pytest.fixture(scope="module")
-def core() -> object:
+def core() -> Any:
     core = ov.Core()
     plugin = next(Path(ov.__file__).parent.rglob("*openvino_intel_cpu_plugin.so"))
     for name in DEVICES.values():
@@ -56,8 +57,8 @@ def _plan(graph: Graph, on_cpu: set[str]) -> Plan:
     return Plan(graph.digest, parse_placement("vsi:v853@fp32"), dict.fromkeys(sorted(on_cpu), away))
 
 
-def _model(core: object, graph: Graph) -> object:
-    return core.read_model(to_onnx(graph).SerializeToString())  # type: ignore[attr-defined]
+def _model(core: Any, graph: Graph) -> Any:
+    return core.read_model(to_onnx(graph).SerializeToString())
 
 
 # The letters after the graph are the devices of its nodes; the count is what the notes measured on HETERO 2026.4.
