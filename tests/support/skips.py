@@ -2,7 +2,7 @@
 
 A line of the list is a part and a test without its parameters, `vsi tests/cost/test_modelled.py::test_one`. A part
 with a question mark depends on the kernel or the processor: its tests may run as well. A run that skips another test,
-or does not skip one that is listed, fails; with DOVETAIL_UPDATE_SKIPS=1 the list is written instead.
+or runs one that is listed, fails; with DOVETAIL_UPDATE_SKIPS=1 what it skips is added to the list instead.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+_HEAD = "# Part and test, as `pytest --skips` compares them; a part with a question mark depends on the machine."
 _MACHINE_S = ("cpuid-fault", "landlock")
 """Parts that are a kernel's or a processor's."""
 
@@ -24,6 +25,8 @@ class SkipList:
     path: Path
     skipped: dict[str, str] = field(default_factory=dict)
     """Test -> the part that it lacks."""
+    run: set[str] = field(default_factory=set)
+    """Tests that were run, with some parameters at least."""
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.skipped:
@@ -32,6 +35,8 @@ class SkipList:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.skipped and not hasattr(report, "wasxfail"):
             self._note(report.nodeid, report.longrepr)
+        elif report.when == "call":
+            self.run.add(report.nodeid.partition("[")[0])
 
     def _note(self, node: str, reason: object) -> None:
         text = str(reason[2] if isinstance(reason, tuple) else reason)
@@ -45,17 +50,21 @@ class SkipList:
 
     def complaints(self) -> list[str]:
         """Return how the run differs from the list."""
-        listed = [line for line in self.path.read_text().splitlines() if line.strip() and not line.startswith("#")]
-        skipped = self.lines()
+        listed, skipped = self.listed(), self.lines()
         more = [f"skipped and not listed: {line}" for line in skipped if line not in listed]
-        less = [line for line in listed if line not in skipped and not line.partition(" ")[0].endswith("?")]
-        return more + [f"listed and not skipped: {line}" for line in less]
+        parts = {line.partition(" ")[2]: line.partition(" ")[0] for line in listed}
+        gone = [test for test in parts if test in self.run and test not in self.skipped]
+        return more + [f"listed and not skipped: {test}" for test in gone if not parts[test].endswith("?")]
+
+    def listed(self) -> list[str]:
+        """Return the lines of the list, without its head."""
+        lines = self.path.read_text().splitlines() if self.path.is_file() else []
+        return [line for line in lines if line.strip() and not line.startswith("#")]
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if os.environ.get("DOVETAIL_UPDATE_SKIPS"):
-            head = [line for line in self.path.read_text().splitlines() if line.startswith("#")]
-            self.path.write_text("\n".join([*head, *self.lines()]) + "\n")
+            self.path.write_text("\n".join([_HEAD, *sorted({*self.listed(), *self.lines()})]) + "\n")
         elif self.complaints() and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.spatial import distance
 
@@ -113,9 +113,11 @@ def test_a_pickle_is_never_loaded(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.tuples(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6)), min_size=1, max_size=30))
+@example([(1e-160, 1385.0)])
 def test_the_two_figures_are_scipys(pairs: list[tuple[float, float]]) -> None:
     one, other = (np.array(values) for values in zip(*pairs, strict=True))
     found = similarity(one, other)
+    assert np.isfinite(found.sqnr_db) == bool(one.any() and (one != other).any()) or np.linalg.norm(one) < 1e-150
     assert found.euclidean_distance == pytest.approx(distance.euclidean(one, other), rel=1e-12)
     if np.linalg.norm(one) > 1e-100 and np.linalg.norm(other) > 1e-100:
         assert found.cos_similarity == pytest.approx(1 - distance.cosine(one, other), abs=1e-9)
