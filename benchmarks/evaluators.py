@@ -23,11 +23,11 @@ from unittest.mock import patch
 
 import dovetail
 import zoo.machine as machine
-from dovetail.data import open_samples, specs_of
+from dovetail.data import open_samples, specs_of, split_samples
 from dovetail.ir.macs import node_macs
 from dovetail.plan import Plan, parse_placement
 from dovetail.quantize.calibrate import load_float
-from dovetail.search import evaluator
+from dovetail.search import evaluator, parse_goal
 from dovetail.search.evaluator import Rewriter
 from dovetail.search.pieces import Pieces
 from zoo.catalogue import CASES, models_root
@@ -99,12 +99,14 @@ def measure(task: Task) -> Row:
         {task.input: task.inputs[index][None], **{key: value[index] for key, value in task.labels.items()}}
         for index in range(len(task.inputs))
     ]
+    source = open_samples(items, specs)
     request = dovetail.TuneRequest(
         graph=graph,
         calibration=calibration,
-        samples=open_samples(items, specs),
+        samples=source,
+        splits=split_samples(source),
         metric=task.metric,
-        goal=dovetail.parse_goal(task.goal),
+        goal=parse_goal(task.goal),
         low=parse_placement("vsi:v853@i8pc"),
         ladder=(parse_placement("vsi:v853@i16"),),
     )

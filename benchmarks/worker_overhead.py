@@ -61,7 +61,9 @@ def main() -> int:
     sample = np.random.default_rng(2).integers(0, 256, graph.types["x"].static_shape).astype(np.uint8)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for path, content in vendor.write_project(graph, target, ProjectStyle.OVXLIB, {}).items():
+        write_project = vendor.abilities().write_project
+        assert write_project is not None
+        for path, content in write_project(graph, target, ProjectStyle.OVXLIB, {}).items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_bytes(content)
         np.save(folder / "x.npy", sample)

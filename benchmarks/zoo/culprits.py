@@ -15,11 +15,11 @@ import numpy as np
 import dovetail
 from dovetail.backend.protocols import Fidelity
 from dovetail.compare.task import TaskMetric
-from dovetail.data import Sample, SampleSource, open_samples, specs_of
+from dovetail.data import Sample, SampleSource, open_samples, specs_of, split_samples
 from dovetail.ir import Graph
 from dovetail.plan import Override, parse_placement
 from dovetail.quantize import Calibration
-from dovetail.search import CostOptions, TuneOptions, TuneRequest
+from dovetail.search import CostOptions, TuneOptions, TuneRequest, parse_goal
 from dovetail.search.drowned import measure_drowned
 from dovetail.search.evaluator import SIMULATOR, EvaluationData, simulates_whole
 from dovetail.search.fanout.task import Executor
@@ -109,8 +109,9 @@ def _tune(side: _Side, metric: TaskMetric, goal: str) -> frozenset[str]:
         graph=side.graph,
         calibration=side.calibration,
         samples=side.samples,
+        splits=split_samples(side.samples),
         metric=metric,
-        goal=dovetail.parse_goal(goal),
+        goal=parse_goal(goal),
         low=_LOW,
         ladder=(_HIGH,),
         costs=CostOptions(most_tests=0),

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from dovetail.backend import registry
-from dovetail.backend.protocols import AbsentDevice, Device, DiagnosingBackend
+from dovetail.backend.protocols import AbsentDevice, BackendAbilities, Device
 from dovetail.backend.registry import (
     available_backends,
     backend,
@@ -71,13 +71,17 @@ class _Deviceless:
     def absent_devices(self) -> tuple[AbsentDevice, ...]:
         return (AbsentDevice("deviceless:npu", "Its driver is not loaded."),)
 
+    def abilities(self) -> BackendAbilities:
+        return BackendAbilities(absent_devices=self.absent_devices)
+
 
 def test_a_device_that_is_known_and_not_here_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     points = {**registry._points(), "deviceless": SimpleNamespace(load=_Deviceless)}
     monkeypatch.setattr(registry, "_points", lambda: points)
     forget_backends()
     for one in available_backends():
-        for gone in one.absent_devices() if isinstance(one, DiagnosingBackend) else ():
+        absent_devices = one.abilities().absent_devices
+        for gone in () if absent_devices is None else absent_devices():
             for name in (gone.name, f"{gone.name}.1"):
                 with pytest.raises(DeviceNotFound, match=f"target '{name}' cannot be used here: ") as caught:
                     find_target(name)

@@ -200,6 +200,7 @@ def test_the_plan_format_is_a_plan_of_the_model(tmp_path: Path, run: Run, case: 
 
 def test_candidates_come_in_the_formats_of_other_toolchains(tmp_path: Path, run: Run, case: Case) -> None:
     import dovetail
+    from dovetail.formats import ReadRequest, find_format
 
     state = ("--state", tmp_path / "state", "--candidate", tmp_path / "candidate.json")
     said = run("bisect", "start", "--model", case.model, "--format", "onnxruntime", *state)
@@ -208,8 +209,8 @@ def test_candidates_come_in_the_formats_of_other_toolchains(tmp_path: Path, run:
     for _ in range(4):
         run("bisect", "bad", "--state", tmp_path / "state")
     graph = dovetail.normalize(dovetail.load_model(case.model))
-    plan = dovetail.find_format("onnxruntime").read(
-        (tmp_path / "candidate.json").read_bytes(), dovetail.ReadRequest(graph)
+    plan = find_format("onnxruntime").read(
+        (tmp_path / "candidate.json").read_bytes(), ReadRequest(graph, dovetail.parse_placement("vsi:v853@i8pc"))
     )
     assert {plan.placement(node.name).target for node in graph.nodes} == {"cpu"}
 

@@ -15,7 +15,7 @@ from hypothesis.extra.numpy import arrays
 from dovetail.backend.profiles import VSI_PROFILES
 from dovetail.cli.main import main
 from dovetail.compare import VerifyRequest, random_samples, verify
-from dovetail.compare.verify import compare_steps
+from dovetail.compare.steps import compare_steps
 from dovetail.errors import DeviceNotFound
 from dovetail.ir import DType, Graph, Node, Quantization, TensorType, save_graph
 from dovetail.partition import Partition

@@ -7,12 +7,12 @@ from collections.abc import Callable
 import pytest
 
 from dovetail.backend import registry
-from dovetail.backend.containment import Limits
+from dovetail.backend.containment import WorkerLimits
 from dovetail.errors import CompileError, DeviceError
 from dovetail.testing.contract import RUN_CASES, BackendContract
 
 # Limits are short only for what never ends.
-LIMITS = {"hangs": Limits(compile_s=1.0), "run-hangs": Limits(run_s=1.0)}
+LIMITS = {"hangs": WorkerLimits(compile_s=1.0), "run-hangs": WorkerLimits(run_s=1.0)}
 WAYS = {
     "refuses": (CompileError, "internal compiler error 42"),
     "raises": (CompileError, "ZeroDivisionError: a defect"),
@@ -41,7 +41,7 @@ class _Only:
     def __init__(self, way: str) -> None:
         self._backend = registry.backend("wildback")
         self.name, self.version, self.compile = self._backend.name, self._backend.version, self._backend.compile
-        self.devices = self._backend.devices
+        self.devices, self.abilities = self._backend.devices, self._backend.abilities
         self._way = way
 
     def targets(self) -> list[object]:
@@ -54,7 +54,7 @@ def test_the_contract_fails_cleanly(way: str, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("dovetail.testing.contract.RUN_CASES", ("Sigmoid",))
     contract = BackendContract()
     contract.backend = _Only(way)  # type: ignore[assignment]
-    contract.limits = LIMITS.get(way, Limits())
+    contract.limits = LIMITS.get(way, WorkerLimits())
     trials = list(contract.trials(("Sigmoid",)))
     assert trials
     kind, says = WAYS[way]

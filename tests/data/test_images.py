@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from dovetail.data import InputSpec, Layout, Preprocess, Step, StepKind, load_preprocess, open_samples
+from dovetail.data import InputSpec, Layout, Preprocess, PreprocessStep, StepKind, load_preprocess, open_samples
 from dovetail.data.image import MAX_PIXELS
 from dovetail.errors import DataError
 
@@ -83,7 +83,8 @@ def test_letterbox(tmp_path, anchor, top, left):
 def test_short_form_equals_steps(tmp_path):
     short = preprocess(tmp_path, 'resize = 50\nresize_mode = "short_side"\ncentre_crop = [40, 48]\nlayout = "nhwc"\n')
     assert short == Preprocess(
-        (Step(StepKind.RESIZE_SHORT, 50, 50), Step(StepKind.CENTRE_CROP, 40, 48)), layout=Layout.NHWC
+        (PreprocessStep(StepKind.RESIZE_SHORT, 50, 50), PreprocessStep(StepKind.CENTRE_CROP, 40, 48)),
+        layout=Layout.NHWC,
     )
 
 
@@ -147,7 +148,7 @@ def test_ambiguous_layouts_and_wrong_sizes_are_refused(tmp_path):
             open_samples(
                 folder,
                 [InputSpec("x", F32, (1, 3, 90, 90))],
-                Preprocess((Step(StepKind.CENTRE_CROP, 90, 90),)),
+                Preprocess((PreprocessStep(StepKind.CENTRE_CROP, 90, 90),)),
             )
         )
     with pytest.raises(DataError, match="needs a preprocess file"):
@@ -155,7 +156,7 @@ def test_ambiguous_layouts_and_wrong_sizes_are_refused(tmp_path):
 
 
 SPEC = InputSpec("x", F32, (1, 3, 8, 8))
-TO_8 = Preprocess((Step(StepKind.RESIZE, 8, 8),))
+TO_8 = Preprocess((PreprocessStep(StepKind.RESIZE, 8, 8),))
 
 
 @pytest.mark.parametrize("suffix", ["jpg", "png", "bmp", "JPEG"])
@@ -195,7 +196,7 @@ def test_decompression_bombs_are_refused_before_decoding(tmp_path, side):
 
 def test_a_thin_image_is_no_bomb_when_resized(tmp_path):
     image_folder(tmp_path, pixels=np.zeros((1, 60000, 3), np.uint8))
-    steps = (Step(StepKind.RESIZE_SHORT, 2000, 2000), Step(StepKind.CENTRE_CROP, 8, 8))
+    steps = (PreprocessStep(StepKind.RESIZE_SHORT, 2000, 2000), PreprocessStep(StepKind.CENTRE_CROP, 8, 8))
     with pytest.raises(DataError, match="resizing 1x60000 gives"):
         list(open_samples(tmp_path, [SPEC], Preprocess(steps)))
 
@@ -270,9 +271,9 @@ def test_boxes_follow_the_image(tmp_path):
 def test_caltech_labels_are_sets_of_ids(models):
     spec = InputSpec("x", F32, (1, 128, 128, 3))
     steps = (
-        Step(StepKind.RESIZE_SHORT, 256, 256),
-        Step(StepKind.CENTRE_CROP, 224, 224),
-        Step(StepKind.RESIZE, 128, 128),
+        PreprocessStep(StepKind.RESIZE_SHORT, 256, 256),
+        PreprocessStep(StepKind.CENTRE_CROP, 224, 224),
+        PreprocessStep(StepKind.RESIZE, 128, 128),
     )
     wanted = Preprocess(steps, mean=(127.5,), scale=(1 / 127.5,))
     folder = models / "data_caltech101"
@@ -298,9 +299,9 @@ def test_caltech_accuracy_of_the_float_mobilenet(models):
     from dovetail.compare import load_metric
 
     steps = (
-        Step(StepKind.RESIZE_SHORT, 256, 256),
-        Step(StepKind.CENTRE_CROP, 224, 224),
-        Step(StepKind.RESIZE, 128, 128),
+        PreprocessStep(StepKind.RESIZE_SHORT, 256, 256),
+        PreprocessStep(StepKind.CENTRE_CROP, 224, 224),
+        PreprocessStep(StepKind.RESIZE, 128, 128),
     )
     wanted = Preprocess(steps, mean=(127.5,), scale=(1 / 127.5,))
     options = onnxruntime.SessionOptions()
@@ -330,7 +331,7 @@ def test_caltech_accuracy_of_the_float_mobilenet(models):
 @pytest.mark.models
 def test_hand_drawn_boxes_and_packed_arrays(models):
     folder = models / "data_detect_ccby"
-    wanted = Preprocess((Step(StepKind.LETTERBOX, 416, 416, 114),))
+    wanted = Preprocess((PreprocessStep(StepKind.LETTERBOX, 416, 416, 114),))
     source = open_samples(folder, [InputSpec("images", F32, (1, 3, 416, 416))], wanted, folder / "gt.json")
     samples = list(source)
     assert len(samples) == 9

@@ -19,9 +19,10 @@ from dovetail.backend.protocols import CompileOptions, Executable, Fidelity
 from dovetail.backend.target import TargetProfile
 from dovetail.backends.npusim import backend as simulator
 from dovetail.backends.reference import backend as reference
+from dovetail.compare.steps import Steps
 from dovetail.ir import Quantization
 from dovetail.ir.precision import Precision
-from dovetail.testing.agreement import Agreement, agreement, load_on
+from dovetail.testing.agreement import agreement, load_on
 from dovetail.testing.cases import CASES, QuantizedCase, quantized
 from dovetail.testing.operator_case import OperatorCase
 
@@ -57,7 +58,7 @@ def supported(target: TargetProfile, precision: Precision) -> Iterator[tuple[Ope
 
 @pytest.mark.parametrize(("target", "precision"), INTEGER_PAIRS, ids=INTEGER_IDS)
 def test_exact_equals_the_reference(target: TargetProfile, precision: Precision) -> None:
-    total = Agreement()
+    total = Steps()
     for case, found in supported(target, precision):
         exact = load_on(simulator, found.graph, target, CompileOptions(Fidelity.EXACT))
         result = agreement(exact, load_on(reference, found.graph, target, CompileOptions()), found.inputs)

@@ -11,7 +11,7 @@ import clocks
 import numpy as np
 import pytest
 
-from dovetail.backend.protocols import Blob
+from dovetail.backend.protocols import Blob, ExecutableAbilities
 from dovetail.bundle import Bundle
 from dovetail.bundle.bundle import CompiledPartition
 from dovetail.errors import DeviceError
@@ -53,6 +53,9 @@ class Waiting:
 
     def close(self) -> None:
         self.closed = True
+
+    def abilities(self) -> ExecutableAbilities:
+        return ExecutableAbilities()
 
 
 def _session(

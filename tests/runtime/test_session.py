@@ -68,7 +68,7 @@ def _cut(graph: Graph) -> PartitionedGraph:
 def _whole(graph: Graph, feeds: dict[str, AnyArray], taps: tuple[str, ...] = ()) -> dict[str, AnyArray]:
     """Run a whole quantised graph on the simulator, float nodes too."""
     blob = backend("npusim").compile(graph, find_target("vsi:v853"), CompileOptions(Fidelity.EXACT, 1))
-    signature = Signature({n: graph.types[n] for n in graph.inputs}, {n: graph.types[n] for n in graph.outputs})
+    signature = Signature.of(graph)
     executable = find_device("npusim", "vsi:v853").load(blob, signature)
     return dict(executable.run(feeds, taps))
 

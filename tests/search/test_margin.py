@@ -11,10 +11,11 @@ import pytest
 
 import dovetail
 from dovetail.compare.task import Arrays, TaskMetric, callable_metric
-from dovetail.data import open_samples, specs_of
+from dovetail.data import SplitOptions, open_samples, specs_of, split_samples
 from dovetail.errors import CostError
 from dovetail.plan import Limits, Plan, Recipe, parse_placement
-from dovetail.search import CostOptions, TuneOptions, TuneRequest, TuneResult, tune
+from dovetail.report import make_report, page_text, report_page
+from dovetail.search import CostOptions, TuneOptions, TuneRequest, TuneResult, parse_goal, tune
 from dovetail.search.evaluator import EvaluationData
 from dovetail.search.margin import affordable
 from dovetail.search.pipeline import Pipeline
@@ -45,12 +46,14 @@ def asked() -> TuneRequest:
     graph = dovetail.normalize(dovetail.load_model(FOLDER / "digits.onnx"))
     with np.load(FOLDER / "calib.npz", allow_pickle=False) as file:
         calibration = [image[None].astype(np.float32) for image in file["images"]]
+    samples = open_samples(FOLDER / "eval.npz", specs_of(graph)).subset(FEW)
     return TuneRequest(
         graph=graph,
         calibration=dovetail.calibrate(graph, open_samples(calibration, specs_of(graph))),
-        samples=open_samples(FOLDER / "eval.npz", specs_of(graph)).subset(FEW),
+        samples=samples,
+        splits=split_samples(samples),
         metric=_strict(),
-        goal=dovetail.parse_goal("3%"),
+        goal=parse_goal("3%"),
         low=LOW,
         ladder=(WIDE,),
         costs=CostOptions(margin=0.1),
@@ -123,7 +126,7 @@ def test_what_wavers_is_asked_of_the_plan_that_is_proven(asked: TuneRequest, wid
 
 def test_enough_samples_need_no_margin(asked: TuneRequest) -> None:
     every = open_samples(FOLDER / "eval.npz", specs_of(asked.graph))
-    sure = tune(replace(asked, samples=every, goal=dovetail.parse_goal("5%")))
+    sure = tune(replace(asked, samples=every, goal=parse_goal("5%")))
     assert sure.accepted
     assert sure.margin is not None
     assert sure.margin.bound <= sure.margin.allowance
@@ -178,12 +181,12 @@ def test_a_score_of_the_whole_set_has_no_margin(asked: TuneRequest) -> None:
 def _page(asked: TuneRequest, result: TuneResult) -> str:
     """Return the report in one line."""
     partitioned = dovetail.partition(dovetail.quantize(asked.graph, result.plan, asked.calibration.ranges))
-    page = dovetail.page_text(dovetail.report_page(dovetail.make_report(result, partitioned, "digits")))
+    page = page_text(report_page(make_report(result, partitioned, "digits")))
     return " ".join(page.split())
 
 
 def test_a_margin_on_what_was_raised_on_suspicion_has_its_price(asked: TuneRequest) -> None:
-    found = tune(replace(asked, options=TuneOptions(seed=4)))
+    found = tune(replace(asked, splits=split_samples(asked.samples, SplitOptions(seed=4))))
     assert found.accepted
     assert found.evidence == ()
     assert found.margin is not None

@@ -11,14 +11,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from dovetail.backend.protocols import CompileOptions, Executable, Fidelity
+from dovetail.backend.protocols import CompileOptions, Executable, Fidelity, Signature
 from dovetail.backend.registry import backend, find_target
 from dovetail.data import Sample
 from dovetail.data.batches import Batch
 from dovetail.ir import AnyArray, Graph
 from dovetail.plan import Override, Plan, parse_placement
 from dovetail.quantize import calibrate
-from dovetail.quantize.calibrate import signature_of
 from dovetail.quantize.quantizer import Quantizer
 from dovetail.search import pieces
 from dovetail.search.pieces import Line, Pieces, cut_points
@@ -62,7 +61,7 @@ class _Bench:
         self.built += 1
         options = CompileOptions(fidelity=Fidelity.FAST)
         blob = self._simulator.compile(graph, find_target(LOW.target), options)
-        return _Counted(self._simulator.devices()[0].load(blob, signature_of(graph)), self)
+        return _Counted(self._simulator.devices()[0].load(blob, Signature.of(graph)), self)
 
     def line(self, raised: tuple[str, ...] = (), lowest: object = LOW) -> Line:
         low, high = (LOW, FLOAT) if lowest is LOW else (FLOAT, LOW)

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from dovetail.backend.registry import find_target
 from dovetail.compare import callable_metric
 from dovetail.cost import make_cost_model
-from dovetail.data import Sample, open_samples, specs_of
+from dovetail.data import Sample, SplitOptions, open_samples, specs_of, split_samples
 from dovetail.errors import PlanError
 from dovetail.ir import AnyArray, Graph
 from dovetail.plan import Group, Limits, Override, Recipe, Rule, parse_placement
 from dovetail.plan.resolve import placeable_units
 from dovetail.quantize import calibrate, load_float
-from dovetail.search import CostOptions, Goal, Status, TuneOptions, TuneRequest, TuneResult, tune
+from dovetail.search import CostOptions, Goal, Status, TuneRequest, TuneResult, tune
 from dovetail.search.pricing import price_space
 from dovetail.search.space import make_space
 from dovetail.testing.networks import Network, networks
@@ -74,12 +74,13 @@ def request_() -> TuneRequest:
         same: AnyArray = outputs[graph.outputs[0]][:, 3:].argmax(axis=1) == labels["best"]
         return same.astype(np.float64)
 
-    return TuneRequest(graph, calibrate(graph, samples), samples, callable_metric(right), Goal(0.05), LOW, (WIDE,))
+    splits = split_samples(samples, SplitOptions(seed=1))
+    metric = callable_metric(right)
+    return TuneRequest(graph, calibrate(graph, samples), samples, splits, metric, Goal(0.05), LOW, (WIDE,))
 
 
 def _tune(request: TuneRequest, wishes: Recipe | None = None, **costs: object) -> TuneResult:
-    changed = replace(request, wishes=wishes, costs=replace(CostOptions(), **costs), options=TuneOptions(seed=1))
-    return tune(changed)
+    return tune(replace(request, wishes=wishes, costs=replace(CostOptions(), **costs)))
 
 
 def test_the_certificate_is_about_the_plan_and_closed(request_: TuneRequest) -> None:

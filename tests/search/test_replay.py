@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from dovetail.compare.task import callable_metric
+from dovetail.data import split_samples
 from dovetail.errors import SearchError
 from dovetail.ir import AnyArray
 from dovetail.plan import Plan, parse_placement
@@ -38,6 +39,7 @@ def _request(log: Path | None) -> TuneRequest:
         graph=graph,
         calibration=calibrate(graph, source),
         samples=source,
+        splits=split_samples(source),
         metric=callable_metric(_right),  # type: ignore[arg-type]
         goal=Goal(0.1),
         low=parse_placement("vsi:v853@u8"),

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from dovetail.compare.task import callable_metric
+from dovetail.data import split_samples
 from dovetail.errors import DataError, DeviceError, DeviceNotFound, SearchError
 from dovetail.ir import AnyArray, DType, Graph, Node, TensorType
 from dovetail.ir.precision import Precision
@@ -61,6 +62,7 @@ def _request(graph: Graph, goal: Goal | None = None, **options: object) -> TuneR
         graph=graph,
         calibration=calibrate(graph, source),
         samples=source,
+        splits=split_samples(source),
         metric=callable_metric(_right_scores),  # type: ignore[arg-type]
         goal=goal or Goal(0.1),
         low=LOW,
@@ -266,7 +268,7 @@ def test_nothing_can_run_low() -> None:
 
 def test_one_sample_is_too_few_and_an_unknown_target_is_named() -> None:
     request = _request(planted_detector())
-    with pytest.raises(SearchError, match="one sample"):
+    with pytest.raises(SearchError, match="splits are not of these 1 samples"):
         tune(replace(request, samples=labelled_samples(planted_detector(), 1)))
     with pytest.raises(DataError, match="empty"):
         tune(replace(request, samples=HeldSamples([])))

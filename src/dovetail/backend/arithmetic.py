@@ -12,7 +12,7 @@ from dovetail.ir.dtypes import AnyArray, DType
 
 
 class Tie(Enum):
-    """Say where a value halfway between two integers goes."""
+    """Where a value halfway between two integers goes."""
 
     EVEN = "even"
     AWAY = "away"
@@ -22,7 +22,7 @@ class Tie(Enum):
 
 
 class ZeroPointOrder(Enum):
-    """Say whether the zero point is added before or after rounding; it matters for ties only."""
+    """Whether the zero point is added before or after rounding; it matters for ties only."""
 
     AFTER = "after"
     """`round(x / s) + zp`"""
@@ -31,7 +31,7 @@ class ZeroPointOrder(Enum):
 
 
 class Carrier(Enum):
-    """Say in which floats a real result lies before it is rounded."""
+    """In which floats a real result lies before it is rounded."""
 
     EXACT = "exact"
     SINGLE = "single"
@@ -39,7 +39,7 @@ class Carrier(Enum):
 
 
 class Scheme(Enum):
-    """Say by whose rules integers are computed."""
+    """By whose rules integers are computed."""
 
     EXACT = "exact"
     """Exact accumulators, one real multiplier, one rounding."""
@@ -50,7 +50,7 @@ class Scheme(Enum):
 
 
 class Accumulator(Enum):
-    """Say how products of unsigned data and signed weights, of 8 bits each, are added up."""
+    """How products of unsigned data and signed weights, of 8 bits each, are added up."""
 
     WIDE = "wide"
     """In 32 bits or more: the sums are exact."""
@@ -71,7 +71,7 @@ class Vip(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Rounding:
-    """Say how a real result becomes a stored integer."""
+    """How a real result becomes a stored integer."""
 
     tie: Tie = Tie.EVEN
     zero_point: ZeroPointOrder = ZeroPointOrder.AFTER
@@ -80,7 +80,7 @@ class Rounding:
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """Hold the rounding facts of a target.
+    """The rounding facts of a target.
 
     `multiplier_bits`: an accumulator's multiplier `s_x * s_w / s_y` is computed in float32, product first, and cut to
     so many mantissa bits (towards zero); None keeps it in double precision. `scheme` other than EXACT puts another

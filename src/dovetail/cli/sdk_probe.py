@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dovetail.cli.files import write_file
-from dovetail.cli.options import split_commas
 from dovetail.cli.render import Screen
+from dovetail.cli.texts import split_commas
 from dovetail.cli.verb import Answer, Verb
 from dovetail.errors import PlanError
+from dovetail.files import write_file
 
 if TYPE_CHECKING:
     from dovetail.backend.profiles.measured import MeasuredPart
@@ -79,14 +79,6 @@ class SdkProbe(Verb):
             "file": None if self.output is None else str(self.output),
         }
         return Answer(document, Page("Parts", tables))
-
-    def python(self) -> str:
-        return (
-            "from dovetail.testing.probing import probe_target\n\n"
-            f"for name in {split_commas(self.parts)!r}:\n"
-            "    part = probe_target(name)\n"
-            "    print(part.figures, len(part.engines), len(part.refused))\n"
-        )
 
 
 def _precision(text: str) -> Precision:

@@ -10,9 +10,10 @@ from dovetail.compare.registry import TASK_METRICS, load_metric
 from dovetail.compare.saved import load_tensor_pair
 from dovetail.compare.serial import from_json, to_json
 from dovetail.compare.slices import Head, SliceScore, judged_slices, sqnr_db_along, worst_slice
+from dovetail.compare.steps import Steps
 from dovetail.compare.task import Reference, TaskMetric, callable_metric
 from dovetail.compare.tensor_metrics import TENSOR_METRICS, lsb_histogram, top_k_agreement
-from dovetail.compare.verify import Steps, Verification, VerifiedTensor, VerifyRequest, random_samples, verify
+from dovetail.compare.verify import Verification, VerifiedTensor, VerifyRequest, random_samples, verify
 
 __all__ = [
     "TASK_METRICS",

@@ -32,7 +32,7 @@ class TaskCheck:
 
 @dataclass(frozen=True, slots=True)
 class CompareOptions:
-    """Say what is judged.
+    """What is judged.
 
     `outputs` are the judged tensors (`None`: all). A slice below `min_sqnr_db` fails its output; `heads`
     (entries that may be pooled) and `axes` change the slices of an output by name: see `judged_slices`.

@@ -50,7 +50,7 @@ class TaskRow:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Say how measured tensors differ from golden ones, and whether they pass.
+    """How measured tensors differ from golden ones, and whether they pass.
 
     `rows` are sorted by isolated error, largest first, then by worst slice, lowest first. `missing` are
     golden tensors that were not measured, `extra` measured ones without a golden one. `reasons` say why it

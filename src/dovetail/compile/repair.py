@@ -26,7 +26,7 @@ from dovetail.quantize import Ranges, quantize
 
 @dataclass(frozen=True, slots=True)
 class RepairRequest:
-    """Say what to compile and where offending units may go, in order."""
+    """What to compile and where offending units may go, in order."""
 
     graph: Graph
     plan: Plan
@@ -38,7 +38,7 @@ class RepairRequest:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Say which nodes went where, and why."""
+    """Which nodes went where, and why."""
 
     nodes: tuple[str, ...]
     before: Placement
@@ -48,7 +48,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Repaired:
-    """Hold what was compiled in the end, the plan that it obeys and how that came about."""
+    """What was compiled in the end, the plan that it obeys and how that came about."""
 
     bundle: Bundle
     partitioned: PartitionedGraph
@@ -113,10 +113,10 @@ def _owners(graph: Graph, units: Sequence[Unit]) -> dict[str, list[str]]:
             makers = [graph.producers[tensor] for tensor in node.inputs if tensor in graph.producers]
             known = [owner[one.name] for one in (*users, *makers) if one.name in owner]
             owner[node.name] = known[0] if known else units[0].name
-    found: dict[str, list[str]] = {unit.name: [] for unit in units}
+    owners: dict[str, list[str]] = {unit.name: [] for unit in units}
     for name, unit in owner.items():
-        found[unit].append(name)
-    return found
+        owners[unit].append(name)
+    return owners
 
 
 def _bisect(
@@ -126,13 +126,13 @@ def _bisect(
     if len(units) == 1:
         return [(units[0], reason)]
     middle = len(units) // 2
-    found: list[tuple[Unit, str]] = []
+    refused: list[tuple[Unit, str]] = []
     for half in (units[:middle], units[middle:]):
         said = failure(half)
         if said is not None:
-            found += _bisect(half, failure, said)
-    if found:
-        return found
+            refused += _bisect(half, failure, said)
+    if refused:
+        return refused
     low, high = middle, len(units)
     while high - low > 1:
         probe = (low + high) // 2
@@ -152,5 +152,6 @@ def _move(request: RepairRequest, plan: Plan, unit: Unit, reason: str) -> Move:
             return Move(unit.nodes, before, place, reason)
     raise CompileError(
         f"{unit.name}: {before} said yes to it, and its compiler fails: {reason}",
-        hint="Give a further placement for it, such as --fallback cpu@fp32.",
+        hint="Give a further placement for it, such as cpu@fp32.",
+        option="fallback",
     )

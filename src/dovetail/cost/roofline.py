@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from dovetail.backend.costs import Figure, Quality
 from dovetail.backend.profiles.hosts import HostFacts
-from dovetail.backend.target import Engine, HardwareFacts, Source, TargetProfile
+from dovetail.backend.target import Engine, HardwareFacts, TargetProfile
 from dovetail.cost.sizes import Sizer, work_elements
 from dovetail.ir.dtypes import DType
 from dovetail.ir.graph import Graph
@@ -61,9 +61,9 @@ class NpuRoofline:
     sizer: Sizer
 
     @property
-    def source(self) -> Source:
+    def source(self) -> str:
         """Return where the figures come from."""
-        return Source(
+        return (
             f"roofline: {self.facts.macs_per_cycle} multiply-accumulates a cycle at 8 bits and a quarter at 16, "
             f"{self.facts.clock_hz / 1e6:g} MHz, {self.facts.ddr_bytes_per_cycle:g} bytes a cycle; {SHADER_MODEL}"
         )

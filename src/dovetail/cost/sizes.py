@@ -63,11 +63,11 @@ class Traffic:
 def traffic(graph: Graph, nodes: Sequence[Node], precision: Precision) -> Traffic:
     """Return the traffic of nodes that run as one step."""
     inside = {node.name for node in nodes}
-    made = [tensor for node in nodes for tensor in node.outputs if tensor]
-    read = {tensor for node in nodes for tensor in read_tensors(node)}.difference(made)
+    outputs = [tensor for node in nodes for tensor in node.outputs if tensor]
+    read = {tensor for node in nodes for tensor in read_tensors(node)}.difference(outputs)
     left = [
         tensor
-        for tensor in made
+        for tensor in outputs
         if tensor in graph.outputs or any(user.name not in inside for user in graph.consumers.get(tensor, ()))
     ]
     return Traffic(
@@ -88,19 +88,19 @@ class Sizer:
     def traffic(self, nodes: Sequence[Node], precision: Precision) -> Traffic:
         """Return the traffic of nodes that run as one step."""
         key = nodes[0].name, len(nodes), precision
-        found = self._kept.get(key)
-        if found is None:
-            found = self._kept[key] = traffic(self.graph, nodes, precision)
-        return found
+        known = self._kept.get(key)
+        if known is None:
+            known = self._kept[key] = traffic(self.graph, nodes, precision)
+        return known
 
     def macs(self, graph: Graph, node: Node) -> int:
         """Return the multiply-accumulates of a node of any graph; an unknown shape counts as none."""
         if graph is not self.graph:
             return node_macs(graph, node) or 0
-        found = self._macs.get(node.name)
-        if found is None:
-            found = self._macs[node.name] = node_macs(graph, node) or 0
-        return found
+        known = self._macs.get(node.name)
+        if known is None:
+            known = self._macs[node.name] = node_macs(graph, node) or 0
+        return known
 
     def traffic_in(self, graph: Graph, nodes: Sequence[Node], precision: Precision) -> Traffic:
         """Return the traffic of nodes of any graph."""

@@ -30,16 +30,16 @@ class ImageStore:
     when all these names are integers, else its place in the sorted list.
     """
 
-    def __init__(self, root: Path, wanted: Wanted, labels: LabelTable | None) -> None:
-        if wanted.preprocess is None:
+    def __init__(self, root: Path, inputs: Wanted, labels: LabelTable | None) -> None:
+        if inputs.preprocess is None:
             raise DataError(
                 f"{root}: a folder of images needs a preprocess file.",
                 hint='For example: resize = [224, 224], channels = "rgb", mean = 127.5, scale = 0.00784.',
             )
-        self._spec = wanted.single("a folder of images")
-        self._preprocess: Preprocess = wanted.preprocess
+        self._spec = inputs.single("a folder of images")
+        self._preprocess: Preprocess = inputs.preprocess
         self._root = root
-        self._wanted = wanted
+        self._wanted = inputs
         files = list_images(root)
         if not files:
             raise DataError(f"{root}: the data set is empty: no .jpg, .jpeg, .png or .bmp file.")
@@ -83,13 +83,13 @@ class ImageStore:
 
 def list_images(root: Path) -> list[str]:
     """Return the images below `root` as sorted `/`-separated relative paths."""
-    found: list[str] = []
+    paths: list[str] = []
     for folder, names, files in os.walk(root, followlinks=False):
         names[:] = [name for name in names if not name.startswith(".")]
         for file in files:
             if not file.startswith(".") and os.path.splitext(file)[1].lower() in IMAGE_SUFFIXES:
-                found.append((Path(folder) / file).relative_to(root).as_posix())
-    return sorted(found)
+                paths.append((Path(folder) / file).relative_to(root).as_posix())
+    return sorted(paths)
 
 
 def _class_ids(names: Sequence[str]) -> dict[str, int]:

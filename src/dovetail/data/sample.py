@@ -21,7 +21,7 @@ class InputSpec:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Hold one item of a data set, ready to feed.
+    """One item of a data set, ready to feed.
 
     `inputs` has the model's rank: a batch dimension of 1 is there when the model has one.
     `labels` has no batch dimension: a class id has shape `[]`, a set of accepted ids `[K]` padded with -1,

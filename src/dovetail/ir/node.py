@@ -20,6 +20,11 @@ def is_fact(attribute: str) -> bool:
     return "." in attribute
 
 
+def without_facts(attributes: Mapping[str, object]) -> dict[str, object]:
+    """Return the attributes that ONNX knows."""
+    return {name: value for name, value in attributes.items() if not is_fact(name)}
+
+
 class Body:
     """What a Graph consists of; one can be the value of an attribute: the body of a control-flow operator."""
 

@@ -45,14 +45,14 @@ class DeviceChoice:
 
 def parse_devices(text: str, base: CompileOptions | None = None) -> tuple[DeviceChoice, ...]:
     """Return the devices of a priority string; raise PlanError naming the item that is wrong."""
-    found = tuple(_choice(item, base or CompileOptions()) for item in _split(text))
-    if not found:
+    choices = tuple(_choice(item, base or CompileOptions()) for item in _split(text))
+    if not choices:
         raise PlanError("the list of devices is empty.", hint=_EXAMPLE)
-    names = [choice.target for choice in found]
-    for choice in found:
-        if names.count(choice.target) > 1 and len({one.options for one in found if one.target == choice.target}) > 1:
+    names = [choice.target for choice in choices]
+    for choice in choices:
+        if names.count(choice.target) > 1 and len({one.options for one in choices if one.target == choice.target}) > 1:
             raise PlanError(f"device '{choice.target}' has two sets of options.", hint="Write them once.")
-    return found
+    return choices
 
 
 def _split(text: str) -> list[str]:
@@ -109,7 +109,7 @@ def parse_affinity(text: str, find: Callable[[str], Placement]) -> Rule:
     if not sign or not pattern.strip() or not target.strip():
         raise PlanError(
             f"affinity '{text}': GLOB=TARGET or op:OPERATOR=TARGET is expected.",
-            hint="For example --affinity 'head/*=cpu' or --affinity op:Softmax=cpu@fp32.",
+            hint="For example 'head/*=cpu' or op:Softmax=cpu@fp32.",
         )
     place = find(target.strip())
     pattern = pattern.strip()

@@ -12,7 +12,7 @@ from dovetail.plan.plan import Plan
 
 @dataclass(frozen=True)
 class QuantizedGraph:
-    """Hold a graph whose tensor types carry quantisation, and the placement of every node.
+    """A graph whose tensor types carry quantisation, and the placement of every node.
 
     `boundaries` are the nodes that convert between placements; `plan` is what the graph obeys.
     """

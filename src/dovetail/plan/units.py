@@ -21,7 +21,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class Units:
-    """Hold the units of a graph in topological order; every node is in exactly one."""
+    """The units of a graph in topological order; every node is in exactly one."""
 
     items: tuple[Unit, ...]
 

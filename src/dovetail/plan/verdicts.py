@@ -14,7 +14,7 @@ from dovetail.plan.placement import Placement
 
 @dataclass(frozen=True)
 class Verdicts:
-    """Hold the verdict on every node, target and precision."""
+    """The verdict on every node, target and precision."""
 
     graph_digest: str
     items: tuple[Verdict, ...]

@@ -26,7 +26,7 @@ class Range:
 
 @dataclass(frozen=True)
 class Ranges:
-    """Hold the range of every real tensor of one graph, and how it was found."""
+    """The range of every real tensor of one graph, and how it was found."""
 
     graph_digest: str
     method: str
@@ -38,13 +38,13 @@ class Ranges:
 
     def of(self, tensor: str) -> Range:
         """Return the range of a tensor; raise QuantizeError when calibration has not seen it."""
-        found = self.tensors.get(tensor)
-        if found is None:
+        known = self.tensors.get(tensor)
+        if known is None:
             raise QuantizeError(
                 f"tensor '{tensor}' has no range: calibration never saw a value of it.",
                 hint="Calibrate with samples that reach it, or place its nodes on cpu@fp32.",
             )
-        return found
+        return known
 
     @cached_property
     def digest(self) -> str:

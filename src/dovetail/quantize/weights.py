@@ -24,7 +24,7 @@ from dovetail.quantize.ranges import Range
 
 @dataclass(frozen=True, slots=True)
 class StoredConstant:
-    """Hold a constant in some format, with the name that it gets in the quantised graph."""
+    """A constant in some format, with the name that it gets in the quantised graph."""
 
     name: str
     kind: TensorType
@@ -66,14 +66,14 @@ class WeightStore:
         return self._kept[key]
 
     def bias(
-        self, node: Node, layout: WeightLayout, precision: Precision, scales: tuple[float, Quantization]
+        self, node: Node, layout: WeightLayout, precision: Precision, input_scale: float, weight: Quantization
     ) -> StoredConstant:
-        """Return the bias of an accumulating node at scale `s_x * s_w`; `scales` are `(s_x, weight's)`."""
+        """Return the bias of an accumulating node at scale `s_x * s_w`."""
         assert layout.bias is not None
         tensor = node.inputs[layout.bias]
-        key = (tensor, precision.bias, scales)
+        key = (tensor, precision.bias, input_scale, weight)
         if key not in self._kept:
-            stored, quant = quantize_bias(self._real(tensor), precision.bias, *scales)
+            stored, quant = quantize_bias(self._real(tensor), precision.bias, input_scale, weight)
             kind = TensorType(precision.bias, tuple(stored.shape), quant)
             stored.setflags(write=False)
             self._kept[key] = StoredConstant(f"{tensor}@{precision.bias.value}#{len(self._kept)}", kind, stored)
@@ -105,7 +105,5 @@ class WeightStore:
 
 def _stored(tensor: str, suffix: str, value: AnyArray, dtype: DType, quant: Quantization) -> StoredConstant:
     array = quantize_array(value.astype(np.float64), dtype, quant)
-    if quant.zero_point == (0,) * len(quant.zero_point) and dtype is DType.I8 and quant.axis is not None:
-        array = np.maximum(array, np.int8(-127))
     array.setflags(write=False)
     return StoredConstant(f"{tensor}@{suffix}", TensorType(dtype, tuple(value.shape), quant), array)

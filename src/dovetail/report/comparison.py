@@ -76,7 +76,7 @@ def verdicts_page(verdicts: Sequence[TargetVerdict], shown: Sequence[TargetVerdi
             item.node,
             item.op,
             f"{item.target}@{item.precision.value}",
-            item.support.value,
+            "yes" if item.supported else "no",
             item.engine.value if item.engine is not None else "-",
             item.reason,
         )

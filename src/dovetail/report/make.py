@@ -63,7 +63,7 @@ def _proof(certificate: Certificate) -> ProofSummary:
         monotone=certificate.monotone,
         complete=certificate.complete,
         clauses=tuple(item.alternatives for item in certificate.clauses),
-        sources=tuple(dict.fromkeys(f"{item.quality.value}: {item.source.text}" for item in figures)),
+        sources=tuple(dict.fromkeys(f"{item.quality.value}: {item.source}" for item in figures)),
     )
 
 

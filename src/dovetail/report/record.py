@@ -26,7 +26,7 @@ class PartitionRow:
 
 @dataclass(frozen=True, slots=True)
 class PlanSummary:
-    """Say how many nodes a plan puts where."""
+    """How many nodes a plan puts where."""
 
     digest: str
     default: str
@@ -36,7 +36,7 @@ class PlanSummary:
 
 @dataclass(frozen=True, slots=True)
 class ProofSummary:
-    """Say what the plan costs for one sample, and what is proven of cheaper ones.
+    """What the plan costs for one sample, and what is proven of cheaper ones.
 
     `clauses` list the units of which at least one must be raised to the placement given, or above; `sources` are the
     origins of the figures.
@@ -59,7 +59,7 @@ class ProofSummary:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Hold what a search found, ready to be shown to a colleague.
+    """What a search found, ready to be shown to a colleague.
 
     Scores are in the metric's own direction. `one_minimal` tells whether every single removal was tested and failed.
     """

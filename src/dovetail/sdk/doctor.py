@@ -17,7 +17,7 @@ from dovetail.sdk.location import data_folder, find_verisilicon, verisilicon_fol
 
 
 class Health(Enum):
-    """Say how a check ended."""
+    """How a check ended."""
 
     GOOD = "good"
     MISSING = "missing"
@@ -45,12 +45,12 @@ def examine(self_test: Callable[[], str] | None = None) -> tuple[Check, ...]:
 
 
 def _machine() -> Check:
-    found = f"{platform.system()} on {platform.machine()}, Python {platform.python_version()}"
+    machine = f"{platform.system()} on {platform.machine()}, Python {platform.python_version()}"
     good = (platform.system(), platform.machine()) == ("Linux", "x86_64")
     advice = (
         "" if good else "The simulator runs on Linux on x86-64 only; elsewhere set VIVANTE_SDK_DIR to a board's SDK."
     )
-    return Check("machine", Health.GOOD if good else Health.MISSING, found, advice)
+    return Check("machine", Health.GOOD if good else Health.MISSING, machine, advice)
 
 
 def _data() -> Check:
@@ -130,7 +130,7 @@ def _backends() -> list[Check]:
 
 
 def _onnx_runtime() -> Check:
-    """Say which form the rules of ONNX Runtime have on this processor."""
+    """Return which form the rules of ONNX Runtime have on this processor."""
     try:
         rules = find_target("reference:ort")
     except DovetailError as error:

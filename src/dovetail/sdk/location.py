@@ -40,12 +40,12 @@ class SdkFolder:
     @property
     def missing(self) -> tuple[Path, ...]:
         """Return the files that an SDK has and this folder has not."""
-        wanted = [self.sdk / _SHADERS]
+        files = [self.sdk / _SHADERS]
         if self.timvx is None:
-            wanted += [self.sdk / _HEADER, self.sdk / _LIBRARY]
+            files += [self.sdk / _HEADER, self.sdk / _LIBRARY]
         else:
-            wanted += [self.sdk / _DRIVER, self.timvx / _TIMVX_HEADER, self.timvx / _TIMVX_LIBRARY]
-        return tuple(path for path in wanted if not path.is_file())
+            files += [self.sdk / _DRIVER, self.timvx / _TIMVX_HEADER, self.timvx / _TIMVX_LIBRARY]
+        return tuple(path for path in files if not path.is_file())
 
     @property
     def library(self) -> Path:
@@ -65,8 +65,8 @@ class SdkFolder:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """Say whether an SDK can be used; `reason` says what is missing where it cannot."""
+class SdkState:
+    """Whether an SDK can be used; `reason` says what is missing where it cannot."""
 
     folder: SdkFolder
     reason: str = ""
@@ -80,10 +80,10 @@ class Found:
 def data_folder(environment: Mapping[str, str] | None = None) -> Path:
     """Return the user's data folder for Dovetail (XDG base directory specification)."""
     variables = os.environ if environment is None else environment
-    given = variables.get("XDG_DATA_HOME", "")
+    stated = variables.get("XDG_DATA_HOME", "")
     # The specification says that relative paths must be ignored.
-    base = Path(given) if given and Path(given).is_absolute() else Path(variables.get("HOME", "~")).expanduser()
-    return (base if given and Path(given).is_absolute() else base / ".local" / "share") / "dovetail"
+    base = Path(stated) if stated and Path(stated).is_absolute() else Path(variables.get("HOME", "~")).expanduser()
+    return (base if stated and Path(stated).is_absolute() else base / ".local" / "share") / "dovetail"
 
 
 def installation_folder(environment: Mapping[str, str] | None = None, version: str = "") -> Path:
@@ -133,13 +133,13 @@ def _content(path: Path, size_bytes: int, changed_ns: int) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def find_verisilicon(environment: Mapping[str, str] | None = None) -> Found:
+def find_verisilicon(environment: Mapping[str, str] | None = None) -> SdkState:
     """Return the SDK, with what is missing where it cannot be used."""
     folder = verisilicon_folder(environment)
     if not folder.has_sdk:
         where = f"VIVANTE_SDK_DIR={folder.sdk}" if folder.chosen_by == "VIVANTE_SDK_DIR" else str(folder.sdk)
         library = "ovxlib" if folder.timvx is None else f"TIM-VX in TIM_VX_INSTALL_DIR={folder.timvx}, or no driver"
-        return Found(folder, f"the VeriSilicon SDK is not installed (no {library} at {where})")
+        return SdkState(folder, f"the VeriSilicon SDK is not installed (no {library} at {where})")
     if not folder.has_shim:
-        return Found(folder, f"the shim is not built (no {folder.shim})")
-    return Found(folder)
+        return SdkState(folder, f"the shim is not built (no {folder.shim})")
+    return SdkState(folder)

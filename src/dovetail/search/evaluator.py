@@ -10,7 +10,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Protocol
 
-from dovetail.backend.protocols import CompileOptions, Executable, Fidelity
+from dovetail.backend.protocols import CompileOptions, Executable, Fidelity, Signature
 from dovetail.backend.registry import backend, find_target, target_of
 from dovetail.compare.task import Reference, TaskMetric
 from dovetail.errors import DeviceNotFound
@@ -18,7 +18,7 @@ from dovetail.ir.dtypes import AnyArray
 from dovetail.ir.graph import Graph
 from dovetail.ir.precision import Precision
 from dovetail.plan.plan import Plan
-from dovetail.quantize.calibrate import FLOAT_BACKEND, load_float, signature_of
+from dovetail.quantize.calibrate import FLOAT_BACKEND, load_float
 from dovetail.quantize.quantizer import Quantizer
 from dovetail.quantize.ranges import Ranges
 from dovetail.search.journal import Scores
@@ -142,7 +142,7 @@ class Rewriter:
 
     def _built(self, graph: Graph) -> Executable:
         blob = self._backend.compile(graph, self._target, CompileOptions(fidelity=self._fidelity))
-        return self._backend.devices()[0].load(blob, signature_of(graph))
+        return self._backend.devices()[0].load(blob, Signature.of(graph))
 
 
 def simulates_whole(graph: Graph, target: str) -> bool:

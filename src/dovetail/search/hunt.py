@@ -122,7 +122,8 @@ class Hunt:
         if goal.min_score is not None and abs(float_score) < goal.min_score:
             raise SearchError(
                 f"target unreachable: the float model scores {abs(float_score):.4g}, below {goal.min_score:g}.",
-                hint="Check the data, the labels and the preprocessing; or lower --min-score.",
+                hint="Check the data, the labels and the preprocessing; or ask for less.",
+                option="min_score",
             )
         allowance = goal.allowance(float_score)
         bar = Bar(allowance)

@@ -63,7 +63,7 @@ class Journal:
             self._database.executescript(_SCHEMA)
         except sqlite3.Error as error:
             raise SearchError(
-                f"{self._where}: not a usable journal: {error}.", hint="Delete it, or name another with --journal."
+                f"{self._where}: not a usable journal: {error}.", hint="Delete it, or name another.", option="journal"
             ) from error
 
     def recall(self, plan: str, block: str) -> Scores | None:
@@ -79,7 +79,7 @@ class Journal:
             return Scores(float("nan") if score is None else float(score), per_sample, str(failure))
         except (ValueError, TypeError) as error:
             raise SearchError(
-                f"{self._where}: the journal is damaged: {error}.", hint="Delete it, or name another with --journal."
+                f"{self._where}: the journal is damaged: {error}.", hint="Delete it, or name another.", option="journal"
             ) from error
 
     def record(self, plan: str, block: str, scores: Scores, elapsed_ns: int) -> None:
@@ -146,7 +146,8 @@ class Journal:
         except sqlite3.Error as error:
             raise SearchError(
                 f"{self._where}: the journal cannot be used: {error}.",
-                hint="Delete it, or name another with --journal.",
+                hint="Delete it, or name another.",
+                option="journal",
             ) from error
 
 

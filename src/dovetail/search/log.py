@@ -116,5 +116,7 @@ def read_search_log(path: Path) -> ReadLog:
             raise SearchError(f"{path}:{number}: no line of a log: {str(error)[:80]}.") from error
         lines.append(line)
     if not lines or lines[0]["event"] != "search" or lines[0].get("schema") != SCHEMA:
-        raise SearchError(f"{path}: no log of schema {SCHEMA}.", hint="Make one: dovetail tune --log FILE.")
+        raise SearchError(
+            f"{path}: no log of schema {SCHEMA}.", hint="A search writes one where it is told to.", option="log"
+        )
     return ReadLog(path, lines[0], tuple(lines))

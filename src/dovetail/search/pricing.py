@@ -8,7 +8,7 @@ from functools import cached_property
 
 from dovetail.cost.model import OUTSIDE as OUTSIDE_PLACE
 from dovetail.cost.model import CostModel
-from dovetail.cost.wiring import HOST, Wire
+from dovetail.cost.wiring import WORLD, Wire
 from dovetail.plan.placement import Placement
 from dovetail.search.optimum.problem import OUTSIDE, Assignment, Demands, PricedWire, Problem
 from dovetail.search.space import Space
@@ -54,7 +54,7 @@ def price_space(space: Space, model: CostModel, demands: Demands | None = None, 
     With `migrates` units without fault may leave the low target where that is cheaper.
     """
     units = model.wiring.order
-    number = {unit: index for index, unit in enumerate(units)} | {HOST: OUTSIDE}
+    number = {unit: index for index, unit in enumerate(units)} | {WORLD: OUTSIDE}
     ladders = [_ladder(space, unit) for unit in units]
     places = tuple(dict.fromkeys((OUTSIDE_PLACE, *(place for ladder in ladders for place in ladder))))
     place_number = {place: index for index, place in enumerate(places)}
@@ -95,9 +95,9 @@ _Numbers = tuple[Mapping[str, int], Mapping[str, tuple[Placement, ...]], Mapping
 
 def _wire(wire: Wire, model: CostModel, numbers: _Numbers) -> PricedWire:
     number, ladders, place_number = numbers
-    starts = (OUTSIDE_PLACE,) if wire.producer == HOST else ladders[wire.producer]
+    starts = (OUTSIDE_PLACE,) if wire.producer == WORLD else ladders[wire.producer]
     ends = dict.fromkeys(
-        place for unit in wire.consumers for place in ((OUTSIDE_PLACE,) if unit == HOST else ladders[unit])
+        place for unit in wire.consumers for place in ((OUTSIDE_PLACE,) if unit == WORLD else ladders[unit])
     )
     cost: dict[tuple[int, int], float] = {}
     crossing: dict[tuple[int, int], int] = {}

@@ -12,7 +12,7 @@ from dovetail.backend.registry import find_target
 from dovetail.cost import CostModel, make_cost_model
 from dovetail.errors import CostError
 from dovetail.plan.limits import Limits
-from dovetail.plan.placement import CPU_FLOAT, Placement
+from dovetail.plan.placement import HOST, Placement
 from dovetail.plan.plan import Override
 from dovetail.plan.resolve import group_units, placeable_units
 from dovetail.search.certificate import Alternative, Certificate, NamedClause
@@ -157,7 +157,7 @@ class Prover:
 
 def make_prover(space: Space, limits: Limits, options: CostOptions, suspects: Sequence[str]) -> Prover:
     """Return the prover of a space; raise CostError when nothing prices some placement."""
-    names = {space.low.target, CPU_FLOAT, *space.base.targets}
+    names = {space.low.target, HOST, *space.base.targets}
     names.update(place.target for ladder in space.ladders.values() for place in ladder)
     targets = {name: find_target(name) for name in sorted(names, key=lambda name: (name != space.low.target, name))}
     units = placeable_units(space.graph, space.low, targets)

@@ -13,7 +13,7 @@ from typing import Protocol
 from dovetail.backend.protocols import Fidelity
 from dovetail.compare.task import TaskMetric
 from dovetail.data.sample import SampleSource
-from dovetail.data.split import split
+from dovetail.data.split import Splits
 from dovetail.errors import CostError, SearchError
 from dovetail.ir.graph import Graph
 from dovetail.plan.limits import Limits
@@ -69,12 +69,10 @@ class _Silent:
 class TuneOptions:
     """Say how to search.
 
-    `holdout` is the share of samples that the search never sees. After `max_plans` plans a passing set is no longer
-    made smaller, and no other round begins: it is returned without a proof that it is minimal.
+    After `max_plans` plans a passing set is no longer made smaller, and no other round begins: it is returned without
+    a proof that it is minimal.
     """
 
-    seed: int = 0
-    holdout: float = 0.4
     max_plans: int = 200
     journal: Path | None = None
     fanout: FanOut = field(default_factory=FanOut)
@@ -93,11 +91,15 @@ class TuneOptions:
 
 @dataclass(frozen=True, slots=True)
 class TuneRequest:
-    """Say what to tune: a graph with its calibration, samples and metric, the goal, and the placements."""
+    """Say what to tune: a graph with its calibration, samples and metric, the goal, and the placements.
+
+    `splits` says which of the samples the search may see.
+    """
 
     graph: Graph
     calibration: Calibration
     samples: SampleSource
+    splits: Splits
     metric: TaskMetric
     goal: Goal
     low: Placement
@@ -203,9 +205,9 @@ class _Bench:
     @classmethod
     def open(cls, request: TuneRequest, space: Space) -> _Bench:
         samples = SampleSet(request.graph, request.samples)
-        if samples.count < 2:
-            raise SearchError("one sample cannot be split into search and hold-out.", hint="Give at least two.")
-        options = request.options
+        options, splits = request.options, request.splits
+        if max(*splits.search, *splits.holdout) >= samples.count:
+            raise SearchError(f"the splits are not of these {samples.count} samples.", hint="Split these samples.")
         identity = request.metric_identity or request.metric.name
         data = EvaluationData(request.graph, samples, request.metric, identity)
         ranges = request.calibration.ranges
@@ -222,15 +224,14 @@ class _Bench:
         desks = open_desks(options.fanout, [partial(Work.of, data, ranges, item) for item in hows], journal)
         retries = options.fanout.options.retries
         recorded = RecordedEvaluator(fast, journal, "fast", desks[0], retries)
-        held, searched = split(samples.count, (options.holdout, 1 - options.holdout), options.seed)
         return cls(
             space=space,
             journal=journal,
             log=log,
             exact=RecordedEvaluator(pipeline, journal, "exact", desks[1], retries),
             recorded=recorded,
-            search=Oracle(recorded, journal, Split.shuffled("search", searched, options.seed), space.float_plan),
-            holdout=Oracle(recorded, journal, Split.shuffled("holdout", held, options.seed), space.float_plan),
+            search=Oracle(recorded, journal, Split.shuffled("search", splits.search, splits.seed), space.float_plan),
+            holdout=Oracle(recorded, journal, Split.shuffled("holdout", splits.holdout, splits.seed), space.float_plan),
             vendor=None if options.vendor is None else VendorJudge(data, ranges, options.vendor, journal),
         )
 
@@ -276,7 +277,7 @@ def _open_log(request: TuneRequest, identity: str) -> SearchLog:
         goal=repr(request.goal),
         low=str(request.low),
         ladder=[str(place) for place in request.ladder],
-        split=[options.seed, options.holdout],
+        split=[request.splits.seed, len(request.splits.search), len(request.splits.holdout)],
         most=[options.max_plans, request.costs.most_tests, options.confirm, request.costs.margin],
         evaluator=hashlib.sha256(identity.encode()).hexdigest(),
         arguments=options.log_header,

@@ -12,7 +12,7 @@ from dovetail.backend.protocols import Fidelity
 from dovetail.backend.registry import backend
 from dovetail.errors import DeviceNotFound
 from dovetail.ir.dtypes import AnyArray
-from dovetail.plan.placement import CPU_FLOAT
+from dovetail.plan.placement import HOST
 from dovetail.plan.plan import Plan
 from dovetail.quantize.ranges import Ranges
 from dovetail.search.evaluator import EvaluationData, Scorer
@@ -59,7 +59,7 @@ class VendorJudge:
     def judge(self, plan: Plan, holdout: Sequence[int], allowance: float) -> VendorFinding:
         """Return whether the vendor's score keeps within what the goal allows, beside ours on the same samples."""
         name, indices = self._check.backend, list(holdout[: self._check.samples])
-        if not set(plan.targets) - {CPU_FLOAT}:
+        if not set(plan.targets) - {HOST}:
             return VendorFinding(True, f"nothing runs on {name}")
         equal = self._once("equal", plan, indices, lambda: Scores(self._outputs(plan, indices).equal_share, None))
         if equal.failure:

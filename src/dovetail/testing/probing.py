@@ -33,12 +33,12 @@ def probe_target(
     told: Callable[[Question], None] = lambda _: None,
 ) -> MeasuredPart:
     """Return what the simulator answers for a target; raise DeviceNotFound without an SDK that knows it."""
-    found = find_verisilicon()
-    if not found.usable:
-        raise DeviceNotFound(f"sdk probe: {found.reason}.", hint="Run 'dovetail sdk install verisilicon'.")
+    sdk = find_verisilicon()
+    if not sdk.usable:
+        raise DeviceNotFound(f"sdk probe: {sdk.reason}.", hint="Run 'dovetail sdk install verisilicon'.")
     profile = simulated_profile(name)
     if profile is None:
         raise DeviceNotFound(
             f"target '{name}' is unknown.", hint="Say vsi:v853, vsi:VIP9000PICO_PID0XEE or vsi:pid=0xee."
         )
-    return probe_part(part_of(profile), questions(precisions, names), Settings(found.folder), told)
+    return probe_part(part_of(profile), questions(precisions, names), Settings(sdk.folder), told)

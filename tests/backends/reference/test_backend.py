@@ -32,7 +32,7 @@ end
 
 
 def _signature(graph: Graph) -> Signature:
-    return Signature({n: graph.types[n] for n in graph.inputs}, {n: graph.types[n] for n in graph.outputs})
+    return Signature.of(graph)
 
 
 def _one(op: str, domain: str = "", **attributes: object) -> Graph:

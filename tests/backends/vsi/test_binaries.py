@@ -11,7 +11,7 @@ import needs
 import numpy as np
 import pytest
 
-from dovetail.backend.protocols import CompileOptions
+from dovetail.backend.protocols import CompileOptions, Signature
 from dovetail.backends.vsi.plugin import VsiBackend, unsealed
 from dovetail.backends.vsi.program import program_from_bytes
 from dovetail.bundle import load_bundle
@@ -20,7 +20,7 @@ from dovetail.errors import DeviceError, DovetailError
 from dovetail.ir import DType, Graph, Node, Quantization, TensorType
 from dovetail.runtime import open_session
 from dovetail.sdk.nbg import read_facts, read_file
-from dovetail.testing.agreement import load_on, signature_of
+from dovetail.testing.agreement import load_on
 
 from .conftest import target_named
 
@@ -33,9 +33,9 @@ from pathlib import Path
 from dovetail.backend.protocols import Blob
 from dovetail.backend.registry import backend
 from tests.backends.vsi.test_binaries import branching
-from dovetail.testing.agreement import signature_of
+from dovetail.backend.protocols import Signature
 blob = Blob("nbg", Path(sys.argv[1]).read_bytes())
-executable = backend("vsi").devices()[0].load(blob, signature_of(branching()))
+executable = backend("vsi").devices()[0].load(blob, Signature.of(branching()))
 np.save(sys.argv[3], executable.run({"x": np.load(sys.argv[2], allow_pickle=False)})["y"])
 executable.close()
 """
@@ -167,7 +167,8 @@ def test_a_bundle_holds_several_binaries_and_damage_is_told(
     vendor: VsiBackend, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Two partitions on the NPU with one on the CPU between them, compiled by the command, loaded from disk."""
-    from dovetail import CompileRequest, compile_model, save_bundle
+    from dovetail import save_bundle
+    from dovetail.compile import CompileRequest, compile_model
     from dovetail.partition import partition
     from dovetail.plan import Override, Plan, parse_placement
     from dovetail.quantize import Range, Ranges, quantize
@@ -199,7 +200,7 @@ def test_a_bundle_holds_several_binaries_and_damage_is_told(
     device, blob = vendor.devices()[0], vendor.compile(branching(), target_named("vsi:v853"), CompileOptions())
     for payload in (blob.payload[:-9], blob.payload[:40], b"", blob.payload[:-1] + bytes([blob.payload[-1] ^ 1])):
         with pytest.raises(DeviceError) as caught:
-            device.load(type(blob)(blob.format, payload), signature_of(branching()))
+            device.load(type(blob)(blob.format, payload), Signature.of(branching()))
         assert str(caught.value).count("\n") == 0
     largest = max((path for path in folder.rglob("*") if path.is_file()), key=lambda path: path.stat().st_size)
     largest.write_bytes(largest.read_bytes()[:-100])

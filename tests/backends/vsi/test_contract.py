@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import pytest
 
+from dovetail.backend.protocols import BackendAbilities
 from dovetail.backend.target import TargetProfile
 from dovetail.backends.vsi.plugin import VsiBackend
 from dovetail.ir import Graph
 from dovetail.ir.precision import Precision
-from dovetail.testing.contract import RUN_CASES, BackendContract, Trial
+from dovetail.testing.contract import RUN_CASES, BackendContract, ContractCase
 
 from .conftest import target_named
 
@@ -28,6 +29,9 @@ class _OnePart:
     def targets(self) -> tuple[TargetProfile, ...]:
         return (replace(target_named(self._part), precisions=(Precision.U8,)),)
 
+    def abilities(self) -> BackendAbilities:
+        return self._inner.abilities()
+
 
 class _Contract(BackendContract):
     """At u8 on one part, for the operators whose compilation takes no shader."""
@@ -36,7 +40,7 @@ class _Contract(BackendContract):
 
     def trials(
         self, names: tuple[str, ...] = RUN_CASES, change: Callable[[Graph], Graph] = lambda graph: graph
-    ) -> Iterator[Trial]:
+    ) -> Iterator[ContractCase]:
         return super().trials(tuple(name for name in names if name in self.names), change)
 
 

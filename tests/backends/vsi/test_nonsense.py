@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dovetail.backend.protocols import CompileOptions
+from dovetail.backend.protocols import CompileOptions, Signature
 from dovetail.backends.vsi.lowering.table import LOWERINGS, lower_graph
 from dovetail.backends.vsi.plugin import Form, VsiBackend, part_of
 from dovetail.backends.vsi.process import Limits
@@ -20,7 +20,6 @@ from dovetail.backends.vsi.session import Settings, VendorSession
 from dovetail.errors import CompileError, DeviceError, GraphError
 from dovetail.ir import DType, Graph, Node, Quantization, TensorType
 from dovetail.ir.precision import Precision
-from dovetail.testing.agreement import signature_of
 from dovetail.testing.cases import CASES, quantized
 
 from .conftest import check_one_line, target_named, traces
@@ -101,7 +100,7 @@ def test_nonsense_is_refused_or_run(graph: Graph | None, vendor: VsiBackend) -> 
     before = traces()
     try:
         blob = backend.compile(graph, target, CompileOptions())
-        executable = backend.devices()[0].load(blob, signature_of(graph))
+        executable = backend.devices()[0].load(blob, Signature.of(graph))
     except (CompileError, DeviceError) as error:
         check_one_line(error)
     else:

@@ -22,11 +22,12 @@ from dovetail.backends.vsi.project.ovxlib import network_source
 from dovetail.backends.vsi.project.ovxlib_rows import OVX_ROWS
 from dovetail.backends.vsi.project.write import project_sources
 from dovetail.cli.main import main
+from dovetail.compile import CompileRequest, ProjectSet, make_projects
 from dovetail.errors import CompileError
 from dovetail.ir import AnyArray, DType, Graph, Node, TensorType
 from dovetail.ir.precision import Precision
 from dovetail.plan import Override, Plan, parse_placement
-from dovetail.quantize import Range, Ranges, quantize
+from dovetail.quantize import QuantizedGraph, Range, Ranges, quantize
 from dovetail.testing.cases import CASES, quantized
 
 from .conftest import target_named
@@ -53,17 +54,17 @@ def run(program: Path, arguments: list[str | Path], out: Path) -> subprocess.Com
     return subprocess.run(command, cwd=out.parent, env=bare, capture_output=True, text=True, check=False)
 
 
-def our_run(source: dovetail.QuantizedGraph, inputs: Mapping[str, AnyArray]) -> Mapping[str, AnyArray]:
+def our_run(source: QuantizedGraph, inputs: Mapping[str, AnyArray]) -> Mapping[str, AnyArray]:
     """Return what a bundle gives whose NPU partitions run on the vendor's simulator."""
     targets = {place.target for place in source.placements.values() if place.target != "cpu"}
-    request = dovetail.CompileRequest(backends=dict.fromkeys(targets, "vsi"))
+    request = CompileRequest(backends=dict.fromkeys(targets, "vsi"))
     with dovetail.open_session(dovetail.compile_model(dovetail.partition(source), request)) as session:
         return session.run(inputs).outputs
 
 
-def saved(source: dovetail.QuantizedGraph, style: ProjectStyle, folder: Path) -> dovetail.ProjectSet:
+def saved(source: QuantizedGraph, style: ProjectStyle, folder: Path) -> ProjectSet:
     """Write the projects of a model."""
-    made = dovetail.make_projects(dovetail.partition(source), style)
+    made = make_projects(dovetail.partition(source), style)
     for name, content in made.files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)

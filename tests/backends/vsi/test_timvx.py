@@ -122,10 +122,10 @@ from dovetail.backend.protocols import Blob
 from dovetail.backends.vsi.plugin import VsiBackend
 from dovetail.sdk.location import SdkFolder
 from tests.backends.vsi.test_binaries import branching
-from dovetail.testing.agreement import signature_of
+from dovetail.backend.protocols import Signature
 blob, sample, result, sdk, shim = map(Path, sys.argv[1:])
 backend = VsiBackend(SdkFolder(sdk, shim, "test", sdk))
-executable = backend.devices()[0].load(Blob("nbg", blob.read_bytes()), signature_of(branching()))
+executable = backend.devices()[0].load(Blob("nbg", blob.read_bytes()), Signature.of(branching()))
 np.save(result, executable.run({"x": np.load(sample, allow_pickle=False)})["y"])
 executable.close()
 """

@@ -7,17 +7,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dovetail.backend.protocols import Blob, CompileOptions
+from dovetail.backend.protocols import Blob, CompileOptions, Signature
 from dovetail.backend.registry import backend
 from dovetail.backend.target import TargetProfile
 from dovetail.backends.reference import run_graph
 from dovetail.backends.vsi.plugin import NBG, VsiBackend, VsiExecutable, sealed, unsealed
 from dovetail.backends.vsi.program import program_from_bytes, program_to_bytes
+from dovetail.compare.steps import Steps, compare_steps
 from dovetail.errors import DeviceError
 from dovetail.ir import AnyArray, DType, Graph, Node, Quantization, TensorType
 from dovetail.ir.precision import Precision
 from dovetail.sdk.nbg import read_facts
-from dovetail.testing.agreement import Agreement, agreement, compare_stored, load_on, signature_of
+from dovetail.testing.agreement import agreement, load_on
 from dovetail.testing.cases import CASES, quantized
 
 from .conftest import target_named
@@ -37,15 +38,15 @@ WITHIN_ONE = {"Sigmoid": 0.99, "Gelu": 0.99, "HardSwish": 0.99, "Concat": 0.99, 
 """Differ by at most 1; the share of equal elements that is asked for. Tables, and ties of products."""
 
 
-def measured(vendor: VsiBackend, name: str, precision: Precision, target: TargetProfile) -> Agreement:
+def measured(vendor: VsiBackend, name: str, precision: Precision, target: TargetProfile) -> Steps:
     """Return how far the vendor agrees with exact arithmetic, its rounding taken from the profile."""
     case = quantized({case.name: case for case in CASES}[name], precision)
     executable = load_on(vendor, case.graph, target, CompileOptions())
-    total = Agreement()
+    total = Steps()
     for sample in case.inputs:
         wanted = run_graph(case.graph, dict(sample), target.arithmetic)
         for output, value in executable.run(sample).items():
-            total += compare_stored(value, wanted[output])
+            total += compare_steps(value, wanted[output])
     executable.close()
     return total
 
@@ -53,7 +54,7 @@ def measured(vendor: VsiBackend, name: str, precision: Precision, target: Target
 @pytest.mark.parametrize("name", EXACT_U8)
 def test_bytes_are_exact(name: str, graphs: VsiBackend) -> None:
     found = measured(graphs, name, Precision.U8, target_named("vsi:v853"))
-    assert found.largest == 0, f"{found.elements - found.equal} of {found.elements} differ, by up to {found.largest}"
+    assert found.largest == 0, f"{found.differing} of {found.elements} differ, by up to {found.largest}"
 
 
 @pytest.mark.parametrize("name", WITHIN_ONE)
@@ -163,7 +164,7 @@ def test_a_binary_network_gives_what_its_graph_gives(target: str, vendor: VsiBac
     facts = read_facts(program_from_bytes(unsealed(blob.payload, "")).binary or b"")
     assert f"{facts.pid:X}" == profile.hardware.sdk_name.rpartition("_PID0X")[2]
     assert (facts.inputs, facts.outputs) == (1, 1)
-    binary = vendor.devices()[0].load(blob, signature_of(graph))
+    binary = vendor.devices()[0].load(blob, Signature.of(graph))
     direct = load_on(graphs, graph, profile, CompileOptions())
     assert isinstance(direct, VsiExecutable)
     assert binary.process_id != direct.process_id
@@ -193,7 +194,7 @@ def test_sums_and_differences_in_one_graph_do_not_mix(order: tuple[str, str], dt
     executable.close()
     for name in ("y", "z"):
         # One step at ties: the array adds the zero point before it rounds, the shaders add in float32.
-        assert compare_stored(found[name], wanted[name]).largest <= 1
+        assert compare_steps(found[name], wanted[name]).largest <= 1
 
 
 @pytest.mark.parametrize("op", ["Max", "ReduceMax", "Mul", "Softmax"])
@@ -212,7 +213,7 @@ def test_signed_bytes_reach_shader_kernels_whole(op: str, target: str, graphs: V
     sample = {"x": np.random.default_rng(6).integers(-128, 128, (1, 4, 8, 8)).astype(np.int8)}
     found = executable.run(sample)["y"]
     executable.close()
-    assert compare_stored(found, run_graph(graph, dict(sample), profile.arithmetic)["y"]).largest == 0
+    assert compare_steps(found, run_graph(graph, dict(sample), profile.arithmetic)["y"]).largest == 0
 
 
 def test_taps_tell_inner_tensors(graphs: VsiBackend) -> None:
@@ -222,7 +223,7 @@ def test_taps_tell_inner_tensors(graphs: VsiBackend) -> None:
     found = executable.run(sample, ("c", "p"))
     wanted = run_graph(graph, dict(sample), profile.arithmetic)
     for name in ("c", "p", "y"):
-        assert compare_stored(found[name], wanted[name]).largest <= (1 if name == "y" else 0)
+        assert compare_steps(found[name], wanted[name]).largest <= (1 if name == "y" else 0)
     executable.close()
 
 
@@ -241,9 +242,9 @@ def test_wrong_and_damaged_binaries_are_refused_and_the_process_lives(vendor: Vs
     ):
         payload = sealed(program_to_bytes(replace(mine, binary=binary)))
         with pytest.raises(DeviceError) as caught:
-            device.load(Blob(NBG, payload), signature_of(graph))
+            device.load(Blob(NBG, payload), Signature.of(graph))
         assert reason in caught.value.message
-    device.load(blobs["vsi:v853"], signature_of(graph)).close()
+    device.load(blobs["vsi:v853"], Signature.of(graph)).close()
 
 
 def test_a_depthwise_convolution_of_16_bits_without_a_bias_is_no_garbage(graphs: VsiBackend) -> None:

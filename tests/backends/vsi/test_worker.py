@@ -15,7 +15,7 @@ import clocks
 import numpy as np
 import pytest
 
-from dovetail.backend.protocols import CompileOptions
+from dovetail.backend.protocols import CompileOptions, Signature
 from dovetail.backends.vsi.lowering.table import lower_graph
 from dovetail.backends.vsi.plugin import VsiBackend, part_of
 from dovetail.backends.vsi.process import Launch, Limits, WorkerDiedError, WorkerProcess
@@ -23,7 +23,6 @@ from dovetail.backends.vsi.session import Settings, VendorSession
 from dovetail.errors import CompileError, DeviceLost
 from dovetail.ir import DType, Graph, Node, TensorType
 from dovetail.sdk.selftest import convolution_graph
-from dovetail.testing.agreement import signature_of
 
 from .conftest import target_named
 
@@ -69,7 +68,7 @@ def test_killed_while_compiling_is_a_compile_error(vendor: VsiBackend) -> None:
 def test_killed_while_running_is_a_lost_device(graphs: VsiBackend) -> None:
     graph = convolution_graph()
     blob = graphs.compile(graph, TARGET, CompileOptions())
-    executable = graphs.devices()[0].load(blob, signature_of(graph))
+    executable = graphs.devices()[0].load(blob, Signature.of(graph))
     sample = {"x": np.zeros((1, 2, 4, 4), np.uint8)}
     executable.run(sample)
     os.kill(executable.process_id, signal.SIGKILL)
@@ -81,7 +80,7 @@ def test_killed_while_running_is_a_lost_device(graphs: VsiBackend) -> None:
 def test_a_stopped_worker_runs_out_of_time(graphs: VsiBackend) -> None:
     graph = convolution_graph()
     hurried = replace(graphs, limits=Limits(run_s=0.5))
-    executable = hurried.devices()[0].load(graphs.compile(graph, TARGET, CompileOptions()), signature_of(graph))
+    executable = hurried.devices()[0].load(graphs.compile(graph, TARGET, CompileOptions()), Signature.of(graph))
     os.kill(executable.process_id, signal.SIGSTOP)
     with pytest.raises(DeviceLost, match="took longer than"):
         executable.run({"x": np.zeros((1, 2, 4, 4), np.uint8)})

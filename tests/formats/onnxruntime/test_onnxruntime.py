@@ -24,6 +24,9 @@ from dovetail.quantize import Range, Ranges, quantize
 
 from ..conftest import make_plan, placements
 
+BASE = parse_placement("vsi:v853@i8pc")
+
+
 PROVIDERS = {"cpu": CPU_PROVIDER, "vsi:v853": "VSINPUExecutionProvider"}
 
 
@@ -90,7 +93,7 @@ def test_the_arguments_go_there_and_back(graph: Graph) -> None:
 def test_a_word_of_the_arguments_that_is_unknown_is_named(graph: Graph) -> None:
     text = b'{"extra_options": {"TensorQuantOverrides": {"scores": [{"quant_type": "QInt4"}]}}}'
     with pytest.raises(FormatError, match="QInt4"):
-        find_format("onnxruntime").read(text, ReadRequest(graph))
+        find_format("onnxruntime").read(text, ReadRequest(graph, BASE))
     with pytest.raises(FormatError, match="UNKNOWN_WORD"):
         quantizer_arguments(b'{"activation_type": "QInt7"}')
 
@@ -165,11 +168,11 @@ def test_a_model_without_names_or_annotations_is_refused(graph: Graph) -> None:
     form = find_format("onnxruntime-layers")
     model = to_onnx(graph)
     with pytest.raises(FormatError, match="NO_ANNOTATION"):
-        form.read(model.SerializeToString(), ReadRequest(graph))
+        form.read(model.SerializeToString(), ReadRequest(graph, BASE))
     model.graph.node[0].name = ""
     with pytest.raises(FormatError, match="not in the ONNX file"):
         form.write(WriteRequest(make_plan(graph, "cpu@fp32"), graph, listing=model.SerializeToString()))
-    with pytest.raises(FormatError, match="--listing"):
+    with pytest.raises(FormatError, match="ONNX file is needed"):
         form.write(WriteRequest(make_plan(graph, "cpu@fp32"), graph))
 
 
@@ -189,5 +192,5 @@ def test_a_qdq_file_says_the_plan_and_runs(base: str, high: str, graph: Graph) -
 
 
 def test_a_qdq_file_needs_scales(graph: Graph) -> None:
-    with pytest.raises(FormatError, match="--ranges"):
+    with pytest.raises(FormatError, match="give its ranges"):
         find_format("onnx-qdq").write(WriteRequest(make_plan(graph, "vsi:v853@u8"), graph))

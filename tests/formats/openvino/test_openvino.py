@@ -21,6 +21,7 @@ from dovetail.plan import Override, Plan, parse_placement
 
 from ..conftest import make_plan, placements
 
+BASE = parse_placement("vsi:v853@i8pc")
 DEVICES = {"vsi:v853": "CPUA", "cpu": "CPUB"}
 
 
@@ -133,7 +134,7 @@ def test_the_file_goes_there_and_back(graph: Graph) -> None:
 
 def test_a_node_without_a_device_is_an_error_as_in_openvino(graph: Graph) -> None:
     with pytest.raises(FormatError, match="UNASSIGNED"):
-        find_format("openvino").read(b'{"affinities": {"scores": "CPU"}}', ReadRequest(graph))
+        find_format("openvino").read(b'{"affinities": {"scores": "CPU"}}', ReadRequest(graph, BASE))
 
 
 def test_a_target_without_a_device_is_an_error(core, graph: Graph) -> None:

@@ -20,6 +20,9 @@ from dovetail.quantize import Range, Ranges, quantize
 
 from ..conftest import GOLDEN, make_plan, placements
 
+BASE = parse_placement("vsi:v853@i8pc")
+
+
 _WIDE = "vsi:v853@i16"
 
 
@@ -54,7 +57,9 @@ def test_with_scales_every_tensor_is_listed(graph: Graph) -> None:
 
 def test_the_scales_go_there_and_back(graph: Graph) -> None:
     plan = _plan(graph)
-    back = find_format("aimet").read(_encodings(graph, plan), ReadRequest(graph, exception=parse_placement(_WIDE)))
+    back = find_format("aimet").read(
+        _encodings(graph, plan), ReadRequest(graph, BASE, exception=parse_placement(_WIDE))
+    )
     assert placements(graph, back) == placements(graph, plan)
 
 
@@ -67,7 +72,7 @@ def test_the_scales_go_there_and_back(graph: Graph) -> None:
     ],
 )
 def test_later_versions_are_read(text: str, graph: Graph) -> None:
-    request = ReadRequest(graph, exception=parse_placement(_WIDE))
+    request = ReadRequest(graph, BASE, exception=parse_placement(_WIDE))
     plan = find_format("aimet").read(text.encode(), request)
     assert placements(graph, plan) == placements(graph, make_plan(graph, "vsi:v853@i8pc", sig=_WIDE))
     assert find_format("aimet").lint(text.encode(), request) == ()

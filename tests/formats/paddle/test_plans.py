@@ -8,7 +8,7 @@ import pytest
 
 from dovetail.errors import FormatError, InexpressiblePlan
 from dovetail.formats import ReadRequest, WriteRequest, find_format
-from dovetail.formats.paddle import Device, LintContext, LoggedOperation, lint, load_rules, parse_log
+from dovetail.formats.paddle import LintContext, LoggedOperation, PaddleDevice, lint, load_rules, parse_log
 from dovetail.formats.paddle.formats import bind_log, dialect_of
 from dovetail.formats.paddle.policy import policy_of
 from dovetail.formats.paddle.rules import Dialect
@@ -67,7 +67,11 @@ def test_an_operator_of_both_files_is_on_the_cpu(paddle_graph: Graph) -> None:
     assert str(_read(rule, paddle_graph, mixed=rule)["sig"]) == "cpu@fp32"
     operations = parse_log(LOG).operations
     rules = load_rules("sigmoid\n")
-    assert policy_of(operations, rules, rules).counts() == {Device.NPU_INT8: 9, Device.NPU_FP32: 0, Device.CPU: 1}
+    assert policy_of(operations, rules, rules).counts() == {
+        PaddleDevice.NPU_INT8: 9,
+        PaddleDevice.NPU_FP32: 0,
+        PaddleDevice.CPU: 1,
+    }
 
 
 def test_a_folded_normalisation_goes_with_its_convolution(paddle_graph: Graph) -> None:
@@ -188,7 +192,8 @@ def test_a_real_paddle_program_binds_to_its_onnx_export(models: Path) -> None:
     split = bind_log(source, parsed).nodes_of[str(swish)]
     assert [source.node(name).op for name in split] == ["Add", "Clip", "Mul", "Div"]
     conv = next(node for node in graph.nodes if node.op == "Conv")
-    assert {parsed[int(item)].op_type for item in binding.items_of[conv.name]} >= {"conv2d", "batch_norm"}
+    items = [item for item, nodes in binding.nodes_of.items() if conv.name in nodes]
+    assert {parsed[int(item)].op_type for item in items} >= {"conv2d", "batch_norm"}
     away = dict.fromkeys(binding.nodes_of[str(swish)], "cpu@fp32")
     plan = make_plan(graph, BASE, **away)
     written = SUBGRAPH.write(WriteRequest(plan, graph, listing))

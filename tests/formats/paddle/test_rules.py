@@ -12,7 +12,7 @@ from dovetail.formats.paddle import (
     Dialect,
     LintContext,
     LoggedOperation,
-    Rule,
+    SubgraphRule,
     fix,
     lint,
     load_rules,
@@ -210,7 +210,7 @@ def test_a_rule_that_also_matches_a_wider_operator_is_not_written() -> None:
     wide = (_op("concat:a,b:c,d"), _op("concat:a:c"))
     with pytest.raises(FormatError):
         write_rules(wide[1:], wide)
-    assert match_all((Rule("concat", ("a", "b"), ()),), wide) == wide[:1]
+    assert match_all((SubgraphRule("concat", ("a", "b"), ()),), wide) == wide[:1]
 
 
 def test_many_dead_rules_and_long_ones_take_no_time() -> None:

@@ -252,7 +252,7 @@ def test_empty_tensors_say_nothing(method):
 def test_nan_and_infinity_are_refused_and_leave_the_observer_as_it_was(method, bad):
     observer = observe(method, [np.array([1.0, 2.0], np.float32)])
     before = observer.range()
-    with pytest.raises(DataError, match="tensor: values are NaN or infinite"):
+    with pytest.raises(DataError, match="values are NaN or infinite"):
         observer.update(np.array([5.0, bad], np.float32))
     assert observer.range() == before
     assert observer.count == 2

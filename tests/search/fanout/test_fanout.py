@@ -17,6 +17,7 @@ import clocks
 import pytest
 
 from dovetail.compare import load_metric
+from dovetail.data import split_samples
 from dovetail.errors import SearchError
 from dovetail.plan import parse_placement
 from dovetail.quantize import calibrate
@@ -44,6 +45,7 @@ def request_(tmp_path_factory: pytest.TempPathFactory) -> TuneRequest:
         graph=graph,
         calibration=calibrate(graph, source),
         samples=source,
+        splits=split_samples(source),
         metric=load_metric(f"{file}:right"),
         goal=Goal(0.1),
         low=parse_placement("vsi:v853@u8"),

@@ -22,7 +22,7 @@ _MOST_BYTES = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class PartFigures:
-    """Hold the figures that the vendor's performance model prints of a part.
+    """The figures that the vendor's performance model prints of a part.
 
     `core` is the chip's model and revision. Memory bandwidth and clock are the model's defaults, not a board's.
     """
@@ -41,7 +41,7 @@ class PartFigures:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredPart:
-    """Hold what probing a part gave.
+    """What probing a part gave.
 
     `engines`: the engine that runs an operator; `refused`: why the compiler takes no form of it that was tried.
     """

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from dovetail.backend.arithmetic import Vip
 from dovetail.backend.profiles.measured import PartFigures, measured_parts
 from dovetail.backend.profiles.vsi import generation_profile
-from dovetail.backend.target import HardwareFacts, Source, TargetProfile
+from dovetail.backend.target import HardwareFacts, TargetProfile
 from dovetail.errors import DeviceNotFound
 
 PREFIX = "vsi:"
@@ -92,7 +92,7 @@ def _hardware(sdk_name: str, figures: PartFigures, source: str) -> HardwareFacts
         ddr_bytes_per_cycle=figures.ddr_bytes_per_cycle,
         sram_bytes=figures.vip_sram_bytes,
         sdk_name=sdk_name,
-        source=Source(source),
+        source=source,
         pid=_pid(sdk_name),
         tp_cores=figures.tp_cores,
         shader_cores=figures.shader_cores,
@@ -142,15 +142,15 @@ _LIST = "'dovetail sdk status' lists the parts of the installed SDK."
 
 def _with_pid(pid: int, known: Sequence[str], name: str) -> str:
     ours = [part.sdk_name for part in PARTS if _pid(part.sdk_name) == pid]
-    found = ours or [one for one in known if _pid(one) == pid]
-    if not found:
+    parts = ours or [one for one in known if _pid(one) == pid]
+    if not parts:
         raise DeviceNotFound(f"target '{name}': no known part has this product id.", hint=_LIST)
-    if len(found) > 1:
+    if len(parts) > 1:
         raise DeviceNotFound(
-            f"target '{name}': {len(found)} parts have this product id.",
-            hint=f"Say which: {', '.join(PREFIX + one for one in found)}.",
+            f"target '{name}': {len(parts)} parts have this product id.",
+            hint=f"Say which: {', '.join(PREFIX + one for one in parts)}.",
         )
-    return found[0]
+    return parts[0]
 
 
 def _unnamed(name: str, sdk_name: str) -> TargetProfile:

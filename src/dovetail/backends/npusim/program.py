@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dovetail.backend.arithmetic import Arithmetic
-from dovetail.backend.protocols import Signature
+from dovetail.backend.protocols import ExecutableAbilities, Signature
 from dovetail.backends.feeds import check_feeds
 from dovetail.backends.npusim.build import build_kernel
 from dovetail.backends.npusim.joined import joined_kernels
@@ -85,6 +85,10 @@ class Program:
     def close(self) -> None:
         """Free the kernels."""
         self._steps = None
+
+    def abilities(self) -> ExecutableAbilities:
+        """Return none beyond running."""
+        return ExecutableAbilities()
 
 
 def _spared(steps: Sequence[Step], wanted: set[str]) -> set[str]:

@@ -6,7 +6,16 @@ from collections.abc import Sequence
 from importlib.metadata import version
 
 from dovetail.backend.profiles import VSI_PROFILES
-from dovetail.backend.protocols import Backend, Blob, CompileOptions, Device, Executable, Fidelity, Signature
+from dovetail.backend.protocols import (
+    Backend,
+    BackendAbilities,
+    Blob,
+    CompileOptions,
+    Device,
+    Executable,
+    Fidelity,
+    Signature,
+)
 from dovetail.backend.target import Target
 from dovetail.backends.feeds import same_signature
 from dovetail.backends.npusim.fast import FloatConstants, build_model
@@ -49,10 +58,6 @@ class NpuSimulator:
         """Return the targets that are simulated."""
         return VSI_PROFILES
 
-    def find_target(self, name: str) -> Target | None:
-        """Return any VeriSilicon part: by name, by the vendor simulator's name for it, or by product id."""
-        return simulated_profile(name)
-
     def compile(self, graph: Graph, target: Target, options: CompileOptions) -> Blob:
         """Return the simulated partition; raise CompileError when the target or the simulator refuses a node."""
         for node in graph.nodes:
@@ -66,9 +71,16 @@ class NpuSimulator:
         build_steps(graph, job.arithmetic)
         return Blob(EXACT, pack(job))
 
-    def compiles_in_process(self, target: Target) -> bool:
-        """Say yes: nothing foreign is called."""
-        return True
+    def abilities(self) -> BackendAbilities:
+        """Return what it can do besides.
+
+        Targets are found by the part's name, by the vendor simulator's name for it, or by product id.
+        """
+        return BackendAbilities(
+            options=frozenset({"fidelity", "threads", "taps"}),
+            find_target=simulated_profile,
+            compiles_in_process=lambda target: True,
+        )
 
     def devices(self) -> Sequence[Device]:
         """Return the one simulated device."""

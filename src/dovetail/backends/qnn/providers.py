@@ -49,22 +49,22 @@ def hexagon_providers() -> tuple[Provider, ...]:
     return tuple(_provider(one, htp, version) for one in GENERATIONS)
 
 
-def _provider(one: Generation, htp: str, version: str) -> Provider:
+def _provider(generation: Generation, htp: str, version: str) -> Provider:
     options = {
         "backend_path": htp,
-        "htp_arch": one.arch,
-        "soc_model": one.soc,
+        "htp_arch": generation.arch,
+        "soc_model": generation.soc,
         "enable_htp_fp16_precision": "1",
         # The conversions at the edges are nodes of the plan: the NPU runs them where the plan says so.
         "offload_graph_io_quantization": "0",
     }
     return Provider(
-        name=f"v{one.arch}",
-        title=one.title,
+        name=f"v{generation.arch}",
+        title=generation.title,
         ep=_NAME,
         plugin=True,
         options=tuple(options.items()),
-        mark=f"onnxruntime-qnn {version}; htp v{one.arch}; soc {one.soc}",
+        mark=f"onnxruntime-qnn {version}; htp v{generation.arch}; soc {generation.soc}",
         compiles=True,
         precisions=_PRECISIONS,
     )

@@ -20,7 +20,7 @@ _HINT = "Make the bundle again with 'dovetail compile'."
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class ReferenceProgram:
     """A graph and the arithmetic that it runs with."""
 
     target: str
@@ -28,7 +28,7 @@ class Program:
     graph: Graph
 
 
-def program_to_bytes(program: Program) -> bytes:
+def program_to_bytes(program: ReferenceProgram) -> bytes:
     """Return a program as bytes; equal programs give equal bytes."""
     arithmetic = program.arithmetic
     rows: list[list[str | None]] = []
@@ -48,7 +48,7 @@ def program_to_bytes(program: Program) -> bytes:
     return b"dovetail reference 1 %d\n" % len(text) + text + graph_to_bytes(program.graph)
 
 
-def program_from_bytes(data: bytes) -> Program:
+def program_from_bytes(data: bytes) -> ReferenceProgram:
     """Return the program in these bytes; raise DeviceError when they are damaged."""
     header = _HEADER.match(data)
     if header is None:
@@ -59,7 +59,7 @@ def program_from_bytes(data: bytes) -> Program:
         target, arithmetic = facts["target"], _arithmetic(facts)
         if not isinstance(target, str):
             raise TypeError("the target is not a name")
-        return Program(target, arithmetic, graph_from_bytes(data[stop:], "blob"))
+        return ReferenceProgram(target, arithmetic, graph_from_bytes(data[stop:], "blob"))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise DeviceError(f"blob: damaged header: {error}.", hint=_HINT) from error
     except BundleError as error:

@@ -103,13 +103,13 @@ def _own_rule(graph: Graph, node: Node, stored: tuple[AnyArray | None, ...], ari
         if real is not None:
             return real(node, stored)
     pairs = [(graph.types[name], value) for name, value in zip(node.inputs, stored, strict=True) if value is not None]
-    types, given = [kind for kind, _ in pairs], [value for _, value in pairs]
+    types, values = [kind for kind, _ in pairs], [value for _, value in pairs]
     output = graph.types[node.outputs[0]]
     if arithmetic.scheme is Scheme.TFLITE:
         rule = tflite_rule(node, types, output)
     else:
         rule = ort_rule(node, types, output, arithmetic.accumulator)
-    return None if rule is None else rule(node, types, output, given)
+    return None if rule is None else rule(node, types, output, values)
 
 
 def _run_boundary(

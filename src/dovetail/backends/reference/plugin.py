@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dovetail.backend.arithmetic import EXACT, ORT, ORT_PAIRS, TFLITE, Accumulator
-from dovetail.backend.protocols import Blob, CompileOptions, Signature
+from dovetail.backend.protocols import BackendAbilities, Blob, CompileOptions, ExecutableAbilities, Signature
 from dovetail.backend.target import Engine, OperatorRule, Target, TargetProfile
 from dovetail.backends.accumulation import measured_accumulator
 from dovetail.backends.feeds import check_feeds, same_signature
-from dovetail.backends.reference.blob import FORMAT, Program, program_from_bytes, program_to_bytes
+from dovetail.backends.reference.blob import FORMAT, ReferenceProgram, program_from_bytes, program_to_bytes
 from dovetail.backends.reference.interpreter import run_graph
 from dovetail.backends.reference.kernels import KERNELS
 from dovetail.backends.reference.limits import refusal
@@ -66,8 +66,8 @@ ORT_HERE = "reference:ort"
 class ReferenceExecutable:
     """Run one program; any tensor of its graph can be tapped."""
 
-    def __init__(self, program: Program, signature: Signature) -> None:
-        self._program: Program | None = program
+    def __init__(self, program: ReferenceProgram, signature: Signature) -> None:
+        self._program: ReferenceProgram | None = program
         self._signature = signature
 
     def run(self, inputs: Mapping[str, AnyArray], taps: Sequence[str] = ()) -> Mapping[str, AnyArray]:
@@ -85,6 +85,10 @@ class ReferenceExecutable:
     def close(self) -> None:
         """Free the program and refuse further runs."""
         self._program = None
+
+    def abilities(self) -> ExecutableAbilities:
+        """Return none beyond running."""
+        return ExecutableAbilities()
 
 
 class ReferenceDevice:
@@ -140,7 +144,7 @@ class ReferenceBackend:
         """Return its own targets: exact arithmetic, TFLite's, and both forms of ONNX Runtime's."""
         return (REFERENCE, REFERENCE_TFLITE, REFERENCE_ORT, REFERENCE_ORT_PAIRS)
 
-    def find_target(self, name: str) -> Target | None:
+    def _find_target(self, name: str) -> Target | None:
         """Return the form of ONNX Runtime's rules that holds on this machine for `reference:ort`."""
         if name != ORT_HERE:
             return None
@@ -149,11 +153,15 @@ class ReferenceBackend:
     def compile(self, graph: Graph, target: Target, options: CompileOptions) -> Blob:
         """Return the graph with the target's arithmetic; raise CompileError when a node cannot run."""
         _check_runnable(graph, target.name)
-        return Blob(FORMAT, program_to_bytes(Program(target.name, target.arithmetic, graph)))
+        return Blob(FORMAT, program_to_bytes(ReferenceProgram(target.name, target.arithmetic, graph)))
 
-    def compiles_in_process(self, target: Target) -> bool:
-        """Say yes: nothing foreign is called."""
-        return True
+    def abilities(self) -> BackendAbilities:
+        """Return what it can do besides."""
+        return BackendAbilities(
+            options=frozenset({"threads", "taps"}),
+            find_target=self._find_target,
+            compiles_in_process=lambda target: True,
+        )
 
     def devices(self) -> Sequence[ReferenceDevice]:
         """Return the one device."""

@@ -14,7 +14,14 @@ from dovetail.backend.arithmetic import Vip
 from dovetail.backend.modelled import BoardSettings, ModelledGraph
 from dovetail.backend.profiles import VSI_PROFILES, vsi_profile
 from dovetail.backend.project import ProjectStyle
-from dovetail.backend.protocols import Blob, CompileOptions, Signature, VendorBinary
+from dovetail.backend.protocols import (
+    BackendAbilities,
+    Blob,
+    CompileOptions,
+    ExecutableAbilities,
+    Signature,
+    VendorBinary,
+)
 from dovetail.backend.target import Target, TargetProfile
 from dovetail.backends.feeds import check_feeds, same_signature
 from dovetail.backends.vsi.lowering.table import lower_graph
@@ -90,7 +97,7 @@ class VsiBackend:
         """Return the targets that the installed simulator knows."""
         return tuple(one for one in VSI_PROFILES if _is_known(one, self.folder))
 
-    def find_target(self, name: str) -> Target | None:
+    def _find_target(self, name: str) -> Target | None:
         """Return any part of the installed simulator: by name, by the simulator's own, or by product id."""
         found = vsi_profile(name, simulated_parts(self.folder.sdk))
         return found if found is not None and _is_known(found, self.folder) else None
@@ -103,7 +110,7 @@ class VsiBackend:
             return Blob(GRAPH, program_to_bytes(program))
         return Blob(NBG, sealed(program_to_bytes(with_binary(program, self._binary(program, part)))))
 
-    def write_project(
+    def _write_project(
         self, graph: Graph, target: Target, style: ProjectStyle, labels: Mapping[str, str]
     ) -> Mapping[str, bytes]:
         """Return a CMake project with the network, its weights and the vendor's binary; raise CompileError."""
@@ -119,7 +126,7 @@ class VsiBackend:
             raise CompileError(error.message, hint=error.hint) from error
         return binary
 
-    def vendor_binary(self, blob: Blob) -> VendorBinary | None:
+    def _vendor_binary(self, blob: Blob) -> VendorBinary | None:
         """Return the network in binary form; raise DeviceError when the blob is damaged."""
         if blob.format != NBG:
             return None
@@ -129,11 +136,18 @@ class VsiBackend:
         names = [tuple(name for name, _ in side) for side in (program.inputs, program.outputs)]
         return VendorBinary(f".{NBG}", program.binary, names[0], names[1])
 
-    def compiles_in_process(self, target: Target) -> bool:
-        """Say yes: the vendor's compiler has a process of its own already."""
-        return True
+    def abilities(self) -> BackendAbilities:
+        """Return what it can do besides; the vendor's compiler has a process of its own already."""
+        return BackendAbilities(
+            options=frozenset({"taps"}),
+            find_target=self._find_target,
+            compiles_in_process=lambda target: True,
+            vendor_binary=self._vendor_binary,
+            model_cycles=self._model_cycles,
+            write_project=self._write_project,
+        )
 
-    def model_cycles(self, graph: Graph, target: Target, board: BoardSettings) -> ModelledGraph:
+    def _model_cycles(self, graph: Graph, target: Target, board: BoardSettings) -> ModelledGraph:
         """Return what the vendor's performance model says of a quantised graph; raise CompileError."""
         return model_program(lower_graph(graph, part_of(target)), self._settings(), board)
 
@@ -249,6 +263,10 @@ class VsiExecutable:
                 session.close()
         self._session = None
         self._tapped.clear()
+
+    def abilities(self) -> ExecutableAbilities:
+        """Return none beyond running."""
+        return ExecutableAbilities()
 
     def _run(
         self, session: VendorSession, inputs: Mapping[str, AnyArray], wanted: Mapping[str, TensorType]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from dovetail.errors import SearchError
+from dovetail.errors import SearchError, suggestion
 from dovetail.plan.plan import Plan
 
 
@@ -50,9 +49,7 @@ def register_writer(name: str, write: CandidateWriter) -> None:
 def writer(name: str) -> CandidateWriter:
     """Return a format's writer; raise SearchError naming the nearest known one."""
     if name not in _WRITERS:
-        near = difflib.get_close_matches(name, list(_WRITERS), n=1)
-        hint = (f"Did you mean '{near[0]}'? " if near else "") + f"Known: {', '.join(writer_names())}."
-        raise SearchError(f"candidate format '{name}' is unknown.", hint=hint)
+        raise SearchError(f"candidate format '{name}' is unknown.", hint=suggestion(name, writer_names()))
     return _WRITERS[name]
 
 
@@ -67,7 +64,7 @@ def _lines(names: tuple[str, ...]) -> str:
 
 def _plan(candidate: Candidate) -> str:
     if candidate.plan is None:
-        raise SearchError("a plan needs a model.", hint="Start with --model, or use --format exclude.")
+        raise SearchError("a plan needs a model.", hint="Start with one, or use format exclude.", option="model")
     return candidate.plan.to_json()
 
 

@@ -38,7 +38,9 @@ class MetricRule:
         if bool(self.pattern) == bool(self.json_path):
             raise SearchError("a figure is found by a regular expression or by a JSON path.", hint="Give one of them.")
         if (self.at_least is None) == (self.at_most is None):
-            raise SearchError("it is not said which figures pass.", hint="Give --at-least or --at-most.")
+            raise SearchError(
+                "it is not said which figures pass.", hint="Give the least or the most.", option="at_least"
+            )
         try:
             groups = re.compile(self.pattern).groups
         except re.error as error:

@@ -16,7 +16,7 @@ def format_writer(form: Format, graph: Graph, listing: bytes | None = None) -> C
 
     def write(candidate: Candidate) -> CandidateFiles:
         if candidate.plan is None:
-            raise SearchError(f"format {form.name} needs a model.", hint="Start with --model.")
+            raise SearchError(f"format {form.name} needs a model.", hint="Start with one.", option="model")
         try:
             written = form.write(WriteRequest(candidate.plan, graph, listing))
             return CandidateFiles(written.text, written.beside)
@@ -24,7 +24,7 @@ def format_writer(form: Format, graph: Graph, listing: bytes | None = None) -> C
             raise UnsayableCandidate(f"format {form.name}: {error.message}", hint=error.hint) from error
         except UnicodeDecodeError as error:
             raise SearchError(
-                f"format {form.name} is no text.", hint="Use --format plan and 'dovetail export'."
+                f"format {form.name} is no text.", hint="Use format plan, and export that.", option="format"
             ) from error
 
     return write

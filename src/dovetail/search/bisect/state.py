@@ -215,7 +215,7 @@ def start_bisection(folder: Path, setup: Setup) -> Bisection:
     if (folder / _SETUP).exists():
         raise SearchError(f"{folder}: a bisection is under way there.", hint="End it with 'dovetail bisect reset'.")
     if folder.is_symlink() or (folder.exists() and (not folder.is_dir() or any(folder.iterdir()))):
-        raise SearchError(f"{folder}: exists and is no empty folder.", hint="Choose another one with --state.")
+        raise SearchError(f"{folder}: exists and is no empty folder.", hint="Choose another one.", option="state")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / _SETUP).write_text(setup.to_json(), encoding="utf-8")

@@ -8,7 +8,16 @@ import numpy as np
 
 from dovetail.backend.arithmetic import EXACT
 from dovetail.backend.constraints import RealTensors
-from dovetail.backend.protocols import Backend, Blob, CompileOptions, Device, Executable, Signature
+from dovetail.backend.protocols import (
+    Backend,
+    BackendAbilities,
+    Blob,
+    CompileOptions,
+    Device,
+    Executable,
+    ExecutableAbilities,
+    Signature,
+)
 from dovetail.backend.target import Engine, OperatorRule, Target, TargetProfile
 from dovetail.errors import BundleError, CompileError, DeviceError
 from dovetail.ir import (
@@ -52,6 +61,9 @@ class ToyBackend:
     def devices(self) -> Sequence[Device]:
         return (ToyDevice(),)
 
+    def abilities(self) -> BackendAbilities:
+        return BackendAbilities()
+
 
 class ToyDevice:
     name = "toy"
@@ -91,6 +103,9 @@ class ToyExecutable:
 
     def close(self) -> None:
         pass
+
+    def abilities(self) -> ExecutableAbilities:
+        return ExecutableAbilities()
 
 
 def _run(graph: Graph, node: Node, values: list[AnyArray]) -> AnyArray:

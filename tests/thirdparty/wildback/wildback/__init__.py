@@ -12,8 +12,17 @@ from pathlib import Path
 import numpy as np
 
 from dovetail.backend.arithmetic import EXACT, Arithmetic
-from dovetail.backend.protocols import Backend, Blob, CompileOptions, Device, Executable, Signature
-from dovetail.backend.target import Engine, Support, Target, Verdict
+from dovetail.backend.protocols import (
+    Backend,
+    BackendAbilities,
+    Blob,
+    CompileOptions,
+    Device,
+    Executable,
+    ExecutableAbilities,
+    Signature,
+)
+from dovetail.backend.target import Engine, Target, Verdict
 from dovetail.backends.reference import run_graph
 from dovetail.errors import CompileError
 from dovetail.ir import AnyArray, Graph, Node, graph_from_bytes, graph_to_bytes
@@ -30,11 +39,12 @@ class WildTarget:
     title: str = "Says yes"
     precisions: tuple[Precision, ...] = (Precision.FP32,)
     arithmetic: Arithmetic = EXACT
+    mark: str = ""
 
     def verdict(self, graph: Graph, node: Node, precision: Precision) -> Verdict:
         if precision is not Precision.FP32:
-            return Verdict(node.name, node.op, self.name, precision, Support.NO, None, "only at fp32")
-        return Verdict(node.name, node.op, self.name, precision, Support.YES, Engine.NN)
+            return Verdict(node.name, node.op, self.name, precision, None, "only at fp32")
+        return Verdict(node.name, node.op, self.name, precision, Engine.NN)
 
 
 class WildBackend:
@@ -51,6 +61,9 @@ class WildBackend:
 
     def devices(self) -> Sequence[Device]:
         return tuple(WildDevice(target.name) for target in self.targets())
+
+    def abilities(self) -> BackendAbilities:
+        return BackendAbilities()
 
 
 def _misbehave(way: str) -> None:
@@ -119,6 +132,9 @@ class WildExecutable:
 
     def close(self) -> None:
         pass
+
+    def abilities(self) -> ExecutableAbilities:
+        return ExecutableAbilities()
 
 
 backend: Backend = WildBackend()

@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from dovetail.backends.reference.kernels.window import columns, window_of
+from dovetail.facts.onnxruntime import WEIGHT_ZEROS
 from dovetail.ir import AnyArray, DType, Graph, Node, TensorType
-from dovetail.ir.facts import WEIGHT_ZEROS
 
 _LOWEST, _HIGHEST = -(2**15), 2**15 - 1
 _LARGEST_BYTE = 255

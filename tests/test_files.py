@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dovetail.cli.files import check_ours, new_folder, write_file
 from dovetail.errors import DovetailError
+from dovetail.files import check_ours, new_folder, write_file
 
 
 def test_a_file_is_replaced_in_one_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

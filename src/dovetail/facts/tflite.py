@@ -1,24 +1,22 @@
-"""Facts of a model's own framework that ONNX has no attribute for: only that framework's rules read them."""
+"""What TFLite says of recurrent nodes that ONNX has no attribute for: only its own rules read these facts."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dovetail.ir.node import Node, is_fact
+from dovetail.ir.node import Node
 
 _SCALES, _ZEROS, _CELL, _CLIP, _COUPLED = (
     f"tflite.{name}" for name in ("scales", "zero_points", "cell_exponent", "cell_clip", "coupled")
 )
 _WEIGHTS, _RECURRENT, _ASYMMETRIC = (f"tflite.{name}" for name in ("weight_scales", "recurrent_scales", "asymmetric"))
 _GATES = 4
-WEIGHT_ZEROS = "onnxruntime.weight_zeros"
-"""Of a MatMul that was a MatMulInteger: the zero points of its int8 weights, which are constants without them."""
 
 
 @dataclass(frozen=True, slots=True)
 class LstmFacts:
-    """Say how TFLite stores what an LSTM computes with, in 8 bits and 16 for the cell.
+    """How TFLite stores what an LSTM computes with, in 8 bits and 16 for the cell.
 
     The node itself works on reals: its data and weights are multiples of these scales. `data`, `state` and `hidden` are
     a scale and a zero point; `weights`, `recurrent` and `biases` have a scale for each gate in ONNX's order (input,
@@ -77,7 +75,7 @@ def lstm_facts(node: Node) -> LstmFacts | None:
 
 @dataclass(frozen=True, slots=True)
 class HybridFacts:
-    """Say how TFLite stores the weights of a recurrent node whose data is float and quantised as it runs.
+    """How TFLite stores the weights of a recurrent node whose data is float and quantised as it runs.
 
     `weights` and `recurrent` have a scale for each gate, in ONNX's order, one direction after the other; `asymmetric`
     data has a zero point.
@@ -116,8 +114,3 @@ def hybrid_facts(node: Node) -> HybridFacts | None:
         cell_clip=node.number(_CLIP, 0.0),
         coupled=bool(node.integer(_COUPLED, 0)),
     )
-
-
-def without_facts(attributes: Mapping[str, object]) -> dict[str, object]:
-    """Return the attributes that ONNX knows."""
-    return {name: value for name, value in attributes.items() if not is_fact(name)}
