@@ -36,7 +36,7 @@ def test_type_checkers_see_the_names_that_are_there(package: str) -> None:
     }
     assert set(seen) == set(module.__all__)
     for name, home in seen.items():
-        assert getattr(module, name) is getattr(import_module(str(home)), name)
+        assert getattr(module, str(name)) is getattr(import_module(str(home)), str(name))
 
 
 @pytest.mark.parametrize("room", ROOMS)

@@ -31,7 +31,7 @@ VALUES = [kind for kind in ALL if not kind.__name__.startswith("_") and kind.__n
 
 @pytest.mark.parametrize("kind", VALUES, ids=lambda kind: f"{kind.__module__}.{kind.__name__}")
 def test_a_value_cannot_be_changed(kind: type) -> None:
-    value = object.__new__(kind)
+    value: object = object.__new__(kind)
     for name in (*(field.name for field in dataclasses.fields(kind)), "anything"):
         with pytest.raises((dataclasses.FrozenInstanceError, TypeError)):
             setattr(value, name, 1)

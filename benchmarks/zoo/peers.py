@@ -252,7 +252,7 @@ def left_float_by_ort(task: Task) -> frozenset[str]:
     return Pricer(task).nodes_above(quantised)
 
 
-class _Reader(CalibrationDataReader):  # type: ignore[misc]
+class _Reader(CalibrationDataReader):
     def __init__(self, task: Task) -> None:
         self._items = iter({task.input: item[None]} for item in task.calibration)
 

@@ -77,7 +77,7 @@ def calls(tiny: Tiny, inputs: Path) -> dict[str, list[object]]:
     }
 
 
-NAMES = tuple(calls(Tiny(*[Path()] * 3, "", *[Path()] * 5), Path()))
+NAMES = tuple(calls(Tiny(Path(), Path(), Path(), "", *(Path() for _ in fields(Tiny)[4:])), Path()))
 
 
 @pytest.mark.parametrize("name", NAMES)

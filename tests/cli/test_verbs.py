@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import clocks
 import pytest
 from rich.cells import cell_len
 
@@ -109,7 +110,7 @@ def test_help_loads_nothing_heavy_and_is_quick() -> None:
     ]
     seconds, _, heavy = min(done.stderr.strip() for done in runs).partition(" ")
     assert heavy == "[]"
-    assert float(seconds) < 0.5
+    assert float(seconds) / clocks.unit_s() < 90
 
 
 def test_colours_follow_the_terminal_and_no_color(tiny: Tiny, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:

@@ -16,6 +16,7 @@ from dovetail.compare import (
     to_json,
 )
 from dovetail.errors import DataError
+from dovetail.ir import AnyArray
 
 
 def detector_output(boxes, seed=0):
@@ -89,7 +90,7 @@ def test_the_task_metric_fails_alone():
 
 
 def test_rows_are_sorted_and_integers_counted():
-    golden = {name: np.array([[1, 2, 3]], np.int8) for name in "abc"}
+    golden: dict[str, AnyArray] = {name: np.array([[1, 2, 3]], np.int8) for name in "abc"}
     measured = {**golden, "b": np.array([[1, 2, 4]], np.int8), "z": np.zeros(1)}
     del measured["c"]
     options = CompareOptions(

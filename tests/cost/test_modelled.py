@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import needs
 import pytest
 
 from dovetail.backend.modelled import BoardSettings
@@ -17,7 +18,6 @@ from dovetail.errors import CostError
 from dovetail.ir import DType, Graph, Node, TensorType, as_constant
 from dovetail.passes import normalize
 from dovetail.plan import Placement, Plan, Recipe, make_plan, parse_placement
-from dovetail.sdk import find_verisilicon
 from zoo.mobilenet import mobilenet_v1
 
 MEASURED_MS = 6.42
@@ -26,9 +26,7 @@ MEASURED_MS = 6.42
 
 @pytest.fixture(autouse=True)
 def _sdk() -> None:
-    found = find_verisilicon()
-    if not found.usable:
-        pytest.skip(f"{found.reason}: run 'dovetail sdk install verisilicon'")
+    needs.verisilicon()
 
 
 def plan_at(graph: Graph, place: str) -> Plan:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -79,7 +80,7 @@ def _conv(columns: int, op: str = "Conv") -> Graph:
     return net.graph(net.op(op, x, net.constant(np.zeros(shape, np.float32)), shape=(1, 6, 8, 8)))
 
 
-def _one(op: str, **attributes: object) -> Graph:
+def _one(op: str, **attributes: Any) -> Graph:
     """Return a node that reads and makes 100 elements."""
     net = Network()
     return net.graph(net.op(op, net.input("x", 1, 100), **attributes))

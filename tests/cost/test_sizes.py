@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -109,8 +111,17 @@ def test_a_sizer_counts_each_step_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     calls: list[str] = []
     count, measure = sizes.node_macs, sizes.traffic
-    monkeypatch.setattr(sizes, "node_macs", lambda graph, node: calls.append("macs") or count(graph, node))
-    monkeypatch.setattr(sizes, "traffic", lambda *step: calls.append("traffic") or measure(*step))
+
+    def counted_macs(graph: Graph, node: Node) -> int | None:
+        calls.append("macs")
+        return count(graph, node)
+
+    def counted_traffic(*step: Any) -> Any:
+        calls.append("traffic")
+        return measure(*step)
+
+    monkeypatch.setattr(sizes, "node_macs", counted_macs)
+    monkeypatch.setattr(sizes, "traffic", counted_traffic)
     graph = _conv_relu()
     sizer = Sizer(graph)
     for _ in range(3):

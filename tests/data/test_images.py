@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import struct
 import zlib
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,8 +14,6 @@ from dovetail.data.image import MAX_PIXELS
 from dovetail.errors import DataError
 
 F32 = np.dtype(np.float32)
-MODELS = Path(os.environ.get("DOVETAIL_MODELS", Path(__file__).parents[2].parent / "shared" / "models"))
-needs_models = pytest.mark.skipif(not MODELS.is_dir(), reason=f"no models at {MODELS}")
 RNG = np.random.default_rng(0)
 PIXELS = RNG.integers(0, 256, (40, 60, 3), dtype=np.uint8)
 
@@ -268,12 +264,11 @@ def test_boxes_follow_the_image(tmp_path):
     wanted = preprocess(tmp_path, 'resize = [80, 90]\nresize_mode = "letterbox"\n')
     source = open_samples(folder, [InputSpec("x", F32, (1, 3, 80, 90))], wanted, tmp_path / "gt.json")
     boxes = next(iter(source)).labels["boxes"]
-    np.testing.assert_allclose(boxes, [[7, 0, 10, 90, 70], [2, 45, 40, 67.5, 55]])
+    np.testing.assert_allclose(boxes, np.array([[7, 0, 10, 90, 70], [2, 45, 40, 67.5, 55]]))
 
 
 @pytest.mark.models
-@needs_models
-def test_caltech_labels_are_sets_of_ids():
+def test_caltech_labels_are_sets_of_ids(models):
     spec = InputSpec("x", F32, (1, 128, 128, 3))
     steps = (
         PreprocessStep(StepKind.RESIZE_SHORT, 256, 256),
@@ -281,7 +276,7 @@ def test_caltech_labels_are_sets_of_ids():
         PreprocessStep(StepKind.RESIZE, 128, 128),
     )
     wanted = Preprocess(steps, mean=(127.5,), scale=(1 / 127.5,))
-    folder = MODELS / "data_caltech101"
+    folder = models / "data_caltech101"
     assert (
         open_samples(folder, [spec], wanted).count,
         open_samples(folder / "dev", [spec], wanted).count,
@@ -297,10 +292,10 @@ def test_caltech_labels_are_sets_of_ids():
 
 
 @pytest.mark.models
-@needs_models
-def test_caltech_accuracy_of_the_float_mobilenet():
+def test_caltech_accuracy_of_the_float_mobilenet(models):
     """The reader and the metric together give the accuracy of a pipeline on Pillow alone."""
-    onnxruntime = pytest.importorskip("onnxruntime")
+    import onnxruntime
+
     from dovetail.compare import load_metric
 
     steps = (
@@ -311,9 +306,9 @@ def test_caltech_accuracy_of_the_float_mobilenet():
     wanted = Preprocess(steps, mean=(127.5,), scale=(1 / 127.5,))
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(MODELS / "mbv1_025_128_imagenet" / "mbnet128_0.25_f.onnx", options)
+    session = onnxruntime.InferenceSession(models / "mbv1_025_128_imagenet" / "mbnet128_0.25_f.onnx", options)
     name = session.get_inputs()[0].name
-    folder = MODELS / "data_caltech101" / "dev"
+    folder = models / "data_caltech101" / "dev"
     outputs, sets, right = [], [], 0
     for sample in open_samples(folder, [InputSpec(name, F32, (1, 128, 128, 3))], wanted):
         scores = session.run(None, dict(sample.inputs))[0]
@@ -334,15 +329,14 @@ def test_caltech_accuracy_of_the_float_mobilenet():
 
 
 @pytest.mark.models
-@needs_models
-def test_hand_drawn_boxes_and_packed_arrays():
-    folder = MODELS / "data_detect_ccby"
+def test_hand_drawn_boxes_and_packed_arrays(models):
+    folder = models / "data_detect_ccby"
     wanted = Preprocess((PreprocessStep(StepKind.LETTERBOX, 416, 416, 114),))
     source = open_samples(folder, [InputSpec("images", F32, (1, 3, 416, 416))], wanted, folder / "gt.json")
     samples = list(source)
     assert len(samples) == 9
     assert sum(int((s.labels["boxes"][:, 0] >= 0).sum()) for s in samples) == 13
-    cifar = MODELS / "data_cifar10" / "ic01_200.npz"
+    cifar = models / "data_cifar10" / "ic01_200.npz"
     spec = InputSpec("x", F32, (1, 32, 32, 3))
     assert open_samples(cifar, [spec]).count == 200
     assert open_samples(f"{cifar}#calib", [spec]).count == 100

@@ -7,6 +7,7 @@ import socket
 import sys
 from pathlib import Path
 
+import needs
 import pytest
 
 from dovetail.environments import ConversionJob, EnvironmentState, State, find_environment, process, run_job
@@ -82,7 +83,7 @@ def _confined(state: EnvironmentState, folder: Path) -> bool:
 def test_it_writes_into_its_folder_only(state: EnvironmentState, tmp_path: Path) -> None:
     scratch = tmp_path / "scratch"
     if not _confined(state, scratch):
-        pytest.skip("this kernel has no Landlock")
+        needs.without("landlock", "this kernel has none")
     _run(state, "writer", scratch, place=str(scratch / "mine"))
     assert (scratch / "mine").exists()
     with pytest.raises(LoadError, match="PermissionError"):
@@ -92,6 +93,6 @@ def test_it_writes_into_its_folder_only(state: EnvironmentState, tmp_path: Path)
 
 def test_it_calls_nobody(state: EnvironmentState, tmp_path: Path) -> None:
     if not _confined(state, tmp_path / "scratch") or tuple(map(int, os.uname().release.split(".")[:2])) < (6, 7):
-        pytest.skip("this kernel cannot forbid TCP")
+        needs.without("landlock", "that of this kernel cannot forbid TCP")
     with socket.create_server(("127.0.0.1", 0)) as server, pytest.raises(LoadError, match="PermissionError"):
         _run(state, "caller", tmp_path / "scratch", port=server.getsockname()[1])

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import clocks
 import numpy as np
 import pytest
 
@@ -28,7 +29,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path
     """Run the demo in an empty folder as its user does."""
     folder = tmp_path_factory.mktemp("demo")
     command = [sys.executable, "-m", "dovetail.cli", "demo", "--json"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True, timeout=300)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True, timeout=clocks.PATIENCE_S)
     return json.loads(done.stdout), folder / "dovetail-out"
 
 

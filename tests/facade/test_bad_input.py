@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import dovetail
+from dovetail.backend.target import Target
 from dovetail.data import InputSpec
 from dovetail.errors import (
     BundleError,
@@ -49,7 +50,7 @@ def _flow(graph: Graph, data: list[AnyArray], place: str = "vsi:v853@i8") -> dov
     return dovetail.compile_model(dovetail.partition(quantized))
 
 
-def _targets() -> dict[str, object]:
+def _targets() -> dict[str, Target]:
     return {target.name: target for target in dovetail.known_targets()}
 
 

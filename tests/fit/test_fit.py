@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import dovetail
-from dovetail.backend.registry import find_target
+from dovetail.backends.cpu.target import CPU
 from dovetail.data import InputSpec, SplitOptions, split_samples
 from dovetail.errors import DovetailError, SearchError
 from dovetail.fit import CalibrationRequest, FitRequest, WorkerRequest, fit, logged_request, policy, replay_fit
@@ -153,7 +153,7 @@ def test_the_search_starts_at_the_first_eight_bits_that_are_cheaper_than_sixteen
 
 
 def test_a_target_without_eight_bits_needs_a_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    floats = replace(find_target("cpu"), precisions=(Precision.FP32,))
+    floats = replace(CPU, precisions=(Precision.FP32,))
     monkeypatch.setattr(policy, "find_target", lambda name: floats)
     with pytest.raises(SearchError, match="no 8-bit precision") as caught:
         choose_low("cpu", None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx.defs
 import pytest
@@ -108,7 +110,7 @@ def test_what_is_omitted_or_no_real_is_control() -> None:
     ],
 )
 def test_output_channels_lie_on_an_axis_of_the_weight(
-    op: str, attributes: dict[str, object], layout: WeightLayout | None
+    op: str, attributes: dict[str, Any], layout: WeightLayout | None
 ) -> None:
     assert weight_layout(*_node(op, 2, constants="b", **attributes)) == layout
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dovetail.errors import BundleError
-from dovetail.ir import DType, Graph, TensorType, graph_from_bytes, graph_to_bytes, load_graph, save_graph
+from dovetail.ir import AnyArray, DType, Graph, TensorType, graph_from_bytes, graph_to_bytes, load_graph, save_graph
 from dovetail.testing.strategies import any_graphs, float_graphs
 
 
@@ -48,7 +48,7 @@ def test_file_round_trip(tmp_path_factory: pytest.TempPathFactory, graph: Graph)
 
 def _graph() -> Graph:
     kinds = {"a": TensorType(DType.I16, (3,)), "b": TensorType(DType.F32, (1, 2)), "x": TensorType(DType.F32, (1,))}
-    constants = {"a": np.array([1, 2, -3], np.int16), "b": np.array([[1.0, 2.0]], np.float32)}
+    constants: dict[str, AnyArray] = {"a": np.array([1, 2, -3], np.int16), "b": np.array([[1.0, 2.0]], np.float32)}
     return Graph("g", (), ("x",), ("x",), kinds, constants)
 
 

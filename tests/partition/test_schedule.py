@@ -76,7 +76,7 @@ def _check_borders(cut: PartitionedGraph, where: dict[str, int]) -> None:
 def test_running_the_parts_gives_what_the_whole_gives(placed: QuantizedGraph) -> None:
     graph = placed.graph
     rng = np.random.default_rng(5)
-    x = rng.normal(size=graph.types["x"].shape).astype(np.float32)  # type: ignore[arg-type]
+    x = rng.normal(size=graph.types["x"].static_shape).astype(np.float32)
     values: dict[str, AnyArray] = {"x": x}
     for part in partition(placed).partitions:
         found = run_graph(part.graph, {name: values[name] for name in part.graph.inputs})

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dovetail
+from dovetail.backend.target import Target
 from dovetail.errors import PlanError
 from dovetail.ir import Graph, parse_graph
 from dovetail.plan import (
@@ -47,7 +48,7 @@ def graph() -> Graph:
     return parse_graph("\n".join(lines) + "\n")
 
 
-def targets() -> dict[str, object]:
+def targets() -> dict[str, Target]:
     return {target.name: target for target in dovetail.known_targets()}
 
 

@@ -69,9 +69,9 @@ def test_samples_that_go_together_give_what_they_give_one_by_one() -> None:
         other = together.ranges.of(name)
         assert (other.low, other.high) == pytest.approx((limits.low, limits.high), rel=1e-6)
     for name, powers in alone.statistics.tensors.items():
-        for power, other in zip(powers, together.statistics.tensors[name], strict=True):
-            assert power.axis == other.axis
-            np.testing.assert_allclose(power.mean_square, other.mean_square, rtol=1e-5)
+        for power, joint in zip(powers, together.statistics.tensors[name], strict=True):
+            assert power.axis == joint.axis
+            np.testing.assert_allclose(power.mean_square, joint.mean_square, rtol=1e-5)
 
 
 def test_samples_go_together_once_the_first_has_told_their_size() -> None:
@@ -124,7 +124,7 @@ def test_memory_does_not_grow_with_the_number_of_samples() -> None:
 
     class Stream(HeldSamples):
         def __iter__(self) -> Iterator[Sample]:
-            return stream(self.count)
+            return stream(self.count or 0)
 
     def peak(count: int) -> int:
         source = Stream([])

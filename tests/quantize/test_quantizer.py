@@ -39,7 +39,7 @@ def _computed(graph: Graph) -> tuple[str, ...]:
 
 def _feeds(graph: Graph, seed: int = 0) -> dict[str, AnyArray]:
     rng = np.random.default_rng(seed)
-    return {name: rng.normal(size=graph.types[name].shape).astype(np.float32) for name in graph.inputs}  # type: ignore[arg-type]
+    return {name: rng.normal(size=graph.types[name].static_shape).astype(np.float32) for name in graph.inputs}
 
 
 def _quantized(graph: Graph, default: Placement, **places: Placement) -> QuantizedGraph:

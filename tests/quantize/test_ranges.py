@@ -74,7 +74,7 @@ def test_the_form_of_a_file() -> None:
         "tensors": {"y": [0.0, 0.0], "ä": [-1.0, 2.5]},
     }
     assert ranges.to_json() == json.dumps(document, indent=1, ensure_ascii=False) + "\n"
-    other = Ranges("gräph", "minmax", 3, dict(reversed(ranges.tensors.items())))
+    other = Ranges("gräph", "minmax", 3, dict(reversed(list(ranges.tensors.items()))))
     assert (other.to_json(), other.digest) == (ranges.to_json(), ranges.digest)
     assert Ranges("gräph", "minmax", 4, ranges.tensors).digest != ranges.digest
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import clocks
 import numpy as np
 import pytest
 
@@ -42,7 +43,7 @@ class Waiting:
         try:
             time.sleep(self.pause_s)
             if self.meets is not None:
-                self.meets.wait(timeout=20)
+                self.meets.wait(timeout=clocks.PATIENCE_S)
             if self.fails:
                 raise ZeroDivisionError("a defect")
             total = np.asarray(sum(inputs.values()) + np.float32(1))
@@ -124,7 +125,7 @@ def test_requests_follow_each_other_through_the_stages_in_order() -> None:
     class Last(Waiting):
         def run(self, inputs: Mapping[str, AnyArray], taps: Sequence[str] = ()) -> Mapping[str, AnyArray]:
             # The first request is not finished before the second has begun.
-            assert second.wait(timeout=20)
+            assert second.wait(timeout=clocks.PATIENCE_S)
             return super().run(inputs, taps)
 
     with _session(*CHAIN, change={0: First(("s",), 0.001), 1: Last(("t",), 0.001)}) as session:

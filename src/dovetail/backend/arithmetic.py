@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 import numpy as np
@@ -49,6 +49,15 @@ class Scheme(Enum):
     """ONNX Runtime's integer kernels: accumulators, multipliers and reals in float32."""
 
 
+class Accumulator(Enum):
+    """How products of unsigned data and signed weights, of 8 bits each, are added up."""
+
+    WIDE = "wide"
+    """In 32 bits or more: the sums are exact."""
+    PAIRS = "pairs"
+    """First two by two in 16 bits, which saturate, as x86 without VNNI does it (`vpmaddubsw`)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rounding:
     """How a real result becomes a stored integer."""
@@ -65,13 +74,14 @@ class Arithmetic:
     `multiplier_bits`: an accumulator's multiplier `s_x * s_w / s_y` is computed in float32, product first (for scales
     of channels in float64, rounded once), and cut to so many mantissa bits (towards zero); None keeps it in
     double precision. `scheme` other than EXACT puts another maker's rules first. `by_op` refines `default` by operator,
-    or by (operator, stored type).
+    or by (operator, stored type). `accumulator`: how products of bytes are added up.
     """
 
     default: Rounding = Rounding()
     multiplier_bits: int | None = None
     by_op: Mapping[str | tuple[str, DType], Rounding] = field(default_factory=dict)
     scheme: Scheme = Scheme.EXACT
+    accumulator: Accumulator = Accumulator.WIDE
 
     def rounding(self, op: str, stored: DType) -> Rounding:
         """Return the rounding of an operator whose output is stored in this type."""
@@ -102,3 +112,6 @@ TFLITE = Arithmetic(Rounding(Tie.AWAY, ZeroPointOrder.AFTER), scheme=Scheme.TFLI
 
 ORT = Arithmetic(Rounding(Tie.EVEN, ZeroPointOrder.AFTER), scheme=Scheme.ORT)
 """ONNX Runtime's integer kernels, and float32 between DequantizeLinear and QuantizeLinear where it has none."""
+
+ORT_PAIRS = replace(ORT, accumulator=Accumulator.PAIRS)
+"""The same on processors whose kernels add products in pairs that saturate."""

@@ -30,6 +30,8 @@ from dovetail.ir.storage import graph_to_bytes
 from dovetail.ir.text import print_type
 
 _TAIL_BYTES = 4096
+_END_S = 60.0
+"""How long a process may take to end that has closed its pipe: a busy machine writes a dump of its memory first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,7 @@ class Worker:
 
     def _receive(self, within_s: float, doing: str) -> Frame:
         assert self._child is not None
-        if not select.select([self._child.source], [], [], within_s)[0]:
+        if not _answers(self._child.source, within_s):
             tail = self._child.tail()
             self.close()
             raise WorkerLostError(f"it did not end {doing} within {within_s:g} s{tail}")
@@ -99,6 +101,11 @@ class Worker:
         cause, tail = self._child.cause(), self._child.tail()
         self.close()
         return WorkerLostError(f"it crashed while {doing} ({cause}){tail}")
+
+
+def _answers(source: int, within_s: float) -> bool:
+    """Wait for the other end of a pipe to write or to close it; tell whether it did."""
+    return bool(select.select([source], [], [], within_s)[0])
 
 
 class _Child:
@@ -129,7 +136,7 @@ class _Child:
     def cause(self) -> str:
         """Return how the process ended."""
         try:
-            code = self._process.wait(timeout=5.0)
+            code = self._process.wait(timeout=_END_S)
         except subprocess.TimeoutExpired:
             return "it stopped answering"
         if code >= 0:

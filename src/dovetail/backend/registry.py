@@ -85,21 +85,30 @@ def find_target(name: str) -> Target:
         if found is not None:
             return found
         known += [target.name for target in candidate.targets()]
-    why = _why_missing(own, name)
+    why = _why_missing(own, name, known)
     if why:
         raise DeviceNotFound(f"target '{name}' cannot be used here: {why}.", hint=_LOOK)
     raise DeviceNotFound(f"target '{name}' is unknown.", hint=_suggest(name, sorted(set(known))))
 
 
-def _why_missing(owner: str, name: str) -> str:
-    """Return why a device that a backend knows of is not here; empty when the backend does not know it."""
+def _why_missing(owner: str, name: str, known: list[str]) -> str:
+    """Return why a target of a backend that is installed is not here; empty where the name itself is wrong.
+
+    A backend that cannot be used is no reason where another one serves targets of the same prefix: those are known.
+    """
     if owner not in _points():
         return ""
     try:
         owning = backend(owner)
     except DeviceNotFound as error:
-        return error.message.rstrip(".")
-    absent_devices = owning.abilities().absent_devices
+        shared = any(target.startswith(f"{owner}:") for target in known)
+        return "" if shared else error.message.rstrip(".")
+    return _why_absent(owning, name)
+
+
+def _why_absent(owner: Backend, name: str) -> str:
+    """Return why a device that a backend knows of is not here; empty when the backend does not know it."""
+    absent_devices = owner.abilities().absent_devices
     gone = () if absent_devices is None else absent_devices()
     # A device of several that a plug-in would list: openvino:GPU.1 of openvino:GPU.
     return next((item.reason.rstrip(".") for item in gone if name == item.name or name.startswith(f"{item.name}.")), "")
@@ -128,10 +137,11 @@ def backends_for(target: str) -> tuple[Backend, ...]:
 
 def find_device(backend_name: str, target: str) -> Device:
     """Return a device of the backend that runs the target; raise DeviceNotFound when there is none."""
-    for device in backend(backend_name).devices():
+    owner = backend(backend_name)
+    for device in owner.devices():
         if device.accepts(target):
             return device
-    why = _why_missing(backend_name, target)
+    why = _why_absent(owner, target)
     raise DeviceNotFound(
         f"backend '{backend_name}' has no device for target '{target}'{': ' if why else ''}{why}.",
         hint=_LOOK,

@@ -44,7 +44,8 @@ class Run(DataVerb, LoadingVerb):
 
     With --target a model runs as its file has it, on the executable specification by the rules of that target:
     reference:tflite gives a quantised TFLite model the integers of LiteRT's reference kernels, reference:ort a
-    quantised ONNX model those of ONNX Runtime.
+    quantised ONNX model those of ONNX Runtime on this machine. Those rules have two forms, which can be asked for by
+    name: reference:ort-wide and reference:ort-pairs (x86 without VNNI, where sums of pairs saturate).
 
     The answer is what came out, and how long every partition took. With --save, the real values of outputs and taps
     are kept as golden tensors, which `dovetail compare` reads. --verify checks the partitions instead, and the exit
@@ -185,7 +186,8 @@ class _Model:
         self._names = tuple(dict.fromkeys((*graph.outputs, *taps)))
         self._taps = [name for name in self._names if name not in graph.outputs]
         self._timings = timings
-        self._where = (target, "reference") if target else ("cpu", "cpu")
+        # `reference:ort` is one of two forms, by the machine: what is reported is the form.
+        self._where = (dovetail.find_target(target).name, "reference") if target else ("cpu", "cpu")
         self.specs = dovetail.specs_of(graph)
 
     def run(self, inputs: Mapping[str, AnyArray]) -> Mapping[str, AnyArray]:

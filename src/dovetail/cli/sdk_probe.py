@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
@@ -17,9 +19,20 @@ from dovetail.errors import PlanError
 from dovetail.files import write_file
 
 if TYPE_CHECKING:
-    from dovetail.backends.verisilicon.parts.measured import MeasuredPart
     from dovetail.ir.precision import Precision
     from dovetail.report.page import Table
+
+
+class ProbedPart(Protocol):
+    """What a probe tells of a part."""
+
+    sdk_name: str
+    figures: Any
+    """Numbers by name, in slots."""
+    engines: Mapping[tuple[str, Precision], Enum]
+    """The engine that computes an operator at a precision."""
+    refused: Mapping[tuple[str, Precision], str]
+    """Why the compiler takes an operator at a precision on no engine."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +62,7 @@ class SdkProbe(Verb):
         probing = import_module("dovetail.testing.probing")
         names = split_commas(self.parts)
         precisions = tuple(_precision(text) for text in split_commas(self.precision or [])) or probing.QUICK
-        found: dict[str, MeasuredPart] = {}
+        found: dict[str, ProbedPart] = {}
         with screen.progress("probing", len(names)) as bar:
             for name in names:
                 part = probing.probe_target(name, precisions, tuple(split_commas(self.operator or [])))
@@ -90,7 +103,7 @@ def _precision(text: str) -> Precision:
         raise PlanError(f"precision '{text}' is unknown.", hint=f"Known: {known}.") from None
 
 
-def _table(part: MeasuredPart) -> Table:
+def _table(part: ProbedPart) -> Table:
     from dovetail.ir.precision import Precision
     from dovetail.report.page import Table, flexible, left
 

@@ -8,6 +8,9 @@ from types import MappingProxyType
 
 import numpy as np
 
+from dovetail.ir.dtypes import AnyArray
+from dovetail.ir.types import TensorType
+
 DOVETAIL_DOMAIN = "dovetail"
 """Domain of the operators that ONNX lacks: Requantize."""
 
@@ -23,9 +26,18 @@ def without_facts(attributes: Mapping[str, object]) -> dict[str, object]:
 
 
 class Body:
-    """Mark a graph that can be the value of an attribute: the body of a control-flow operator."""
+    """What a Graph consists of; one can be the value of an attribute: the body of a control-flow operator."""
 
+    name: str
+    nodes: tuple[Node, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    types: Mapping[str, TensorType]
+    constants: Mapping[str, AnyArray]
     captures: tuple[str, ...]
+    """The tensors that a body reads from the graph around it."""
+    origins: Mapping[str, str]
+    """Tensor -> its name in the source file, where a pass has renamed it."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -142,11 +142,13 @@ def load_float(graph: Graph, threads: int = 0) -> Executable:
 def load_by_rules(graph: Graph, target: str) -> Executable:
     """Return a model as it came, quantised or not, ready to run on the reference by the rules of a target.
 
-    `reference:tflite` gives the integers of LiteRT's reference kernels, `reference:ort` those of ONNX Runtime. Raise
-    CompileError for what the reference has no kernel for.
+    `reference:tflite` gives the integers of LiteRT's reference kernels. ONNX Runtime's rules have two forms:
+    `reference:ort-wide` and, for x86 without VNNI, `reference:ort-pairs`; `reference:ort` is the one that holds on this
+    machine, and `find_target` names it. Raise CompileError for what the reference has no kernel for.
     """
-    blob = backend(RULES_BACKEND).compile(graph, find_target(target), CompileOptions())
-    return find_device(RULES_BACKEND, target).load(blob, Signature.of(graph))
+    rules = find_target(target)
+    blob = backend(RULES_BACKEND).compile(graph, rules, CompileOptions())
+    return find_device(RULES_BACKEND, rules.name).load(blob, Signature.of(graph))
 
 
 def _observe(observer: Observer, tensor: str, value: AnyArray, sample: str) -> None:

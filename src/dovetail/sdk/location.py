@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from dovetail.sdk.pinned import VERISILICON
@@ -104,21 +106,31 @@ def verisilicon_folder(environment: Mapping[str, str] | None = None) -> SdkFolde
     if not given and timvx is None:
         return SdkFolder(folder / "sdk", folder / SHIM_NAME, "dovetail sdk install verisilicon")
     sdk = Path(given).expanduser().absolute() if given else folder / "sdk"
-    shim = data_folder(variables) / "sdk" / "shims" / _fingerprint(sdk, timvx) / SHIM_NAME
+    shim = data_folder(variables) / "sdk" / "shims" / fingerprint(sdk, timvx) / SHIM_NAME
     return SdkFolder(sdk, shim, "VIVANTE_SDK_DIR" if given else "TIM_VX_INSTALL_DIR", timvx)
 
 
-def _fingerprint(sdk: Path, timvx: Path | None) -> str:
-    """Return a name for the shim of one SDK: it is tied to that SDK's headers."""
-    import hashlib
+def fingerprint(sdk: Path, timvx: Path | None = None) -> str:
+    """Return 16 hexadecimal digits of the contents that an SDK's results and our shim depend on, wherever it lies.
 
-    text = str(sdk).encode() + (str(timvx).encode() if timvx else b"")
-    files = [sdk / _LIBRARY, sdk / _HEADER, *([timvx / _TIMVX_LIBRARY] if timvx else [])]
-    for path in files:
-        if path.is_file():
+    These are its libraries and the header that the shim is compiled against, and those of TIM-VX above it.
+    """
+    files = [sdk / _HEADER, *(sdk / "lib").glob("*.so*")]
+    if timvx is not None:
+        files += [timvx / _TIMVX_HEADER, timvx / _TIMVX_LIBRARY]
+    lines: list[str] = []
+    for path in sorted(files):
+        if path.is_file() and not path.is_symlink():
             facts = path.stat()
-            text += f"{facts.st_size} {facts.st_mtime_ns}".encode()
-    return hashlib.sha256(text).hexdigest()[:16]
+            lines.append(f"{path.name} {_content(path, facts.st_size, facts.st_mtime_ns)}")
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+
+
+@cache
+def _content(path: Path, size_bytes: int, changed_ns: int) -> str:
+    """Return the SHA-256 of a file, read again only when its size or its time of change are others."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def find_verisilicon(environment: Mapping[str, str] | None = None) -> SdkState:

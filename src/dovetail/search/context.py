@@ -18,7 +18,7 @@ from dovetail.search.fanout import Executor, Work, open_channels
 from dovetail.search.journal import Journal
 from dovetail.search.log import SCHEMA, LogLine, SearchLog
 from dovetail.search.oracle import Oracle, Split
-from dovetail.search.pipeline import Pipeline
+from dovetail.search.pipeline import Pipeline, PipelineOptions
 from dovetail.search.policy import SearchPolicy
 from dovetail.search.prior import UnitPrior, rank_units
 from dovetail.search.proof import Prover, make_prover
@@ -119,13 +119,17 @@ def open_search(
     identity = request.metric_identity or request.metric.name
     data = EvaluationData(request.graph, samples, request.metric, identity, policy.evaluation)
     ranges, target = request.calibration.ranges, request.low.target
-    how = Executor(target, simulates_whole(data.graph, target), Fidelity.FAST, {target: SIMULATOR})
-    simulator, pipeline = how.evaluator(data, ranges), Pipeline(data, ranges)
+    whole, served = simulates_whole(data.graph, target), space.targets
+    executors = (
+        Executor(target, whole, Fidelity.FAST, {target: SIMULATOR}, served),
+        Executor(target, whole=False, fidelity=Fidelity.EXACT, targets=served),
+    )
+    simulator = executors[0].evaluator(data, ranges)
+    pipeline = Pipeline(data, ranges, PipelineOptions(targets=served))
     log = _open_log(request, simulator.identity, playback)
     journal = Journal(options.journal, _digest(f"{simulator.identity}\n{pipeline.identity}"), log)
     if playback is not None:
         journal.close_to_new(playback.evaluations)
-    executors = (how, Executor(target, whole=False, fidelity=Fidelity.EXACT))
     channels = open_channels(options.fanout, [partial(Work.of, data, ranges, item) for item in executors], journal)
     retries = options.fanout.options.retries
     fast = RecordedEvaluator(simulator, journal, "fast", channels[0], retries)

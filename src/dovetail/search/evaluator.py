@@ -19,7 +19,7 @@ from dovetail.ir.graph import Graph
 from dovetail.ir.precision import Precision
 from dovetail.plan.plan import Plan
 from dovetail.quantize.cache import BoundedCache
-from dovetail.quantize.calibrate import load_float
+from dovetail.quantize.calibrate import FLOAT_BACKEND, load_float
 from dovetail.quantize.quantizer import Quantizer
 from dovetail.quantize.ranges import Ranges
 from dovetail.search.pieces import PiecedGraph, Pieces
@@ -28,6 +28,8 @@ from dovetail.search.samples import SampleSet, stack_outputs
 from dovetail.search.trial import Scores
 
 SIMULATOR = "npusim"
+ORT_RULES = "reference:ort"
+"""The target that is found under the name of the form that holds here."""
 
 
 class Evaluator(Protocol):
@@ -59,9 +61,13 @@ class EvaluationData:
 
 
 def evaluation_identity(data: EvaluationData, ranges: Ranges, executor: Sequence[str]) -> str:
-    """Return a text over everything that scores depend on, but for the plan."""
+    """Return a text over everything that scores depend on, but for the plan.
+
+    That is also what makes the golden outputs, and the form that ONNX Runtime's rules have on this processor.
+    """
+    golden = f"golden {FLOAT_BACKEND}:{backend(FLOAT_BACKEND).version}, {find_target(ORT_RULES).name}"
     facts = (data.graph.digest, ranges.digest, data.samples.digest, data.metric_identity)
-    return "\n".join((*executor, *facts))
+    return "\n".join((*executor, golden, *facts))
 
 
 class Scorer:

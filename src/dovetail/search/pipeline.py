@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dovetail.backend.protocols import CompileOptions, Fidelity
-from dovetail.backend.registry import backend
 from dovetail.compile import CompileRequest, choose_backend, compile_model
 from dovetail.ir.dtypes import AnyArray
 from dovetail.partition.schedule import partition
@@ -21,10 +20,14 @@ from dovetail.search.trial import Scores
 
 @dataclass(frozen=True, slots=True)
 class PipelineOptions:
-    """How plans are compiled: fidelity of simulators, and the backend of a target where several could serve it."""
+    """How plans are compiled."""
 
     fidelity: Fidelity = Fidelity.EXACT
+    """What simulators are asked for."""
     backends: Mapping[str, str] = field(default_factory=dict)
+    """The backend of a target where several could serve it."""
+    targets: tuple[str, ...] = ()
+    """The targets that the plans may name: the versions of their backends belong to the identity."""
 
 
 class Pipeline:
@@ -40,7 +43,9 @@ class Pipeline:
     @property
     def identity(self) -> str:
         """Return a text that changes whenever the same plan could score differently."""
-        names = sorted(f"{target}={name}:{backend(name).version}" for target, name in self._options.backends.items())
+        served = sorted({*self._options.backends, *self._options.targets})
+        owners = [(target, choose_backend(target, self._options.backends)) for target in served]
+        names = [f"{target}={owner.name}:{owner.version}" for target, owner in owners]
         return evaluation_identity(self._data, self._ranges, ("pipeline", self._options.fidelity.value, *names))
 
     def evaluate(self, plan: Plan, indices: Sequence[int]) -> Scores:

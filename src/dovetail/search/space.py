@@ -42,6 +42,12 @@ class Space:
             overrides.update(dict.fromkeys(self.units[name].nodes, override))
         return Plan(self.graph.digest, self.low, overrides)
 
+    @cached_property
+    def targets(self) -> tuple[str, ...]:
+        """Return the names of the targets that a plan of this space may place nodes on."""
+        rungs = {rung.target for ladder in self.ladders.values() for rung in ladder}
+        return tuple(sorted({HOST, self.low.target, *self.base.targets, *rungs}))
+
     def rung(self, unit: str, highest: bool) -> Placement:
         """Return the first placement above low, or the last one."""
         return self.ladders[unit][-1 if highest else 0]

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import needs
 import pytest
 
 from dovetail.backend.target import TargetProfile
@@ -22,10 +23,8 @@ OLDER = "6.42.0"
 @pytest.fixture(scope="session")
 def vendor() -> VsiBackend:
     """Return the backend that writes binary networks; skip where the SDK is not installed."""
-    found = find_verisilicon()
-    if not found.usable:
-        pytest.skip(f"{found.reason}: run 'dovetail sdk install verisilicon'")
-    return VsiBackend(found.folder)
+    needs.verisilicon()
+    return VsiBackend(find_verisilicon().folder)
 
 
 @pytest.fixture(scope="session")
@@ -40,7 +39,9 @@ def timvx(tmp_path_factory: pytest.TempPathFactory) -> VsiBackend:
     sdk = installation_folder(version=OLDER) / "sdk"
     folder = SdkFolder(sdk, tmp_path_factory.mktemp("shim") / SHIM_NAME, "test", sdk)
     if not folder.has_sdk:
-        pytest.skip(f"SDK {OLDER} is not installed: run 'dovetail sdk install verisilicon --version {OLDER}'")
+        needs.without(
+            "timvx", f"SDK {OLDER} is not installed: run 'dovetail sdk install verisilicon --version {OLDER}'"
+        )
     build_shim(folder)
     return VsiBackend(folder)
 

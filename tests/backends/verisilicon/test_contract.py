@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from dovetail.backend.protocols import BackendAbilities
 from dovetail.backend.target import TargetProfile
 from dovetail.backends.verisilicon.plugin import VsiBackend
 from dovetail.ir import Graph
@@ -24,10 +25,12 @@ class _OnePart:
     def __init__(self, inner: VsiBackend, part: str) -> None:
         self._inner, self._part = inner, part
         self.name, self.version, self.compile, self.devices = inner.name, inner.version, inner.compile, inner.devices
-        self.abilities = inner.abilities
 
     def targets(self) -> tuple[TargetProfile, ...]:
         return (replace(target_named(self._part), precisions=(Precision.U8,)),)
+
+    def abilities(self) -> BackendAbilities:
+        return self._inner.abilities()
 
 
 class _Contract(BackendContract):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -99,7 +98,7 @@ def test_nonsense_is_refused_or_run(graph: Graph | None, vendor: VsiBackend) -> 
         return
     backend = VsiBackend(vendor.folder, Form.GRAPH, LIMITS)
     target = target_named("vsi:v853")
-    start, before = time.perf_counter(), traces()
+    before = traces()
     try:
         blob = backend.compile(graph, target, CompileOptions())
         executable = backend.devices()[0].load(blob, Signature.of(graph))
@@ -117,7 +116,6 @@ def test_nonsense_is_refused_or_run(graph: Graph | None, vendor: VsiBackend) -> 
                 assert value.shape == graph.types[name].static_shape
                 assert value.size == math.prod(value.shape)
         executable.close()
-    assert time.perf_counter() - start < 12.0
     assert traces() <= before
 
 
@@ -142,7 +140,7 @@ def test_nonsense_that_passes_our_checks_does_not_reach_us(data: st.DataObject, 
         )
         tensors[at] = replace(tensors[at], form=replace(tensors[at].form, code=code, zero_point=999))
     spoilt_program = replace(program, operators=operators, tensors=tuple(tensors))
-    before, start = traces(), time.perf_counter()
+    before = traces()
     try:
         session = VendorSession(spoilt_program, Settings(vendor.folder, LIMITS))
         session.compile()
@@ -156,5 +154,4 @@ def test_nonsense_that_passes_our_checks_does_not_reach_us(data: st.DataObject, 
         check_one_line(error)
         if traces() - before:
             session.close()
-    assert time.perf_counter() - start < 12.0
     assert traces() <= before

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+import needs
 import numpy as np
 import pytest
 
@@ -39,11 +39,10 @@ DIGITS = Path(__file__).parents[3] / "examples" / "digits"
 
 def build(folder: Path, vendor: VsiBackend) -> Path:
     """Return the program of a project, built with the system's compiler."""
-    if shutil.which("cmake") is None:
-        pytest.skip("CMake is not installed")
+    needs.program("cmake", "cmake")
     sdk = f"-DVIVANTE_SDK_DIR={vendor.folder.sdk}"
     for command in (["cmake", "-S", str(folder), "-B", str(folder / "build"), sdk], ["cmake", "--build", "build"]):
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=300)
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
         assert "warning" not in done.stdout + done.stderr, done.stdout + done.stderr
     return folder / "build" / "network"
@@ -53,7 +52,7 @@ def run(program: Path, arguments: list[str | Path], out: Path) -> subprocess.Com
     """Run a program as a user would, with nothing of ours in its environment."""
     bare = {key: os.environ[key] for key in ("PATH", "HOME") if key in os.environ}
     command = [str(program), *map(str, arguments), "--out", str(out)]
-    return subprocess.run(command, cwd=out.parent, env=bare, capture_output=True, text=True, check=False, timeout=600)
+    return subprocess.run(command, cwd=out.parent, env=bare, capture_output=True, text=True, check=False)
 
 
 def our_run(source: QuantizedGraph, inputs: Mapping[str, AnyArray]) -> Mapping[str, AnyArray]:
@@ -89,7 +88,8 @@ def test_the_digits_detector_from_the_command_line(vendor: VsiBackend, tmp_path:
     program = build(folder, vendor)
     source = quantize(graph, dovetail.load_plan(plan), dovetail.load_ranges(ranges))
     wanted = our_run(source, {"images": images})["detections"]
-    for more in ([], ["--nbg", folder / "network.nbg"]):
+    choices: tuple[list[str | Path], ...] = ([], ["--nbg", folder / "network.nbg"])
+    for more in choices:
         done = run(program, [*more, tmp_path / "images.npy"], tmp_path / f"out{len(more)}")
         assert done.returncode == 0, done.stderr
         found = np.load(tmp_path / f"out{len(more)}" / "detections.npy", allow_pickle=False)
@@ -214,7 +214,7 @@ def test_wrong_files_are_refused(vendor: VsiBackend, tmp_path: Path) -> None:
     (tmp_path / "flipped.nbg").write_bytes(binary[:-50] + bytes([binary[-50] ^ 4]) + binary[-49:])
     (tmp_path / "other.nbg").write_bytes(binary[:8] + b"\x88\0\0\0" + binary[12:])
     (tmp_path / "junk.nbg").write_bytes(b"junk")
-    for arguments, reason in (
+    mistakes: tuple[tuple[list[str | Path], str], ...] = (
         ([good, good, "--nbg", tmp_path / "short.nbg"], "cut short"),
         ([good, good, "--nbg", tmp_path / "flipped.nbg"], "damaged"),
         ([good, good, "--nbg", tmp_path / "other.nbg"], "another part"),
@@ -228,8 +228,9 @@ def test_wrong_files_are_refused(vendor: VsiBackend, tmp_path: Path) -> None:
         ([good, good, "--weights", tmp_path / "bad2.bin"], "damaged"),
         ([good, good, "--mean", "1,2"], "4 channels"),
         ([good, good, "--frobnicate"], "unknown option"),
-    ):
-        done = run(program, list(arguments), tmp_path / "out")
+    )
+    for arguments, reason in mistakes:
+        done = run(program, arguments, tmp_path / "out")
         assert done.returncode == 1
         assert reason in done.stderr
         assert done.stderr.count("\n") == 1
@@ -254,7 +255,7 @@ def test_every_operator_compiles(vendor: VsiBackend, tmp_path: Path) -> None:
     root, sdk = project_sources(), vendor.folder.sdk
     folders = [f"-I{root}", f"-I{root}/ovxlib", "-isystem", f"{sdk}/include", "-isystem", f"{sdk}/include/ovxlib"]
     command = ["c++", "-std=c++17", "-fsyntax-only", "-Wall", "-Werror", "-include", "builder.h", *folders, "all.cpp"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[:2000]
 
 

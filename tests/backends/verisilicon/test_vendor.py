@@ -15,10 +15,10 @@ from dovetail.backends.verisilicon.blob import program_from_bytes, program_to_by
 from dovetail.backends.verisilicon.emulator.executable import Emulation
 from dovetail.backends.verisilicon.lowering.table import lower_graph
 from dovetail.backends.verisilicon.parts.part import part_of
-from dovetail.backends.verisilicon.plugin import NBG, VsiBackend, sealed, unsealed
+from dovetail.backends.verisilicon.plugin import NBG, VsiBackend, VsiExecutable, sealed, unsealed
 from dovetail.compare.steps import Steps, compare_steps
 from dovetail.errors import DeviceError
-from dovetail.ir import DType, Graph, Node, Quantization, TensorType
+from dovetail.ir import AnyArray, DType, Graph, Node, Quantization, TensorType
 from dovetail.ir.precision import Precision
 from dovetail.sdk.nbg import read_facts
 from dovetail.testing.agreement import agreement, load_on
@@ -104,7 +104,10 @@ def test_multipliers_near_a_half_decide_ties_as_the_array_does(
         "b": TensorType(DType.I32, (4,), Quantization((bias,), (0,))),
         "y": TensorType(DType.U8, (1, 4, 16, 16), Quantization((made,), (131,))),
     }
-    constants = {"w": np.array([129, 131, 127, 133], np.uint8).reshape(4, 1, 1, 1), "b": np.zeros(4, np.int32)}
+    constants: dict[str, AnyArray] = {
+        "w": np.array([129, 131, 127, 133], np.uint8).reshape(4, 1, 1, 1),
+        "b": np.zeros(4, np.int32),
+    }
     graph = Graph("ties", (Node("conv", "Conv", ("x", "w", "b"), ("y",)),), ("x",), ("y",), types, constants)
     profile, sample = target_named(target), {"x": np.arange(256, dtype=np.uint8).reshape(1, 1, 16, 16)}
     theirs = load_on(graphs, graph, profile, CompileOptions())
@@ -141,7 +144,7 @@ def chain() -> Graph:
         "y": TensorType(DType.U8, (1, 8, 4, 4), quant[3]),
     }
     random = np.random.default_rng(4)
-    constants = {
+    constants: dict[str, AnyArray] = {
         "w": random.integers(0, 256, (4, 4, 3, 3)).astype(np.uint8),
         "b": random.integers(-500, 500, 4).astype(np.int32),
     }
@@ -164,6 +167,7 @@ def test_a_binary_network_gives_what_its_graph_gives(target: str, vendor: VsiBac
     assert (facts.inputs, facts.outputs) == (1, 1)
     binary = vendor.devices()[0].load(blob, Signature.of(graph))
     direct = load_on(graphs, graph, profile, CompileOptions())
+    assert isinstance(direct, VsiExecutable)
     assert binary.process_id != direct.process_id
     random = np.random.default_rng(1)
     for _ in range(3):

@@ -171,7 +171,10 @@ def test_one_output_channel_with_a_bias_compiles_and_is_equal(target: str, relu:
         "y": TensorType(DType.I8, (1, 1, 6, 6), quants[3]),
     }
     random = np.random.default_rng(5)
-    constants = {"w": random.integers(-127, 128, (1, 8, 3, 3)).astype(np.int8), "b": np.array([900], np.int32)}
+    constants: dict[str, AnyArray] = {
+        "w": random.integers(-127, 128, (1, 8, 3, 3)).astype(np.int8),
+        "b": np.array([900], np.int32),
+    }
     nodes = (Node("n", "Conv", ("x", "w", "b"), ("c",)), Node("r", "Relu" if relu else "Identity", ("c",), ("y",)))
     graph = Graph("objectness", nodes, ("x",), ("y",), types, constants)
     assert differing(graphs, graph, target, random_samples(graph, 2, 0)) == 0

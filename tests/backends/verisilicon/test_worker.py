@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import clocks
 import numpy as np
 import pytest
 
@@ -45,14 +46,14 @@ def soon(action: Callable[[], object], delay_s: float) -> threading.Timer:
 
 
 def test_a_worker_starts_quickly_and_in_little_memory(vendor: VsiBackend) -> None:
-    start = time.perf_counter()
     session = VendorSession(lower_graph(convolution_graph(), part_of(TARGET)), Settings(vendor.folder))
-    elapsed = time.perf_counter() - start
+    used = Path(f"/proc/{session.process_id}/stat").read_text().rpartition(")")[2].split()[11:13]
+    processor_s = sum(map(int, used)) / os.sysconf("SC_CLK_TCK")
     status = Path(f"/proc/{session.process_id}/status").read_text()
     resident_kb = int(status.partition("VmHWM:")[2].split()[0])
     session.close()
     session.close()
-    assert elapsed < 3.0
+    assert processor_s < 3.0
     assert resident_kb < 300_000
 
 
@@ -88,10 +89,10 @@ def test_a_stopped_worker_runs_out_of_time(graphs: VsiBackend) -> None:
 
 def test_a_compilation_that_takes_too_long_is_ended(vendor: VsiBackend) -> None:
     session = VendorSession(lower_graph(SLOW, part_of(TARGET)), Settings(vendor.folder, Limits(compile_s=1.0)))
-    start = time.perf_counter()
+    process = session.process_id
     with pytest.raises(CompileError, match="took longer than 1 s"):
         session.compile()
-    assert time.perf_counter() - start < 3.0
+    assert not Path(f"/proc/{process}").exists()
 
 
 def test_processor_time_is_limited(vendor: VsiBackend) -> None:
@@ -132,14 +133,14 @@ def test_a_worker_dies_with_its_parent(vendor: VsiBackend) -> None:
         os.write(writer, f"{worker.pid} {worker.folder}".encode())
         os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(child, 0)
-    process, folder = os.read(reader, 4096).decode().split()
+    process, place = os.read(reader, 4096).decode().split()
     os.close(reader)
     os.close(writer)
-    deadline = time.monotonic() + 5
-    while (_alive(int(process)) or Path(folder).exists()) and time.monotonic() < deadline:
+    deadline = time.monotonic() + clocks.PATIENCE_S
+    while (_alive(int(process)) or Path(place).exists()) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not _alive(int(process))
-    assert not Path(folder).exists()
+    assert not Path(place).exists()
 
 
 @pytest.mark.parametrize("step", ["compile", "run"])
@@ -148,10 +149,10 @@ def test_a_worker_that_works_dies_with_its_parent(step: str, vendor: VsiBackend)
     child = os.fork()
     if child == 0:
         session = VendorSession(lower_graph(SLOW, part_of(TARGET)), Settings(vendor.folder))
-        folders = " ".join(sorted(str(path) for path in Path(tempfile.gettempdir()).glob("dovetail-vsi-*")))
+        found = " ".join(sorted(str(path) for path in Path(tempfile.gettempdir()).glob("dovetail-vsi-*")))
         if step == "run":
             session.compile()
-        os.write(writer, f"{session.process_id} {folders}".encode())
+        os.write(writer, f"{session.process_id} {found}".encode())
         if step == "run":
             session.run({"x": np.zeros((1, 64, 64, 64), np.float32)}, {"y": SLOW.types["y"]})
         else:
@@ -163,7 +164,7 @@ def test_a_worker_that_works_dies_with_its_parent(step: str, vendor: VsiBackend)
     os.waitpid(child, 0)
     os.close(reader)
     os.close(writer)
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + clocks.PATIENCE_S
     while (_alive(int(process)) or any(Path(name).exists() for name in folders)) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert folders
@@ -183,5 +184,5 @@ def test_damaged_messages_end_the_worker(vendor: VsiBackend) -> None:
     for message in ({"do": "nonsense"}, {"do": "build", "tensors": [{}]}, {"do": "run", "inputs": [], "outputs": []}):
         worker = WorkerProcess(launch, Limits(), 0)
         with pytest.raises(WorkerDiedError, match="died while obeying"):
-            worker.ask(dict(message), within_s=10, doing="obeying")
+            worker.ask(dict(message), within_s=clocks.PATIENCE_S, doing="obeying")
         worker.close()

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import needs
 import numpy as np
 import onnx
 import onnxruntime as ort
@@ -125,7 +126,7 @@ def test_without_a_report_or_a_provider_it_is_an_error(graph: Graph) -> None:
 
 def test_another_providers_assignment_is_read_and_compared(graph: Graph) -> None:
     """OpenVINO as a plug-in of ONNX Runtime takes what it can; the plan made of its report passes, others do not."""
-    plugin = pytest.importorskip("onnxruntime_ep_openvino", reason="onnxruntime-ep-openvino is not installed")
+    plugin = needs.package("onnxruntime_ep_openvino")
     ort.register_execution_provider_library("openvino", plugin.get_library_path())
     try:
         devices = [one for one in ort.get_ep_devices() if one.ep_name == plugin.get_ep_names()[0]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import needs
 import numpy as np
 import pytest
 
@@ -65,7 +66,7 @@ def test_fused_nodes_are_named(graph: Graph) -> None:
 
 
 def test_a_plug_in_that_takes_all_or_is_refused(graph: Graph) -> None:
-    plugin = pytest.importorskip("onnxruntime_ep_openvino", reason="onnxruntime-ep-openvino is not installed")
+    plugin = needs.package("onnxruntime_ep_openvino")
     name = plugin.get_ep_names()[0]
     request = SessionRequest({"vsi:v853": name}, {name: Path(plugin.get_library_path())})
     plan = make_plan(graph, "vsi:v853@i8pc")

@@ -6,6 +6,7 @@ import json
 import re
 from pathlib import Path
 
+import ai_edge_quantizer as edge
 import numpy as np
 import pytest
 import tflite
@@ -18,9 +19,6 @@ from dovetail.plan.placement import parse_placement
 from ..conftest import make_graph, make_plan, placements
 
 BASE = parse_placement("vsi:v853@i8pc")
-
-
-edge = pytest.importorskip("ai_edge_quantizer", reason="the ai-edge-quantizer package is not installed")
 
 
 def _recipe(graph: Graph, **places: str) -> list[dict[str, object]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import needs
 import numpy as np
 import onnx
 import onnxruntime as ort
@@ -84,7 +85,7 @@ def test_only_the_version_that_all_read_is_written(graph: Graph) -> None:
 
 @pytest.mark.slow
 def test_aimet_loads_the_file_and_computes_what_the_plan_means(graph: Graph, tmp_path: Path) -> None:
-    quantsim = pytest.importorskip("aimet_onnx.quantsim", reason="the aimet-onnx package is not installed")
+    quantsim = needs.package("aimet_onnx.quantsim")
     plan = _plan(graph)
     path = tmp_path / "head.encodings"
     path.write_bytes(_encodings(graph, plan))

@@ -10,6 +10,7 @@ import os
 import subprocess
 from pathlib import Path
 
+import needs
 import pytest
 
 from dovetail.errors import FormatError, InexpressiblePlan
@@ -110,7 +111,7 @@ def test_the_toolkit_takes_the_file_and_finds_digits_again(
 ) -> None:
     python = os.environ.get("DOVETAIL_RKNN_PYTHON", "")
     if not python:
-        pytest.skip("DOVETAIL_RKNN_PYTHON names no interpreter with RKNN Toolkit 2")
+        needs.without("rknn", "DOVETAIL_RKNN_PYTHON names no interpreter with RKNN Toolkit 2")
     for name in ("digits.onnx", "calib.npz"):
         (tmp_path / name).write_bytes((digits / name).read_bytes())
 

@@ -15,7 +15,7 @@ from dovetail.formats.paddle.rules import Dialect
 from dovetail.importers import load_model
 from dovetail.ir import Graph
 from dovetail.passes import normalize
-from dovetail.plan import parse_placement
+from dovetail.plan import Placement, parse_placement
 from dovetail.plan.plan import plan_from_json
 
 from ..conftest import make_plan, placements
@@ -43,7 +43,7 @@ def paddle_graph(graph: Graph) -> Graph:
     return graph.evolve(origins={"head/conv:0": "head_conv"})
 
 
-def _read(content: bytes, graph: Graph, **beside: bytes) -> dict[str, object]:
+def _read(content: bytes, graph: Graph, **beside: bytes) -> dict[str, Placement]:
     request = ReadRequest(graph, parse_placement(BASE), listing=LOG, beside=beside)
     return placements(graph, SUBGRAPH.read(content, request))
 
@@ -146,7 +146,7 @@ def _program(path: Path) -> list[LoggedOperation]:
     return found
 
 
-def _fields(data: bytes, wanted: int):  # type: ignore[no-untyped-def]
+def _fields(data: bytes, wanted: int):
     """Yield the length-delimited fields of one number of a protobuf message."""
     position = 0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dovetail.errors import SearchError
@@ -56,7 +56,7 @@ def test_the_programme_is_the_cheapest_that_keeps_the_demands(problem: Problem, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("direct", [0, 10_000])
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(problems(), st.data())
 def test_large_programmes_are_solved_as_well_by_way_of_their_relaxation(
     direct: int, problem: Problem, data: st.DataObject

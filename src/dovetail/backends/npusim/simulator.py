@@ -55,8 +55,8 @@ class NpuSimulator:
 
     @property
     def version(self) -> str:
-        """Return the version of the package and of the simulation."""
-        return f"{version('dovetail')}+{_REVISION}"
+        """Return the versions of the package, of the simulation and of ONNX Runtime, which computes the fast one."""
+        return f"{version('dovetail')}+{_REVISION}.ort{version('onnxruntime')}"
 
     def targets(self) -> Sequence[Target]:
         """Return the targets that are simulated."""

@@ -10,7 +10,7 @@ import json
 import re
 from dataclasses import dataclass
 
-from dovetail.backend.arithmetic import Arithmetic, Carrier, Rounding, Scheme, Tie, ZeroPointOrder
+from dovetail.backend.arithmetic import Accumulator, Arithmetic, Carrier, Rounding, Scheme, Tie, ZeroPointOrder
 from dovetail.errors import BundleError, DeviceError
 from dovetail.ir import DType, Graph, graph_from_bytes, graph_to_bytes
 
@@ -41,6 +41,7 @@ def program_to_bytes(program: ReferenceProgram) -> bytes:
         "multiplier_bits": arithmetic.multiplier_bits,
         "by_op": sorted(rows, key=str),
         "scheme": arithmetic.scheme.value,
+        "accumulator": arithmetic.accumulator.value,
     }
     text = json.dumps(facts, sort_keys=True).encode()
     return b"dovetail reference 1 %d\n" % len(text) + text + graph_to_bytes(program.graph)
@@ -82,4 +83,5 @@ def _arithmetic(facts: dict[str, object]) -> Arithmetic:
     for op, stored, tie, order, carrier in rows:
         key: str | tuple[str, DType] = str(op) if stored is None else (str(op), DType(stored))
         by_op[key] = _rounding(tie, order, carrier)
-    return Arithmetic(_rounding(*default), bits, by_op, Scheme(facts["scheme"]))
+    accumulator = Accumulator(facts.get("accumulator", Accumulator.WIDE.value))
+    return Arithmetic(_rounding(*default), bits, by_op, Scheme(facts["scheme"]), accumulator)

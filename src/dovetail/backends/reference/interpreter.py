@@ -11,10 +11,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from dovetail.backend.arithmetic import EXACT, Arithmetic, Scheme
+from dovetail.backend.arithmetic import EXACT, Accumulator, Arithmetic, Scheme
 from dovetail.backends.reference.control import run_control_flow
 from dovetail.backends.reference.integers import QuantizedNode, integer_rule
 from dovetail.backends.reference.kernels import KERNELS, Call
+from dovetail.backends.reference.kernels.pairs import integer_product_losses
 from dovetail.backends.reference.ort_rules import ort_rule, real_as_ort, store_as_ort
 from dovetail.backends.reference.storing import real_of, store
 from dovetail.backends.reference.tflite_float import float_rule
@@ -64,7 +65,9 @@ def _run_node(graph: Graph, node: Node, values: Values, arithmetic: Arithmetic) 
     if rule is not None and (arithmetic.scheme is not Scheme.ORT or node.op == "Clip"):
         types = tuple(graph.types[name] if name else None for name in node.inputs)
         return (rule(QuantizedNode(node, types, graph.types[node.outputs[0]], arithmetic), stored),)
-    return _run_on_reals(graph, node, stored, arithmetic)
+    results = _run_on_reals(graph, node, stored, arithmetic)
+    losses = integer_product_losses(graph, node, values) if arithmetic.accumulator is Accumulator.PAIRS else None
+    return results if losses is None else ((results[0] + losses).astype(results[0].dtype),)
 
 
 def _own_rule(graph: Graph, node: Node, stored: tuple[AnyArray | None, ...], arithmetic: Arithmetic) -> AnyArray | None:
@@ -78,7 +81,10 @@ def _own_rule(graph: Graph, node: Node, stored: tuple[AnyArray | None, ...], ari
     pairs = [(graph.types[name], value) for name, value in zip(node.inputs, stored, strict=True) if value is not None]
     types, values = [kind for kind, _ in pairs], [value for _, value in pairs]
     output = graph.types[node.outputs[0]]
-    rule = (tflite_rule if arithmetic.scheme is Scheme.TFLITE else ort_rule)(node, types, output)
+    if arithmetic.scheme is Scheme.TFLITE:
+        rule = tflite_rule(node, types, output)
+    else:
+        rule = ort_rule(node, types, output, arithmetic.accumulator)
     return None if rule is None else rule(node, types, output, values)
 
 
@@ -112,7 +118,7 @@ def _run_on_reals(
         for name, value in zip(node.inputs, stored, strict=True)
     )
     declared = tuple(graph.types[name] if name else None for name in node.outputs)
-    call = Call(node, inputs, tuple(kind.dtype if kind else None for kind in declared))
+    call = Call(node, inputs, tuple(kind.dtype if kind else None for kind in declared), arithmetic.accumulator)
     op = "Identity" if node.domain == DOVETAIL_DOMAIN and node.op == "Requantize" else node.op
     results: list[AnyArray] = []
     for value, kind in zip(KERNELS[op](call), declared, strict=False):

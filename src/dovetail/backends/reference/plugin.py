@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dovetail.backend.arithmetic import EXACT, ORT, TFLITE
+from dovetail.backend.arithmetic import EXACT, ORT, ORT_PAIRS, TFLITE, Accumulator
 from dovetail.backend.protocols import BackendAbilities, Blob, CompileOptions, ExecutableAbilities, Signature
 from dovetail.backend.target import Engine, OperatorRule, Target, TargetProfile
+from dovetail.backends.accumulation import measured_accumulator
 from dovetail.backends.feeds import check_feeds, same_signature
 from dovetail.backends.reference.blob import FORMAT, ReferenceProgram, program_from_bytes, program_to_bytes
 from dovetail.backends.reference.interpreter import run_graph
@@ -43,9 +44,23 @@ REFERENCE_TFLITE = replace(
 """Runs quantised graphs as TFLite's reference kernels do: a TFLite model gives its own integers."""
 
 REFERENCE_ORT = replace(
-    REFERENCE, name="reference:ort", title="Reference: ONNX Runtime's integer kernels in numpy", arithmetic=ORT
+    REFERENCE,
+    name="reference:ort-wide",
+    title="Reference: ONNX Runtime's integer kernels in numpy, exact sums",
+    arithmetic=ORT,
 )
 """Runs quantised graphs as ONNX Runtime's integer kernels do: an ONNX model in 8 bits gives its own integers."""
+
+REFERENCE_ORT_PAIRS = replace(
+    REFERENCE,
+    name="reference:ort-pairs",
+    title="Reference: ONNX Runtime's integer kernels in numpy, sums of pairs saturate at 16 bits (x86 without VNNI)",
+    arithmetic=ORT_PAIRS,
+)
+"""The same where products of unsigned data and signed weights are added in pairs that saturate."""
+
+ORT_HERE = "reference:ort"
+"""Whichever of the two the ONNX Runtime on this machine follows."""
 
 
 class ReferenceExecutable:
@@ -123,11 +138,17 @@ class ReferenceBackend:
     @property
     def version(self) -> str:
         """Return a version that changes whenever results may change."""
-        return "2"
+        return "3"
 
     def targets(self) -> Sequence[Target]:
-        """Return its own targets: exact arithmetic, TFLite's and ONNX Runtime's."""
-        return (REFERENCE, REFERENCE_TFLITE, REFERENCE_ORT)
+        """Return its own targets: exact arithmetic, TFLite's, and both forms of ONNX Runtime's."""
+        return (REFERENCE, REFERENCE_TFLITE, REFERENCE_ORT, REFERENCE_ORT_PAIRS)
+
+    def _find_target(self, name: str) -> Target | None:
+        """Return the form of ONNX Runtime's rules that holds on this machine for `reference:ort`."""
+        if name != ORT_HERE:
+            return None
+        return REFERENCE_ORT_PAIRS if measured_accumulator() is Accumulator.PAIRS else REFERENCE_ORT
 
     def compile(self, graph: Graph, target: Target, options: CompileOptions) -> Blob:
         """Return the graph with the target's arithmetic; raise CompileError when a node cannot run."""
@@ -136,7 +157,11 @@ class ReferenceBackend:
 
     def abilities(self) -> BackendAbilities:
         """Return what it can do besides."""
-        return BackendAbilities(options=frozenset({"threads", "taps"}), compiles_in_process=lambda target: True)
+        return BackendAbilities(
+            options=frozenset({"threads", "taps"}),
+            find_target=self._find_target,
+            compiles_in_process=lambda target: True,
+        )
 
     def devices(self) -> Sequence[ReferenceDevice]:
         """Return the one device."""

@@ -34,7 +34,7 @@ from dovetail.backends.verisilicon.program import Program, labelled, tapped, wit
 from dovetail.backends.verisilicon.project.write import project_files
 from dovetail.errors import CompileError, DeviceError
 from dovetail.ir import AnyArray, DType, Graph, TensorType
-from dovetail.sdk.location import SdkFolder, find_verisilicon
+from dovetail.sdk.location import SdkFolder, find_verisilicon, fingerprint
 from dovetail.sdk.nbg import check_part, read_facts
 from dovetail.sdk.parts import simulated_parts
 
@@ -43,6 +43,7 @@ GRAPH = "vsi-graph"
 _REVISION = 2
 """Raise it when compiled blobs or results change."""
 _DIGEST_BYTES = 32
+_MARK_DIGITS = 8
 
 
 class Form(Enum):
@@ -67,8 +68,8 @@ class VsiBackend:
 
     @property
     def version(self) -> str:
-        """Return the versions of the package, of what it writes and of the SDK."""
-        return f"{version('dovetail')}+{_REVISION}.{_sdk_mark(self.folder)}"
+        """Return the versions of the package and of what it writes, and a mark of the SDK's contents."""
+        return f"{version('dovetail')}+{_REVISION}.{fingerprint(self.folder.sdk, self.folder.timvx)[:_MARK_DIGITS]}"
 
     def targets(self) -> Sequence[Target]:
         """Return the targets that the installed simulator knows."""
@@ -134,13 +135,6 @@ class VsiBackend:
 
     def _settings(self) -> Settings:
         return Settings(self.folder, self.limits)
-
-
-def _sdk_mark(folder: SdkFolder) -> str:
-    """Return a short mark of the vendor library that is installed."""
-    facts = folder.library.stat()
-    text = f"{facts.st_size} {folder.shim.stat().st_size}"
-    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def sealed(payload: bytes) -> bytes:

@@ -78,6 +78,7 @@ def similarity(golden: AnyArray, test: AnyArray, grouping: Grouping | None = Non
     signal = float(np.sum(one**2))
     groups = _groups(one, other, grouping or Grouping(), where)
     worst = min(groups, key=lambda name: groups[name])
+    # The quotient of the two may be too small for a float.
     sqnr = np.inf if squared == 0 else 10 * (np.log10(signal) - np.log10(squared)) if signal > 0 else -np.inf
     return Similarity(
         euclidean_distance=float(np.sqrt(squared)),

@@ -9,6 +9,7 @@ import numpy as np
 from onnx import NodeProto, TensorProto, defs, helper
 
 from dovetail.errors import LoadError
+from dovetail.facts.onnxruntime import WEIGHT_ZEROS
 from dovetail.importers.onnx.reader import OnnxSource, all_graphs, node_label
 from dovetail.importers.onnx.tensors import Stored
 from dovetail.ir import OPSET, AnyArray, DType
@@ -205,7 +206,15 @@ def _matmul_integer(rewriter: _Rewriter) -> None:
                 raise rewriter.refused("it has one zero point per row")
             side = rewriter.add("Sub", [side, rewriter.add("Cast", [rewriter.name(2 + index)], to=TensorProto.INT32)])
         sides.append(side)
-    rewriter.add("MatMul", sides, rewriter.node.output[0])
+    rewriter.add("MatMul", sides, rewriter.node.output[0], **_weight_zeros(rewriter))
+
+
+def _weight_zeros(rewriter: _Rewriter) -> dict[str, Any]:
+    """Return the fact that tells which bytes constant int8 weights were: their zero points, one or one a column."""
+    weight, zero = (rewriter.source.constants.get(rewriter.name(index)) for index in (1, 3))
+    if weight is None or weight.dtype is not DType.I8 or (rewriter.name(3) and zero is None):
+        return {}
+    return {WEIGHT_ZEROS: [0] if zero is None else [int(value) for value in zero.array.reshape(-1)]}
 
 
 def _conv_integer(rewriter: _Rewriter) -> None:

@@ -56,12 +56,13 @@ class Executor:
     whole: bool
     fidelity: Fidelity = Fidelity.FAST
     backends: Mapping[str, str] = field(default_factory=dict)
+    targets: tuple[str, ...] = ()
 
     def evaluator(self, data: EvaluationData, ranges: Ranges) -> Evaluator:
         """Return the evaluator."""
         if self.whole:
             return Rewriter(data, ranges, self.target, self.fidelity)
-        return Pipeline(data, ranges, PipelineOptions(self.fidelity, self.backends))
+        return Pipeline(data, ranges, PipelineOptions(self.fidelity, self.backends, self.targets))
 
 
 @dataclass(frozen=True, slots=True)

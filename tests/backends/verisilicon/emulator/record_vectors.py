@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -39,7 +39,7 @@ class Recipe:
     op: str
     inputs: tuple[tuple[str, tuple[int, ...], float, int], ...]
     output: tuple[str, tuple[int, ...], float, int]
-    attributes: dict[str, float | int | list[int]] = field(default_factory=dict)
+    attributes: Mapping[str, object] = field(default_factory=dict)
     parameters: tuple[list[float], ...] = ()
     """Constant inputs of float32; an empty one is left out."""
 
@@ -127,14 +127,16 @@ def shader_recipes(random: np.random.Generator) -> Iterator[Recipe]:
         scale = 2.0 ** -int(random.integers(11, 14))
         data = (("i16", shape, scale, 0),)
         for axis in (1, 3):
-            for op, made in (("Softmax", 2.0**-15), ("LogSoftmax", 2.0**-11), ("LpNormalization", 2.0**-15)):
-                yield Recipe(op, data, ("i16", shape, made, 0), {"axis": axis})
+            for op, step in (("Softmax", 2.0**-15), ("LogSoftmax", 2.0**-11), ("LpNormalization", 2.0**-15)):
+                yield Recipe(op, data, ("i16", shape, step, 0), {"axis": axis})
         made = ("i16", shape, 2.0**-12, 0)
-        channels = [list(map(_single, random.uniform(*ends, shape[1]))) for ends in ((0.5, 1.5), (-1, 1), (-1, 1))]
+        channels = [
+            list(map(_single, random.uniform(ends[0], ends[1], shape[1]))) for ends in ((0.5, 1.5), (-1, 1), (-1, 1))
+        ]
         channels.append(list(map(_single, random.uniform(0.3, 2.0, shape[1]))))
         yield Recipe("BatchNormalization", data, made, {}, tuple(channels))
         yield Recipe("InstanceNormalization", data, made, {}, tuple(channels[:2]))
-        rows = [list(map(_single, random.uniform(*ends, shape[3]))) for ends in ((0.5, 1.5), (-1, 1))]
+        rows = [list(map(_single, random.uniform(ends[0], ends[1], shape[3]))) for ends in ((0.5, 1.5), (-1, 1))]
         yield Recipe("LayerNormalization", data, made, {"axis": -1}, tuple(rows))
         sizes = (*shape[:2], shape[2] * 3, shape[3] + 9)
         factors = [size / old + 1e-6 for size, old in zip(sizes, shape, strict=True)]
@@ -244,7 +246,10 @@ def main() -> None:
                 result = bench.measure(lower_graph(graph, part), (sample,), {"y": graph.types["y"]}, fresh=fresh)
                 arrays[f"{index}/{name}"] = result.results[0]["y"]
     text = json.dumps([[item.op, item.inputs, item.output, item.attributes, item.parameters] for item, _ in wanted])
-    np.savez_compressed(Path(__file__).with_name(f"{given.name}.npz"), recipes=np.array(text), **arrays)
+    np.savez_compressed(
+        Path(__file__).with_name(f"{given.name}.npz"),
+        **{"recipes": np.array(text), **arrays},  # type: ignore[arg-type]
+    )
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import onnxruntime
@@ -60,7 +61,7 @@ def geometries(draw: st.DrawFn) -> Geometry:
 
 def run_onnx(g: Geometry, data: AnyArray, weight: AnyArray) -> AnyArray:
     """Return the sums of the operator on float32 values, all of them integers below 2**24."""
-    attributes = {"group": g.group, "strides": g.strides, "dilations": g.dilations, "pads": g.pads}
+    attributes: dict[str, Any] = {"group": g.group, "strides": g.strides, "dilations": g.dilations, "pads": g.pads}
     node = helper.make_node(g.op, ["x", "w"], ["y"], **attributes)
     values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in "xwy"]
     graph = helper.make_graph([node], "g", values[:2], values[2:])
@@ -75,7 +76,7 @@ def run_onnx(g: Geometry, data: AnyArray, weight: AnyArray) -> AnyArray:
 def emulate(g: Geometry, data: AnyArray, weight: AnyArray, zeros: tuple[int, int], shape: tuple[int, ...]) -> AnyArray:
     """Return the accumulators of a lowered convolution."""
     dtype = DType.I16 if weight.max() > 255 else DType.U8
-    attributes = {"group": g.group, "strides": g.strides, "dilations": g.dilations, "pads": g.pads}
+    attributes: dict[str, Any] = {"group": g.group, "strides": g.strides, "dilations": g.dilations, "pads": g.pads}
     node = Node("n", g.op, ("x", "w"), ("y",), attributes)
     types = {
         "x": TensorType(dtype, data.shape, Quantization((1.0,), (zeros[0],))),

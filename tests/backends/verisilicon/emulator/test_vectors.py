@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -37,27 +38,27 @@ Shares = Mapping[tuple[str, str], float]
 
 
 @cache
-def vectors(file: str) -> tuple[list[list[object]], dict[str, AnyArray]]:
+def vectors(file: str) -> tuple[list[list[Any]], dict[str, AnyArray]]:
     with np.load(Path(__file__).with_name(file), allow_pickle=False) as held:
         return json.loads(str(held["recipes"])), {name: held[name] for name in held.files if "/" in name}
 
 
-def kind(entry: list[object]) -> TensorType:
+def kind(entry: list[Any]) -> TensorType:
     dtype, shape, scale, zero = entry
-    return TensorType(DType(str(dtype)), tuple(shape), Quantization((float(scale),), (int(zero),)))  # type: ignore[arg-type]
+    return TensorType(DType(str(dtype)), tuple(shape), Quantization((float(scale),), (int(zero),)))
 
 
-def graph_of(recipe: list[object]) -> Graph:
+def graph_of(recipe: list[Any]) -> Graph:
     op, inputs, output, attributes, *rest = recipe
-    parameters: list[list[float]] = rest[0] if rest else []  # type: ignore[assignment]
-    names = tuple(f"x{index}" for index in range(len(inputs)))  # type: ignore[arg-type]
-    types = {name: kind(entry) for name, entry in zip(names, inputs, strict=True)}  # type: ignore[call-overload]
-    fixed = {key: tuple(value) if isinstance(value, list) else value for key, value in attributes.items()}  # type: ignore[attr-defined]
+    parameters: list[list[float]] = rest[0] if rest else []
+    names = tuple(f"x{index}" for index in range(len(inputs)))
+    types = {name: kind(entry) for name, entry in zip(names, inputs, strict=True)}
+    fixed = {key: tuple(value) if isinstance(value, list) else value for key, value in attributes.items()}
     given = [f"c{index}" if values else "" for index, values in enumerate(parameters)]
     constants = {name: np.array(values, np.float32) for name, values in zip(given, parameters, strict=True) if name}
     types |= {name: TensorType(DType.F32, value.shape) for name, value in constants.items()}
     node = Node("node", str(op), (*names, *given), ("y",), fixed)
-    return Graph("vector", (node,), names, ("y",), {**types, "y": kind(output)}, constants)  # type: ignore[arg-type]
+    return Graph("vector", (node,), names, ("y",), {**types, "y": kind(output)}, constants)
 
 
 OPERATORS = sorted({str(recipe[0]) for recipe in vectors("vectors.npz")[0]})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from dovetail.ir import (
 )
 from dovetail.ir.precision import Precision
 
-_OPERATORS = {"Relu": lambda x: np.maximum(x, 0), "Add": np.add}
+_OPERATORS: dict[str, Callable[..., AnyArray]] = {"Relu": lambda x: np.maximum(x, 0), "Add": np.add}
 _PRECISIONS = (Precision.U8, Precision.FP32)
 
 TARGET = TargetProfile(

@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -77,10 +78,18 @@ def _misbehave(way: str) -> None:
         case "exits":
             os._exit(3)
         case "hangs":
-            time.sleep(3600)
+            _hang()
         case "babbles":
             os.write(1, b"progress 100%\n" * 10_000)
             raise CompileError("too much to say.")
+
+
+def _hang() -> None:
+    """Do nothing for ever; the file that WILDBACK_HANGS names, where there is one, is made before."""
+    if "WILDBACK_HANGS" in os.environ:
+        Path(os.environ["WILDBACK_HANGS"]).touch()
+    while True:
+        time.sleep(3600)
 
 
 @dataclass(frozen=True)
@@ -110,7 +119,7 @@ class WildExecutable:
             case "run-crashes":
                 os.kill(os.getpid(), signal.SIGSEGV)
             case "run-hangs":
-                time.sleep(3600)
+                _hang()
             case "run-nan":
                 return {name: np.full_like(value, np.nan) for name, value in found.items()}
             case "run-shape":

@@ -21,6 +21,8 @@ from dovetail.backends.verisilicon.driver.worker import Message, ProtocolError, 
 
 _LOG_TAIL_BYTES = 4096
 _LOG_MAX_BYTES = 32 << 20
+_END_S = 60.0
+"""How long a worker may take to end that has closed its pipe: a busy machine writes a dump of its memory first."""
 SIMULATED_MEMORY_BYTES = 256 << 20
 """Without a bound the simulator touches a pool of 4 GiB when it starts, which takes it 14 seconds."""
 
@@ -165,7 +167,7 @@ class WorkerProcess:
     def _death(self, doing: str) -> WorkerDiedError:
         tail = self.log_tail()
         try:
-            code: int | None = self._child.wait(timeout=2.0)
+            code: int | None = self._child.wait(timeout=_END_S)
         except subprocess.TimeoutExpired:
             code = None
         self.close()
