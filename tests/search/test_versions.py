@@ -16,6 +16,7 @@ from dovetail.backends.cpu.plugin import OnnxRuntimeBackend
 from dovetail.backends.npusim.simulator import NpuSimulator
 from dovetail.backends.reference import plugin
 from dovetail.compare import callable_metric
+from dovetail.data import split_samples
 from dovetail.ir import AnyArray
 from dovetail.plan import parse_placement
 from dovetail.quantize import calibrate
@@ -39,6 +40,7 @@ def request_(tmp_path: Path) -> TuneRequest:
         graph=graph,
         calibration=calibrate(graph, source),
         samples=source,
+        splits=split_samples(source),
         metric=callable_metric(_right),  # type: ignore[arg-type]
         goal=Goal(0.1),
         low=parse_placement("vsi:v853@u8"),
