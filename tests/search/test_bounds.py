@@ -58,7 +58,7 @@ def _rare_and_large(rng: np.random.Generator, count: int) -> tuple[AnyArray, flo
 
 @pytest.mark.parametrize("draw", [_graded, _with_gains, _rare_and_large], ids=lambda item: item.__name__.strip("_"))
 @pytest.mark.parametrize("count", [30, 120, 400])
-def test_losses_of_any_kind_are_covered(draw, count: int) -> None:  # type: ignore[no-untyped-def]
+def test_losses_of_any_kind_are_covered(draw, count: int) -> None:
     rng, trials, covered = np.random.default_rng(11), 300, 0
     for _ in range(trials):
         losses, mean = draw(rng, count)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from dovetail.backend.protocols import CompileOptions, Executable, Fidelity, Signature
+from dovetail.backend.protocols import CompileOptions, Executable, ExecutableAbilities, Fidelity, Signature
 from dovetail.backend.registry import backend, find_target
 from dovetail.compare.task import callable_metric
 from dovetail.data import Sample
@@ -91,6 +91,9 @@ class _Counted:
     def run(self, inputs: Mapping[str, AnyArray], taps: Sequence[str] = ()) -> Mapping[str, AnyArray]:
         self.runner.runs += 1
         return self.executable.run(inputs, taps)
+
+    def abilities(self) -> ExecutableAbilities:
+        return self.executable.abilities()
 
     def close(self) -> None:
         self.executable.close()

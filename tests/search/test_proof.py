@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -80,7 +81,7 @@ def request_() -> TuneRequest:
     return TuneRequest(graph, calibrate(graph, samples), samples, splits, metric, Goal(0.05), LOW, (WIDE,))
 
 
-def _tune(request: TuneRequest, wishes: Recipe | None = None, **costs: object) -> TuneResult:
+def _tune(request: TuneRequest, wishes: Recipe | None = None, **costs: Any) -> TuneResult:
     return tune(replace(request, wishes=wishes, costs=replace(CostOptions(), **costs)))
 
 

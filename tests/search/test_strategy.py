@@ -161,7 +161,11 @@ def test_isolating_returns_what_has_passed_when_it_has_to_stop_or_the_oracle_wav
             return raised in passed
 
         oracle = Counted(wavers)
-        found = isolate(units, oracle, GROUPS, lambda oracle=oracle, most=most: len(oracle.asked) < most)
+
+        def goes_on(judge: Counted = oracle, most: int = most) -> bool:
+            return len(judge.asked) < most
+
+        found = isolate(units, oracle, GROUPS, goes_on)
         assert frozenset(found.kept) in passed
 
 

@@ -101,7 +101,7 @@ class Flaky(Executor):
 
     deaths: int
 
-    def submit(self, fn, /, *args, **kwargs):  # type: ignore[no-untyped-def]
+    def submit(self, fn, /, *args, **kwargs):
         from concurrent.futures import BrokenExecutor
 
         future: Future[object] = Future()

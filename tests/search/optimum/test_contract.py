@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -98,7 +97,7 @@ def test_contraction_changes_neither_cost_nor_bound_of_the_programme(seed: int) 
 
 def _chain(rng: np.random.Generator, size: int) -> Problem:
     """Return residual blocks: every other unit also reads what the unit two before it reads."""
-    pairs = [pair for pair in itertools.product((LOW, WIDE, CPU), repeat=2) if pair[0] != pair[1]]
+    pairs = [(a, b) for a in (LOW, WIDE, CPU) for b in (LOW, WIDE, CPU) if a != b]
     readers = {unit: [unit + 1] + ([unit + 2] if unit % 2 else []) for unit in range(-1, size - 1)}
     wires = [
         PricedWire(unit, tuple(item for item in later if item < size), _prices(rng, pairs))

@@ -30,9 +30,14 @@ def _cover(rng: np.random.Generator, size: int) -> tuple[MixedProgramme, float]:
 
 @pytest.mark.parametrize("middle", [0, 1000])
 def test_covers_are_least_whichever_way_they_are_found(middle: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    cuts = []
+    cuts: list[float] = []
     original = relaxed._below
-    monkeypatch.setattr(relaxed, "_below", lambda model, most: cuts.append(most) or original(model, most))
+
+    def counted(model: MixedProgramme, most: float) -> MixedProgramme:
+        cuts.append(most)
+        return original(model, most)
+
+    monkeypatch.setattr(relaxed, "_below", counted)
     rng = np.random.default_rng(5)
     for _ in range(60):
         model, least = _cover(rng, 9)
