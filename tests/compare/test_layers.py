@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dovetail
-from dovetail.compare import CompareOptions, LayerRequest, TaskCheck, Verdict, compare_layers, load_metric
+from dovetail.compare import CompareOptions, CompareVerdict, LayerRequest, TaskCheck, compare_layers, load_metric
 from dovetail.compare.isolate import bundle_ranges, worst_error
 from dovetail.compare.layers import align_tensors, stack_samples
 from dovetail.data import SampleSource
@@ -67,7 +67,7 @@ def data(graph: Graph) -> SampleSource:
 def test_a_float_bundle_is_golden() -> None:
     bundle, _, graph = made(net(1.0), "cpu@fp32")
     found = compare_layers(LayerRequest(graph, bundle, data(graph)))
-    assert found.verdict is Verdict.PASS
+    assert found.verdict is CompareVerdict.PASS
     assert {row.isolated_error for row in found.rows} == {0.0}
     assert all((row.sqnr_db or 0.0) > 100 for row in found.rows)
 
@@ -88,7 +88,7 @@ def test_the_layer_that_loses_a_channel_is_blamed_and_those_behind_it_are_not() 
 def test_isolated_errors_are_small_where_eight_bits_do() -> None:
     bundle, _, graph = made(net(1.0))
     found = compare_layers(LayerRequest(graph, bundle, data(graph)))
-    assert found.verdict is Verdict.PASS
+    assert found.verdict is CompareVerdict.PASS
     assert all(0 < (row.isolated_error or 0.0) < 0.05 for row in found.rows)
 
 

@@ -20,7 +20,7 @@ from dovetail.search.oracle import Oracle, Split
 from dovetail.search.prior import UnitPrior, rank_units
 from dovetail.search.proof import make_prover
 from dovetail.search.recorded import RecordedEvaluator
-from dovetail.search.request import Silent
+from dovetail.search.request import SilentSearch
 from dovetail.search.space import make_space
 from dovetail.search.trial import Scores
 from dovetail.testing.planted import HeldSamples
@@ -115,7 +115,7 @@ def open_stages(setting: Setting) -> tuple[SearchContext, Ledger]:
         exact=exact,
         search=Oracle(fast, Split("search", splits.search), space.float_plan, race),
         holdout=Oracle(fast, Split("holdout", splits.holdout), space.float_plan, race),
-        listener=Silent(),
+        listener=SilentSearch(),
         log=SearchLog(None),
     )
     return context, Ledger(context)

@@ -14,7 +14,7 @@ from dovetail.ir.precision import Precision
 
 
 class Engine(Enum):
-    """Name the part of a processor that runs an operator."""
+    """The part of a processor that runs an operator."""
 
     CPU = "CPU"
     NN = "NN"
@@ -28,7 +28,7 @@ class Engine(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class TargetVerdict:
     """Whether and where a target runs a node at a precision."""
 
     node: str
@@ -47,7 +47,7 @@ class Verdict:
 
 
 class Target(Protocol):
-    """Know a kind of processor without having one."""
+    """What is known of a kind of processor without having one."""
 
     @property
     def name(self) -> str:
@@ -65,7 +65,7 @@ class Target(Protocol):
     def mark(self) -> str:
         """Return a text that changes with the hardware and the driver that it is compiled for; empty where none do."""
 
-    def verdict(self, graph: Graph, node: Node, precision: Precision) -> Verdict:
+    def verdict(self, graph: Graph, node: Node, precision: Precision) -> TargetVerdict:
         """Return whether the target runs the node at the precision."""
 
 
@@ -127,10 +127,10 @@ class TargetProfile:
     """Why the vendor's compiler takes an operator at a precision in no form that was tried."""
     mark: str = ""
 
-    def verdict(self, graph: Graph, node: Node, precision: Precision) -> Verdict:
+    def verdict(self, graph: Graph, node: Node, precision: Precision) -> TargetVerdict:
         """Say whether the target runs the node at the precision."""
         engine, reason = self._engine(graph, node, precision)
-        return Verdict(node.name, node.op, self.name, precision, engine, reason)
+        return TargetVerdict(node.name, node.op, self.name, precision, engine, reason)
 
     def _engine(self, graph: Graph, node: Node, precision: Precision) -> tuple[Engine | None, str]:
         rules, reason = self._rules(node, precision)

@@ -54,7 +54,7 @@ class Compare(SamplesVerb, LoadingVerb):
     limit: Annotated[int, typer.Option("--samples", metavar="N", help="Use only the first N samples.")] = 16
 
     def run(self, screen: Screen) -> Answer:
-        from dovetail.compare import Verdict, to_json
+        from dovetail.compare import CompareVerdict, to_json
         from dovetail.report import comparison_page
 
         bundle = bundle_here(self.measured)
@@ -67,7 +67,7 @@ class Compare(SamplesVerb, LoadingVerb):
             )
         comparison = self._bundle(screen) if bundle else self._saved()
         page = comparison_page(comparison, f"{self.measured} against {self.golden}")
-        code = ExitCode.DONE if comparison.verdict is Verdict.PASS else ExitCode.NO
+        code = ExitCode.DONE if comparison.verdict is CompareVerdict.PASS else ExitCode.NO
         return Answer(json.loads(to_json(comparison)), page, code)
 
     def _options(self) -> CompareOptions:

@@ -17,7 +17,7 @@ from dovetail.cli.verb import Answer
 from dovetail.errors import DovetailError
 
 if TYPE_CHECKING:
-    from dovetail.backend.target import Verdict
+    from dovetail.backend.target import TargetVerdict
     from dovetail.ir import Graph
 
 
@@ -72,7 +72,7 @@ class Explain(BoardVerb, ModelVerb):
         page = verdicts_page(chosen, shown, f"'{graph.name}' on {', '.join(split_commas(self.target))}")
         return Answer(document, Page(page.title, (*page.blocks, *modelled_blocks(parts))))
 
-    def _chosen(self, graph: Graph, verdicts: Sequence[Verdict]) -> list[Verdict]:
+    def _chosen(self, graph: Graph, verdicts: Sequence[TargetVerdict]) -> list[TargetVerdict]:
         pattern = self.node
         if pattern is None:
             return list(verdicts)

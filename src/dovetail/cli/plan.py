@@ -19,13 +19,12 @@ from dovetail.files import check_ours, write_file
 
 if TYPE_CHECKING:
     from dovetail.ir import Graph
-    from dovetail.plan import Plan as PlanValue
-    from dovetail.plan import Recipe
+    from dovetail.plan import Plan, Recipe
     from dovetail.report import Page
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan(ModelVerb):
+class PlanVerb(ModelVerb):
     """Place every node as a recipe says, all at one placement, or on the first of several devices that takes it.
 
     What a placement refuses goes to the first --fallback that takes it, or to the next --device, and the plan says why.
@@ -105,7 +104,7 @@ class Plan(ModelVerb):
         )
 
 
-def _page(graph: Graph, plan: PlanValue, output: Path) -> Page:
+def _page(graph: Graph, plan: Plan, output: Path) -> Page:
     from dovetail.report.page import Block, Facts, Page, Table, flexible, left, right, wrapped
 
     counts = Counter(str(plan.placement(node.name)) for node in graph.nodes)

@@ -39,7 +39,7 @@ class Runner(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run(DataVerb, LoadingVerb):
+class RunVerb(DataVerb, LoadingVerb):
     """Run samples through a bundle, or through a model in float.
 
     With --target a model runs as its file has it, on the executable specification by the rules of that target:

@@ -16,7 +16,7 @@ from dovetail.cli.verb import Answer, Verb
 
 
 class Vendor(Enum):
-    """Name the SDKs that can be installed."""
+    """The SDKs that can be installed."""
 
     VERISILICON = "verisilicon"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dovetail.compare.golden import GoldenSet, load_golden, save_golden
 from dovetail.compare.layers import LayerRequest, compare_layers, stack_samples
 from dovetail.compare.outputs import CompareOptions, TaskCheck, compare_outputs
-from dovetail.compare.record import Comparison, TaskRow, TensorRow, Verdict
+from dovetail.compare.record import CompareVerdict, Comparison, TaskRow, TensorRow
 from dovetail.compare.registry import TASK_METRICS, load_metric
 from dovetail.compare.saved import load_tensor_pair
 from dovetail.compare.serial import from_json, to_json
@@ -19,6 +19,7 @@ __all__ = [
     "TASK_METRICS",
     "TENSOR_METRICS",
     "CompareOptions",
+    "CompareVerdict",
     "Comparison",
     "GoldenSet",
     "Head",
@@ -30,7 +31,6 @@ __all__ = [
     "TaskMetric",
     "TaskRow",
     "TensorRow",
-    "Verdict",
     "Verification",
     "VerifiedTensor",
     "VerifyRequest",

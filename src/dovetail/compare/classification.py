@@ -78,7 +78,7 @@ class Top1Agreement:
 
 @dataclass(frozen=True, slots=True)
 class WorstSliceSqnr:
-    """Give the lowest SQNR in dB of any slice of any output against the golden ones, pooled over the samples.
+    """The lowest SQNR in dB of any slice of any output against the golden ones, pooled over the samples.
 
     Bounded to +-200 dB, so that an exact match is a number.
     """

@@ -8,7 +8,7 @@ from enum import Enum
 from dovetail.compare.slices import SliceScore
 
 
-class Verdict(Enum):
+class CompareVerdict(Enum):
     """Whether the measured outputs are good enough."""
 
     PASS = "pass"
@@ -40,7 +40,7 @@ class TensorRow:
 
 @dataclass(frozen=True, slots=True)
 class TaskRow:
-    """Give a task metric of the golden outputs and of the measured ones."""
+    """A task metric of the golden outputs and of the measured ones."""
 
     name: str
     higher_is_better: bool
@@ -57,7 +57,7 @@ class Comparison:
     fails, or on what it passes.
     """
 
-    verdict: Verdict
+    verdict: CompareVerdict
     reasons: tuple[str, ...]
     rows: tuple[TensorRow, ...]
     tasks: tuple[TaskRow, ...] = ()

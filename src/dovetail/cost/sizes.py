@@ -79,7 +79,7 @@ def traffic(graph: Graph, nodes: Sequence[Node], precision: Precision) -> Traffi
 
 @dataclass(frozen=True, slots=True)
 class Sizer:
-    """Keep the traffic of the steps of one graph; a step goes by its first node."""
+    """The traffic of the steps of one graph; a step goes by its first node."""
 
     graph: Graph
     _kept: dict[tuple[str, int, Precision], Traffic] = field(default_factory=dict, repr=False)

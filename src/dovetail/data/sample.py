@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True)
 class InputSpec:
-    """Name the shape and the type that a model wants at one input; `None` is a symbolic dimension."""
+    """The shape and the type that a model wants at one input; `None` is a symbolic dimension."""
 
     name: str
     dtype: np.dtype[Any]
@@ -34,7 +34,7 @@ class Sample:
 
 
 class SampleSource(Protocol):
-    """Give samples one at a time, as often as asked, in bounded memory."""
+    """Samples, given one at a time, as often as asked, in bounded memory."""
 
     @property
     def count(self) -> int | None:

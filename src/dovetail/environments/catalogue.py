@@ -13,7 +13,7 @@ _PINS = Path(__file__).with_name("pins")
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """Describe an environment; `size_bytes` is what it takes on disc, measured with the smallest builds.
+    """An environment; `size_bytes` is what it takes on disc, measured with the smallest builds.
 
     With `resolve` pip also takes what the pinned packages ask for beyond the list: the builds of one version differ.
     """

@@ -21,7 +21,7 @@ from dovetail.data import (
     split_samples,
 )
 from dovetail.fit.folder import claim_folder
-from dovetail.fit.listener import FitListener, SearchStages, Silent
+from dovetail.fit.listener import FitListener, SearchStages, SilentFit
 from dovetail.fit.policy import choose_ladder, choose_low, choose_metric
 from dovetail.fit.record import record_of, request_from
 from dovetail.fit.request import FitRequest, PriceRequest, WorkerRequest
@@ -45,7 +45,7 @@ def fit(request: FitRequest, listener: FitListener | None = None) -> Fit:
     With a folder the search keeps a journal there: the same request goes on where a killed one was, and repeats no
     evaluation. Raises DovetailError for what cannot be used, before the folder is touched where that can be known.
     """
-    progress = listener or Silent()
+    progress = listener or SilentFit()
     opened = _Opened.of(request, progress)
     if request.folder is not None:
         claim_folder(Path(request.folder), question_of(request, opened.graph, opened.low))
@@ -72,7 +72,7 @@ def replay_fit(log: str | Path, listener: FitListener | None = None) -> ReplayRe
     The model and the samples have to be where they were: ranges are found again. Raises SearchError when the file is
     no log, or does not say which request made it.
     """
-    path, progress = Path(log), listener or Silent()
+    path, progress = Path(log), listener or SilentFit()
     request = logged_request(path)
     options = TuneOptions(confirm=request.confirm, vendor=request.vendor)
     asked = _Opened.of(request, progress).tune_request(options, progress)

@@ -8,7 +8,7 @@ from dovetail.search.trial import Trial
 
 
 class FitListener(Protocol):
-    """Hear of progress."""
+    """What is told of progress."""
 
     def converting(self, what: str, share: float) -> None:
         """A model of another framework is being converted; `share` of this step is done."""
@@ -20,7 +20,7 @@ class FitListener(Protocol):
         """So many steps of the stage are done."""
 
 
-class Silent:
+class SilentFit:
     """A listener that shows nothing."""
 
     def converting(self, what: str, share: float) -> None:

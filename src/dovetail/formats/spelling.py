@@ -40,7 +40,7 @@ class Side(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """Name what a format can say of a node, and the placements that it stands for.
+    """What a format can say of a node, and the placements that it stands for.
 
     `text` is the spelling in the file; the base word is what unlisted nodes have and often has no spelling.
     """

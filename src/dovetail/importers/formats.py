@@ -20,7 +20,7 @@ _HEAD_BYTES = 64
 
 @dataclass(frozen=True, slots=True)
 class ModelFormat:
-    """Describe a format: `matches` sees the path and the first 64 bytes of the file."""
+    """A format of models: `matches` sees the path and the first 64 bytes of the file."""
 
     name: str
     suffixes: tuple[str, ...]

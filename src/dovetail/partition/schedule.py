@@ -43,7 +43,7 @@ def schedule(graph: Graph, targets: Mapping[str, str], *, overlap: bool = False)
 
 
 class _Links:
-    """Know who follows whom, by position in the graph."""
+    """Who follows whom, by position in the graph."""
 
     def __init__(self, graph: Graph, targets: Mapping[str, str]) -> None:
         self.target = [targets[node.name] for node in graph.nodes]

@@ -28,7 +28,7 @@ _BOOLEANS = {"yes": True, "no": False}
 
 @dataclass(frozen=True, slots=True)
 class DeviceChoice:
-    """Name a target, a precision where one is asked for, and the options to compile for it."""
+    """A target, a precision where one is asked for, and the options to compile for it."""
 
     target: str
     precision: Precision | None = None

@@ -28,7 +28,7 @@ _MOST = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Keep the nodes that match at one placement: a glob over names and source names, and an operator."""
+    """Nodes that go to one placement together: a glob over names and source names, and an operator."""
 
     node: str = "*"
     op: str | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dovetail.backend.target import Target, Verdict
+from dovetail.backend.target import Target, TargetVerdict
 from dovetail.errors import PlanError, UnsupportedPlacement
 from dovetail.ir.graph import Graph
 from dovetail.plan.limits import Limits
@@ -79,7 +79,7 @@ def placeable_units(graph: Graph, default: Placement, targets: Mapping[str, Targ
     return find_units(graph, lambda node: target.verdict(graph, node, default.precision).supported)
 
 
-def unit_refusal(graph: Graph, unit: Unit, placement: Placement, targets: Mapping[str, Target]) -> Verdict | None:
+def unit_refusal(graph: Graph, unit: Unit, placement: Placement, targets: Mapping[str, Target]) -> TargetVerdict | None:
     """Return the verdict on the first node of a unit that a placement refuses; None when it takes all."""
     target = targets[placement.target]
     for name in unit.nodes:
@@ -94,7 +94,7 @@ def _fall_back(
     graph: Graph,
     unit: Unit,
     placements: tuple[Placement, ...],
-    refused: Verdict,
+    refused: TargetVerdict,
     targets: Mapping[str, Target],
 ) -> Override:
     node, reason = graph.node(refused.node), refused.reason

@@ -26,7 +26,7 @@ _WIDE = 1e4
 
 @dataclass(frozen=True, slots=True)
 class ModelFinding:
-    """Name something suspicious: the node or tensor, and what is odd about it."""
+    """Something suspicious: the node or tensor, and what is odd about it."""
 
     place: str
     text: str

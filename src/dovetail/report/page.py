@@ -16,7 +16,7 @@ class Tone(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Describe a column; a `flexible` one gives up width first, its cells shortened in the middle or `wrapped`."""
+    """A column; a `flexible` one gives up width first, its cells shortened in the middle or `wrapped`."""
 
     title: str
     right: bool = False

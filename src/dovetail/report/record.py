@@ -11,7 +11,7 @@ from dovetail.search.result import Culprit, Evidence, GateCheck, Margin, SplitSc
 
 @dataclass(frozen=True, slots=True)
 class PartitionRow:
-    """Describe one partition: where it runs, what it holds, and the bytes that cross into and out of it.
+    """One partition: where it runs, what it holds, and the bytes that cross into and out of it.
 
     Bytes are for one sample; None where a size depends on the input.
     """

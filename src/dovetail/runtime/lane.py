@@ -21,7 +21,7 @@ NOTHING: AnyArray = np.empty(0)
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class LaneRoute:
     """Where the tensors of a stage come from and go to; worked out once, for a run has no time for it."""
 
     write: Callable[[Mapping[str, AnyArray], Mapping[str, AnyArray]], None] | None
@@ -46,13 +46,13 @@ def size_of(item: Known) -> int:
     return math.prod(shape) * dtype.itemsize
 
 
-def routes_of(stages: Sequence[Stage], keep: frozenset[str]) -> tuple[Route, ...]:
+def routes_of(stages: Sequence[Stage], keep: frozenset[str]) -> tuple[LaneRoute, ...]:
     """Return the route of every stage; tensors in `keep` are the caller's."""
     readers: dict[str, list[int]] = {}
     for stage in stages:
         for name in stage.part.inputs:
             readers.setdefault(name, []).append(stage.index)
-    routes: list[Route] = []
+    routes: list[LaneRoute] = []
     inside: set[str] = set()
     for stage in stages:
         kinds, in_place = stage.signature.outputs, stage.abilities.in_place
@@ -66,7 +66,7 @@ def routes_of(stages: Sequence[Stage], keep: frozenset[str]) -> tuple[Route, ...
         kept = tuple(name for name in stage.part.outputs if name in keep and name not in copied)
         drops = tuple(name for name in stage.part.inputs if name not in inside)
         known = makes if len(makes) == len(kinds) else ()
-        routes.append(Route(write, known, borders, fresh, copied, hands, kept, drops))
+        routes.append(LaneRoute(write, known, borders, fresh, copied, hands, kept, drops))
         inside.update(borders)
     return tuple(routes)
 
@@ -87,7 +87,7 @@ class MemoryLayout:
     sizes: tuple[int, ...]
 
 
-def layout_of(stages: Sequence[Stage], routes: Sequence[Route], flow: Flow) -> MemoryLayout:
+def layout_of(stages: Sequence[Stage], routes: Sequence[LaneRoute], flow: Flow) -> MemoryLayout:
     """Return a layout in which a tensor takes the place of the last one that is surely read by then.
 
     That is less memory, and what was just read is still in the caches.
@@ -117,7 +117,7 @@ def layout_of(stages: Sequence[Stage], routes: Sequence[Route], flow: Flow) -> M
 class Lane:
     """The tensors of one request in flight: what its stages read and write."""
 
-    def __init__(self, stages: Sequence[Stage], routes: Sequence[Route], layout: MemoryLayout) -> None:
+    def __init__(self, stages: Sequence[Stage], routes: Sequence[LaneRoute], layout: MemoryLayout) -> None:
         self.made: list[dict[str, AnyArray]] = []
         slots = [_memory(size) for size in layout.sizes]
         arrays: dict[str, AnyArray] = {}
@@ -127,7 +127,9 @@ class Lane:
         self.fed = tuple({name: arrays.get(name, NOTHING) for name in stage.part.inputs} for stage in stages)
 
 
-def _empty_borders(stage: Stage, route: Route, slots: Sequence[AnyArray], layout: MemoryLayout) -> dict[str, AnyArray]:
+def _empty_borders(
+    stage: Stage, route: LaneRoute, slots: Sequence[AnyArray], layout: MemoryLayout
+) -> dict[str, AnyArray]:
     in_place = stage.abilities.in_place
     if in_place is None:
         return {}

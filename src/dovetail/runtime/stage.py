@@ -34,7 +34,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """Know which stages feed which, and whether stages can run at the same time."""
+    """Which stages feed which, and whether stages can run at the same time."""
 
     needs: tuple[int, ...]
     followers: tuple[tuple[int, ...], ...]

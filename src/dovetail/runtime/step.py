@@ -10,11 +10,11 @@ import numpy as np
 from dovetail.errors import DeviceError
 from dovetail.ir.dtypes import AnyArray
 from dovetail.runtime.checks import Guard, check_numbers, check_outputs, fits
-from dovetail.runtime.lane import NOTHING, Request, Route
+from dovetail.runtime.lane import NOTHING, LaneRoute, Request
 from dovetail.runtime.stage import Stage
 
 
-def run_stage(stage: Stage, route: Route, request: Request, guard: Guard) -> None:
+def run_stage(stage: Stage, route: LaneRoute, request: Request, guard: Guard) -> None:
     """Run one stage of a request; raise DeviceError, naming partition and device when the device misbehaves."""
     index, part, executable, lane = stage.index, stage.part, stage.executable, request.lane
     fed, place, write = lane.fed[index], lane.made[index], route.write
@@ -59,14 +59,14 @@ def run_stage(stage: Stage, route: Route, request: Request, guard: Guard) -> Non
         fed[name] = NOTHING
 
 
-def _write_borders(route: Route, outputs: Mapping[str, AnyArray], place: Mapping[str, AnyArray]) -> None:
+def _write_borders(route: LaneRoute, outputs: Mapping[str, AnyArray], place: Mapping[str, AnyArray]) -> None:
     """Copy outputs into the lane's own arrays: taps are not read in place, and the stages that follow read the lane."""
     for name in route.borders:
         np.copyto(place[name], outputs[name])
 
 
 def _owned(
-    route: Route, fed: Mapping[str, AnyArray], outputs: Mapping[str, AnyArray], taps: tuple[str, ...]
+    route: LaneRoute, fed: Mapping[str, AnyArray], outputs: Mapping[str, AnyArray], taps: tuple[str, ...]
 ) -> Mapping[str, AnyArray]:
     """Return what an executable gave in arrays that may be kept."""
     owned = dict(outputs)

@@ -22,7 +22,7 @@ _FOLDED = frozenset({"Add", "Sum", "Sub", "Mul", "Div", "BatchNormalization"})
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class GraphSection:
     """Consecutive nodes of a quantised graph, and the tensors that cross the cut after them."""
 
     nodes: tuple[Node, ...]
@@ -47,10 +47,10 @@ def cut_points(graph: Graph, policy: CutPolicy) -> tuple[str, ...]:
     return tuple(graph.nodes[at].name for at in sorted(ends))
 
 
-def sections(graph: Graph, ends: Sequence[str]) -> tuple[Section, ...]:
+def sections(graph: Graph, ends: Sequence[str]) -> tuple[GraphSection, ...]:
     """Cut a quantised graph after the nodes of these names where no bit changes; a conversion goes with its reader."""
     last, stops, fused = _last_use(graph.nodes, graph.outputs), frozenset(ends), _fused(graph)
-    cut: list[Section] = []
+    cut: list[GraphSection] = []
     nodes: list[Node] = []
     alive: dict[str, None] = {}
     for at, node in enumerate(graph.nodes):
@@ -62,7 +62,7 @@ def sections(graph: Graph, ends: Sequence[str]) -> tuple[Section, ...]:
         # ONNX Runtime takes no arrays of bfloat16.
         passes = alive and at not in fused and not any(graph.types[name].dtype is DType.BF16 for name in alive)
         if passes or at + 1 == len(graph.nodes):
-            cut.append(Section(tuple(nodes), tuple(alive)))
+            cut.append(GraphSection(tuple(nodes), tuple(alive)))
             nodes = []
     return tuple(cut)
 

@@ -21,7 +21,7 @@ from dovetail.ir.graph import Graph, read_tensors
 from dovetail.ir.types import TensorType
 from dovetail.partition.schedule import part_of_graph
 from dovetail.quantize.cache import BoundedCache
-from dovetail.search.cuts import Section, cut_points, sections
+from dovetail.search.cuts import GraphSection, cut_points, sections
 from dovetail.search.policy import EvaluationPolicy
 
 Values = Mapping[str, AnyArray]
@@ -32,7 +32,7 @@ class Piece:
     """A section of a quantised graph; `key` is the same for whatever computes the same from the same."""
 
     key: bytes
-    section: Section
+    section: GraphSection
     state: bytes
     """A digest of all that is computed up to the end of the piece."""
 
@@ -110,7 +110,7 @@ class Pieces:
         size = weights + self._policy.node_bytes * len(part.nodes)
         return self._built.put(piece.key, _BuiltPiece(self._load(part), part.inputs), size)
 
-    def _key(self, graph: Graph, section: Section) -> bytes:
+    def _key(self, graph: Graph, section: GraphSection) -> bytes:
         """Return a digest of what a section computes: its nodes, types, the content of constants, and what it gives."""
         digest = hashlib.blake2b(digest_size=16)
         names: dict[str, None] = {}

@@ -74,8 +74,8 @@ class RecordedEvaluator:
 
     def once(self, query: Query, measure: Callable[[], Scores]) -> Scores:
         """Return what `measure` gives for a query, or what is on record of it."""
-        entry = query.plan.digest, block_key(self._name(query), query.indices)
-        scores = self._scores(entry, query, measure)
+        entry = self._entry(query)
+        scores = self._scores(query, measure)
         if entry not in self._seen:
             self._journal.log_use(*entry, scores)
             self._seen.add(entry)
@@ -89,7 +89,8 @@ class RecordedEvaluator:
         """Write the verdict on a plan, over a split of this name."""
         self._journal.log_trial(split, trial)
 
-    def _scores(self, entry: tuple[str, str], query: Query, measure: Callable[[], Scores]) -> Scores:
+    def _scores(self, query: Query, measure: Callable[[], Scores]) -> Scores:
+        entry = self._entry(query)
         known = self._journal.recall(*entry)
         if known is not None:
             return known
@@ -106,6 +107,10 @@ class RecordedEvaluator:
             raise
         self._journal.record(*entry, scores, time.perf_counter_ns() - start)
         return scores
+
+    def _entry(self, query: Query) -> tuple[str, str]:
+        """Return what the journal knows a query by: the plan and the block of samples."""
+        return query.plan.digest, block_key(self._name(query), query.indices)
 
     def _order(self, channel: Channel, query: Query) -> Order:
         return Order(channel.key, self._name(query), query)

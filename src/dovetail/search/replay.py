@@ -13,7 +13,7 @@ from dovetail.search.fanout import FanOut
 from dovetail.search.log import LogLine, read_search_log
 from dovetail.search.policy import policy_of
 from dovetail.search.recorded import NotOnRecord
-from dovetail.search.request import Silent, TuneListener, TuneRequest
+from dovetail.search.request import SilentSearch, TuneListener, TuneRequest
 from dovetail.search.result import TuneResult
 from dovetail.search.tune import run_search
 
@@ -54,7 +54,7 @@ def replay(request: TuneRequest, path: Path, listener: TuneListener | None = Non
     )
     lost = ""
     try:
-        result = run_search(replace(request, options=options), listener or Silent(), playback)
+        result = run_search(replace(request, options=options), listener or SilentSearch(), playback)
     except NotOnRecord as missing:
         result, lost = None, str(missing)
     lines = playback.lines

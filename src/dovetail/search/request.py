@@ -33,7 +33,7 @@ class TuneListener(Protocol):
         """A plan was judged."""
 
 
-class Silent:
+class SilentSearch:
     """A listener that does nothing."""
 
     def stage(self, title: str) -> None:

@@ -12,7 +12,7 @@ from dovetail.search.gate import check_gate, revise_gate
 from dovetail.search.holdout import settle
 from dovetail.search.ledger import Ledger
 from dovetail.search.proposals import propose
-from dovetail.search.request import Silent, TuneListener, TuneRequest
+from dovetail.search.request import SilentSearch, TuneListener, TuneRequest
 from dovetail.search.result import GateVerdict, TuneResult
 from dovetail.search.summary import make_result
 from dovetail.search.tolerance import round_tolerances
@@ -23,7 +23,7 @@ def tune(request: TuneRequest, listener: TuneListener | None = None) -> TuneResu
 
     Raises SearchError when the float model misses the goal or nothing can run low, DataError for unusable samples.
     """
-    return run_search(request, listener or Silent())
+    return run_search(request, listener or SilentSearch())
 
 
 def run_search(request: TuneRequest, listener: TuneListener, playback: Playback | None = None) -> TuneResult:

@@ -29,7 +29,7 @@ from dovetail.backend.protocols import (
     ExecutableAbilities,
     Signature,
 )
-from dovetail.backend.target import Target, Verdict
+from dovetail.backend.target import Target, TargetVerdict
 from dovetail.errors import CompileError, DeviceError, DovetailError
 from dovetail.ir import AnyArray, DType, Graph, Node, TensorType
 from dovetail.ir.precision import Precision
@@ -342,7 +342,7 @@ class BackendContract:
         return load_contained(CompilerPlace(self.backend.name, trial.target.name), blob, signature, self.limits)
 
 
-def _check_verdict(verdict: Verdict, target: Target, node: Node, precision: Precision) -> None:
+def _check_verdict(verdict: TargetVerdict, target: Target, node: Node, precision: Precision) -> None:
     label = f"{node.label} at {precision.value} on {target.name}"
     assert (verdict.node, verdict.op, verdict.target) == (node.name, node.op, target.name), label
     assert verdict.precision is precision, label

@@ -12,7 +12,7 @@ import pytest
 
 from dovetail.backend.target import TargetProfile
 from dovetail.backends.verisilicon.parts.named import VSI_PROFILES
-from dovetail.backends.verisilicon.plugin import Form, VsiBackend
+from dovetail.backends.verisilicon.plugin import BlobForm, VsiBackend
 from dovetail.sdk import find_verisilicon
 from dovetail.sdk.build import build_shim
 from dovetail.sdk.location import SHIM_NAME, SdkFolder, installation_folder
@@ -30,7 +30,7 @@ def vendor() -> VsiBackend:
 @pytest.fixture(scope="session")
 def graphs(vendor: VsiBackend) -> VsiBackend:
     """Return the backend that keeps graphs, whose tensors can be tapped."""
-    return VsiBackend(vendor.folder, Form.GRAPH)
+    return VsiBackend(vendor.folder, BlobForm.GRAPH)
 
 
 @pytest.fixture(scope="session")

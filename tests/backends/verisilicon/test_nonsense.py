@@ -12,11 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dovetail.backend.protocols import CompileOptions, Signature
-from dovetail.backends.verisilicon.driver.process import Limits
+from dovetail.backends.verisilicon.driver.process import DriverLimits
 from dovetail.backends.verisilicon.driver.session import Settings, VendorSession
 from dovetail.backends.verisilicon.lowering.table import LOWERINGS, lower_graph
 from dovetail.backends.verisilicon.parts.part import part_of
-from dovetail.backends.verisilicon.plugin import Form, VsiBackend
+from dovetail.backends.verisilicon.plugin import BlobForm, VsiBackend
 from dovetail.backends.verisilicon.program import Code
 from dovetail.errors import CompileError, DeviceError, GraphError
 from dovetail.ir import DType, Graph, Node, Quantization, TensorType
@@ -25,7 +25,7 @@ from dovetail.testing.cases import CASES, quantized
 
 from .conftest import check_one_line, target_named, traces
 
-LIMITS = Limits(compile_s=4.0, run_s=4.0)
+LIMITS = DriverLimits(compile_s=4.0, run_s=4.0)
 EXAMPLES = int(os.environ.get("DOVETAIL_NONSENSE", "100"))
 """How many graphs: a slice by default; 1000 takes some minutes."""
 SPOILT = ("Conv", "Conv.depthwise", "Gemm", "Pad", "Slice", "Transpose", "Concat", "DepthToSpace", "Softmax", "Relu")
@@ -96,7 +96,7 @@ def test_nonsense_is_lowered_or_refused(graph: Graph | None) -> None:
 def test_nonsense_is_refused_or_run(graph: Graph | None, vendor: VsiBackend) -> None:
     if graph is None:
         return
-    backend = VsiBackend(vendor.folder, Form.GRAPH, LIMITS)
+    backend = VsiBackend(vendor.folder, BlobForm.GRAPH, LIMITS)
     target = target_named("vsi:v853")
     before = traces()
     try:

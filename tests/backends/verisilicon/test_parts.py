@@ -7,7 +7,7 @@ import onnx
 import pytest
 
 from dovetail.backend.arithmetic import Carrier, Rounding, Tie, ZeroPointOrder
-from dovetail.backend.target import Engine, Verdict
+from dovetail.backend.target import Engine, TargetVerdict
 from dovetail.backends.verisilicon.parts.generation import Generation
 from dovetail.backends.verisilicon.parts.named import VSI_PROFILES
 from dovetail.ir import DType, Graph, Node, TensorType
@@ -30,7 +30,7 @@ def conv(rank: int = 4, constant: bool = True, batch: int | str = "N") -> Graph:
     return Graph("g", (node,), ("x", "w"), ("y",), types)
 
 
-def verdict(graph: Graph, target: str, precision: Precision) -> Verdict:
+def verdict(graph: Graph, target: str, precision: Precision) -> TargetVerdict:
     return BY_NAME[target].verdict(graph, graph.nodes[0], precision)
 
 

@@ -16,7 +16,7 @@ from dovetail.backend.project import ProjectStyle
 from dovetail.backend.protocols import CompileOptions
 from dovetail.backends.reference import run_graph
 from dovetail.backends.verisilicon.driver.bench import GraphBench
-from dovetail.backends.verisilicon.driver.process import Limits
+from dovetail.backends.verisilicon.driver.process import DriverLimits
 from dovetail.backends.verisilicon.driver.session import Settings
 from dovetail.backends.verisilicon.lowering.table import lower_graph
 from dovetail.backends.verisilicon.parts.part import part_of
@@ -48,7 +48,7 @@ def measured(timvx: VsiBackend, target: str, precision: Precision, names: set[st
     found: dict[str, float | str] = {}
     chosen = target_named(target)
     part = part_of(chosen)
-    with GraphBench(part.sdk_name, Settings(timvx.folder, Limits())) as bench:
+    with GraphBench(part.sdk_name, Settings(timvx.folder, DriverLimits())) as bench:
         for case in CASES:
             case_ = quantized(case, precision)
             graph = case_.graph

@@ -20,7 +20,7 @@ from dovetail.backends.verisilicon.translate import (
     vendor_order,
     vendor_shape,
 )
-from dovetail.backends.verisilicon.windows import Window, window_of
+from dovetail.backends.verisilicon.windows import PlaneWindow, window_of
 from dovetail.ir import DType, Quantization, TensorType
 
 shapes = st.lists(st.integers(1, 5), min_size=1, max_size=6).map(tuple)
@@ -56,7 +56,7 @@ def test_an_axis_outside_is_refused(axis: int) -> None:
 
 
 def test_a_window_is_told_columns_first_and_pads_left_right_top_bottom() -> None:
-    window = Window((5, 6), (7, 8), (9, 10), ((1, 3), (2, 4)))
+    window = PlaneWindow((5, 6), (7, 8), (9, 10), ((1, 3), (2, 4)))
     assert window.parameters == (6, 5, 8, 7, 2, 4, 1, 3)
     assert window_of(window.parameters, (10, 9)) == window
 

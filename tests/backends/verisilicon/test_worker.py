@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from dovetail.backend.protocols import CompileOptions, Signature
-from dovetail.backends.verisilicon.driver.process import Launch, Limits, WorkerDiedError, WorkerProcess
+from dovetail.backends.verisilicon.driver.process import DriverLimits, Launch, WorkerDiedError, WorkerProcess
 from dovetail.backends.verisilicon.driver.session import Settings, VendorSession
 from dovetail.backends.verisilicon.lowering.table import lower_graph
 from dovetail.backends.verisilicon.parts.part import part_of
@@ -80,7 +80,7 @@ def test_killed_while_running_is_a_lost_device(graphs: VsiBackend) -> None:
 
 def test_a_stopped_worker_runs_out_of_time(graphs: VsiBackend) -> None:
     graph = convolution_graph()
-    hurried = replace(graphs, limits=Limits(run_s=0.5))
+    hurried = replace(graphs, limits=DriverLimits(run_s=0.5))
     executable = hurried.devices()[0].load(graphs.compile(graph, TARGET, CompileOptions()), Signature.of(graph))
     os.kill(executable.process_id, signal.SIGSTOP)
     with pytest.raises(DeviceLost, match="took longer than"):
@@ -88,7 +88,7 @@ def test_a_stopped_worker_runs_out_of_time(graphs: VsiBackend) -> None:
 
 
 def test_a_compilation_that_takes_too_long_is_ended(vendor: VsiBackend) -> None:
-    session = VendorSession(lower_graph(SLOW, part_of(TARGET)), Settings(vendor.folder, Limits(compile_s=1.0)))
+    session = VendorSession(lower_graph(SLOW, part_of(TARGET)), Settings(vendor.folder, DriverLimits(compile_s=1.0)))
     process = session.process_id
     with pytest.raises(CompileError, match="took longer than 1 s"):
         session.compile()
@@ -96,7 +96,7 @@ def test_a_compilation_that_takes_too_long_is_ended(vendor: VsiBackend) -> None:
 
 
 def test_processor_time_is_limited(vendor: VsiBackend) -> None:
-    session = VendorSession(lower_graph(SLOW, part_of(TARGET)), Settings(vendor.folder, Limits(cpu_seconds=1)))
+    session = VendorSession(lower_graph(SLOW, part_of(TARGET)), Settings(vendor.folder, DriverLimits(cpu_seconds=1)))
     with pytest.raises(CompileError, match=r"processor time|SIGKILL"):
         session.compile()
 
@@ -104,7 +104,8 @@ def test_processor_time_is_limited(vendor: VsiBackend) -> None:
 def test_memory_is_limited(vendor: VsiBackend) -> None:
     with pytest.raises(CompileError) as caught:
         VendorSession(
-            lower_graph(convolution_graph(), part_of(TARGET)), Settings(vendor.folder, Limits(address_bytes=100 << 20))
+            lower_graph(convolution_graph(), part_of(TARGET)),
+            Settings(vendor.folder, DriverLimits(address_bytes=100 << 20)),
         ).compile()
     assert "\n" not in str(caught.value)
 
@@ -129,7 +130,7 @@ def test_a_worker_dies_with_its_parent(vendor: VsiBackend) -> None:
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:  # a parent that is killed without a chance to clean up
-        worker = WorkerProcess(launch, Limits(), 64)
+        worker = WorkerProcess(launch, DriverLimits(), 64)
         os.write(writer, f"{worker.pid} {worker.folder}".encode())
         os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(child, 0)
@@ -182,7 +183,7 @@ def _alive(process: int) -> bool:
 def test_damaged_messages_end_the_worker(vendor: VsiBackend) -> None:
     launch = Launch(vendor.folder.shim, vendor.folder.sdk, "VIP9000PICO_PID0XEE")
     for message in ({"do": "nonsense"}, {"do": "build", "tensors": [{}]}, {"do": "run", "inputs": [], "outputs": []}):
-        worker = WorkerProcess(launch, Limits(), 0)
+        worker = WorkerProcess(launch, DriverLimits(), 0)
         with pytest.raises(WorkerDiedError, match="died while obeying"):
             worker.ask(dict(message), within_s=clocks.PATIENCE_S, doing="obeying")
         worker.close()

@@ -19,7 +19,7 @@ CPU = "CPU"
 
 @dataclass(frozen=True, slots=True)
 class Delegate:
-    """Name a delegate; the one without a library stands for LiteRT's own kernels."""
+    """A delegate; the one without a library stands for LiteRT's own kernels."""
 
     name: str
     library: str = ""

@@ -31,7 +31,7 @@ _HALVES = (DType.F16, DType.BF16)
 
 
 class FloatConstants:
-    """Keep dequantised constants between candidates, up to a number of bytes."""
+    """Dequantised constants, kept between candidates up to a number of bytes."""
 
     def __init__(self, limit_bytes: int = 1 << 28) -> None:
         self._limit_bytes = limit_bytes

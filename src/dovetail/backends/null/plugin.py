@@ -19,7 +19,7 @@ from dovetail.backend.protocols import (
     ExecutableAbilities,
     Signature,
 )
-from dovetail.backend.target import Engine, Target, Verdict
+from dovetail.backend.target import Engine, Target, TargetVerdict
 from dovetail.backends.feeds import Sizes, check_feeds, same_signature
 from dovetail.errors import BundleError, DeviceError
 from dovetail.ir import AnyArray, Graph, Node, TensorType, graph_from_bytes, graph_to_bytes
@@ -38,9 +38,9 @@ class NullTarget:
     arithmetic: Arithmetic = EXACT
     mark: str = ""
 
-    def verdict(self, graph: Graph, node: Node, precision: Precision) -> Verdict:
+    def verdict(self, graph: Graph, node: Node, precision: Precision) -> TargetVerdict:
         """Accept the node."""
-        return Verdict(node.name, node.op, self.name, precision, Engine.CPU)
+        return TargetVerdict(node.name, node.op, self.name, precision, Engine.CPU)
 
 
 NULL = NullTarget()

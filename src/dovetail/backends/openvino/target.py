@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from dovetail.backend.arithmetic import EXACT, Arithmetic
 from dovetail.backend.constraints import RealTensors
-from dovetail.backend.target import Engine, Verdict
+from dovetail.backend.target import Engine, TargetVerdict
 from dovetail.backends.openvino.core import DeviceFacts, core, reason
 from dovetail.backends.single_node import node_graph, node_key
 from dovetail.errors import DovetailError
@@ -51,11 +51,11 @@ class OpenVinoTarget:
         """Return what changes with hardware and driver."""
         return self.facts.mark
 
-    def verdict(self, graph: Graph, node: Node, precision: Precision) -> Verdict:
+    def verdict(self, graph: Graph, node: Node, precision: Precision) -> TargetVerdict:
         """Say whether the device runs the node at the precision."""
         refusal = self._refusal(graph, node, precision)
         engine = None if refusal else Engine.CPU if self.facts.is_cpu else Engine.NN
-        return Verdict(node.name, node.op, self.name, precision, engine, refusal)
+        return TargetVerdict(node.name, node.op, self.name, precision, engine, refusal)
 
     def _refusal(self, graph: Graph, node: Node, precision: Precision) -> str:
         if precision not in self.precisions:

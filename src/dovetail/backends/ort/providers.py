@@ -30,7 +30,7 @@ _CPU_PRECISIONS = (Precision.U8, Precision.I8, Precision.I8PC, Precision.FP32)
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """Name a provider: `ep` is ONNX Runtime's name for it, `kind` the hardware where a plug-in offers several.
+    """A provider: `ep` is ONNX Runtime's name for it, `kind` the hardware where a plug-in offers several.
 
     `options` go to the provider; `mark` changes with provider and driver. `compiles` tells that it writes its compiled
     form into EPContext nodes.

@@ -9,7 +9,7 @@ from dovetail.backend.arithmetic import EXACT, Arithmetic
 from dovetail.backend.constraints import RealTensors, StaticShapes
 from dovetail.backend.containment import CompilerPlace, Worker, WorkerLimits, compile_contained
 from dovetail.backend.protocols import CompileOptions
-from dovetail.backend.target import Engine, Verdict
+from dovetail.backend.target import Engine, TargetVerdict
 from dovetail.backends.ort.providers import Provider
 from dovetail.backends.single_node import node_graph, node_key
 from dovetail.errors import DovetailError
@@ -50,11 +50,11 @@ class OrtTarget:
         """Return what changes with the provider and its options."""
         return f"{self.provider.mark} {dict(self.provider.options)}"
 
-    def verdict(self, graph: Graph, node: Node, precision: Precision) -> Verdict:
+    def verdict(self, graph: Graph, node: Node, precision: Precision) -> TargetVerdict:
         """Say whether the provider runs the node at the precision."""
         refusal = self._refusal(graph, node, precision)
         engine = None if refusal else Engine.CPU if self.provider.is_cpu else Engine.NN
-        return Verdict(node.name, node.op, self.name, precision, engine, refusal)
+        return TargetVerdict(node.name, node.op, self.name, precision, engine, refusal)
 
     def _refusal(self, graph: Graph, node: Node, precision: Precision) -> str:
         if precision not in self.precisions:

@@ -13,12 +13,12 @@ from typing import Any
 from dovetail.backends.verisilicon.parts.generation import Generation
 from dovetail.backends.verisilicon.program import (
     Code,
-    Form,
     Program,
     ProgramOperator,
     ProgramTensor,
     Quant,
     Route,
+    StoredForm,
     TensorRole,
 )
 from dovetail.errors import DeviceError
@@ -76,7 +76,7 @@ def _tensor_fields(tensor: ProgramTensor) -> dict[str, Any]:
         "shape": list(tensor.shape),
         "quant": int(form.quant),
     }
-    for item in fields(Form):
+    for item in fields(StoredForm):
         value = getattr(form, item.name)
         if item.name not in ("code", "quant") and value:
             entry[item.name] = value
@@ -160,12 +160,12 @@ def _ids(values: list[Any], count: int, least: int = 0) -> tuple[int, ...]:
 
 
 def _tensor(entry: dict[str, Any], raw: memoryview) -> ProgramTensor:
-    known = {item.name for item in fields(Form)} - {"code", "quant"}
+    known = {item.name for item in fields(StoredForm)} - {"code", "quant"}
     extra: dict[str, Any] = {key: value for key, value in entry.items() if key in known}
     for key in ("scales", "zero_points"):
         if key in extra:
             extra[key] = tuple(extra[key])
-    form = Form(Code(entry["dtype"]), Quant(entry["quant"]), **extra)
+    form = StoredForm(Code(entry["dtype"]), Quant(entry["quant"]), **extra)
     shape = tuple(int(size) for size in entry["shape"])
     if not 1 <= len(shape) <= 8 or any(not 1 <= size < 2**31 for size in shape):
         raise ValueError(f"a tensor of shape {list(shape)}")

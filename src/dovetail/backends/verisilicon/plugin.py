@@ -24,7 +24,7 @@ from dovetail.backend.target import Target, TargetProfile
 from dovetail.backends.feeds import check_feeds
 from dovetail.backends.verisilicon.blob import program_from_bytes, program_to_bytes
 from dovetail.backends.verisilicon.driver.modelling import model_program
-from dovetail.backends.verisilicon.driver.process import Limits
+from dovetail.backends.verisilicon.driver.process import DriverLimits
 from dovetail.backends.verisilicon.driver.session import Settings, VendorSession, split_samples, write_binary
 from dovetail.backends.verisilicon.edges import check_edges
 from dovetail.backends.verisilicon.lowering.table import lower_graph
@@ -46,7 +46,7 @@ _DIGEST_BYTES = 32
 _MARK_DIGITS = 8
 
 
-class Form(Enum):
+class BlobForm(Enum):
     """What is compiled: the vendor's binary, as a board loads it, or the graph, whose tensors can be tapped."""
 
     BINARY = NBG
@@ -62,8 +62,8 @@ class VsiBackend:
     """Compile with the vendor's compiler and run on the vendor's simulator, one worker process a graph."""
 
     folder: SdkFolder
-    form: Form = Form.BINARY
-    limits: Limits = field(default_factory=Limits)
+    form: BlobForm = BlobForm.BINARY
+    limits: DriverLimits = field(default_factory=DriverLimits)
     name: str = "vsi"
 
     @property
@@ -84,7 +84,7 @@ class VsiBackend:
         """Return the compiled partition; raise CompileError with our reason, or with the vendor's."""
         part = part_of(target)
         program = lower_graph(graph, part)
-        if self.form is Form.GRAPH or options.taps:
+        if self.form is BlobForm.GRAPH or options.taps:
             return Blob(GRAPH, program_to_bytes(program))
         return Blob(NBG, sealed(program_to_bytes(with_binary(program, self._binary(program, part)))))
 

@@ -99,7 +99,7 @@ _ENGINES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class StoredForm:
     """How a tensor is stored: element type and quantisation."""
 
     code: Code
@@ -116,7 +116,7 @@ class Form:
 class ProgramTensor:
     """One tensor: form, shape fastest first, and the bytes of a constant."""
 
-    form: Form
+    form: StoredForm
     shape: tuple[int, ...]
     role: TensorRole
     data: bytes | None = None

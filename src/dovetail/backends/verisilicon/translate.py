@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dovetail.backends.verisilicon.program import Code, Form, Quant
+from dovetail.backends.verisilicon.program import Code, Quant, StoredForm
 from dovetail.ir import AnyArray, DType, Quantization, TensorType
 
 _CODES = {
@@ -69,7 +69,7 @@ def fraction_bits(quant: Quantization) -> int | None:
     return 1 - exponent if mantissa == 0.5 and -127 <= 1 - exponent <= 127 else None
 
 
-def vendor_form(kind: TensorType, *, fixed_point: bool = False) -> Form:
+def vendor_form(kind: TensorType, *, fixed_point: bool = False) -> StoredForm:
     """Return how the vendor names a tensor's form; raise ValueError with the reason when it has none.
 
     With `fixed_point` 8-bit and bias tensors become dynamic fixed point where their scale allows it.
@@ -79,24 +79,24 @@ def vendor_form(kind: TensorType, *, fixed_point: bool = False) -> Form:
         raise ValueError(f"the driver has no element type {kind.dtype.value}")
     quant = kind.quant
     if quant is None:
-        return Form(code)
+        return StoredForm(code)
     if kind.dtype is DType.I64:
         code = Code.I64
     if quant.axis is not None:
         axis = vendor_axis(quant.axis, len(kind.shape or ()))
         if any(quant.zero_point):
-            return Form(code, Quant.CHANNEL_AFFINE, scales=quant.scale, zero_points=quant.zero_point, axis=axis)
-        return Form(code, Quant.CHANNEL_SYMMETRIC, scales=quant.scale, axis=axis)
+            return StoredForm(code, Quant.CHANNEL_AFFINE, scales=quant.scale, zero_points=quant.zero_point, axis=axis)
+        return StoredForm(code, Quant.CHANNEL_SYMMETRIC, scales=quant.scale, axis=axis)
     bits = fraction_bits(quant)
     if kind.dtype is DType.I16 or fixed_point:
         if bits is not None:
-            return Form(code, Quant.FIXED_POINT, fl=bits)
+            return StoredForm(code, Quant.FIXED_POINT, fl=bits)
         if kind.dtype is DType.I16:
             raise ValueError("16-bit tensors have a power of two as scale and no zero point there (i16)")
-    return Form(code, Quant.AFFINE, scale=quant.scale[0], zero_point=quant.zero_point[0])
+    return StoredForm(code, Quant.AFFINE, scale=quant.scale[0], zero_point=quant.zero_point[0])
 
 
-def real_form(form: Form) -> Quantization | None:
+def real_form(form: StoredForm) -> Quantization | None:
     """Return the quantisation that a form stands for, its axis still in the vendor's counting."""
     match form.quant:
         case Quant.NONE:

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from dovetail.backends.verisilicon.parts.generation import Generation
-from dovetail.backends.verisilicon.program import Form, Program, ProgramOperator, ProgramTensor, Quant, TensorRole
+from dovetail.backends.verisilicon.program import Program, ProgramOperator, ProgramTensor, Quant, StoredForm, TensorRole
 from dovetail.backends.verisilicon.translate import from_vendor, real_form
 from dovetail.ir import AnyArray, DType, Quantization, TensorType
 
@@ -114,7 +114,7 @@ class OperatorView:
         """Return the value of a constant input, or None where it is computed or left out."""
         return self.whole.value(self.operator.inputs[index]) if self.has(index) else None
 
-    def form(self, index: int = 0) -> Form:
+    def form(self, index: int = 0) -> StoredForm:
         """Return how an input is stored."""
         return self.whole.program.tensors[self.operator.inputs[index]].form
 

@@ -12,7 +12,7 @@ from dovetail.ir import AnyArray
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class PlaneWindow:
     """The sizes of a window that slides over rows and columns."""
 
     kernel: tuple[int, int]
@@ -74,11 +74,11 @@ class Window:
         )
 
 
-def window_of(parameters: Sequence[int], dilations: Sequence[int] = (1, 1), *, ceil: bool = False) -> Window:
-    """Return a window from the shim's parameters (see `Window.parameters`) and dilations, columns before rows."""
+def window_of(parameters: Sequence[int], dilations: Sequence[int] = (1, 1), *, ceil: bool = False) -> PlaneWindow:
+    """Return a window from the shim's parameters (see `PlaneWindow.parameters`) and dilations, columns before rows."""
     columns, rows, across, down, left, right, top, bottom = parameters
     turned = (dilations[1], dilations[0])
-    return Window((rows, columns), (down, across), turned, ((top, bottom), (left, right)), ceil)
+    return PlaneWindow((rows, columns), (down, across), turned, ((top, bottom), (left, right)), ceil)
 
 
 def pad_spatial(values: AnyArray, paddings: Sequence[tuple[int, int]], room: tuple[int, ...], fill: float) -> AnyArray:

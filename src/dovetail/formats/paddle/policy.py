@@ -12,7 +12,7 @@ from dovetail.formats.paddle.writer import write_rules
 
 
 class PaddleDevice(Enum):
-    """Name the three ways to run an operator."""
+    """The three ways to run an operator."""
 
     NPU_INT8 = "npu_int8"
     NPU_FP32 = "npu_fp32"

@@ -15,7 +15,7 @@ from dovetail.formats.paddle.log import LoggedOperation
 
 
 class Dialect(Enum):
-    """Name the versions of Paddle Lite that read the file in one way."""
+    """The versions of Paddle Lite that read the file in one way."""
 
     V210 = "v2.10"
     """v2.8 to v2.11: one rule a line."""

@@ -31,7 +31,7 @@ _PIR_SIGN = b'"magic":"pir"'
 
 @dataclass(frozen=True, slots=True)
 class ConvertedSource:
-    """Name a model's files, the environment and worker that convert it, and what the worker is asked."""
+    """A model's files, the environment and worker that convert it, and what the worker is asked."""
 
     path: Path
     environment: str

@@ -23,7 +23,7 @@ _RELU, _TANH = 1, 4
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Give a converter its operator's tensors and let it add nodes. Forms are explained in `layout`."""
+    """What a converter has of its operator: the tensors, and how to add nodes. Forms are explained in `layout`."""
 
     scope: Scope
     operator: LiteOperator

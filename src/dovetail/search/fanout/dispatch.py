@@ -45,7 +45,7 @@ class Order:
 
 
 class Dispatch:
-    """Keep a pool busy with what is wanted, and write down what it starts and ends."""
+    """What keeps a pool busy, and writes down what it starts and ends."""
 
     def __init__(self, pool: WorkerPool, journal: Journal) -> None:
         self._pool = pool

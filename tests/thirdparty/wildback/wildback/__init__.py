@@ -22,7 +22,7 @@ from dovetail.backend.protocols import (
     ExecutableAbilities,
     Signature,
 )
-from dovetail.backend.target import Engine, Target, Verdict
+from dovetail.backend.target import Engine, Target, TargetVerdict
 from dovetail.backends.reference import run_graph
 from dovetail.errors import CompileError
 from dovetail.ir import AnyArray, Graph, Node, graph_from_bytes, graph_to_bytes
@@ -41,10 +41,10 @@ class WildTarget:
     arithmetic: Arithmetic = EXACT
     mark: str = ""
 
-    def verdict(self, graph: Graph, node: Node, precision: Precision) -> Verdict:
+    def verdict(self, graph: Graph, node: Node, precision: Precision) -> TargetVerdict:
         if precision is not Precision.FP32:
-            return Verdict(node.name, node.op, self.name, precision, None, "only at fp32")
-        return Verdict(node.name, node.op, self.name, precision, Engine.NN)
+            return TargetVerdict(node.name, node.op, self.name, precision, None, "only at fp32")
+        return TargetVerdict(node.name, node.op, self.name, precision, Engine.NN)
 
 
 class WildBackend:

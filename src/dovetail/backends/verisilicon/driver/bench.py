@@ -15,7 +15,7 @@ import numpy as np
 
 from dovetail.backend.target import Engine
 from dovetail.backends.verisilicon.blob import program_message
-from dovetail.backends.verisilicon.driver.process import Launch, WorkerDiedError, WorkerProcess, WorkerRefusedError
+from dovetail.backends.verisilicon.driver.process import DriverRefusedError, Launch, WorkerDiedError, WorkerProcess
 from dovetail.backends.verisilicon.driver.session import Settings
 from dovetail.backends.verisilicon.program import Program
 from dovetail.backends.verisilicon.translate import from_vendor, to_vendor
@@ -100,7 +100,7 @@ class GraphBench:
         alone = self._worker is None
         try:
             return self._measure(program, samples, outputs)
-        except (WorkerDiedError, WorkerRefusedError) as error:
+        except (WorkerDiedError, DriverRefusedError) as error:
             self.close()
             if not alone:
                 return self.measure(program, samples, outputs, fresh=True)
@@ -113,7 +113,7 @@ class GraphBench:
         try:
             self._build(program)
             return dict(_FACT.findall(self._open().log()))
-        except (WorkerDiedError, WorkerRefusedError) as error:
+        except (WorkerDiedError, DriverRefusedError) as error:
             raise CompileError(f"{program.target}: {error}.") from error
         finally:
             self._variables = self._variables[:-1]
@@ -135,10 +135,10 @@ class GraphBench:
         self._graphs += 1
         worker.ask(message, raw, within_s=limits.compile_s, doing="building")
         if f"pid={program.pid:#x}" not in worker.log()[start:]:
-            raise WorkerRefusedError(f"the simulator did not start as {program.sdk_name}: this SDK does not know it")
+            raise DriverRefusedError(f"the simulator did not start as {program.sdk_name}: this SDK does not know it")
         worker.ask({"do": "compile"}, within_s=limits.compile_s, doing="compiling")
         if "Failed to compile vx shader" in worker.log()[start:]:
-            raise WorkerRefusedError("a shader kernel does not compile")
+            raise DriverRefusedError("a shader kernel does not compile")
         return start
 
     def _measure(
@@ -162,7 +162,7 @@ class GraphBench:
             slots[tensor] = [tensor, at, size]
             at += -(-size // _ALIGNMENT) * _ALIGNMENT
         if at > _ARENA_BYTES:
-            raise WorkerRefusedError(f"its tensors take {at} bytes, more than {_ARENA_BYTES}")
+            raise DriverRefusedError(f"its tensors take {at} bytes, more than {_ARENA_BYTES}")
         for name, tensor in program.inputs:
             _, place, size = slots[tensor]
             memory[place : place + size] = to_vendor(sample[name], program.tensors[tensor].form.code)

@@ -10,7 +10,7 @@ import numpy as np
 from dovetail.backend.target import Engine
 from dovetail.backends.verisilicon.driver.bench import GraphBench
 from dovetail.backends.verisilicon.driver.session import Settings
-from dovetail.backends.verisilicon.lowering.refusals import Refusal
+from dovetail.backends.verisilicon.lowering.refusals import LoweringRefusal
 from dovetail.backends.verisilicon.lowering.table import lower_graph
 from dovetail.backends.verisilicon.parts.measured import MeasuredPart, PartFigures
 from dovetail.backends.verisilicon.parts.part import Part
@@ -51,7 +51,7 @@ def probe_part(
                 program = lower_graph(question.graph, part)
                 figures = figures or part_figures(bench.hardware(program))
                 engine = _ask(bench, program, question.graph)
-            except Refusal as error:
+            except LoweringRefusal as error:
                 refused.setdefault(key, error.reason if error.always else "")
                 continue
             except CompileError as error:

@@ -28,7 +28,7 @@ SIMULATED_MEMORY_BYTES = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class DriverLimits:
     """Bound one worker: wall time of each step, processor time and address space of its whole life."""
 
     start_s: float = 30.0
@@ -54,14 +54,14 @@ class WorkerDiedError(Exception):
     """The worker crashed, hung or refused to start; the message says which, with its last log lines."""
 
 
-class WorkerRefusedError(Exception):
+class DriverRefusedError(Exception):
     """The vendor library refused; the worker lives."""
 
 
 class WorkerProcess:
     """One child process with its own working directory, pipes, log and shared memory."""
 
-    def __init__(self, launch: Launch, limits: Limits, arena_bytes: int) -> None:
+    def __init__(self, launch: Launch, limits: DriverLimits, arena_bytes: int) -> None:
         self._limits = limits
         self._folder = tempfile.mkdtemp(prefix="dovetail-vsi-")
         self._log = os.memfd_create("dovetail-vsi-log")
@@ -110,7 +110,7 @@ class WorkerProcess:
         return Path(self._folder)
 
     def ask(self, message: Message, raw: bytes = b"", *, within_s: float, doing: str) -> tuple[Message, bytes]:
-        """Return the worker's answer; raise WorkerRefusedError or WorkerDiedError."""
+        """Return the worker's answer; raise DriverRefusedError or WorkerDiedError."""
         deadline = time.monotonic() + within_s
         try:
             self._send(message, raw, deadline)
@@ -161,7 +161,7 @@ class WorkerProcess:
             raise self._death(doing)
         message, raw = answer
         if message.get("ok") is not True:
-            raise WorkerRefusedError(f"{message.get('reason', 'no reason given')}{said(self.log_tail())}")
+            raise DriverRefusedError(f"{message.get('reason', 'no reason given')}{said(self.log_tail())}")
         return message, raw
 
     def _death(self, doing: str) -> WorkerDiedError:

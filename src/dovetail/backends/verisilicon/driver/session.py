@@ -10,11 +10,11 @@ import numpy as np
 
 from dovetail.backends.verisilicon.blob import program_message
 from dovetail.backends.verisilicon.driver.process import (
+    DriverLimits,
+    DriverRefusedError,
     Launch,
-    Limits,
     WorkerDiedError,
     WorkerProcess,
-    WorkerRefusedError,
     said,
 )
 from dovetail.backends.verisilicon.program import Code, Program, Quant, TensorRole
@@ -32,7 +32,7 @@ _SKIP_EXECUTION = ("VIV_VX_COLLECT_PERF_TYPE", "1")
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TimedStep:
     """How long the vendor library took for a step."""
 
     name: str
@@ -63,7 +63,7 @@ class Settings:
     """Where the SDK is, how much a worker may take, and what else it finds in its environment."""
 
     folder: SdkFolder
-    limits: Limits = field(default_factory=Limits)
+    limits: DriverLimits = field(default_factory=DriverLimits)
     variables: tuple[tuple[str, str], ...] = ()
 
 
@@ -89,7 +89,7 @@ class VendorSession:
         self._where = program.target
         self._layout = _layout(program)
         self._worker: WorkerProcess | None = None
-        self.steps: list[Step] = []
+        self.steps: list[TimedStep] = []
         launch = Launch(
             settings.folder.shim,
             settings.folder.sdk,
@@ -103,7 +103,7 @@ class VendorSession:
             message, raw = program_message(program)
             self._compile_step("build", "building", message, raw)
             self._check_part()
-        except (WorkerDiedError, WorkerRefusedError) as error:
+        except (WorkerDiedError, DriverRefusedError) as error:
             raise self._compile_error(error) from error
         except BaseException:
             self.close()
@@ -124,14 +124,14 @@ class VendorSession:
         try:
             self._compile_step("compile", "compiling", {"do": "compile"})
             self._check_shaders()
-        except (WorkerDiedError, WorkerRefusedError) as error:
+        except (WorkerDiedError, DriverRefusedError) as error:
             raise self._compile_error(error) from error
 
     def write_binary(self) -> bytes:
         """Return the binary network and end the worker: it cannot run the graph afterwards; raise CompileError."""
         try:
             return self._compile_step("binary", "writing the binary network", {"do": "binary"})
-        except (WorkerDiedError, WorkerRefusedError) as error:
+        except (WorkerDiedError, DriverRefusedError) as error:
             raise self._compile_error(error) from error
         finally:
             self.close()
@@ -182,20 +182,20 @@ class VendorSession:
 
     def _compile_step(self, name: str, doing: str, message: dict[str, object], raw: bytes = b"") -> bytes:
         answer, made = self._running().ask(message, raw, within_s=self._limits.compile_s, doing=doing)
-        self.steps.append(Step(name, int(answer.get("elapsed_ns", 0))))
+        self.steps.append(TimedStep(name, int(answer.get("elapsed_ns", 0))))
         return made
 
     def _run_step(self, message: dict[str, object]) -> None:
         try:
             answer, _ = self._running().ask(message, within_s=self._limits.run_s, doing="running")
-        except WorkerRefusedError as error:
+        except DriverRefusedError as error:
             raise DeviceError(f"{self._where}: the simulator refuses to run: {error}.") from error
         except WorkerDiedError as error:
             self.close()
             raise DeviceLost(
                 f"{self._where}: {error}.", hint="Load the blob again, or place the node on cpu."
             ) from error
-        self.steps.append(Step("run", int(answer.get("elapsed_ns", 0))))
+        self.steps.append(TimedStep("run", int(answer.get("elapsed_ns", 0))))
 
     def _compile_error(self, error: Exception) -> CompileError:
         self.close()
@@ -211,7 +211,7 @@ class VendorSession:
     def _check_shaders(self) -> None:
         """Refuse a graph with a shader that did not compile: the vendor library then runs it with garbage."""
         if _SHADER_FAILURE in self._running().log():
-            raise WorkerRefusedError(f"a shader kernel does not compile{said(self._running().log_tail())}")
+            raise DriverRefusedError(f"a shader kernel does not compile{said(self._running().log_tail())}")
 
     def _check_part(self) -> None:
         """Refuse to go on as another part: the simulator silently takes one it knows for a name that it does not."""

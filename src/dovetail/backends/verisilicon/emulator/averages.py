@@ -21,7 +21,7 @@ from dovetail.backends.verisilicon.emulator.storing import centred, reals_of, st
 from dovetail.backends.verisilicon.parts.generation import OLDEST, Generation
 from dovetail.backends.verisilicon.program import Quant, Route
 from dovetail.backends.verisilicon.views import OperatorView, scale_of
-from dovetail.backends.verisilicon.windows import Window, pad_spatial, window_of
+from dovetail.backends.verisilicon.windows import PlaneWindow, pad_spatial, window_of
 from dovetail.ir import AnyArray, DType
 
 STEPS = 255
@@ -40,7 +40,7 @@ def held(weight: float, data: float, made: float, generation: Generation) -> flo
     return float(cut_mantissa(np.asarray(quotient), _CUT if generation in OLDEST else _TO_FLOAT32))
 
 
-def array_average(item: OperatorView, window: Window, shape: tuple[int, ...] | None = None) -> Kernel:
+def array_average(item: OperatorView, window: PlaneWindow, shape: tuple[int, ...] | None = None) -> Kernel:
     """Return an average over windows of `[N, C, H, W]` as a convolution with equal weights."""
     kind = item.kind()
     count = math.prod(window.kernel)
@@ -68,7 +68,7 @@ def _fixed_weight(count: int) -> float:
     return float(np.rint(math.ldexp(1.0 / count, bits))) * math.ldexp(1.0, -bits)
 
 
-def _sums(padded: AnyArray, window: Window, outputs: tuple[int, ...] | None = None) -> AnyArray:
+def _sums(padded: AnyArray, window: PlaneWindow, outputs: tuple[int, ...] | None = None) -> AnyArray:
     """Return the sums over the windows of a padded input."""
     outputs = window.outputs(padded.shape[2:]) if outputs is None else outputs
     total = np.zeros((*padded.shape[:2], *outputs), padded.dtype)
@@ -93,7 +93,7 @@ def build_pool(item: OperatorView) -> Kernel:
     return run
 
 
-def _average(x: AnyArray, window: Window, *, counted: bool) -> AnyArray:
+def _average(x: AnyArray, window: PlaneWindow, *, counted: bool) -> AnyArray:
     """Return averages in float64; `counted`: of declared padding too, never of what rounding up adds."""
     sizes = x.shape[2:]
     outputs, paddings = window.outputs(sizes), window.paddings
@@ -105,7 +105,7 @@ def _average(x: AnyArray, window: Window, *, counted: bool) -> AnyArray:
     return np.asarray(total / _sums(pad_spatial(ones, around, room, 0.0), window, outputs))
 
 
-def _maximum(item: OperatorView, window: Window) -> Kernel:
+def _maximum(item: OperatorView, window: PlaneWindow) -> Kernel:
     """Return the largest of every window: order does not change when values are stored otherwise."""
     kind = item.kind()
     lowest = -math.inf if kind.quant is None else kind.dtype.integer_range[0]

@@ -27,7 +27,7 @@ from dovetail.backends.verisilicon.emulator.storing import Store, centred, large
 from dovetail.backends.verisilicon.parts.generation import OLDEST
 from dovetail.backends.verisilicon.program import Route
 from dovetail.backends.verisilicon.views import OperatorView, scale_of
-from dovetail.backends.verisilicon.windows import Window, pad_spatial, window_of
+from dovetail.backends.verisilicon.windows import PlaneWindow, pad_spatial, window_of
 from dovetail.ir import AnyArray, TensorType
 
 _COLUMN_ELEMENTS = 1 << 24
@@ -40,7 +40,7 @@ Sums = Callable[[AnyArray], AnyArray]
 
 
 @dataclass(frozen=True, slots=True)
-class Accumulator:
+class SumOutput:
     """What turns accumulators `[N, O, ...]` into steps of an output, or into reals."""
 
     bias: AnyArray | None
@@ -89,14 +89,14 @@ class WeightedSum:
     def steps(self, stored: AnyArray, made: TensorType) -> AnyArray:
         """Return steps of a type, not rounded."""
         batch = centred(stored, self.item.kind(), self.working)
-        return Accumulator(self.bias, multiplier_of(self.item, made)).steps(self.sums(batch))
+        return SumOutput(self.bias, multiplier_of(self.item, made)).steps(self.sums(batch))
 
     def stored(self, stored: AnyArray) -> AnyArray:
         """Return the stored output."""
         if self.item.made().quant is not None:
             return product_store(self.item).from_steps(self.steps(stored, self.item.made()))
         wide = self.sums(stored.astype(np.float64))
-        return as_float(Accumulator(self.bias, np.ones(1)).steps(wide), self.item.made().dtype)
+        return as_float(SumOutput(self.bias, np.ones(1)).steps(wide), self.item.made().dtype)
 
 
 def weighted_kernel(total: WeightedSum) -> Kernel:
@@ -139,7 +139,7 @@ class _Convolution:
 
     weight: AnyArray
     """`[G, O/G, C/G, kernel...]`, centred, in the working type."""
-    window: Window
+    window: PlaneWindow
     threads: int
 
     def __call__(self, batch: AnyArray) -> AnyArray:
@@ -205,7 +205,7 @@ class _Spread:
 
     matrix: AnyArray
     """`[O * taps, C]`, centred, in the working type."""
-    window: Window
+    window: PlaneWindow
     outputs: tuple[int, ...]
     threads: int
 

@@ -21,7 +21,7 @@ from dovetail.ir import AnyArray, TensorType
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class KernelStep:
     """One operator; a tensor that nothing reads after it is released."""
 
     node: str
@@ -33,7 +33,7 @@ class Step:
     """It is computed with a later one: it runs only where its result is tapped."""
 
 
-def build_steps(program: Program, threads: int = 1) -> tuple[Step, ...]:
+def build_steps(program: Program, threads: int = 1) -> tuple[KernelStep, ...]:
     """Return the steps of a program."""
     whole = ProgramView(program)
     spare = {index for operator in program.operators for index in operator.joins}
@@ -47,13 +47,13 @@ def build_steps(program: Program, threads: int = 1) -> tuple[Step, ...]:
         kernels.append(kernel)
         reads.append(inputs)
     last = {tensor: index for index, tensors in enumerate(reads) for tensor in tensors}
-    steps: list[Step] = []
+    steps: list[KernelStep] = []
     for index, (operator, kernel) in enumerate(zip(program.operators, kernels, strict=True)):
         (output,) = operator.outputs
         dying = {tensor for tensor in reads[index] if last[tensor] == index and tensor >= 0}
         dying |= {output} if output not in last else set()
         kept = tuple(sorted(tensor for tensor in dying if program.tensors[tensor].data is None))
-        steps.append(Step(operator.node, kernel, reads[index], output, kept, index in spare))
+        steps.append(KernelStep(operator.node, kernel, reads[index], output, kept, index in spare))
     return tuple(steps)
 
 
@@ -82,7 +82,7 @@ class Emulation:
         self._program = program
         self._signature = signature
         self._names = dict((*program.inner, *program.inputs, *program.outputs))
-        self._steps: tuple[Step, ...] | None = build_steps(program, threads)
+        self._steps: tuple[KernelStep, ...] | None = build_steps(program, threads)
         whole = ProgramView(program)
         values = ((tensor, whole.value(tensor)) for tensor in range(len(program.tensors)))
         self._constants = {tensor: value[None] for tensor, value in values if value is not None}
@@ -145,7 +145,7 @@ class Emulation:
         return merged.astype(kind.dtype.carrier, copy=False).reshape(merged.shape if kind.shape else ())
 
 
-def _spared(steps: Sequence[Step], wanted: set[int]) -> set[int]:
+def _spared(steps: Sequence[KernelStep], wanted: set[int]) -> set[int]:
     """Return the outputs of steps that need not run: nothing that runs reads them."""
     spared: set[int] = set()
     needed = set(wanted)
@@ -157,7 +157,7 @@ def _spared(steps: Sequence[Step], wanted: set[int]) -> set[int]:
     return spared
 
 
-def _run_step(step: Step, alive: Mapping[int, AnyArray]) -> AnyArray:
+def _run_step(step: KernelStep, alive: Mapping[int, AnyArray]) -> AnyArray:
     try:
         return step.kernel([alive[tensor] if tensor >= 0 else None for tensor in step.inputs])
     except DovetailError:

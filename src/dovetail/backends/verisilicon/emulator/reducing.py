@@ -19,7 +19,7 @@ from dovetail.backends.verisilicon.emulator.tables import scales_of, squares
 from dovetail.backends.verisilicon.parts.generation import Generation
 from dovetail.backends.verisilicon.program import Route
 from dovetail.backends.verisilicon.views import OperatorView, scale_of
-from dovetail.backends.verisilicon.windows import Window
+from dovetail.backends.verisilicon.windows import PlaneWindow
 from dovetail.ir import AnyArray, DType
 
 _MEAN, _MAXIMUM, _MINIMUM, _SUM, _PRODUCT = range(5)
@@ -35,7 +35,7 @@ def build_reduction(item: OperatorView) -> Kernel:
     code, axes, shape = item.ints[0], _axes(item, item.ints[2:]), item.made_shape()
     if item.operator.route is Route.ARRAY:
         sizes = item.shape()[2:]
-        return array_average(item, Window((sizes[0], sizes[1]), (1, 1), (1, 1), ((0, 0), (0, 0))), shape)
+        return array_average(item, PlaneWindow((sizes[0], sizes[1]), (1, 1), (1, 1), ((0, 0), (0, 0))), shape)
     if code in (_MAXIMUM, _MINIMUM):
         pick, store = (np.max if code == _MAXIMUM else np.min), requantised(item)
         return lambda values: _shaped(store(pick(given(values), axis=axes, keepdims=True)), shape)

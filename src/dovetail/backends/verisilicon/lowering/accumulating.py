@@ -10,7 +10,7 @@ import numpy as np
 from dovetail.backends.verisilicon.lowering.view import NO_TENSOR, NodeView
 from dovetail.backends.verisilicon.program import Quant
 from dovetail.backends.verisilicon.translate import fraction_bits
-from dovetail.backends.verisilicon.windows import Window
+from dovetail.backends.verisilicon.windows import PlaneWindow
 from dovetail.ir import AnyArray, DType, Quantization, TensorType
 
 _BYTES = (DType.U8, DType.I8)
@@ -19,7 +19,7 @@ _MIDDLE = 128
 
 def read_window(
     view: NodeView, kernel: Sequence[int], sizes: Sequence[int], *, transposed: bool = False, pooled: bool = False
-) -> Window:
+) -> PlaneWindow:
     """Return the window of a node; refuse what the vendor's compiler would run with garbage.
 
     A window over one axis gets a first one of 1.
@@ -51,9 +51,9 @@ def read_window(
             view.need(spread[axis] <= size + pads[axis] + pads[rank + axis], "its window is larger than its input")
     ceil = pooled and bool(node.integer("ceil_mode", 0))
     if rank == 1:
-        return Window((1, kernel[0]), (1, strides[0]), (1, dilations[0]), ((0, 0), (pads[0], pads[1])), ceil)
+        return PlaneWindow((1, kernel[0]), (1, strides[0]), (1, dilations[0]), ((0, 0), (pads[0], pads[1])), ceil)
     pairs = [(sizes[0], sizes[1]) for sizes in (kernel, strides, dilations)]
-    return Window(pairs[0], pairs[1], pairs[2], ((pads[0], pads[2]), (pads[1], pads[3])), ceil)
+    return PlaneWindow(pairs[0], pairs[1], pairs[2], ((pads[0], pads[2]), (pads[1], pads[3])), ceil)
 
 
 def _same(sizes: Sequence[int], spread: Sequence[int], strides: Sequence[int], *, lower: bool) -> tuple[int, ...]:

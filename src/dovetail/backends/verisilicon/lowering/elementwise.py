@@ -107,7 +107,7 @@ def _negated(view: NodeView) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class LowerComparison:
     """Lower a comparison: its output is a bool."""
 
     code: int
@@ -371,12 +371,12 @@ BINARY: dict[str, Binary] = {
     "Mul": Binary("mul"),
 }
 
-COMPARISONS: dict[str, Comparison | Logical] = {
-    "Greater": Comparison(0),
-    "GreaterOrEqual": Comparison(1),
-    "Less": Comparison(2),
-    "LessOrEqual": Comparison(3),
-    "Equal": Comparison(5),
+COMPARISONS: dict[str, LowerComparison | Logical] = {
+    "Greater": LowerComparison(0),
+    "GreaterOrEqual": LowerComparison(1),
+    "Less": LowerComparison(2),
+    "LessOrEqual": LowerComparison(3),
+    "Equal": LowerComparison(5),
     "And": Logical(0),
     "Or": Logical(1),
     "Xor": Logical(2),

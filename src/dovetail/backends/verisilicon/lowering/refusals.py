@@ -5,7 +5,7 @@ from __future__ import annotations
 from dovetail.errors import CompileError
 
 
-class Refusal(CompileError):
+class LoweringRefusal(CompileError):
     """What a part does not run, and why."""
 
     def __init__(self, where: str, target: str, reason: str, *, always: bool = False) -> None:

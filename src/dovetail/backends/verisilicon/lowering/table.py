@@ -32,9 +32,9 @@ from dovetail.backends.verisilicon.lowering.elementwise import (
 from dovetail.backends.verisilicon.lowering.moving import MOVING
 from dovetail.backends.verisilicon.lowering.picking import PICKING
 from dovetail.backends.verisilicon.lowering.reducing import REDUCING
-from dovetail.backends.verisilicon.lowering.refusals import Refusal
+from dovetail.backends.verisilicon.lowering.refusals import LoweringRefusal
 from dovetail.backends.verisilicon.lowering.routes import with_routes
-from dovetail.backends.verisilicon.lowering.view import Draft, NodeView
+from dovetail.backends.verisilicon.lowering.view import NodeView, ProgramDraft
 from dovetail.backends.verisilicon.parts.part import Part
 from dovetail.backends.verisilicon.program import Program, ProgramOperator, TensorRole
 from dovetail.errors import CompileError
@@ -73,14 +73,14 @@ LOWERINGS: Mapping[str, Lowering] = {
 def lower_graph(graph: Graph, part: Part) -> Program:
     """Return the program of a graph for a part; raise CompileError with the reason at the first node that has none."""
     single, batched = bind_batch(graph)
-    draft = Draft(single, part)
+    draft = ProgramDraft(single, part)
     for name in single.inputs:
         draft.tensor(name, f"input '{name}'")
     for node in single.nodes:
         lowering = LOWERINGS.get(node.op) if node.domain in ("", DOVETAIL_DOMAIN) else None
         if lowering is None:
             missing = f"there is no lowering of {node.domain or 'ONNX'}::{node.op}"
-            raise Refusal(node.label, part.target, missing, always=True)
+            raise LoweringRefusal(node.label, part.target, missing, always=True)
         _lower(lowering, NodeView(draft, node))
     _check_edges(single, part)
     outputs = tuple((name, _output(draft, name)) for name in single.outputs)
@@ -99,7 +99,7 @@ def lower_graph(graph: Graph, part: Part) -> Program:
     return with_routes(program)
 
 
-def _output(draft: Draft, name: str) -> int:
+def _output(draft: ProgramDraft, name: str) -> int:
     """Return the id of an output; one that no node computes is copied from the input or the constant of that name."""
     where = f"output '{name}'"
     tensor = draft.tensor(name, where)
@@ -125,11 +125,11 @@ def _check_edges(graph: Graph, part: Part) -> None:
         raise CompileError(f"{where}: {part.target} needs at least one operator.", hint="Place it on cpu.")
     for name in graph.inputs:
         if not graph.consumers.get(name):
-            raise Refusal(where, part.target, f"input '{name}' is read by no node")
+            raise LoweringRefusal(where, part.target, f"input '{name}' is read by no node")
     if len(set(graph.outputs)) != len(graph.outputs):
-        raise Refusal(where, part.target, "an output is named twice")
+        raise LoweringRefusal(where, part.target, "an output is named twice")
     if graph.captures:
-        raise Refusal(where, part.target, "it is the body of control flow")
+        raise LoweringRefusal(where, part.target, "it is the body of control flow")
 
 
 def bind_batch(graph: Graph) -> tuple[Graph, bool]:

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from dovetail.backends.verisilicon.lowering.refusals import Refusal
+from dovetail.backends.verisilicon.lowering.refusals import LoweringRefusal
 from dovetail.backends.verisilicon.parts.part import Part
-from dovetail.backends.verisilicon.program import Code, Form, ProgramOperator, ProgramTensor, Quant, TensorRole
+from dovetail.backends.verisilicon.program import Code, ProgramOperator, ProgramTensor, Quant, StoredForm, TensorRole
 from dovetail.backends.verisilicon.translate import to_vendor, vendor_axis, vendor_form, vendor_shape
 from dovetail.errors import CompileError
 from dovetail.ir import AnyArray, DType, Graph, Node, Quantization, TensorType, quantize_array
@@ -20,7 +20,7 @@ MAX_ELEMENTS = 1 << 28
 NO_TENSOR = -1
 
 
-class Draft:
+class ProgramDraft:
     """Collect the tensors and operators of a program."""
 
     def __init__(self, graph: Graph, part: Part) -> None:
@@ -58,7 +58,7 @@ class Draft:
         try:
             form = vendor_form(kind, fixed_point=self.fixed_point if fixed_point is None else fixed_point)
         except ValueError as error:
-            raise Refusal(where, self.part.target, str(error)) from error
+            raise LoweringRefusal(where, self.part.target, str(error)) from error
         self.tensors.append(ProgramTensor(form, vendor_shape(shape), role))
         return len(self.tensors) - 1
 
@@ -69,7 +69,7 @@ class Draft:
         try:
             data = to_vendor(value, form.code)
         except ValueError as error:
-            raise Refusal(where, self.part.target, f"a constant cannot be stored: {error}") from error
+            raise LoweringRefusal(where, self.part.target, f"a constant cannot be stored: {error}") from error
         self.tensors[made] = replace(self.tensors[made], role=TensorRole.CONSTANT, data=data)
         return made
 
@@ -101,14 +101,14 @@ def _is_fixed_point(graph: Graph) -> bool:
 class NodeView:
     """One node being lowered: its types, its constants, and the draft to add to."""
 
-    def __init__(self, draft: Draft, node: Node) -> None:
+    def __init__(self, draft: ProgramDraft, node: Node) -> None:
         self.draft = draft
         self.node = node
         self.graph = draft.graph
 
-    def refuse(self, reason: str, *, always: bool = False) -> Refusal:
+    def refuse(self, reason: str, *, always: bool = False) -> LoweringRefusal:
         """Return the error for a node that cannot be lowered."""
-        return Refusal(self.node.label, self.draft.part.target, reason, always=always)
+        return LoweringRefusal(self.node.label, self.draft.part.target, reason, always=always)
 
     def need(self, holds: bool, reason: str, *, always: bool = False) -> None:
         """Refuse the node unless a condition holds; `always`: other attributes and shapes would change nothing."""
@@ -226,7 +226,7 @@ class NodeView:
         self.emit("data_convert", (self.input(index),), (made,))
         return made
 
-    def form(self, tensor: int) -> Form:
+    def form(self, tensor: int) -> StoredForm:
         """Return how a tensor is stored."""
         return self.draft.tensors[tensor].form
 
@@ -248,8 +248,8 @@ def same_storage(one: TensorType, other: TensorType) -> bool:
 __all__ = [
     "MAX_RANK",
     "NO_TENSOR",
-    "Draft",
     "NodeView",
+    "ProgramDraft",
     "same_storage",
     "static_shape",
 ]

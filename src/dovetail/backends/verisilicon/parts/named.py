@@ -20,7 +20,7 @@ _MACS_PER_LANE = 3
 
 @dataclass(frozen=True, slots=True)
 class NamedPart:
-    """Describe one part: its name in plans and the simulator's name for it.
+    """One part: its name in plans and the simulator's name for it.
 
     `source` says who calls the chip by that name of the simulator.
     """

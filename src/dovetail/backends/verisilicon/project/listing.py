@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dovetail.backends.verisilicon.program import Code, Form, Program, ProgramOperator, Quant, TensorRole
+from dovetail.backends.verisilicon.program import Code, Program, ProgramOperator, Quant, StoredForm, TensorRole
 from dovetail.backends.verisilicon.project.spelling import (
     Names,
     list_literal,
@@ -24,7 +24,7 @@ _ACCUMULATING = frozenset({"conv2d", "grouped_conv2d", "deconv2d", "fully_connec
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class NamedProgram:
     """A program with a C++ name for each tensor, and where each constant lies in the weights file."""
 
     program: Program
@@ -40,7 +40,7 @@ class Listing:
         return len(self.program.tensors[tensor].data or b"")
 
 
-def list_program(program: Program) -> Listing:
+def list_program(program: Program) -> NamedProgram:
     """Return a program with its names; raise CompileError where a project cannot hold it."""
     _check(program)
     offsets: dict[int, int] = {}
@@ -57,7 +57,7 @@ def list_program(program: Program) -> Listing:
     # An input that is stored in two ways has one name: it is read from one file.
     given = {name: files.take(name) for name in dict.fromkeys(name for name, _ in program.inputs)}
     stems = (*(given[name] for name, _ in program.inputs), *(files.take(name) for name, _ in program.outputs))
-    return Listing(program, names, stems, offsets, b"".join(parts))
+    return NamedProgram(program, names, stems, offsets, b"".join(parts))
 
 
 def _check(program: Program) -> None:
@@ -87,7 +87,7 @@ def _tensor_names(program: Program) -> tuple[str, ...]:
     return tuple(found.get(index, "") for index in range(len(program.tensors)))
 
 
-def facts_source(listing: Listing) -> list[str]:
+def facts_source(listing: NamedProgram) -> list[str]:
     """Return the definitions that network.h declares, but the network."""
     program = listing.program
     edges = (*program.inputs, *program.outputs)
@@ -122,7 +122,7 @@ def _edge(program: Program, tensor: int) -> str:
     return f"Element::{held.form.code.name}, {shape}, {quantised}, {real_literal(scale)}, {zero}"
 
 
-def edge_scale(form: Form) -> tuple[float, int]:
+def edge_scale(form: StoredForm) -> tuple[float, int]:
     """Return scale and zero point of an input or output; 1 and 0 where it is not quantised."""
     match form.quant:
         case Quant.AFFINE:
@@ -133,7 +133,7 @@ def edge_scale(form: Form) -> tuple[float, int]:
             return 1.0, 0
 
 
-def quantisation(form: Form) -> str:
+def quantisation(form: StoredForm) -> str:
     """Return the call of a builder that says how a tensor is quantised."""
     match form.quant:
         case Quant.NONE:

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from dovetail.backends.verisilicon.program import Code, ProgramOperator, TensorRole
-from dovetail.backends.verisilicon.project.listing import Listing, facts_source, heading, operator_remark, quantisation
+from dovetail.backends.verisilicon.project.listing import (
+    NamedProgram,
+    facts_source,
+    heading,
+    operator_remark,
+    quantisation,
+)
 from dovetail.backends.verisilicon.project.ovxlib_rows import OVX_ROWS
 from dovetail.backends.verisilicon.project.spelling import list_literal
 from dovetail.errors import CompileError
@@ -23,7 +29,7 @@ _TYPES = {
 }
 
 
-def network_source(listing: Listing) -> str:
+def network_source(listing: NamedProgram) -> str:
     """Return network.cpp; raise CompileError naming the node whose operator cannot be written."""
     program = listing.program
     lines = [*heading(program), '#include "ovxlib/builder.h"', "", *facts_source(listing), ""]
@@ -36,7 +42,7 @@ def network_source(listing: Listing) -> str:
     return "\n".join([*lines, _edges(listing), "}", ""])
 
 
-def _edges(listing: Listing) -> str:
+def _edges(listing: NamedProgram) -> str:
     sides = [
         list_literal(listing.names[tensor] for _, tensor in side)
         for side in (listing.program.inputs, listing.program.outputs)
@@ -44,7 +50,7 @@ def _edges(listing: Listing) -> str:
     return f"    net.set_edges({sides[0]}, {sides[1]});"
 
 
-def _tensor(listing: Listing, index: int) -> str:
+def _tensor(listing: NamedProgram, index: int) -> str:
     tensor = listing.program.tensors[index]
     what = f"VSI_NN_TYPE_{_TYPES[tensor.form.code]}, {list_literal(tensor.shape)}, {quantisation(tensor.form)}"
     if tensor.role is TensorRole.CONSTANT:
@@ -54,7 +60,7 @@ def _tensor(listing: Listing, index: int) -> str:
     return f"    const Id {listing.names[index]} = {made};"
 
 
-def _operator(listing: Listing, operator: ProgramOperator) -> list[str]:
+def _operator(listing: NamedProgram, operator: ProgramOperator) -> list[str]:
     row = OVX_ROWS.get(operator.kind)
     if row is None:
         raise CompileError(f"node '{operator.node}': an ovxlib project has no operator '{operator.kind}'.")

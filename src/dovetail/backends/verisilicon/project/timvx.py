@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from dovetail.backends.verisilicon.program import Code, ProgramOperator, Quant, TensorRole
-from dovetail.backends.verisilicon.project.listing import Listing, facts_source, heading, operator_remark, quantisation
+from dovetail.backends.verisilicon.project.listing import (
+    NamedProgram,
+    facts_source,
+    heading,
+    operator_remark,
+    quantisation,
+)
 from dovetail.backends.verisilicon.project.spelling import list_literal, remark
 from dovetail.backends.verisilicon.project.timvx_rows import TIM_ROWS
 from dovetail.errors import CompileError
@@ -23,7 +29,7 @@ _TYPES = {
 _HINT = "Write an ovxlib-project, or place the node on cpu."
 
 
-def network_source(listing: Listing) -> str:
+def network_source(listing: NamedProgram) -> str:
     """Return network.cpp; raise CompileError naming the node whose operator TIM-VX has not."""
     program = listing.program
     edges = [tensor for _, tensor in (*program.inputs, *program.outputs)]
@@ -41,7 +47,7 @@ def _call(line: str) -> str:
     return f"    {line.partition(' = ')[2]}"
 
 
-def _what(listing: Listing, index: int) -> str:
+def _what(listing: NamedProgram, index: int) -> str:
     tensor = listing.program.tensors[index]
     if tensor.form.code not in _TYPES:
         raise CompileError(f"tensor '{remark(listing.names[index])}': TIM-VX has no bfloat16.", hint=_HINT)
@@ -50,14 +56,14 @@ def _what(listing: Listing, index: int) -> str:
     return f"vx::DataType::{_TYPES[tensor.form.code]}, {list_literal(tensor.shape)}, {quantisation(tensor.form)}"
 
 
-def _edge(listing: Listing, place: int) -> str:
+def _edge(listing: NamedProgram, place: int) -> str:
     inputs = [tensor for _, tensor in listing.program.inputs]
     tensor = [*inputs, *(tensor for _, tensor in listing.program.outputs)][place]
     side = "input" if place < len(inputs) else "output"
     return f"    const Tensor {listing.names[tensor]} = net.{side}({_what(listing, tensor)});"
 
 
-def _tensor(listing: Listing, index: int) -> str:
+def _tensor(listing: NamedProgram, index: int) -> str:
     role, what = listing.program.tensors[index].role, _what(listing, index)
     if role is TensorRole.CONSTANT:
         made = f"net.constant({what}, {listing.offsets[index]}, {listing.constant_bytes(index)})"
@@ -66,7 +72,7 @@ def _tensor(listing: Listing, index: int) -> str:
     return f"    const Tensor {listing.names[index]} = {made};"
 
 
-def _operator(listing: Listing, operator: ProgramOperator) -> list[str]:
+def _operator(listing: NamedProgram, operator: ProgramOperator) -> list[str]:
     row = TIM_ROWS.get(operator.kind)
     arguments = row.arguments(operator) if row is not None else None
     if row is None or arguments is None:

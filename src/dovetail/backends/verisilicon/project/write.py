@@ -8,12 +8,12 @@ from pathlib import Path
 from dovetail.backend.project import ProjectStyle
 from dovetail.backends.verisilicon.program import Program, ProgramTensor, Quant
 from dovetail.backends.verisilicon.project import ovxlib, timvx
-from dovetail.backends.verisilicon.project.listing import Listing, edge_scale, list_program
+from dovetail.backends.verisilicon.project.listing import NamedProgram, edge_scale, list_program
 from dovetail.backends.verisilicon.project.spelling import remark
 from dovetail.errors import DovetailError
 
 _SHARED = ("main.cpp", "network.h", "tensor_file.h", "tensor_file.cpp")
-_WRITERS: Mapping[ProjectStyle, tuple[str, Callable[[Listing], str]]] = {
+_WRITERS: Mapping[ProjectStyle, tuple[str, Callable[[NamedProgram], str]]] = {
     ProjectStyle.OVXLIB: ("ovxlib", ovxlib.network_source),
     ProjectStyle.TIMVX: ("timvx", timvx.network_source),
 }
@@ -68,7 +68,7 @@ cmake -S . -B build && cmake --build build
 }
 
 
-def _readme(listing: Listing, style: ProjectStyle) -> str:
+def _readme(listing: NamedProgram, style: ProjectStyle) -> str:
     program = listing.program
     count = len(program.inputs)
     inputs = "\n".join(_row(program, place, listing.files[place]) for place in range(count))

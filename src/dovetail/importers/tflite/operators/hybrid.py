@@ -19,7 +19,7 @@ from dovetail.ir import DType, TensorType
 
 @dataclass(frozen=True, slots=True)
 class _Quantized:
-    """Name the centred integers (as floats) and the scale of each sample."""
+    """The centred integers (as floats) and the scale of each sample."""
 
     steps: str
     scale: str
