@@ -1,12 +1,14 @@
 # Every target makes .venv and installs what it needs; a bare Debian with Python 3.11 or newer is enough.
 PYTHON ?= python3
 # Processes of the test run; a file's tests stay in one of them. `make test JOBS=1` shows them one by one.
+# PYTEST adds arguments: make test PYTEST="-k registry". COVER=1 prints which lines were run.
 JOBS ?= 2
+SLIPCOVER := -m slipcover --source src/dovetail --skip-covered
 VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-qnn check bench fuzz env env-qnn clean
+.PHONY: demo test test-qnn check bench fuzz mutants env env-qnn clean
 
 env: $(VENV)/.installed-run
 
@@ -14,7 +16,7 @@ demo: $(VENV)/.installed-run
 	$(BIN)/dovetail demo --out dovetail-out
 
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest $(if $(filter-out 1,$(JOBS)),-n $(JOBS) --dist loadfile)
+	$(BIN)/python $(if $(COVER),$(SLIPCOVER)) -m pytest $(if $(filter-out 1,$(JOBS)),-n $(JOBS) --dist loadfile) $(PYTEST)
 
 # Qualcomm's plug-in and its emulator, in an environment of its own that looks into the first one: with it there, every
 # test that goes through all backends would wait for the emulator.
@@ -35,6 +37,7 @@ check: $(VENV)/.installed-dev
 	$(BIN)/ruff check src tests benchmarks examples docs
 	$(BIN)/ruff format --check src tests benchmarks examples docs
 	$(BIN)/mypy
+	$(BIN)/mypy --config-file tests/mypy.ini
 	$(BIN)/lint-imports --config pyproject.toml
 
 bench: $(VENV)/.installed-bench
@@ -61,5 +64,12 @@ $(VENV)/.installed-bench: $(VENV)/.installed-dev
 fuzz: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/fuzz_importers.py --count 10000
 
+# Small changes to the core's code, each run against the tests that reach it: which ones does no test notice? Seeded; goes
+# on where it was after Ctrl-C. `make mutants ARGS=--page` writes docs/reference/tests.md.
+COUNT ?= 300
+SEED ?= 1
+mutants: $(VENV)/.installed-dev
+	$(BIN)/python benchmarks/mutants.py --count $(COUNT) --seed $(SEED) $(ARGS)
+
 clean:
-	rm -rf $(VENV) .venv-qnn dovetail-out
+	rm -rf $(VENV) .venv-qnn dovetail-out build/mutants

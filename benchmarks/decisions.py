@@ -257,20 +257,21 @@ def write_page(path: Path, rows: Sequence[Row], plans: int) -> None:
         *(f"- {fact}" for fact in machine.facts()),
         "",
         f"Of every model {DRAWN * plans} plans, half of them for each of {' and '.join(TARGETS)}: a random share of "
-        "its units in 8 bits, from one to all, the rest in float, with ranges that are right or up to 64 times too wide. "
-        f"Judged are the {plans} whose labelled scores are spread evenly from the lowest to the highest.",
+        "its units in 8 bits, from one to all, the rest in float, with ranges that are right or up to 64 times too "
+        f"wide. Judged are the {plans} whose labelled scores are spread evenly from the lowest to the highest.",
         "",
         "`labelled` is the metric that knows the labels; the other one asks what the float model holds of what a "
         "candidate decides on the same samples, and knows none. `float` is what each gives the float model, `lowest` "
-        "the worst plan by labels. `labels, half and half` is the rank correlation of the labelled metric on the even samples "
-        "with itself on the odd ones: how well labels agree with labels. `same verdict`: plans and goals (drops of "
-        f"{goals} of the float score) that both accept or both reject.",
+        "the worst plan by labels. `labels, half and half` is the rank correlation of the labelled metric on the even "
+        "samples with itself on the odd ones: how well labels agree with labels. `same verdict`: plans and goals "
+        f"(drops of {goals} of the float score) that both accept or both reject.",
         "",
         *markdown(*_table(rows)).splitlines(),
         "",
         "Where plans do harm, Spearman's rank correlation is at least 0.9 in "
-        f"{sum(value >= 0.9 for value in spearman)} of {len(spearman)} rows (lowest {min(spearman):.3f}). The verdict is the same in {np.mean(same):.0%} of all "
-        f"cases, at least 90 % in {sum(value >= 0.9 for value in same)} of {len(rows)} rows (lowest {min(same):.0%}).",
+        f"{sum(value >= 0.9 for value in spearman)} of {len(spearman)} rows (lowest {min(spearman):.3f}). "
+        f"The verdict is the same in {np.mean(same):.0%} of all cases, "
+        f"at least 90 % in {sum(value >= 0.9 for value in same)} of {len(rows)} rows (lowest {min(same):.0%}).",
     ]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 

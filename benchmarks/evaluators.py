@@ -23,13 +23,14 @@ from unittest.mock import patch
 
 import dovetail
 import zoo.machine as machine
-from dovetail.data import open_samples, specs_of
+from dovetail.data import open_samples, specs_of, split_samples
 from dovetail.ir.macs import node_macs
 from dovetail.plan import Plan, parse_placement
 from dovetail.quantize.calibrate import load_float
-from dovetail.search import evaluator
+from dovetail.search import SearchPolicy, TuneOptions, parse_goal
 from dovetail.search.evaluator import Rewriter
 from dovetail.search.pieces import Pieces
+from dovetail.search.policy import CutPolicy, EvaluationPolicy
 from zoo.catalogue import CASES, models_root
 from zoo.table import number, text
 from zoo.tasks import Task, bench_a, digits, from_case
@@ -99,18 +100,20 @@ def measure(task: Task) -> Row:
         {task.input: task.inputs[index][None], **{key: value[index] for key, value in task.labels.items()}}
         for index in range(len(task.inputs))
     ]
+    source = open_samples(items, specs)
     request = dovetail.TuneRequest(
         graph=graph,
         calibration=calibration,
-        samples=open_samples(items, specs),
+        samples=source,
+        splits=split_samples(source),
         metric=task.metric,
-        goal=dovetail.parse_goal(task.goal),
+        goal=parse_goal(task.goal),
         low=parse_placement("vsi:v853@i8pc"),
         ladder=(parse_placement("vsi:v853@i16"),),
+        options=TuneOptions(policy=SearchPolicy(evaluation=EvaluationPolicy(CutPolicy(pieces=1)))),
     )
     watch = _Watch()
     with (
-        patch.object(evaluator, "MOST_PIECES", 1),
         patch.object(Rewriter, "_load", watch.load(Rewriter._load)),
         patch.object(Rewriter, "_built", watch.build(Rewriter._built)),
         patch.object(Pieces, "run", watch.run(Pieces.run)),

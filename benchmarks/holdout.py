@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 
 import dovetail
 import zoo.machine as machine
-from dovetail.data import open_samples, specs_of
+from dovetail.data import SplitOptions, open_samples, specs_of, split_samples
 from dovetail.ir.dtypes import AnyArray
 from dovetail.plan import parse_placement
 from dovetail.quantize import Calibration
-from dovetail.search import CostOptions
+from dovetail.search import CostOptions, parse_goal
 from dovetail.search.evaluator import EvaluationData
 from dovetail.search.goal import Goal
 from dovetail.search.pipeline import Pipeline
@@ -94,7 +94,7 @@ def run_splits(task: Task, options: argparse.Namespace) -> list[Outcome]:
     """Return what each of some random splits gave."""
     graph = dovetail.normalize(dovetail.load_model(task.model))
     calibration = dovetail.calibrate(graph, open_samples([item[None] for item in task.calibration], specs_of(graph)))
-    goal = dovetail.parse_goal(task.goal, confident=options.confident)
+    goal = parse_goal(task.goal, confident=options.confident)
     judge = _judge(redrawn(task, options.fresh, _SEED), graph, calibration)
     question = _Question(task, graph, calibration, goal, options, judge)
     return [_outcome(question, seed) for seed in range(options.splits)]
@@ -140,16 +140,17 @@ class _Question:
 
 def _outcome(question: _Question, seed: int) -> Outcome:
     graph, task = question.graph, question.task
+    samples = open_samples(_items(task), specs_of(graph))
     result = dovetail.tune(
         dovetail.TuneRequest(
             graph=graph,
             calibration=question.calibration,
-            samples=open_samples(_items(task), specs_of(graph)),
+            samples=samples,
+            splits=split_samples(samples, SplitOptions(seed=seed)),
             metric=task.metric,
             goal=question.goal,
             low=parse_placement(_LOW),
             ladder=(parse_placement(question.options.high),),
-            options=dovetail.TuneOptions(seed=seed),
             costs=CostOptions(margin=question.options.margin),
         )
     )
@@ -164,7 +165,7 @@ def _outcome(question: _Question, seed: int) -> Outcome:
         evaluations=result.cost.full_equivalents,
         latency_ms=None if proof is None else proof.cost.latency_ns / 1e6,
         holdout_loss=held.float_score - (held.tuned if held.tuned_exact is None else held.tuned_exact),
-        bound=None if margin is None else margin.bound,
+        bound=held.loss_bound,
         loss=float(losses.mean()),
         error=float(losses.std() / math.sqrt(len(losses))),
         allowed=question.goal.allowance(float(golden.mean())),

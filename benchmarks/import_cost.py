@@ -3,8 +3,8 @@
 python benchmarks/import_cost.py [--mb 30] [--json]
 
 A network of 60 convolutions with random weights is written in every format and loaded in a process of its own. Time
-is of load_model and normalize, without starting Python and importing Dovetail; memory is the growth of the peak of
-resident memory during the same, over the size of the file.
+is that of the processor in load_model and normalize, without starting Python and importing Dovetail; memory is the
+growth of the peak of resident memory during the same, over the size of the file.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ def peak():
     return int(line.split()[1]) * 1024
 load_model(sys.argv[2])
 open("/proc/self/clear_refs", "w").write("5")
-before, start = peak(), time.perf_counter()
+before, start = peak(), time.process_time()
 graph = normalize(load_model(sys.argv[1]))
-print(json.dumps([time.perf_counter() - start, peak() - before, len(graph.nodes)]))
+print(json.dumps([time.process_time() - start, peak() - before, len(graph.nodes)]))
 """
 
 

@@ -23,7 +23,8 @@ from unittest import mock
 import numpy as np
 
 import dovetail.importers.darknet.layers as darknet_layers
-from dovetail.backend.arithmetic import ORT, TFLITE, Arithmetic
+from dovetail.backend.arithmetic import TFLITE, Arithmetic
+from dovetail.backend.registry import find_target
 from dovetail.backends.reference import run_graph as run_reference
 from dovetail.environments import State, find_environment, state_of
 from dovetail.errors import LoadError
@@ -126,7 +127,7 @@ def _compare(row: Row, graph: Graph, entry: Entry, path: Path, limit: int) -> Ro
     reals = dequantize(graph).graph if is_quantized(graph) else graph
     examples = list(islice(entry.source(reals, _root()), limit or None))
     feeds = [{name: _stored(graph.types[name], example.values[name]) for name in graph.inputs} for example in examples]
-    found = _ours(graph, feeds, ORT if path.suffix == ".onnx" else TFLITE)
+    found = _ours(graph, feeds, find_target("reference:ort").arithmetic if path.suffix == ".onnx" else TFLITE)
     ask = Ask(path, feeds, _CONVERSIONS.get(row.file, Conversion()))
     framework, want = run_framework(ask)
     usual = run_framework(replace(ask, usual=True))[1] if path.suffix in _TWO_WAYS else None

@@ -20,7 +20,7 @@ from PIL import Image
 from dovetail.backend.arithmetic import TFLITE
 from dovetail.backends.reference import run_graph
 from dovetail.compare.detection import mean_average_precision
-from dovetail.data import Anchor, Channels, Interpolation, Preprocess, Step, StepKind
+from dovetail.data import Anchor, Channels, Interpolation, Preprocess, PreprocessStep, StepKind
 from dovetail.importers import LoadOptions, load_model
 from dovetail.passes import normalize
 from dovetail.quantize import load_float
@@ -55,20 +55,20 @@ class Detector:
     stated: Mapping[str, tuple[float, int]]
 
 
-def _opencv(*steps: Step, channels: Channels, mean: float = 0.0, scale: float = 1.0) -> Preprocess:
+def _opencv(*steps: PreprocessStep, channels: Channels, mean: float = 0.0, scale: float = 1.0) -> Preprocess:
     return Preprocess(steps, channels, mean=(mean,), scale=(scale,), interpolation=Interpolation.OPENCV_BILINEAR)
 
 
 _DETECTORS = (
     Detector(
         "yolox_nano/yolox_nano_decoded.onnx",
-        _opencv(Step(StepKind.LETTERBOX, 416, 416, pad=114, anchor=Anchor.TOP_LEFT), channels=Channels.BGR),
+        _opencv(PreprocessStep(StepKind.LETTERBOX, 416, 416, pad=114, anchor=Anchor.TOP_LEFT), channels=Channels.BGR),
         yolox_rows,
         {"data_coco20": (0.7562, 185), "data_detect_ccby": (1.0, 15)},
     ),
     Detector(
         "yolo_fastest_darknet/yolo-fastest-1.1.cfg",
-        _opencv(Step(StepKind.RESIZE, _SIDE, _SIDE), channels=Channels.RGB, scale=1 / 255),
+        _opencv(PreprocessStep(StepKind.RESIZE, _SIDE, _SIDE), channels=Channels.RGB, scale=1 / 255),
         darknet_rows,
         {"data_coco20": (0.4793, 142), "data_detect_ccby": (0.8, 14)},
     ),
@@ -101,7 +101,7 @@ def _faces(root: Path) -> Iterator[Figure]:
     file = "ultraface_rfb320/version-RFB-320.onnx"
     graph = normalize(load_model(root / file))
     runner = load_float(graph, 1)
-    image = _opencv(Step(StepKind.RESIZE, 240, 320), channels=Channels.RGB, mean=127.0, scale=1 / 128)
+    image = _opencv(PreprocessStep(StepKind.RESIZE, 240, 320), channels=Channels.RGB, mean=127.0, scale=1 / 128)
     decode = ScoredCorners("boxes", "scores", min_score=0.7, iou=0.3)
     for data, stated in _FACES.items():
         counted = {

@@ -17,13 +17,13 @@ from pathlib import Path
 import dovetail
 import zoo.machine as machine
 from dovetail.backend.protocols import Fidelity
-from dovetail.data import open_samples, specs_of
+from dovetail.data import open_samples, specs_of, split_samples
 from dovetail.errors import DovetailError
 from dovetail.ir import Graph
 from dovetail.partition.schedule import partition
 from dovetail.plan import Plan, parse_placement
-from dovetail.quantize import Calibration, Quantizer, load_float
-from dovetail.search import CostOptions, Goal, TuneOptions, TuneRequest, TuneResult
+from dovetail.quantize import Calibration, Quantizer, is_quantized, load_float
+from dovetail.search import CostOptions, Goal, TuneOptions, TuneRequest, TuneResult, parse_goal
 from dovetail.search.evaluator import SIMULATOR, EvaluationData, Scorer, run_batches
 from dovetail.search.pipeline import Pipeline, PipelineOptions
 from dovetail.search.samples import SampleSet
@@ -80,7 +80,7 @@ def main() -> int:
         print(f"{root}: no such folder. Name the collected models with --models or ${ENVIRONMENT}.", file=sys.stderr)
         return 2
     names = options.case or (_SHORT_CASES if options.short else [case.name for case in CASES])
-    goal = dovetail.parse_goal(options.goal)
+    goal = parse_goal(options.goal)
     rows: list[Row] = []
     stated: list[Stated] = []
     failed = 0
@@ -124,16 +124,18 @@ def run_case(case: Case, root: Path, goal: Goal, max_plans: int) -> tuple[list[R
         for item in data.figures
     ]
     # The float model that the integers stand for, in the ranges that they were given.
-    lifted = dovetail.dequantize(graph) if dovetail.is_quantized(graph) else None
+    lifted = dovetail.dequantize(graph) if is_quantized(graph) else None
     graph = graph if lifted is None else lifted.graph
     calibration = dovetail.calibrate(graph, open_samples(data.calibration, specs))
     calibration = calibration if lifted is None else lifted.refine(calibration)
+    source = open_samples(data.samples, specs)
     rows: list[Row] = []
     for low, high in TARGETS:
         request = TuneRequest(
             graph=graph,
             calibration=calibration,
-            samples=open_samples(data.samples, specs),
+            samples=source,
+            splits=split_samples(source),
             metric=data.metric,
             goal=goal,
             low=parse_placement(low),

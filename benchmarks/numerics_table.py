@@ -12,14 +12,15 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dovetail.backend.profiles import VSI_PROFILES
 from dovetail.backend.protocols import CompileOptions, Fidelity
 from dovetail.backend.target import Target
 from dovetail.backends.npusim import backend as simulator
 from dovetail.backends.reference import backend as reference
+from dovetail.backends.verisilicon.parts.named import VSI_PROFILES
+from dovetail.compare.steps import Steps
 from dovetail.errors import DovetailError
 from dovetail.ir.precision import Precision
-from dovetail.testing.agreement import Agreement, agreement, load_on
+from dovetail.testing.agreement import agreement, load_on
 from dovetail.testing.cases import CASES, quantized
 from dovetail.testing.operator_case import OperatorCase
 
@@ -31,7 +32,7 @@ class Row:
     case: str
     precision: Precision
     target: str
-    result: Agreement | str
+    result: Steps | str
 
 
 def rows(names: list[str], fast: bool) -> Iterator[Row]:
@@ -64,11 +65,11 @@ def compare(case: OperatorCase, precision: Precision, target: Target, fast: bool
         return Row(case.name, precision, target.name, str(error))
 
 
-def totals(found: list[Row]) -> list[tuple[str, Agreement]]:
+def totals(found: list[Row]) -> list[tuple[str, Steps]]:
     """Return the agreement over all integer rows and over all float rows."""
-    sums = {"integers": Agreement(), "floats": Agreement()}
+    sums = {"integers": Steps(), "floats": Steps()}
     for row in found:
-        if isinstance(row.result, Agreement):
+        if isinstance(row.result, Steps):
             sums["integers" if row.precision.is_quantized else "floats"] += row.result
     return list(sums.items())
 
@@ -83,7 +84,11 @@ def as_json(found: list[Row]) -> str:
             **(
                 {"error": row.result}
                 if isinstance(row.result, str)
-                else {"elements": row.result.elements, "equal": row.result.equal, "largest": row.result.largest}
+                else {
+                    "elements": row.result.elements,
+                    "equal": row.result.elements - row.result.differing,
+                    "largest": row.result.largest,
+                }
             ),
         }
         for row in found
@@ -98,7 +103,7 @@ def print_table(found: list[Row], differing: bool) -> None:
         head = f"{row.case:24} {row.precision.value:9} {row.target:11}"
         if isinstance(row.result, str):
             print(head, row.result)
-        elif not differing or row.result.equal < row.result.elements:
+        elif not differing or row.result.differing:
             print(f"{head} {row.result.elements:8} {100 * row.result.share:9.4f} {row.result.largest:9}")
     for name, total in totals(found):
         print(f"{'all ' + name:46} {total.elements:8} {100 * total.share:9.4f} {total.largest:9}")

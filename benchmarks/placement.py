@@ -20,10 +20,11 @@ from dovetail.cost import make_cost_model
 from dovetail.ir import DType, Graph, Node, TensorType
 from dovetail.partition.schedule import schedule
 from dovetail.plan import Override, Placement, Plan, find_units, parse_placement
-from dovetail.search.optimum import minimum_cut, solve
+from dovetail.search.optimum import solve
 from dovetail.search.optimum.clauses import Clause, Literal
 from dovetail.search.pricing import PricedSpace, price_space
 from dovetail.search.space import make_space
+from zoo.minimum_cut import minimum_cut
 
 LOW, WIDE, CPU = (parse_placement(text) for text in ("vsi:v853@i8pc", "vsi:v853@i16", "cpu@fp32"))
 

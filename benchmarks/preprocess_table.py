@@ -19,7 +19,7 @@ import dovetail
 import zoo.machine as machine
 from dovetail.data.image_store import list_images
 from dovetail.data.preprocess import Preprocess, StepKind
-from dovetail.inputs import Proposals, propose_preprocess, stated_preprocess
+from dovetail.inputs import InputTypes, Proposals, propose_preprocess, stated_preprocess
 from dovetail.outputs.ends import image_of
 from zoo.catalogue import models_root
 from zoo.pictures import CASES, Pictured, picture_folder
@@ -70,8 +70,8 @@ def run_case(case: Pictured, root: Path, work: Path, most: int) -> Row | None:
     folder = picture_folder(case, root, work)
     pictures = [folder / name for name in list_images(folder)][:most]
     started = time.monotonic()
-    kinds = loaded.types[image.name], graph.types[image.name]
-    stated = stated_preprocess(root / case.file, kinds, image)
+    types = InputTypes(loaded.types[image.name], graph.types[image.name])
+    stated = stated_preprocess(root / case.file, types, image)
     found = propose_preprocess(graph, pictures, stated)
     return Row(
         case.file,

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 import zoo.machine as machine
 from dovetail.search.oracle import Split
+from dovetail.search.policy import RacePolicy
 from dovetail.search.race import Race
 from zoo.table import number, text
 
@@ -59,7 +60,7 @@ def main() -> int:
 
 
 def _row(rng: np.random.Generator, loses: float, samples: int, plans: int) -> Row:
-    stops = np.cumsum([len(block) for block in Split("s", tuple(range(samples))).blocks()])[:-1].tolist()
+    stops = np.cumsum([len(block) for block in Split("s", tuple(range(samples))).blocks(RacePolicy())])[:-1].tolist()
     spent: list[tuple[float, float]] = []
     for _ in range(plans):
         good = (rng.random(samples) < 0.9).astype(np.float64)

@@ -9,6 +9,7 @@ import argparse
 
 import dovetail
 from dovetail.backend.modelled import BoardSettings
+from dovetail.cost import ModelRequest, model_plan
 from zoo.mobilenet import mobilenet_v1
 
 MEASURED_MS = 6.42
@@ -30,8 +31,8 @@ def main() -> None:
             place = dovetail.parse_placement(f"{target}@{precision}")
             targets = {name: dovetail.find_target(name) for name in (target, "cpu")}
             plan = dovetail.make_plan(graph, dovetail.Recipe(place, (cpu,)), targets)
-            request = dovetail.ModelRequest({target: BoardSettings(clock_mhz=asked.clock_mhz)})
-            parts = dovetail.model_plan(graph, plan, request)
+            request = ModelRequest({target: BoardSettings(clock_mhz=asked.clock_mhz)})
+            parts = model_plan(graph, plan, request)
             total = sum(part.latency_ns for part in parts) / 1e6
             stated = sum(row.stated for part in parts for row in part.rows)
             print(f"| {target} | {precision} | {total:.2f} | {parts[0].clock_mhz:g} | {stated} |")

@@ -18,7 +18,7 @@ import numpy as np
 import dovetail
 from dovetail.backend.protocols import CompileOptions, Signature
 from dovetail.backend.registry import backend, find_target
-from dovetail.backends.vsi.plugin import VsiExecutable
+from dovetail.backends.verisilicon.plugin import VsiExecutable
 from dovetail.compare import random_samples
 from dovetail.data import Sample
 from dovetail.ir import DType, Graph, Node, Quantization, TensorType
@@ -70,7 +70,7 @@ def seconds(run: object, sample: object, times: int) -> float:
 def speed(target: str) -> None:
     """Print how long one sample takes on both."""
     graph, known = load(SPEED), find_target(target)
-    signature = Signature({n: graph.types[n] for n in graph.inputs}, {n: graph.types[n] for n in graph.outputs})
+    signature = Signature.of(graph)
     (sample,) = random_samples(graph, 1, 0)
     taken = {}
     for name, times in (("npusim", 20), ("vsi", 2)):

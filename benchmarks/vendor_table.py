@@ -1,4 +1,4 @@
-"""Print how far `npusim` (exact) and `reference` are from the vendor's simulator: operator x precision x SoC.
+"""Print how far `npusim` (exact) is from the vendor's simulator, and exact arithmetic beside it: operator x part.
 
 Run `python benchmarks/vendor_table.py [--markdown docs/reference/vendor.md] [--json FILE] [--target vsi:v853 ...]
 [--precision u8 ...] [--operator NAME ...] [--with FILE ...]`. It needs VeriSilicon's SDK (`dovetail sdk install
@@ -24,17 +24,18 @@ from pathlib import Path
 
 import numpy as np
 
-from dovetail.backend.profiles import VSI_PROFILES
-from dovetail.backend.protocols import CompileOptions
-from dovetail.backend.target import Engine, TargetProfile
-from dovetail.backends.npusim import backend as simulator
+from dovetail.backend.protocols import CompileOptions, Signature
+from dovetail.backend.target import Engine
 from dovetail.backends.reference import backend as reference
-from dovetail.backends.vsi.bench import EngineStep, GraphBench, Measured
-from dovetail.backends.vsi.lowering.table import lower_graph
-from dovetail.backends.vsi.plugin import part_of
-from dovetail.backends.vsi.program import Program, program_to_bytes
-from dovetail.backends.vsi.session import Settings
-from dovetail.errors import CompileError, DovetailError
+from dovetail.backends.verisilicon.blob import program_message
+from dovetail.backends.verisilicon.driver.bench import EngineStep, GraphBench, Measured
+from dovetail.backends.verisilicon.driver.session import Settings
+from dovetail.backends.verisilicon.emulator.executable import Emulation
+from dovetail.backends.verisilicon.lowering.table import lower_graph
+from dovetail.backends.verisilicon.parts.named import VSI_PROFILES
+from dovetail.backends.verisilicon.parts.part import VsiProfile, part_of
+from dovetail.backends.verisilicon.program import Program
+from dovetail.errors import CompileError
 from dovetail.ir import AnyArray
 from dovetail.ir.precision import Precision
 from dovetail.sdk import find_verisilicon
@@ -55,23 +56,17 @@ def prepared(index: int, precision: Precision) -> QuantizedCase:
 
 
 @cache
-def ours(index: int, precision: Precision, target: str) -> tuple[Results, Results | None]:
-    """Return what the reference and the simulator give; None where the simulator refuses."""
+def ours(index: int, precision: Precision, target: str) -> tuple[Results, Results]:
+    """Return what the reference and the emulator give."""
     found, profile = prepared(index, precision), next(one for one in VSI_PROFILES if one.name == target)
     judge = load_on(reference, found.graph, profile, CompileOptions())
-    exact = tuple(judge.run(sample) for sample in found.inputs)
-    # The simulator refuses what the profile refuses; without that the arithmetic can be compared all the same.
-    open_profile = replace(profile, measured_refusals={})
-    try:
-        ready = load_on(simulator, found.graph, open_profile, CompileOptions())
-    except DovetailError:
-        return exact, None
-    return exact, tuple(ready.run(sample) for sample in found.inputs)
+    emulation = Emulation(lower_graph(found.graph, part_of(profile)), Signature.of(found.graph))
+    return tuple(tuple(one.run(sample) for sample in found.inputs) for one in (judge, emulation))  # type: ignore[return-value]
 
 
-def twin(target: TargetProfile) -> str:
+def twin(target: VsiProfile) -> str:
     """Return the first target that computes as this one does."""
-    return next(one.name for one in VSI_PROFILES if one.arithmetic == target.arithmetic)
+    return next(one.name for one in VSI_PROFILES if one.generation is target.generation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +77,8 @@ class Memory:
 
     def path(self, program: Program, found: QuantizedCase, *, alone: bool) -> Path:
         """Return the file of a measurement."""
-        hasher = hashlib.sha256(program_to_bytes(program))
+        message, raw = program_message(program)
+        hasher = hashlib.sha256(json.dumps(message, sort_keys=True).encode() + raw)
         for sample in found.inputs:
             for name in sorted(sample):
                 hasher.update(np.ascontiguousarray(sample[name]).tobytes())
@@ -118,7 +114,7 @@ class Memory:
 class Wanted:
     """Say what to measure."""
 
-    targets: tuple[TargetProfile, ...]
+    targets: tuple[VsiProfile, ...]
     precisions: tuple[Precision, ...]
     operators: frozenset[str]
     memory: Memory
@@ -135,7 +131,7 @@ def cells(wanted: Wanted) -> Iterator[Cell]:
                         yield _cell(index, precision, target, (bench, wanted.memory))
 
 
-def _cell(index: int, precision: Precision, target: TargetProfile, tools: tuple[GraphBench, Memory]) -> Cell:
+def _cell(index: int, precision: Precision, target: VsiProfile, tools: tuple[GraphBench, Memory]) -> Cell:
     case, found = CASES[index], prepared(index, precision)
     blank = Cell(target.name, precision.value, case.op, case.name)
     verdict = target.verdict(found.graph, found.graph.nodes[0], precision)
@@ -149,11 +145,10 @@ def _cell(index: int, precision: Precision, target: TargetProfile, tools: tuple[
     if isinstance(measured, str):
         return replace(blank, state=State.VENDOR_REFUSES, reason=measured)
     exact, simulated = ours(index, precision, twin(target))
-    largest = max(_difference(measured.results, found_by)[1] for found_by in (exact, simulated) if found_by is not None)
-    if largest > _SUSPICIOUS:
+    if _difference(measured.results, simulated)[1] > _SUSPICIOUS:
         again = _measure(program, found, tools, alone=True)
         measured = measured if isinstance(again, str) else again
-    judged = blank if simulated is None else _with(blank, _difference(measured.results, simulated))
+    judged = _with(blank, _difference(measured.results, simulated))
     mean, largest = _difference(measured.results, exact)
     state = State.MEASURED if verdict.supported else State.ONLY_VENDOR
     engine = measured.engine.value if measured.engine else "-"
@@ -255,10 +250,8 @@ def main() -> None:
     found: list[Cell] = []
     for cell in () if given.only_earlier else cells(wanted):
         found.append(cell)
-        if cell.state is State.MEASURED and max(cell.npusim_max, cell.reference_max):
-            print(
-                f"{cell.target} {cell.precision} {cell.case}: npusim {cell.npusim_max}, reference {cell.reference_max}"
-            )
+        if cell.differs:
+            print(f"{cell.target} {cell.precision} {cell.case}: {cell.npusim_max}")
     found = completed(found, given.earlier)
     print("\n".join(summary(found)))
     if given.json:

@@ -22,7 +22,7 @@ import numpy as np
 from dovetail.backend.project import ProjectStyle
 from dovetail.backend.protocols import CompileOptions
 from dovetail.backend.registry import find_target
-from dovetail.backends.vsi.plugin import Form, VsiBackend, VsiExecutable
+from dovetail.backends.verisilicon.plugin import BlobForm, VsiBackend, VsiExecutable
 from dovetail.ir import DType, Graph, Node, Quantization, TensorType
 from dovetail.sdk import find_verisilicon
 from dovetail.testing.agreement import load_on
@@ -57,11 +57,13 @@ def main() -> int:
     if not found.usable:
         print(f"skipped: {found.reason}")
         return 0
-    vendor, graph, target = VsiBackend(found.folder, Form.GRAPH), convolution(options.size), find_target("vsi:v853")
+    vendor, graph, target = VsiBackend(found.folder, BlobForm.GRAPH), convolution(options.size), find_target("vsi:v853")
     sample = np.random.default_rng(2).integers(0, 256, graph.types["x"].static_shape).astype(np.uint8)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for path, content in vendor.write_project(graph, target, ProjectStyle.OVXLIB, {}).items():
+        write_project = vendor.abilities().write_project
+        assert write_project is not None
+        for path, content in write_project(graph, target, ProjectStyle.OVXLIB, {}).items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_bytes(content)
         np.save(folder / "x.npy", sample)

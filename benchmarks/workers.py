@@ -13,9 +13,9 @@ from dataclasses import asdict, dataclass, replace
 
 import dovetail
 import zoo.machine as machine
-from dovetail.data import open_samples, specs_of
+from dovetail.data import open_samples, specs_of, split_samples
 from dovetail.plan import parse_placement
-from dovetail.search import TuneOptions
+from dovetail.search import TuneOptions, parse_goal
 from dovetail.search.fanout import FanOut, local_place
 from zoo.table import number, text
 from zoo.tasks import digits
@@ -80,12 +80,14 @@ def prepare(wait_s: float) -> Callable[[int], dovetail.TuneResult]:
         {task.input: task.inputs[index][None], **{key: value[index] for key, value in task.labels.items()}}
         for index in range(len(task.inputs))
     ]
+    samples = open_samples(items, specs)
     request = dovetail.TuneRequest(
         graph=graph,
         calibration=dovetail.calibrate(graph, open_samples([item[None] for item in task.calibration], specs)),
-        samples=open_samples(items, specs),
+        samples=samples,
+        splits=split_samples(samples),
         metric=Waiting(task.metric, wait_s),
-        goal=dovetail.parse_goal(task.goal),
+        goal=parse_goal(task.goal),
         low=parse_placement(task.low),
         ladder=(parse_placement(task.high),),
     )

@@ -9,7 +9,10 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 import dovetail
-from dovetail.search import TuneResult
+from dovetail.compare import load_metric
+from dovetail.data import split_samples
+from dovetail.plan import find_units
+from dovetail.search import TuneResult, parse_goal
 
 ROOT = Path(__file__).parents[1]
 DIGITS = ROOT / "examples" / "digits"
@@ -24,12 +27,14 @@ def tuned() -> tuple[dovetail.Graph, TuneResult]:
     graph = dovetail.normalize(dovetail.load_model(DIGITS / "digits.onnx"))
     specs = dovetail.specs_of(graph)
     calibration = dovetail.calibrate(graph, dovetail.open_samples(DIGITS / "calib.npz", specs))
+    samples = dovetail.open_samples(DIGITS / "eval.npz", specs)
     request = dovetail.TuneRequest(
         graph=graph,
         calibration=calibration,
-        samples=dovetail.open_samples(DIGITS / "eval.npz", specs),
-        metric=dovetail.load_metric(f"{DIGITS / 'metric.py'}:score"),
-        goal=dovetail.parse_goal("1%"),
+        samples=samples,
+        splits=split_samples(samples),
+        metric=load_metric(f"{DIGITS / 'metric.py'}:score"),
+        goal=parse_goal("1%"),
         low=dovetail.parse_placement("vsi:v853@i8pc"),
         ladder=(dovetail.parse_placement("vsi:v853@i16"),),
     )
@@ -39,7 +44,7 @@ def tuned() -> tuple[dovetail.Graph, TuneResult]:
 def draw(graph: dovetail.Graph, result: TuneResult) -> str:
     """Return the picture as SVG."""
     raised = {unit.unit for unit in result.culprits}
-    units = list(dovetail.find_units(graph).items)
+    units = list(find_units(graph).items)
     rows = -(-len(units) // COLUMNS)
     width, top = COLUMNS * (CELL + GAP) + 40, 150
     height = top + rows * (34 + GAP) + 50

@@ -8,10 +8,16 @@ import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import hypothesis
+import needs
 import pytest
 
 from dovetail.backend import registry
 
+pytest_plugins = ("skips",)
+# Both of these are clocks on the wall.
+hypothesis.settings.register_profile("patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("patient")
 ROOT = Path(__file__).parents[1]
 DEFAULT_MODELS = ROOT.parent / "shared" / "models"
 
@@ -21,7 +27,7 @@ def models() -> Path:
     """Return the folder of collected models; skip where there is none."""
     folder = Path(os.environ.get("DOVETAIL_MODELS", DEFAULT_MODELS))
     if not (folder / "MANIFEST.json").is_file():
-        pytest.skip(f"no collected models at {folder}: set DOVETAIL_MODELS")
+        needs.without("models", f"no collected models at {folder}: set DOVETAIL_MODELS")
     return folder
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import onnxruntime as ort
 from onnx import ValueInfoProto, helper, numpy_helper
 
+from dovetail.backends.accumulation import measured_accumulator
 from dovetail.ir import AnyArray, DType, Graph, Node, Quantization, TensorType
 from dovetail.ir.codes import ONNX_CODES
 from dovetail.ir.precision import Precision
@@ -164,7 +165,8 @@ _FORMS: dict[str, Callable[[Graph], OrtOperator]] = {
 
 
 def judge_trial(trial: Trial) -> Score:
-    """Run a trial on ONNX Runtime's integer kernels."""
+    """Run a trial on ONNX Runtime's integer kernels; the reference adds products up as they do on this processor."""
+    trial = replace(trial, arithmetic=replace(trial.arithmetic, accumulator=measured_accumulator()))
     node = trial.graph.nodes[0]
     boundary = node.op in ("QuantizeLinear", "DequantizeLinear") and len(node.inputs) == 1
     form = _boundary if boundary else _plain if _is_plain(trial.graph) else _FORMS[node.op]
@@ -188,7 +190,26 @@ def trials() -> list[Trial]:
     for name in ("QuantizeLinear", "DequantizeLinear"):
         made += [make_trial(name, precision) for precision in (p.I8, p.U8, p.W8A16)]
         made.append(_as_u16(make_trial(name, p.U8)))
-    return made + explicit_trials()
+    return made + unsigned_data_trials() + explicit_trials()
+
+
+def unsigned_data_trials() -> list[Trial]:
+    """Return trials of unsigned data and signed weights: those that saturate on processors without VNNI."""
+    convolutions = ("Conv", "Conv.no_bias", "Conv.stride", "Conv.dilated", "Conv.depthwise", "Conv.grouped", "Conv.1d")
+    products = ("MatMul", "MatMul.dynamic", "Gemm", "Gemm.transposed")
+    return [_with_unsigned_data(make_trial(name, Precision.I8PC)) for name in (*convolutions, *products)]
+
+
+def _with_unsigned_data(trial: Trial) -> Trial:
+    """Return a trial of i8 with the first input and the output as the u8 that stand for the same reals."""
+    graph, kinds = trial.graph, dict(trial.graph.types)
+    data = graph.nodes[0].inputs[0]
+    for name in (data, graph.outputs[0]):
+        quant = kinds[name].quant
+        assert quant is not None
+        kinds[name] = TensorType(DType.U8, kinds[name].shape, Quantization(quant.scale, (quant.zero_point[0] + 128,)))
+    feeds = tuple({**feed, data: (feed[data].astype(np.int16) + 128).astype(np.uint8)} for feed in trial.inputs)
+    return replace(trial, name=f"{trial.name}.u8data", graph=graph.evolve(types=kinds), inputs=feeds)
 
 
 def _as_u16(trial: Trial) -> Trial:

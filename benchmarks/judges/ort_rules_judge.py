@@ -28,7 +28,7 @@ def rules_scores() -> Iterator[Score]:
 
 
 def rules_score(trial: Trial) -> Score:
-    """Run a trial on ONNX Runtime's integer kernels and by its rules."""
+    """Run a trial on ONNX Runtime's integer kernels and by its rules, in the form that they have on this processor."""
     return replace(ort_judge.judge_trial(replace(trial, arithmetic=ORT)), judge=JUDGE)
 
 

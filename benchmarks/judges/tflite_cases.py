@@ -6,7 +6,7 @@ The output's shape is what LiteRT finds; the case only names its type.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -112,7 +112,7 @@ INT32 = Output(DType.I32)
 INT64 = Output(DType.I64)
 BOOL = Output(DType.BOOL)
 
-Options = tuple[str, dict[str, object]]
+Options = tuple[str, Mapping[str, object]]
 
 
 def case(
@@ -158,7 +158,7 @@ def _tensor(name: str, item: Input) -> LiteTensor:
     return LiteTensor(name, item.dtype, item.shape, item.quant, item.value)
 
 
-def _table(name: str, fields: dict[str, object]) -> Any:
+def _table(name: str, fields: Mapping[str, object]) -> Any:
     table = getattr(schema, f"{name}T")()
     for field, value in fields.items():
         if not hasattr(table, field):

@@ -55,6 +55,6 @@ def _more(case: LiteCase, count: int) -> Iterator[tuple[AnyArray, ...]]:
 
 def _alike(generator: np.random.Generator, value: AnyArray) -> AnyArray:
     if value.dtype.kind == "f":
-        return generator.uniform(-2.0, 2.0, value.shape).astype(value.dtype)
+        return np.asarray(generator.uniform(-2.0, 2.0, value.shape)).astype(value.dtype)
     limits = np.iinfo(value.dtype)
     return generator.integers(limits.min, limits.max + 1, value.shape).astype(value.dtype)

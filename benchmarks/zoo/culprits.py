@@ -15,17 +15,17 @@ import numpy as np
 import dovetail
 from dovetail.backend.protocols import Fidelity
 from dovetail.compare.task import TaskMetric
-from dovetail.data import Sample, SampleSource, open_samples, specs_of
+from dovetail.data import Sample, SampleSource, open_samples, specs_of, split_samples
 from dovetail.ir import Graph
 from dovetail.plan import Override, parse_placement
 from dovetail.quantize import Calibration
-from dovetail.search import CostOptions, TuneOptions, TuneRequest
-from dovetail.search.drowned import measure_drowned
+from dovetail.search import CostOptions, TuneOptions, TuneRequest, parse_goal
 from dovetail.search.evaluator import SIMULATOR, EvaluationData, simulates_whole
 from dovetail.search.fanout.task import Executor
+from dovetail.search.noise import measure_noise
 from dovetail.search.samples import SampleSet
 from dovetail.search.space import FLOAT, make_space
-from dovetail.search.strategy import locate
+from dovetail.search.strategy import LocateBudget, locate
 from zoo.case import Dataset
 
 _LOW, _HIGH = parse_placement("vsi:a311d@u8"), parse_placement("vsi:a311d@i16")
@@ -73,7 +73,7 @@ def _side(graph: Graph, places: Mapping[str, str], learnt: Sequence[Sample], sam
 
 
 def _noise(side: _Side, metric: TaskMetric) -> dict[str, float]:
-    """Return for every unit how much of the outputs its 8 bits alone drown, the rest in float."""
+    """Return for every unit the noise at the outputs that its 8 bits alone make, the rest in float."""
     samples = SampleSet(side.graph, side.samples)
     target = _LOW.target
     how = Executor(target, simulates_whole(side.graph, target), Fidelity.FAST, {target: SIMULATOR})
@@ -83,10 +83,10 @@ def _noise(side: _Side, metric: TaskMetric) -> dict[str, float]:
 
     def measure(units: Sequence[str]) -> float:
         kept = {name: Override(FLOAT, "float") for name in space.units if name not in units}
-        return measure_drowned(evaluator, space.plan(kept), probes).score
+        return measure_noise(evaluator, space.plan(kept), probes).score
 
-    found = locate(tuple(space.units), measure, _MOST_RUNS)
-    return {_place(space.units[name].nodes, side.places): share for name, share in found.items()}
+    noise = locate(tuple(space.units), measure, LocateBudget(_MOST_RUNS, _MOST_RUNS // 3))
+    return {_place(space.units[name].nodes, side.places): share for name, share in noise.items()}
 
 
 def _same_raised(sides: Sequence[_Side], metric: TaskMetric, goal: str) -> str:
@@ -109,8 +109,9 @@ def _tune(side: _Side, metric: TaskMetric, goal: str) -> frozenset[str]:
         graph=side.graph,
         calibration=side.calibration,
         samples=side.samples,
+        splits=split_samples(side.samples),
         metric=metric,
-        goal=dovetail.parse_goal(goal),
+        goal=parse_goal(goal),
         low=_LOW,
         ladder=(_HIGH,),
         costs=CostOptions(most_tests=0),

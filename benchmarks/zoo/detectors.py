@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dovetail.compare.task import Arrays, Reference
-from dovetail.data import Anchor, Channels, Interpolation, Preprocess, Step, StepKind
+from dovetail.data import Anchor, Channels, Interpolation, Preprocess, PreprocessStep, StepKind
 from dovetail.ir import Graph
 from zoo.case import Case, Dataset, Figure, everything, halves, pad_boxes, read_images
 from zoo.detection import Ap50, DetectionF1, ScoredCorners, YoloRows
@@ -19,7 +19,7 @@ _MAX_BOXES = 100
 
 def _yolox(graph: Graph, root: Path) -> Dataset:
     side = 416
-    step = Step(StepKind.LETTERBOX, side, side, pad=114, anchor=Anchor.TOP_LEFT)
+    step = PreprocessStep(StepKind.LETTERBOX, side, side, pad=114, anchor=Anchor.TOP_LEFT)
     bgr = Preprocess((step,), Channels.BGR, interpolation=Interpolation.OPENCV_BILINEAR)
     coco, ccby = root / "data_coco20", root / "data_detect_ccby"
     labelled = read_images(graph, coco, bgr, coco / "gt.json")
@@ -41,7 +41,7 @@ def _yolox(graph: Graph, root: Path) -> Dataset:
 
 
 def _faces(graph: Graph, root: Path) -> Dataset:
-    image = Preprocess((Step(StepKind.RESIZE, 240, 320),), Channels.RGB, mean=(127.0,), scale=(1 / 128,))
+    image = Preprocess((PreprocessStep(StepKind.RESIZE, 240, 320),), Channels.RGB, mean=(127.0,), scale=(1 / 128,))
     photos = read_images(graph, root / "ultraface_rfb320" / "imgs", image)
     calibration, rest = halves(photos)
     samples = [
@@ -78,7 +78,7 @@ class MaskIou:
 def _text(graph: Graph, root: Path) -> Dataset:
     deviation = np.array([0.225, 0.224, 0.229])
     image = Preprocess(
-        (Step(StepKind.RESIZE, 480, 480),),
+        (PreprocessStep(StepKind.RESIZE, 480, 480),),
         Channels.BGR,
         mean=(0.406 * 255, 0.456 * 255, 0.485 * 255),
         scale=tuple((1 / (255 * deviation)).tolist()),

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from dovetail.data import Channels, Interpolation, Preprocess, Step, StepKind, open_samples, specs_of
+from dovetail.data import Channels, Interpolation, Preprocess, PreprocessStep, StepKind, open_samples, specs_of
 from dovetail.importers import LoadOptions, load_model
 from dovetail.ir import AnyArray, Graph
 from dovetail.passes import normalize
@@ -87,7 +87,7 @@ def _archive(name: str, key: str, convert: Callable[[AnyArray], AnyArray], dev: 
 
 def _photos(folder: str, side: int, scale: float) -> Source:
     def read(graph: Graph, root: Path) -> Iterator[Example]:
-        image = Preprocess((Step(StepKind.RESIZE, side, side),), mean=(0.0,), scale=(scale,))
+        image = Preprocess((PreprocessStep(StepKind.RESIZE, side, side),), mean=(0.0,), scale=(scale,))
         for sample in open_samples(root / folder, specs_of(graph), image):
             yield Example(sample.inputs)
 
@@ -109,7 +109,7 @@ def _case(name: str, *names: str) -> Source:
 
 def _darknet(graph: Graph, root: Path) -> Iterator[Example]:
     image = Preprocess(
-        (Step(StepKind.RESIZE, 320, 320),),
+        (PreprocessStep(StepKind.RESIZE, 320, 320),),
         Channels.RGB,
         scale=(1 / 255,),
         interpolation=Interpolation.OPENCV_BILINEAR,

@@ -19,6 +19,7 @@ from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantTy
 
 import dovetail
 from dovetail.plan import parse_placement
+from dovetail.search import parse_goal
 from zoo.priced import Pricer
 from zoo.tasks import Task
 
@@ -137,7 +138,7 @@ def _is_activation(quantiser: onnx.NodeProto, made: dict[str, onnx.NodeProto], c
 
 def allowed_drop(task: Task, float_score: float) -> float:
     """Return the absolute loss that the task's goal allows."""
-    return dovetail.parse_goal(task.goal).allowance(float_score)
+    return parse_goal(task.goal).allowance(float_score)
 
 
 def _nncf() -> Any:
@@ -251,7 +252,7 @@ def left_float_by_ort(task: Task) -> frozenset[str]:
     return Pricer(task).nodes_above(quantised)
 
 
-class _Reader(CalibrationDataReader):  # type: ignore[misc]
+class _Reader(CalibrationDataReader):
     def __init__(self, task: Task) -> None:
         self._items = iter({task.input: item[None]} for item in task.calibration)
 
@@ -424,7 +425,7 @@ def run_ddmin(task: Task, limit_s: float) -> Found:
 
 def run_ours(task: Task, high: str, pinned: Iterable[str] = (), whose: str = "") -> Found:
     """Run dovetail tune, calibration included; `pinned` nodes stay float on the CPU, as with the tool `whose`."""
-    from dovetail.data import open_samples, specs_of
+    from dovetail.data import open_samples, specs_of, split_samples
     from dovetail.plan import Recipe, Rule
     from dovetail.search import CostOptions
 
@@ -433,13 +434,15 @@ def run_ours(task: Task, high: str, pinned: Iterable[str] = (), whose: str = "")
     rules = tuple(Rule(parse_placement("cpu@fp32"), node=name) for name in pinned)
     specs = specs_of(graph)
     calibration = dovetail.calibrate(graph, open_samples([item[None] for item in task.calibration], specs))
+    samples = open_samples(items_of(task), specs)
     calls, low, step = _Calls(), parse_placement(task.low), parse_placement(high)
     request = dovetail.TuneRequest(
         graph=graph,
         calibration=calibration,
-        samples=open_samples(items_of(task), specs),
+        samples=samples,
+        splits=split_samples(samples),
         metric=task.metric,
-        goal=dovetail.parse_goal(task.goal),
+        goal=parse_goal(task.goal),
         low=low,
         ladder=(step,),
         wishes=Recipe(low, (step,), rules) if rules else None,

@@ -10,15 +10,15 @@ import numpy as np
 from PIL import Image
 
 import dovetail
-from dovetail.data import Anchor, Channels, Interpolation, Preprocess, Step, StepKind
+from dovetail.data import Anchor, Channels, Interpolation, Preprocess, PreprocessStep, StepKind
 from dovetail.ir import Graph
 from dovetail.outputs import Kind
 
 _DEVIATION = np.array([0.229, 0.224, 0.225])
 IMAGENET = tuple((np.array([0.485, 0.456, 0.406]) * 255).tolist()), tuple((1 / (255 * _DEVIATION)).tolist())
 """Mean and scale of ImageNet as torchvision states them, for RGB pixels."""
-_SHORT = Step(StepKind.RESIZE_SHORT, 256, 256, interpolation=Interpolation.BICUBIC)
-_CROP = Step(StepKind.CENTRE_CROP, 224, 224)
+_SHORT = PreprocessStep(StepKind.RESIZE_SHORT, 256, 256, interpolation=Interpolation.BICUBIC)
+_CROP = PreprocessStep(StepKind.CENTRE_CROP, 224, 224)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +39,10 @@ class Pictured:
 
 
 def _stretch(rows: int, cols: int, **options: object) -> Preprocess:
-    return Preprocess((Step(StepKind.RESIZE, rows, cols),), **options)  # type: ignore[arg-type]
+    return Preprocess((PreprocessStep(StepKind.RESIZE, rows, cols),), **options)  # type: ignore[arg-type]
 
 
-_LETTERBOX = Step(StepKind.LETTERBOX, 416, 416, pad=114, anchor=Anchor.TOP_LEFT)
+_LETTERBOX = PreprocessStep(StepKind.LETTERBOX, 416, 416, pad=114, anchor=Anchor.TOP_LEFT)
 _YOLOX = Preprocess((_LETTERBOX,), Channels.BGR, interpolation=Interpolation.OPENCV_BILINEAR)
 _HALF = {"mean": (127.5,), "scale": (1 / 127.5,)}
 _COCO, _CALTECH, _CIFAR, _DIGITS = "data_coco20", "data_caltech101/dev", "cifar", "digits"
@@ -75,7 +75,7 @@ CASES: tuple[Pictured, ...] = (
     *(
         Pictured(
             f"mbv1_025_128_imagenet/{name}",
-            Preprocess((_SHORT, _CROP, Step(StepKind.RESIZE, 128, 128)), **options),  # type: ignore[arg-type]
+            Preprocess((_SHORT, _CROP, PreprocessStep(StepKind.RESIZE, 128, 128)), **options),  # type: ignore[arg-type]
             _CALTECH,
             Kind.CLASSIFICATION,
         )
@@ -94,7 +94,7 @@ CASES: tuple[Pictured, ...] = (
     *(
         Pictured(
             f"{name}.tflite",
-            Preprocess((_SHORT, _CROP, Step(StepKind.RESIZE, side, side)), **_HALF),  # type: ignore[arg-type]
+            Preprocess((_SHORT, _CROP, PreprocessStep(StepKind.RESIZE, side, side)), **_HALF),  # type: ignore[arg-type]
             _CALTECH,
             Kind.CLASSIFICATION,
         )

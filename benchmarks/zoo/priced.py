@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import dovetail
 from dovetail.data import open_samples, specs_of
 from dovetail.plan import Limits, Override, Plan, parse_placement
-from dovetail.search import CostOptions
+from dovetail.quantize import Calibration
+from dovetail.search import CostOptions, parse_goal
 from dovetail.search.evaluator import EvaluationData
 from dovetail.search.pipeline import Pipeline
 from dovetail.search.proof import make_prover
@@ -43,7 +44,7 @@ class Pricer:
         self._graph = dovetail.normalize(dovetail.load_model(task.model))
         self._space = make_space(self._graph, parse_placement(task.low), (FLOAT,))
         self._model = make_prover(self._space, Limits(), CostOptions(), ()).model
-        self._calibration: dovetail.Calibration | None = None
+        self._calibration: Calibration | None = None
 
     def nodes_above(self, quantised: Collection[str]) -> frozenset[str]:
         """Return the nodes of the units that a tool leaves float, given the file's nodes that it quantises."""
@@ -54,7 +55,7 @@ class Pricer:
         raised = self._units_above(quantised)
         plan = self._space.plan({unit: Override(FLOAT, "left float by the tool") for unit in raised})
         float_score, score = self._scores(plan)
-        allowed = dovetail.parse_goal(self._task.goal).allowance(float_score)
+        allowed = parse_goal(self._task.goal).allowance(float_score)
         loss = float_score - score
         return Priced(self._model.plan_cost(plan).latency_ns / 1e6, loss, loss <= allowed + 1e-12, raised)
 

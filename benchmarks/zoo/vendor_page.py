@@ -49,8 +49,8 @@ class Cell:
 
     @property
     def differs(self) -> bool:
-        """Tell whether one of ours is not the vendor's."""
-        return self.state in (State.MEASURED, State.ONLY_VENDOR) and max(self.npusim_max, self.reference_max) > 0
+        """Tell whether the emulator's result is not the vendor's."""
+        return self.state in (State.MEASURED, State.ONLY_VENDOR) and self.npusim_max > 0
 
 
 class UnexplainedError(Exception):
@@ -149,7 +149,7 @@ def cause(cell: Cell) -> str:
             continue
         if (not precisions or cell.precision in precisions) and (not parts or cell.target in parts):
             return text
-    found = f"npusim by {cell.npusim_max} and reference by {cell.reference_max}"
+    found = f"npusim by {cell.npusim_max}"
     raise UnexplainedError(f"{cell.target} {cell.precision} {cell.case}: {found} steps; find out why, or model it")
 
 
@@ -177,11 +177,12 @@ Made by `python benchmarks/vendor_table.py --markdown docs/reference/vendor.md` 
 
 Every operator case of `dovetail.testing.cases` (operators with several kinds of attributes have several cases) at
 every integer precision, on six samples, on the vendor's instruction-level simulator of nine parts, against
-`npusim --fidelity exact` and `reference`. A difference is counted in steps of the stored type (LSB). Both of ours
-follow what was measured of the engines (`src/dovetail/backends/vip`): the tensor processor's tables (1024 knots,
-floats of 21 bits), its copies, averages as convolutions with byte weights, sums of bytes as the adder behind the array
-or a convolution makes them (equal on all 65536 pairs), the shaders' float32 operations in their order, multipliers that
-are float32 quotients, cut to 16 bits on v7 parts.
+`npusim --fidelity exact`. A difference is counted in steps of the stored type (LSB). `npusim` emulates the lowered
+program by what was measured of the engines (`src/dovetail/backends/verisilicon/emulator`): the tensor processor's
+tables (1024 knots, floats of 21 bits), its copies, averages as convolutions with byte weights, sums of bytes as the
+adder behind the array or a convolution makes them (equal on all 65536 pairs), the shaders' float32 operations in their
+order, multipliers that are float32 quotients, cut to 16 bits on v7 parts. `reference` knows nothing of the silicon: its
+column says how far exact integers with the part's rounding carry.
 
 A cause below is `measured` where a run was made to see just that, a `vendor defect` where the vendor's own result is
 not the operator's and was seen again in a process of its own. Every cell that differs has a cause: the page is not made
@@ -205,7 +206,7 @@ def as_markdown(cells: Sequence[Cell]) -> str:
             rows.setdefault((cell.precision, cell.case, cause(cell)), []).append(cell)
     for (precision, case, why), found in sorted(rows.items()):
         names = ", ".join(cell.target.removeprefix("vsi:") for cell in found)
-        largest = max(max(cell.npusim_max, cell.reference_max) for cell in found)
+        largest = max(cell.npusim_max for cell in found)
         mean = max(cell.npusim_mean for cell in found)
         lines.append(f"| {precision} | {case} | {names} | {largest} | {mean:.4f} | {why} |")
     for precision in dict.fromkeys(cell.precision for cell in cells):
@@ -215,7 +216,7 @@ def as_markdown(cells: Sequence[Cell]) -> str:
 
 def _engines(cells: Sequence[Cell], parts: Sequence[str]) -> Iterator[str]:
     """Yield the table of one precision: the engine, and the largest differences where there are any."""
-    yield "The engine of the operator; `a/b`: the largest difference of npusim / reference; `-`: refused; `*`: only the"
+    yield "The engine of the operator; a number is the largest difference of npusim; `-`: refused; `*`: only the"
     yield "vendor's compiler takes it, the profile does not."
     yield ""
     yield "| case | " + " | ".join(part.removeprefix("vsi:") for part in parts) + " |"
@@ -229,4 +230,4 @@ def _text(cell: Cell | None) -> str:
     if cell is None or cell.state in (State.REFUSED, State.VENDOR_REFUSES):
         return "-"
     mark = "" if cell.state is State.MEASURED else "*"
-    return cell.engine + mark + (f" {cell.npusim_max}/{cell.reference_max}" if cell.differs else "")
+    return cell.engine + mark + (f" {cell.npusim_max}" if cell.differs else "")

@@ -14,7 +14,7 @@ import dovetail
 from dovetail.backend.protocols import CompileOptions, Executable, Signature
 from dovetail.backend.registry import backend, find_target
 from dovetail.compare import VerifyRequest, load_metric, verify
-from dovetail.compare.verify import Steps, compare_steps
+from dovetail.compare.steps import Steps, compare_steps
 from dovetail.data import Sample, open_samples, specs_of
 from dovetail.ir import AnyArray
 from dovetail.partition import Partition
@@ -139,8 +139,8 @@ def _values(case: Case, npu: str) -> tuple[list[dict[str, AnyArray]], float]:
 
 
 def _load(part: Partition, name: str) -> Executable:
-    one, types = backend(name), part.graph.types
-    signature = Signature({n: types[n] for n in part.graph.inputs}, {n: types[n] for n in part.graph.outputs})
+    one, _types = backend(name), part.graph.types
+    signature = Signature.of(part.graph)
     blob = one.compile(part.graph, find_target(part.target), CompileOptions())
     return next(device for device in one.devices() if device.accepts(part.target)).load(blob, signature)
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 
 from dovetail.compare.classification import Top1Agreement, TopK
-from dovetail.data import Channels, Interpolation, Preprocess, Sample, Step, StepKind, open_samples, specs_of
+from dovetail.data import Channels, Interpolation, Preprocess, PreprocessStep, Sample, StepKind, open_samples, specs_of
 from dovetail.ir import Graph
 from zoo.case import Case, Dataset, Figure, everything, read_images
 
-_SHORT = Step(StepKind.RESIZE_SHORT, 256, 256, interpolation=Interpolation.BICUBIC)
-_CROP = Step(StepKind.CENTRE_CROP, 224, 224)
+_SHORT = PreprocessStep(StepKind.RESIZE_SHORT, 256, 256, interpolation=Interpolation.BICUBIC)
+_CROP = PreprocessStep(StepKind.CENTRE_CROP, 224, 224)
 _TOP1 = TopK("top1", 1)
 
 
@@ -26,7 +26,7 @@ def _caltech(graph: Graph, root: Path, image: Preprocess, stated: float) -> Data
 
 
 def _mobilenet(graph: Graph, root: Path) -> Dataset:
-    steps = (_SHORT, _CROP, Step(StepKind.RESIZE, 128, 128))
+    steps = (_SHORT, _CROP, PreprocessStep(StepKind.RESIZE, 128, 128))
     return _caltech(graph, root, Preprocess(steps, mean=(127.5,), scale=(1 / 127.5,)), 0.4489)
 
 
@@ -48,7 +48,7 @@ def _resnet(graph: Graph, root: Path) -> Dataset:
 
 
 def _person(graph: Graph, root: Path) -> Dataset:
-    image = Preprocess((Step(StepKind.RESIZE, 96, 96),), Channels.RGB, scale=(1 / 255,))
+    image = Preprocess((PreprocessStep(StepKind.RESIZE, 96, 96),), Channels.RGB, scale=(1 / 255,))
     folder = root / "data_caltech101"
     photos: list[Sample] = [
         *read_images(graph, folder / "dev", image),

@@ -6,20 +6,32 @@ The message form is: what, where, why, what to try.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class DovetailError(Exception):
     """Report what failed, why, and what to try.
 
-    `str(error)` is one line: the message, then the hint where there is one.
+    `str(error)` is one line: the message, then the hint where there is one. `option` names the value that would mend
+    it, for those who spell values in a way of their own (`min_score`: a command says `--min-score`).
     """
 
-    def __init__(self, message: str, *, hint: str | None = None) -> None:
+    def __init__(self, message: str, *, hint: str | None = None, option: str | None = None) -> None:
         self.message = _one_line(message)
         self.hint = None if hint is None else _one_line(hint)
+        self.option = option
         super().__init__(self.message if self.hint is None else f"{self.message} {self.hint}")
 
     def __reduce__(self) -> tuple[object, ...]:
         return _restore, (type(self), self.args, dict(self.__dict__))
+
+
+def suggestion(given: str, known: Sequence[str]) -> str:
+    """Return a hint that names what was probably meant, and everything that is known."""
+    import difflib  # Only a wrong name needs it.
+
+    near = difflib.get_close_matches(given, known, n=1)
+    return (f"Did you mean '{near[0]}'? " if near else "") + f"Known: {', '.join(known)}."
 
 
 def _one_line(text: str) -> str:
@@ -37,9 +49,11 @@ def _restore(kind: type[DovetailError], args: tuple[object, ...], fields: dict[s
 class LoadError(DovetailError):
     """A model file cannot be read; `source_node` names the place in it when it is known."""
 
-    def __init__(self, message: str, *, source_node: str | None = None, hint: str | None = None) -> None:
+    def __init__(
+        self, message: str, *, source_node: str | None = None, hint: str | None = None, option: str | None = None
+    ) -> None:
         self.source_node = source_node
-        super().__init__(message, hint=hint)
+        super().__init__(message, hint=hint, option=option)
 
 
 class GraphError(DovetailError):
@@ -79,7 +93,7 @@ class InexpressiblePlan(PlanError):
     def __init__(self, message: str, *, nodes: tuple[str, ...], nearest: str, hint: str | None = None) -> None:
         self.nodes = nodes
         self.nearest = nearest
-        super().__init__(message, hint=hint)
+        super().__init__(message, hint=hint, option="nearest")
 
 
 class QuantizeError(DovetailError):
@@ -90,11 +104,17 @@ class CompileError(DovetailError):
     """A partition does not compile."""
 
     def __init__(
-        self, message: str, *, partition: int | None = None, log_path: str | None = None, hint: str | None = None
+        self,
+        message: str,
+        *,
+        partition: int | None = None,
+        log_path: str | None = None,
+        hint: str | None = None,
+        option: str | None = None,
     ) -> None:
         self.partition = partition
         self.log_path = log_path
-        super().__init__(message, hint=hint)
+        super().__init__(message, hint=hint, option=option)
 
 
 class BundleError(DovetailError):
@@ -121,15 +141,14 @@ class SearchError(DovetailError):
     """A search cannot start or go on."""
 
 
-class RemoteError(DovetailError):
-    """A network peer misbehaved or cannot be reached."""
-
-
 class FormatError(DovetailError):
     """A text file in a known format is wrong at a known place."""
 
-    def __init__(self, message: str, *, path: str, line: int, code: str, hint: str | None = None) -> None:
+    def __init__(
+        self, message: str, *, path: str, line: int, code: str, hint: str | None = None, option: str | None = None
+    ) -> None:
         self.path = path
         self.line = line
         self.code = code
-        super().__init__(f"{path}:{line}: {code}: {message}", hint=hint)
+        self.detail = message
+        super().__init__(f"{path}:{line}: {code}: {message}", hint=hint, option=option)

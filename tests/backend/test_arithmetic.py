@@ -46,6 +46,23 @@ def test_a_multiplier_with_a_width_is_two_roundings_to_float32(data: float, weig
     assert float(EXACT.multiplier(data, np.array([weight]), output)[0]) == data * weight / output
 
 
+@given(SCALES, SCALES, SCALES, SCALES)
+def test_multipliers_of_channels_are_rounded_to_float32_once(
+    data: float, weight: float, other: float, output: float
+) -> None:
+    found = Arithmetic(multiplier_bits=24).multiplier(data, np.array([weight, other]), output)
+    assert found.tolist() == [float(np.float32(data * scale / output)) for scale in (weight, other)]
+
+
+def test_one_rounding_and_two_differ() -> None:
+    """Seen on vsi:t527: a sum near a tie, in one output of 600 thousand of a convolution."""
+    random = np.random.default_rng(0)
+    data, weights, output = 0.1, random.uniform(0.01, 0.02, 64).astype(np.float32).astype(np.float64), 0.3
+    cut = Arithmetic(multiplier_bits=24)
+    alone = np.concatenate([cut.multiplier(data, weights[index : index + 1], output) for index in range(64)])
+    assert (cut.multiplier(data, weights, output) != alone).any()
+
+
 def test_it_decides_ties() -> None:
     """The scales' product over 0.001 is no power of two in exact arithmetic; the array multiplies by one half."""
     data, weight, output = (float(np.float32(value)) for value in (0.05, 0.01, 0.001))

@@ -27,7 +27,7 @@ def test_a_known_difference_is_on_the_page_with_its_cause():
     "cell",
     [
         Cell("vsi:a733", "i16", "Tanh", "Tanh", npusim_max=1),
-        Cell("vsi:a311d", "i16", "Div", "Div", reference_max=2),
+        Cell("vsi:a311d", "i16", "Div", "Div", npusim_max=2),
         replace(KNOWN, target="vsi:v853"),
     ],
 )

@@ -180,6 +180,17 @@ def test_a_metric_that_fails_names_itself(tiny: Tiny, run: Run, tmp_path: Path) 
     refused(said, "no.py")
 
 
+def test_an_error_comes_with_the_option_that_mends_it(tiny: Tiny, run: Run, tmp_path: Path) -> None:
+    tune = ("tune", tiny.model, "--data", tiny.data, "--metric", tiny.metric, "-o", tmp_path / "o")
+    refused(run(*tune, "--min-score", "2"), "below 2", "Option: --min-score.")
+    refused(run(*tune, "--workers", "-1"), "0 or more", "Option: --workers.")
+    refused(run(*tune, "--trial-timeout", "5"), "only other processes", "Option: --workers.")
+    refused(run(*tune, "--resource", "npu=1"), "Dask cluster", "Option: --dask.")
+    (tmp_path / "journal").write_text("no database, and long enough to be taken for something else than one")
+    refused(run(*tune, "--journal", tmp_path / "journal"), "journal", "Option: --journal.")
+    refused(run("tune", tiny.model, "--data", tiny.data, "--holdout", "1"), "hold-out share of 1")
+
+
 def test_defects_are_one_line_and_debug_shows_more(tiny: Tiny, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise ZeroDivisionError("boom")

@@ -13,6 +13,9 @@ import onnxruntime
 import pytest
 
 import dovetail
+from dovetail.backend.registry import backend_statuses
+from dovetail.compare import load_golden
+from dovetail.data import split
 
 from .conftest import Said, Tiny
 
@@ -90,7 +93,7 @@ def test_quantised_onnx_runs_in_onnx_runtime_as_the_bundle_does(tiny: Tiny, run:
     onnx.checker.check_model(model)
     assert {"QuantizeLinear", "DequantizeLinear"} <= {node.op_type for node in model.graph.node}
     assert run("run", tiny.bundle, "--data", tiny.data, "--samples", "20", "--save", tmp_path / "saved").code == 0
-    saved = [tensors["out"] for _, tensors in dovetail.load_golden(tmp_path / "saved")]
+    saved = [tensors["out"] for _, tensors in load_golden(tmp_path / "saved")]
     step = dovetail.load_ranges(tiny.ranges).of("out").high / 255
     np.testing.assert_allclose(np.concatenate(saved), float_outputs(tiny, path, 20), atol=1.01 * step)
 
@@ -99,7 +102,7 @@ def test_run_in_float_gives_what_onnx_runtime_gives(tiny: Tiny, run: Run, tmp_pa
     call = ("run", tiny.model, "--data", tiny.data, "--samples", "7", "--tap", "h", "--save", tmp_path / "g", "--json")
     said = json.loads(run(*call).out)
     assert [item["name"] for item in said["tensors"]] == ["out", "h"]
-    saved = list(dovetail.load_golden(tmp_path / "g"))
+    saved = list(load_golden(tmp_path / "g"))
     assert len(saved) == 7
     out = np.concatenate([tensors["out"] for _, tensors in saved])
     np.testing.assert_allclose(out, float_outputs(tiny, tiny.model, 7), rtol=1e-5, atol=1e-5)
@@ -170,7 +173,7 @@ def test_a_float_model_below_the_target_is_refused(tiny: Tiny, run: Run, tmp_pat
 
 def test_tune_that_is_not_accepted_ends_with_one_and_still_reports(tiny: Tiny, run: Run, tmp_path: Path) -> None:
     """The search split is always right; on the hold-out split only the float model is, and the CPU is forbidden."""
-    _, searched = dovetail.split(120, (0.4, 0.6), 0)
+    _, searched = split(120, (0.4, 0.6), 0)
     golden = float_outputs(tiny, tiny.model, 120)
     np.savez(tmp_path / "data.npz", x=np.load(tiny.data)["x"], golden=golden, free=np.isin(np.arange(120), searched))
     (tmp_path / "metric.py").write_text(
@@ -210,16 +213,9 @@ def test_tune_without_a_metric_takes_agreement(tiny: Tiny, run: Run, tmp_path: P
     assert (found["metric"], found["low"]) == ("top1_agreement", "vsi:v853@u8")
 
 
-def test_the_default_start_is_cheaper_than_sixteen_bits() -> None:
-    from dovetail.cli.tuning import low_placement
-
-    assert str(low_placement("vsi:v853", None)) == "vsi:v853@i8pc"
-    assert str(low_placement("vsi:a311d", None)) == "vsi:a311d@u8"
-
-
 def test_devices_lists_every_backend_and_target(run: Run) -> None:
     found = json.loads(run("devices", "--json").out)
-    assert {item["name"] for item in found["backends"]} == {item.name for item in dovetail.backend_statuses()}
+    assert {item["name"] for item in found["backends"]} == {item.name for item in backend_statuses()}
     assert {item["name"] for item in found["targets"]} == {item.name for item in dovetail.known_targets()}
 
 

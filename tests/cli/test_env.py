@@ -59,8 +59,3 @@ def test_run_and_compare_take_shapes(run: Run, tiny: Tiny) -> None:
     assert "it cannot be [1, 5]" in wrong.err
     told = run("compare", tiny.model, tiny.bundle, "--data", tiny.data, "--shape", "y=1,4")
     assert told.code == 2
-
-
-def test_the_program_says_how_it_was_loaded(run: Run, tmp_path: Path) -> None:
-    said = run("inspect", tmp_path / "g.pb", "--inputs", "a:0,b:0", "--outputs", "c:0", "--show-python")
-    assert "conversion=dovetail.Conversion(inputs=('a:0', 'b:0'), outputs=('c:0',))" in said.out

@@ -3,23 +3,46 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import sqlite3
 import subprocess
 import sys
-import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 ENTRY = [sys.executable, "-m", "dovetail.cli"]
+_INTERRUPTED = """
+import functools, os, signal, sqlite3, sys
+from dovetail.cli.main import main
+
+left, number = int(sys.argv.pop(1)), signal.Signals[sys.argv.pop(1)]
+
+class Counting(sqlite3.Connection):
+    def execute(self, statement, *values):
+        global left
+        if "INTO evaluation" in statement:
+            left -= 1
+            if left == 0:
+                os.kill(os.getpid(), number)
+        return super().execute(statement, *values)
+
+sqlite3.connect = functools.partial(sqlite3.connect, factory=Counting)
+sys.exit(main())
+"""
+"""The command, sent a signal as it writes the evaluation of this number down."""
 
 
-def command(digits: Path, out: Path) -> list[str]:
+def interrupted(evaluation: int, number: signal.Signals) -> list[str]:
+    """Return the beginning of a command that gets a signal."""
+    return [sys.executable, "-c", _INTERRUPTED, str(evaluation), number.name]
+
+
+def command(digits: Path, out: Path, entry: Sequence[str] = ENTRY) -> list[str]:
     """Return the search of the digit detector."""
     return [
-        *ENTRY, "tune", str(digits / "digits.onnx"), "--data", str(digits / "eval.npz"),
+        *entry, "tune", str(digits / "digits.onnx"), "--data", str(digits / "eval.npz"),
         "--calib", str(digits / "calib.npz"), "--metric", f"{digits / 'metric.py'}:score", "-o", str(out), "--json",
     ]  # fmt: skip
 
@@ -60,17 +83,14 @@ def test_killed_searches_resume(
     share: float, digits: Path, whole: tuple[dict[str, object], int], tmp_path: Path
 ) -> None:
     expected, total = whole
-    call, out = command(digits, tmp_path / "out"), tmp_path / "out"
-    process = subprocess.Popen(call, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 120
-    while len(evaluations(out)) < share * total and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
+    out, at = tmp_path / "out", max(2, round(share * total))
+    entry = interrupted(at, signal.SIGKILL)
+    done = subprocess.run(command(digits, out, entry), capture_output=True, check=False)
+    assert done.returncode == -signal.SIGKILL
     before = evaluations(out)
     assert 0 < len(before) < total
     assert not (out / "plan.json").exists()
-    found = finish(call)
+    found = finish(command(digits, out))
     assert found["plan"] == expected["plan"]
     assert found["culprits"] == expected["culprits"]
     after = evaluations(out)
@@ -86,16 +106,10 @@ def test_killed_searches_resume(
 @pytest.mark.slow
 def test_an_interrupted_search_says_how_to_go_on(digits: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    process = subprocess.Popen(
-        command(digits, out), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ}
-    )
-    deadline = time.monotonic() + 120
-    while not evaluations(out) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
-    stdout, stderr = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert stdout == ""
-    assert stderr.startswith("error: interrupted: ")
-    assert stderr.count("\n") == 1
-    assert "journal.sqlite" in stderr
+    call = command(digits, out, interrupted(2, signal.SIGINT))
+    done = subprocess.run(call, capture_output=True, text=True, check=False)
+    assert done.returncode == 130
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: interrupted: ")
+    assert done.stderr.count("\n") == 1
+    assert "journal.sqlite" in done.stderr

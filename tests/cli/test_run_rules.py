@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import dovetail
+from dovetail.compare import load_golden
 from judges.tflite_cases import LiteCase
 from judges.tflite_lstm_cases import lstm_cases
 
@@ -32,14 +32,9 @@ def test_a_quantised_file_gives_its_framework_s_integers(case: LiteCase, run: Ru
     said = run(*call, "--save", tmp_path / "saved", "--json")
     assert said.code == 0, said.err
     assert [item["target"] for item in json.loads(said.out)["partitions"]] == ["reference:tflite"]
-    saved = [tensors["out0"] for _, tensors in dovetail.load_golden(tmp_path / "saved")]
+    saved = [tensors["out0"] for _, tensors in load_golden(tmp_path / "saved")]
     for found, want in zip(saved, case.expected(), strict=True):
         np.testing.assert_array_equal(found, want[0])
-
-
-def test_the_python_program_takes_the_same_rules(case: LiteCase, run: Run, tmp_path: Path) -> None:
-    call = ("run", tmp_path / "model.tflite", "--target", "reference:tflite", "--data", tmp_path / "data.npz")
-    assert "dovetail.load_by_rules(graph, 'reference:tflite')" in run(*call, "--show-python").out
 
 
 def test_a_bundle_has_its_targets(tiny: Tiny, run: Run) -> None:

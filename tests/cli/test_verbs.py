@@ -1,4 +1,4 @@
-"""What every command promises: JSON, width, Python programs, help, speed."""
+"""What every command promises: JSON, width, help, speed."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import clocks
 import pytest
 from rich.cells import cell_len
 
@@ -70,24 +71,6 @@ def test_lines_fit_a_hundred_columns_and_carry_no_colour(name: str, tiny: Tiny, 
     assert said.out.strip()
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_the_python_program_does_the_same(name: str, tiny: Tiny, run: Run, tmp_path: Path) -> None:
-    said = run(*commands(tiny, tmp_path / "python")[name], "--show-python")
-    assert (said.code, said.err) == (0, "")
-    assert not (tmp_path / "python").exists()
-    (tmp_path / "python").mkdir()
-    program = tmp_path / "program.py"
-    program.write_text(said.out)
-    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, check=False, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    (tmp_path / "command").mkdir()
-    run(*commands(tiny, tmp_path / "command")[name])
-    for path in (tmp_path / "python").rglob("*"):
-        if path.is_file() and "sqlite" not in path.name:
-            other = tmp_path / "command" / path.relative_to(tmp_path / "python")
-            assert path.read_bytes() == other.read_bytes(), path
-
-
 GROUPED = [f"{group} {name}" for group, (_, verbs) in GROUPS.items() for name in verbs]
 
 
@@ -127,7 +110,7 @@ def test_help_loads_nothing_heavy_and_is_quick() -> None:
     ]
     seconds, _, heavy = min(done.stderr.strip() for done in runs).partition(" ")
     assert heavy == "[]"
-    assert float(seconds) < 0.5
+    assert float(seconds) / clocks.unit_s() < 90
 
 
 def test_colours_follow_the_terminal_and_no_color(tiny: Tiny, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
@@ -141,3 +124,10 @@ def test_progress_goes_to_stderr_when_asked(tiny: Tiny, run: Run, tmp_path: Path
     call = ("calibrate", tiny.model, "--data", tiny.data, "-o", tmp_path / "ranges.json")
     assert run(*call).err == ""
     assert "calibrating" in run(*call, "--progress").err
+
+
+def test_the_stages_of_a_search_are_shown(tiny: Tiny, run: Run, tmp_path: Path) -> None:
+    call = ("tune", tiny.model, "--data", tiny.data, "--metric", tiny.metric, "-o", tmp_path / "out")
+    titles = [line.partition(":")[0] for line in run(*call, "--progress").err.splitlines()]
+    assert list(dict.fromkeys(titles)) == ["loading", "calibrating", "searching", "compiling"]
+    assert run(*call).err == ""

@@ -8,14 +8,15 @@ import pytest
 from dovetail.compare import (
     TASK_METRICS,
     CompareOptions,
+    CompareVerdict,
     Head,
     TaskCheck,
-    Verdict,
     compare_outputs,
     from_json,
     to_json,
 )
 from dovetail.errors import DataError
+from dovetail.ir import AnyArray
 
 
 def detector_output(boxes, seed=0):
@@ -45,7 +46,7 @@ def test_zeroed_class_scores_fail_although_the_cosine_is_near_one(boxes, transpo
     row = comparison.rows[0]
     assert row.cosine > 0.999
     assert row.sqnr_db > 30
-    assert comparison.verdict is Verdict.FAIL
+    assert comparison.verdict is CompareVerdict.FAIL
     word = "slices 4-84 of axis 1" if transposed else "columns 4-84 of axis 2"
     assert word in " ".join(comparison.reasons)
     assert row.worst.sqnr_db == pytest.approx(0, abs=1e-6)
@@ -59,7 +60,7 @@ def test_only_the_class_scores_zeroed():
     measured[..., 5:] = 0
     comparison = compare_outputs({"output": golden}, {"output": measured})
     assert comparison.rows[0].cosine > 0.99999
-    assert comparison.verdict is Verdict.FAIL
+    assert comparison.verdict is CompareVerdict.FAIL
     assert "columns 5-84 of axis 2" in comparison.reasons[0]
 
 
@@ -67,11 +68,11 @@ def test_declared_heads_fail_by_name_and_pass_when_good():
     golden = detector_output(500)
     options = CompareOptions(heads={"output": (Head("box", 0, 4), Head("score", 4, 85))})
     failed = compare_outputs({"output": golden}, {"output": as_u8(golden)}, options)
-    assert failed.verdict is Verdict.FAIL
+    assert failed.verdict is CompareVerdict.FAIL
     assert "heads 'score'" in failed.reasons[0]
     fine = golden + np.float32(0.004) * np.random.default_rng(1).standard_normal(golden.shape).astype(np.float32)
     passed = compare_outputs({"output": golden}, {"output": fine}, options)
-    assert passed.verdict is Verdict.PASS
+    assert passed.verdict is CompareVerdict.PASS
     assert "head 'score'" in passed.reasons[0]
 
 
@@ -84,12 +85,12 @@ def test_the_task_metric_fails_alone():
     assert comparison.rows[0].worst.sqnr_db > 10
     assert comparison.tasks[0].golden == 1
     assert comparison.tasks[0].measured == 0
-    assert comparison.verdict is Verdict.FAIL
+    assert comparison.verdict is CompareVerdict.FAIL
     assert len(comparison.reasons) == 2
 
 
 def test_rows_are_sorted_and_integers_counted():
-    golden = {name: np.array([[1, 2, 3]], np.int8) for name in "abc"}
+    golden: dict[str, AnyArray] = {name: np.array([[1, 2, 3]], np.int8) for name in "abc"}
     measured = {**golden, "b": np.array([[1, 2, 4]], np.int8), "z": np.zeros(1)}
     del measured["c"]
     options = CompareOptions(
@@ -99,8 +100,8 @@ def test_rows_are_sorted_and_integers_counted():
     assert [row.name for row in comparison.rows] == ["b", "a"]
     assert comparison.rows[0].lsb_histogram == ((0, 2), (1, 1))
     assert comparison.rows[0].origin == "conv_7"
-    assert (comparison.missing, comparison.extra, comparison.verdict) == (("c",), ("z",), Verdict.PASS)
-    assert compare_outputs(golden, measured).verdict is Verdict.FAIL  # c is judged and missing
+    assert (comparison.missing, comparison.extra, comparison.verdict) == (("c",), ("z",), CompareVerdict.PASS)
+    assert compare_outputs(golden, measured).verdict is CompareVerdict.FAIL  # c is judged and missing
 
 
 def test_nan_fails_and_is_counted():
@@ -108,7 +109,7 @@ def test_nan_fails_and_is_counted():
     measured = golden.copy()
     measured[0, 3] = np.nan
     comparison = compare_outputs({"y": golden}, {"y": measured})
-    assert comparison.verdict is Verdict.FAIL
+    assert comparison.verdict is CompareVerdict.FAIL
     assert comparison.rows[0].non_finite == 1
     assert "1 values are NaN or infinite" in comparison.reasons[0]
 

@@ -11,9 +11,16 @@ from dovetail.errors import DataError
 SCORES = np.array([[0.1, 0.7, 0.2], [0.5, 0.3, 0.2], [0.2, np.nan, 0.9]])
 
 
+def each_of(metric, outputs, labels):
+    """Return what a metric gives for each sample."""
+    scores = metric.per_sample(outputs, labels)
+    assert scores is not None
+    return list(scores)
+
+
 def test_top1_with_ids_and_sets():
     top1 = TASK_METRICS["top1"]
-    assert list(top1.per_sample({"y": SCORES}, {"label": np.array([1, 2, 2])})) == [1, 0, 0]
+    assert each_of(top1, {"y": SCORES}, {"label": np.array([1, 2, 2])}) == [1, 0, 0]
     assert top1.score({"y": SCORES[:2]}, {"any": np.array([[0, 1], [2, -1]])}) == 0.5
     assert TASK_METRICS["top5"].score({"y": SCORES[:2]}, {"label": np.array([0, 2])}) == 1
 
@@ -39,9 +46,9 @@ def test_label_free_metrics_compare_with_golden_outputs():
     golden = SCORES[:2]
     measured = golden.copy()
     measured[1] = [0.3, 0.5, 0.2]
-    assert list(agreement.per_sample({"y": measured}, {"y": golden})) == [1, 0]
+    assert each_of(agreement, {"y": measured}, {"y": golden}) == [1, 0]
     assert noise.score({"y": golden}, {"y": golden}) == 1
-    per_sample = noise.per_sample({"y": measured}, {"y": golden})
+    per_sample = each_of(noise, {"y": measured}, {"y": golden})
     assert per_sample[0] == 1
     assert per_sample[1] == pytest.approx(1 - np.sqrt(0.08 / 3) / 0.3)
 
@@ -71,7 +78,7 @@ def test_functions_of_the_user(tmp_path):
     outputs = {"y": SCORES[:2]}
     each = load_metric(f"{file}:each")
     assert isinstance(each, TaskMetric)
-    assert list(each.per_sample(outputs, {})) == [0.7, 0.5]
+    assert each_of(each, outputs, {}) == [0.7, 0.5]
     assert each.score(outputs, {}) == pytest.approx(0.6)
     whole = load_metric(f"{file}:whole")
     assert (whole.score(outputs, {}), whole.per_sample(outputs, {}), whole.higher_is_better) == (

@@ -5,20 +5,20 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import needs
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from dovetail.backend.profiles import VSI_PROFILES
+from dovetail.backends.verisilicon.parts.named import VSI_PROFILES
 from dovetail.cli.main import main
 from dovetail.compare import VerifyRequest, random_samples, verify
-from dovetail.compare.verify import compare_steps
+from dovetail.compare.steps import compare_steps
 from dovetail.errors import DeviceNotFound
 from dovetail.ir import DType, Graph, Node, Quantization, TensorType, save_graph
 from dovetail.partition import Partition
-from dovetail.sdk import find_verisilicon
 
 TARGET = next(item.name for item in VSI_PROFILES if item.name == "vsi:v853")
 
@@ -81,9 +81,7 @@ def test_the_reference_agrees_with_the_simulation() -> None:
 
 @pytest.mark.sdk
 def test_the_vendor_beside_us_with_the_operator_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = find_verisilicon()
-    if not found.usable:
-        pytest.skip(f"{found.reason}: run 'dovetail sdk install verisilicon'")
+    needs.verisilicon()
     path = tmp_path / "chain.dvg"
     save_graph(chain(), path)
     code = main(["verify", str(path), "--target", TARGET, "--against", "vsi", "--samples", "2", "--json"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import select
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dovetail.backend.containment import Limits
+from dovetail.backend import containment
+from dovetail.backend.containment import WorkerLimits
 from dovetail.backends.reference import run_graph
-from dovetail.compile import BlobCache, CompileRequest, Isolation, RepairRequest, compile_model, compile_repaired
+from dovetail.compile import BlobCache, Isolation, RepairRequest, compile_model, compile_repaired
 from dovetail.errors import CompileError, DeviceError, DeviceLost
 from dovetail.ir import Graph
 from dovetail.ir.precision import Precision
@@ -22,13 +23,28 @@ from dovetail.quantize import Ranges, quantize
 from dovetail.runtime import Guard, SessionOptions, open_session
 from dovetail.testing.networks import Network
 
-TIGHT = Limits(start_s=60.0, compile_s=4.0, load_s=30.0, run_s=4.0)
 CPU = Placement("cpu", Precision.FP32)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _installed(install: Callable[[str], None]) -> None:
     install("wildback")
+
+
+@pytest.fixture(autouse=True)
+def _time_flies(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Let the limits of time pass as soon as the wild backend hangs, and never before."""
+    mark = tmp_path / "hangs"
+    monkeypatch.setenv("WILDBACK_HANGS", str(mark))
+
+    def answers(source: int, within_s: float) -> bool:
+        while not select.select([source], [], [], 0.05)[0]:
+            if mark.exists():
+                mark.unlink()
+                return False
+        return True
+
+    monkeypatch.setattr(containment, "_answers", answers)
 
 
 def _graph(bad: int = 1) -> Graph:
@@ -44,7 +60,7 @@ def _graph(bad: int = 1) -> Graph:
 def _request(way: str, bad: int = 1, rule: tuple[Placement, ...] = (CPU,)) -> RepairRequest:
     graph = _graph(bad)
     plan = Plan(graph.digest, Placement(f"wild:{way}", Precision.FP32))
-    return RepairRequest(graph, plan, Ranges(graph.digest, "", 0, {}), rule, CompileRequest(limits=TIGHT))
+    return RepairRequest(graph, plan, Ranges(graph.digest, "", 0, {}), rule)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +70,7 @@ def _request(way: str, bad: int = 1, rule: tuple[Placement, ...] = (CPU,)) -> Re
         ("raises", "ZeroDivisionError: a defect"),
         ("crashes", "SIGSEGV"),
         ("exits", "exit code 3"),
-        ("hangs", "within 4 s"),
+        ("hangs", "within 600 s"),
         ("babbles", "too much to say"),
     ],
 )
@@ -85,7 +101,7 @@ def test_every_offending_unit_is_found_in_few_compilations() -> None:
 def test_without_a_place_to_go_it_is_an_error_that_names_the_unit() -> None:
     with pytest.raises(CompileError, match=r"n2: wild:crashes@fp32 said yes .*SIGSEGV") as caught:
         compile_repaired(_request("crashes", rule=()))
-    assert "--fallback" in str(caught.value)
+    assert caught.value.option == "fallback"
     assert "\n" not in str(caught.value)
 
 
@@ -123,12 +139,10 @@ def test_a_device_that_fails_is_lost_and_this_process_lives(way: str) -> None:
     request = _request(way)
     bundle = compile_model(partition(quantize(request.graph, request.plan, request.ranges)), request.compile)
     x = np.zeros((1, 2, 4, 4), np.float32)
-    start = time.monotonic()
-    with open_session(bundle, SessionOptions(limits=TIGHT)) as session:
+    with open_session(bundle, SessionOptions(limits=WorkerLimits())) as session:
         kind = DeviceError if way == "run-raises" else DeviceLost
         with pytest.raises(kind) as caught:
             session.run({"x": x})
-    assert time.monotonic() - start < 60
     assert "\n" not in str(caught.value)
     assert f"wild:{way}" in str(caught.value)
 
@@ -148,7 +162,7 @@ def test_a_contained_run_gives_the_same(tmp_path: Path) -> None:
     request = _request("refuses", bad=0)
     bundle = compile_model(partition(quantize(request.graph, request.plan, request.ranges)), request.compile)
     x = np.random.default_rng(0).normal(size=(1, 2, 4, 4)).astype(np.float32)
-    with open_session(bundle) as here, open_session(bundle, SessionOptions(limits=TIGHT)) as there:
+    with open_session(bundle) as here, open_session(bundle, SessionOptions(limits=WorkerLimits())) as there:
         expected, run = here.run({"x": x}), there.run({"x": x})
     for name, value in expected.outputs.items():
         np.testing.assert_array_equal(run.outputs[name], value)

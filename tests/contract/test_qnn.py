@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import needs
 import pytest
 
 from dovetail.testing.contract import BackendContract
 
-pytest.importorskip("onnxruntime_qnn")
+needs.package("onnxruntime_qnn")
 
 
 @pytest.mark.slow

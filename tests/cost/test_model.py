@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ from hypothesis import strategies as st
 
 from dovetail.backend.costs import Quality
 from dovetail.backend.registry import find_target
-from dovetail.backend.target import Source
 from dovetail.cost import CostEntry, CostModel, CostTable, load_cost_table, make_cost_model
 from dovetail.errors import CostError
 from dovetail.ir import Graph
@@ -85,33 +83,13 @@ def test_memory_by_hand() -> None:
 def test_a_measured_table_goes_before_the_roofline(tmp_path: Path) -> None:
     graph = _chain()
     name = find_units(graph).items[0].name
-    table = CostTable("vsi:v853", Source("stop-watch"), Quality.MEASURED, (CostEntry(name, Precision.I8PC, 123.0),))
+    table = CostTable("vsi:v853", "stop-watch", Quality.MEASURED, (CostEntry(name, Precision.I8PC, 123.0),))
     path = tmp_path / "costs.json"
     path.write_text(table.to_json())
     assert load_cost_table(path) == table
     rows = _model(graph, load_cost_table(path)).plan_cost(Plan(graph.digest, LOW)).units
-    assert (rows[0].figure.latency_ns, rows[0].figure.source.text) == (123.0, "stop-watch")
+    assert (rows[0].figure.latency_ns, rows[0].figure.source) == (123.0, "stop-watch")
     assert [row.figure.quality for row in rows] == [Quality.MEASURED, Quality.ROOFLINE]
-
-
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        ({"kind": "else"}, "not a cost table"),
-        ({"quality": "guessed"}, "quality 'guessed' is unknown"),
-        ({"entries": [{"node": "a", "precision": "i9", "latency_ns": 1}]}, "entry 1"),
-        ({"entries": [{"node": "a", "precision": "i16", "latency_ns": float("nan")}]}, "no duration"),
-        ({"entries": [{"node": "a", "precision": "i16", "latency_ns": -1}]}, "no duration"),
-        ({"entries": 3}, "'entries' is a list"),
-    ],
-)
-def test_a_damaged_table_is_refused_in_one_line(tmp_path: Path, change: dict[str, object], says: str) -> None:
-    table = json.loads(CostTable("cpu", Source("x"), Quality.MEASURED, ()).to_json())
-    path = tmp_path / "costs.json"
-    path.write_text(json.dumps({**table, **change}))
-    with pytest.raises(CostError, match=says) as caught:
-        load_cost_table(path)
-    assert "\n" not in str(caught.value)
 
 
 def test_a_target_without_facts_has_no_price() -> None:

@@ -6,18 +6,18 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import needs
 import pytest
 
 from dovetail.backend.modelled import BoardSettings
-from dovetail.backend.profiles import VSI_PROFILES
 from dovetail.backend.registry import find_target
 from dovetail.backend.target import Engine
+from dovetail.backends.verisilicon.parts.named import VSI_PROFILES
 from dovetail.cost import ModelledPartition, ModelRequest, model_plan, model_tables
 from dovetail.errors import CostError
 from dovetail.ir import DType, Graph, Node, TensorType, as_constant
 from dovetail.passes import normalize
 from dovetail.plan import Placement, Plan, Recipe, make_plan, parse_placement
-from dovetail.sdk import find_verisilicon
 from zoo.mobilenet import mobilenet_v1
 
 MEASURED_MS = 6.42
@@ -26,9 +26,7 @@ MEASURED_MS = 6.42
 
 @pytest.fixture(autouse=True)
 def _sdk() -> None:
-    found = find_verisilicon()
-    if not found.usable:
-        pytest.skip(f"{found.reason}: run 'dovetail sdk install verisilicon'")
+    needs.verisilicon()
 
 
 def plan_at(graph: Graph, place: str) -> Plan:
@@ -68,7 +66,7 @@ def test_mobilenet_on_the_a311d_is_what_users_measured() -> None:
     graph = normalize(mobilenet_v1())
     part = modelled(graph, "vsi:a311d@u8")
     assert part.clock_mhz == 1000
-    assert "1000 MHz" in part.source.text
+    assert "1000 MHz" in part.source
     assert abs(part.latency_ns / 1e6 / MEASURED_MS - 1) < 0.10
     assert {row.node for row in part.rows} >= {node.name for node in graph.nodes}
     slower = modelled(graph, "vsi:a311d@u8", BoardSettings(clock_mhz=800))
@@ -102,7 +100,7 @@ def test_tables_price_units_and_shaders_are_stated() -> None:
     figure = table.latency(graph, graph.nodes, "vsi:a311d", place.precision)
     assert figure is not None
     assert figure.latency_ns == pytest.approx(part.latency_ns)
-    assert "NN_EXT_SHOW_PERF" in figure.source.text
+    assert "NN_EXT_SHOW_PERF" in figure.source
 
 
 def test_a_target_without_a_model_is_named() -> None:

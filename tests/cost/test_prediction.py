@@ -9,7 +9,6 @@ import pytest
 from dovetail.backend.costs import Quality
 from dovetail.backend.protocols import CompileOptions
 from dovetail.backend.registry import find_target
-from dovetail.backend.target import Source
 from dovetail.bundle import Bundle, load_bundle, save_bundle
 from dovetail.compile import CompileRequest, compile_model
 from dovetail.cost import CostEntry, CostTable, make_cost_model, predict_partitions
@@ -54,7 +53,7 @@ def test_the_sum_is_that_of_the_plan(tmp_path: Path) -> None:
 def test_a_measured_table_comes_first() -> None:
     graph = _graph()
     entries = tuple(CostEntry(unit.nodes[0], Precision.FP32, 1000.0) for unit in find_units(graph).items)
-    table = CostTable("cpu", Source("stop-watch"), Quality.MEASURED, entries)
+    table = CostTable("cpu", "stop-watch", Quality.MEASURED, entries)
     (part,) = predict_partitions(_bundle(graph, Plan(graph.digest, CPU)), graph, [table]).partitions
     assert (part.units, part.predicted_ns, part.predicted_by) == (3, 3000.0, "stop-watch")
 

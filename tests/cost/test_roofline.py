@@ -1,4 +1,8 @@
-"""Rooflines against the vendor's performance model, whose figures were read off its own output."""
+"""Rooflines beside the vendor's performance model: kilocycles and milliseconds read off its own output.
+
+A ratio is our figure over the vendor's, as it was when the rates were stated: a rate that changes shows here, and how
+far the roofline is from the vendor's model is no secret. What each term of a figure is stands in test_rates.py.
+"""
 
 from __future__ import annotations
 
@@ -58,28 +62,30 @@ def _mobilenet() -> Graph:
     return chain.graph()
 
 
-@pytest.mark.parametrize(("target", "vendor_ms"), [("vsi:a311d", 6.24), ("vsi:imx8mp", 4.14), ("vsi:v853", 4.22)])
-def test_mobilenet_is_within_a_factor_of_two_of_the_vendors_model(target: str, vendor_ms: float) -> None:
-    ratio = _compute_ns(_mobilenet(), f"{target}@u8") / 1e6 / vendor_ms
-    assert 0.5 < ratio < 2
+@pytest.mark.parametrize(
+    ("target", "vendor_ms", "ratio"),
+    [("vsi:a311d", 6.24, 0.564), ("vsi:imx8mp", 4.14, 0.867), ("vsi:v853", 4.22, 1.078)],
+)
+def test_mobilenet_beside_the_vendors_model(target: str, vendor_ms: float, ratio: float) -> None:
+    assert _compute_ns(_mobilenet(), f"{target}@u8") / 1e6 / vendor_ms == pytest.approx(ratio, rel=0.002)
 
 
 @pytest.mark.parametrize(
-    ("target", "precision", "wide_kcycles", "narrow_kcycles"),
+    ("target", "precision", "wide", "narrow"),
     [
-        ("vsi:v853", "u8", 113, 76),
-        ("vsi:a311d", "u8", 65, 55),
-        ("vsi:imx8mp", "u8", 75, 75),
-        ("vsi:v853", "i16", 469, 154),
-        ("vsi:a311d", "i16", 178, 135),
-        ("vsi:imx8mp", "i16", 268, 124),
+        ("vsi:v853", "u8", (113, 0.888), (76, 0.880)),
+        ("vsi:a311d", "u8", (65, 0.908), (55, 0.794)),
+        ("vsi:imx8mp", "u8", (75, 0.787), (75, 0.582)),
+        ("vsi:v853", "i16", (469, 0.856), (154, 1.738)),
+        ("vsi:a311d", "i16", (178, 0.846), (135, 0.743)),
+        ("vsi:imx8mp", "i16", (268, 0.749), (124, 1.079)),
     ],
 )
-def test_one_convolution_is_within_a_factor_of_two(
-    target: str, precision: str, wide_kcycles: float, narrow_kcycles: float
+def test_one_convolution_beside_the_vendors_model(
+    target: str, precision: str, wide: tuple[float, float], narrow: tuple[float, float]
 ) -> None:
-    wide = Chain(64, 28).conv(128, 3).graph()
-    narrow = Chain(256, 14).conv(256, 1).graph()
-    for graph, kcycles in ((wide, wide_kcycles), (narrow, narrow_kcycles)):
-        ratio = _compute_ns(graph, f"{target}@{precision}") / 1e3 / kcycles
-        assert 0.5 < ratio < 2, ratio
+    for graph, (kcycles, ratio) in (
+        (Chain(64, 28).conv(128, 3).graph(), wide),
+        (Chain(256, 14).conv(256, 1).graph(), narrow),
+    ):
+        assert _compute_ns(graph, f"{target}@{precision}") / 1e3 / kcycles == pytest.approx(ratio, rel=0.002)

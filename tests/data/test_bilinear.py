@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dovetail.data import Interpolation, Preprocess, Step, StepKind
+from dovetail.data import Interpolation, Preprocess, PreprocessStep, StepKind
 from dovetail.data.bilinear import resize_bilinear
 from dovetail.data.image import image_of, place
 from dovetail.data.preprocess import Channels
@@ -36,7 +36,7 @@ def test_photo_sizes_are_equal_to_opencv() -> None:
 def test_preprocessing_takes_it_and_pillow_differs() -> None:
     pixels = np.random.default_rng(1).integers(0, 256, (64, 48, 3)).astype(np.uint8)
     image = image_of(pixels, Channels.RGB, "noise")
-    step = Step(StepKind.RESIZE, 20, 30)
+    step = PreprocessStep(StepKind.RESIZE, 20, 30)
     ours, _ = place(image, Preprocess((step,), interpolation=Interpolation.OPENCV_BILINEAR), "noise")
     pillows, _ = place(image, Preprocess((step,)), "noise")
     np.testing.assert_array_equal(np.asarray(ours), cv2.resize(pixels, (30, 20)))

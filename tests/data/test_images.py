@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import struct
 import zlib
-from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from dovetail.data import InputSpec, Layout, Preprocess, Step, StepKind, load_preprocess, open_samples
+from dovetail.data import InputSpec, Layout, Preprocess, PreprocessStep, StepKind, load_preprocess, open_samples
 from dovetail.data.image import MAX_PIXELS
 from dovetail.errors import DataError
 
 F32 = np.dtype(np.float32)
-MODELS = Path(os.environ.get("DOVETAIL_MODELS", Path(__file__).parents[2].parent / "shared" / "models"))
-needs_models = pytest.mark.skipif(not MODELS.is_dir(), reason=f"no models at {MODELS}")
 RNG = np.random.default_rng(0)
 PIXELS = RNG.integers(0, 256, (40, 60, 3), dtype=np.uint8)
 
@@ -87,7 +83,8 @@ def test_letterbox(tmp_path, anchor, top, left):
 def test_short_form_equals_steps(tmp_path):
     short = preprocess(tmp_path, 'resize = 50\nresize_mode = "short_side"\ncentre_crop = [40, 48]\nlayout = "nhwc"\n')
     assert short == Preprocess(
-        (Step(StepKind.RESIZE_SHORT, 50, 50), Step(StepKind.CENTRE_CROP, 40, 48)), layout=Layout.NHWC
+        (PreprocessStep(StepKind.RESIZE_SHORT, 50, 50), PreprocessStep(StepKind.CENTRE_CROP, 40, 48)),
+        layout=Layout.NHWC,
     )
 
 
@@ -151,7 +148,7 @@ def test_ambiguous_layouts_and_wrong_sizes_are_refused(tmp_path):
             open_samples(
                 folder,
                 [InputSpec("x", F32, (1, 3, 90, 90))],
-                Preprocess((Step(StepKind.CENTRE_CROP, 90, 90),)),
+                Preprocess((PreprocessStep(StepKind.CENTRE_CROP, 90, 90),)),
             )
         )
     with pytest.raises(DataError, match="needs a preprocess file"):
@@ -159,7 +156,7 @@ def test_ambiguous_layouts_and_wrong_sizes_are_refused(tmp_path):
 
 
 SPEC = InputSpec("x", F32, (1, 3, 8, 8))
-TO_8 = Preprocess((Step(StepKind.RESIZE, 8, 8),))
+TO_8 = Preprocess((PreprocessStep(StepKind.RESIZE, 8, 8),))
 
 
 @pytest.mark.parametrize("suffix", ["jpg", "png", "bmp", "JPEG"])
@@ -199,7 +196,7 @@ def test_decompression_bombs_are_refused_before_decoding(tmp_path, side):
 
 def test_a_thin_image_is_no_bomb_when_resized(tmp_path):
     image_folder(tmp_path, pixels=np.zeros((1, 60000, 3), np.uint8))
-    steps = (Step(StepKind.RESIZE_SHORT, 2000, 2000), Step(StepKind.CENTRE_CROP, 8, 8))
+    steps = (PreprocessStep(StepKind.RESIZE_SHORT, 2000, 2000), PreprocessStep(StepKind.CENTRE_CROP, 8, 8))
     with pytest.raises(DataError, match="resizing 1x60000 gives"):
         list(open_samples(tmp_path, [SPEC], Preprocess(steps)))
 
@@ -267,20 +264,19 @@ def test_boxes_follow_the_image(tmp_path):
     wanted = preprocess(tmp_path, 'resize = [80, 90]\nresize_mode = "letterbox"\n')
     source = open_samples(folder, [InputSpec("x", F32, (1, 3, 80, 90))], wanted, tmp_path / "gt.json")
     boxes = next(iter(source)).labels["boxes"]
-    np.testing.assert_allclose(boxes, [[7, 0, 10, 90, 70], [2, 45, 40, 67.5, 55]])
+    np.testing.assert_allclose(boxes, np.array([[7, 0, 10, 90, 70], [2, 45, 40, 67.5, 55]]))
 
 
 @pytest.mark.models
-@needs_models
-def test_caltech_labels_are_sets_of_ids():
+def test_caltech_labels_are_sets_of_ids(models):
     spec = InputSpec("x", F32, (1, 128, 128, 3))
     steps = (
-        Step(StepKind.RESIZE_SHORT, 256, 256),
-        Step(StepKind.CENTRE_CROP, 224, 224),
-        Step(StepKind.RESIZE, 128, 128),
+        PreprocessStep(StepKind.RESIZE_SHORT, 256, 256),
+        PreprocessStep(StepKind.CENTRE_CROP, 224, 224),
+        PreprocessStep(StepKind.RESIZE, 128, 128),
     )
     wanted = Preprocess(steps, mean=(127.5,), scale=(1 / 127.5,))
-    folder = MODELS / "data_caltech101"
+    folder = models / "data_caltech101"
     assert (
         open_samples(folder, [spec], wanted).count,
         open_samples(folder / "dev", [spec], wanted).count,
@@ -296,23 +292,23 @@ def test_caltech_labels_are_sets_of_ids():
 
 
 @pytest.mark.models
-@needs_models
-def test_caltech_accuracy_of_the_float_mobilenet():
+def test_caltech_accuracy_of_the_float_mobilenet(models):
     """The reader and the metric together give the accuracy of a pipeline on Pillow alone."""
-    onnxruntime = pytest.importorskip("onnxruntime")
+    import onnxruntime
+
     from dovetail.compare import load_metric
 
     steps = (
-        Step(StepKind.RESIZE_SHORT, 256, 256),
-        Step(StepKind.CENTRE_CROP, 224, 224),
-        Step(StepKind.RESIZE, 128, 128),
+        PreprocessStep(StepKind.RESIZE_SHORT, 256, 256),
+        PreprocessStep(StepKind.CENTRE_CROP, 224, 224),
+        PreprocessStep(StepKind.RESIZE, 128, 128),
     )
     wanted = Preprocess(steps, mean=(127.5,), scale=(1 / 127.5,))
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(MODELS / "mbv1_025_128_imagenet" / "mbnet128_0.25_f.onnx", options)
+    session = onnxruntime.InferenceSession(models / "mbv1_025_128_imagenet" / "mbnet128_0.25_f.onnx", options)
     name = session.get_inputs()[0].name
-    folder = MODELS / "data_caltech101" / "dev"
+    folder = models / "data_caltech101" / "dev"
     outputs, sets, right = [], [], 0
     for sample in open_samples(folder, [InputSpec(name, F32, (1, 128, 128, 3))], wanted):
         scores = session.run(None, dict(sample.inputs))[0]
@@ -333,15 +329,14 @@ def test_caltech_accuracy_of_the_float_mobilenet():
 
 
 @pytest.mark.models
-@needs_models
-def test_hand_drawn_boxes_and_packed_arrays():
-    folder = MODELS / "data_detect_ccby"
-    wanted = Preprocess((Step(StepKind.LETTERBOX, 416, 416, 114),))
+def test_hand_drawn_boxes_and_packed_arrays(models):
+    folder = models / "data_detect_ccby"
+    wanted = Preprocess((PreprocessStep(StepKind.LETTERBOX, 416, 416, 114),))
     source = open_samples(folder, [InputSpec("images", F32, (1, 3, 416, 416))], wanted, folder / "gt.json")
     samples = list(source)
     assert len(samples) == 9
     assert sum(int((s.labels["boxes"][:, 0] >= 0).sum()) for s in samples) == 13
-    cifar = MODELS / "data_cifar10" / "ic01_200.npz"
+    cifar = models / "data_cifar10" / "ic01_200.npz"
     spec = InputSpec("x", F32, (1, 32, 32, 3))
     assert open_samples(cifar, [spec]).count == 200
     assert open_samples(f"{cifar}#calib", [spec]).count == 100

@@ -7,11 +7,11 @@ import sys
 import numpy as np
 import pytest
 
-from dovetail.data import InputSpec, Preprocess, Step, StepKind, open_samples
+from dovetail.data import InputSpec, Preprocess, PreprocessStep, StepKind, open_samples
 from dovetail.errors import DataError
 
 IMAGE = (InputSpec("x", np.dtype(np.float32), (1, 3, 16, 16)),)
-STRETCH = Preprocess((Step(StepKind.RESIZE, 16, 16),))
+STRETCH = Preprocess((PreprocessStep(StepKind.RESIZE, 16, 16),))
 
 
 def write_video(path, frames, rate=5):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import tracemalloc
 import zipfile
+from typing import Any
 
 import numpy as np
 import pytest
@@ -209,7 +210,7 @@ def test_python_objects_are_never_loaded(tmp_path):
 
 def test_iterables_of_all_kinds_agree():
     rows = list(RAW)
-    forms = [
+    forms: list[Any] = [
         rows,
         [{"x": row} for row in rows],
         [Sample(f"{i:06d}", {"x": row}) for i, row in enumerate(rows)],

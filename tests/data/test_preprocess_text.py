@@ -11,7 +11,7 @@ from dovetail.data import (
     Interpolation,
     Layout,
     Preprocess,
-    Step,
+    PreprocessStep,
     StepKind,
     load_preprocess,
     preprocess_to_toml,
@@ -27,8 +27,8 @@ def steps(draw):
     width = height if kind is StepKind.RESIZE_SHORT else draw(st.integers(1, 999))
     own = None if kind is StepKind.CENTRE_CROP else draw(st.sampled_from([None, *Interpolation]))
     if kind is StepKind.LETTERBOX:
-        return Step(kind, height, width, draw(st.integers(0, 255)), draw(st.sampled_from(Anchor)), own)
-    return Step(kind, height, width, interpolation=own)
+        return PreprocessStep(kind, height, width, draw(st.integers(0, 255)), draw(st.sampled_from(Anchor)), own)
+    return PreprocessStep(kind, height, width, interpolation=own)
 
 
 @settings(max_examples=100, deadline=None)

@@ -9,13 +9,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import clocks
 import numpy as np
 import pytest
 
 import dovetail
 from dovetail.compare import load_metric
-from dovetail.data import open_samples, specs_of
+from dovetail.data import open_samples, specs_of, split_samples
 from dovetail.plan import parse_placement
+from dovetail.search import CostOptions, parse_goal
 
 FOLDER = Path(__file__).parents[2] / "examples" / "digits"
 
@@ -27,7 +29,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path
     """Run the demo in an empty folder as its user does."""
     folder = tmp_path_factory.mktemp("demo")
     command = [sys.executable, "-m", "dovetail.cli", "demo", "--json"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True, timeout=300)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True, timeout=clocks.PATIENCE_S)
     return json.loads(done.stdout), folder / "dovetail-out"
 
 
@@ -57,16 +59,18 @@ def test_the_search_costs_at_most_twelve_evaluations(demo: tuple[dict[str, Any],
     assert demo[0]["cost"]["full_equivalents"] <= 12
 
 
-def _request(costs: dovetail.CostOptions) -> dovetail.TuneRequest:
+def _request(costs: CostOptions) -> dovetail.TuneRequest:
     graph = dovetail.normalize(dovetail.load_model(FOLDER / "digits.onnx"))
     with np.load(FOLDER / "calib.npz", allow_pickle=False) as file:
         calibration = [image[None].astype(np.float32) for image in file["images"]]
+    samples = open_samples(FOLDER / "eval.npz", specs_of(graph))
     return dovetail.TuneRequest(
         graph=graph,
         calibration=dovetail.calibrate(graph, open_samples(calibration, specs_of(graph))),
-        samples=open_samples(FOLDER / "eval.npz", specs_of(graph)),
+        samples=samples,
+        splits=split_samples(samples),
         metric=load_metric(f"{FOLDER / 'metric.py'}:score"),
-        goal=dovetail.parse_goal("1%"),
+        goal=parse_goal("1%"),
         low=parse_placement("vsi:v853@i8pc"),
         ladder=(parse_placement("vsi:v853@i16"),),
         costs=costs,
@@ -75,8 +79,8 @@ def _request(costs: dovetail.CostOptions) -> dovetail.TuneRequest:
 
 def test_a_unit_that_does_not_break_goes_along_only_where_that_is_worth_it() -> None:
     plain, any_gain = (
-        dovetail.tune(_request(dovetail.CostOptions())),
-        dovetail.tune(_request(dovetail.CostOptions(worthwhile=0.0))),
+        dovetail.tune(_request(CostOptions())),
+        dovetail.tune(_request(CostOptions(worthwhile=0.0))),
     )
     assert plain.certificate is not None
     assert any_gain.certificate is not None

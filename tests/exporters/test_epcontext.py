@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-
+import needs
 import numpy as np
 import onnx
 import onnxruntime
@@ -78,15 +77,13 @@ def test_a_blob_without_onnx_inside_is_refused() -> None:
         to_epcontext(_float("cpu", "reference", "cpu"))
 
 
-@pytest.mark.skipif(importlib.util.find_spec("onnxruntime_qnn") is None, reason="onnxruntime-qnn is not installed")
 def test_a_vendors_blob_sits_in_an_epcontext_node() -> None:
+    onnxruntime_qnn = needs.package("onnxruntime_qnn")
     npu, cpu = Placement("qnn:v75", Precision.U8), Placement("cpu", Precision.FP32)
     bundle = _bundle(cpu, npu, cpu)
     model = to_epcontext(bundle)
     assert context_sources(model) == ("QNN",)
     options = onnxruntime.SessionOptions()
-    import onnxruntime_qnn
-
     devices = [one for one in onnxruntime.get_ep_devices() if one.ep_name == "QNN"]
     settings = {"backend_path": onnxruntime_qnn.get_qnn_htp_path(), "htp_arch": "75", "soc_model": "57"}
     options.add_provider_for_devices(devices, settings)

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import dovetail
+from dovetail.backend.target import Target
+from dovetail.data import InputSpec
 from dovetail.errors import (
     BundleError,
     DataError,
@@ -20,9 +22,10 @@ from dovetail.errors import (
     SearchError,
 )
 from dovetail.ir import AnyArray, Graph
+from dovetail.search import parse_goal
 from dovetail.testing.networks import Network
 
-SPEC = dovetail.InputSpec("x", np.dtype(np.float32), (1, 2, 4, 4))
+SPEC = InputSpec("x", np.dtype(np.float32), (1, 2, 4, 4))
 
 
 def _graph(weight: float = 0.5, op: str = "Sigmoid") -> Graph:
@@ -47,7 +50,7 @@ def _flow(graph: Graph, data: list[AnyArray], place: str = "vsi:v853@i8") -> dov
     return dovetail.compile_model(dovetail.partition(quantized))
 
 
-def _targets() -> dict[str, object]:
+def _targets() -> dict[str, Target]:
     return {target.name: target for target in dovetail.known_targets()}
 
 
@@ -88,7 +91,7 @@ _CASES: tuple[Case, ...] = (
     ("no ranges", QuantizeError, "'x' has no range", lambda _: _unranged()),
     ("another model's plan", PlanError, "made for graph", lambda _: _mixed_up()),
     ("no bundle", BundleError, "no such bundle", lambda path: dovetail.load_bundle(path / "none")),
-    ("a goal that is none", SearchError, "'much'", lambda _: dovetail.parse_goal("much")),
+    ("a goal that is none", SearchError, "'much'", lambda _: parse_goal("much")),
     ("no recipe", PlanError, "cannot be read", lambda path: dovetail.load_recipe(path / "none.toml")),
     ("wrong input", DeviceError, "input 'x'", lambda _: _run(np.zeros((1, 2, 4, 5), np.float32))),
     ("NaN at run time is data", DovetailError, "", lambda _: _refuse_nothing()),

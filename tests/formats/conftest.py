@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dovetail.ir import DType, Graph, Node, TensorType
+from dovetail.ir import AnyArray, DType, Graph, Node, TensorType
 from dovetail.plan import Override, Placement, Plan, parse_placement
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -26,7 +26,7 @@ def make_graph() -> Graph:
     types["cat"] = TensorType(real, (1, 8, 8, 8))
     types["output"] = TensorType(real, (1, 8, 64))
     rng = np.random.default_rng(0)
-    constants = {
+    constants: dict[str, AnyArray] = {
         "w0": rng.standard_normal((4, 3, 3, 3)).astype(np.float32),
         "w1": rng.standard_normal((4, 4, 1, 1)).astype(np.float32),
         "two": np.array([2.0], dtype=np.float32),

@@ -67,9 +67,9 @@ def test_what_is_no_text_says_so() -> None:
     graph = make_graph()
     low, high = parse_placement("vsi:v853@i8pc"), parse_placement("cpu@fp32")
     write = format_writer(find_format("onnx-qdq"), graph)
-    from dovetail.search.bisect import Candidate
+    from dovetail.search.bisect import BisectCandidate
     from dovetail.search.space import make_space
 
     plan = make_space(graph, low, (high,)).base
     with pytest.raises(FormatError, match="ranges"):
-        write(Candidate((), (), (), (), plan))
+        write(BisectCandidate((), (), (), (), plan))

@@ -17,6 +17,8 @@ from dovetail.plan.plan import plan_from_json
 
 from .conftest import GOLDEN, make_graph, make_plan, placements
 
+BASE = parse_placement("vsi:v853@i8pc")
+
 
 @dataclass(frozen=True)
 class Case:
@@ -96,7 +98,7 @@ def test_the_nearest_plan_can_be_said_and_keeps_precision(name: str, places: lis
 
 def test_an_inexpressible_plan_names_the_nodes_and_what_to_do(graph: Graph) -> None:
     plan = make_plan(graph, "vsi:v853@i8pc", sig="vsi:v853@i16")
-    with pytest.raises(InexpressiblePlan, match=r"'sig' \(vsi:v853@i16\).*--nearest") as caught:
+    with pytest.raises(InexpressiblePlan, match=r"'sig' \(vsi:v853@i16\).*nearest plan") as caught:
         find_format("nncf").write(WriteRequest(plan, graph))
     assert caught.value.nodes == ("sig",)
     assert plan_from_json(caught.value.nearest).placement("sig").precision.value in ("fp16", "fp32")
@@ -123,8 +125,8 @@ def test_folded_nodes_are_listed_too(graph: Graph) -> None:
 def test_bad_bytes_are_reported_and_never_crash(name: str, content: bytes) -> None:
     graph = make_graph()
     form = find_format(name)
-    form.lint(content, ReadRequest(graph))
-    error = _raised(lambda: form.read(content, ReadRequest(graph)))
+    form.lint(content, ReadRequest(graph, BASE))
+    error = _raised(lambda: form.read(content, ReadRequest(graph, BASE)))
     assert error is None or "\n" not in str(error)
 
 
@@ -134,8 +136,8 @@ def test_hostile_files_are_refused(name: str, content: bytes) -> None:
     graph = make_graph()
     form = find_format(name)
     with pytest.raises(DovetailError):
-        form.read(content, ReadRequest(graph))
-    assert form.lint(content, ReadRequest(graph))
+        form.read(content, ReadRequest(graph, BASE))
+    assert form.lint(content, ReadRequest(graph, BASE))
 
 
 @pytest.mark.parametrize(
@@ -157,18 +159,18 @@ def test_hostile_files_are_refused(name: str, content: bytes) -> None:
 )
 def test_what_is_wrong_is_named(name: str, content: bytes, code: str, graph: Graph) -> None:
     with pytest.raises(FormatError) as caught:
-        find_format(name).read(content, ReadRequest(graph))
+        find_format(name).read(content, ReadRequest(graph, BASE))
     assert caught.value.code == code
-    assert [item.code for item in find_format(name).lint(content, ReadRequest(graph))] == [code]
+    assert [item.code for item in find_format(name).lint(content, ReadRequest(graph, BASE))] == [code]
 
 
 def test_an_unknown_name_gets_the_nearest(graph: Graph) -> None:
     with pytest.raises(FormatError, match="'scores'"):
-        find_format("tflite").read(b'{"denylisted_nodes": ["scoress"]}', ReadRequest(graph))
+        find_format("tflite").read(b'{"denylisted_nodes": ["scoress"]}', ReadRequest(graph, BASE))
 
 
 def test_patterns_are_read(graph: Graph) -> None:
-    plan = find_format("nncf").read(b'{"patterns": ["head/.*", "s.g"]}', ReadRequest(graph))
+    plan = find_format("nncf").read(b'{"patterns": ["head/.*", "s.g"]}', ReadRequest(graph, BASE))
     assert set(plan.overrides) == {"head/conv", "sig"}
 
 

@@ -56,7 +56,7 @@ def test_the_error_names_nodes_and_offers_a_plan_that_can_be_said(name: str) -> 
     graph, form = _network(), find_format(name)
     away = {node: Override(parse_placement(place), "a test") for node, place in PLACES.items()}
     plan = Plan(graph.digest, parse_placement("vsi:v853@i8pc"), away)
-    with pytest.raises(InexpressiblePlan, match="--nearest") as caught:
+    with pytest.raises(InexpressiblePlan, match="nearest plan") as caught:
         _write(form, plan)
     assert caught.value.nodes
     assert set(caught.value.nodes) <= {node.name for node in graph.nodes}

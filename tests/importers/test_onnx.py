@@ -11,7 +11,7 @@ from onnx import ModelProto, helper, numpy_helper, parser
 
 from dovetail.errors import LoadError
 from dovetail.importers import LoadOptions, load_model, load_onnx
-from dovetail.ir import Graph, graph_to_bytes, parse_graph, print_graph
+from dovetail.ir import AnyArray, Graph, graph_to_bytes, parse_graph, print_graph
 from dovetail.testing.running import random_feeds, run_graph, run_model
 
 
@@ -219,7 +219,7 @@ def test_loops_keep_their_body_and_what_it_captures() -> None:
     graph = load_onnx(model)
     body = graph.nodes[-1].bodies()[0]
     assert set(body.captures) == {"step", "x"}
-    feeds = {"x": np.array([1, -1], np.float32), "trips": np.array(3, np.int64)}
+    feeds: dict[str, AnyArray] = {"x": np.array([1, -1], np.float32), "trips": np.array(3, np.int64)}
     for want, got in zip(run_model(model, feeds), run_graph(graph, feeds), strict=True):
         np.testing.assert_array_equal(want, got)
     assert parse_graph(print_graph(graph)) == graph

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from pathlib import Path
 
+import clocks
 import numpy as np
 import onnx
 import pytest
 
-from dovetail.importers import LoadOptions, load_model
+from dovetail.importers import LoadOptions, load_model, load_onnx
 from dovetail.ir import Graph
 from dovetail.passes import normalize
+from dovetail.quantize import load_by_rules
 from dovetail.testing.running import random_feeds, relative_difference, run_graph, run_model
 
 FILES = (
@@ -28,7 +28,7 @@ FILES = (
     "yolox_nano/yolox_nano.onnx",
     "yolox_nano/yolox_nano_decoded.onnx",
 )
-SHAPES = {
+SHAPES: dict[str, dict[str, tuple[int, ...]]] = {
     "ppocrv3_det/model.onnx": {"x": (1, 3, 96, 128)},
     "silero_vad/silero_vad_16k_op15.onnx": {"input": (1, 576), "state": (2, 1, 128)},
 }
@@ -110,20 +110,20 @@ def test_the_quantised_shufflenet_folds_and_computes_the_same(models: Path) -> N
     last = graph.types[graph.nodes[-1].inputs[0]].quant
     assert last is not None
     # Optimised, ONNX Runtime fuses our Q/DQ pairs into the integer kernels of the file. Without that it computes in
-    # float32 here and in integers there, and 56 convolutions carry roundings on: 2 steps on six random inputs.
-    for optimise, largest_steps in ((True, 1), (False, 3)):
-        expected = run_model(path.read_bytes(), feeds, optimise)[0]
+    # float32, and 56 convolutions carry roundings on: 2 steps on six random inputs. Its integer kernels saturate on
+    # some processors, which floats do not: exact sums are what they are compared with.
+    exact = load_by_rules(load_onnx(onnx.load(path)), "reference:ort-wide").run(feeds)
+    for optimise, expected, largest_steps in (
+        (True, run_model(path.read_bytes(), feeds)[0], 1),
+        (False, exact[graph.outputs[0]], 3),
+    ):
         got = run_graph(graph, feeds, optimise)[0]
         assert np.abs(expected - got).max() <= largest_steps * last.scale[0] * 1.001
         assert int(expected.argmax()) == int(got.argmax())
 
 
 @pytest.mark.slow
-def test_the_largest_model_loads_quickly(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_largest_model_loads_quickly(models: Path) -> None:
     largest = max(FILES, key=lambda file: (models / file).stat().st_size)
-    start = time.perf_counter()
-    graph = load_model(models / largest)
-    elapsed_s = time.perf_counter() - start
-    with capsys.disabled():
-        sys.stdout.write(f"\n{largest}: {len(graph.nodes)} nodes imported in {elapsed_s * 1e3:.0f} ms\n")
-    assert elapsed_s < 2
+    with clocks.quick():
+        load_model(models / largest)

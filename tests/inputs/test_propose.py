@@ -16,8 +16,8 @@ from dovetail.errors import DataError
 from dovetail.inputs import Stated, propose_preprocess
 from dovetail.inputs.balance import balance_db, first_layer, order_of
 from dovetail.inputs.sameness import Warp, sameness, warped
-from dovetail.inputs.usual import Fit, Normal, convention_of, fits_for, normals_for, variant
-from dovetail.outputs import Kind, Role
+from dovetail.inputs.usual import Normal, PictureFit, convention_of, fits_for, normals_for, variant
+from dovetail.outputs import Kind, OutputRole
 from dovetail.outputs.ends import ImageInput
 from dovetail.outputs.layouts import Activation, Coding, Columns, MaskLayout, RowsLayout, ScoresLayout
 from dovetail.outputs.view import HeadView
@@ -28,7 +28,7 @@ IMAGE = ImageInput("images", 32, 32, 3, False)
 
 
 def head(kind, layout, family=""):
-    return HeadView(kind, family, {"y": Role.UNKNOWN}, layout, 1.0)
+    return HeadView(kind, family, {"y": OutputRole.UNKNOWN}, layout, 1.0)
 
 
 def pixels(seed, count=4):
@@ -61,7 +61,7 @@ def folded(seed, normal):
 
 
 def _values(normal):
-    preprocess = variant(normal, Channels.RGB, Fit.STRETCH, IMAGE).preprocess
+    preprocess = variant(normal, Channels.RGB, PictureFit.STRETCH, IMAGE).preprocess
     return preprocess.mean, preprocess.scale
 
 
@@ -72,12 +72,13 @@ def test_biases_tell_the_scale_of_the_input(normal):
     for seed in range(12):
         graph = folded(seed, normal)
         layer, run = first_layer(graph), load_float(graph, 1)
+        assert layer is not None
         found = {}
         for tried in normals_for(Channels.RGB):
             mean, scale = (np.array(values).reshape(-1, 1, 1) for values in _values(tried))
             feeds = [{"images": ((item - mean) * scale)[None].astype(np.float32)} for item in pixels(seed)]
             found[tried] = balance_db(layer, run, feeds)
-        best = max(found, key=found.get)
+        best = max(found, key=lambda item: found[item])
         large = (Normal.RAW, Normal.CAFFE)
         right += (best in large) == (normal in large)
     assert right == 12
@@ -92,6 +93,7 @@ def test_red_outweighs_blue():
     net = HeadNet(0)
     graph = net.graph(net.conv(net.picture(8, 8), 4, 3))
     layer = first_layer(graph)
+    assert layer is not None
     strong = np.array([3.0, 2.0, 1.0]).reshape(1, 3, 1, 1)
     assert order_of(dataclasses.replace(layer, weight=layer.weight * strong), IMAGE) is Channels.RGB
     assert order_of(dataclasses.replace(layer, weight=layer.weight * strong[:, ::-1]), IMAGE) is Channels.BGR
@@ -131,8 +133,8 @@ def test_conventions():
     classifier = head(Kind.CLASSIFICATION, None)
     assert convention_of(classifier, IMAGE).normals == (Normal.IMAGENET,)
     assert Normal.HALF in convention_of(classifier, dataclasses.replace(IMAGE, channels_last=True)).normals
-    assert Fit.CROP in fits_for(classifier)
-    assert Fit.CROP not in fits_for(head(Kind.DETECTION, None))
+    assert PictureFit.CROP in fits_for(classifier)
+    assert PictureFit.CROP not in fits_for(head(Kind.DETECTION, None))
 
 
 def pictures(tmp_path, count=3):
@@ -143,7 +145,7 @@ def pictures(tmp_path, count=3):
 
 def test_what_is_stated_is_not_tried(tmp_path):
     graph = folded(0, Normal.UNIT)
-    preprocess = variant(Normal.HALF, Channels.BGR, Fit.LETTERBOX, IMAGE).preprocess
+    preprocess = variant(Normal.HALF, Channels.BGR, PictureFit.LETTERBOX, IMAGE).preprocess
     stated = Stated("somewhere", preprocess.mean, preprocess.scale, Channels.BGR, preprocess)
     found = propose_preprocess(graph, pictures(tmp_path), stated)
     assert (found.source, found.best.preprocess, found.best.probability) == ("somewhere", preprocess, 1.0)

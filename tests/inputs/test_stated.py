@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import flatbuffers
 import numpy as np
@@ -11,15 +12,29 @@ import pytest
 import yaml
 from onnx import TensorProto, helper
 
-from dovetail.data import Channels, Interpolation, Preprocess, Step, StepKind
+from dovetail.data import Channels, Interpolation, Preprocess, PreprocessStep, StepKind
 from dovetail.errors import DataError
-from dovetail.inputs import stated_preprocess
+from dovetail.inputs import InputTypes, Stated, stated_preprocess
 from dovetail.ir import DType, Quantization, TensorType
 from dovetail.outputs.ends import ImageInput
 
 IMAGE = ImageInput("x", 224, 224, 3, False)
 FLOAT = TensorType(DType.F32, (1, 3, 224, 224))
-FLOATS = (FLOAT, FLOAT)
+FLOATS = InputTypes(FLOAT, FLOAT)
+
+
+def what_is_stated(path: Path | None, types: InputTypes = FLOATS) -> Stated:
+    """Return what is stated, where something is."""
+    stated = stated_preprocess(path, types, IMAGE)
+    assert stated is not None
+    return stated
+
+
+def whole_preprocess(path: Path) -> Preprocess:
+    """Return what is stated, where it is a whole preprocess."""
+    preprocess = what_is_stated(path).preprocess
+    assert preprocess is not None
+    return preprocess
 
 
 def tables(builder, items):
@@ -71,12 +86,12 @@ def tflite_file(path, content):
 def test_tflite_metadata(tmp_path):
     path = tmp_path / "m.tflite"
     tflite_file(path, metadata((127.5,), (128.0,), 1))
-    stated = stated_preprocess(path, FLOATS, IMAGE)
+    stated = what_is_stated(path)
     assert (stated.source, stated.mean, stated.scale) == ("TFLite metadata", (127.5,), (1 / 128,))
     assert stated.channels is Channels.RGB
     assert stated.preprocess is None  # the geometry is not stated
     tflite_file(path, metadata((1.0, 2.0, 3.0), (2.0, 4.0, 8.0), 0))
-    stated = stated_preprocess(path, FLOATS, IMAGE)
+    stated = what_is_stated(path)
     assert (stated.mean, stated.scale, stated.channels) == ((1, 2, 3), (0.5, 0.25, 0.125), None)
 
 
@@ -103,7 +118,7 @@ def onnx_file(path, **entries):
 def test_onnx_image_keys(tmp_path):
     path = tmp_path / "m.onnx"
     onnx_file(path, **{"Image.BitmapPixelFormat": "Bgr8", "Image.NominalPixelRange": "Normalized_1_1"})
-    stated = stated_preprocess(path, FLOATS, IMAGE)
+    stated = what_is_stated(path)
     assert (stated.mean, stated.scale, stated.channels) == ((127.5,), (1 / 127.5,), Channels.BGR)
     onnx_file(path, **{"Image.BitmapPixelFormat": "Bgr8"})
     assert stated_preprocess(path, FLOATS, IMAGE) is None  # no values
@@ -116,17 +131,18 @@ def test_onnx_image_keys(tmp_path):
 def test_ultralytics(tmp_path):
     path = tmp_path / "m.onnx"
     onnx_file(path, author="Ultralytics", task="detect", imgsz="[384, 640]", names="{0: 'person'}")
-    stated = stated_preprocess(path, FLOATS, IMAGE)
-    step = Step(StepKind.LETTERBOX, 384, 640, 114)
+    stated = what_is_stated(path)
+    step = PreprocessStep(StepKind.LETTERBOX, 384, 640, 114)
     assert stated.preprocess == Preprocess((step,), Channels.RGB, mean=(0.0,), scale=(1 / 255,))
     onnx_file(path, author="Ultralytics", task="classify", imgsz="224")
-    kinds = [step.kind for step in stated_preprocess(path, FLOATS, IMAGE).preprocess.steps]
+    kinds = [step.kind for step in whole_preprocess(path).steps]
     assert kinds == [StepKind.RESIZE_SHORT, StepKind.CENTRE_CROP]
     onnx_file(path, author="Ultralytics", imgsz="__import__('os')")
     assert stated_preprocess(path, FLOATS, IMAGE) is None
 
 
 def test_hugging_face_preprocessor_beside_the_model(tmp_path):
+    mean, deviation = [0.5, 0.25, 0.0], [0.5, 0.25, 1.0]
     values = {
         "do_resize": True,
         "size": {"shortest_edge": 256},
@@ -136,15 +152,15 @@ def test_hugging_face_preprocessor_beside_the_model(tmp_path):
         "do_rescale": True,
         "rescale_factor": 1 / 255,
         "do_normalize": True,
-        "image_mean": [0.5, 0.25, 0.0],
-        "image_std": [0.5, 0.25, 1.0],
+        "image_mean": mean,
+        "image_std": deviation,
     }
     (tmp_path / "preprocessor_config.json").write_text(json.dumps(values))
-    found = stated_preprocess(tmp_path / "m.onnx", FLOATS, IMAGE).preprocess
+    found = whole_preprocess(tmp_path / "m.onnx")
     assert [step.kind for step in found.steps] == [StepKind.RESIZE_SHORT, StepKind.CENTRE_CROP]
     assert found.steps[0].interpolation is Interpolation.BICUBIC
     pixel = np.array([255.0, 255.0, 255.0])
-    expected = (pixel / 255 - values["image_mean"]) / values["image_std"]
+    expected = (pixel / 255 - mean) / deviation
     np.testing.assert_allclose((pixel - found.mean) * found.scale, expected)
     (tmp_path / "preprocessor_config.json").write_text("{")
     with pytest.raises(DataError, match=r"preprocessor_config\.json: not JSON"):
@@ -160,8 +176,8 @@ def test_paddle_detection_configuration(tmp_path):
         ]
     }
     (tmp_path / "infer_cfg.yml").write_text(yaml.safe_dump(values))
-    found = stated_preprocess(tmp_path / "m.onnx", FLOATS, IMAGE).preprocess
-    assert found.steps == (Step(StepKind.RESIZE, 320, 320, interpolation=Interpolation.BICUBIC),)
+    found = whole_preprocess(tmp_path / "m.onnx")
+    assert found.steps == (PreprocessStep(StepKind.RESIZE, 320, 320, interpolation=Interpolation.BICUBIC),)
     np.testing.assert_allclose(found.mean, [123.675, 116.28, 103.53])
     np.testing.assert_allclose(found.scale, 1 / (255 * np.array([0.229, 0.224, 0.225])))
 
@@ -175,7 +191,7 @@ def test_timm_configuration(tmp_path):
         "interpolation": "bicubic",
     }
     (tmp_path / "config.json").write_text(json.dumps({"pretrained_cfg": values}))
-    found = stated_preprocess(tmp_path / "m.onnx", FLOATS, IMAGE).preprocess
+    found = whole_preprocess(tmp_path / "m.onnx")
     assert [(step.kind, step.height) for step in found.steps] == [
         (StepKind.RESIZE_SHORT, 249),
         (StepKind.CENTRE_CROP, 224),
@@ -187,11 +203,11 @@ def test_timm_configuration(tmp_path):
 
 def test_darknet_configuration(tmp_path):
     (tmp_path / "m.cfg").write_text("[net]\nwidth=320\nheight=256\nchannels=3\n[convolutional]\nfilters=4\n")
-    found = stated_preprocess(tmp_path / "m.weights", FLOATS, IMAGE).preprocess
+    found = whole_preprocess(tmp_path / "m.weights")
     assert [(step.kind, step.height, step.width) for step in found.steps] == [(StepKind.RESIZE, 256, 320)]
     assert (found.channels, found.mean, found.scale) == (Channels.RGB, (0.0,), (1 / 255,))
     (tmp_path / "m.cfg").write_text("[net]\nwidth=320\nheight=256\nletter_box=1\n[convolutional]\nfilters=4\n")
-    found = stated_preprocess(tmp_path / "m.cfg", FLOATS, IMAGE).preprocess
+    found = whole_preprocess(tmp_path / "m.cfg")
     assert found.steps[0].kind is StepKind.LETTERBOX
     (tmp_path / "m.cfg").write_text("[net\nwidth=many")
     assert stated_preprocess(tmp_path / "m.cfg", FLOATS, IMAGE) is None
@@ -207,8 +223,8 @@ def test_darknet_configuration(tmp_path):
     ],
 )
 def test_types_of_8_bits_state_their_values(dtype, quant, run, pixel, value):
-    kinds = TensorType(dtype, (1, 224, 224, 3), quant), TensorType(run, (1, 224, 224, 3))
-    stated = stated_preprocess(None, kinds, IMAGE)
+    types = InputTypes(TensorType(dtype, (1, 224, 224, 3), quant), TensorType(run, (1, 224, 224, 3)))
+    stated = what_is_stated(None, types)
     assert (pixel - stated.mean[0]) * stated.scale[0] == pytest.approx(value)
 
 

@@ -37,6 +37,13 @@ def graph_text(inputs: str, weight: str, node: str) -> str:
         ("f32[7, 2]", "f32[3, 7]", '"n" = Gemm("x", "w") -> ("y": f32[2, 3]) {"transA": 1, "transB": 1}', 2 * 3 * 7),
         ("f32[5, 2, 7]", "f32[5, 7, 3]", '"n" = MatMul("x", "w") -> ("y": f32[5, 2, 3])', 5 * 2 * 3 * 7),
         ("f32[2, 7]", "f32[2, 7]", '"n" = Add("x", "w") -> ("y": f32[2, 7])', 0),
+        ("f32[7]", "f32[7, 3]", '"n" = MatMul("x", "w") -> ("y": f32[3])', 3 * 7),
+        ('f32["N", 7]', "f32[7, 3]", '"n" = Gemm("x", "w") -> ("y": f32["N", 3])', 3 * 7),
+        ("f32[2, 7]", "f32[7, 3]", '"n" = my.own::MatMul("x", "w") -> ("y": f32[2, 3])', 0),
+        ("f32[*]", "f32[7, 3]", '"n" = MatMul("x", "w") -> ("y": f32[2, 3])', None),
+        ("f32[2, 7]", "f32[*]", '"n" = MatMul("x", "w") -> ("y": f32[2, 3])', None),
+        ("f32[2, 7]", "f32[7, 3]", '"n" = MatMul("x", "w") -> ("y": f32[*])', None),
+        ("f32[2]", "f32[]", '"n" = Gemm("x", "w") -> ("y": f32[2])', None),
         # Only the batch counts as one.
         ('f32[1, 2, "H", "W"]', "f32[1, 2, 1, 1]", '"n" = Conv("x", "w") -> ("y": f32[1, 1, "H", "W"])', None),
         ("f32[?, 7]", "f32[7, 3]", '"n" = MatMul("x", "w") -> ("y": f32[?, 3])', None),
@@ -44,3 +51,19 @@ def graph_text(inputs: str, weight: str, node: str) -> str:
 )
 def test_counts(inputs: str, weight: str, node: str, expected: int | None) -> None:
     assert graph_macs(parse_graph(graph_text(inputs, weight, node))) == expected
+
+
+def test_a_graph_is_the_sum_of_its_nodes() -> None:
+    lines = [
+        'graph "g" opset 21',
+        'input "x": f32[2, 7]',
+        'input "w": f32[7, 3]',
+        '"n" = MatMul("x", "w") -> ("y": f32[2, 3])',
+        '"r" = Relu("y") -> ("z": f32[2, 3])',
+        '"m" = Gemm("x", "w") -> ("v": f32[2, 3])',
+        'output "z"',
+        "end",
+        "",
+    ]
+    assert graph_macs(parse_graph("\n".join(lines))) == 2 * (2 * 3 * 7)
+    assert graph_macs(parse_graph('graph "g" opset 21\nend\n')) == 0

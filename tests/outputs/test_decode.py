@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dovetail.errors import DataError
+from dovetail.ir import AnyArray
 from dovetail.outputs.decode.boxes import corners_of, expected_bins
 from dovetail.outputs.decode.detections import Detections, box_iou, suppress
 from dovetail.outputs.decode.found import Reading, find_detections
@@ -25,9 +28,9 @@ from dovetail.outputs.layouts import (
     DenseLayout,
     Form,
     HeatmapsLayout,
+    LayoutPart,
     Level,
     MaskLayout,
-    Part,
     Plane,
     PointsLayout,
     RowsLayout,
@@ -129,8 +132,15 @@ def by_hand(coding, t, level, row, col, anchor):
 
 def dense(values, coding, **options):
     plane = Plane("boxes", Form.PC, LEVELS, 0, values.shape[2], values.shape[2])
-    scores = Part((Plane("scores", Form.PC, LEVELS, 0, 2, 2),), Activation.SIGMOID)
-    return DenseLayout((16, 24), LEVELS, scores, Part((plane,)), coding, **options)
+    scores = LayoutPart((Plane("scores", Form.PC, LEVELS, 0, 2, 2),), Activation.SIGMOID)
+    return DenseLayout((16, 24), LEVELS, scores, LayoutPart((plane,)), coding, **options)
+
+
+def boxes_of(layout: DenseLayout, outputs: Mapping[str, AnyArray]) -> AnyArray:
+    """Return the corners of every place, where the layout has boxes."""
+    boxes = corners_of(layout, outputs)
+    assert boxes is not None
+    return boxes
 
 
 @pytest.mark.parametrize(
@@ -138,7 +148,7 @@ def dense(values, coding, **options):
 )
 def test_codings_of_centre_and_size(coding):
     values = table(4)
-    boxes = corners_of(dense(values, coding, anchors=ANCHORS), {"boxes": values})
+    boxes = boxes_of(dense(values, coding, anchors=ANCHORS), {"boxes": values})
     for place, (level, row, col, anchor) in enumerate(cells()):
         x, y, w, h = by_hand(coding, values[1, place].astype(float), level, row, col, anchor)
         np.testing.assert_allclose(boxes[1, place], [x - w / 2, y - h / 2, x + w / 2, y + h / 2], rtol=1e-6, atol=1e-6)
@@ -147,9 +157,9 @@ def test_codings_of_centre_and_size(coding):
 @pytest.mark.parametrize("centre", [0.0, 0.5])
 def test_codings_of_distances(centre):
     values = np.abs(table(4))
-    boxes = corners_of(dense(values, Coding.DISTANCES, centre=centre), {"boxes": values})
+    boxes = boxes_of(dense(values, Coding.DISTANCES, centre=centre), {"boxes": values})
     bins = table(4 * 8)
-    spread = corners_of(dense(bins, Coding.DISTRIBUTION, centre=centre), {"boxes": bins})
+    spread = boxes_of(dense(bins, Coding.DISTRIBUTION, centre=centre), {"boxes": bins})
     for place, (level, row, col, _) in enumerate(cells()):
         x, y, s = (col + centre) * level.stride_x, (row + centre) * level.stride_y, level.stride_x
         left, top, right, low = values[0, place].astype(float) * s
@@ -166,17 +176,15 @@ def test_codings_of_distances(centre):
 def test_plain_codings_in_pixels_and_shares():
     row = np.array([[[0.25, 0.5, 0.5, 1.0]]], np.float32)
     level = (Level(16, 24, 1, 1),)
-    plane = Part((Plane("boxes", Form.PC, level, 0, 4, 4),))
+    plane = LayoutPart((Plane("boxes", Form.PC, level, 0, 4, 4),))
     layout = DenseLayout((16, 24), level, plane, plane, Coding.CORNERS, unit=True)
     expected = {
         Coding.CORNERS: [6, 8, 12, 16],
         Coding.CORNERS_YX: [12, 4, 24, 8],
         Coding.CENTRE: [0, 0, 12, 16],
     }
-    from dataclasses import replace
-
     for coding, corners in expected.items():
-        np.testing.assert_allclose(corners_of(replace(layout, coding=coding), {"boxes": row})[0, 0], corners)
+        np.testing.assert_allclose(boxes_of(replace(layout, coding=coding), {"boxes": row})[0, 0], corners)
 
 
 def test_a_box_without_a_known_coding_is_an_error():

@@ -26,6 +26,7 @@ def image(rows, cols):
 )
 def test_published_numbers_of_places(places, size, strides, anchors):
     levels = levels_of_sum(places, image(*size))
+    assert levels is not None
     assert [round(level.stride_x) for level in levels] == strides
     assert {level.anchors for level in levels} == {anchors}
     assert sum(level.places for level in levels) == places
@@ -33,6 +34,7 @@ def test_published_numbers_of_places(places, size, strides, anchors):
 
 def test_anchors_may_differ_from_part_to_part():
     levels = levels_of_parts((3600, 600, 160, 60), image(240, 320))
+    assert levels is not None
     assert [(round(level.stride_x), level.anchors) for level in levels] == [(8, 3), (16, 2), (32, 2), (64, 3)]
     assert levels_of_parts((3600, 600, 160, 61), image(240, 320)) is None
 

@@ -76,7 +76,7 @@ def _check_borders(cut: PartitionedGraph, where: dict[str, int]) -> None:
 def test_running_the_parts_gives_what_the_whole_gives(placed: QuantizedGraph) -> None:
     graph = placed.graph
     rng = np.random.default_rng(5)
-    x = rng.normal(size=graph.types["x"].shape).astype(np.float32)  # type: ignore[arg-type]
+    x = rng.normal(size=graph.types["x"].static_shape).astype(np.float32)
     values: dict[str, AnyArray] = {"x": x}
     for part in partition(placed).partitions:
         found = run_graph(part.graph, {name: values[name] for name in part.graph.inputs})
@@ -168,3 +168,48 @@ def test_the_other_target_need_not_wait_for_the_own_branch() -> None:
     stem, own, other, _ = cut.partitions
     assert set(other.graph.inputs) <= set(stem.graph.outputs)
     assert set(own.graph.inputs) <= set(stem.graph.outputs)
+
+
+def _groups(*edges: str) -> str:
+    """Return the groups of a graph; `b1<a0,c2` reads a0 and c2, and a target is the letter's capital."""
+    kind = TensorType(DType.F32, (1,))
+    nodes: list[Node] = []
+    for edge in edges:
+        name, _, sources = edge.partition("<")
+        nodes.append(Node(name, "Sum", tuple(f"t{source}" for source in sources.split(",")), (f"t{name}",)))
+    made = [node.outputs[0] for node in nodes]
+    graph = Graph("g", tuple(nodes), ("tx",), tuple(made), dict.fromkeys(("tx", *made), kind))
+    groups = schedule(graph, {node.name: node.name[0].upper() for node in nodes})
+    return " ".join("+".join(node.name for node in group) for group in groups)
+
+
+def test_of_three_targets_the_one_with_the_most_changes_ahead_goes_first() -> None:
+    # Were B, the first by name, run before C, it would be entered again for b1.
+    assert _groups("a0<x", "b0<a0", "c0<a0", "b1<c0", "c1<b1") == "a0 c0 b0+b1 c1"
+    assert _groups("a0<x", "c0<a0", "b0<a0", "c1<b0", "b1<c1") == "a0 b0 c0+c1 b1"
+
+
+def test_changes_count_and_not_nodes() -> None:
+    assert _groups("a0<x", "b0<a0", "b1<b0", "b2<b1", "b3<b2", "c0<a0", "b4<c0") == "a0 c0 b0+b1+b2+b3+b4"
+
+
+def test_the_longest_way_counts_and_not_the_first_or_the_last() -> None:
+    ways = ("c1<c0", "b1<c0", "c2<c0")
+    for first, second, third in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
+        edges = ("a0<x", "b0<a0", "c0<a0", ways[first], ways[second], ways[third])
+        assert [group.split("+")[0] for group in _groups(*edges).split()] == ["a0", "c0", "b0"]
+
+
+def test_the_farthest_of_a_targets_ready_nodes_counts() -> None:
+    # c0 is an end and c1 is not; b0 has one change ahead, c1 has two.
+    edges = ("a0<x", "b0<a0", "d0<b0", "c0<a0", "c1<a0", "b1<c1", "d1<b1")
+    assert _groups(*edges) == "a0 c0+c1 b0+b1 d0+d1"
+
+
+def test_with_nothing_ahead_targets_go_by_name() -> None:
+    assert _groups("a0<x", "d0<a0", "b0<a0", "c0<a0") == "a0 b0 c0 d0"
+
+
+def test_the_start_with_the_fewest_groups_is_taken() -> None:
+    assert _groups("a0<x", "b0<x", "a1<b0") == "b0 a0+a1"
+    assert _groups("b0<x", "a0<x", "b1<a0") == "a0 b0+b1"

@@ -11,7 +11,7 @@ from onnx import parser
 
 import dovetail
 from dovetail.ir import Graph
-from dovetail.passes import make_pass, normalize
+from dovetail.passes import FuseHardSwish, normalize
 from dovetail.testing.running import run_graph, run_model
 
 _CONSTANTS = "<float three = {3}, float six = {6}, float zero = {0}, float sixth = {0.16666667}, float two = {2}>"
@@ -89,7 +89,7 @@ def test_an_inner_tensor_that_the_caller_wants_stays(tmp_path: Path) -> None:
     graph = _loaded(_model(_SWISH["Paddle"]), tmp_path)
     clipped = graph.nodes[1].outputs[0]
     wanted = graph.evolve(outputs=(*graph.outputs, clipped))
-    assert make_pass("fuse-hard-swish")(wanted) is wanted
+    assert FuseHardSwish()(wanted) is wanted
 
 
 def test_a_constant_that_widens_the_result_stays(tmp_path: Path) -> None:

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from dovetail.errors import PassError
 from dovetail.ir import DType, Graph, Node, TensorType
-from dovetail.passes import make_pass, normalize, pass_names
+from dovetail.passes import NORMAL_FORM, Pass, RemoveDeadCode, normalize
 from dovetail.testing.running import random_feeds, relative_difference, run_graph
 from dovetail.testing.strategies import Build, float_graphs, quantized_graphs
 
@@ -32,11 +31,11 @@ def test_normal_form_computes_the_same(graph: Graph) -> None:
     _same_outputs(graph, normal)
 
 
-@pytest.mark.parametrize("name", pass_names())
+@pytest.mark.parametrize("step", NORMAL_FORM, ids=lambda step: step.name)
 @given(graph=float_graphs())
 @settings(max_examples=40, deadline=None)
-def test_each_pass_computes_the_same(name: str, graph: Graph) -> None:
-    _same_outputs(graph, make_pass(name)(graph))
+def test_each_pass_computes_the_same(step: Pass, graph: Graph) -> None:
+    _same_outputs(graph, step(graph))
 
 
 @given(quantized_graphs())
@@ -48,7 +47,7 @@ def test_quantised_networks_are_left_alone_or_computed_exactly(graph: Graph) -> 
 @given(float_graphs())
 @settings(max_examples=60, deadline=None)
 def test_live_nodes_stay_in_some_origin(graph: Graph) -> None:
-    live = make_pass("remove-dead-code")(graph)
+    live = RemoveDeadCode()(graph)
     kept = {name for node in normalize(graph).nodes for name in node.origin}
     gone = {node.name for node in live.nodes} - kept
     # A node may vanish only where nothing is left to carry its name: the whole graph was a chain of no-ops.
@@ -143,8 +142,3 @@ def test_dead_branches_go() -> None:
     dead = Node("dead", "Sigmoid", ("x",), ("unused",))
     wider = graph.evolve(nodes=(*graph.nodes, dead), types={**graph.types, "unused": graph.types["x"]})
     assert "dead" not in [node.name for node in normalize(wider).nodes]
-
-
-def test_an_unknown_pass_is_refused() -> None:
-    with pytest.raises(PassError, match="no such pass"):
-        make_pass("fold-everything")

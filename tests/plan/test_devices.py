@@ -29,6 +29,36 @@ def test_a_list_with_options() -> None:
     )
 
 
+def test_the_vendors_own_names_are_handed_on() -> None:
+    (found,) = parse_devices("openvino:GPU(Performance.Hint = a=b ;num_streams=4;PERF_COUNT=)")
+    properties = (("Performance.Hint", "a=b"), ("num_streams", "4"), ("PERF_COUNT", ""))
+    assert found.options == CompileOptions(properties=properties)
+
+
+def test_options_come_on_top_of_those_for_all() -> None:
+    base = CompileOptions(threads=3, properties=(("A", "1"),))
+    plain, more = parse_devices("cpu, openvino:CPU(B=2;profiling=no;threads=0)", base)
+    assert plain.options == base
+    assert more.options == CompileOptions(threads=0, properties=(("A", "1"), ("B", "2")))
+
+
+def test_a_device_may_stand_twice_with_the_same_options() -> None:
+    first, _, last = parse_devices("cpu@i8(threads=1),vsi:v853,cpu@fp32(threads=1)")
+    assert (first.target, last.target, first.options) == ("cpu", "cpu", last.options)
+    assert (first.precision, last.precision) == (Precision.I8, Precision.FP32)
+
+
+def test_without_a_precision_an_npu_has_its_usual_one() -> None:
+    targets = {name: find_target(name) for name in ("cpu", "vsi:v853", "reference:tflite")}
+    usual = {name: str(DeviceChoice(name).placement(targets)) for name in targets}
+    assert usual == {
+        "cpu": "cpu@fp32",
+        "vsi:v853": "vsi:v853@i8pc",
+        "reference:tflite": f"reference:tflite@{targets['reference:tflite'].precisions[0].value}",
+    }
+    assert str(DeviceChoice("vsi:v853", Precision.I16).placement(targets)) == "vsi:v853@i16"
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
@@ -38,6 +68,14 @@ def test_a_list_with_options() -> None:
         ("cpu)threads=2(", "a parenthesis is missing"),
         ("cpu(threads)", "'threads' is not NAME=VALUE"),
         ("cpu(threads=two)", "'threads=two' is no option"),
+        ("cpu(speed=3)", "'speed=3' is no option"),
+        ("cpu(speed=yes)", "'speed=yes' is no option"),
+        ("cpu(speed=bf16)", "'speed=bf16' is no option"),
+        ("cpu(profiling=maybe)", "'profiling=maybe' is no option"),
+        ("cpu(=2)", "'=2' is not NAME=VALUE"),
+        ("cpu((threads=2)", "a parenthesis is missing"),
+        ("cpu@fp32@i8", "TARGET, TARGET@PRECISION"),
+        ("cpu(threads=1),vsi:v853,cpu", "device 'cpu' has two sets of options"),
         ("cpu(speed=high)", "'speed=high' is no option"),
         ("cpu(inference=f8)", "'inference=f8' is no option"),
         ("cpu@fp31", "precision 'fp31' is unknown"),

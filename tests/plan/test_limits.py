@@ -8,7 +8,7 @@ import pytest
 
 from dovetail.backend.registry import find_target
 from dovetail.errors import PlanError, UnsupportedPlacement
-from dovetail.ir import Graph
+from dovetail.ir import Graph, Node
 from dovetail.plan import Group, Limits, Recipe, make_plan, parse_placement, recipe_to_toml
 from dovetail.plan.recipe import read_recipe
 from dovetail.testing.networks import Network
@@ -47,6 +47,14 @@ def test_limits_are_read_and_written_back() -> None:
         ({"limits": {"partitions": 2.5}}, "'partitions' cannot be 2.5"),
         ({"limits": {"latency_ms": 0}}, "'latency_ms' cannot be 0"),
         ({"limits": {"latency_ms": float("inf")}}, "'latency_ms' cannot be inf"),
+        ({"limits": {"latency_ms": float("nan")}}, "'latency_ms' cannot be nan"),
+        ({"limits": {"latency_ms": "12"}}, "'latency_ms' cannot be 12"),
+        ({"limits": {"partitions": 10**400}}, "'partitions' cannot be 10{39}\\."),
+        ({"limits": {"partitions": 2**63}}, "'partitions' cannot be 9223372036854775808"),
+        ({"limits": {"boundary_bytes": 0.5}}, "'boundary_bytes' cannot be 0.5"),
+        ({"limits": {"forbid": ["cpu", 3]}}, "'forbid' is a list"),
+        ({"group": ["head"]}, "group 1: it needs"),
+        ({"group": [{"node": "a"}, {"op": 3}]}, "group 2: 'node' and 'op' are texts"),
         ({"limits": {"memory_bytes": -1}}, "'memory_bytes' cannot be -1"),
         ({"limits": {"memory_bytes": True}}, "'memory_bytes' cannot be True"),
         ({"limits": {"forbid": "cpu"}}, "'forbid' is a list"),
@@ -60,6 +68,25 @@ def test_limits_are_read_and_written_back() -> None:
 def test_mistakes_are_named(table: dict[str, object], says: str) -> None:
     with pytest.raises(PlanError, match=says):
         read_recipe({"default": "cpu@fp32", **table})
+
+
+def test_the_least_and_the_most() -> None:
+    limits = {"partitions": 0, "boundary_bytes": 0, "memory_bytes": 2**53, "latency_ms": 1e-6}
+    found = read_recipe({"default": "cpu@fp32", "limits": limits}).limits
+    assert found == Limits((), 0, 0, 1.0, 2**53)
+    assert found.are_any
+    assert read_recipe({"default": "cpu@fp32", "limits": {"partitions": 2**62}}).limits.partitions == 2**62
+
+
+@pytest.mark.parametrize("op", ["Add", "Softmax"])
+def test_a_group_is_of_one_operator_and_of_names(op: str) -> None:
+    node = Node("n0", op, ("x",), ("y",), origin=("head/a", "head/b"))
+    assert Group().matches(node)
+    assert Group("head/b", op).matches(node)
+    assert Group("n?", op).matches(node)
+    assert not Group(op="Conv").matches(node)
+    assert not Group("head", op).matches(node)
+    assert not Group("HEAD/*").matches(node)
 
 
 def _graph() -> Graph:

@@ -82,6 +82,11 @@ def test_a_bad_recipe_says_in_one_line_where_it_is_wrong(tmp_path: Path, text: s
     assert says in message
 
 
+def test_what_stands_for_a_text_is_shown_by_its_beginning() -> None:
+    with pytest.raises(PlanError, match=r"'default': a text is expected, not '\[1(, 1){12}, '\."):
+        read_recipe({"default": [1] * 500})
+
+
 def test_a_recipe_that_cannot_be_read(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "none.toml"):
         with pytest.raises(PlanError, match="cannot be read"):

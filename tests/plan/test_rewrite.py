@@ -9,9 +9,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dovetail
+from dovetail.backend.target import Target
 from dovetail.errors import PlanError
 from dovetail.ir import Graph, parse_graph
-from dovetail.plan import Override, Plan, Recipe, Rule, find_units, make_plan, parse_placement
+from dovetail.plan import (
+    Override,
+    Plan,
+    Recipe,
+    Rule,
+    find_units,
+    make_plan,
+    parse_placement,
+    plan_to_recipe,
+    recipe_to_toml,
+)
 from dovetail.plan.recipe import read_recipe
 
 TEXT = """graph "g" opset 21
@@ -37,7 +48,7 @@ def graph() -> Graph:
     return parse_graph("\n".join(lines) + "\n")
 
 
-def targets() -> dict[str, object]:
+def targets() -> dict[str, Target]:
     return {target.name: target for target in dovetail.known_targets()}
 
 
@@ -53,8 +64,8 @@ def test_round_trip_through_toml(choice: list[int], reason: str) -> None:
         for node in unit.nodes
     }
     plan = Plan(net.digest, PLACES[0], overrides)
-    recipe = dovetail.plan_to_recipe(net, plan, targets())
-    read = read_recipe(tomllib.loads(dovetail.recipe_to_toml(recipe)))
+    recipe = plan_to_recipe(net, plan, targets())
+    read = read_recipe(tomllib.loads(recipe_to_toml(recipe)))
     assert read == recipe
     again = make_plan(net, read, targets())
     assert again.digest == plan.digest
@@ -66,9 +77,9 @@ def test_a_unit_torn_apart_is_refused() -> None:
     net = graph()
     plan = Plan(net.digest, PLACES[0], {"q?": Override(PLACES[1], "half a unit")})
     with pytest.raises(PlanError, match="cannot be written as a recipe"):
-        dovetail.plan_to_recipe(net, plan, targets())
+        plan_to_recipe(net, plan, targets())
 
 
 def test_a_recipe_keeps_fallbacks_and_operators() -> None:
     recipe = Recipe(PLACES[0], (PLACES[2],), (Rule(PLACES[1], "a*", "Conv", 'why "so"\\\x7f'),))
-    assert read_recipe(tomllib.loads(dovetail.recipe_to_toml(recipe))) == recipe
+    assert read_recipe(tomllib.loads(recipe_to_toml(recipe))) == recipe

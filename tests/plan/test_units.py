@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -85,6 +87,40 @@ def test_a_clamp_stays_apart_when_something_else_reads_what_it_clamps() -> None:
 def test_a_clamp_stays_apart_when_what_it_clamps_is_an_output() -> None:
     net, made = _net()
     assert _sizes(net, net.op("Relu", made), made) == [1, 1]
+
+
+def test_a_clip_stays_apart_when_what_it_clamps_is_an_output() -> None:
+    net, made = _net()
+    low, high = net.constant(0.0), net.constant(6.0)
+    assert _sizes(net, net.op("Clip", made, low, high)) == [2]
+    assert _sizes(net, "t1", made) == [1, 1]
+    assert _sizes(net, "t1", high) == [2]
+
+
+def test_clips_may_share_their_bounds() -> None:
+    net, made = _net()
+    low, high = net.constant(0.0), net.constant(6.0)
+    other = net.conv("x", 2)
+    assert _sizes(net, net.op("Clip", made, low, high), net.op("Clip", other, low, high)) == [2, 2]
+
+
+def test_a_clip_without_bounds_joins_its_host() -> None:
+    net, made = _net()
+    assert _sizes(net, net.op("Clip", made, "", net.constant(6.0))) == [2]
+
+
+def test_a_strangers_clamp_or_host_stays_apart() -> None:
+    for strange in (0, 1):
+        net, made = _net()
+        net.op("Relu", made)
+        net.nodes[strange] = replace(net.nodes[strange], domain="my.own")
+        assert _sizes(net, "t1") == [1, 1]
+
+
+def test_a_clamp_that_reads_its_host_twice_joins_it() -> None:
+    net, made = _net()
+    assert _sizes(net, net.op("Add", made, made)) == [1, 1]
+    assert _sizes(net, net.op("Relu", "t1")) == [1, 2]
 
 
 def test_a_clamp_stays_apart_when_its_bounds_are_computed() -> None:

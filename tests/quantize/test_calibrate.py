@@ -69,9 +69,33 @@ def test_samples_that_go_together_give_what_they_give_one_by_one() -> None:
         other = together.ranges.of(name)
         assert (other.low, other.high) == pytest.approx((limits.low, limits.high), rel=1e-6)
     for name, powers in alone.statistics.tensors.items():
-        for power, other in zip(powers, together.statistics.tensors[name], strict=True):
-            assert power.axis == other.axis
-            np.testing.assert_allclose(power.mean_square, other.mean_square, rtol=1e-5)
+        for power, joint in zip(powers, together.statistics.tensors[name], strict=True):
+            assert power.axis == joint.axis
+            np.testing.assert_allclose(power.mean_square, joint.mean_square, rtol=1e-5)
+
+
+def test_samples_go_together_once_the_first_has_told_their_size() -> None:
+    heard: list[int] = []
+    calibrate(_pair("N"), HeldSamples(_samples(40)), progress=heard.append)
+    assert heard == [1, 17, 33, 40]
+    net = Network()
+    large = net.graph(net.op("Relu", net.input("x", "N", 1024, 1024)))  # 4 MiB a sample: eight are 32
+    sample = Sample("s", {"x": np.zeros((1, 1024, 1024), np.float32)})
+    heard.clear()
+    calibrate(large, HeldSamples([sample] * 10), progress=heard.append)
+    assert heard == [1, 9, 10]
+    huge = net.graph(net.op("Relu", net.input("y", "N", 4096, 4096)))
+    sample = Sample("s", {"x": sample.inputs["x"], "y": np.zeros((1, 4096, 4096), np.float32)})
+    heard.clear()
+    calibrate(huge, HeldSamples([sample] * 2), progress=heard.append)
+    assert heard == [1, 2]
+
+
+@pytest.mark.parametrize("method", [CalibrationMethod.KL, CalibrationMethod.MOVING_AVERAGE])
+def test_only_extremes_are_taken_of_several_samples_at_once(method: CalibrationMethod) -> None:
+    heard: list[int] = []
+    calibrate(_pair("N"), HeldSamples(_samples(3)), CalibrationOptions(method), heard.append)
+    assert heard == [1, 2, 3]
 
 
 def test_bad_data_among_samples_that_go_together_is_named() -> None:
@@ -100,7 +124,7 @@ def test_memory_does_not_grow_with_the_number_of_samples() -> None:
 
     class Stream(HeldSamples):
         def __iter__(self) -> Iterator[Sample]:
-            return stream(self.count)
+            return stream(self.count or 0)
 
     def peak(count: int) -> int:
         source = Stream([])

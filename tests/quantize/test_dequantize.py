@@ -10,7 +10,7 @@ import pytest
 from dovetail.backend.registry import find_target
 from dovetail.backends.reference import run_graph
 from dovetail.compare.classification import Top1Agreement
-from dovetail.data import open_samples, specs_of
+from dovetail.data import open_samples, specs_of, split_samples
 from dovetail.importers import load_model
 from dovetail.ir import DType, Graph, Node, Quantization, TensorType, dequantize_array, quantize_array
 from dovetail.passes import normalize
@@ -95,6 +95,7 @@ def test_tune_lifts_a_quantised_model(models: Path, name: str, tmp_path: Path) -
         graph=graph,
         calibration=calibration,
         samples=samples,
+        splits=split_samples(samples),
         metric=Top1Agreement(),
         goal=parse_goal("0.3"),
         low=parse_placement(f"vsi:v853@{BOTH[name]}"),

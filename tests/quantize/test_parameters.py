@@ -268,3 +268,70 @@ def test_a_weight_with_one_output_channel_has_a_bias_that_agrees() -> None:
     weight = Quantization((0.25,), (0,), 0)
     _, quant = quantize_bias(np.array([1.0], np.float32), DType.I32, 0.5, weight)
     assert quant.scale == (0.125,)
+
+
+def test_one_scale_for_weights_below_one_uses_them_whole() -> None:
+    quant = choose_weight_quantization(np.array([[0.1, 0.255]], np.float32), U8, 0)
+    assert (quant.scale, quant.zero_point) == ((pytest.approx(0.001),), (0,))
+    assert choose_weight_quantization(np.array([[-0.255, -0.1]], np.float32), U8, 0).zero_point == (255,)
+    assert choose_weight_quantization(np.zeros((0, 3), np.float32), I8_SYMMETRIC, 0) == Quantization((1.0,), (0,))
+
+
+def test_one_scale_for_weights_leaves_room_for_the_largest_bias() -> None:
+    weight = np.array([[127.0], [1.0]], np.float32)
+    for floors, scale in (([0.5, 0.25], 1.0), ([1.0, 0.5], 1.0), ([0.5, 3.0], 3.0)):
+        quant = choose_weight_quantization(weight, I8_SYMMETRIC, 0, np.array(floors))
+        assert quant == Quantization((scale,), (0,))
+    assert choose_weight_quantization(weight, I8_SYMMETRIC, 0, np.array([])).scale == (1.0,)
+    # A zero point or a power of two has no room to give.
+    assert choose_weight_quantization(-weight, U8, 0, np.array([3.0])).scale == (float(np.float32(127 / 255)),)
+    assert choose_weight_quantization(weight, I8_FIXED, 0, np.array([3.0])).scale == (1.0,)
+
+
+def test_scales_per_channel_leave_room_for_each_bias() -> None:
+    weight = np.array([[127.0, -254.0], [0.0, 0.0], [0.0, 0.0], [1e-45, 0.0]], np.float32)
+    assert choose_weight_quantization(weight, I8_PER_CHANNEL, 0) == Quantization((2.0, 1.0, 1.0, TINY), (0,) * 4, 0)
+    floors = np.array([3.0, 0.25, 0.0, 0.0])
+    assert choose_weight_quantization(weight, I8_PER_CHANNEL, 0, floors).scale == (3.0, 0.25, 1.0, TINY)
+    assert choose_weight_quantization(weight, I8_PER_CHANNEL, 1).scale == (1.0, 2.0)
+    assert choose_weight_quantization(weight, I8_PER_CHANNEL, 2).axis is None
+    assert choose_weight_quantization(np.zeros((2, 0), np.float32), I8_PER_CHANNEL, 0).scale == (1.0, 1.0)
+
+
+TINY = float(np.finfo(np.float32).tiny)
+
+
+def test_a_bias_keeps_a_factor_of_two_below_its_largest_value() -> None:
+    floors = bias_scale_floor(np.array([-(2.0**30), 2.0**20], np.float32), 0.5)
+    assert floors.tolist() == [2.0, 2.0**-9]
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype", "stored"),
+    [
+        (0.5, DType.I32, 0),  # ties to even
+        (1.5, DType.I32, 2),
+        (1e20, DType.I32, 2**31 - 1),
+        (-1e20, DType.I32, -(2**31 - 1)),
+        (1e30, DType.I64, 2**62),
+        (-1e30, DType.I64, -(2**62)),
+    ],
+)
+def test_a_bias_is_rounded_and_saturates(value: float, dtype: DType, stored: int) -> None:
+    found, _ = quantize_bias(np.array([value]), dtype, 1.0, Quantization((1.0,), (0,)))
+    assert found.tolist() == [stored]
+
+
+@pytest.mark.parametrize(("largest", "exponent"), [(2.0**-120, 126), (2.0**-119, 126), (2.0**-118, 125), (1e-300, 126)])
+def test_fixed_point_has_no_more_than_126_places(largest: float, exponent: int) -> None:
+    assert choose_quantization(Range(0.0, largest), I8_FIXED).scale == (2.0**-exponent,)
+
+
+@pytest.mark.parametrize(("largest", "exponent"), [(2.0**132, 125), (2.0**133, 126), (2.0**134, 126), (1e300, 126)])
+def test_fixed_point_shifts_up_no_more_than_126_places(largest: float, exponent: int) -> None:
+    assert choose_quantization(Range(-largest, 0.0), I8_FIXED).scale == (2.0**exponent,)
+
+
+def test_a_scale_is_never_below_what_float32_holds() -> None:
+    for form in (U8, I8_SYMMETRIC):
+        assert choose_quantization(Range(0.0, 1e-45), form).scale == (TINY,)

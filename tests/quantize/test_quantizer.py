@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from dovetail.backends.reference import run_graph
 from dovetail.errors import PlanError, QuantizeError
 from dovetail.ir import AnyArray, DType, Graph, Node, TensorType, dequantize_array
+from dovetail.ir.codes import ONNX_CODES
 from dovetail.ir.precision import Precision
 from dovetail.ir.roles import is_pass_through
 from dovetail.plan import Override, Placement, Plan
@@ -38,7 +39,7 @@ def _computed(graph: Graph) -> tuple[str, ...]:
 
 def _feeds(graph: Graph, seed: int = 0) -> dict[str, AnyArray]:
     rng = np.random.default_rng(seed)
-    return {name: rng.normal(size=graph.types[name].shape).astype(np.float32) for name in graph.inputs}  # type: ignore[arg-type]
+    return {name: rng.normal(size=graph.types[name].static_shape).astype(np.float32) for name in graph.inputs}
 
 
 def _quantized(graph: Graph, default: Placement, **places: Placement) -> QuantizedGraph:
@@ -74,6 +75,9 @@ def test_every_precision_on_a_line(precision: Precision) -> None:
         return
     first, last = ("QuantizeLinear", "DequantizeLinear") if precision.is_quantized else ("Cast", "Cast")
     assert [node.op for node in found.graph.nodes] == [*(first, "Conv", "Relu", "MaxPool", "Conv", "Sigmoid", last)]
+    assert [found.graph.nodes[at].attributes for at in (0, -1)] == (
+        [{}, {}] if precision.is_quantized else [{"to": ONNX_CODES[form.dtype]}, {"to": ONNX_CODES[DType.F32]}]
+    )
     inside = [tensor for node in found.graph.nodes[:-1] for tensor in node.outputs]
     assert {found.graph.types[name].dtype for name in inside} == {form.dtype}
     conv = found.graph.node("n0")
@@ -237,6 +241,30 @@ def test_bodies_read_captured_tensors_as_the_source_has_them() -> None:
     feeds = _feeds(graph)
     quantised, real = run_graph(found.graph, feeds), run_graph(graph, feeds)
     np.testing.assert_allclose(quantised["t4"], real["t4"], atol=0.02)
+
+
+@pytest.mark.parametrize("place", [CPU, _npu(P.I8), _npu(P.FP16)])
+def test_what_only_a_body_reads_is_as_the_source_has_it_wherever_the_body_is(place: Placement) -> None:
+    net = Network()
+    made = net.conv(net.input("x", 1, 2, 4, 4), 2)
+    kind = net.types[made]
+    net.inputs.append("flag")
+    net.types |= {"flag": TensorType(DType.BOOL, ()), "y": kind}
+    bodies: dict[str, object] = {
+        key: Graph(key, (Node(op, op, (made,), ("r",)),), (), ("r",), {made: kind, "r": kind}, captures=(made,))
+        for key, op in (("then_branch", "Abs"), ("else_branch", "Neg"))
+    }
+    net.nodes.append(Node("choose", "If", ("flag",), ("y",), bodies))
+    graph = net.graph("y")
+    feeds = {"x": np.ones((1, 2, 4, 4), np.float32), "flag": np.array(True)}
+    values = {**feeds, **run_graph(graph.evolve(outputs=("t0", "y")), feeds)}
+    reals = {name: values[name] for name in ("x", "t0", "y")}
+    tensors = {name: Range(float(value.min()), float(value.max())) for name, value in reals.items()}
+    plan = Plan(graph.digest, _npu(P.I8), {"choose": Override(place, "")})
+    found = quantize(graph, plan, Ranges(graph.digest, "", 1, tensors))
+    assert [node.op for node in found.graph.nodes] == ["QuantizeLinear", "Conv", "DequantizeLinear", "If"]
+    assert found.graph.types["t0"] == found.graph.types["y"] == kind
+    np.testing.assert_allclose(run_graph(found.graph, feeds)["y"], values["y"], atol=0.05)
 
 
 @pytest.mark.parametrize("precision", [P.FP16, P.BF16, P.I8, P.I16])

@@ -45,6 +45,12 @@ def test_damaged_ranges_are_ranges_or_a_quantise_error(at: int, put: bytes) -> N
         {"x": [0.0, float("inf")]},
         {"x": [0, 10**400]},
         {"x": [False, True]},
+        {"x": [False, 1.0]},
+        {"x": [0.0, True]},
+        {"x": ["0", 1.0]},
+        {"x": [0.0, "1"]},
+        {"x": [float("-inf"), 0.0]},
+        {"x": [0.0, float("nan")]},
         {"x": None},
         {"x": "ab"},
         [],
@@ -55,6 +61,36 @@ def test_what_is_no_range_is_refused(tensors: object) -> None:
     document = {**json.loads(GOOD.to_json()), "tensors": tensors}
     with pytest.raises(QuantizeError, match=r"^r\.json: malformed"):
         ranges_from_json(json.dumps(document), "r.json")
+
+
+def test_the_form_of_a_file() -> None:
+    ranges = Ranges("gräph", "minmax", 3, {"y": Range(0.0, 0.0), "ä": Range(-1.0, 2.5)})
+    document = {
+        "schema": 1,
+        "kind": "dovetail-ranges",
+        "graph": "gräph",
+        "method": "minmax",
+        "samples": 3,
+        "tensors": {"y": [0.0, 0.0], "ä": [-1.0, 2.5]},
+    }
+    assert ranges.to_json() == json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+    other = Ranges("gräph", "minmax", 3, dict(reversed(list(ranges.tensors.items()))))
+    assert (other.to_json(), other.digest) == (ranges.to_json(), ranges.digest)
+    assert Ranges("gräph", "minmax", 4, ranges.tensors).digest != ranges.digest
+
+
+@pytest.mark.parametrize(
+    "change", [{"schema": 0}, {"schema": 2}, {"kind": "dovetail-plan"}, {"kind": "dovetail-report"}]
+)
+def test_another_schema_or_kind(change: dict[str, object]) -> None:
+    document = {**json.loads(GOOD.to_json()), **change}
+    with pytest.raises(QuantizeError, match=r"^r\.json: not Dovetail ranges of schema 1"):
+        ranges_from_json(json.dumps(document), "r.json")
+
+
+def test_deep_nesting() -> None:
+    with pytest.raises(QuantizeError, match="malformed"):
+        ranges_from_json("[" * 100_000)
 
 
 @pytest.mark.parametrize("field", ["schema", "kind", "graph", "method", "samples", "tensors"])

@@ -54,28 +54,30 @@ def test_no_refused_names(path: Path) -> None:
 
 def test_runtime_import_needs_only_numpy_and_is_quick(tmp_path: Path) -> None:
     program = (
-        "import time, numpy\n"
+        "import time\n"
         "start = time.thread_time()\n"
+        "import numpy\n"
+        "between = time.thread_time()\n"
         "import dovetail.runtime\n"
-        "elapsed = time.thread_time() - start\n"
+        "ratio = (time.thread_time() - between) / (between - start)\n"
         "import sys\n"
         "loaded = {name.split('.')[0] for name in sys.modules}\n"
         "heavy = {'onnx', 'onnxruntime', 'scipy', 'typer', 'rich', 'PIL'} & loaded\n"
-        "print(elapsed, sorted(heavy))\n"
+        "print(ratio, sorted(heavy))\n"
     )
-    best = min(_import_seconds(program, tmp_path) for _ in range(12))
-    assert best < 0.05
+    assert min(_import_ratio(program, tmp_path) for _ in range(12)) < 1.5
 
 
-def _import_seconds(program: str, bytecode: Path) -> float:
+def _import_ratio(program: str, bytecode: Path) -> float:
+    """Return what importing the runtime costs over what importing numpy costs: both were about 50 ms in 2026."""
     # Installed packages come with bytecode; the first run makes it here.
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     environment["PYTHONPYCACHEPREFIX"] = str(bytecode)
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-    elapsed, _, heavy = done.stdout.strip().partition(" ")
+    ratio, _, heavy = done.stdout.strip().partition(" ")
     assert heavy == "[]"
-    return float(elapsed)
+    return float(ratio)
 
 
 def test_floors_are_kept() -> None:

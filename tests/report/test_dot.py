@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
+import needs
 import pytest
 
 from dovetail.cli.drawing import write_drawing
@@ -21,7 +21,11 @@ from dovetail.testing.networks import Network
 CPU, OTHER = (Placement(name, Precision.FP32) for name in ("cpu", "reference"))
 NASTY = 'a"b\\c\nd<&>{|} -> "'
 
-graphviz = pytest.mark.skipif(shutil.which("dot") is None, reason="graphviz is not installed (apt install graphviz)")
+
+@pytest.fixture
+def graphviz() -> None:
+    """Ask for Graphviz."""
+    needs.program("dot", "graphviz")
 
 
 def _placed(*names: str) -> tuple[Graph, Plan]:
@@ -43,7 +47,7 @@ def _texts(svg: bytes) -> list[str]:
     return [element.text or "" for element in root.iter("{http://www.w3.org/2000/svg}text")]
 
 
-@graphviz
+@pytest.mark.usefixtures("graphviz")
 def test_a_drawing_becomes_svg_with_every_node_and_border() -> None:
     plan, parts = (_texts(svg_of(drawing)) for drawing in _drawings("first", "second", "third"))
     assert {"first", "second", "third", "cpu@fp32", "reference@fp32", "x"} <= set(plan)
@@ -51,20 +55,20 @@ def test_a_drawing_becomes_svg_with_every_node_and_border() -> None:
     assert parts.count("16 B") == 2
 
 
-@graphviz
+@pytest.mark.usefixtures("graphviz")
 @pytest.mark.parametrize("name", [NASTY, "html <b>x</b>", "\\N", "node", "}"])
 def test_names_mean_nothing_to_graphviz(name: str) -> None:
     for drawing in _drawings("first", name, "third"):
         assert "third" in " ".join(_texts(svg_of(drawing)))
 
 
-@graphviz
+@pytest.mark.usefixtures("graphviz")
 def test_the_file_is_written(tmp_path: Path) -> None:
     write_drawing(tmp_path / "plan.SVG", _drawings("a", "b", "c")[0])
     assert "b" in _texts((tmp_path / "plan.SVG").read_bytes())
 
 
-@graphviz
+@pytest.mark.usefixtures("graphviz")
 def test_what_graphviz_refuses_is_told_in_one_line() -> None:
     with pytest.raises(DovetailError, match="graphviz: ") as caught:
         svg_of("digraph {")

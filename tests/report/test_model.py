@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import dovetail
-from dovetail.report import model_page, page_text
+from dovetail.report import describe_graph, model_page, page_text
 
 
 @pytest.mark.models
@@ -23,7 +23,7 @@ from dovetail.report import model_page, page_text
     ],
 )
 def test_sizes_are_as_published(file: str, parameters: float, macs: float, models: Path) -> None:
-    summary = dovetail.describe_graph(dovetail.normalize(dovetail.load_model(models / file)))
+    summary = describe_graph(dovetail.normalize(dovetail.load_model(models / file)))
     assert summary.parameter_count == pytest.approx(parameters, rel=0.05)
     assert summary.macs == pytest.approx(macs, rel=0.05)
 
@@ -31,6 +31,6 @@ def test_sizes_are_as_published(file: str, parameters: float, macs: float, model
 @pytest.mark.models
 def test_an_already_quantised_model_says_so(models: Path) -> None:
     graph = dovetail.normalize(dovetail.load_model(models / "shufflenetv2_int8_onnx" / "shufflenet-v2-12-int8.onnx"))
-    summary = dovetail.describe_graph(graph)
+    summary = describe_graph(graph)
     assert summary.quantised["i8 per channel"] > 50
     assert "tensors u8" in page_text(model_page(summary))

@@ -7,10 +7,11 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import clocks
 import numpy as np
 import pytest
 
-from dovetail.backend.protocols import Blob
+from dovetail.backend.protocols import Blob, ExecutableAbilities
 from dovetail.bundle import Bundle
 from dovetail.bundle.bundle import CompiledPartition
 from dovetail.errors import DeviceError
@@ -42,13 +43,16 @@ class Waiting:
         try:
             time.sleep(self.pause_s)
             if self.meets is not None:
-                self.meets.wait(timeout=20)
+                self.meets.wait(timeout=clocks.PATIENCE_S)
             if self.fails:
                 raise ZeroDivisionError("a defect")
             total = np.asarray(sum(inputs.values()) + np.float32(1))
             return dict.fromkeys((*self.outputs, *taps), total if self.spoil is None else self.spoil)
         finally:
             self.busy.release()
+
+    def abilities(self) -> ExecutableAbilities:
+        return ExecutableAbilities()
 
     def close(self) -> None:
         self.closed = True
@@ -121,7 +125,7 @@ def test_requests_follow_each_other_through_the_stages_in_order() -> None:
     class Last(Waiting):
         def run(self, inputs: Mapping[str, AnyArray], taps: Sequence[str] = ()) -> Mapping[str, AnyArray]:
             # The first request is not finished before the second has begun.
-            assert second.wait(timeout=20)
+            assert second.wait(timeout=clocks.PATIENCE_S)
             return super().run(inputs, taps)
 
     with _session(*CHAIN, change={0: First(("s",), 0.001), 1: Last(("t",), 0.001)}) as session:

@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dovetail.backend.protocols import Blob
+from dovetail.backend.protocols import Blob, ExecutableAbilities, InPlace
 from dovetail.bundle import Bundle
 from dovetail.bundle.bundle import CompiledPartition
 from dovetail.ir import AnyArray, DType, TensorType
@@ -33,7 +33,7 @@ class Summing:
     def run(self, inputs: Mapping[str, AnyArray], taps: Sequence[str] = ()) -> Mapping[str, AnyArray]:
         return {name: np.asarray(sum(inputs.values()) + np.float32(1)) for name in (*self.outputs, *taps)}
 
-    def empty(self, output: str, memory: AnyArray | None = None) -> AnyArray:
+    def empty(self, output: str, memory: AnyArray | None) -> AnyArray:
         assert memory is not None
         return memory[:16].view(np.float32).reshape(1, 4)
 
@@ -43,6 +43,9 @@ class Summing:
 
     def close(self) -> None:
         pass
+
+    def abilities(self) -> ExecutableAbilities:
+        return ExecutableAbilities(in_place=InPlace(self.empty, self.run_into))
 
 
 @dataclass
@@ -56,6 +59,9 @@ class Handing:
 
     def close(self) -> None:
         pass
+
+    def abilities(self) -> ExecutableAbilities:
+        return ExecutableAbilities()
 
 
 def _stages(steps: Sequence[Step], handing: Sequence[int] = ()) -> list[Stage]:

@@ -124,7 +124,8 @@ def test_offline_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_FIND_LINKS", "")
     with pytest.raises(DovetailError, match="cannot be downloaded") as caught:
         install_verisilicon(InstallRequest())
-    assert "--from FILE" in str(caught.value)
+    assert "install from that file" in str(caught.value)
+    assert caught.value.option == "source"
     assert "\n" not in str(caught.value)
     assert leftovers() == []
 

@@ -1,17 +1,14 @@
-"""Goals, acceptance bounds and the trade-off."""
+"""Goals and the trade-off."""
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 from dovetail.errors import SearchError
 from dovetail.search import Goal, Status, Trial, parse_goal
-from dovetail.search.accept import loss_bound
-from dovetail.search.pareto import pareto_points
+from dovetail.search.front import pareto_points
 
 
 @pytest.mark.parametrize(
@@ -37,19 +34,6 @@ def test_allowances() -> None:
     assert Goal(0.01, relative=True).allowance(-0.8) == pytest.approx(0.008)
     assert "0.01 x float" in str(Goal(0.01, True))
     assert "at least 0.5" in str(Goal(0.01, min_score=0.5))
-
-
-@given(st.lists(st.floats(-1, 1), min_size=2, max_size=200))
-def test_the_bound_is_the_one_sided_95_percent_bound_of_the_mean(losses: list[float]) -> None:
-    array = np.array(losses)
-    error = stats.sem(array)
-    expected = array.mean() + stats.norm.ppf(0.95) * error
-    assert loss_bound(array) == pytest.approx(expected, abs=1e-3 * error + 1e-12)
-
-
-def test_no_bound_without_samples() -> None:
-    assert loss_bound(None) is None
-    assert loss_bound(np.array([0.5])) is None
 
 
 def _trial(digest: str, raised: int, score: float, status: Status = Status.PASS, samples: int = 10) -> Trial:

@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as hnp
 from dovetail.errors import SearchError
 from dovetail.ir import AnyArray
 from dovetail.search import Journal
-from dovetail.search.journal import Scores
+from dovetail.search.trial import Scores
 
 
 @given(st.floats(allow_nan=True), st.one_of(st.none(), hnp.arrays(np.float64, st.integers(0, 9))), st.text(max_size=9))
@@ -34,7 +34,7 @@ def test_a_record_survives_a_process_that_never_closed(tmp_path: Path) -> None:
     first.record("p", "b", Scores(0.5, None), 5)
     again = Journal(path, "c")
     assert again.recall("p", "b") == Scores(0.5, None)
-    assert again.evaluation_count() == 1
+    assert len(again.entries()) == 1
 
 
 def test_contexts_plans_and_blocks_do_not_mix(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_contexts_plans_and_blocks_do_not_mix(tmp_path: Path) -> None:
     assert one.recall("q", "b") is None
     other.record("p", "b", Scores(0.25, None), 5)
     assert (one.recall("p", "b"), other.recall("p", "b")) == (Scores(0.5, None), Scores(0.25, None))
-    assert one.evaluation_count() == other.evaluation_count() == 1
+    assert len(one.entries()) == len(other.entries()) == 1
 
 
 def test_a_file_that_is_no_journal_is_left_alone(tmp_path: Path) -> None:

@@ -12,12 +12,16 @@ from dovetail.ir import AnyArray
 from dovetail.ir.precision import Precision
 from dovetail.plan import Placement, Plan
 from dovetail.search import Journal, Status
-from dovetail.search.journal import Scores
-from dovetail.search.oracle import FIRST_BLOCK, GLANCE, Bar, Oracle, Split
+from dovetail.search.oracle import Oracle, Split
+from dovetail.search.policy import RacePolicy
 from dovetail.search.recorded import RecordedEvaluator
+from dovetail.search.tolerance import Tolerance
+from dovetail.search.trial import Scores
 
 FLOAT = Plan("g", Placement("cpu", Precision.FP32))
 LOW = Plan("g", Placement("vsi:v853", Precision.I8))
+RACE = RacePolicy()
+FIRST_BLOCK, PREVIEW = RACE.first_block, RACE.preview
 
 
 class Planted:
@@ -42,40 +46,39 @@ class Planted:
 
 
 def _oracle(evaluator: Planted, count: int) -> Oracle:
-    journal = Journal(None, "c")
-    return Oracle(RecordedEvaluator(evaluator, journal), journal, Split("search", tuple(range(count))), FLOAT)
+    return Oracle(RecordedEvaluator(evaluator, Journal(None, "c")), Split("search", tuple(range(count))), FLOAT)
 
 
 def test_blocks_cover_the_split_once_in_order() -> None:
     for count in (1, 5, FIRST_BLOCK, FIRST_BLOCK + 1, 100, 200, 1000, 5000):
-        blocks = Split("s", tuple(range(count))).blocks()
+        blocks = Split("s", tuple(range(count))).blocks(RACE)
         assert [index for block in blocks for index in block] == list(range(count))
         assert min(FIRST_BLOCK, count // 4) <= len(blocks[0]) <= max(1, count / 4)
 
 
 def test_a_clear_loser_is_rejected_on_the_first_samples() -> None:
     evaluator = Planted(np.ones(1000))
-    trial = _oracle(evaluator, 1000).judge(LOW, ("u",), Bar(0.01))
+    trial = _oracle(evaluator, 1000).judge(LOW, ("u",), Tolerance(0.01))
     assert trial.status is Status.FAIL
     assert (trial.samples, trial.samples_total, trial.complete) == (FIRST_BLOCK, 1000, False)
     assert trial.reason == f"rejected after {FIRST_BLOCK} samples"
 
 
 def test_a_winner_is_tested_on_everything() -> None:
-    trial = _oracle(Planted(np.zeros(1000)), 1000).judge(LOW, (), Bar(0.01))
+    trial = _oracle(Planted(np.zeros(1000)), 1000).judge(LOW, (), Tolerance(0.01))
     assert (trial.status, trial.samples, trial.score, trial.float_score) == (Status.PASS, 1000, 1.0, 1.0)
 
 
 def test_without_a_race_a_loser_is_tested_on_everything() -> None:
-    trial = _oracle(Planted(np.ones(1000)), 1000).judge(LOW, (), Bar(0.01), race=False)
+    trial = _oracle(Planted(np.ones(1000)), 1000).judge(LOW, (), Tolerance(0.01), race=False)
     assert (trial.status, trial.samples) == (Status.FAIL, 1000)
 
 
 def test_a_loss_of_exactly_the_allowance_passes() -> None:
     losses = np.zeros(100)
     losses[::10] = 1
-    assert _oracle(Planted(losses), 100).judge(LOW, (), Bar(0.1)).status is Status.PASS
-    assert _oracle(Planted(losses), 100).judge(LOW, (), Bar(0.0999)).status is Status.FAIL
+    assert _oracle(Planted(losses), 100).judge(LOW, (), Tolerance(0.1)).status is Status.PASS
+    assert _oracle(Planted(losses), 100).judge(LOW, (), Tolerance(0.0999)).status is Status.FAIL
 
 
 def test_a_plan_that_breaks_cannot_be_tested() -> None:
@@ -85,7 +88,7 @@ def test_a_plan_that_breaks_cannot_be_tested() -> None:
                 raise DovetailError("the compiler hung up.")
             return super().evaluate(plan, indices)
 
-    trial = _oracle(Breaking(np.zeros(200)), 200).judge(LOW, (), Bar(0.1))
+    trial = _oracle(Breaking(np.zeros(200)), 200).judge(LOW, (), Tolerance(0.1))
     assert (trial.status, trial.samples, trial.reason) == (Status.CANNOT_TEST, 0, "the compiler hung up.")
     assert np.isnan(trial.score)
 
@@ -106,11 +109,11 @@ def test_a_set_level_metric_is_judged_on_the_whole_split() -> None:
 
     planted = Pooled(np.full(500, 0.5))
     oracle = _oracle(planted, 500)
-    trial = oracle.judge(LOW, (), Bar(0.1))
+    trial = oracle.judge(LOW, (), Tolerance(0.1))
     assert (trial.status, trial.samples, trial.score) == (Status.FAIL, 500, 0.5)
-    assert oracle.screen(LOW, Bar(0.1)).status is Status.FAIL
-    assert oracle.screen(LOW, Bar(0.5)).status is Status.PASS
-    confirmed, losses = oracle.confirm(LOW, Bar(0.5), RecordedEvaluator(planted, Journal(None, "c"), "exact"))
+    assert oracle.screen(LOW, Tolerance(0.1)).status is Status.FAIL
+    assert oracle.screen(LOW, Tolerance(0.5)).status is Status.PASS
+    confirmed, losses = oracle.confirm(LOW, Tolerance(0.5), RecordedEvaluator(planted, Journal(None, "c"), "exact"))
     assert (confirmed.status, confirmed.samples, losses) == (Status.PASS, 500, None)
 
 
@@ -119,27 +122,27 @@ def test_a_screen_rejects_only_what_the_first_samples_leave_no_doubt_of() -> Non
     losses[[3, 9]] = 1
     evaluator = Planted(losses)
     oracle = _oracle(evaluator, 1000)
-    trial = oracle.screen(LOW, Bar(0.01))
-    assert (trial.status, trial.samples) == (Status.PASS, GLANCE)
+    trial = oracle.screen(LOW, Tolerance(0.01))
+    assert (trial.status, trial.samples) == (Status.PASS, PREVIEW)
     losses[:FIRST_BLOCK] = 1
-    assert _oracle(evaluator, 1000).screen(LOW, Bar(0.01)).status is Status.FAIL
+    assert _oracle(evaluator, 1000).screen(LOW, Tolerance(0.01)).status is Status.FAIL
 
 
 def test_a_confirmation_is_over_the_whole_split_by_the_other_evaluator() -> None:
     other = Planted(np.r_[np.ones(30), np.zeros(270)])
     oracle = _oracle(Planted(np.zeros(300)), 300)
-    trial, losses = oracle.confirm(LOW, Bar(0.1), RecordedEvaluator(other, Journal(None, "c"), "exact"))
+    trial, losses = oracle.confirm(LOW, Tolerance(0.1), RecordedEvaluator(other, Journal(None, "c"), "exact"))
     assert (trial.status, trial.samples, trial.score) == (Status.PASS, 300, pytest.approx(0.9))
     assert losses is not None
     assert losses.sum() == 30
-    worse, _ = oracle.confirm(LOW, Bar(0.09), RecordedEvaluator(other, Journal(None, "c"), "exact"))
+    worse, _ = oracle.confirm(LOW, Tolerance(0.09), RecordedEvaluator(other, Journal(None, "c"), "exact"))
     assert worse.status is Status.FAIL
 
 
 def test_a_score_that_is_not_a_number_does_not_pass() -> None:
     losses = np.zeros(100)
     losses[70] = np.nan
-    assert _oracle(Planted(losses), 100).judge(LOW, (), Bar(0.5)).status is not Status.PASS
+    assert _oracle(Planted(losses), 100).judge(LOW, (), Tolerance(0.5)).status is not Status.PASS
 
 
 _SHAPES: tuple[tuple[str, Callable[[np.random.Generator, int], AnyArray]], ...] = (
@@ -160,9 +163,8 @@ def wrongly_rejected(trials: int) -> float:
         count = int(rng.choice([150, 300, 1000]))
         losses = -np.sort(-_SHAPES[number % len(_SHAPES)][1](rng, count))
         split = Split.shuffled("search", range(count), number)
-        journal = Journal(None, "c")
-        oracle = Oracle(RecordedEvaluator(Planted(losses), journal), journal, split, FLOAT)
-        rejected += oracle.judge(LOW, (), Bar(float(losses.mean()))).status is not Status.PASS
+        oracle = Oracle(RecordedEvaluator(Planted(losses), Journal(None, "c")), split, FLOAT)
+        rejected += oracle.judge(LOW, (), Tolerance(float(losses.mean()))).status is not Status.PASS
     return rejected / trials
 
 
@@ -174,13 +176,13 @@ def test_a_race_hardly_ever_rejects_what_would_pass() -> None:
 
 def test_verdicts_that_rest_on_the_race_are_counted() -> None:
     oracle = _oracle(Planted(np.ones(1000)), 1000)
-    oracle.judge(LOW, (), Bar(0.01))
-    oracle.judge(LOW, (), Bar(0.01))
+    oracle.judge(LOW, (), Tolerance(0.01))
+    oracle.judge(LOW, (), Tolerance(0.01))
     assert oracle.rejected_early == 1
-    oracle.judge(LOW, (), Bar(0.02))
+    oracle.judge(LOW, (), Tolerance(0.02))
     assert oracle.rejected_early == 2
     winner = _oracle(Planted(np.zeros(1000)), 1000)
-    winner.judge(LOW, (), Bar(0.01))
+    winner.judge(LOW, (), Tolerance(0.01))
     assert winner.rejected_early == 0
 
 

@@ -11,19 +11,22 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from dovetail.backend.protocols import CompileOptions, Executable, Fidelity
+from dovetail.backend.protocols import CompileOptions, Executable, ExecutableAbilities, Fidelity, Signature
 from dovetail.backend.registry import backend, find_target
+from dovetail.compare.task import callable_metric
 from dovetail.data import Sample
 from dovetail.data.batches import Batch
 from dovetail.ir import AnyArray, Graph
 from dovetail.plan import Override, Plan, parse_placement
 from dovetail.quantize import calibrate
-from dovetail.quantize.calibrate import signature_of
 from dovetail.quantize.quantizer import Quantizer
-from dovetail.search import pieces
-from dovetail.search.pieces import Line, Pieces, cut_points
+from dovetail.search.cuts import cut_points
+from dovetail.search.evaluator import EvaluationData, Scorer
+from dovetail.search.pieces import PiecedGraph, Pieces
+from dovetail.search.policy import CutPolicy, EvaluationPolicy
+from dovetail.search.samples import SampleSet
 from dovetail.testing.networks import Network
-from dovetail.testing.planted import HeldSamples
+from dovetail.testing.planted import HeldSamples, labelled_samples, planted_detector
 
 LOW = parse_placement("vsi:a311d@u8")
 FLOAT = parse_placement("cpu@fp32")
@@ -44,17 +47,21 @@ def _residual(blocks: int = 6, every: int = 2) -> Graph:
     return net.graph(made, net.op("Sigmoid", early))
 
 
-class _Bench:
+def _policy(most: int, **bounds: int) -> EvaluationPolicy:
+    return EvaluationPolicy(CutPolicy(pieces=most), **bounds)
+
+
+class _Runner:
     """Run plans of one graph, and count what is built and run."""
 
-    def __init__(self, graph: Graph, most: int) -> None:
+    def __init__(self, graph: Graph, most: int, **bounds: int) -> None:
         rng = np.random.default_rng(0)
         self.batches = [Batch({"x": rng.normal(size=SHAPE).astype(np.float32)}, ()) for _ in BLOCK]
         held = HeldSamples([Sample(str(index), dict(batch.inputs)) for index, batch in enumerate(self.batches)])
         self._quantizer = Quantizer(graph, calibrate(graph, held).ranges)
         self._graph = graph
         self._simulator = backend("npusim")
-        self.pieces = Pieces(graph, self._load, most)
+        self.pieces = Pieces(graph, self._load, _policy(most, **bounds))
         self.built = 0
         self.runs = 0
 
@@ -62,31 +69,34 @@ class _Bench:
         self.built += 1
         options = CompileOptions(fidelity=Fidelity.FAST)
         blob = self._simulator.compile(graph, find_target(LOW.target), options)
-        return _Counted(self._simulator.devices()[0].load(blob, signature_of(graph)), self)
+        return _Counted(self._simulator.devices()[0].load(blob, Signature.of(graph)), self)
 
-    def line(self, raised: tuple[str, ...] = (), lowest: object = LOW) -> Line:
+    def cut(self, raised: tuple[str, ...] = (), lowest: object = LOW) -> PiecedGraph:
         low, high = (LOW, FLOAT) if lowest is LOW else (FLOAT, LOW)
         plan = Plan(self._graph.digest, low, {name: Override(high, "") for name in raised})
-        return self.pieces.line_up(self._quantizer.quantize(plan).graph)
+        return self.pieces.cut(self._quantizer.quantize(plan).graph)
 
     def outputs(self, raised: tuple[str, ...] = (), lowest: object = LOW) -> list[dict[str, AnyArray]]:
-        found = self.pieces.run(self.line(raised, lowest), BLOCK, self.batches)
-        return [{name: item[name] for name in self._graph.outputs} for item in found]
+        results = self.pieces.run(self.cut(raised, lowest), BLOCK, self.batches)
+        return [{name: item[name] for name in self._graph.outputs} for item in results]
 
 
 @dataclass
 class _Counted:
     """Run what another executable runs, and count it."""
 
-    made: Executable
-    bench: _Bench
+    executable: Executable
+    runner: _Runner
 
     def run(self, inputs: Mapping[str, AnyArray], taps: Sequence[str] = ()) -> Mapping[str, AnyArray]:
-        self.bench.runs += 1
-        return self.made.run(inputs, taps)
+        self.runner.runs += 1
+        return self.executable.run(inputs, taps)
+
+    def abilities(self) -> ExecutableAbilities:
+        return self.executable.abilities()
 
     def close(self) -> None:
-        self.made.close()
+        self.executable.close()
 
 
 def _same(one: list[dict[str, AnyArray]], other: list[dict[str, AnyArray]]) -> bool:
@@ -98,11 +108,11 @@ def _same(one: list[dict[str, AnyArray]], other: list[dict[str, AnyArray]]) -> b
 @pytest.mark.parametrize("lowest", [LOW, FLOAT], ids=["mostly low", "mostly float"])
 def test_pieces_give_the_bits_of_the_whole_in_any_order(lowest: object, every: int) -> None:
     graph = _residual(every=every)
-    whole, cut, other = _Bench(graph, 1), _Bench(graph, 6), _Bench(graph, 6)
+    whole, cut, other = _Runner(graph, 1), _Runner(graph, 6), _Runner(graph, 6)
     names = [node.name for node in graph.nodes]
     plans = [(), *((name,) for name in names[::3]), *itertools.pairwise(names[::5])]
-    assert len(whole.line().pieces) == 1
-    assert len(cut.line().pieces) > 2
+    assert len(whole.cut().pieces) == 1
+    assert len(cut.cut().pieces) > 2
     wanted = [whole.outputs(plan, lowest) for plan in plans]
     assert all(_same(cut.outputs(plan, lowest), want) for plan, want in zip(plans, wanted, strict=True))
     backwards = zip(reversed(plans), reversed(wanted), strict=True)
@@ -111,41 +121,69 @@ def test_pieces_give_the_bits_of_the_whole_in_any_order(lowest: object, every: i
 
 def test_a_plan_that_differs_at_the_end_builds_and_runs_only_the_end() -> None:
     graph = _residual()
-    bench = _Bench(graph, 6)
-    bench.outputs()
-    built, runs = bench.built, bench.runs
-    assert built == len(bench.line().pieces)
-    assert runs == built * len(bench.batches)
-    bench.outputs((graph.nodes[-2].name,))
-    assert bench.built == built + 1
-    assert bench.runs == runs + len(bench.batches)
+    runner = _Runner(graph, 6)
+    runner.outputs()
+    built, runs = runner.built, runner.runs
+    assert built == len(runner.cut().pieces)
+    assert runs == built * len(runner.batches)
+    runner.outputs((graph.nodes[-2].name,))
+    assert runner.built == built + 1
+    assert runner.runs == runs + len(runner.batches)
 
 
-def test_what_does_not_fit_is_computed_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pieces, "_STATE_BYTES", 1)
-    monkeypatch.setattr(pieces, "_BUILT_BYTES", 1)
-    bench = _Bench(_residual(), 6)
-    first = bench.outputs()
-    runs = bench.runs
-    assert _same(bench.outputs(), first)
-    assert bench.runs == 2 * runs
+def test_what_does_not_fit_is_computed_again() -> None:
+    runner = _Runner(_residual(), 6, state_bytes=1, built_bytes=1)
+    first = runner.outputs()
+    runs = runner.runs
+    assert _same(runner.outputs(), first)
+    assert runner.runs == 2 * runs
 
 
-def test_what_a_key_names_stays_alive() -> None:
-    """A key names constants by their identity, which another array may get as soon as they are gone."""
-    bench = _Bench(_residual(), 6)
-    graph = bench.line().graph
-    copied = replace(graph, constants={name: array.copy() for name, array in graph.constants.items()})
-    seen = [weakref.ref(array) for array in copied.constants.values()]
-    bench.pieces.line_up(copied)
-    del copied
+def test_a_key_names_constants_by_what_they_hold() -> None:
+    runner = _Runner(_residual(), 6)
+    graph = runner.cut().graph
+    keys = [piece.key for piece in runner.pieces.cut(graph).pieces]
+    copied = {name: array.copy() for name, array in graph.constants.items()}
+    assert [piece.key for piece in runner.pieces.cut(replace(graph, constants=copied)).pieces] == keys
+    name = max(copied, key=lambda name: copied[name].size)
+    copied[name] = copied[name] ^ 1
+    others = [piece.key for piece in runner.pieces.cut(replace(graph, constants=copied)).pieces]
+    assert sum(key != other for key, other in zip(keys, others, strict=True)) == 1
+
+
+def test_nothing_grows_with_the_plans_that_were_cut() -> None:
+    """Constants of plans that are gone are gone too, and so is what was noted of them."""
+    runner = _Runner(_residual(), 6)
+    graph = runner.cut().graph
     gc.collect()
-    assert all(array() is not None for array in seen)
+    before = len(runner.pieces._digests)
+    seen: list[weakref.ref[AnyArray]] = []
+    for _ in range(20):
+        copied = replace(graph, constants={name: array.copy() for name, array in graph.constants.items()})
+        runner.pieces.cut(copied)
+        seen += [weakref.ref(array) for array in copied.constants.values()]
+        del copied
+    gc.collect()
+    assert all(array() is None for array in seen)
+    assert len(runner.pieces._digests) == before
+
+
+def test_the_outputs_of_the_float_model_are_kept_within_bounds() -> None:
+    graph = planted_detector()
+    samples = SampleSet(graph, labelled_samples(graph, 6))
+    metric = callable_metric(lambda outputs, labels: 0.0, "none")
+    blocks = [(0, 1), (2, 3), (4, 5)]
+    roomy = Scorer(EvaluationData(graph, samples, metric, ""))
+    tight = Scorer(EvaluationData(graph, samples, metric, "", EvaluationPolicy(golden_bytes=1)))
+    for block in (*blocks, *blocks):
+        kept, made = roomy.golden(block), tight.golden(block)
+        assert all(np.array_equal(kept[name], made[name]) for name in graph.outputs)
+    assert (len(roomy._golden), len(tight._golden)) == (3, 1)
 
 
 def test_a_convolution_that_adds_in_float_is_not_cut_from_its_sum() -> None:
-    bench = _Bench(_residual(every=1), 6)
-    assert len(bench.line((), FLOAT).pieces) < len(bench.line().pieces)
+    runner = _Runner(_residual(every=1), 6)
+    assert len(runner.cut((), FLOAT).pieces) < len(runner.cut().pieces)
 
 
 def test_cuts_leave_a_clamp_with_its_operator_and_a_small_graph_whole() -> None:
@@ -154,8 +192,9 @@ def test_cuts_leave_a_clamp_with_its_operator_and_a_small_graph_whole() -> None:
     for _ in range(12):
         made = net.op("Relu", net.conv(made, 8, 3))
     graph = net.graph(made)
-    ends = cut_points(graph, 6)
+    ends = cut_points(graph, CutPolicy(nodes=1))
     assert len(ends) == 5
+    assert len(cut_points(graph, CutPolicy(nodes=8))) == 2
     assert all(graph.node(name).op == "Relu" for name in ends)
-    assert cut_points(graph, 1) == ()
-    assert len(_Bench(_residual(1), 6).line().pieces) == 1
+    assert cut_points(graph, CutPolicy(pieces=1)) == ()
+    assert len(_Runner(_residual(1), 6).cut().pieces) == 1

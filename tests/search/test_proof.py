@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,14 +14,15 @@ from hypothesis import strategies as st
 from dovetail.backend.registry import find_target
 from dovetail.compare import callable_metric
 from dovetail.cost import make_cost_model
-from dovetail.data import Sample, open_samples, specs_of
+from dovetail.data import Sample, SplitOptions, open_samples, specs_of, split_samples
 from dovetail.errors import PlanError
 from dovetail.ir import AnyArray, Graph
 from dovetail.plan import Group, Limits, Override, Recipe, Rule, parse_placement
 from dovetail.plan.resolve import placeable_units
 from dovetail.quantize import calibrate, load_float
-from dovetail.search import CostOptions, Goal, Status, TuneOptions, TuneRequest, TuneResult, tune
+from dovetail.search import CostOptions, Goal, Status, TuneRequest, TuneResult, tune
 from dovetail.search.pricing import price_space
+from dovetail.search.proof import make_prover
 from dovetail.search.space import make_space
 from dovetail.testing.networks import Network, networks
 
@@ -74,12 +76,13 @@ def request_() -> TuneRequest:
         same: AnyArray = outputs[graph.outputs[0]][:, 3:].argmax(axis=1) == labels["best"]
         return same.astype(np.float64)
 
-    return TuneRequest(graph, calibrate(graph, samples), samples, callable_metric(right), Goal(0.05), LOW, (WIDE,))
+    splits = split_samples(samples, SplitOptions(seed=1))
+    metric = callable_metric(right)
+    return TuneRequest(graph, calibrate(graph, samples), samples, splits, metric, Goal(0.05), LOW, (WIDE,))
 
 
-def _tune(request: TuneRequest, wishes: Recipe | None = None, **costs: object) -> TuneResult:
-    changed = replace(request, wishes=wishes, costs=replace(CostOptions(), **costs), options=TuneOptions(seed=1))
-    return tune(changed)
+def _tune(request: TuneRequest, wishes: Recipe | None = None, **costs: Any) -> TuneResult:
+    return tune(replace(request, wishes=wishes, costs=replace(CostOptions(), **costs)))
 
 
 def test_the_certificate_is_about_the_plan_and_closed(request_: TuneRequest) -> None:
@@ -140,6 +143,21 @@ def test_a_plan_outside_the_limits_is_not_accepted(request_: TuneRequest) -> Non
     cost = free.cost
     enough = Limits((), cost.partition_count, cost.transfer_bytes, cost.latency_ns, cost.memory.total_bytes)
     assert _tune(request_, Recipe(LOW, limits=enough)).accepted
+
+
+def test_a_plan_that_does_not_fit_the_memory_at_its_peak_is_outside_the_limits(request_: TuneRequest) -> None:
+    """Weights alone would fit: activations that are alive at once do not, which no linear programme knows."""
+    space = make_space(request_.graph, LOW, (WIDE,))
+    everything = dict.fromkeys(space.units, WIDE)
+    model = make_prover(space, Limits(), CostOptions(), ()).model
+    peak = model.plan_cost(space.plan({unit: Override(WIDE, "") for unit in space.units})).memory
+    assert peak.total_bytes > sum(peak.weights.values()) + peak.copies
+
+    def allowed(memory_bytes: int) -> bool:
+        return make_prover(space, Limits(memory_bytes=memory_bytes), CostOptions(), ()).allows(everything)
+
+    assert allowed(peak.total_bytes)
+    assert not allowed(peak.total_bytes - 1)
 
 
 def test_a_group_stays_together(request_: TuneRequest) -> None:

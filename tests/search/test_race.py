@@ -59,7 +59,7 @@ def test_a_plan_at_the_threshold_is_rejected_no_more_often_than_stated(draw: Dra
         good, scores = good[order], scores[order]
         losses = np.maximum(good - scores, 0.0) if losses_only else good - scores
         wrong += _rejected_ever(Race.against(good), scores, float(losses.mean()), losses_only=losses_only)
-    # 8 of 1500 or more have a probability below 0.001 where the error is ALPHA.
+    # 8 of 1500 or more have a probability below 0.001 where the error is alpha.
     assert wrong <= 7
 
 
@@ -81,6 +81,24 @@ def test_a_loss_that_nothing_to_come_can_make_good_is_rejected_for_certain() -> 
     assert Race.against(good).rejects(scores[:50], 0.05)
     scores[48] = 1.0
     assert not Race.against(good).rejects(scores[:50], 0.05)
+
+
+def test_where_only_losses_count_gains_do_not_save_a_plan() -> None:
+    rng = np.random.default_rng(3)
+    good = (rng.random(400) < 0.5).astype(float)
+    # Every fourth sample is turned: as many are won as lost, a fourth of all.
+    turned = good.copy()
+    turned[::4] = 1 - turned[::4]
+    race = Race.against(good)
+    assert not any(race.rejects(turned[:stop], 0.05) for stop in range(16, 400, 16))
+    assert race.rejects(turned[:128], 0.05, losses_only=True)
+    assert not race.rejects(turned[:128], 0.25, losses_only=True)
+
+
+def test_what_one_sample_can_lose_is_known_of_shares_only() -> None:
+    assert Race.against(np.array([0.2, 1.0])).largest_loss == 1.0
+    assert Race.against(np.array([0.2, 30.0])).largest_loss is None
+    assert Race.against(np.array([-3.0, 0.0])).largest_loss is None
 
 
 def test_scores_above_the_best_that_was_assumed_stop_the_race() -> None:

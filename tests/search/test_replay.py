@@ -11,17 +11,18 @@ import numpy as np
 import pytest
 
 from dovetail.compare.task import callable_metric
+from dovetail.data import split_samples
 from dovetail.errors import SearchError
 from dovetail.ir import AnyArray
 from dovetail.plan import Plan, parse_placement
 from dovetail.quantize import calibrate
-from dovetail.search import Goal, TuneOptions, TuneRequest, TuneResult, tune
+from dovetail.search import Goal, SearchPolicy, TuneOptions, TuneRequest, TuneResult, tune
 from dovetail.search.confirm import contradictions
 from dovetail.search.evaluator import Rewriter
-from dovetail.search.journal import Scores
 from dovetail.search.log import read_search_log
+from dovetail.search.policy import CulpritPolicy, RacePolicy
 from dovetail.search.replay import replay
-from dovetail.search.trial import Status, Trial
+from dovetail.search.trial import Scores, Status, Trial
 from dovetail.testing.planted import labelled_samples, planted_detector
 
 
@@ -38,6 +39,7 @@ def _request(log: Path | None) -> TuneRequest:
         graph=graph,
         calibration=calibrate(graph, source),
         samples=source,
+        splits=split_samples(source),
         metric=callable_metric(_right),  # type: ignore[arg-type]
         goal=Goal(0.1),
         low=parse_placement("vsi:v853@u8"),
@@ -68,6 +70,24 @@ def test_a_log_leads_to_the_same_answer_without_an_evaluation(
     assert found.result is not None
     assert found.result.plan == result.plan
     assert found.result.evidence == result.evidence
+
+
+def test_a_replay_goes_by_the_policy_of_the_log(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    request = _request(log)
+    policy = SearchPolicy(race=RacePolicy(first_block=4, first_share=1.0), culprits=CulpritPolicy(trusted=1))
+    result = tune(replace(request, options=replace(request.options, policy=policy)))
+    again = replay(request, log)
+    assert again.agrees, again.deviations
+    assert again.result is not None
+    assert again.result.evidence == result.evidence
+    assert read_search_log(log).header["policy"] == json.loads(json.dumps(policy.document()))
+    # By this version's own policy other samples would be wanted.
+    mine = _edit(log, tmp_path / "mine", lambda lines: lines[0].update(policy=SearchPolicy().document()))
+    assert not replay(request, mine).agrees
+    none = _edit(log, tmp_path / "none", lambda lines: lines[0].pop("policy"))
+    with pytest.raises(SearchError, match="policy: 'None' does not fit"):
+        replay(request, none)
 
 
 def _edit(log: Path, out: Path, change: object) -> Path:
@@ -161,7 +181,14 @@ def test_raising_more_that_makes_it_worse_is_said() -> None:
     def trial(status: Status) -> Trial:
         return Trial("p", (), status, 0.5, 1.0, 10, 10)
 
-    trials = [(trial(Status.PASS), {"a": 1}), (trial(Status.FAIL), {"a": 1, "b": 1}), (trial(Status.FAIL), {"b": 2})]
-    (said,) = contradictions(trials)
-    assert "with b raised too" in said
-    assert not contradictions([(trial(Status.PASS), {"a": 2}), (trial(Status.FAIL), {"a": 1, "b": 1})])
+    wide, cpu = parse_placement("vsi:v853@i16"), parse_placement("cpu@fp32")
+    ladders = dict.fromkeys("ab", (wide, cpu))
+    trials = [
+        ({"a": wide}, trial(Status.PASS)),
+        ({"a": wide, "b": wide}, trial(Status.FAIL)),
+        ({"b": cpu}, trial(Status.FAIL)),
+    ]
+    (text,) = contradictions(trials, ladders)
+    assert "with b raised too" in text
+    higher = [({"a": cpu}, trial(Status.PASS)), ({"a": wide, "b": wide}, trial(Status.FAIL))]
+    assert not contradictions(higher, ladders)

@@ -10,10 +10,12 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dovetail.search.strategy import isolate, minimise, shortest_prefix
+from dovetail.search.policy import CulpritPolicy, GroupTestPolicy
+from dovetail.search.strategy import GroupTest, isolate, minimise, shortest_prefix
 from dovetail.search.trial import Status
 
 Test = Callable[[frozenset[str]], Status]
+GROUPS = GroupTest(CulpritPolicy(), GroupTestPolicy())
 
 
 class Counted:
@@ -117,9 +119,11 @@ def test_a_plan_that_cannot_be_tested_is_not_taken_for_one_that_passes() -> None
     order = _names(4)
     broken = frozenset({frozenset(order[:2]), frozenset(order[:1])})
     assert shortest_prefix(order, Counted(lambda units: True, broken)) == 3
-    found = minimise(order, Counted(lambda units: True, frozenset(map(frozenset, ([], ["u0"], ["u1"])))))
-    assert len(found.kept) == 1 or len(found.kept) == 2
-    assert all(status is Status.CANNOT_TEST for _, status in found.removals)
+    oracle = Counted(lambda units: True, frozenset(map(frozenset, ([], ["u0"], ["u1"]))))
+    minimal = minimise(order, oracle)
+    assert minimal.kept == ("u0", "u1")
+    assert minimal.removals == (("u0", Status.CANNOT_TEST), ("u1", Status.CANNOT_TEST))
+    assert {frozenset(["u0"]), frozenset(["u1"])} <= set(oracle.asked)
 
 
 def test_alternatives_leave_one_of_them() -> None:
@@ -139,7 +143,7 @@ def test_isolating_finds_a_passing_set_with_fewer_tests_where_few_units_matter()
     for _ in range(40):
         needed = frozenset([units[-1], *rng.choice(units[:-1], 2, replace=False).tolist()])
         oracles = [Counted(needed.issubset) for _ in spent]
-        assert frozenset(isolate(units, oracles[0]).kept) == needed
+        assert frozenset(isolate(units, oracles[0], GROUPS).kept) == needed
         assert frozenset(minimise(units, oracles[1]).kept) == needed
         spent = [total + len(oracle.asked) for total, oracle in zip(spent, oracles, strict=True)]
     assert spent[0] < 0.7 * spent[1]
@@ -157,13 +161,17 @@ def test_isolating_returns_what_has_passed_when_it_has_to_stop_or_the_oracle_wav
             return raised in passed
 
         oracle = Counted(wavers)
-        found = isolate(units, oracle, lambda oracle=oracle, most=most: len(oracle.asked) < most)
+
+        def goes_on(judge: Counted = oracle, most: int = most) -> bool:
+            return len(judge.asked) < most
+
+        found = isolate(units, oracle, GROUPS, goes_on)
         assert frozenset(found.kept) in passed
 
 
 def test_isolating_stops_soon_where_nearly_every_unit_matters() -> None:
     units = _names(100)
     dense, sparse = Counted(lambda raised: len(raised) >= 100), Counted(frozenset(units[90:93]).issubset)
-    assert isolate(units, dense).crowded
+    assert isolate(units, dense, GROUPS).is_crowded
     assert len(dense.asked) < 30
-    assert not isolate(units, sparse).crowded
+    assert not isolate(units, sparse, GROUPS).is_crowded

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dovetail.search.strategy import locate, minimise, shortest_prefix
+from dovetail.search.strategy import LocateBudget, locate, minimise, shortest_prefix
 from dovetail.search.trial import Status
 
 UNITS = tuple(f"u{index}" for index in range(24))
@@ -41,7 +41,7 @@ def test_a_monotone_oracle_gives_exactly_the_culprits(order, culprits):
     asked: list[frozenset[str]] = []
     minimal = minimise(order, needs(culprits, asked))
     assert frozenset(minimal.kept) == culprits
-    assert minimal.complete
+    assert minimal.is_minimal
     assert [unit for unit in order if unit in culprits] == list(minimal.kept)
 
 
@@ -75,11 +75,11 @@ def test_ballast_goes_in_doubling_chunks():
 def test_a_stopped_search_still_passes(culprits, limit):
     asked: list[frozenset[str]] = []
     test = needs(culprits, asked)
-    minimal = minimise(UNITS, test, lambda: len(asked) < limit)
+    minimal = minimise(UNITS, test, go_on=lambda: len(asked) < limit)
     assert len(asked) <= limit
     assert culprits <= frozenset(minimal.kept)
     assert all(status is Status.FAIL for _, status in minimal.removals)
-    assert not minimal.complete or frozenset(minimal.kept) == culprits
+    assert not minimal.is_minimal or frozenset(minimal.kept) == culprits
 
 
 @pytest.mark.parametrize("count", [1, 7, 96, 400])
@@ -93,7 +93,7 @@ def test_few_harmful_units_among_many_are_found_in_few_measurements(count, data)
         asked.append(block)
         return sum(harm.get(unit, 1e-6) for unit in block)
 
-    found = locate(units, measure, 96)
+    found = locate(units, measure, LocateBudget(96, 32))
     assert set(found) == set(units)
     assert len(asked) <= 96
     assert set(sorted(units, key=lambda unit: -found[unit])[: len(harm)]) == set(harm)
@@ -108,6 +108,9 @@ def test_measurements_stay_in_the_budget_and_blocks_are_neighbours(count, budget
         asked.append(block)
         return float(len(block))
 
-    assert list(locate(units, measure, budget)) == list(units) or count == 0 or asked
+    estimates = locate(units, measure, LocateBudget(budget, budget // 3 or 1))
+    # Every unit does harm of 1, and blocks add up.
+    assert estimates == dict.fromkeys(units, 1.0 if budget else 0.0)
+    assert bool(asked) == bool(count and budget)
     assert len(asked) <= budget
     assert all(tuple(block) == units[units.index(block[0]) :][: len(block)] for block in asked)

@@ -60,6 +60,9 @@ def test_weights_and_biases_have_the_formats_of_the_precision(precision: Precisi
     data, weight, bias = (graph.types[name] for name in node.inputs)
     assert data.dtype is precision.activation.dtype
     assert weight.dtype is precision.weight.dtype
+    assert data.quant is not None
+    assert weight.quant is not None
+    assert bias.quant is not None
     assert weight.quant.per_channel == precision.weight.per_channel
     assert bias.dtype is (DType.I64 if precision in (Precision.I16, Precision.W8A16) else DType.I32)
     wanted = [np.float32(data.quant.scale[0] * scale) for scale in weight.quant.scale]

@@ -12,7 +12,7 @@ from dovetail.ir.dtypes import AnyArray, DType
 
 
 class Tie(Enum):
-    """Say where a value halfway between two integers goes."""
+    """Where a value halfway between two integers goes."""
 
     EVEN = "even"
     AWAY = "away"
@@ -22,7 +22,7 @@ class Tie(Enum):
 
 
 class ZeroPointOrder(Enum):
-    """Say whether the zero point is added before or after rounding; it matters for ties only."""
+    """Whether the zero point is added before or after rounding; it matters for ties only."""
 
     AFTER = "after"
     """`round(x / s) + zp`"""
@@ -31,7 +31,7 @@ class ZeroPointOrder(Enum):
 
 
 class Carrier(Enum):
-    """Say in which floats a real result lies before it is rounded."""
+    """In which floats a real result lies before it is rounded."""
 
     EXACT = "exact"
     SINGLE = "single"
@@ -39,7 +39,7 @@ class Carrier(Enum):
 
 
 class Scheme(Enum):
-    """Say by whose rules integers are computed."""
+    """By whose rules integers are computed."""
 
     EXACT = "exact"
     """Exact accumulators, one real multiplier, one rounding."""
@@ -49,20 +49,18 @@ class Scheme(Enum):
     """ONNX Runtime's integer kernels: accumulators, multipliers and reals in float32."""
 
 
-class Vip(Enum):
-    """Name a generation of VeriSilicon's engines: each computes some operators in its own way."""
+class Accumulator(Enum):
+    """How products of unsigned data and signed weights, of 8 bits each, are added up."""
 
-    V7 = "VIP v7"
-    V7_BYTES = "VIP v7 with an array for bytes only"
-    VIP8000 = "VIP8000"
-    VIP9000 = "VIP9000"
-    VIP9000_PLUS = "VIP9000 plus"
-    STREAM = "VIP9000 with a stream processor"
+    WIDE = "wide"
+    """In 32 bits or more: the sums are exact."""
+    PAIRS = "pairs"
+    """First two by two in 16 bits, which saturate, as x86 without VNNI does it (`vpmaddubsw`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rounding:
-    """Say how a real result becomes a stored integer."""
+    """How a real result becomes a stored integer."""
 
     tie: Tie = Tie.EVEN
     zero_point: ZeroPointOrder = ZeroPointOrder.AFTER
@@ -71,19 +69,19 @@ class Rounding:
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """Hold the rounding facts of a target.
+    """The rounding facts of a target.
 
-    `multiplier_bits`: an accumulator's multiplier `s_x * s_w / s_y` is computed in float32, product first, and cut to
-    so many mantissa bits (towards zero); None keeps it in double precision. `scheme` other than EXACT puts another
-    maker's rules first. `by_op` refines `default` by operator, or by (operator, stored type). `vip`: the engines whose
-    tables and shaders compute the rest.
+    `multiplier_bits`: an accumulator's multiplier `s_x * s_w / s_y` is computed in float32, product first (for scales
+    of channels in float64, rounded once), and cut to so many mantissa bits (towards zero); None keeps it in
+    double precision. `scheme` other than EXACT puts another maker's rules first. `by_op` refines `default` by operator,
+    or by (operator, stored type). `accumulator`: how products of bytes are added up.
     """
 
     default: Rounding = Rounding()
     multiplier_bits: int | None = None
     by_op: Mapping[str | tuple[str, DType], Rounding] = field(default_factory=dict)
     scheme: Scheme = Scheme.EXACT
-    vip: Vip | None = None
+    accumulator: Accumulator = Accumulator.WIDE
 
     def rounding(self, op: str, stored: DType) -> Rounding:
         """Return the rounding of an operator whose output is stored in this type."""
@@ -93,12 +91,11 @@ class Arithmetic:
         """Return what accumulators are multiplied by, in float64; `weight` holds one scale or one a channel."""
         if self.multiplier_bits is None:
             return np.asarray(data * weight.astype(np.float64) / output)
-        single = np.float32(data) * weight.astype(np.float32) / np.float32(output)
+        if weight.size > 1:
+            single = (data * weight.astype(np.float64) / output).astype(np.float32)
+        else:
+            single = np.asarray(np.float32(data) * weight.astype(np.float32) / np.float32(output))
         return cut_mantissa(np.asarray(single, np.float64), self.multiplier_bits)
-
-    def in_shaders(self) -> Arithmetic:
-        """Return how the programmable shaders compute: as everything that no rule names, with whole multipliers."""
-        return replace(self, multiplier_bits=None, by_op={})
 
 
 def cut_mantissa(values: AnyArray, bits: int) -> AnyArray:
@@ -115,3 +112,6 @@ TFLITE = Arithmetic(Rounding(Tie.AWAY, ZeroPointOrder.AFTER), scheme=Scheme.TFLI
 
 ORT = Arithmetic(Rounding(Tie.EVEN, ZeroPointOrder.AFTER), scheme=Scheme.ORT)
 """ONNX Runtime's integer kernels, and float32 between DequantizeLinear and QuantizeLinear where it has none."""
+
+ORT_PAIRS = replace(ORT, accumulator=Accumulator.PAIRS)
+"""The same on processors whose kernels add products in pairs that saturate."""

@@ -74,23 +74,6 @@ class ConstantInputs:
 
 
 @dataclass(frozen=True, slots=True)
-class MaxKernel:
-    """Allow convolution and pooling windows up to a size per axis."""
-
-    size: int
-
-    def refusal(self, graph: Graph, node: Node) -> str | None:
-        """Return why the node is refused, or None."""
-        shape: tuple[int, ...] = node.integers("kernel_shape")
-        if not shape and len(node.inputs) > 1 and node.inputs[1]:
-            kind = graph.types[node.inputs[1]].static_shape
-            shape = kind[2:] if kind else ()
-        if any(size > self.size for size in shape):
-            return f"kernel {'x'.join(map(str, shape))} > {'x'.join([str(self.size)] * len(shape))}"
-        return None
-
-
-@dataclass(frozen=True, slots=True)
 class SpatialRank:
     """Allow convolutions and poolings with at most this many spatial axes."""
 

@@ -21,7 +21,7 @@ from dovetail.backend.frames import (
     read_frame,
     write_frame,
 )
-from dovetail.backend.protocols import Blob, CompileOptions, Signature
+from dovetail.backend.protocols import Blob, CompileOptions, ExecutableAbilities, Signature
 from dovetail.backend.worker import options_to
 from dovetail.errors import CompileError, DeviceError, DeviceLost
 from dovetail.ir.dtypes import AnyArray
@@ -30,10 +30,12 @@ from dovetail.ir.storage import graph_to_bytes
 from dovetail.ir.text import print_type
 
 _TAIL_BYTES = 4096
+_END_S = 60.0
+"""How long a process may take to end that has closed its pipe: a busy machine writes a dump of its memory first."""
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class WorkerLimits:
     """Bound the steps of a worker in seconds."""
 
     start_s: float = 60.0
@@ -57,8 +59,8 @@ class WorkerRefusedError(Exception):
 class Worker:
     """One child process that runs backends; it is started at the first question and after every loss."""
 
-    def __init__(self, limits: Limits | None = None) -> None:
-        self.limits = limits or Limits()
+    def __init__(self, limits: WorkerLimits | None = None) -> None:
+        self.limits = limits or WorkerLimits()
         self._child: _Child | None = None
 
     def ask(self, frame: Frame, within_s: float, doing: str) -> Frame:
@@ -80,7 +82,7 @@ class Worker:
 
     def _receive(self, within_s: float, doing: str) -> Frame:
         assert self._child is not None
-        if not select.select([self._child.source], [], [], within_s)[0]:
+        if not _answers(self._child.source, within_s):
             tail = self._child.tail()
             self.close()
             raise WorkerLostError(f"it did not end {doing} within {within_s:g} s{tail}")
@@ -99,6 +101,11 @@ class Worker:
         cause, tail = self._child.cause(), self._child.tail()
         self.close()
         return WorkerLostError(f"it crashed while {doing} ({cause}){tail}")
+
+
+def _answers(source: int, within_s: float) -> bool:
+    """Wait for the other end of a pipe to write or to close it; tell whether it did."""
+    return bool(select.select([source], [], [], within_s)[0])
 
 
 class _Child:
@@ -129,7 +136,7 @@ class _Child:
     def cause(self) -> str:
         """Return how the process ended."""
         try:
-            code = self._process.wait(timeout=5.0)
+            code = self._process.wait(timeout=_END_S)
         except subprocess.TimeoutExpired:
             return "it stopped answering"
         if code >= 0:
@@ -155,13 +162,20 @@ def _end(process: subprocess.Popen[bytes], descriptors: tuple[int, ...]) -> None
         os.close(descriptor)
 
 
-def compile_contained(worker: Worker, where: tuple[str, str], graph: Graph, options: CompileOptions) -> Blob:
-    """Return the blob that a backend makes for a target (`where` names both) in a worker.
+@dataclass(frozen=True, slots=True)
+class CompilerPlace:
+    """A backend and the target that it serves, by their names."""
+
+    backend: str
+    target: str
+
+
+def compile_contained(worker: Worker, place: CompilerPlace, graph: Graph, options: CompileOptions) -> Blob:
+    """Return the blob that a backend makes for a target in a worker.
 
     Raises CompileError with the backend's reason, or saying that its compiler crashed or hung.
     """
-    name, target = where
-    header = {"do": "compile", "backend": name, "target": target, "options": options_to(options)}
+    header = {"do": "compile", "backend": place.backend, "target": place.target, "options": options_to(options)}
     try:
         answer = worker.ask(Frame(header, graph_to_bytes(graph)), worker.limits.compile_s, "compiling")
     except WorkerRefusedError as error:
@@ -188,51 +202,51 @@ class ContainedExecutable:
         facts, payload = arrays_to_bytes(inputs)
         frame = Frame({"do": "run", "number": self.number, "taps": list(taps), "arrays": facts}, payload)
         sent = time.perf_counter_ns()
-        answer = ask_device(self.worker, self.where, (frame, self.worker.limits.run_s), "running")
+        answer = ask_device(self.worker, self.where, frame, self.worker.limits.run_s)
         received = time.perf_counter_ns()
         try:
-            made = arrays_from_bytes(answer.header.get("arrays"), answer.payload)
+            outputs = arrays_from_bytes(answer.header.get("arrays"), answer.payload)
         except BrokenFrameError as error:
             raise DeviceLost(f"{self.where}: {error}.") from error
         self._time_ns = sent - start, time.perf_counter_ns() - received
-        return made
-
-    @property
-    def transfer_ns(self) -> tuple[int, int]:
-        """Return what packing and unpacking the tensors took."""
-        return self._time_ns
+        return outputs
 
     def close(self) -> None:
         """End the worker."""
         self.number = -1
         self.worker.close()
 
+    def abilities(self) -> ExecutableAbilities:
+        """Return that it tells what packing and unpacking the tensors took."""
+        return ExecutableAbilities(transfer_ns=lambda: self._time_ns)
 
-def load_contained(where: tuple[str, str], blob: Blob, signature: Signature, limits: Limits) -> ContainedExecutable:
-    """Return a blob loaded in a worker of its own; `where` names backend and target. Raises DeviceError."""
-    name, target = where
+
+def load_contained(place: CompilerPlace, blob: Blob, signature: Signature, limits: WorkerLimits) -> ContainedExecutable:
+    """Return a blob loaded in a worker of its own. Raises DeviceError."""
     worker = Worker(limits)
     header = {
         "do": "load",
-        "backend": name,
-        "target": target,
+        "backend": place.backend,
+        "target": place.target,
         "format": blob.format,
         "inputs": {key: print_type(kind) for key, kind in signature.inputs.items()},
         "outputs": {key: print_type(kind) for key, kind in signature.outputs.items()},
     }
     try:
-        answer = ask_device(worker, target, (Frame(header, blob.payload), limits.load_s), "loading")
+        answer = ask_device(worker, place.target, Frame(header, blob.payload), limits.load_s)
     except DeviceError:
         worker.close()
         raise
-    return ContainedExecutable(worker, target, int(answer.text("number")))
+    return ContainedExecutable(worker, place.target, int(answer.text("number")))
 
 
-def ask_device(worker: Worker, where: str, what: tuple[Frame, float], doing: str) -> Frame:
-    """Return the answer to a frame within its seconds; raise DeviceError, or DeviceLost for a crash or a hang."""
-    frame, within_s = what
+_DOING = {"load": "loading", "run": "running"}
+
+
+def ask_device(worker: Worker, where: str, frame: Frame, within_s: float) -> Frame:
+    """Return the answer to a frame; raise DeviceError, or DeviceLost for a crash or a hang."""
     try:
-        return worker.ask(frame, within_s, doing)
+        return worker.ask(frame, within_s, _DOING[frame.text("do")])
     except WorkerRefusedError as error:
         raise DeviceError(f"{where}: {error}", hint=error.hint) from error
     except WorkerLostError as error:

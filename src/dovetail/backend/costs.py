@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
-from dovetail.backend.target import Source
 from dovetail.ir.graph import Graph
 from dovetail.ir.node import Node
 from dovetail.ir.precision import Precision
 
 
 class Quality(Enum):
-    """Say how a figure was found, best first."""
+    """How a figure was found, best first."""
 
     MEASURED = "measured"
     """On a device."""
@@ -26,11 +25,11 @@ class Quality(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """Hold a latency for one sample, with its origin."""
+    """A latency for one sample, with its origin."""
 
     latency_ns: float
     quality: Quality
-    source: Source
+    source: str
 
 
 class CostSource(Protocol):
@@ -38,11 +37,3 @@ class CostSource(Protocol):
 
     def latency(self, graph: Graph, nodes: Sequence[Node], target: str, precision: Precision) -> Figure | None:
         """Return what the nodes take together, or None when this source does not know."""
-
-
-@runtime_checkable
-class PricedBackend(Protocol):
-    """A backend that can price work too: its sources are asked before the roofline."""
-
-    def cost_sources(self) -> Sequence[CostSource]:
-        """Return the sources, best first."""

@@ -23,7 +23,7 @@ class BrokenFrameError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Hold one message."""
+    """One message."""
 
     header: Mapping[str, object]
     payload: bytes = b""
@@ -54,12 +54,12 @@ def read_frame(source: int) -> Frame | None:
     if header is None or payload is None:
         raise BrokenFrameError("a message is cut short")
     try:
-        found = json.loads(header)
+        fields = json.loads(header)
     except ValueError as error:
         raise BrokenFrameError("a message is not JSON") from error
-    if not isinstance(found, dict):
+    if not isinstance(fields, dict):
         raise BrokenFrameError("a message is not a table")
-    return Frame(found, payload)
+    return Frame(fields, payload)
 
 
 def _read(source: int, size: int) -> bytes | None:
@@ -81,7 +81,7 @@ def arrays_to_bytes(arrays: Mapping[str, AnyArray]) -> tuple[list[list[object]],
 
 def arrays_from_bytes(facts: object, payload: bytes) -> dict[str, AnyArray]:
     """Return the arrays; raise BrokenFrameError when facts and bytes do not fit."""
-    found: dict[str, AnyArray] = {}
+    arrays: dict[str, AnyArray] = {}
     start = 0
     try:
         assert isinstance(facts, Sequence)
@@ -91,8 +91,8 @@ def arrays_from_bytes(facts: object, payload: bytes) -> dict[str, AnyArray]:
                 raise BrokenFrameError("an array holds objects")
             sizes = tuple(int(size) for size in shape)
             count = int(np.prod(sizes, dtype=np.int64))
-            found[str(name)] = np.frombuffer(payload, dtype, count, start).reshape(sizes).copy()
+            arrays[str(name)] = np.frombuffer(payload, dtype, count, start).reshape(sizes).copy()
             start += count * dtype.itemsize
     except (ValueError, TypeError, AssertionError) as error:
         raise BrokenFrameError(f"arrays do not fit their description: {error}") from error
-    return found
+    return arrays

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
 from dovetail.backend.target import Engine, Target
 from dovetail.ir.graph import Graph
@@ -23,7 +22,7 @@ class BoardSettings:
 
 @dataclass(frozen=True, slots=True)
 class OperatorCycles:
-    """Hold what the model says of one vendor operation of a node, its tiles summed.
+    """What the model says of one vendor operation of a node, its tiles summed.
 
     Buffers are names such as `DDR` and `VIP_SRAM`; tiles in different buffers are joined by `+`.
     """
@@ -42,7 +41,7 @@ class OperatorCycles:
 
 @dataclass(frozen=True, slots=True)
 class ModelledGraph:
-    """Hold the model's answer for one graph on one part; `missing` counts operations that it has no record of."""
+    """The model's answer for one graph on one part; `missing` counts operations that it has no record of."""
 
     target: str
     clock_mhz: float
@@ -54,9 +53,5 @@ class ModelledGraph:
     """What the model says of the part: cores, memories, limits."""
 
 
-@runtime_checkable
-class ModellingBackend(Protocol):
-    """A backend whose vendor brings a performance model."""
-
-    def model_cycles(self, graph: Graph, target: Target, board: BoardSettings) -> ModelledGraph:
-        """Return what the model says of a quantised graph; raise CompileError where it cannot be compiled."""
+CycleModel = Callable[[Graph, Target, BoardSettings], ModelledGraph]
+"""Tells what a vendor's performance model says of a quantised graph; raises CompileError where it cannot compile it."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
+from dovetail.backend.costs import CostSource
+from dovetail.backend.modelled import CycleModel
+from dovetail.backend.project import ProjectStyle
 from dovetail.backend.target import Target
 from dovetail.ir.dtypes import AnyArray
 from dovetail.ir.graph import Graph
@@ -17,7 +20,7 @@ ALIGNMENT_BYTES = 64
 
 
 class Fidelity(Enum):
-    """Say how closely a simulator follows the hardware."""
+    """How closely a simulator follows the hardware."""
 
     FAST = "fast"
     """Q/DQ in float32."""
@@ -26,7 +29,7 @@ class Fidelity(Enum):
 
 
 class InferencePrecision(Enum):
-    """Say in which type a device may compute what the plan places in float."""
+    """The type in which a device may compute what the plan places in float."""
 
     AS_PLACED = "as-placed"
     """What the plan says, and nothing narrower."""
@@ -36,11 +39,11 @@ class InferencePrecision(Enum):
 
 @dataclass(frozen=True, slots=True)
 class CompileOptions:
-    """Say how to compile; backends ignore what does not concern them."""
+    """How to compile; a backend says in its abilities which of these it obeys."""
 
     fidelity: Fidelity = Fidelity.EXACT
     threads: int = 0
-    """Threads of one executable; 0 lets the backend choose."""
+    """Threads of one executable at most; 0 lets the backend choose."""
     inference: InferencePrecision = InferencePrecision.AS_PLACED
     profiling: bool = False
     """Let the executable tell the time of every operator, where the backend can."""
@@ -55,7 +58,7 @@ class CompileOptions:
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """Hold a compiled partition: opaque bytes in a format that the backend names."""
+    """A compiled partition: opaque bytes in a format that the backend names."""
 
     format: str
     payload: bytes
@@ -63,14 +66,55 @@ class Blob:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """Name and type the tensors that go in and come out of an executable."""
+    """Names and types of the tensors that go in and come out of an executable."""
 
     inputs: Mapping[str, TensorType]
     outputs: Mapping[str, TensorType]
 
+    @classmethod
+    def of(cls, graph: Graph) -> Signature:
+        """Return the signature of a graph."""
+        return cls(
+            {name: graph.types[name] for name in graph.inputs}, {name: graph.types[name] for name in graph.outputs}
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class InPlace:
+    """How an executable writes its outputs where the caller wants them, without a copy."""
+
+    empty: Callable[[str, AnyArray | None], AnyArray]
+    """Returns an array for an output of static shape, laid out as the executable likes to write it; it lies at the
+    beginning of the memory that is given, which has enough bytes and begins at a multiple of `ALIGNMENT_BYTES`."""
+    run: Callable[[Mapping[str, AnyArray], Mapping[str, AnyArray]], None]
+    """Takes the inputs and writes every output into the array given for it: of its type and static shape."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorTime:
+    """What one operator inside an executable took, by the backend's own account."""
+
+    name: str
+    op: str
+    elapsed_ns: int
+    kernel: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutableAbilities:
+    """What an executable can do beyond running; None where it cannot."""
+
+    in_place: InPlace | None = None
+    account: Callable[[], Mapping[str, str]] | None = None
+    """Maps the operators that the backend holds, by the backend's names, to the device that each runs on."""
+    operator_times: Callable[[], Sequence[OperatorTime]] | None = None
+    """Returns the times of the last run; empty unless it was compiled with profiling."""
+    transfer_ns: Callable[[], tuple[int, int]] | None = None
+    """Returns what moving the inputs in and the outputs out took in the last run."""
+
 
 class Executable(Protocol):
-    """Run one compiled partition."""
+    """One compiled partition, ready to run."""
 
     def run(self, inputs: Mapping[str, AnyArray], taps: Sequence[str] = ()) -> Mapping[str, AnyArray]:
         """Return the outputs, and the tapped tensors where the backend can tell them.
@@ -81,49 +125,8 @@ class Executable(Protocol):
     def close(self) -> None:
         """Free what the executable holds; a second call does nothing."""
 
-
-@runtime_checkable
-class InPlaceExecutable(Protocol):
-    """An executable that writes its outputs where the caller wants them, without a copy."""
-
-    def empty(self, output: str, memory: AnyArray | None = None) -> AnyArray:
-        """Return an array for an output of static shape, laid out as the executable likes to write it.
-
-        `memory` has enough bytes and begins at a multiple of `ALIGNMENT_BYTES`: the array lies at its beginning.
-        """
-
-    def run_into(self, inputs: Mapping[str, AnyArray], outputs: Mapping[str, AnyArray]) -> None:
-        """Write every output into the array given for it: of its type and static shape."""
-
-
-@dataclass(frozen=True, slots=True)
-class OperatorTime:
-    """Say how long one operator inside an executable took, by the backend's own account."""
-
-    name: str
-    op: str
-    elapsed_ns: int
-    kernel: str = ""
-
-
-@runtime_checkable
-class AccountableExecutable(Protocol):
-    """An executable that tells what its backend made of the partition."""
-
-    def account(self) -> Mapping[str, str]:
-        """Map the operators that the backend holds, by the backend's names, to the device that each runs on."""
-
-    def operator_times(self) -> Sequence[OperatorTime]:
-        """Return the times of the last run; empty unless it was compiled with profiling."""
-
-
-@runtime_checkable
-class TransferringExecutable(Protocol):
-    """An executable whose inputs and outputs have to be moved; the times are parts of its last run."""
-
-    @property
-    def transfer_ns(self) -> tuple[int, int]:
-        """Return what moving the inputs in and the outputs out took."""
+    def abilities(self) -> ExecutableAbilities:
+        """Return what the executable can do besides; the same for its whole life."""
 
 
 class Device(Protocol):
@@ -138,6 +141,56 @@ class Device(Protocol):
 
     def load(self, blob: Blob, signature: Signature) -> Executable:
         """Prepare a blob for running; raise DeviceError when it is damaged or made for something else."""
+
+
+@dataclass(frozen=True, slots=True)
+class AbsentDevice:
+    """A device that a backend knows of and cannot use here, with the reason in one line."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class VendorBinary:
+    """What the vendor's own runtime on a board loads, with its inputs and outputs in the binary's order.
+
+    `suffix` is what such files end with, such as `.nbg`.
+    """
+
+    suffix: str
+    content: bytes = field(repr=False)
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendAbilities:
+    """What a backend can do beyond compiling and driving devices; None where it cannot."""
+
+    options: frozenset[str] = frozenset()
+    """Fields of CompileOptions that the backend obeys."""
+    absent_devices: Callable[[], Sequence[AbsentDevice]] | None = None
+    """Returns the devices that it knows of and cannot use here."""
+    find_target: Callable[[str], Target | None] | None = None
+    """Returns a target besides those that are listed, such as a part by its maker's name, or None; raises
+    DeviceNotFound where a name of its kind fits none."""
+    takes_channels_last: Callable[[Target], bool] | None = None
+    """Tells whether a target computes images channels-last, and `CompileOptions.channels_last` is obeyed."""
+    compiles_in_process: Callable[[Target], bool] | None = None
+    """Tells whether its compiler for a target can neither crash nor hang, and needs no process of its own."""
+    onnx_of: Callable[[Blob], bytes | None] | None = None
+    """Returns the ONNX model in a blob: a plain one, or an EPContext model with a vendor's compiled form inside; None
+    for a blob of another form."""
+    vendor_binary: Callable[[Blob], VendorBinary | None] | None = None
+    """Returns the binary in a blob that the vendor's own runtime loads without Dovetail, or None; raises DeviceError
+    for a damaged one."""
+    cost_sources: Callable[[], Sequence[CostSource]] | None = None
+    """Returns sources that price work, best first; they are asked before the roofline."""
+    model_cycles: CycleModel | None = None
+    write_project: Callable[[Graph, Target, ProjectStyle, Mapping[str, str]], Mapping[str, bytes]] | None = None
+    """Returns the files of a project by path below its folder, inputs and outputs renamed by the mapping; raises
+    CompileError with the reason."""
 
 
 class Backend(Protocol):
@@ -160,71 +213,5 @@ class Backend(Protocol):
     def devices(self) -> Sequence[Device]:
         """Return the devices that can run something now."""
 
-
-@dataclass(frozen=True, slots=True)
-class AbsentDevice:
-    """Name a device that a backend knows of and cannot use here, with the reason."""
-
-    name: str
-    reason: str
-
-
-@runtime_checkable
-class DiagnosingBackend(Protocol):
-    """A backend that can say why devices are not there."""
-
-    def absent_devices(self) -> Sequence[AbsentDevice]:
-        """Return the devices that cannot be used, with reasons in one line each."""
-
-
-@runtime_checkable
-class LayoutBackend(Protocol):
-    """A backend that can keep border tensors channels-last, where both sides compute so."""
-
-    def takes_channels_last(self, target: Target) -> bool:
-        """Tell whether the target computes images channels-last, and `CompileOptions.channels_last` is obeyed."""
-
-
-@runtime_checkable
-class TrustedBackend(Protocol):
-    """A backend that knows which of its compilers cannot crash or hang: those need no process of their own."""
-
-    def compiles_in_process(self, target: Target) -> bool:
-        """Tell whether it is safe to compile for the target here."""
-
-
-@runtime_checkable
-class TargetFinder(Protocol):
-    """A backend that has targets besides those that it lists, such as parts by their maker's names."""
-
-    def find_target(self, name: str) -> Target | None:
-        """Return the target of that name, or None; raise DeviceNotFound where a name of its kind fits none."""
-
-
-@runtime_checkable
-class OnnxBackend(Protocol):
-    """A backend whose blobs hold ONNX models: plain ones, or EPContext models with a vendor's compiled form inside."""
-
-    def onnx_of(self, blob: Blob) -> bytes | None:
-        """Return the model in a blob; None when the blob is of another form."""
-
-
-@dataclass(frozen=True, slots=True)
-class VendorBinary:
-    """Hold what the vendor's own runtime on a board loads, and its inputs and outputs in the binary's order.
-
-    `suffix` is what such files end with, such as `.nbg`.
-    """
-
-    suffix: str
-    content: bytes = field(repr=False)
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-
-
-@runtime_checkable
-class BinaryBackend(Protocol):
-    """A backend whose blobs hold a binary that the vendor's own runtime loads without Dovetail."""
-
-    def vendor_binary(self, blob: Blob) -> VendorBinary | None:
-        """Return the binary in a blob; None when the blob is of another form. Raises DeviceError for a damaged one."""
+    def abilities(self) -> BackendAbilities:
+        """Return what the backend can do besides; asking is cheap."""

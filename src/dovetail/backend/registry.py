@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from dovetail.backend.protocols import Backend, Device, DiagnosingBackend, TargetFinder
+from dovetail.backend.protocols import Backend, Device
 from dovetail.backend.target import Target
 from dovetail.errors import DeviceNotFound
 
@@ -19,7 +19,7 @@ _LOOK = "Run 'dovetail devices' to see what is there."
 
 @dataclass(frozen=True, slots=True)
 class BackendStatus:
-    """Say whether a backend can be used, and why not."""
+    """Whether a backend can be used, and why not."""
 
     name: str
     available: bool
@@ -42,6 +42,7 @@ def backend(name: str) -> Backend:
         raise DeviceNotFound(f"backend '{name}' is not installed.", hint=_suggest(name, list(_points())))
     try:
         loaded: Backend = point.load()
+        loaded.abilities()
     except Exception as error:
         # A plug-in is anybody's code; whatever stops it (a package or a native library that is missing) is its own.
         text = str(error).rstrip(".")
@@ -53,15 +54,15 @@ def backend(name: str) -> Backend:
 
 def backend_statuses() -> tuple[BackendStatus, ...]:
     """Return every installed backend with the reason why it cannot be used, where it cannot."""
-    found: list[BackendStatus] = []
+    statuses: list[BackendStatus] = []
     for name in sorted(_points()):
         try:
             backend(name)
         except DeviceNotFound as error:
-            found.append(BackendStatus(name, False, error.message))
+            statuses.append(BackendStatus(name, False, error.message))
         else:
-            found.append(BackendStatus(name, True))
-    return tuple(found)
+            statuses.append(BackendStatus(name, True))
+    return tuple(statuses)
 
 
 def available_backends() -> tuple[Backend, ...]:
@@ -77,41 +78,50 @@ def find_target(name: str) -> Target:
     known: list[str] = []
     for point in sorted(_points(), key=lambda point: (point != own, point)):
         try:
-            one = backend(point)
+            candidate = backend(point)
         except DeviceNotFound:
             continue
-        found = target_of(one, name)
+        found = target_of(candidate, name)
         if found is not None:
             return found
-        known += [target.name for target in one.targets()]
-    why = _why_missing(own, name)
+        known += [target.name for target in candidate.targets()]
+    why = _why_missing(own, name, known)
     if why:
         raise DeviceNotFound(f"target '{name}' cannot be used here: {why}.", hint=_LOOK)
     raise DeviceNotFound(f"target '{name}' is unknown.", hint=_suggest(name, sorted(set(known))))
 
 
-def _why_missing(owner: str, name: str) -> str:
-    """Return why a device that a backend knows of is not here; empty when the backend does not know it."""
+def _why_missing(owner: str, name: str, known: list[str]) -> str:
+    """Return why a target of a backend that is installed is not here; empty where the name itself is wrong.
+
+    A backend that cannot be used is no reason where another one serves targets of the same prefix: those are known.
+    """
     if owner not in _points():
         return ""
     try:
-        one = backend(owner)
+        owning = backend(owner)
     except DeviceNotFound as error:
-        return error.message.rstrip(".")
-    gone = one.absent_devices() if isinstance(one, DiagnosingBackend) else ()
+        shared = any(target.startswith(f"{owner}:") for target in known)
+        return "" if shared else error.message.rstrip(".")
+    return _why_absent(owning, name)
+
+
+def _why_absent(owner: Backend, name: str) -> str:
+    """Return why a device that a backend knows of is not here; empty when the backend does not know it."""
+    absent_devices = owner.abilities().absent_devices
+    gone = () if absent_devices is None else absent_devices()
     # A device of several that a plug-in would list: openvino:GPU.1 of openvino:GPU.
     return next((item.reason.rstrip(".") for item in gone if name == item.name or name.startswith(f"{item.name}.")), "")
 
 
-def target_of(one: Backend, name: str) -> Target | None:
+def target_of(owner: Backend, name: str) -> Target | None:
     """Return a backend's target of that name, listed or found by its own rules; None where it has none.
 
     Raises DeviceNotFound where the backend knows the name and cannot say which part is meant.
     """
-    listed = next((target for target in one.targets() if target.name == name), None)
-    if listed is not None or not isinstance(one, TargetFinder):
-        return listed
-    return one.find_target(name)
+    listed = next((target for target in owner.targets() if target.name == name), None)
+    finder = owner.abilities().find_target
+    return listed if listed is not None or finder is None else finder(name)
 
 
 def known_targets() -> tuple[Target, ...]:
@@ -127,10 +137,11 @@ def backends_for(target: str) -> tuple[Backend, ...]:
 
 def find_device(backend_name: str, target: str) -> Device:
     """Return a device of the backend that runs the target; raise DeviceNotFound when there is none."""
-    for device in backend(backend_name).devices():
+    owner = backend(backend_name)
+    for device in owner.devices():
         if device.accepts(target):
             return device
-    why = _why_missing(backend_name, target)
+    why = _why_absent(owner, target)
     raise DeviceNotFound(
         f"backend '{backend_name}' has no device for target '{target}'{': ' if why else ''}{why}.",
         hint=_LOOK,

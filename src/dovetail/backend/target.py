@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from dovetail.backend.arithmetic import Arithmetic
 from dovetail.ir.graph import Graph
@@ -14,7 +14,7 @@ from dovetail.ir.precision import Precision
 
 
 class Engine(Enum):
-    """Name the part of a processor that runs an operator."""
+    """The part of a processor that runs an operator."""
 
     CPU = "CPU"
     NN = "NN"
@@ -27,33 +27,27 @@ class Engine(Enum):
     """Stream processor of the newest parts."""
 
 
-class Support(Enum):
-    """Say whether a target runs a node."""
-
-    YES = "yes"
-    NO = "no"
-
-
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """Say whether and where a target runs a node at a precision; `reason` is empty when it does."""
+class TargetVerdict:
+    """Whether and where a target runs a node at a precision."""
 
     node: str
     op: str
     target: str
     precision: Precision
-    support: Support
     engine: Engine | None
+    """What runs the node; None where the target refuses it."""
     reason: str = ""
+    """Why it is refused."""
 
     @property
     def supported(self) -> bool:
         """Tell whether the target runs the node."""
-        return self.support is Support.YES
+        return self.engine is not None
 
 
 class Target(Protocol):
-    """Know a kind of processor without having one."""
+    """What is known of a kind of processor without having one."""
 
     @property
     def name(self) -> str:
@@ -67,17 +61,12 @@ class Target(Protocol):
     def arithmetic(self) -> Arithmetic:
         """Return how the target rounds."""
 
-    def verdict(self, graph: Graph, node: Node, precision: Precision) -> Verdict:
-        """Say whether the target runs the node at the precision."""
-
-
-@runtime_checkable
-class MarkedTarget(Protocol):
-    """A target that is compiled for the hardware and the driver that are here, as `mark` names them."""
-
     @property
     def mark(self) -> str:
-        """Return a text that changes with hardware and driver."""
+        """Return a text that changes with the hardware and the driver that it is compiled for; empty where none do."""
+
+    def verdict(self, graph: Graph, node: Node, precision: Precision) -> TargetVerdict:
+        """Return whether the target runs the node at the precision."""
 
 
 class Constraint(Protocol):
@@ -89,7 +78,7 @@ class Constraint(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OperatorRule:
-    """Say where operators run at some precisions, and under which constraints."""
+    """Where operators run at some precisions, and under which constraints."""
 
     ops: frozenset[str]
     precisions: frozenset[Precision]
@@ -98,15 +87,8 @@ class OperatorRule:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """Say where a figure comes from."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class HardwareFacts:
-    """Hold the figures of a part: multiply-accumulates a cycle at 8 bits, clock, memory sizes.
+    """The figures of a part: multiply-accumulates a cycle at 8 bits, clock, memory sizes.
 
     `clock_hz` is that of the vendor's performance model; `source` says where the name and the figures come from.
     """
@@ -117,7 +99,7 @@ class HardwareFacts:
     ddr_bytes_per_cycle: float
     sram_bytes: int
     sdk_name: str
-    source: Source
+    source: str
     pid: int = 0
     tp_cores: int = 0
     shader_cores: int = 0
@@ -143,12 +125,12 @@ class TargetProfile:
     """Engines that were measured; they replace that of the rule that decides."""
     measured_refusals: Mapping[tuple[str, Precision], str] = field(default_factory=dict)
     """Why the vendor's compiler takes an operator at a precision in no form that was tried."""
+    mark: str = ""
 
-    def verdict(self, graph: Graph, node: Node, precision: Precision) -> Verdict:
+    def verdict(self, graph: Graph, node: Node, precision: Precision) -> TargetVerdict:
         """Say whether the target runs the node at the precision."""
         engine, reason = self._engine(graph, node, precision)
-        support = Support.NO if engine is None else Support.YES
-        return Verdict(node.name, node.op, self.name, precision, support, engine, reason)
+        return TargetVerdict(node.name, node.op, self.name, precision, engine, reason)
 
     def _engine(self, graph: Graph, node: Node, precision: Precision) -> tuple[Engine | None, str]:
         rules, reason = self._rules(node, precision)
@@ -160,12 +142,14 @@ class TargetProfile:
                 return None, objection
         objections: list[str] = []
         for rule in rules:
-            found = next((text for item in rule.constraints if (text := item.refusal(graph, node)) is not None), None)
-            if found is None:
+            objection_of_rule = next(
+                (text for item in rule.constraints if (text := item.refusal(graph, node)) is not None), None
+            )
+            if objection_of_rule is None:
                 # Where rules differ by attributes, one measurement an operator cannot tell them apart.
                 decided = len({item.engine for item in rules}) > 1
                 return (rule.engine if decided else self.engines.get((node.op, precision), rule.engine)), ""
-            objections.append(found)
+            objections.append(objection_of_rule)
         return None, objections[0]
 
     def _rules(self, node: Node, precision: Precision) -> tuple[tuple[OperatorRule, ...], str]:

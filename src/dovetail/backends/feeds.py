@@ -39,10 +39,10 @@ def _check(what: str, value: object, kind: TensorType, sizes: Sizes) -> None:
         return
     if value.ndim != len(kind.shape):
         raise DeviceError(f"{what} has {value.ndim} dimensions but must have {len(kind.shape)}.")
-    for axis, (size, wanted) in enumerate(zip(value.shape, kind.shape, strict=True)):
-        known = sizes.setdefault(wanted, size) if isinstance(wanted, str) else wanted
+    for axis, (size, expected) in enumerate(zip(value.shape, kind.shape, strict=True)):
+        known = sizes.setdefault(expected, size) if isinstance(expected, str) else expected
         if known is not None and known != size:
-            label = f" ('{wanted}')" if isinstance(wanted, str) else ""
+            label = f" ('{expected}')" if isinstance(expected, str) else ""
             raise DeviceError(f"{what} has {size} along axis {axis} but must have {known}{label}.")
 
 
@@ -55,10 +55,10 @@ def same_signature(where: str, signature: Signature, inputs: Mapping[str, Tensor
             hint="Compile the model again.",
         )
     for name, kind in inputs.items():
-        wanted = signature.inputs[name]
-        if kind.dtype is not wanted.dtype or kind.quant != wanted.quant:
+        expected = signature.inputs[name]
+        if kind.dtype is not expected.dtype or kind.quant != expected.quant:
             raise DeviceError(
-                f"{where}: input '{name}' was compiled as {kind.dtype.value}, asked for as {wanted.dtype.value}, "
+                f"{where}: input '{name}' was compiled as {kind.dtype.value}, asked for as {expected.dtype.value}, "
                 "or with another scale.",
                 hint="Compile the model again.",
             )

@@ -14,7 +14,7 @@ _AGAIN = "Compile the model again."
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """Say for which device, with which properties; `mark` names hardware and driver where the body depends on them."""
+    """For which device, with which properties; `mark` names hardware and driver where the body depends on them."""
 
     device: str
     properties: tuple[tuple[str, str], ...]

@@ -9,8 +9,7 @@ from onnx import GraphProto, ModelProto, NodeProto, OperatorSetIdProto
 from dovetail.errors import CompileError
 from dovetail.exporters.onnx_protos import attribute_proto
 from dovetail.ir import OPSET, Node
-from dovetail.ir.facts import without_facts
-from dovetail.ir.node import Body
+from dovetail.ir.node import Body, without_facts
 
 _IR_VERSION = 10
 """The ONNX file version that goes with opset 21."""

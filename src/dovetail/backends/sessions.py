@@ -11,7 +11,7 @@ from functools import cache
 import numpy as np
 import onnxruntime
 
-from dovetail.backend.protocols import Signature
+from dovetail.backend.protocols import ExecutableAbilities, InPlace, Signature
 from dovetail.backends.aligned import aligned_empty
 from dovetail.backends.feeds import check_feeds
 from dovetail.errors import DeviceError
@@ -41,7 +41,7 @@ _METADATA_FIELD = 14
 
 @dataclass(frozen=True, slots=True)
 class SessionSettings:
-    """Say how to open a session: threads (0 lets ONNX Runtime choose), configuration entries, optimisation."""
+    """How to open a session: threads (0 lets ONNX Runtime choose), configuration entries, optimisation."""
 
     threads: int = 0
     entries: tuple[tuple[str, str], ...] = ()
@@ -105,17 +105,17 @@ def first_line(error: Exception) -> str:
 
 def read_metadata(model: bytes) -> dict[str, str]:
     """Return the metadata of a serialised model without parsing the rest; raise ValueError when it is damaged."""
-    found: dict[str, str] = {}
+    metadata: dict[str, str] = {}
     for field, payload in _fields(memoryview(model)):
         if field == _METADATA_FIELD:
             entry = {number: bytes(text).decode() for number, text in _fields(payload)}
-            found[entry.get(1, "")] = entry.get(2, "")
-    return found
+            metadata[entry.get(1, "")] = entry.get(2, "")
+    return metadata
 
 
 def _fields(data: memoryview) -> list[tuple[int, memoryview]]:
     """Return the length-delimited fields of a protocol-buffer message."""
-    found: list[tuple[int, memoryview]] = []
+    fields: list[tuple[int, memoryview]] = []
     at = 0
     while at < len(data):
         key, at = _varint(data, at)
@@ -126,13 +126,13 @@ def _fields(data: memoryview) -> list[tuple[int, memoryview]]:
             size, at = _varint(data, at)
             if at + size > len(data):
                 raise ValueError("cut short")
-            found.append((key >> 3, data[at : at + size]))
+            fields.append((key >> 3, data[at : at + size]))
             at += size
         elif kind in (1, 5):
             at += 8 if kind == 1 else 4
         else:
             raise ValueError("not a protocol-buffer message")
-    return found
+    return fields
 
 
 def _varint(data: memoryview, at: int) -> tuple[int, int]:
@@ -182,19 +182,23 @@ class SessionExecutable:
         check_feeds(self._where, self._signature, inputs)
         outputs = list(self._signature.outputs)
         extra = [tap for tap in dict.fromkeys(taps) if tap not in self._signature.outputs]
-        given = {tap: inputs[tap] for tap in extra if tap in inputs}
-        asked = [tap for tap in extra if tap not in given]
-        session = self._with_taps(tuple(asked)) if asked else self._session
-        names = outputs + [str(self._taps[tap][0]) if tap in self._taps else tap for tap in asked]
+        passed_on = {tap: inputs[tap] for tap in extra if tap in inputs}
+        inside = [tap for tap in extra if tap not in passed_on]
+        session = self._with_taps(tuple(inside)) if inside else self._session
+        names = outputs + [str(self._taps[tap][0]) if tap in self._taps else tap for tap in inside]
         try:
             values = session.run(names, {name: np.asarray(value) for name, value in inputs.items()})
         except Exception as error:
             raise DeviceError(f"{self._where}: {first_line(error)}") from error
-        found = dict(zip(outputs + asked, map(np.asarray, values), strict=True))
-        for tap in asked:
+        tensors = dict(zip(outputs + inside, map(np.asarray, values), strict=True))
+        for tap in inside:
             if tap in self._taps:
-                found[tap] = _stored(found[tap], self._taps[tap])
-        return {**found, **given}
+                tensors[tap] = _stored(tensors[tap], self._taps[tap])
+        return {**tensors, **passed_on}
+
+    def abilities(self) -> ExecutableAbilities:
+        """Return that it writes in place."""
+        return ExecutableAbilities(in_place=InPlace(self.empty, self.run_into))
 
     def empty(self, output: str, memory: AnyArray | None = None) -> AnyArray:
         """Return an array for an output of static shape, in `memory` where that is given."""
@@ -269,10 +273,10 @@ class SessionExecutable:
             ) from error
         assert self._model is not None
         model = onnx.load_model_from_string(self._model)
-        made = {name for node in model.graph.node for name in node.output}
+        written = {name for node in model.graph.node for name in node.output}
         for tap in taps:
             name = str(self._taps[tap][0]) if tap in self._taps else tap
-            if name not in made:
+            if name not in written:
                 raise DeviceError(f"{self._where}: no tensor that the model computes is called '{tap}'.")
             if name not in {item.name for item in model.graph.output}:
                 model.graph.output.append(onnx.ValueInfoProto(name=name))

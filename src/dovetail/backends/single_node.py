@@ -18,7 +18,7 @@ def node_graph(graph: Graph, node: Node, *, stored: bool = False) -> Graph:
     With `stored` quantised tensors stay what they are.
     """
     reads = dict.fromkeys(read_tensors(node))
-    made = [name for name in node.outputs if name]
+    outputs = [name for name in node.outputs if name]
     constants = {name: graph.constants[name] for name in reads if name in graph.constants}
     for name, value in constants.items():
         quant = graph.types[name].quant
@@ -28,8 +28,8 @@ def node_graph(graph: Graph, node: Node, *, stored: bool = False) -> Graph:
         name="node",
         nodes=(node,),
         inputs=tuple(name for name in reads if name not in constants),
-        outputs=tuple(made),
-        types={name: graph.types[name] if stored else _real(graph.types[name]) for name in (*reads, *made)},
+        outputs=tuple(outputs),
+        types={name: graph.types[name] if stored else _real(graph.types[name]) for name in (*reads, *outputs)},
         constants=constants,
     )
 

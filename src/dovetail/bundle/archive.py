@@ -8,7 +8,6 @@ from dovetail.bundle.bundle import Bundle
 from dovetail.bundle.directory import load_bundle, save_bundle
 from dovetail.errors import BundleError
 
-SUFFIX = ".dvb"
 _MAX_BYTES = 8 << 30
 _MAX_FILES = 100_002
 _NEVER = (1980, 1, 1, 0, 0, 0)

@@ -13,7 +13,7 @@ from dovetail.plan.plan import Plan
 
 @dataclass(frozen=True, slots=True)
 class CompiledPartition:
-    """Hold one compiled partition and what it was compiled for.
+    """One compiled partition and what it was compiled for.
 
     `tensors` types every tensor of the partition, so that a run can be asked to tap it. `nodes`, `macs` (for one
     sample; None where shapes are not static), the number of units and the prediction are for people who look at it.
@@ -43,7 +43,7 @@ class CompiledPartition:
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """Hold a compiled model: partitions in schedule order, the plan, and the types of inputs and outputs.
+    """A compiled model: partitions in schedule order, the plan, and the types of inputs and outputs.
 
     `origins` maps a tensor to its name in the source file where they differ.
     """
@@ -58,10 +58,10 @@ class Bundle:
     @property
     def tensors(self) -> Mapping[str, TensorType]:
         """Return the type of every tensor that the model computes or reads."""
-        found = dict(self.inputs)
+        tensors = dict(self.inputs)
         for part in self.partitions:
-            found.update(part.tensors)
-        return found
+            tensors.update(part.tensors)
+        return tensors
 
     def check(self) -> None:
         """Raise BundleError when a partition reads what nothing before it makes, or an output is missing."""

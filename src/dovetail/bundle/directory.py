@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -27,6 +28,7 @@ SCHEMA = 1
 _MANIFEST = "manifest.json"
 _PLAN = "plan.json"
 _KIND = "dovetail-bundle"
+_OWN_NAME = re.compile(r"manifest\.json|plan\.json|partition-\d+\.blob")
 _MAX_MANIFEST_BYTES = 256 << 20
 _MAX_BLOB_BYTES = 4 << 30
 _MAX_PARTITIONS = 100_000
@@ -35,51 +37,55 @@ _MAX_PARTITIONS = 100_000
 def save_bundle(bundle: Bundle, folder: Path | str) -> None:
     """Write a bundle to a folder, all or nothing; an older bundle there is replaced.
 
-    Raises BundleError when the folder holds something else or cannot be written.
+    Raises BundleError when the folder holds anything else or cannot be written: it is left as it was.
     """
     folder = Path(folder)
     # Boards only load bundles, and these two cost half of the import time of the runtime.
     import shutil
     import tempfile
 
-    if folder.exists() and not _is_replaceable(folder):
-        raise BundleError(f"{folder}: exists and is not a bundle.", hint="Choose another folder.")
     try:
+        if folder.exists():
+            _check_replaceable(folder)
         folder.parent.mkdir(parents=True, exist_ok=True)
-        draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-        aside = draft.with_name(f"{draft.name}.old")
+        workspace = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+        draft, aside = workspace / "new", workspace / "old"
         try:
+            draft.mkdir()
             _write(bundle, draft)
-            # mkdtemp makes private folders; a bundle is readable as any other folder is.
-            mask = os.umask(0)
-            os.umask(mask)
-            draft.chmod(0o777 & ~mask)
             if folder.exists():
                 # Moved aside first: a kill between the two leaves one of them whole.
                 os.replace(folder, aside)
-            try:
-                os.replace(draft, folder)
-            except OSError:
-                if aside.exists():
-                    aside.rename(folder)
-                raise
+            os.replace(draft, folder)
         finally:
-            shutil.rmtree(draft, ignore_errors=True)
             if aside.exists() and not folder.exists():
                 os.replace(aside, folder)
-            shutil.rmtree(aside, ignore_errors=True)
+            shutil.rmtree(workspace, ignore_errors=True)
     except OSError as error:
         raise BundleError(f"{folder}: cannot be written: {error.strerror}.") from error
 
 
-def _is_replaceable(folder: Path) -> bool:
-    """Tell whether a path is an empty folder or a bundle: many other things have a manifest.json too."""
-    if not folder.is_dir() or folder.is_symlink():
-        return False
-    if not any(folder.iterdir()):
-        return True
+def _check_replaceable(folder: Path) -> None:
+    """Raise BundleError unless a path is an empty folder or holds a bundle and nothing else.
+
+    Replacing deletes what is there. Many other things have a manifest.json too, and people put files beside a bundle's.
+    """
+    if folder.is_symlink() or not folder.is_dir():
+        raise BundleError(f"{folder}: exists and is not a bundle.", hint="Choose another folder.")
+    entries = sorted(folder.iterdir())
+    for path in entries:
+        if path.is_symlink() or not path.is_file() or not _OWN_NAME.fullmatch(path.name):
+            raise BundleError(
+                f"{folder}: holds '{path.name}', which is no part of a bundle.",
+                hint="Choose another folder, or move it away.",
+            )
+    if entries and not _says_bundle(folder / _MANIFEST):
+        raise BundleError(f"{folder}: exists and is not a bundle.", hint="Choose another folder.")
+
+
+def _says_bundle(manifest: Path) -> bool:
     try:
-        return _read_document(folder / _MANIFEST).get("kind") == _KIND
+        return _read_document(manifest).get("kind") == _KIND
     except BundleError:
         return False
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dovetail.cli.render import Screen
-from dovetail.cli.snippet import path_text, program
 from dovetail.cli.verb import Answer, ExitCode, Verb
 from dovetail.errors import DovetailError
 
@@ -65,16 +64,3 @@ class AcuityCompare(Verb):
         if self.golden.is_dir():
             return compare_folders(self.golden, self.test, grouping)
         return {self.golden.name: compare_files(self.golden, self.test, grouping)}
-
-    def python(self) -> str:
-        verb = "compare_folders" if self.golden.is_dir() else "compare_files"
-        what = f"{verb}({path_text(self.golden)}, {path_text(self.test)}, grouping)"
-        shown = f"for found in {what}.values():" if verb == "compare_folders" else f"for found in [{what}]:"
-        return program(
-            f"from dovetail.formats.acuity import {verb}",
-            "from dovetail.formats.acuity.similarity import Grouping, parse_slices",
-            "",
-            f"grouping = Grouping({self.axis!r}, parse_slices({self.slices!r}).slices)",
-            shown,
-            r'    print("\n".join(found.lines()))',
-        )

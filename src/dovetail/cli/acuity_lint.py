@@ -8,11 +8,10 @@ from typing import Annotated
 
 import typer
 
-from dovetail.cli.files import read_file
 from dovetail.cli.format_options import findings_block, rows_of, tone_of
 from dovetail.cli.render import Screen
-from dovetail.cli.snippet import path_text, program
 from dovetail.cli.verb import Answer, ExitCode, Verb
+from dovetail.files import read_file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,19 +44,3 @@ class AcuityLint(Verb):
 
     def _is_inputmeta(self) -> bool:
         return self.file.suffix.lower() in (".yml", ".yaml")
-
-    def python(self) -> str:
-        if self._is_inputmeta():
-            return program(
-                "from dovetail.formats.acuity import lint_inputmeta",
-                "",
-                f"for finding in lint_inputmeta({path_text(self.file)}.read_bytes(), {str(self.file)!r}):",
-                "    print(finding)",
-            )
-        network = "None" if self.network is None else f"{path_text(self.network)}.read_bytes()"
-        return program(
-            "from dovetail.formats.acuity.lint import lint_table",
-            "",
-            f"for finding in lint_table({path_text(self.file)}.read_bytes(), {network}, {str(self.file)!r}):",
-            "    print(finding)",
-        )

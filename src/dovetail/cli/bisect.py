@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dovetail.cli.bisecting import bisect_answer, ready, run_command, step_by_hand
-from dovetail.cli.options import one_of
+from dovetail.cli.options import HOST_PLACE
 from dovetail.cli.render import Screen
-from dovetail.cli.snippet import path_text, program
+from dovetail.cli.texts import one_of
 from dovetail.cli.verb import Answer, Verb
 from dovetail.errors import SearchError
 
@@ -59,7 +59,7 @@ class Bisect(Verb):
         str, typer.Option("--low", metavar="TARGET@PRECISION", help="Where units are that are not raised.")
     ] = "vsi:v853@i8pc"
     raise_to: Annotated[str, typer.Option("--raise", metavar="TARGET@PRECISION", help="Where raised units go.")] = (
-        "cpu@fp32"
+        HOST_PLACE
     )
     candidate: Annotated[Path, typer.Option("--candidate", metavar="FILE", help="Where the candidate is written.")] = (
         Path("candidate.txt")
@@ -115,13 +115,24 @@ class Bisect(Verb):
                 reset_bisection(self.state)
                 return bisect_answer(None, self.state)
             case "run":
-                return run_command(self._opened(), words, self.rule(), (self.timeout, screen))
+                return self._run(words, screen)
             case "replay":
                 return self._replay(words)
             case "log":
                 return bisect_answer(Bisection.open(self.state), self.state)
         verdicts = {"good": Status.PASS, "bad": Status.FAIL, "skip": Status.CANNOT_TEST}
         return step_by_hand(self._opened(), verdicts[self.action])
+
+    def _run(self, command: list[str], screen: Screen) -> Answer:
+        from dovetail.search.bisect import CommandOracle
+
+        bisection, rule = self._opened(), self.rule()
+        if not command:
+            raise SearchError("there is no command to run.", hint="For example: dovetail bisect run -- ./evaluate.sh")
+        if self.timeout is not None and not 0 < self.timeout < float("inf"):
+            raise SearchError(f"--timeout {self.timeout:g} is no time.", hint="Seconds, more than 0.")
+        environment = {"DOVETAIL_CANDIDATE": bisection.setup.candidate_path}
+        return run_command(bisection, CommandOracle(command, rule, self.timeout, environment), screen)
 
     def rule(self) -> MetricRule | None:
         """Return how a figure is read, or None when the exit code decides."""
@@ -209,27 +220,3 @@ class Bisect(Verb):
 
     def resume_note(self) -> str:
         return f"the answers so far are in {self.state}; the same command goes on from there."
-
-    def python(self) -> str:
-        opened = f"found = Bisection.open({path_text(self.state)})"
-        if self.action == "run":
-            return program(
-                "from dovetail.search.bisect import Bisection, CommandOracle",
-                "",
-                opened,
-                f"oracle = CommandOracle({self.words or []!r}, timeout_s={self.timeout!r})",
-                "while found.finding is None:",
-                "    found.write_candidate()",
-                "    heard = oracle.ask()",
-                "    found.record(heard.status, heard.metric, heard.note)",
-                "found.write_candidate()",
-                "print(found.finding)",
-            )
-        return program(
-            "from dovetail.search.bisect import Bisection",
-            "",
-            opened,
-            "for answer in found.answers:",
-            "    print(len(answer.raised), answer.status.value, answer.metric, answer.note)",
-            "print(found.finding)",
-        )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,15 +11,15 @@ from dovetail.errors import SearchError
 
 if TYPE_CHECKING:
     from dovetail.report import Page
-    from dovetail.search.bisect import Bisection, MetricRule, Setup
+    from dovetail.search.bisect import Bisection, CommandOracle, Setup
     from dovetail.search.trial import Status
 
 
 def ready(setup: Setup) -> None:
     """Make the format of a bisection known where it is one of other toolchains; raise DovetailError when it is none."""
     import dovetail
-    from dovetail.cli.files import read_file
-    from dovetail.formats import format_names
+    from dovetail.files import read_file
+    from dovetail.formats import find_format, format_names
     from dovetail.search.bisect import format_writer, register_writer, writer, writer_names
 
     if setup.format in writer_names() and not setup.model:
@@ -31,22 +30,11 @@ def ready(setup: Setup) -> None:
         raise SearchError(f"format {setup.format} needs a model.", hint="Start with --model.")
     graph = dovetail.normalize(dovetail.load_model(Path(setup.model)))
     listing = read_file(Path(setup.listing)) if setup.listing else None
-    register_writer(setup.format, format_writer(dovetail.find_format(setup.format), graph, listing))
+    register_writer(setup.format, format_writer(find_format(setup.format), graph, listing))
 
 
-def run_command(
-    found: Bisection, command: Sequence[str], rule: MetricRule | None, how: tuple[float | None, Screen]
-) -> Answer:
+def run_command(found: Bisection, oracle: CommandOracle, screen: Screen) -> Answer:
     """Test candidates with a command until all is found; every answer is on disk before the next run."""
-    from dovetail.search.bisect import CommandOracle
-
-    timeout_s, screen = how
-    if not command:
-        raise SearchError("there is no command to run.", hint="For example: dovetail bisect run -- ./evaluate.sh")
-    if timeout_s is not None and not 0 < timeout_s < float("inf"):
-        raise SearchError(f"--timeout {timeout_s:g} is no time.", hint="Seconds, more than 0.")
-    environment = {"DOVETAIL_CANDIDATE": found.setup.candidate_path}
-    oracle = CommandOracle(command, rule, timeout_s, environment)
     with screen.progress("bisecting") as bar:
         while found.finding is None:
             found.write_candidate()

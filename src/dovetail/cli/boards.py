@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dovetail.cli.options import one_of
+from dovetail.cli.options import HOST, whole_plan
+from dovetail.cli.render import Screen
+from dovetail.cli.texts import one_of
 from dovetail.cli.verb import Verb
 from dovetail.errors import CostError
 
 if TYPE_CHECKING:
     from dovetail.backend.modelled import BoardSettings
-    from dovetail.cost import ModelledPartition, ModelRequest
+    from dovetail.cost import ModelledPartition
     from dovetail.ir import Graph
-    from dovetail.plan import Plan
+    from dovetail.plan import Placement, Plan
     from dovetail.quantize import Ranges
 
 _WHOLE = ("ddr_latency_cycles", "vip_sram_kib", "axi_sram_kib")
@@ -25,7 +27,7 @@ _WHOLE = ("ddr_latency_cycles", "vip_sram_kib", "axi_sram_kib")
 
 @dataclass(frozen=True, kw_only=True)
 class BoardVerb(Verb):
-    """Hold whether the vendor's model is asked, and what it is told about the board."""
+    """The options of commands that can ask the vendor's model, and what it is told about the board."""
 
     vendor: Annotated[
         bool, typer.Option("--vendor", help="Ask the vendor's performance model too (needs its SDK; nothing is run).")
@@ -39,12 +41,6 @@ class BoardVerb(Verb):
             "axi_sram_kib; repeatable.",
         ),
     ] = field(default_factory=list)
-
-    def model_request(self, targets: Sequence[str], ranges: Ranges | None = None) -> ModelRequest:
-        """Return what the model is told; raise CostError for settings that do not exist."""
-        from dovetail.cost import ModelRequest
-
-        return ModelRequest(self.boards(targets), ranges)
 
     def boards(self, targets: Sequence[str]) -> Mapping[str, BoardSettings]:
         """Return the settings of each target; a setting without a target is for all of them."""
@@ -66,21 +62,28 @@ class BoardVerb(Verb):
                 found[wanted] = _changed(found[wanted], name, value, text)
         return found
 
-    def board_text(self, boards: Mapping[str, BoardSettings]) -> str:
-        """Return the settings as Python."""
-        chosen = {
-            name: ", ".join(f"{key}={value!r}" for key, value in asdict(board).items() if value is not None)
-            for name, board in boards.items()
-        }
-        pairs = [f"{name!r}: dovetail.BoardSettings({text})" for name, text in chosen.items() if text]
-        return "{" + ", ".join(pairs) + "}" if pairs else ""
-
     def modelled(self, graph: Graph, plan: Plan, ranges: Ranges | None = None) -> Sequence[ModelledPartition]:
         """Return what the vendor's model says of a plan; nothing where it is not asked."""
-        import dovetail
+        from dovetail.cost import ModelRequest, model_plan
 
-        request = self.model_request([name for name in plan.targets if name != "cpu"], ranges)
-        return dovetail.model_plan(graph, plan, request) if self.vendor else ()
+        request = ModelRequest(self.boards([name for name in plan.targets if name != HOST]), ranges)
+        return model_plan(graph, plan, request) if self.vendor else ()
+
+    def modelled_places(self, graph: Graph, places: Sequence[Placement], screen: Screen) -> list[ModelledPartition]:
+        """Return what the vendor's model says of the whole graph at each placement; the CPU takes what is refused."""
+        from dovetail.cost import ModelRequest, model_plan
+
+        request = ModelRequest(self.boards([place.target for place in places if place.target != HOST]))
+        asked = places if self.vendor else ()
+        parts: list[ModelledPartition] = []
+        with screen.progress("asking the vendor's model", len(asked) or None) as bar:
+            for done, place in enumerate(asked):
+                bar.advance(done)
+                bar.rename(f"modelling {place}")
+                plan = whole_plan(graph, place)
+                if place.target in plan.targets:
+                    parts += model_plan(graph, plan, request)
+        return parts
 
 
 def _changed(board: BoardSettings, name: str, value: str, text: str) -> BoardSettings:
@@ -92,14 +95,5 @@ def _changed(board: BoardSettings, name: str, value: str, text: str) -> BoardSet
     if not math.isfinite(number) or number < 0 or (not whole and number == 0) or (whole and number != int(number)):
         kind = "a whole number" if whole else "a number above 0"
         raise CostError(f"--board '{text}': {kind} is expected.")
-    match name:
-        case "clock_mhz":
-            return replace(board, clock_mhz=number)
-        case "ddr_bytes_per_cycle":
-            return replace(board, ddr_bytes_per_cycle=number)
-        case "ddr_latency_cycles":
-            return replace(board, ddr_latency_cycles=int(number))
-        case "vip_sram_kib":
-            return replace(board, vip_sram_kib=int(number))
-        case _:
-            return replace(board, axi_sram_kib=int(number))
+    changed: dict[str, Any] = {name: int(number) if whole else number}
+    return replace(board, **changed)

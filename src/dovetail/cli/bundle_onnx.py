@@ -8,10 +8,9 @@ from typing import Annotated
 
 import typer
 
-from dovetail.cli.files import check_ours, write_file
 from dovetail.cli.render import Screen
-from dovetail.cli.snippet import path_text, program
 from dovetail.cli.verb import Answer, Verb
+from dovetail.files import check_ours, write_file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,11 +25,11 @@ class BundleOnnx(Verb):
 
     def run(self, screen: Screen) -> Answer:
         import dovetail
-        from dovetail.exporters.epcontext import context_sources
+        from dovetail.exporters.epcontext import context_sources, to_epcontext
         from dovetail.report import Facts, Page
 
         check_ours(self.output)
-        model = dovetail.to_epcontext(dovetail.load_bundle(self.bundle))
+        model = to_epcontext(dovetail.load_bundle(self.bundle))
         write_file(self.output, model.SerializeToString())
         sources = context_sources(model)
         facts = (
@@ -40,9 +39,3 @@ class BundleOnnx(Verb):
         )
         document = {"output": str(self.output), "nodes": len(model.graph.node), "providers": list(sources)}
         return Answer(document, Page(f"Bundle {self.bundle} as ONNX", (Facts("", facts),)))
-
-    def python(self) -> str:
-        return program(
-            f"model = dovetail.to_epcontext(dovetail.load_bundle({path_text(self.bundle)}))",
-            f"{path_text(self.output)}.write_bytes(model.SerializeToString())",
-        )

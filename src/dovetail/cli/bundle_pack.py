@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from dovetail.cli.render import Screen
-from dovetail.cli.snippet import path_text, program
 from dovetail.cli.verb import Answer, Verb
 
 
@@ -22,15 +21,11 @@ class BundlePack(Verb):
 
     def run(self, screen: Screen) -> Answer:
         import dovetail
+        from dovetail.bundle import export_bundle
         from dovetail.report import Facts, Page
 
-        dovetail.export_bundle(dovetail.load_bundle(self.bundle), self.output)
+        export_bundle(dovetail.load_bundle(self.bundle), self.output)
         size = self.output.stat().st_size
         facts = (("file", str(self.output)), ("size", f"{size} bytes"))
         document = {"output": str(self.output), "size_bytes": size}
         return Answer(document, Page(f"Bundle {self.bundle} as one file", (Facts("", facts),)))
-
-    def python(self) -> str:
-        return program(
-            f"dovetail.export_bundle(dovetail.load_bundle({path_text(self.bundle)}), {path_text(self.output)})"
-        )

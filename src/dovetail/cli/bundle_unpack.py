@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from dovetail.cli.render import Screen
-from dovetail.cli.snippet import path_text, program
 from dovetail.cli.verb import Answer, Verb
 
 
@@ -22,16 +21,12 @@ class BundleUnpack(Verb):
 
     def run(self, screen: Screen) -> Answer:
         import dovetail
+        from dovetail.bundle import import_bundle
         from dovetail.report import Facts, Page
 
-        bundle = dovetail.import_bundle(self.file)
+        bundle = import_bundle(self.file)
         dovetail.save_bundle(bundle, self.output)
         backends = [f"{part.backend} {part.backend_version}" for part in bundle.partitions]
         facts = (("folder", str(self.output)), ("made with", ", ".join(dict.fromkeys(backends))))
         document = {"output": str(self.output), "partitions": len(bundle.partitions), "backends": backends}
         return Answer(document, Page(f"Bundle '{bundle.name}'", (Facts("", facts),)))
-
-    def python(self) -> str:
-        return program(
-            f"dovetail.save_bundle(dovetail.import_bundle({path_text(self.file)}), {path_text(self.output)})"
-        )

@@ -8,11 +8,10 @@ from typing import Annotated
 
 import typer
 
-from dovetail.cli.files import check_ours, write_file
-from dovetail.cli.options import CalibrationVerb, DataVerb, ModelVerb, first_samples
+from dovetail.cli.options import CalibrationVerb, DataVerb, ModelVerb
 from dovetail.cli.render import Screen
-from dovetail.cli.snippet import path_text, program
 from dovetail.cli.verb import Answer
+from dovetail.files import check_ours, write_file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +32,7 @@ class Calibrate(CalibrationVerb, DataVerb, ModelVerb):
         check_ours(self.output)
         options = self.calibration_options()
         graph = self.graph()
-        samples = first_samples(self.open(self.data, dovetail.specs_of(graph)), self.limit)
+        samples = self.open(self.data, dovetail.specs_of(graph), limit=self.limit)
         with screen.progress("calibrating", samples.count) as bar:
             ranges = dovetail.calibrate(graph, samples, options, bar.advance).ranges
         write_file(self.output, ranges.to_json())
@@ -53,13 +52,3 @@ class Calibrate(CalibrationVerb, DataVerb, ModelVerb):
             "digest": ranges.digest,
         }
         return Answer(document, Page(f"Ranges of '{graph.name}'", (Facts("", facts),)))
-
-    def python(self) -> str:
-        limited = "" if self.limit is None else f".subset(range({self.limit}))"
-        return program(
-            self.graph_lines(),
-            self.sample_lines("samples", self.data, "dovetail.specs_of(graph)"),
-            self.calibration_lines(),
-            f"calibration = dovetail.calibrate(graph, samples{limited}, options)",
-            f"calibration.ranges.save({path_text(self.output)})",
-        )

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dovetail.cli.loading import LoadingVerb
-from dovetail.cli.options import SamplesVerb, first_samples
+from dovetail.cli.options import LabelsOption, SamplesVerb
 from dovetail.cli.render import Screen
-from dovetail.cli.snippet import path_text, program
 from dovetail.cli.tally import bundle_here
 from dovetail.cli.verb import Answer, ExitCode
 from dovetail.errors import DataError
@@ -42,9 +41,7 @@ class Compare(SamplesVerb, LoadingVerb):
         str | None,
         typer.Option("--data", metavar="DATA", help="Samples for a model and its bundle.", show_default=False),
     ] = None
-    labels: Annotated[
-        Path | None, typer.Option("--labels", metavar="FILE", help="Labels beside the samples (CSV or JSON).")
-    ] = None
+    labels: LabelsOption = None
     metric: Annotated[
         list[str],
         typer.Option("--metric", metavar="NAME", help="Also judge a metric, or file.py:function; repeatable."),
@@ -57,7 +54,7 @@ class Compare(SamplesVerb, LoadingVerb):
     limit: Annotated[int, typer.Option("--samples", metavar="N", help="Use only the first N samples.")] = 16
 
     def run(self, screen: Screen) -> Answer:
-        from dovetail.compare import Verdict, to_json
+        from dovetail.compare import CompareVerdict, to_json
         from dovetail.report import comparison_page
 
         bundle = bundle_here(self.measured)
@@ -70,7 +67,7 @@ class Compare(SamplesVerb, LoadingVerb):
             )
         comparison = self._bundle(screen) if bundle else self._saved()
         page = comparison_page(comparison, f"{self.measured} against {self.golden}")
-        code = ExitCode.DONE if comparison.verdict is Verdict.PASS else ExitCode.NO
+        code = ExitCode.DONE if comparison.verdict is CompareVerdict.PASS else ExitCode.NO
         return Answer(json.loads(to_json(comparison)), page, code)
 
     def _options(self) -> CompareOptions:
@@ -81,48 +78,24 @@ class Compare(SamplesVerb, LoadingVerb):
 
     def _bundle(self, screen: Screen) -> Comparison:
         import dovetail
+        from dovetail.compare import LayerRequest, compare_layers
 
         options = self._options()
         bundle = dovetail.load_bundle(self.measured)
         graph = self.load(self.golden)
-        samples = first_samples(self.open(self.data or "", dovetail.specs_of(graph), self.labels), self.limit)
-        request = dovetail.LayerRequest(graph, bundle, samples, options, self.layers, self.layers)
+        samples = self.open(self.data or "", dovetail.specs_of(graph), self.labels, limit=self.limit)
+        request = LayerRequest(graph, bundle, samples, options, self.layers, self.layers)
         with screen.progress("comparing") as bar:
 
             def listen(title: str, done: int) -> None:
                 bar.rename(title)
                 bar.advance(done)
 
-            return dovetail.compare_layers(request, listen)
+            return compare_layers(request, listen)
 
     def _saved(self) -> Comparison:
-        import dovetail
+        from dovetail.compare import compare_outputs, load_tensor_pair
 
         options = self._options()
-        golden, measured = dovetail.load_tensor_pair(self.golden, self.measured)
-        return dovetail.compare_outputs(golden, measured, options)
-
-    def python(self) -> str:
-        checks = ", ".join(
-            f"dovetail.TaskCheck(dovetail.load_metric({name!r}), {self.max_drop!r})" for name in self.metric
-        )
-        tasks = f"({checks},)" if checks else "()"
-        options = (f"options = dovetail.CompareOptions(min_sqnr_db={self.min_sqnr!r}, tasks={tasks})",)
-        show = ("print(comparison.verdict.value, *comparison.reasons, sep='\\n')",)
-        if self.data is not None:
-            return program(
-                f"graph = {self.load_code(self.golden)}",
-                f"bundle = dovetail.load_bundle({path_text(self.measured)})",
-                self.sample_lines("samples", self.data, "dovetail.specs_of(graph)", self.labels),
-                f"samples = samples.subset(range(min({self.limit}, samples.count)))",
-                options,
-                f"request = dovetail.LayerRequest(graph, bundle, samples, options, {self.layers!r}, {self.layers!r})",
-                "comparison = dovetail.compare_layers(request)",
-                show,
-            )
-        return program(
-            f"golden, measured = dovetail.load_tensor_pair({path_text(self.golden)}, {path_text(self.measured)})",
-            options,
-            "comparison = dovetail.compare_outputs(golden, measured, options)",
-            show,
-        )
+        golden, measured = load_tensor_pair(self.golden, self.measured)
+        return compare_outputs(golden, measured, options)

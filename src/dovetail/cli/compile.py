@@ -11,9 +11,9 @@ import typer
 
 from dovetail.cli.boards import BoardVerb
 from dovetail.cli.drawing import write_drawing
-from dovetail.cli.options import ModelVerb, PlanOption, one_of, read_ranges, split_commas
+from dovetail.cli.options import DrawingOption, ModelVerb, PlanOption, read_ranges
 from dovetail.cli.render import Screen
-from dovetail.cli.snippet import path_text, program
+from dovetail.cli.texts import named_values, one_of, split_commas
 from dovetail.cli.verb import Answer
 from dovetail.errors import DovetailError
 
@@ -62,12 +62,12 @@ class Compile(BoardVerb, ModelVerb):
     cache: Annotated[
         Path | None, typer.Option("--cache", metavar="FOLDER", help="Keep compiled partitions here, by content.")
     ] = None
-    dot: Annotated[
-        Path | None, typer.Option("--dot", metavar="FILE", help="Draw the partitions: .dot, or .svg through graphviz.")
-    ] = None
+    dot: DrawingOption = None
 
     def run(self, screen: Screen) -> Answer:
         import dovetail
+        from dovetail.compile import RepairRequest, compile_repaired
+        from dovetail.cost import model_tables, predict_partitions
         from dovetail.report import (
             Facts,
             Page,
@@ -77,18 +77,18 @@ class Compile(BoardVerb, ModelVerb):
             partition_table,
             plain_data,
         )
+        from dovetail.report.dot import draw_partitions
 
         graph = self.graph()
         plan = dovetail.load_plan(self.plan)
-        empty = dovetail.Ranges(graph.digest, "none", 0, {})
-        ranges = empty if self.ranges is None else read_ranges(self.ranges, graph)
+        ranges = read_ranges(self.ranges, graph)
         rule = tuple(dovetail.parse_placement(text) for text in split_commas(self.fallback))
         places = (plan.default, *rule, *(override.placement for override in plan.overrides.values()))
         self._check_targets({place.target for place in places})
         with screen.progress("compiling"):
             if rule:
-                request = dovetail.RepairRequest(graph, plan, ranges, rule, self._request(), self.overlap)
-                repaired = dovetail.compile_repaired(request)
+                request = RepairRequest(graph, plan, ranges, rule, self._request(), self.overlap)
+                repaired = compile_repaired(request)
                 partitioned, bundle, moves, plan = repaired.partitioned, repaired.bundle, repaired.moves, repaired.plan
             else:
                 partitioned, moves = (
@@ -97,10 +97,10 @@ class Compile(BoardVerb, ModelVerb):
                 )
                 bundle = dovetail.compile_model(partitioned, self._request())
             parts = self.modelled(graph, plan, ranges)
-            bundle = dovetail.predict_partitions(bundle, graph, dovetail.model_tables(parts))
+            bundle = predict_partitions(bundle, graph, model_tables(parts))
             dovetail.save_bundle(bundle, self.output)
         if self.dot is not None:
-            write_drawing(self.dot, dovetail.draw_partitions(partitioned))
+            write_drawing(self.dot, draw_partitions(partitioned))
         rows = partition_rows(partitioned)
         backends = [part.backend for part in bundle.partitions]
         document: dict[str, object] = {
@@ -122,18 +122,20 @@ class Compile(BoardVerb, ModelVerb):
         return Answer(document, Page(f"Bundle of '{graph.name}'", blocks))
 
     def _request(self) -> CompileRequest:
-        import dovetail
-        from dovetail.backend.containment import Limits
+        from dovetail.backend.containment import WorkerLimits
+        from dovetail.backend.protocols import CompileOptions, Fidelity
+        from dovetail.compile import BlobCache, CompileRequest
+        from dovetail.plan.devices import parse_devices
 
-        fidelity = dovetail.Fidelity(one_of("--fidelity", self.fidelity, [item.value for item in dovetail.Fidelity]))
-        options = dovetail.CompileOptions(fidelity=fidelity)
-        choices = dovetail.parse_devices(self.device, options) if self.device is not None else ()
-        return dovetail.CompileRequest(
+        fidelity = Fidelity(one_of("--fidelity", self.fidelity, [item.value for item in Fidelity]))
+        options = CompileOptions(fidelity=fidelity)
+        choices = parse_devices(self.device, options) if self.device is not None else ()
+        return CompileRequest(
             options,
             self._backends(),
             {choice.target: choice.options for choice in choices},
-            limits=Limits(compile_s=self.limit_s),
-            cache=None if self.cache is None else dovetail.BlobCache(self.cache),
+            limits=WorkerLimits(compile_s=self.limit_s),
+            cache=None if self.cache is None else BlobCache(self.cache),
         )
 
     def _check_targets(self, known: set[str]) -> None:
@@ -146,45 +148,7 @@ class Compile(BoardVerb, ModelVerb):
                 )
 
     def _backends(self) -> Mapping[str, str]:
-        found: dict[str, str] = {}
-        for text in self.backend:
-            target, sign, name = text.partition("=")
-            if not (target and sign and name):
-                raise DovetailError(
-                    f"--backend '{text}': TARGET=NAME is expected.", hint="For example vsi:v853=npusim."
-                )
-            found[target] = name
-        return found
-
-    def python(self) -> str:
-        ranges = f"dovetail.load_ranges({path_text(self.ranges)})" if self.ranges else _NO_RANGES
-        compiled = (
-            f"rule = tuple(map(dovetail.parse_placement, {split_commas(self.fallback)!r}))",
-            "repaired = dovetail.compile_repaired(\n"
-            f"    dovetail.RepairRequest(graph, plan, ranges, rule, request, {self.overlap!r})\n"
-            ")",
-            "print(repaired.moves)",
-            f"dovetail.save_bundle(dovetail.predict_partitions(repaired.bundle, graph), {path_text(self.output)})",
-        )
-        plain = (
-            f"partitioned = dovetail.partition(dovetail.quantize(graph, plan, ranges), overlap={self.overlap!r})",
-            "bundle = dovetail.predict_partitions(dovetail.compile_model(partitioned, request), graph)",
-            f"dovetail.save_bundle(bundle, {path_text(self.output)})",
-        )
-        return program(
-            self.graph_lines(),
-            f"plan = dovetail.load_plan({path_text(self.plan)})",
-            f"ranges = {ranges}",
-            f"options = dovetail.CompileOptions(fidelity=dovetail.Fidelity({self.fidelity!r}))",
-            f"choices = dovetail.parse_devices({self.device!r}, options)" if self.device else "choices = ()",
-            "per_target = {choice.target: choice.options for choice in choices}",
-            f"cache = dovetail.BlobCache({path_text(self.cache)})" if self.cache else "cache = None",
-            f"request = dovetail.CompileRequest(options, {dict(self._backends())!r}, per_target, cache=cache)",
-            compiled if self.fallback else plain,
-        )
-
-
-_NO_RANGES = 'dovetail.Ranges(graph.digest, "none", 0, {})'
+        return named_values("--backend", self.backend, "vsi:v853=npusim")
 
 
 def _moves(moves: tuple[Move, ...]) -> tuple[Table, ...]:

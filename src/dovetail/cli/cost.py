@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dovetail.cli.boards import BoardVerb
-from dovetail.cli.options import ModelVerb, one_of, split_commas
+from dovetail.cli.options import HOST, HOST_PLACE, ModelVerb, precisions_of, whole_plan
 from dovetail.cli.pricing import PriceVerb
 from dovetail.cli.render import Screen
-from dovetail.cli.snippet import path_text, program
+from dovetail.cli.texts import split_commas
 from dovetail.cli.verb import Answer
 from dovetail.errors import PlanError
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dovetail.cost import CostModel, ModelledPartition, UnitCost
     from dovetail.ir import Graph
     from dovetail.plan import Placement, Plan, Unit
+    from dovetail.plan.units import Units
 
 _COMPARED = ("i8pc", "i16")
 
@@ -73,45 +74,43 @@ class Cost(PriceVerb, BoardVerb, ModelVerb):
             plan = dovetail.load_plan(self.plan)
             plan.check(graph)
             return plan
-        if self.place is None:
-            return None
-        place, cpu = dovetail.parse_placement(self.place), dovetail.parse_placement("cpu@fp32")
-        targets = {name: dovetail.find_target(name) for name in (place.target, "cpu")}
-        return dovetail.make_plan(graph, dovetail.Recipe(place, (cpu,)), targets)
+        return None if self.place is None else whole_plan(graph, dovetail.parse_placement(self.place))
 
     def _model(self, graph: Graph, plan: Plan, parts: Sequence[ModelledPartition]) -> CostModel:
-        import dovetail
         from dovetail.cost import units_of_plan
         from dovetail.plan.resolve import placeable_units
 
-        names = tuple(dict.fromkeys((*plan.targets, "cpu")))
-        targets = {name: dovetail.find_target(name) for name in names}
+        targets = _targets(plan.targets)
         units = units_of_plan(placeable_units(graph, plan.default, targets), plan)
-        tables = (*self.tables(), *dovetail.model_tables(parts))
-        return dovetail.make_cost_model(graph, units, list(targets.values()), tables, self.host_facts())
+        return self._priced(graph, units, targets, parts)
+
+    def _priced(
+        self, graph: Graph, units: Units, targets: Mapping[str, Target], parts: Sequence[ModelledPartition]
+    ) -> CostModel:
+        from dovetail.cost import make_cost_model, model_tables
+
+        tables = (*self.tables(), *model_tables(parts))
+        return make_cost_model(graph, units, list(targets.values()), tables, self.host_facts())
 
     def _choices(self, graph: Graph, screen: Screen) -> Answer:
         import dovetail
-        from dovetail.ir.precision import Precision
         from dovetail.plan import Placement, find_units
         from dovetail.report import choices_page, modelled_document, unit_document
 
-        names = dict.fromkeys((*split_commas([self.target]), "cpu"))
-        targets = {name: dovetail.find_target(name) for name in names}
-        units = find_units(graph)
-        known = [item.value for item in Precision]
-        wanted = [one_of("--precision", name, known) for name in split_commas(self.precision) or _COMPARED]
+        targets = _targets(split_commas([self.target]))
+        wanted = precisions_of(self.precision or _COMPARED)
         places = [
-            Placement(name, Precision(text))
+            Placement(name, precision)
             for name, target in targets.items()
-            for text in (("fp32",) if name == "cpu" else wanted)
-            if Precision(text) in target.precisions
+            for precision in wanted
+            if name != HOST and precision in target.precisions
         ]
-        parts = self._modelled_places(graph, targets, places, screen)
-        tables = (*self.tables(), *dovetail.model_tables(parts))
-        model = dovetail.make_cost_model(graph, units, list(targets.values()), tables, self.host_facts())
-        rows = [[self._priced(model, unit, place) for place in places] for unit in units.items]
-        kept = [index for index in range(len(places)) if any(row[index] is not None for row in rows)]
+        host = dovetail.parse_placement(HOST_PLACE)
+        parts = self.modelled_places(graph, places, screen)
+        units = find_units(graph)
+        model = self._priced(graph, units, targets, parts)
+        rows = [[_unit_cost(model, unit, place, targets) for place in (*places, host)] for unit in units.items]
+        kept = [index for index in range(len(places) + 1) if any(row[index] is not None for row in rows)]
         rows = [[row[index] for index in kept] for row in rows]
         document: dict[str, object] = {
             "graph": graph.digest,
@@ -121,64 +120,16 @@ class Cost(PriceVerb, BoardVerb, ModelVerb):
             document["modelled"] = modelled_document(parts)
         return Answer(document, choices_page(rows, f"Cost of the units of '{graph.name}'"))
 
-    def _modelled_places(
-        self, graph: Graph, targets: Mapping[str, Target], places: Sequence[Placement], screen: Screen
-    ) -> list[ModelledPartition]:
-        """Return what the vendor's model says of the whole graph at each placement; the CPU takes what is refused."""
-        import dovetail
 
-        boards = self.boards([name for name in targets if name != "cpu"])
-        wanted = [place for place in places if place.target != "cpu"] if self.vendor else []
-        found: list[ModelledPartition] = []
-        cpu = dovetail.parse_placement("cpu@fp32")
-        with screen.progress("asking the vendor's model", len(wanted) or None) as bar:
-            for done, place in enumerate(wanted):
-                bar.advance(done)
-                bar.rename(f"modelling {place}")
-                chosen = {name: targets[name] for name in (place.target, "cpu")}
-                plan = dovetail.make_plan(graph, dovetail.Recipe(place, (cpu,)), chosen)
-                if place.target in plan.targets:
-                    found += dovetail.model_plan(graph, plan, dovetail.ModelRequest(boards))
-        return found
+def _targets(names: Iterable[str]) -> Mapping[str, Target]:
+    """Return targets by name, the host last where it is not among them."""
+    import dovetail
 
-    def _priced(self, model: CostModel, unit: Unit, place: Placement) -> UnitCost | None:
-        import dovetail
-        from dovetail.plan.resolve import unit_refusal
+    return {name: dovetail.find_target(name) for name in dict.fromkeys((*names, HOST))}
 
-        refused = unit_refusal(model.graph, unit, place, {place.target: dovetail.find_target(place.target)})
-        return None if refused is not None else model.unit_cost(unit, place)
 
-    def python(self) -> str:
-        if self.plan is not None:
-            plan = f"plan = dovetail.load_plan({path_text(self.plan)})"
-        else:
-            place = self.place or f"{self.target}@i8pc"
-            plan = (
-                f"plan = dovetail.make_plan(graph, dovetail.Recipe(dovetail.parse_placement({place!r}), "
-                '(dovetail.parse_placement("cpu@fp32"),)), targets)'
-            )
-        return program(
-            self.graph_lines(),
-            "targets = {target.name: target for target in dovetail.known_targets()}",
-            plan,
-            self.host_lines(),
-            "wanted = [targets[name] for name in plan.targets]",
-            "units = dovetail.units_of_plan(dovetail.find_units(graph), plan)",
-            f"tables = {self.table_list()}",
-            self._vendor_lines(),
-            "model = dovetail.make_cost_model(graph, units, wanted, tables, host)",
-            "cost = model.plan_cost(plan)",
-            "for item in cost.units:",
-            "    print(item.unit, item.placement, item.figure.latency_ns, item.figure.source.text)",
-            "print(cost.latency_ns, cost.partition_count, cost.memory)",
-        )
+def _unit_cost(model: CostModel, unit: Unit, place: Placement, targets: Mapping[str, Target]) -> UnitCost | None:
+    from dovetail.plan.resolve import unit_refusal
 
-    def _vendor_lines(self) -> Sequence[str]:
-        if not self.vendor:
-            return ()
-        names = [self.target] if self.plan is None else []
-        boards = self.boards([name for name in split_commas(names) if name != "cpu"]) if names else {}
-        return (
-            f"request = dovetail.ModelRequest({self.board_text(boards)})",
-            "tables = (*tables, *dovetail.model_tables(dovetail.model_plan(graph, plan, request)))",
-        )
+    refused = unit_refusal(model.graph, unit, place, targets)
+    return None if refused is not None else model.unit_cost(unit, place)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dovetail.cli.render import Screen
-from dovetail.cli.snippet import program
 from dovetail.cli.verb import Answer, Verb
 from dovetail.errors import DovetailError
 
@@ -16,6 +15,7 @@ class Devices(Verb):
 
     def run(self, screen: Screen) -> Answer:
         import dovetail
+        from dovetail.backend.registry import backends_for
         from dovetail.report.page import Page, Table, flexible, left, wrapped
 
         backends, absent = _backends()
@@ -24,7 +24,7 @@ class Devices(Verb):
                 "name": target.name,
                 "title": getattr(target, "title", ""),
                 "precisions": [precision.value for precision in target.precisions],
-                "backends": [one.name for one in dovetail.backends_for(target.name)],
+                "backends": [one.name for one in backends_for(target.name)],
             }
             for target in dovetail.known_targets()
         ]
@@ -63,31 +63,22 @@ class Devices(Verb):
         )
         return Answer({"backends": backends, "targets": targets}, page)
 
-    def python(self) -> str:
-        return program(
-            "for status in dovetail.backend_statuses():",
-            "    print(status.name, status.available, status.reason)",
-            "for target in dovetail.known_targets():",
-            "    print(target.name, [precision.value for precision in target.precisions])",
-        )
-
 
 def _backends() -> tuple[list[dict[str, object]], list[tuple[str, str]]]:
     """Return what is known of every backend, and the devices that are not here with the reasons."""
-    import dovetail
-    from dovetail.backend.protocols import DiagnosingBackend
-    from dovetail.backend.registry import backend
+    from dovetail.backend.registry import backend, backend_statuses
 
     backends: list[dict[str, object]] = []
     absent: list[tuple[str, str]] = []
-    for status in dovetail.backend_statuses():
+    for status in backend_statuses():
         entry: dict[str, object] = {"name": status.name, "available": status.available, "reason": status.reason}
         if status.available:
             one = backend(status.name)
             try:
                 entry |= {"version": one.version, "devices": [device.name for device in one.devices()]}
-                if isinstance(one, DiagnosingBackend):
-                    gone = one.absent_devices()
+                absent_devices = one.abilities().absent_devices
+                if absent_devices is not None:
+                    gone = absent_devices()
                     entry["absent"] = [{"name": item.name, "reason": item.reason} for item in gone]
                     absent += [(item.name, item.reason) for item in gone]
             except DovetailError as error:

@@ -33,11 +33,3 @@ class Doctor(Verb):
         broken = any(check.health is Health.BROKEN for check in checks)
         code = ExitCode.NO if broken else ExitCode.DONE
         return Answer(document, Page("Doctor", (Table("Checks", columns, rows),)), code)
-
-    def python(self) -> str:
-        test = "self_test" if self.test else ""
-        return (
-            "from dovetail.sdk import examine, self_test\n\n"
-            f"for check in examine({test}):\n"
-            "    print(check.name, check.health.value, check.found, check.advice)\n"
-        )

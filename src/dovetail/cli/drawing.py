@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dovetail.cli.files import write_file
 from dovetail.errors import DovetailError
+from dovetail.files import write_file
 
 
 def write_drawing(path: Path, drawing: str) -> None:

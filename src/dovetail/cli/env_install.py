@@ -46,12 +46,5 @@ class EnvInstall(Verb):
         table = Table("Environments", (left("name"), left("state"), flexible("folder")), rows)
         return Answer(document, Page("Environments of converters", (table,)))
 
-    def python(self) -> str:
-        return (
-            "from dovetail.environments import find_environment, make_environment\n\n"
-            f"for name in {self.names!r}:\n"
-            f"    print(make_environment(find_environment(name), print, again={self.again}))\n"
-        )
-
     def resume_note(self) -> str:
         return "what was half made is gone."

@@ -49,10 +49,3 @@ class EnvList(Verb):
         table = Table("Environments", (left("name"), left("state"), right("MB"), flexible("reads")), rows)
         facts = Facts("", (("folder", str(found[0].folder.parent)), ("converted models kept", f"{kept / 1e6:.1f} MB")))
         return Answer(document, Page("Environments of converters", (table, facts)))
-
-    def python(self) -> str:
-        return (
-            "from dovetail.environments import ENVIRONMENTS, state_of\n\n"
-            "for environment in ENVIRONMENTS:\n"
-            "    print(state_of(environment, measure=True))\n"
-        )

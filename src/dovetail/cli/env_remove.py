@@ -31,11 +31,3 @@ class EnvRemove(Verb):
         facts += [("converted models", f"removed, {freed / 1e6:.1f} MB")] if self.converted else []
         document = {"removed": removed, "converted_bytes": freed}
         return Answer(document, Page("Environments of converters", (Facts("", tuple(facts)),)))
-
-    def python(self) -> str:
-        clear = "print(clear_cache())\n" if self.converted else ""
-        return (
-            "from dovetail.environments import clear_cache, find_environment, remove_environment\n\n"
-            f"for name in {self.names!r}:\n"
-            f"    print(name, remove_environment(find_environment(name)))\n{clear}"
-        )

@@ -10,17 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dovetail.cli.boards import BoardVerb
-from dovetail.cli.options import ModelVerb, TargetOption, one_of, split_commas
+from dovetail.cli.options import ModelVerb, TargetOption, precisions_of
 from dovetail.cli.render import Screen
-from dovetail.cli.snippet import program
+from dovetail.cli.texts import split_commas
 from dovetail.cli.verb import Answer
 from dovetail.errors import DovetailError
 
 if TYPE_CHECKING:
-    from dovetail.backend.target import Target, Verdict
-    from dovetail.cost import ModelledPartition
+    from dovetail.backend.target import TargetVerdict
     from dovetail.ir import Graph
-    from dovetail.ir.precision import Precision
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,15 +40,17 @@ class Explain(BoardVerb, ModelVerb):
 
     def run(self, screen: Screen) -> Answer:
         import dovetail
+        from dovetail.plan import Placement
         from dovetail.report import Page, modelled_blocks, modelled_document, verdicts_page
 
         targets = [dovetail.find_target(name) for name in split_commas(self.target)]
-        precisions = self._precisions()
+        precisions = precisions_of(self.precision)
         graph = self.graph()
-        verdicts = dovetail.explain(graph, targets, precisions).items
+        verdicts = dovetail.explain(graph, targets, precisions or None).items
         chosen = self._chosen(graph, verdicts)
         shown = [item for item in chosen if not item.supported or (self.node is not None and not self.refused)]
-        parts = self._modelled(graph, targets, screen)
+        places = [Placement(target.name, (precisions or target.precisions)[0]) for target in targets]
+        parts = self.modelled_places(graph, places, screen)
         document: dict[str, object] = {
             "graph": graph.digest,
             "verdicts": [
@@ -72,30 +72,7 @@ class Explain(BoardVerb, ModelVerb):
         page = verdicts_page(chosen, shown, f"'{graph.name}' on {', '.join(split_commas(self.target))}")
         return Answer(document, Page(page.title, (*page.blocks, *modelled_blocks(parts))))
 
-    def _modelled(self, graph: Graph, targets: Sequence[Target], screen: Screen) -> list[ModelledPartition]:
-        import dovetail
-        from dovetail.plan import Placement
-
-        boards = self.boards([target.name for target in targets])
-        found: list[ModelledPartition] = []
-        cpu = dovetail.parse_placement("cpu@fp32")
-        for target in targets if self.vendor else ():
-            place = Placement(target.name, (self._precisions() or target.precisions)[0])
-            plan = dovetail.make_plan(
-                graph, dovetail.Recipe(place, (cpu,)), {target.name: target, "cpu": dovetail.find_target("cpu")}
-            )
-            with screen.progress(f"modelling {place}"):
-                found += dovetail.model_plan(graph, plan, dovetail.ModelRequest(boards))
-        return found
-
-    def _precisions(self) -> tuple[Precision, ...] | None:
-        from dovetail.ir.precision import Precision
-
-        names = split_commas(self.precision)
-        known = [item.value for item in Precision]
-        return tuple(Precision(one_of("--precision", name, known)) for name in names) or None
-
-    def _chosen(self, graph: Graph, verdicts: Sequence[Verdict]) -> list[Verdict]:
+    def _chosen(self, graph: Graph, verdicts: Sequence[TargetVerdict]) -> list[TargetVerdict]:
         pattern = self.node
         if pattern is None:
             return list(verdicts)
@@ -107,14 +84,3 @@ class Explain(BoardVerb, ModelVerb):
                 f"--node '{pattern}' matches no node of '{graph.name}'.", hint="Run 'dovetail explain' without it."
             )
         return [item for item in verdicts if item.node in names]
-
-    def python(self) -> str:
-        precisions = ", ".join(f"dovetail.Precision({name!r})" for name in split_commas(self.precision))
-        return program(
-            self.graph_lines(),
-            f"targets = [dovetail.find_target(name) for name in {list(split_commas(self.target))!r}]",
-            f"verdicts = dovetail.explain(graph, targets, {f'[{precisions}]' if precisions else 'None'})",
-            "for verdict in verdicts.items:",
-            "    if not verdict.supported:",
-            "        print(verdict.node, verdict.target, verdict.precision.value, verdict.reason)",
-        )

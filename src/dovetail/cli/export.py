@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dovetail.cli.files import check_ours, read_file, write_file
 from dovetail.cli.format_options import FormatVerb, ReplaceOption
 from dovetail.cli.options import read_ranges
-from dovetail.cli.projects import check_project_folder, project_lines, project_style, write_project
+from dovetail.cli.projects import check_project_folder, project_style, write_project
 from dovetail.cli.render import Screen
-from dovetail.cli.snippet import path_text, program
 from dovetail.cli.verb import Answer
 from dovetail.errors import InexpressiblePlan
+from dovetail.files import check_ours, read_file, write_file
 
 if TYPE_CHECKING:
     from dovetail.backend.project import ProjectStyle
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
     from dovetail.ir import Graph
     from dovetail.plan import Plan
     from dovetail.plan.quantized import QuantizedGraph
-
-_NO_RANGES = 'dovetail.Ranges(graph.digest, "none", 0, {})'
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +49,7 @@ class Export(FormatVerb):
 
     def run(self, screen: Screen) -> Answer:
         import dovetail
+        from dovetail.formats import find_format
         from dovetail.plan.plan import plan_from_json
         from dovetail.report import Facts, Page
 
@@ -60,7 +58,7 @@ class Export(FormatVerb):
             return self._project(style, screen)
         if not self.replace:
             check_ours(self.output)
-        form = dovetail.find_format(self.format)
+        form = find_format(self.format)
         graph, plan = self.graph(), dovetail.load_plan(self.plan)
         moved: tuple[str, ...] = ()
         try:
@@ -97,19 +95,17 @@ class Export(FormatVerb):
         import dovetail
 
         plan = dovetail.load_plan(self.plan)
-        empty = dovetail.Ranges(graph.digest, "none", 0, {})
-        return dovetail.quantize(graph, plan, empty if self.ranges is None else read_ranges(self.ranges, graph))
+        return dovetail.quantize(graph, plan, read_ranges(self.ranges, graph))
 
     def _request(self, graph: Graph, plan: Plan) -> WriteRequest:
         import dovetail
+        from dovetail.formats import WriteRequest
 
         quantized = None
         if self.ranges is not None:
             quantized = dovetail.quantize(graph, plan, read_ranges(self.ranges, graph))
         previous = None if self.previous is None else read_file(self.previous)
-        return dovetail.WriteRequest(
-            plan, graph, self.listing_bytes(), previous, quantized, self.version, str(self.output)
-        )
+        return WriteRequest(plan, graph, self.listing_bytes(), previous, quantized, self.version, str(self.output))
 
     def _save(self, written: Written) -> list[Path]:
         files = [(self.output, written.content)]
@@ -118,37 +114,3 @@ class Export(FormatVerb):
         for path, content in files:
             write_file(path, content, replace=self.replace)
         return [path for path, _ in files]
-
-    def python(self) -> str:
-        style = project_style(self.format)
-        if style is not None:
-            ranges = f"dovetail.load_ranges({path_text(self.ranges)})" if self.ranges else _NO_RANGES
-            return program(
-                self.graph_lines(),
-                f"plan = dovetail.load_plan({path_text(self.plan)})",
-                f"quantized = dovetail.quantize(graph, plan, {ranges})",
-                project_lines(style, self.output),
-            )
-        quantized = (
-            []
-            if self.ranges is None
-            else [f"quantized = dovetail.quantize(graph, plan, dovetail.load_ranges({path_text(self.ranges)}))"]
-        )
-        previous = [] if self.previous is None else [f"    previous={path_text(self.previous)}.read_bytes(),"]
-        return program(
-            self.graph_lines(),
-            f"plan = dovetail.load_plan({path_text(self.plan)})",
-            quantized,
-            "request = dovetail.WriteRequest(",
-            "    plan,",
-            "    graph,",
-            self.listing_lines(),
-            previous,
-            ["    quantized=quantized,"] if quantized else [],
-            ")",
-            f"written = dovetail.find_format({self.format!r}).write(request)",
-            f"output = {path_text(self.output)}",
-            "output.write_bytes(written.content)",
-            "for role, content in written.beside.items():",
-            '    output.with_name(f"{output.stem}.{role}.txt").write_bytes(content)',
-        )

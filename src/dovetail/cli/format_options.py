@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dovetail.cli.files import read_file
 from dovetail.cli.options import ModelVerb
-from dovetail.cli.snippet import path_text
+from dovetail.files import read_file
 
 if TYPE_CHECKING:
     from dovetail.formats import Diagnostic
@@ -32,7 +31,7 @@ ReplaceOption = Annotated[bool, typer.Option("--replace", help="Overwrite the ou
 
 @dataclass(frozen=True, kw_only=True)
 class FormatVerb(ModelVerb):
-    """Hold what export and import-plan have in common."""
+    """The options that export and import-plan share."""
 
     model: Annotated[Path, typer.Option("--model", metavar="MODEL", help="Model that the plan is for.")]
     format: FormatOption
@@ -43,11 +42,6 @@ class FormatVerb(ModelVerb):
     version: Annotated[
         str, typer.Option("--for", metavar="VERSION", help="Version of the toolchain; the newest if not given.")
     ] = ""
-
-    def listing_lines(self) -> Sequence[str]:
-        """Return the request's arguments that these options give, as Python."""
-        lines = [] if self.listing is None else [f"    listing={path_text(self.listing)}.read_bytes(),"]
-        return (*lines, *([f"    version={self.version!r},"] if self.version else []))
 
     def listing_bytes(self) -> bytes | None:
         """Return what the toolchain says of the network."""

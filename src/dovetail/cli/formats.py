@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dovetail.cli.render import Screen
-from dovetail.cli.snippet import program
 from dovetail.cli.verb import Answer, Verb
 
 
@@ -14,11 +13,12 @@ class Formats(Verb):
     """List the files of other toolchains that are written and read, and what each can say."""
 
     def run(self, screen: Screen) -> Answer:
-        import dovetail
+        from dovetail.backend.project import ProjectStyle
+        from dovetail.formats import known_formats
         from dovetail.report import Page, Prose, Table
         from dovetail.report.page import flexible, left
 
-        known = dovetail.known_formats()
+        known = known_formats()
         document = {
             "formats": [
                 {
@@ -32,10 +32,10 @@ class Formats(Verb):
                 }
                 for form in known
             ],
-            "projects": [{"name": style.value, "title": style.title} for style in dovetail.ProjectStyle],
+            "projects": [{"name": style.value, "title": style.title} for style in ProjectStyle],
         }
         rows = tuple((form.name, form.title, form.pattern, form.needs or "-") for form in known)
-        rows += tuple((style.value, style.title, "a folder", "-") for style in dovetail.ProjectStyle)
+        rows += tuple((style.value, style.title, "a folder", "-") for style in ProjectStyle)
         columns = (left("format"), flexible("whose"), flexible("usual name"), flexible("--listing"))
         words = tuple(
             f"{form.name}: {form.granularity}: {', '.join(word.text for word in form.vocabulary.exceptions)}"
@@ -43,9 +43,3 @@ class Formats(Verb):
         )
         blocks = (Table("", columns, rows), Prose("What an entry is about, and the words for exceptions", words))
         return Answer(document, Page("Formats", blocks))
-
-    def python(self) -> str:
-        return program(
-            "for form in dovetail.known_formats():",
-            "    print(form.name, form.pattern, form.vocabulary.describe())",
-        )

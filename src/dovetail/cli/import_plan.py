@@ -9,12 +9,12 @@ from typing import Annotated
 
 import typer
 
-from dovetail.cli.files import check_ours, read_file, write_file
 from dovetail.cli.format_options import FormatVerb
+from dovetail.cli.options import HOST_PLACE
 from dovetail.cli.render import Screen
-from dovetail.cli.snippet import path_text, program
+from dovetail.cli.texts import named_values
 from dovetail.cli.verb import Answer
-from dovetail.errors import DovetailError
+from dovetail.files import check_ours, read_file, write_file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +31,7 @@ class ImportPlan(FormatVerb):
     ] = "vsi:v853@i8pc"
     exception: Annotated[
         str, typer.Option("--exception", metavar="TARGET@PRECISION", help="Where nodes go that the file takes away.")
-    ] = "cpu@fp32"
+    ] = HOST_PLACE
     beside: Annotated[
         list[str],
         typer.Option("--beside", metavar="ROLE=FILE", help="Further file, such as mixed=mixed.txt; repeatable."),
@@ -42,17 +42,19 @@ class ImportPlan(FormatVerb):
 
     def run(self, screen: Screen) -> Answer:
         import dovetail
+        from dovetail.formats import ReadRequest, find_format
         from dovetail.report import Facts, Page
 
         check_ours(self.output)
-        form = dovetail.find_format(self.format)
+        form = find_format(self.format)
         graph = self.graph()
-        request = dovetail.ReadRequest(
+        beside = named_values("--beside", self.beside, "mixed=mixed.txt")
+        request = ReadRequest(
             graph,
             dovetail.parse_placement(self.base),
             dovetail.parse_placement(self.exception),
             self.listing_bytes(),
-            {role: read_file(Path(path)) for role, path in self._beside().items()},
+            {role: read_file(Path(path)) for role, path in beside.items()},
             self.version,
             str(self.file),
         )
@@ -68,28 +70,3 @@ class ImportPlan(FormatVerb):
         }
         facts = [("file", str(self.output)), *((place, f"{count} nodes") for place, count in counts.most_common())]
         return Answer(document, Page(f"Plan of '{graph.name}' from {self.file.name}", (Facts("", tuple(facts)),)))
-
-    def _beside(self) -> dict[str, str]:
-        found: dict[str, str] = {}
-        for text in self.beside:
-            role, sign, path = text.partition("=")
-            if not (role and sign and path):
-                raise DovetailError(f"--beside '{text}': ROLE=FILE is expected.", hint="For example mixed=mixed.txt.")
-            found[role] = path
-        return found
-
-    def python(self) -> str:
-        beside = ", ".join(f"{role!r}: {path_text(path)}.read_bytes()" for role, path in self._beside().items())
-        return program(
-            self.graph_lines(),
-            "request = dovetail.ReadRequest(",
-            "    graph,",
-            f"    dovetail.parse_placement({self.base!r}),",
-            f"    dovetail.parse_placement({self.exception!r}),",
-            self.listing_lines(),
-            [f"    beside={{{beside}}},"] if beside else [],
-            f"    path={str(self.file)!r},",
-            ")",
-            f"plan = dovetail.find_format({self.format!r}).read({path_text(self.file)}.read_bytes(), request)",
-            f"plan.save({path_text(self.output)})",
-        )

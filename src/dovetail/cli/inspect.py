@@ -11,7 +11,6 @@ import typer
 
 from dovetail.cli.options import ModelVerb, read_ranges
 from dovetail.cli.render import Screen
-from dovetail.cli.snippet import path_text, program
 from dovetail.cli.verb import Answer, ExitCode
 
 if TYPE_CHECKING:
@@ -36,15 +35,15 @@ class Inspect(ModelVerb):
     ] = None
 
     def run(self, screen: Screen) -> Answer:
-        import dovetail
-        from dovetail.report import Page, model_page
+        from dovetail.importers import survey_model
+        from dovetail.report import Page, describe_graph, model_page
 
-        survey = dovetail.survey_model(self.model, self.load_options())
+        survey = survey_model(self.model, self.announced_options())
         if survey.unsupported:
             page = Page(f"Model '{self.model.name}' cannot be converted", tuple(_blocks(survey)))
             return Answer({"survey": survey.document}, page, ExitCode.NO)
         graph = self.graph()
-        summary = dovetail.describe_graph(graph, self._limits(graph))
+        summary = describe_graph(graph, self._limits(graph))
         page = model_page(summary)
         return Answer(
             {**summary.document, "survey": survey.document}, replace(page, blocks=(*page.blocks, *_blocks(survey)))
@@ -53,18 +52,11 @@ class Inspect(ModelVerb):
     def _limits(self, graph: Graph) -> Ranges | None:
         """Return the ranges to judge: those given, else those that a quantised model's own scales can represent."""
         import dovetail
+        from dovetail.quantize import is_quantized
 
         if self.ranges is not None:
             return read_ranges(self.ranges, graph)
-        return dovetail.dequantize(graph).ranges if dovetail.is_quantized(graph) else None
-
-    def python(self) -> str:
-        ranges = "" if self.ranges is None else f", dovetail.load_ranges({path_text(self.ranges)})"
-        return program(
-            f"print(dovetail.survey_model({path_text(self.model)}))",
-            self.graph_lines(),
-            f"print(dovetail.describe_graph(graph{ranges}))",
-        )
+        return dovetail.dequantize(graph).ranges if is_quantized(graph) else None
 
 
 def _blocks(survey: Survey) -> Iterator[Facts | Table]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dovetail.cli.texts import split_commas
 from dovetail.cli.verb import Verb
 from dovetail.errors import LoadError
 
@@ -24,7 +25,7 @@ _CONVERTERS_LIMIT_S = 900.0
 
 @dataclass(frozen=True, kw_only=True)
 class LoadingVerb(Verb):
-    """Hold how a model is loaded."""
+    """The options of commands that load a model."""
 
     shape: Annotated[
         list[str], typer.Option("--shape", metavar="INPUT=N,C,...", help="Fix the shape of an input; repeatable.")
@@ -51,20 +52,16 @@ class LoadingVerb(Verb):
         """Return a model in normal form, quantised where the file is."""
         import dovetail
 
-        return dovetail.normalize(dovetail.load_model(path, self.load_options()))
+        return dovetail.normalize(dovetail.load_model(path, self.announced_options()))
+
+    def announced_options(self) -> LoadOptions:
+        """Return how to read a model, with the steps of a conversion on stderr."""
+        options = self.load_options()
+        return replace(options, conversion=replace(options.conversion, progress=ConversionSteps()))
 
     def load_options(self) -> LoadOptions:
         """Return how to read a model."""
         return replace(load_shapes(self.shape), exact_hybrid=not self.float_weights, conversion=self._conversion())
-
-    def load_code(self, path: Path) -> str:
-        """Return the expression of Python that loads a model in normal form."""
-        given = [f"shapes={dict(_shapes(self.shape))!r}"] if self.shape else []
-        given += ["exact_hybrid=False"] if self.float_weights else []
-        conversion = self._conversion_code()
-        given += [f"conversion=dovetail.Conversion({conversion})"] if conversion else []
-        options = f", dovetail.LoadOptions({', '.join(given)})" if given else ""
-        return f"dovetail.normalize(dovetail.load_model({str(path)!r}{options}))"
 
     def _conversion(self) -> Conversion:
         from dovetail.importers import Conversion
@@ -72,23 +69,15 @@ class LoadingVerb(Verb):
         if not 0 < self.time_limit < float("inf"):
             raise LoadError(f"--time-limit {self.time_limit:g} is no time.", hint="Seconds, more than 0.")
         return Conversion(
-            inputs=_names(self.inputs),
-            outputs=_names(self.outputs),
+            inputs=split_commas(self.inputs),
+            outputs=split_commas(self.outputs),
             submodule=self.submodule,
             limit_s=self.time_limit,
-            progress=_Steps(),
         )
 
-    def _conversion_code(self) -> str:
-        given = [f"inputs={_names(self.inputs)!r}"] if self.inputs else []
-        given += [f"outputs={_names(self.outputs)!r}"] if self.outputs else []
-        given += [f"submodule={self.submodule!r}"] if self.submodule else []
-        given += [f"limit_s={self.time_limit!r}"] if self.time_limit != _CONVERTERS_LIMIT_S else []
-        return ", ".join(given)
 
-
-class _Steps:
-    """Say on stderr what a converter does: an environment of a gigabyte must not come unannounced."""
+class ConversionSteps:
+    """Write on stderr what a converter does: an environment of a gigabyte must not come unannounced."""
 
     def __init__(self) -> None:
         self._said = ""
@@ -110,15 +99,10 @@ def load_shapes(texts: Sequence[str]) -> LoadOptions:
 
 
 def _shapes(texts: Sequence[str]) -> Mapping[str, tuple[int, ...]]:
-    found: dict[str, tuple[int, ...]] = {}
+    shapes: dict[str, tuple[int, ...]] = {}
     for text in texts:
         match = _SHAPE.fullmatch(text)
         if match is None:
             raise LoadError(f"--shape '{text}': INPUT=N,C,... is expected.", hint="For example images=1,3,224,224.")
-        found[match[1]] = tuple(int(size) for size in match[2].split(","))
-    return found
-
-
-def _names(values: Sequence[str]) -> tuple[str, ...]:
-    names = [name.strip() for value in values for name in value.split(",")]
-    return tuple(dict.fromkeys(name for name in names if name))
+        shapes[match[1]] = tuple(int(size) for size in match[2].split(","))
+    return shapes

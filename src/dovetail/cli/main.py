@@ -37,11 +37,11 @@ from dovetail.cli.paddle_fix import PaddleFix
 from dovetail.cli.paddle_from_log import PaddleFromLog
 from dovetail.cli.paddle_lint import PaddleLint
 from dovetail.cli.paddle_match import PaddleMatch
-from dovetail.cli.plan import Plan
+from dovetail.cli.plan import PlanVerb
 from dovetail.cli.profile import Profile
 from dovetail.cli.quantize import Quantize
 from dovetail.cli.replay import Replay
-from dovetail.cli.run import Run
+from dovetail.cli.run import RunVerb
 from dovetail.cli.sdk_install import SdkInstall
 from dovetail.cli.sdk_probe import SdkProbe
 from dovetail.cli.sdk_status import SdkStatus
@@ -54,11 +54,11 @@ VERBS: dict[str, type[Verb]] = {
     "inspect": Inspect,
     "explain": Explain,
     "calibrate": Calibrate,
-    "plan": Plan,
+    "plan": PlanVerb,
     "cost": Cost,
     "quantize": Quantize,
     "compile": Compile,
-    "run": Run,
+    "run": RunVerb,
     "profile": Profile,
     "compare": Compare,
     "verify": Verify,

@@ -9,10 +9,9 @@ from typing import Annotated
 
 import typer
 
-from dovetail.cli.files import new_folder
 from dovetail.cli.render import Screen
-from dovetail.cli.snippet import path_text, program
 from dovetail.cli.verb import Answer, Verb
+from dovetail.files import new_folder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,10 +27,11 @@ class NbgExtract(Verb):
 
     def run(self, screen: Screen) -> Answer:
         import dovetail
+        from dovetail.compile import vendor_files
         from dovetail.compile.binaries import RECORD
         from dovetail.report.page import Facts, Page, Table, flexible, left
 
-        files = dovetail.vendor_files(dovetail.load_bundle(self.bundle))
+        files = vendor_files(dovetail.load_bundle(self.bundle))
         with new_folder(self.output, lambda place: (place / RECORD).is_file()) as draft:
             for name, content in files.items():
                 (draft / name).write_bytes(content)
@@ -49,9 +49,3 @@ class NbgExtract(Verb):
         columns = (left("part"), left("target"), flexible("file"), flexible("reads"), flexible("writes"))
         blocks = (Facts("", (("folder", str(self.output)), ("about them", RECORD))), Table("Networks", columns, rows))
         return Answer({"folder": str(self.output), **document}, Page(f"Bundle {self.bundle}", blocks))
-
-    def python(self) -> str:
-        return program(
-            f"for name, content in dovetail.vendor_files(dovetail.load_bundle({path_text(self.bundle)})).items():",
-            f"    ({path_text(self.output)} / name).write_bytes(content)",
-        )

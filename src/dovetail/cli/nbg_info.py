@@ -41,10 +41,3 @@ class NbgInfo(Verb):
         )
         table = Table("Binary network", (left("what"), flexible("value")), rows)
         return Answer({**asdict(facts), "parts": parts}, Page(self.file.name, (table,)))
-
-    def python(self) -> str:
-        return (
-            "from pathlib import Path\n\n"
-            "from dovetail.sdk.nbg import read_file\n\n"
-            f"print(read_file(Path({str(self.file)!r})))\n"
-        )

@@ -11,25 +11,38 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dovetail.cli.loading import LoadingVerb
-from dovetail.cli.snippet import path_text
+from dovetail.cli.texts import one_of, split_commas
 from dovetail.cli.verb import Verb
-from dovetail.errors import DataError, DovetailError
+from dovetail.errors import DovetailError
 
 if TYPE_CHECKING:
     from dovetail.data import InputSpec, SampleSource
     from dovetail.ir import Graph
+    from dovetail.ir.precision import Precision
+    from dovetail.plan import Placement, Plan
     from dovetail.quantize import CalibrationOptions, Dequantized, Ranges
 
 TargetOption = Annotated[
     list[str], typer.Option("--target", metavar="TARGET", help="Target, such as vsi:v853; repeat it or use commas.")
 ]
+DrawingOption = Annotated[
+    Path | None, typer.Option("--dot", metavar="FILE", help="Draw where nodes run: .dot, or .svg through graphviz.")
+]
+LabelsOption = Annotated[
+    Path | None, typer.Option("--labels", metavar="FILE", help="Labels beside the samples (CSV or JSON).")
+]
 PlanOption = Annotated[Path, typer.Option("--plan", metavar="FILE", help="Plan (dovetail plan).")]
 RangesOption = Annotated[Path, typer.Option("--ranges", metavar="FILE", help="Ranges (dovetail calibrate).")]
 
 
+HOST = "cpu"
+HOST_PLACE = f"{HOST}@fp32"
+"""Where everything runs that nothing else takes."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ModelVerb(LoadingVerb):
-    """Hold what every command about a model has."""
+    """The options of commands about one model."""
 
     model: Annotated[
         Path,
@@ -57,44 +70,29 @@ class ModelVerb(LoadingVerb):
 
         return dovetail.dequantize(self.source_graph()) if self.dequantize else None
 
-    def graph_lines(self) -> Sequence[str]:
-        """Return the lines of Python that load the graph."""
-        lines = self.load_lines()
-        return (*lines, "graph = dovetail.dequantize(graph).graph") if self.dequantize else lines
-
-    def load_lines(self) -> Sequence[str]:
-        """Return the lines of Python that load the graph as it is in the file."""
-        return (f"graph = {self.load_code(self.model)}",)
-
 
 @dataclass(frozen=True, kw_only=True)
 class SamplesVerb(Verb):
-    """Hold how samples are opened."""
+    """The options of commands that open samples."""
 
     preprocess: Annotated[
         Path | None, typer.Option("--preprocess", metavar="FILE", help="How images become tensors (TOML).")
     ] = None
 
-    def open(self, source: str, specs: Sequence[InputSpec], labels: Path | None = None) -> SampleSource:
-        """Open samples."""
+    def open(
+        self, source: str, specs: Sequence[InputSpec], labels: Path | None = None, limit: int | None = None
+    ) -> SampleSource:
+        """Open samples, all of them or the first so many."""
         import dovetail
+        from dovetail.data import first_samples, load_preprocess
 
-        steps = None if self.preprocess is None else dovetail.load_preprocess(self.preprocess)
-        return dovetail.open_samples(source, specs, steps, labels)
-
-    def sample_lines(self, name: str, source: str, specs: str, labels: Path | None = None) -> Sequence[str]:
-        """Return the line of Python that opens samples."""
-        arguments = [repr(source), specs]
-        if self.preprocess is not None:
-            arguments.append(f"preprocess=dovetail.load_preprocess({path_text(self.preprocess)})")
-        if labels is not None:
-            arguments.append(f"labels={path_text(labels)}")
-        return (f"{name} = dovetail.open_samples({', '.join(arguments)})",)
+        steps = None if self.preprocess is None else load_preprocess(self.preprocess)
+        return first_samples(dovetail.open_samples(source, specs, steps, labels), limit)
 
 
 @dataclass(frozen=True, kw_only=True)
 class DataVerb(SamplesVerb):
-    """Hold what every command that needs samples has."""
+    """The options of commands that need samples."""
 
     data: Annotated[
         str,
@@ -104,7 +102,7 @@ class DataVerb(SamplesVerb):
 
 @dataclass(frozen=True, kw_only=True)
 class CalibrationVerb(Verb):
-    """Hold how ranges are found."""
+    """The options of commands that calibrate."""
 
     method: Annotated[
         str,
@@ -122,47 +120,30 @@ class CalibrationVerb(Verb):
         name = one_of("--method", self.method, known)
         return CalibrationOptions(CalibrationMethod(name), ObserverOptions(percentile=self.percentile))
 
-    def calibration_lines(self) -> Sequence[str]:
-        """Return the lines of Python that make the options."""
-        return (
-            "options = dovetail.CalibrationOptions(",
-            f"    dovetail.CalibrationMethod({self.method!r}), "
-            f"dovetail.ObserverOptions(percentile={self.percentile!r})",
-            ")",
-        )
 
-
-def first_samples(source: SampleSource, limit: int | None) -> SampleSource:
-    """Return at most the first `limit` samples."""
-    if limit is None:
-        return source
-    if limit < 1:
-        raise DataError(f"{limit} samples are too few.", hint="Ask for at least one.")
-    count = source.count
-    return source if count is not None and count <= limit else source.subset(range(limit))
-
-
-def one_of(option: str, given: str, known: Sequence[str]) -> str:
-    """Return a known name; raise DovetailError with the nearest one."""
-    if given in known:
-        return given
-    import difflib
-
-    near = difflib.get_close_matches(given, known, n=1)
-    hint = (f"Did you mean '{near[0]}'? " if near else "") + f"Known: {', '.join(known)}."
-    raise DovetailError(f"{option} '{given}' is unknown.", hint=hint)
-
-
-def split_commas(values: Sequence[str]) -> tuple[str, ...]:
-    """Return names given repeatedly or with commas, each once."""
-    names = [name.strip() for value in values for name in value.split(",")]
-    return tuple(dict.fromkeys(name for name in names if name))
-
-
-def read_ranges(path: Path, graph: Graph) -> Ranges:
-    """Return ranges after checking that they are for this graph."""
+def whole_plan(graph: Graph, place: Placement) -> Plan:
+    """Return the plan that has everything at one placement, and on the CPU what is refused there."""
     import dovetail
 
+    host = dovetail.parse_placement(HOST_PLACE)
+    targets = {name: dovetail.find_target(name) for name in (place.target, HOST)}
+    return dovetail.make_plan(graph, dovetail.Recipe(place, (host,)), targets)
+
+
+def precisions_of(texts: Sequence[str]) -> tuple[Precision, ...]:
+    """Return the precisions of these names, given repeatedly or with commas."""
+    from dovetail.ir.precision import Precision
+
+    known = [item.value for item in Precision]
+    return tuple(Precision(one_of("--precision", name, known)) for name in split_commas(texts))
+
+
+def read_ranges(path: Path | None, graph: Graph) -> Ranges:
+    """Return ranges after checking that they are for this graph; none at all without a file."""
+    import dovetail
+
+    if path is None:
+        return dovetail.Ranges(graph.digest, "none", 0, {})
     ranges = dovetail.load_ranges(path)
     if ranges.graph_digest != graph.digest:
         raise DovetailError(

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from dovetail.cli.files import read_file
 from dovetail.cli.options import ModelVerb, PlanOption
 from dovetail.cli.render import Screen
-from dovetail.cli.snippet import path_text, program
+from dovetail.cli.texts import named_values
 from dovetail.cli.verb import Answer
-from dovetail.errors import DovetailError
+from dovetail.files import read_file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,9 +49,11 @@ class OrtCheck(ModelVerb):
 
         graph, plan = self.graph(), dovetail.load_plan(self.plan)
         plan.check(graph)
-        libraries = {name: Path(path) for name, path in _pairs("--library", self.library).items()}
+        libraries = {
+            name: Path(path) for name, path in named_values("--library", self.library, "MyProvider=libmine.so").items()
+        }
         request = SessionRequest(
-            _pairs("--provider", self.provider),
+            named_values("--provider", self.provider, "openvino:CPU=OpenVINOExecutionProvider"),
             libraries,
             "" if self.settings is None else read_file(self.settings).decode("utf-8", "replace").strip(),
             self.optimised,
@@ -71,36 +71,3 @@ class OrtCheck(ModelVerb):
         }
         verdict = f"PASS: {len(found.providers)} nodes are where the plan has them."
         return Answer(document, Page(str(self.file), (Facts("", tuple(rows)),), verdict, Tone.GOOD))
-
-    def python(self) -> str:
-        libraries = ", ".join(
-            f"{name!r}: {path_text(Path(path))}" for name, path in _pairs("--library", self.library).items()
-        )
-        arguments: Sequence[str] = (
-            f"    providers={_pairs('--provider', self.provider)!r},",
-            *([f"    libraries={{{libraries}}},"] if libraries else []),
-            *([f"    settings={path_text(self.settings)}.read_text().strip(),"] if self.settings else []),
-            *(["    optimised=True,"] if self.optimised else []),
-        )
-        return program(
-            "from dovetail.formats.onnxruntime.session import SessionRequest, open_session",
-            "",
-            self.graph_lines(),
-            f"plan = dovetail.load_plan({path_text(self.plan)})",
-            "request = SessionRequest(",
-            arguments,
-            ")",
-            f"session, found = open_session({path_text(self.file)}.read_bytes(), graph, plan, request)",
-            "for node, provider in found.providers.items():",
-            "    print(node, provider)",
-        )
-
-
-def _pairs(option: str, values: Sequence[str]) -> Mapping[str, str]:
-    found: dict[str, str] = {}
-    for text in values:
-        name, sign, value = text.partition("=")
-        if not (name and sign and value):
-            raise DovetailError(f"{option} '{text}': a name, '=' and a value are expected.")
-        found[name] = value
-    return found

@@ -8,11 +8,10 @@ from typing import Annotated
 
 import typer
 
-from dovetail.cli.files import check_ours, read_file, write_file
 from dovetail.cli.format_options import ReplaceOption
 from dovetail.cli.render import Screen
-from dovetail.cli.snippet import path_text, program
 from dovetail.cli.verb import Answer, Verb
+from dovetail.files import check_ours, read_file, write_file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,11 +36,3 @@ class PaddleFix(Verb):
         facts = (("file", str(self.output)), ("rules", str(rules)), ("changed", "no" if before == after else "yes"))
         document = {"output": str(self.output), "rules": rules, "changed": before != after}
         return Answer(document, Page(f"Repaired {self.file}", (Facts("", facts),)))
-
-    def python(self) -> str:
-        return program(
-            "from dovetail.formats.paddle import fix",
-            "",
-            f'text = {path_text(self.file)}.read_bytes().decode("utf-8", "replace")',
-            f"{path_text(self.output)}.write_bytes(fix(text).encode())",
-        )

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dovetail.cli.files import check_ours, write_file
 from dovetail.cli.format_options import ReplaceOption, findings_block, rows_of
 from dovetail.cli.render import Screen
-from dovetail.cli.snippet import path_text, program
 from dovetail.cli.verb import Answer, ExitCode, Verb
 from dovetail.errors import DovetailError
+from dovetail.files import check_ours, write_file
 
 if TYPE_CHECKING:
     from dovetail.formats.paddle import Log, Paragraph
@@ -83,19 +82,3 @@ class PaddleFromLog(Verb):
         if not -len(log.paragraphs) <= self.paragraph < len(log.paragraphs):
             raise DovetailError(f"--paragraph {self.paragraph}: the log has {len(log.paragraphs)}.")
         return log.paragraphs[self.paragraph]
-
-    def python(self) -> str:
-        saved = (
-            ["for op in operations:", "    print(op.where.value, op.text)"]
-            if self.output is None
-            else [
-                f"{path_text(self.output)}.write_bytes(write_rules(operations, operations, whole_types=True).encode())"
-            ]
-        )
-        return program(
-            "from dovetail.formats.paddle import parse_log, write_rules",
-            "",
-            f"log = parse_log({path_text(self.log)}.read_bytes())",
-            f"operations = log.paragraphs[{self.paragraph}].operations",
-            saved,
-        )

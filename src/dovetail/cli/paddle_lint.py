@@ -8,13 +8,12 @@ from typing import Annotated
 
 import typer
 
-from dovetail.cli.files import read_file
 from dovetail.cli.format_options import LogOption, VersionOption, findings_block, rows_of, tone_of
 from dovetail.cli.loading import LoadingVerb
 from dovetail.cli.render import Screen
-from dovetail.cli.snippet import path_text, program
 from dovetail.cli.verb import Answer, ExitCode
 from dovetail.errors import DovetailError
+from dovetail.files import read_file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,25 +85,3 @@ class PaddleLint(LoadingVerb):
             raise DovetailError(
                 f"{error.filename}: cannot be read: {error.strerror}.", hint="Check the path."
             ) from error
-
-    def python(self) -> str:
-        log = "" if self.log is None else f", operations_of({path_text(self.log)}.read_bytes(), {str(self.log)!r})"
-        previous = "" if self.previous is None else f", previous={path_text(self.previous)}.read_bytes()"
-        cache = "" if self.cache is None else f", cache_folder={str(self.cache)!r}"
-        if self._cache_is_older():
-            cache += ", cache_is_older=True"
-        mixed = ", mixed=True" if self.mixed else ""
-        digests, models = "", list[str]()
-        if self.plan is not None and self.model is not None:
-            digests = ", made_for=plan.graph_digest, model_digest=graph.digest"
-            models = [f"plan = dovetail.load_plan({path_text(self.plan)})", f"graph = {self.load_code(self.model)}", ""]
-        return program(
-            models,
-            "from dovetail.formats.paddle import LintContext, lint",
-            "from dovetail.formats.paddle.formats import dialect_of, operations_of",
-            "",
-            f"dialect = dialect_of({self.version!r})",
-            f"context = LintContext({str(self.file)!r}, dialect{log}{digests}{previous}{cache}{mixed})",
-            f"for finding in lint({path_text(self.file)}.read_bytes(), context):",
-            "    print(finding)",
-        )

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dovetail.cli.files import read_file
 from dovetail.cli.format_options import VersionOption
 from dovetail.cli.render import Screen
-from dovetail.cli.snippet import path_text, program
 from dovetail.cli.verb import Answer, Verb
+from dovetail.files import read_file
 
 if TYPE_CHECKING:
-    from dovetail.formats.paddle import Dialect, LoggedOperation, Rule
+    from dovetail.formats.paddle import Dialect, LoggedOperation, SubgraphRule
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +33,7 @@ class PaddleMatch(Verb):
     ] = None
 
     def run(self, screen: Screen) -> Answer:
-        from dovetail.formats.paddle import Device, estimate_subgraphs
+        from dovetail.formats.paddle import PaddleDevice, estimate_subgraphs
         from dovetail.formats.paddle.formats import dialect_of, operations_of
         from dovetail.formats.paddle.operators import TIMVX_OPERATORS
         from dovetail.formats.paddle.policy import policy_of
@@ -47,9 +46,9 @@ class PaddleMatch(Verb):
         floats = () if self.mixed is None else _rules(self.mixed, dialect)
         policy = policy_of(operations, rules, floats)
         able = [op.op_type in TIMVX_OPERATORS for op in operations]
-        kept = [ok and where is not Device.CPU for ok, where in zip(able, policy.devices, strict=True)]
+        kept = [ok and where is not PaddleDevice.CPU for ok, where in zip(able, policy.devices, strict=True)]
         before, after = estimate_subgraphs(operations, able), estimate_subgraphs(operations, kept)
-        cpu, in_float = policy.chosen(Device.CPU), policy.chosen(Device.NPU_FP32)
+        cpu, in_float = policy.chosen(PaddleDevice.CPU), policy.chosen(PaddleDevice.NPU_FP32)
         facts = [("on the CPU", f"{len(cpu)} of {len(operations)} operators matched by {len(rules)} rules")]
         if self.mixed is not None:
             facts.append(("in float on the NPU", f"{len(in_float)} operators matched by {len(floats)} rules"))
@@ -73,23 +72,8 @@ class PaddleMatch(Verb):
         ]
         return Answer(document, Page(str(self.file), (Facts("", tuple(facts)), *tables)))
 
-    def python(self) -> str:
-        mixed = "()" if self.mixed is None else f"load_rules({path_text(self.mixed)}.read_text(), dialect)"
-        return program(
-            "from dovetail.formats.paddle import load_rules",
-            "from dovetail.formats.paddle.formats import dialect_of, operations_of",
-            "from dovetail.formats.paddle.policy import policy_of",
-            "",
-            f"operations = operations_of({path_text(self.log)}.read_bytes(), {str(self.log)!r})",
-            f"dialect = dialect_of({self.version!r})",
-            f"rules = load_rules({path_text(self.file)}.read_text(), dialect)",
-            f"policy = policy_of(operations, rules, {mixed})",
-            "for op, device in zip(policy.operations, policy.devices):",
-            "    print(device.value, op.text)",
-        )
 
-
-def _rules(path: Path, dialect: Dialect) -> tuple[Rule, ...]:
+def _rules(path: Path, dialect: Dialect) -> tuple[SubgraphRule, ...]:
     from dovetail.formats.paddle import load_rules
     from dovetail.formats.text import decode
 

@@ -10,24 +10,21 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dovetail.cli.drawing import write_drawing
-from dovetail.cli.files import check_ours, write_file
-from dovetail.cli.options import ModelVerb, split_commas
+from dovetail.cli.options import HOST_PLACE, DrawingOption, ModelVerb
 from dovetail.cli.render import Screen
-from dovetail.cli.snippet import path_text, program
+from dovetail.cli.texts import split_commas
 from dovetail.cli.verb import Answer
 from dovetail.errors import PlanError
+from dovetail.files import check_ours, write_file
 
 if TYPE_CHECKING:
     from dovetail.ir import Graph
-    from dovetail.plan import Plan as PlanValue
-    from dovetail.plan import Recipe
+    from dovetail.plan import Plan, Recipe
     from dovetail.report import Page
-
-_DEFAULT_FALLBACK = ("cpu@fp32",)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan(ModelVerb):
+class PlanVerb(ModelVerb):
     """Place every node as a recipe says, all at one placement, or on the first of several devices that takes it.
 
     What a placement refuses goes to the first --fallback that takes it, or to the next --device, and the plan says why.
@@ -52,15 +49,14 @@ class Plan(ModelVerb):
         list[str],
         typer.Option("--affinity", metavar="GLOB=TARGET", help="Place by hand; also op:OPERATOR=TARGET; repeatable."),
     ] = field(default_factory=list)
-    dot: Annotated[
-        Path | None, typer.Option("--dot", metavar="FILE", help="Draw the placements: .dot, or .svg through graphviz.")
-    ] = None
+    dot: DrawingOption = None
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where the plan goes.")] = Path(
         "plan.json"
     )
 
     def run(self, screen: Screen) -> Answer:
         import dovetail
+        from dovetail.report.dot import draw_plan
 
         check_ours(self.output)
         recipe = self._recipe()
@@ -70,7 +66,7 @@ class Plan(ModelVerb):
         plan = dovetail.make_plan(graph, recipe, targets)
         write_file(self.output, plan.to_json())
         if self.dot is not None:
-            write_drawing(self.dot, dovetail.draw_plan(graph, plan))
+            write_drawing(self.dot, draw_plan(graph, plan))
         counts = Counter(str(plan.placement(node.name)) for node in graph.nodes)
         document = {
             "output": str(self.output),
@@ -86,15 +82,16 @@ class Plan(ModelVerb):
 
     def _recipe(self) -> Recipe:
         import dovetail
+        from dovetail.plan.devices import parse_devices, recipe_of
 
         if sum(option is not None for option in (self.recipe, self.place, self.device)) != 1:
             raise PlanError("give one of --recipe, --place and --device.", hint="For example --place vsi:v853@i8pc.")
         if self.device is not None:
             if self.fallback:
                 raise PlanError("--fallback belongs to --place.", hint="--device is a list: append to it.")
-            choices = dovetail.parse_devices(self.device)
+            choices = parse_devices(self.device)
             targets = {choice.target: dovetail.find_target(choice.target) for choice in choices}
-            return dovetail.recipe_of(choices, self.affinity, targets)
+            return recipe_of(choices, self.affinity, targets)
         if self.affinity:
             raise PlanError("--affinity belongs to --device.", hint="A recipe has rules of its own.")
         if self.recipe is not None:
@@ -103,29 +100,11 @@ class Plan(ModelVerb):
             return dovetail.load_recipe(self.recipe)
         return dovetail.Recipe(
             dovetail.parse_placement(self.place or ""),
-            tuple(dovetail.parse_placement(text) for text in split_commas(self.fallback) or _DEFAULT_FALLBACK),
-        )
-
-    def python(self) -> str:
-        if self.device is not None:
-            recipe = f"recipe = dovetail.recipe_of(dovetail.parse_devices({self.device!r}), {self.affinity!r}, targets)"
-        elif self.recipe is not None:
-            recipe = f"recipe = dovetail.load_recipe({path_text(self.recipe)})"
-        else:
-            fallback = ", ".join(
-                f"dovetail.parse_placement({text!r})" for text in split_commas(self.fallback) or _DEFAULT_FALLBACK
-            )
-            recipe = f"recipe = dovetail.Recipe(dovetail.parse_placement({self.place!r}), ({fallback},))"
-        return program(
-            self.graph_lines(),
-            "targets = {target.name: target for target in dovetail.known_targets()}",
-            recipe,
-            "plan = dovetail.make_plan(graph, recipe, targets)",
-            f"plan.save({path_text(self.output)})",
+            tuple(dovetail.parse_placement(text) for text in split_commas(self.fallback) or (HOST_PLACE,)),
         )
 
 
-def _page(graph: Graph, plan: PlanValue, output: Path) -> Page:
+def _page(graph: Graph, plan: Plan, output: Path) -> Page:
     from dovetail.report.page import Block, Facts, Page, Table, flexible, left, right, wrapped
 
     counts = Counter(str(plan.placement(node.name)) for node in graph.nodes)

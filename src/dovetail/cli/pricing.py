@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dovetail.cli.options import one_of
-from dovetail.cli.snippet import path_text
+from dovetail.cli.texts import one_of
 from dovetail.cli.verb import Verb
 
 if TYPE_CHECKING:
@@ -20,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class PriceVerb(Verb):
-    """Hold where prices come from."""
+    """The options of commands that price placements."""
 
     costs: Annotated[
         list[Path], typer.Option("--costs", metavar="FILE", help="Measured latencies (JSON); repeatable, best first.")
@@ -32,22 +30,12 @@ class PriceVerb(Verb):
 
     def tables(self) -> tuple[CostTable, ...]:
         """Return the tables of measured latencies."""
-        import dovetail
+        from dovetail.cost import load_cost_table
 
-        return tuple(dovetail.load_cost_table(path) for path in self.costs)
+        return tuple(load_cost_table(path) for path in self.costs)
 
     def host_facts(self) -> HostFacts | None:
         """Return the CPU beside the NPU; raise DovetailError when the name is unknown."""
         from dovetail.backend.profiles.hosts import HOSTS
 
         return None if self.host is None else HOSTS[one_of("--host", self.host, sorted(HOSTS))]
-
-    def table_list(self) -> str:
-        """Return the tables as a Python tuple."""
-        return "(" + "".join(f"dovetail.load_cost_table({path_text(path)}), " for path in self.costs) + ")"
-
-    def host_lines(self) -> Sequence[str]:
-        """Return the lines of Python that name the host."""
-        if self.host is None:
-            return ("host = None",)
-        return ("from dovetail.backend.profiles.hosts import HOSTS", "", f"host = HOSTS[{self.host!r}]")

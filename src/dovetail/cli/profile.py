@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dovetail.cli.files import write_file
-from dovetail.cli.options import DataVerb, first_samples
+from dovetail.cli.options import DataVerb
 from dovetail.cli.render import Screen
-from dovetail.cli.snippet import path_text, program
 from dovetail.cli.verb import Answer
 from dovetail.errors import DataError
+from dovetail.files import write_file
 
 if TYPE_CHECKING:
     from dovetail.bundle import Bundle
@@ -41,11 +40,12 @@ class Profile(DataVerb):
 
     def run(self, screen: Screen) -> Answer:
         import dovetail
+        from dovetail.report.trace import chrome_trace
 
         if self.runs < 1:
             raise DataError(f"--runs {self.runs}: at least one run is needed.")
         bundle = dovetail.load_bundle(self.bundle)
-        samples = first_samples(self.open(self.data, dovetail.specs_of(bundle.inputs)), self.runs)
+        samples = self.open(self.data, dovetail.specs_of(bundle.inputs), limit=self.runs)
         feeds = [sample.inputs for sample in samples]
         if not feeds:
             raise DataError(f"{self.data}: the data set is empty.", hint="Give at least one sample.")
@@ -64,7 +64,7 @@ class Profile(DataVerb):
             together_ns = time.perf_counter_ns() - begin
             devices = session.devices
         if self.trace is not None:
-            write_file(self.trace, dovetail.chrome_trace(runs, starts))
+            write_file(self.trace, chrome_trace(runs, starts))
         median_ns = statistics.median(run.elapsed_ns for run in runs)
         document = {
             "bundle": str(self.bundle),
@@ -76,19 +76,6 @@ class Profile(DataVerb):
             "trace": None if self.trace is None else str(self.trace),
         }
         return Answer(document, _page(bundle, document))
-
-    def python(self) -> str:
-        return program(
-            f"bundle = dovetail.load_bundle({path_text(self.bundle)})",
-            self.sample_lines("samples", self.data, "dovetail.specs_of(bundle.inputs)"),
-            f"feeds = [sample.inputs for sample in samples][:{self.runs}]",
-            "with dovetail.open_session(bundle) as session:",
-            "    for inputs in feeds:",
-            "        run = session.run(inputs)",
-            "        for item in run.timings:",
-            "            print(item.index, item.target, item.device, item.compute_ns, item.transfer_ns)",
-            "        print(run.elapsed_ns, run.busy_ns, run.idle_ns)",
-        )
 
 
 def _row(part: CompiledPartition, index: int, device: str, runs: Sequence[Run]) -> dict[str, object]:

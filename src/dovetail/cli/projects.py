@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dovetail.cli.files import new_folder, read_file
-from dovetail.cli.snippet import path_text
 from dovetail.cli.verb import Answer
 from dovetail.errors import DovetailError
+from dovetail.files import new_folder, read_file
 
 if TYPE_CHECKING:
     from dovetail.backend.project import ProjectStyle
@@ -32,10 +31,11 @@ def project_style(name: str) -> ProjectStyle | None:
 def write_project(quantized: QuantizedGraph, style: ProjectStyle, folder: Path, *, replace: bool) -> Answer:
     """Write the folder; raise DovetailError when it holds something already that is not to be replaced."""
     import dovetail
+    from dovetail.compile import make_projects
     from dovetail.report.page import Facts, Page, Table, flexible, left
 
     check_project_folder(folder, replace=replace)
-    made = dovetail.make_projects(dovetail.partition(quantized), style)
+    made = make_projects(dovetail.partition(quantized), style)
     with new_folder(folder, lambda place: replace and _is_ours(place)) as draft:
         for path, content in made.files.items():
             (draft / path).parent.mkdir(parents=True, exist_ok=True)
@@ -83,15 +83,3 @@ def _is_ours(folder: Path) -> bool:
 
     record = folder / RECORD
     return record.is_file() and is_project_folder(read_file(record))
-
-
-def project_lines(style: ProjectStyle, output: Path) -> list[str]:
-    """Return the same work as lines of Python; `quantized` is there."""
-    return [
-        f"style = dovetail.ProjectStyle({style.value!r})",
-        "made = dovetail.make_projects(dovetail.partition(quantized), style)",
-        f"output = {path_text(output)}",
-        "for name, content in made.files.items():",
-        "    (output / name).parent.mkdir(parents=True, exist_ok=True)",
-        "    (output / name).write_bytes(content)",
-    ]

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dovetail.cli.files import check_ours, write_file
 from dovetail.cli.options import ModelVerb, PlanOption, RangesOption, read_ranges
 from dovetail.cli.render import Screen
-from dovetail.cli.snippet import path_text, program
 from dovetail.cli.verb import Answer
 from dovetail.errors import DovetailError
+from dovetail.files import check_ours, write_file
 
 if TYPE_CHECKING:
     from dovetail.ir import Graph
@@ -70,13 +69,3 @@ class Quantize(ModelVerb):
             case ".onnx":
                 return lambda graph: to_onnx(graph).SerializeToString()
         raise DovetailError(f"{self.output}: neither .onnx nor .dvg.", hint="For example -o model.qdq.onnx.")
-
-    def python(self) -> str:
-        verb = "save_graph" if self.output.suffix.lower() == ".dvg" else "save_onnx"
-        return program(
-            self.graph_lines(),
-            f"plan = dovetail.load_plan({path_text(self.plan)})",
-            f"ranges = dovetail.load_ranges({path_text(self.ranges)})",
-            "quantized = dovetail.quantize(graph, plan, ranges)",
-            f"dovetail.{verb}(quantized.graph, {path_text(self.output)})",
-        )

@@ -77,13 +77,16 @@ class Screen:
 
 
 class Progress:
-    """Hear how far the work is, and show nothing."""
+    """Progress that nobody sees."""
+
+    def begin(self, title: str, total: int | None = None) -> None:
+        """Begin a stage of so many steps."""
 
     def rename(self, title: str) -> None:
-        """Say what is being done now."""
+        """Show what is being done now."""
 
     def advance(self, done: int) -> None:
-        """Say how many steps are done."""
+        """Show how many steps are done."""
 
 
 class _Bar(Progress):
@@ -92,6 +95,11 @@ class _Bar(Progress):
     def __init__(self, bars: Bars, task: TaskID) -> None:
         self._bars = bars
         self._task = task
+
+    def begin(self, title: str, total: int | None = None) -> None:
+        # A bar that had an end cannot lose it: a stage has a bar of its own.
+        self._bars.remove_task(self._task)
+        self._task = self._bars.add_task(title, total=total)
 
     def rename(self, title: str) -> None:
         self._bars.update(self._task, description=title)
@@ -104,6 +112,9 @@ class _Lines(Progress):
     """Write a line now and then, for logs."""
 
     def __init__(self, title: str, total: int | None) -> None:
+        self.begin(title, total)
+
+    def begin(self, title: str, total: int | None = None) -> None:
         self._of = "" if total is None else f" of {total}"
         self._said = time.monotonic()
         self.rename(title)

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
-from dovetail.cli.files import new_folder
 from dovetail.cli.loading import LoadingVerb
-from dovetail.cli.options import DataVerb, first_samples, one_of
+from dovetail.cli.options import DataVerb
 from dovetail.cli.render import Advance, Screen
-from dovetail.cli.snippet import path_text, program
 from dovetail.cli.tally import Tally, Timings, golden_here
+from dovetail.cli.texts import one_of
 from dovetail.cli.verb import Answer, ExitCode
 from dovetail.errors import DataError, DeviceError
+from dovetail.files import new_folder
 
 if TYPE_CHECKING:
     from dovetail.data import InputSpec, SampleSource
@@ -39,12 +39,13 @@ class Runner(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run(DataVerb, LoadingVerb):
+class RunVerb(DataVerb, LoadingVerb):
     """Run samples through a bundle, or through a model in float.
 
     With --target a model runs as its file has it, on the executable specification by the rules of that target:
     reference:tflite gives a quantised TFLite model the integers of LiteRT's reference kernels, reference:ort a
-    quantised ONNX model those of ONNX Runtime.
+    quantised ONNX model those of ONNX Runtime on this machine. Those rules have two forms, which can be asked for by
+    name: reference:ort-wide and reference:ort-pairs (x86 without VNNI, where sums of pairs saturate).
 
     The answer is what came out, and how long every partition took. With --save, the real values of outputs and taps
     are kept as golden tensors, which `dovetail compare` reads. --verify checks the partitions instead, and the exit
@@ -89,7 +90,7 @@ class Run(DataVerb, LoadingVerb):
         with ExitStack() as stack:
             timings = Timings()
             runner = self._runner(stack, timings)
-            samples = first_samples(self.open(self.data, runner.specs), self.limit)
+            samples = self.open(self.data, runner.specs, limit=self.limit)
             tally = Tally()
             bar = stack.enter_context(screen.progress("running", samples.count))
             made = _results(runner, samples, tally, bar.advance)
@@ -112,6 +113,7 @@ class Run(DataVerb, LoadingVerb):
     def _verified(self, screen: Screen) -> Answer:
         import dovetail
         from dovetail.cli.verifying import account_block, border_block
+        from dovetail.compare.borders import check_accounts, verify_borders
         from dovetail.report import Page
 
         if self.bundle.is_file():
@@ -124,15 +126,15 @@ class Run(DataVerb, LoadingVerb):
             if self.model is None:
                 raise DataError("--verify borders needs the model of the bundle.", hint="Add --model model.onnx.")
             graph = self.load(self.model)
-            samples = first_samples(self.open(self.data, dovetail.specs_of(bundle.inputs)), self.limit or _VERIFIED)
+            samples = self.open(self.data, dovetail.specs_of(bundle.inputs), limit=self.limit or _VERIFIED)
             with screen.progress("verifying"):
-                report = dovetail.verify_borders(graph, bundle, [sample.inputs for sample in samples])
+                report = verify_borders(graph, bundle, [sample.inputs for sample in samples])
             good = report.first_deviation is None
             block, document["borders"] = border_block(report)
             blocks.append(block)
         if "account" in self.verify:
             with dovetail.open_session(bundle) as session:
-                wrong, told = dovetail.check_accounts(session), session.accounts()
+                wrong, told = check_accounts(session), session.accounts()
             good = good and not wrong
             block, document["account"] = account_block(bundle, told, wrong)
             blocks.append(block)
@@ -153,11 +155,11 @@ class Run(DataVerb, LoadingVerb):
         return self.bundle.is_file() or (self.bundle / "saved_model.pb").is_file()
 
     def _keep(self, made: Iterator[tuple[str, Mapping[str, AnyArray]]]) -> None:
-        import dovetail
+        from dovetail.compare import save_golden
 
         assert self.save is not None
         with new_folder(self.save, golden_here) as draft:
-            dovetail.save_golden(draft, made)
+            save_golden(draft, made)
 
     def _page(self, tally: Tally, timings: Timings) -> Page:
         from dovetail.report import Facts, Page
@@ -165,65 +167,6 @@ class Run(DataVerb, LoadingVerb):
         blocks = [tally.table(), timings.table()]
         saved = () if self.save is None else (Facts("", (("saved in", str(self.save)),)),)
         return Page(f"{tally.samples} samples through {self.bundle}", (*blocks, *saved))
-
-    def _verify_lines(self) -> Sequence[str]:
-        lines = [f"bundle = dovetail.load_bundle({path_text(self.bundle)})"]
-        if "borders" in self.verify:
-            lines += [
-                f"graph = {self.load_code(self.model or self.bundle)}",
-                *self.sample_lines("samples", self.data, "dovetail.specs_of(bundle.inputs)"),
-                f"feeds = [sample.inputs for sample in samples][:{self.limit or _VERIFIED}]",
-                "print(dovetail.verify_borders(graph, bundle, feeds).first_deviation)",
-            ]
-        if "account" in self.verify:
-            lines += [
-                "with dovetail.open_session(bundle) as session:",
-                "    print(dovetail.check_accounts(session))",
-            ]
-        return lines
-
-    def python(self) -> str:
-        if self.verify:
-            return program(self._verify_lines())
-        if self._is_model():
-            load = (
-                f"graph = {self.load_code(self.bundle)}",
-                "specs = dovetail.specs_of(graph)",
-            )
-            run: tuple[str, ...] = (
-                f"model = dovetail.load_by_rules(graph, {self.target!r})"
-                if self.target
-                else "model = dovetail.load_float(graph)",
-                f"taps = {self.tap!r}",
-                "results = ((sample.id, model.run(sample.inputs, taps)) for sample in samples)",
-            )
-        else:
-            load = (
-                f"bundle = dovetail.load_bundle({path_text(self.bundle)})",
-                "specs = dovetail.specs_of(bundle.inputs)",
-            )
-            run = (
-                f"taps = {self.tap!r}",
-                "",
-                "",
-                "def results():",
-                "    with dovetail.open_session(bundle) as session:",
-                "        for sample in samples:",
-                "            run = session.run(sample.inputs, taps)",
-                "            yield sample.id, {name: run.real(name) for name in (*run.outputs, *run.taps)}",
-                "",
-                "",
-                "results = results()",
-            )
-        limited = () if self.limit is None else (f"samples = samples.subset(range({self.limit}))",)
-        if self.save is not None:
-            finish: tuple[str, ...] = (f"dovetail.save_golden({path_text(self.save)}, results)",)
-        else:
-            finish = (
-                "for sample_id, tensors in results:",
-                "    print(sample_id, {name: array.shape for name, array in tensors.items()})",
-            )
-        return program(load, self.sample_lines("samples", self.data, "specs"), limited, run, finish)
 
 
 class _Model:
@@ -233,16 +176,18 @@ class _Model:
         self, graph: Graph, target: str | None, taps: Sequence[str], stack: ExitStack, timings: Timings
     ) -> None:
         import dovetail
+        from dovetail.quantize import load_by_rules, load_float
 
         for name in taps:
             if name not in graph.types or name in graph.constants:
                 raise DeviceError(f"tap '{name}': the model has no such tensor.")
-        self._executable = dovetail.load_by_rules(graph, target) if target else dovetail.load_float(graph)
+        self._executable = load_by_rules(graph, target) if target else load_float(graph)
         stack.callback(self._executable.close)
         self._names = tuple(dict.fromkeys((*graph.outputs, *taps)))
         self._taps = [name for name in self._names if name not in graph.outputs]
         self._timings = timings
-        self._where = (target, "reference") if target else ("cpu", "cpu")
+        # `reference:ort` is one of two forms, by the machine: what is reported is the form.
+        self._where = (dovetail.find_target(target).name, "reference") if target else ("cpu", "cpu")
         self.specs = dovetail.specs_of(graph)
 
     def run(self, inputs: Mapping[str, AnyArray]) -> Mapping[str, AnyArray]:

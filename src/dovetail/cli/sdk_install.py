@@ -16,7 +16,7 @@ from dovetail.cli.verb import Answer, Verb
 
 
 class Vendor(Enum):
-    """Name the SDKs that can be installed."""
+    """The SDKs that can be installed."""
 
     VERISILICON = "verisilicon"
 
@@ -40,7 +40,7 @@ class SdkInstall(Verb):
     again: Annotated[bool, typer.Option("--again", help="Install and build even where that has been done.")] = False
 
     def run(self, screen: Screen) -> Answer:
-        from dovetail.cli.options import one_of
+        from dovetail.cli.texts import one_of
         from dovetail.report.page import Page, Table, flexible, left
         from dovetail.sdk import WHEELS, InstallRequest, install_verisilicon, self_test
         from dovetail.sdk.location import VERSION_VARIABLE
@@ -74,16 +74,6 @@ class SdkInstall(Verb):
         }
         table = Table("VeriSilicon SDK", (left("what"), flexible("detail")), rows)
         return Answer(document, Page("SDK", (table,)))
-
-    def python(self) -> str:
-        given = f"source=Path({str(self.source)!r}), " if self.source else ""
-        return (
-            "from pathlib import Path\n\n"
-            "from dovetail.sdk import WHEELS, InstallRequest, install_verisilicon, self_test\n\n"
-            f"wheel = WHEELS[{self.version!r}]\n"
-            f"request = InstallRequest({given}again={self.again}, wheel=wheel, self_test=self_test)\n"
-            "print(install_verisilicon(request))\n"
-        )
 
     def resume_note(self) -> str:
         return "nothing was installed; what was downloaded is gone."

@@ -3,23 +3,36 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
-from dovetail.cli.files import write_file
-from dovetail.cli.options import split_commas
 from dovetail.cli.render import Screen
+from dovetail.cli.texts import split_commas
 from dovetail.cli.verb import Answer, Verb
 from dovetail.errors import PlanError
+from dovetail.files import write_file
 
 if TYPE_CHECKING:
-    from dovetail.backend.profiles.measured import MeasuredPart
     from dovetail.ir.precision import Precision
     from dovetail.report.page import Table
+
+
+class ProbedPart(Protocol):
+    """What a probe tells of a part."""
+
+    sdk_name: str
+    figures: Any
+    """Numbers by name, in slots."""
+    engines: Mapping[tuple[str, Precision], Enum]
+    """The engine that computes an operator at a precision."""
+    refused: Mapping[tuple[str, Precision], str]
+    """Why the compiler takes an operator at a precision on no engine."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,20 +56,19 @@ class SdkProbe(Verb):
     ] = None
 
     def run(self, screen: Screen) -> Answer:
-        from dovetail.backend.profiles.measured import parts_to_json
         from dovetail.report.page import Page
 
         # The graphs are the test cases' own, which nothing of the product imports: they are looked up by name.
         probing = import_module("dovetail.testing.probing")
         names = split_commas(self.parts)
         precisions = tuple(_precision(text) for text in split_commas(self.precision or [])) or probing.QUICK
-        found: dict[str, MeasuredPart] = {}
+        found: dict[str, ProbedPart] = {}
         with screen.progress("probing", len(names)) as bar:
             for name in names:
                 part = probing.probe_target(name, precisions, tuple(split_commas(self.operator or [])))
                 found[part.sdk_name] = part
                 bar.advance(1)
-        data = parts_to_json(found)
+        data: bytes = probing.parts_to_json(found)
         if self.output is not None:
             write_file(self.output, data.decode())
         tables = tuple(_table(part) for part in found.values())
@@ -80,14 +92,6 @@ class SdkProbe(Verb):
         }
         return Answer(document, Page("Parts", tables))
 
-    def python(self) -> str:
-        return (
-            "from dovetail.testing.probing import probe_target\n\n"
-            f"for name in {split_commas(self.parts)!r}:\n"
-            "    part = probe_target(name)\n"
-            "    print(part.figures, len(part.engines), len(part.refused))\n"
-        )
-
 
 def _precision(text: str) -> Precision:
     from dovetail.ir.precision import Precision
@@ -99,7 +103,7 @@ def _precision(text: str) -> Precision:
         raise PlanError(f"precision '{text}' is unknown.", hint=f"Known: {known}.") from None
 
 
-def _table(part: MeasuredPart) -> Table:
+def _table(part: ProbedPart) -> Table:
     from dovetail.ir.precision import Precision
     from dovetail.report.page import Table, flexible, left
 

@@ -38,11 +38,3 @@ class SdkStatus(Verb):
         }
         tables = (Table("VeriSilicon SDK", (left("what"), flexible("detail")), rows),)
         return Answer(document, Page("SDK", tables))
-
-    def python(self) -> str:
-        return (
-            "from dovetail.sdk import find_verisilicon, simulated_parts\n\n"
-            "found = find_verisilicon()\n"
-            "print(found.usable, found.reason, found.folder.sdk)\n"
-            "print(simulated_parts(found.folder.sdk))\n"
-        )

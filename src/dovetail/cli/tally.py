@@ -88,7 +88,7 @@ class Tally:
 
 @dataclass(slots=True)
 class Timings:
-    """Keep how long every partition took on every sample."""
+    """How long every partition took on every sample."""
 
     _parts: dict[tuple[int, str, str], list[int]] = field(default_factory=dict)
 

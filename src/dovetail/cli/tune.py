@@ -2,38 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dovetail.cli.crew import CrewVerb
-from dovetail.cli.options import CalibrationVerb, DataVerb, ModelVerb, first_samples, one_of, split_commas
+from dovetail.cli.fitting import FitVerb
+from dovetail.cli.options import CalibrationVerb, DataVerb, LabelsOption, ModelVerb
 from dovetail.cli.pricing import PriceVerb
-from dovetail.cli.render import Screen
-from dovetail.cli.snippet import path_text, program
-from dovetail.cli.tuning import (
-    Tuned,
-    TuneJob,
-    claim_folder,
-    ladder_placements,
-    low_placement,
-    metric_for,
-    run_job,
-)
-from dovetail.cli.verb import Answer, ExitCode, Verb, default_of
+from dovetail.cli.texts import named_values, one_of, split_commas
 from dovetail.errors import SearchError
 
 if TYPE_CHECKING:
-    from dovetail.data import SampleSource
-    from dovetail.ir import Graph
-    from dovetail.search import TuneOptions, VendorCheck
+    from dovetail.fit import FitRequest, WorkerRequest
+    from dovetail.search import VendorCheck
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tune(CrewVerb, PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
+class WorkersVerb(FitVerb):
+    """The options of commands that evaluate plans."""
+
+    workers: Annotated[
+        int, typer.Option("--workers", metavar="N", help="Evaluate plans in N processes; 0: in this one.")
+    ] = 0
+    dask: Annotated[
+        str | None,
+        typer.Option(
+            "--dask",
+            metavar="ADDRESS",
+            help="Evaluate plans on a Dask cluster: tcp://host:port, or a scheduler file.",
+            show_default=False,
+        ),
+    ] = None
+    resources: Annotated[
+        list[str],
+        typer.Option("--resource", metavar="NAME=X", help="Only on Dask workers that have this; repeatable: npu=1."),
+    ] = field(default_factory=list)
+    trial_timeout: Annotated[
+        float | None,
+        typer.Option(
+            "--trial-timeout",
+            metavar="S",
+            help="A plan that takes longer cannot be tested; needs workers.",
+            show_default=False,
+        ),
+    ] = None
+    retries: Annotated[
+        int, typer.Option("--retries", metavar="N", help="Try a plan that cannot be tested N times more.")
+    ] = 0
+
+    def worker_request(self) -> WorkerRequest:
+        """Return what the library is asked."""
+        from dovetail.fit import WorkerRequest
+
+        try:
+            resources = {
+                name: float(amount) for name, amount in named_values("--resource", self.resources, "npu=1").items()
+            }
+        except ValueError as error:
+            raise SearchError(f"--resource: {error}.", hint="For example npu=1.") from error
+        return WorkerRequest(self.workers, self.dask, resources, self.trial_timeout, self.retries)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tune(WorkersVerb, PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
     """Find the cheapest placement that meets the target, and prove it.
 
     Everything goes into one folder: plan.json, recipe.toml (the plan for you to edit), ranges.json, bundle/,
@@ -41,9 +74,7 @@ class Tune(CrewVerb, PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
     and repeats no evaluation. Without --calib the ranges come from the part of --data that the search may see.
     """
 
-    labels: Annotated[
-        Path | None, typer.Option("--labels", metavar="FILE", help="Labels beside the samples (CSV or JSON).")
-    ] = None
+    labels: LabelsOption = None
     calib: Annotated[
         str | None, typer.Option("--calib", metavar="DATA", help="Other samples for the ranges.", show_default=False)
     ] = None
@@ -75,9 +106,9 @@ class Tune(CrewVerb, PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
     raises: Annotated[
         list[str],
         typer.Option(
-            "--raise", metavar="PRECISION", help="What culprits are raised to, cheapest first; i16, then the CPU."
+            "--raise", metavar="PRECISION", help="What culprits are raised to, cheapest first; then comes the CPU."
         ),
-    ] = field(default_factory=list)
+    ] = field(default_factory=lambda: ["i16"])
     max_drop: Annotated[
         str,
         typer.Option("--max-drop", metavar="DROP", help="Allowed loss: 0.01 of the metric, or 1% of the float score."),
@@ -143,198 +174,45 @@ class Tune(CrewVerb, PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
         Path | None,
         typer.Option("--log", metavar="FILE", help="Log for 'dovetail replay' (JSON lines).", show_default=False),
     ] = None
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for everything.")] = Path(
-        "dovetail-out"
-    )
 
-    def run(self, screen: Screen) -> Answer:
-        return answer(run_job(self.job(), screen), Path(self.model))
+    def request(self) -> FitRequest:
+        from dovetail.data import SplitOptions
+        from dovetail.fit import CalibrationRequest, FitRequest, PriceRequest
 
-    def job(self, claim: bool = True) -> TuneJob:
-        """Open and check everything that the search needs, then claim the folder."""
-        import dovetail
-
-        goal = dovetail.parse_goal(self.max_drop, self.min_score, confident=self.confident)
-        options = self._options(claim)
-        low = low_placement(self.target, self.low)
-        ladder = ladder_placements(self.target, self._raises())
-        for place in ladder:
-            dovetail.find_target(place.target)
-        wishes = None if self.recipe is None else dovetail.load_recipe(self.recipe)
-        costs = dovetail.CostOptions(
-            self.tables(), self.host_facts(), self.migrate, self.proof_tests, margin=self.margin
-        )
-        calibration_options = self.calibration_options()
-        source = self.source_graph()
-        lifted = dovetail.dequantize(source) if dovetail.is_quantized(source) else None
-        graph = source if lifted is None else lifted.graph
-        samples = self.open(self.data, dovetail.specs_of(graph), self.labels)
-        metric, identity = metric_for(self.metric, samples)
-        calibration_samples = self._calibration_samples(graph, samples)
-        if claim:
-            claim_folder(self.output, self._question(graph, str(low)))
-            options = replace(options, fanout=self.fan_out())
-        return TuneJob(
-            graph=graph,
-            calibration_samples=calibration_samples,
-            calibration_options=calibration_options,
-            samples=samples,
-            metric=metric,
-            metric_identity=identity,
-            goal=goal,
-            low=low,
-            ladder=ladder,
-            options=options,
-            out=self.output,
-            wishes=wishes,
-            costs=costs,
-            lifted=lifted,
-        )
-
-    def resume_note(self) -> str:
-        return f"the journal is kept in {self._journal()}; the same command goes on from there."
-
-    def _options(self, claim: bool) -> TuneOptions:
-        import dovetail
-
-        if self.confirm < 0:
-            raise SearchError("--confirm is 0 or more.")
-        return dovetail.TuneOptions(
-            seed=self.seed,
-            holdout=self._share(),
-            journal=self._journal() if claim else None,
-            confirm=self.confirm,
-            log=self.log if claim else None,
-            log_header=self._arguments(),
+        return FitRequest(
+            model=str(self.model),
+            data=self.data,
+            target=self.target,
+            load=self.load_options(),
+            labels=path_text(self.labels),
+            preprocess=path_text(self.preprocess),
+            metric=self.metric,
+            max_drop=self.max_drop,
+            min_score=self.min_score,
+            confident=self.confident,
+            low=self.low,
+            ladder=split_commas(self.raises),
+            recipe=path_text(self.recipe),
+            split=SplitOptions(self.holdout, self.seed),
+            calibration=CalibrationRequest(self.calib, self.calib_limit, self.calibration_options()),
+            price=PriceRequest(tuple(map(str, self.costs)), self.host, self.migrate, self.proof_tests, self.margin),
+            workers=self.worker_request(),
             vendor=self._vendor(),
+            confirm=self.confirm,
+            folder=str(self.output),
+            journal=path_text(self.journal),
+            log=path_text(self.log),
         )
-
-    def _arguments(self) -> Mapping[str, object]:
-        """Return the options that the answer depends on; files by their full path."""
-        skipped = {item.name for kind in (Verb, CrewVerb) for item in fields(kind)} | {"output", "log", "journal"}
-        found: dict[str, object] = {}
-        for item in fields(self):
-            value = getattr(self, item.name)
-            if item.name in skipped or value == default_of(item):
-                continue
-            if isinstance(value, Path) or item.name in ("data", "calib"):
-                value = str(Path(str(value)).absolute()) if Path(str(value)).exists() else str(value)
-            elif isinstance(value, list):
-                value = [str(Path(one).absolute()) if isinstance(one, Path) else one for one in value]
-            found[item.name] = value
-        return found
-
-    def _raises(self) -> tuple[str, ...]:
-        return split_commas(self.raises) or ("i16",)
-
-    def _journal(self) -> Path:
-        return self.journal if self.journal is not None else self.output / "journal.sqlite"
-
-    def _share(self) -> float:
-        if not 0 < self.holdout < 1:
-            raise SearchError(f"--holdout {self.holdout:g} is outside (0, 1).", hint="0.4 is usual.")
-        return self.holdout
 
     def _vendor(self) -> VendorCheck | None:
-        from dovetail.backend.registry import backend
         from dovetail.search import VendorCheck
 
         if self.verify is None:
             return None
         one_of("--verify", self.verify, ["vendor"])
-        backend("vsi")
-        return VendorCheck("vsi")
-
-    def _question(self, graph: Graph, low: str) -> Mapping[str, object]:
-        return {
-            "model": str(self.model),
-            "graph": graph.digest,
-            "data": self.data,
-            "low": low,
-            "max_drop": self.max_drop,
-        }
-
-    def _calibration_samples(self, graph: Graph, samples: SampleSource) -> SampleSource:
-        import dovetail
-
-        if self.calib is not None:
-            source = self.open(self.calib, dovetail.specs_of(graph))
-        elif samples.count is None or samples.count < 2:
-            raise SearchError("--data has too few samples to split.", hint="Give at least two, or ranges by --calib.")
-        else:
-            _, searched = dovetail.split(samples.count, (self.holdout, 1 - self.holdout), self.seed)
-            source = samples.subset(searched)
-        return first_samples(source, self.calib_limit)
-
-    def python(self) -> str:
-        limited = "" if self.calib_limit is None else f".subset(range({self.calib_limit}))"
-        if self.calib is not None:
-            calib = self.sample_lines("calib", self.calib, "specs")
-        else:
-            shares = f"({self.holdout!r}, {1 - self.holdout!r})"
-            calib = (
-                f"_, searched = dovetail.split(samples.count, {shares}, {self.seed!r})",
-                "calib = samples.subset(searched)",
-            )
-        metric = self.metric if self.metric is not None else "top1"
-        ladder = ", ".join(
-            f"dovetail.parse_placement({str(place)!r})" for place in ladder_placements(self.target, self._raises())
-        )
-        log = "None" if self.log is None else path_text(self.log)
-        wishes = "None" if self.recipe is None else f"dovetail.load_recipe({path_text(self.recipe)})"
-        return program(
-            () if self.verify is None else ("from dovetail.search import VendorCheck", ""),
-            self.load_lines(),
-            "lifted = dovetail.dequantize(graph) if dovetail.is_quantized(graph) else None",
-            "graph = graph if lifted is None else lifted.graph",
-            "specs = dovetail.specs_of(graph)",
-            self.sample_lines("samples", self.data, "specs", self.labels),
-            calib,
-            self.calibration_lines(),
-            f"calibration = dovetail.calibrate(graph, calib{limited}, options)",
-            "calibration = calibration if lifted is None else lifted.refine(calibration)",
-            f"out = {path_text(self.output)}",
-            "out.mkdir(parents=True, exist_ok=True)",
-            self.host_lines(),
-            self.fan_out_lines(),
-            "request = dovetail.TuneRequest(",
-            "    graph=graph,",
-            "    calibration=calibration,",
-            "    samples=samples,",
-            f"    metric=dovetail.load_metric({metric!r}),",
-            f"    goal=dovetail.parse_goal({self.max_drop!r}, {self.min_score!r}, confident={self.confident!r}),",
-            f"    low=dovetail.parse_placement({str(low_placement(self.target, self.low))!r}),",
-            f"    ladder=({ladder},),",
-            f"    wishes={wishes},",
-            "    costs=dovetail.CostOptions(",
-            f"        {self.table_list()}, host, {self.migrate!r}, {self.proof_tests!r}, margin={self.margin!r}",
-            "    ),",
-            "    options=dovetail.TuneOptions(",
-            f"        seed={self.seed!r}, holdout={self.holdout!r}, journal={path_text(self._journal())},",
-            f"        confirm={self.confirm!r}, log={log}, fanout=fanout,"
-            + ("" if self.verify is None else " vendor=VendorCheck('vsi'),"),
-            "    ),",
-            ")",
-            "result = dovetail.tune(request)",
-            "partitioned = dovetail.partition(dovetail.quantize(graph, result.plan, calibration.ranges))",
-            "bundle = dovetail.predict_partitions(dovetail.compile_model(partitioned), graph)",
-            'dovetail.save_bundle(bundle, out / "bundle")',
-            'result.plan.save(out / "plan.json")',
-            f"report = dovetail.make_report(result, partitioned, {str(self.model)!r})",
-            "print(dovetail.page_text(dovetail.report_page(report)))",
-        )
+        return VendorCheck()
 
 
-def answer(tuned: Tuned, model: Path) -> Answer:
-    """Return what to say about a finished search."""
-    from dovetail.report import Facts, report_document, report_page
-
-    page = report_page(tuned.report)
-    files = Facts("Files", tuple((name, str(path)) for name, path in tuned.files.items()))
-    document = {
-        "model": str(model),
-        **report_document(tuned.report),
-        "files": {name: str(path) for name, path in tuned.files.items()},
-    }
-    code = ExitCode.DONE if tuned.result.accepted else ExitCode.NO
-    return Answer(document, replace(page, blocks=(*page.blocks, files)), code)
+def path_text(path: Path | None) -> str | None:
+    """Return a path as the library is given it."""
+    return None if path is None else str(path)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class ExitCode(IntEnum):
-    """Say how a command ended."""
+    """How a command ended."""
 
     DONE = 0
     NO = 1
@@ -36,7 +36,7 @@ class ExitCode(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Hold what a command found: plain data for machines, a page for people."""
+    """What a command gives: plain data for machines, a page for people."""
 
     document: Mapping[str, object]
     page: Page
@@ -45,12 +45,9 @@ class Answer:
 
 @dataclass(frozen=True, kw_only=True)
 class Verb(ABC):
-    """Hold the options that every command has."""
+    """A command; its fields are the options that every command has."""
 
     json_output: Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on stdout.")] = False
-    show_python: Annotated[
-        bool, typer.Option("--show-python", help="Print the same work as a Python program, and do nothing.")
-    ] = False
     progress: Annotated[
         bool, typer.Option("--progress", help="Show progress on stderr even when it is not a terminal.")
     ] = False
@@ -60,9 +57,9 @@ class Verb(ABC):
     def run(self, screen: Screen) -> Answer:
         """Do the work; raise DovetailError for bad input."""
 
-    @abstractmethod
-    def python(self) -> str:
-        """Return a Python program that does the same."""
+    def instead(self) -> str | None:
+        """Return text to print instead of doing the work, where that was asked for."""
+        return None
 
     def resume_note(self) -> str:
         """Return what to say after an interruption."""
@@ -107,13 +104,14 @@ def _perform(verb: Verb) -> ExitCode:
     """Run a verb; every DovetailError becomes one line on stderr."""
     screen = Screen(machine=verb.json_output, force_progress=verb.progress)
     try:
-        if verb.show_python:
-            screen.write(verb.python())
+        text = verb.instead()
+        if text is not None:
+            screen.write(text)
             return ExitCode.DONE
         answer = verb.run(screen)
         screen.show(answer.document, answer.page)
     except DovetailError as error:
-        return fail(screen, str(error), ExitCode.BAD_INPUT)
+        return fail(screen, _with_option(error, type(verb)), ExitCode.BAD_INPUT)
     except KeyboardInterrupt:
         return fail(screen, f"interrupted: {verb.resume_note()}", ExitCode.INTERRUPTED)
     except BrokenPipeError:
@@ -128,7 +126,18 @@ def _perform(verb: Verb) -> ExitCode:
     return answer.code
 
 
+def _with_option(error: DovetailError, kind: type[Verb]) -> str:
+    """Return what an error says, and how the command spells the value that would mend it."""
+    hint = get_type_hints(kind, include_extras=True).get(error.option or "")
+    # Typer takes the first spelling for a default until it reads the annotation.
+    spellings = [
+        name for item in getattr(hint, "__metadata__", ()) for name in (item.default, *(item.param_decls or ()))
+    ]
+    option = next((name for name in spellings if str(name).startswith("--")), None)
+    return str(error) if option is None else f"{error} Option: {option}."
+
+
 def fail(screen: Screen, message: str, code: ExitCode) -> ExitCode:
-    """Say on one line of stderr what went wrong."""
+    """Write on one line of stderr what went wrong."""
     screen.complain(message)
     return code

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dovetail.cli.options import ModelVerb, SamplesVerb, first_samples, read_ranges
+from dovetail.cli.options import ModelVerb, SamplesVerb, read_ranges
 from dovetail.cli.render import Screen
-from dovetail.cli.snippet import path_text, program
 from dovetail.cli.verb import Answer, ExitCode
 from dovetail.errors import DataError, PlanError
 
@@ -64,12 +63,13 @@ class Verify(SamplesVerb, ModelVerb):
         """Return the quantised graph and its partitions."""
         import dovetail
         from dovetail.partition import Partition
+        from dovetail.quantize import is_quantized
 
         if self.plan is None:
             graph = self.graph()
             if self.target is None:
                 raise PlanError("give --plan and --ranges, or --target for a model that is quantised.")
-            if not dovetail.is_quantized(graph):
+            if not is_quantized(graph):
                 raise PlanError(
                     f"'{graph.name}' is not quantised.", hint="Give --plan and --ranges (dovetail plan, calibrate)."
                 )
@@ -89,40 +89,8 @@ class Verify(SamplesVerb, ModelVerb):
 
         if self.data is None:
             return random_samples(graph, self.limit, self.seed)
-        samples = first_samples(self.open(self.data, dovetail.specs_of(graph)), self.limit)
+        samples = self.open(self.data, dovetail.specs_of(graph), limit=self.limit)
         found = [sample.inputs for sample in samples]
         if not found:
             raise DataError(f"{self.data}: the data set is empty.", hint="Give at least one sample.")
         return found
-
-    def python(self) -> str:
-        if self.plan is None:
-            parts: Sequence[str] = (
-                "from dovetail.partition import Partition",
-                "",
-                f"parts = (Partition(0, {self.target!r}, graph),)",
-            )
-        else:
-            parts = (
-                f"plan = dovetail.load_plan({path_text(self.plan)})",
-                f"ranges = dovetail.load_ranges({path_text(self.ranges or Path())})",
-                "partitioned = dovetail.partition(dovetail.quantize(graph, plan, ranges))",
-                "graph, parts = partitioned.source.graph, partitioned.partitions",
-            )
-        if self.data is None:
-            samples: Sequence[str] = (f"samples = random_samples(graph, {self.limit}, {self.seed})",)
-        else:
-            samples = (
-                *self.sample_lines("source", self.data, "dovetail.specs_of(graph)"),
-                f"samples = [sample.inputs for _, sample in zip(range({self.limit}), source)]",
-            )
-        return program(
-            self.graph_lines(),
-            "from dovetail.compare import VerifyRequest, random_samples, verify",
-            "",
-            parts,
-            samples,
-            f"found = verify(parts, graph.outputs, samples, VerifyRequest({self.against!r}, {self.operators}))",
-            "for item in (*found.outputs, *found.operators):",
-            "    print(item.tensor, item.steps.counts)",
-        )

@@ -5,19 +5,21 @@ from __future__ import annotations
 from dovetail.compare.golden import GoldenSet, load_golden, save_golden
 from dovetail.compare.layers import LayerRequest, compare_layers, stack_samples
 from dovetail.compare.outputs import CompareOptions, TaskCheck, compare_outputs
-from dovetail.compare.record import Comparison, TaskRow, TensorRow, Verdict
+from dovetail.compare.record import CompareVerdict, Comparison, TaskRow, TensorRow
 from dovetail.compare.registry import TASK_METRICS, load_metric
 from dovetail.compare.saved import load_tensor_pair
 from dovetail.compare.serial import from_json, to_json
 from dovetail.compare.slices import Head, SliceScore, judged_slices, sqnr_db_along, worst_slice
+from dovetail.compare.steps import Steps
 from dovetail.compare.task import Reference, TaskMetric, callable_metric
 from dovetail.compare.tensor_metrics import TENSOR_METRICS, lsb_histogram, top_k_agreement
-from dovetail.compare.verify import Steps, Verification, VerifiedTensor, VerifyRequest, random_samples, verify
+from dovetail.compare.verify import Verification, VerifiedTensor, VerifyRequest, random_samples, verify
 
 __all__ = [
     "TASK_METRICS",
     "TENSOR_METRICS",
     "CompareOptions",
+    "CompareVerdict",
     "Comparison",
     "GoldenSet",
     "Head",
@@ -29,7 +31,6 @@ __all__ = [
     "TaskMetric",
     "TaskRow",
     "TensorRow",
-    "Verdict",
     "Verification",
     "VerifiedTensor",
     "VerifyRequest",

@@ -23,7 +23,7 @@ QUANTIZED_SQNR_DB = 10.0
 
 @dataclass(frozen=True, slots=True)
 class BorderCheck:
-    """Say how far a tensor that leaves a partition is from the golden run: SQNR of its worst channel in dB."""
+    """How far a tensor that leaves a partition is from the golden run: SQNR of its worst channel in dB."""
 
     tensor: str
     partition: int
@@ -40,7 +40,7 @@ class BorderCheck:
 
 @dataclass(frozen=True, slots=True)
 class BorderReport:
-    """Hold the checks of all borders in the order of the partitions."""
+    """The checks of all borders in the order of the partitions."""
 
     checks: tuple[BorderCheck, ...]
     unchecked: tuple[str, ...]
@@ -63,17 +63,17 @@ def verify_borders(
     if not feeds:
         raise DataError("there is no sample to check the borders on.", hint="Give at least one.")
     known = {name: _golden_name(graph, bundle, name) for part in bundle.partitions for name in part.outputs}
-    wanted = {name: source for name, source in known.items() if source is not None}
-    golden: dict[str, list[AnyArray]] = {name: [] for name in wanted}
-    measured: dict[str, list[AnyArray]] = {name: [] for name in wanted}
+    sources = {name: source for name, source in known.items() if source is not None}
+    golden: dict[str, list[AnyArray]] = {name: [] for name in sources}
+    measured: dict[str, list[AnyArray]] = {name: [] for name in sources}
     model = load_float(graph)
     try:
         with open_session(bundle) as session:
             for inputs in feeds:
-                taps = [source for source in dict.fromkeys(wanted.values()) if source not in graph.outputs]
+                taps = [source for source in dict.fromkeys(sources.values()) if source not in graph.outputs]
                 reals = model.run(inputs, taps)
-                run = session.run(inputs, [name for name in wanted if name not in bundle.outputs])
-                for name, source in wanted.items():
+                run = session.run(inputs, [name for name in sources if name not in bundle.outputs])
+                for name, source in sources.items():
                     golden[name].append(reals[source])
                     measured[name].append(run.real(name))
             checks = _checks(session, golden, measured, least_db)
@@ -96,7 +96,7 @@ def _checks(
     measured: Mapping[str, Sequence[AnyArray]],
     least_db: float | None,
 ) -> tuple[BorderCheck, ...]:
-    found: list[BorderCheck] = []
+    checks: list[BorderCheck] = []
     rounded = False
     for index, part in enumerate(session.bundle.partitions):
         # Rounding goes on downstream: after the first 8-bit tensor no later one is as near as float.
@@ -105,8 +105,8 @@ def _checks(
         for name in part.outputs:
             if name in golden:
                 sqnr = _sqnr_db(golden[name], measured[name])
-                found.append(BorderCheck(name, index, part.target, session.devices[index], sqnr, least))
-    return tuple(found)
+                checks.append(BorderCheck(name, index, part.target, session.devices[index], sqnr, least))
+    return tuple(checks)
 
 
 def _sqnr_db(golden: Sequence[AnyArray], measured: Sequence[AnyArray]) -> float:
@@ -120,7 +120,7 @@ def _sqnr_db(golden: Sequence[AnyArray], measured: Sequence[AnyArray]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Misplaced:
-    """Say that a backend ran an operator elsewhere than on the partition's device."""
+    """That a backend ran an operator elsewhere than on the partition's device."""
 
     partition: int
     operator: str
@@ -130,10 +130,10 @@ class Misplaced:
 
 def check_accounts(session: Session) -> tuple[Misplaced, ...]:
     """Return what the backends' own accounts contradict in the plan; silent backends contradict nothing."""
-    found: list[Misplaced] = []
+    misplaced: list[Misplaced] = []
     for index, account in enumerate(session.accounts()):
         wanted = session.devices[index]
-        found += [
+        misplaced += [
             Misplaced(index, operator, wanted, device) for operator, device in account.items() if device != wanted
         ]
-    return tuple(found)
+    return tuple(misplaced)

@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Objects:
-    """Hold what is really in one image: boxes `[M, 4]` and classes `[M]`."""
+    """What is really in one image: boxes `[M, 4]` and classes `[M]`."""
 
     boxes: Floats
     classes: NDArray[np.int64]
@@ -83,15 +83,17 @@ def _match(boxes: Floats, objects: Floats, iou: float) -> NDArray[np.bool_]:
 
 
 def mean_average_precision(
-    found: Sequence[Detections], real: Sequence[Objects], ious: Sequence[float], recalls: int = 0
+    detections: Sequence[Detections], real: Sequence[Objects], ious: Sequence[float], recalls: int = 0
 ) -> float:
     """Return the mean over classes that have an object, and over IoU thresholds.
 
     Raises DataError when nothing is labelled or the numbers of images differ.
     """
-    if len(found) != len(real):
-        raise DataError(f"average precision: {len(found)} images were run, {len(real)} are labelled.")
+    if len(detections) != len(real):
+        raise DataError(f"average precision: {len(detections)} images were run, {len(real)} are labelled.")
     labels = sorted({int(label) for objects in real for label in objects.classes})
     if not labels or not ious:
         raise DataError("average precision: no object is labelled.")
-    return float(np.mean([average_precision(found, real, iou, label, recalls) for iou in ious for label in labels]))
+    return float(
+        np.mean([average_precision(detections, real, iou, label, recalls) for iou in ious for label in labels])
+    )

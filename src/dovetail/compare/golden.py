@@ -28,7 +28,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True)
 class GoldenFile:
-    """Say where one tensor is, relative to the folder, and its hash."""
+    """Where one tensor is, relative to the folder, and its hash."""
 
     name: str
     file: str

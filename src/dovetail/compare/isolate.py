@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from dovetail.backend.protocols import CompileOptions, Fidelity
+from dovetail.backend.registry import backend
 from dovetail.bundle.bundle import Bundle
 from dovetail.compile import CompileRequest, compile_model
 from dovetail.data.sample import Sample
@@ -19,7 +20,7 @@ from dovetail.ir.graph import Graph
 from dovetail.ir.precision import Precision
 from dovetail.ir.types import Quantization
 from dovetail.partition import partition
-from dovetail.plan.placement import CPU_FLOAT, Placement
+from dovetail.plan.placement import HOST, Placement
 from dovetail.plan.plan import Override, Plan
 from dovetail.plan.units import Unit, find_units
 from dovetail.quantize.calibrate import load_float
@@ -28,7 +29,7 @@ from dovetail.quantize.ranges import Range, Ranges
 from dovetail.runtime.session import Session, open_session
 
 _SAMPLES = 4
-_FLOAT = Placement(CPU_FLOAT, Precision.FP32)
+_FLOAT = Placement(HOST, Precision.FP32)
 
 
 def isolated_errors(
@@ -47,30 +48,32 @@ def isolated_errors(
     golden = _golden(graph, few, tensors)
     quantizer = Quantizer(graph, bundle_ranges(graph, bundle))
     backends = {part.target: part.backend for part in bundle.partitions}
-    request = CompileRequest(CompileOptions(fidelity=Fidelity.FAST), backends)
-    wanted = set(tensors)
+    simulated = [name for name, owner in backends.items() if "fidelity" in backend(owner).abilities().options]
+    fast = dict.fromkeys(simulated, CompileOptions(fidelity=Fidelity.FAST))
+    request = CompileRequest(backends=backends, per_target=fast)
+    names = set(tensors)
     errors: dict[str, float] = {}
     for done, unit in enumerate(_units(graph, bundle.plan)):
-        made = [name for node in unit.nodes for name in graph.node(node).outputs if name in wanted]
+        watched = [name for node in unit.nodes for name in graph.node(node).outputs if name in names]
         if not bundle.plan.placement(unit.nodes[0]).precision.is_quantized:
-            errors.update(dict.fromkeys(made, 0.0))
-        elif made:
+            errors.update(dict.fromkeys(watched, 0.0))
+        elif watched:
             alone = compile_model(partition(quantizer.quantize(_only(bundle.plan, unit))), request)
             with open_session(alone) as session:
-                errors.update(_errors(session, few, made, golden))
+                errors.update(_errors(session, few, watched, golden))
         progress("each layer alone", done + 1)
     return errors
 
 
 def bundle_ranges(graph: Graph, bundle: Bundle) -> Ranges:
     """Return the ranges that the scales of a bundle stand for."""
-    found: dict[str, Range] = {}
+    ranges: dict[str, Range] = {}
     for name, kind in bundle.tensors.items():
         origin = bundle.origins.get(name, name)
         for tensor in (name, origin, name.rpartition("@")[0]):
             if kind.quant is not None and kind.quant.axis is None and tensor in graph.types:
-                found.setdefault(tensor, _range(kind.dtype, kind.quant))
-    return Ranges(graph.digest, "bundle", 0, found)
+                ranges.setdefault(tensor, _range(kind.dtype, kind.quant))
+    return Ranges(graph.digest, "bundle", 0, ranges)
 
 
 def _range(dtype: DType, quant: Quantization) -> Range:
@@ -85,13 +88,13 @@ def _range(dtype: DType, quant: Quantization) -> Range:
 
 def _units(graph: Graph, plan: Plan) -> list[Unit]:
     """Return the units, torn where the plan places their nodes apart."""
-    found: list[Unit] = []
+    units: list[Unit] = []
     for unit in find_units(graph).items:
         parts: dict[Placement, list[str]] = {}
         for node in unit.nodes:
             parts.setdefault(plan.placement(node), []).append(node)
-        found += [Unit(nodes[0], tuple(nodes)) for nodes in parts.values()]
-    return found
+        units += [Unit(nodes[0], tuple(nodes)) for nodes in parts.values()]
+    return units
 
 
 def _only(plan: Plan, unit: Unit) -> Plan:
@@ -107,11 +110,11 @@ def _golden(graph: Graph, samples: Sequence[Sample], tensors: Sequence[str]) -> 
 
 
 def _errors(
-    session: Session, samples: Sequence[Sample], made: Sequence[str], golden: Sequence[Mapping[str, AnyArray]]
+    session: Session, samples: Sequence[Sample], watched: Sequence[str], golden: Sequence[Mapping[str, AnyArray]]
 ) -> dict[str, float]:
-    taps = [name for name in made if name not in session.bundle.outputs]
+    taps = [name for name in watched if name not in session.bundle.outputs]
     runs = [session.run(sample.inputs, taps) for sample in samples]
-    return {name: worst_error([real[name] for real in golden], [run.real(name) for run in runs]) for name in made}
+    return {name: worst_error([real[name] for real in golden], [run.real(name) for run in runs]) for name in watched}
 
 
 def worst_error(golden: Sequence[AnyArray], measured: Sequence[AnyArray]) -> float:

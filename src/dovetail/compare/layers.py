@@ -25,7 +25,7 @@ Progress = Callable[[str, int], None]
 
 @dataclass(frozen=True, slots=True)
 class LayerRequest:
-    """Say what to compare: the float graph that the bundle was made from, on some samples.
+    """What to compare: the float graph that the bundle was made from, on some samples.
 
     `layers` adds a row for every layer; `isolate` the error that each layer adds by itself.
     """
@@ -71,7 +71,7 @@ def align_tensors(graph: Graph, bundle: Bundle) -> Mapping[str, str]:
     by_origin: dict[str, str] = {}
     for name in bundle.tensors:
         by_origin.setdefault(bundle.origins.get(name, name), name)
-    found: dict[str, str] = {}
+    pairs: dict[str, str] = {}
     for node in graph.nodes:
         fused = any(
             clamp_host(graph, user) is node and bundle.plan.placement(user.name) == bundle.plan.placement(node.name)
@@ -83,25 +83,25 @@ def align_tensors(graph: Graph, bundle: Bundle) -> Mapping[str, str]:
                 continue
             stored = tensor if tensor in bundle.tensors else by_origin.get(graph.origin_of(tensor))
             if stored is not None:
-                found[tensor] = stored
-    return found
+                pairs[tensor] = stored
+    return pairs
 
 
 def _run_both(
     request: LayerRequest, pairs: Mapping[str, str], progress: Progress
 ) -> tuple[dict[str, AnyArray], dict[str, AnyArray], list[Sample]]:
     graph = request.graph
-    wanted = {**pairs, **{name: name for name in graph.outputs}}
-    golden: dict[str, list[AnyArray]] = {name: [] for name in wanted}
-    measured: dict[str, list[AnyArray]] = {name: [] for name in wanted}
+    aligned = {**pairs, **{name: name for name in graph.outputs}}
+    golden: dict[str, list[AnyArray]] = {name: [] for name in aligned}
+    measured: dict[str, list[AnyArray]] = {name: [] for name in aligned}
     samples: list[Sample] = []
     executable = load_float(graph)
     try:
         with open_session(request.bundle) as session:
             for sample in request.samples:
-                reals = executable.run(sample.inputs, [name for name in wanted if name not in graph.outputs])
+                reals = executable.run(sample.inputs, [name for name in aligned if name not in graph.outputs])
                 run = session.run(sample.inputs, [name for name in pairs.values() if name not in graph.outputs])
-                for name, stored in wanted.items():
+                for name, stored in aligned.items():
                     golden[name].append(reals[name])
                     measured[name].append(run.real(stored))
                 samples.append(sample)

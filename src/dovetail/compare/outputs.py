@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dovetail.compare.record import Comparison, TaskRow, TensorRow, Verdict
+from dovetail.compare.record import CompareVerdict, Comparison, TaskRow, TensorRow
 from dovetail.compare.slices import Head, SliceScore, judged_slices
 from dovetail.compare.task import Arrays, Reference, TaskMetric
 from dovetail.compare.tensor_metrics import (
@@ -32,7 +32,7 @@ class TaskCheck:
 
 @dataclass(frozen=True, slots=True)
 class CompareOptions:
-    """Say what is judged.
+    """What is judged.
 
     `outputs` are the judged tensors (`None`: all). A slice below `min_sqnr_db` fails its output; `heads`
     (entries that may be pooled) and `axes` change the slices of an output by name: see `judged_slices`.
@@ -80,7 +80,7 @@ def compare_outputs(
         reasons += task_reasons(task, check.max_drop, check.minimum)
     rows.sort(key=_row_order)
     return Comparison(
-        verdict=Verdict.FAIL if reasons else Verdict.PASS,
+        verdict=CompareVerdict.FAIL if reasons else CompareVerdict.PASS,
         reasons=tuple(reasons) or (why_pass(rows, judged, tasks, options.min_sqnr_db),),
         rows=tuple(rows),
         tasks=tuple(tasks),

@@ -8,7 +8,7 @@ from enum import Enum
 from dovetail.compare.slices import SliceScore
 
 
-class Verdict(Enum):
+class CompareVerdict(Enum):
     """Whether the measured outputs are good enough."""
 
     PASS = "pass"
@@ -40,7 +40,7 @@ class TensorRow:
 
 @dataclass(frozen=True, slots=True)
 class TaskRow:
-    """Give a task metric of the golden outputs and of the measured ones."""
+    """A task metric of the golden outputs and of the measured ones."""
 
     name: str
     higher_is_better: bool
@@ -50,14 +50,14 @@ class TaskRow:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Say how measured tensors differ from golden ones, and whether they pass.
+    """How measured tensors differ from golden ones, and whether they pass.
 
     `rows` are sorted by isolated error, largest first, then by worst slice, lowest first. `missing` are
     golden tensors that were not measured, `extra` measured ones without a golden one. `reasons` say why it
     fails, or on what it passes.
     """
 
-    verdict: Verdict
+    verdict: CompareVerdict
     reasons: tuple[str, ...]
     rows: tuple[TensorRow, ...]
     tasks: tuple[TaskRow, ...] = ()

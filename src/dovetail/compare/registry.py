@@ -92,9 +92,9 @@ def _metric(source: bytes, file: str, attribute: str) -> TaskMetric:
         raise DataError(f"metric {name!r}: {file}: {type(error).__name__}: {error}.") from error
     if not hasattr(module, attribute):
         raise DataError(f"metric {name!r}: {file} has no {attribute!r}.")
-    found = getattr(module, attribute)
-    if isinstance(found, TaskMetric) and not isinstance(found, type):
-        return found
-    if not callable(found) or isinstance(found, type):
+    metric = getattr(module, attribute)
+    if isinstance(metric, TaskMetric) and not isinstance(metric, type):
+        return metric
+    if not callable(metric) or isinstance(metric, type):
         raise DataError(f"metric {name!r}: {attribute!r} is neither a function nor a metric.")
-    return callable_metric(found, attribute)
+    return callable_metric(metric, attribute)

@@ -26,20 +26,22 @@ def load_tensor_pair(golden: Path, measured: Path) -> tuple[Tensors, Tensors]:
     """
     for path in (golden, measured):
         if not path.exists():
-            raise DataError(f"{path}: no such file or folder.", hint="Save tensors with 'dovetail run --save'.")
+            raise DataError(
+                f"{path}: no such file or folder.", hint="Save golden tensors first, as 'dovetail run' can."
+            )
     if golden.is_dir() != measured.is_dir():
         raise DataError(f"{golden} and {measured}: one is a folder, the other a file.", hint="Give two of a kind.")
     if not golden.is_dir():
         return _arrays(golden), _arrays(measured)
-    one, other = load_golden(golden), load_golden(measured)
-    for here, there in ((one, other), (other, one)):
+    first, other = load_golden(golden), load_golden(measured)
+    for here, there in ((first, other), (other, first)):
         missing = [sample_id for sample_id in here.samples if sample_id not in there.samples]
         if missing:
             raise DataError(
                 f"{there.folder}: {len(missing)} samples of {here.folder} are missing, the first is '{missing[0]}'.",
                 hint="Run both on the same data.",
             )
-    return _stacked(one, list(one.samples)), _stacked(other, list(one.samples))
+    return _stacked(first, list(first.samples)), _stacked(other, list(first.samples))
 
 
 def _stacked(saved: GoldenSet, order: list[str]) -> Tensors:

@@ -9,7 +9,7 @@ import json
 import math
 from collections.abc import Mapping
 
-from dovetail.compare.record import Comparison, TaskRow, TensorRow, Verdict
+from dovetail.compare.record import CompareVerdict, Comparison, TaskRow, TensorRow
 from dovetail.compare.slices import SliceScore
 from dovetail.errors import DataError
 
@@ -51,11 +51,11 @@ def from_json(text: str) -> Comparison:
     top = _Object(document, "comparison")
     if top.text("schema") != SCHEMA:
         raise DataError(f"comparison: schema {top.text('schema')!r} is not {SCHEMA!r}.", hint="Compare again.")
-    values = [member.value for member in Verdict]
+    values = [member.value for member in CompareVerdict]
     if top.text("verdict") not in values:
         raise DataError(f"comparison: verdict {top.text('verdict')!r} is not one of {', '.join(values)}.")
     return Comparison(
-        verdict=Verdict(top.text("verdict")),
+        verdict=CompareVerdict(top.text("verdict")),
         reasons=top.texts("reasons"),
         rows=tuple(_row_in(_Object(item, f"rows[{i}]")) for i, item in enumerate(top.items("rows"))),
         tasks=tuple(_task_in(_Object(item, f"tasks[{i}]")) for i, item in enumerate(top.items("tasks"))),

@@ -16,7 +16,7 @@ from dovetail.errors import DataError
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Name entries `start` to `stop` (not included) of `axis` that share a unit, so may be pooled."""
+    """Entries `start` to `stop` (not included) of `axis` that share a unit, so may be pooled."""
 
     name: str
     start: int
@@ -26,7 +26,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class SliceScore:
-    """Give the SQNR of entries `start` to `stop` (not included) of `axis`; `None` is the whole tensor."""
+    """The SQNR of entries `start` to `stop` (not included) of `axis`; `None` is the whole tensor."""
 
     axis: int | None
     start: int

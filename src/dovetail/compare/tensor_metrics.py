@@ -22,7 +22,7 @@ TensorMetric = Callable[[NDArray[Any], NDArray[Any]], float]
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Hold the finite part of two tensors, flat; `non_finite` counts the unusable measured values."""
+    """The finite part of two tensors, flat; `non_finite` counts the unusable measured values."""
 
     golden: NDArray[np.float64]
     measured: NDArray[np.float64]

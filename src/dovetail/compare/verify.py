@@ -15,47 +15,22 @@ import numpy as np
 from dovetail.backend.protocols import Backend, CompileOptions, Executable, Signature
 from dovetail.backend.registry import backend, find_target
 from dovetail.backend.target import Target
+from dovetail.compare.steps import Steps, compare_steps
 from dovetail.errors import CompileError, DeviceNotFound
 from dovetail.ir.dtypes import AnyArray
 from dovetail.ir.graph import Graph
 from dovetail.ir.node import Node
 from dovetail.ir.types import TensorType
 from dovetail.partition.partitioned import Partition
+from dovetail.partition.schedule import part_of_graph
 from dovetail.plan.units import clamp_host
 
 OURS = "npusim"
-_WIDEST = 8
-"""Differences of more steps are counted together."""
-
-
-@dataclass(frozen=True)
-class Steps:
-    """Count elements by the size of their difference: in the last bit of integers, in units in the last place of
-    the largest value for floats; the last entry is for `_WIDEST` and more.
-    """
-
-    counts: tuple[int, ...] = (0,) * (_WIDEST + 1)
-    largest: int = 0
-
-    @property
-    def elements(self) -> int:
-        """Return how many elements were compared."""
-        return sum(self.counts)
-
-    @property
-    def differing(self) -> int:
-        """Return how many elements differ."""
-        return sum(self.counts[1:])
-
-    def __add__(self, other: Steps) -> Steps:
-        """Return both counts together."""
-        counts = tuple(one + two for one, two in zip(self.counts, other.counts, strict=True))
-        return Steps(counts, max(self.largest, other.largest))
 
 
 @dataclass(frozen=True, slots=True)
 class VerifiedTensor:
-    """Hold how far a tensor agrees; `node` made it, `""` for outputs of the whole graph."""
+    """How far a tensor agrees; `node` made it, `""` for outputs of the whole graph."""
 
     tensor: str
     node: str
@@ -66,7 +41,7 @@ class VerifiedTensor:
 
 @dataclass(frozen=True)
 class Verification:
-    """Hold how far another backend agrees with our exact simulation.
+    """How far another backend agrees with our exact simulation.
 
     `outputs` are the whole graph's, and what leaves each partition that the other backend runs.
     """
@@ -89,7 +64,7 @@ class Verification:
 
 @dataclass(frozen=True, slots=True)
 class VerifyRequest:
-    """Say against which backend, and on how many of the samples operators are looked at too."""
+    """Against which backend, and on how many of the samples operators are looked at too."""
 
     against: str = "vsi"
     operator_samples: int = 1
@@ -107,16 +82,16 @@ def verify(
     `outputs` are the whole graph's; samples hold stored values. Raises DeviceNotFound when the other backend cannot be
     had or serves none of the targets, CompileError when it refuses a partition.
     """
-    asked = request or VerifyRequest()
-    other = backend(asked.against)
+    options = request or VerifyRequest()
+    other = backend(options.against)
     served = {target.name for target in other.targets()}
     if not served & {part.target for part in parts}:
         wanted = ", ".join(dict.fromkeys(part.target for part in parts))
         raise DeviceNotFound(
-            f"backend '{asked.against}' serves none of {wanted}.", hint=f"It serves {', '.join(sorted(served))}."
+            f"backend '{options.against}' serves none of {wanted}.", hint=f"It serves {', '.join(sorted(served))}."
         )
     with ExitStack() as stack:
-        inside = asked.operator_samples > 0
+        inside = options.operator_samples > 0
         stages = [_stage(part, other if part.target in served else None, stack, inside=inside) for part in parts]
         leaving = [name for part in parts if part.target in served for name in part.graph.outputs]
         totals = dict.fromkeys((*outputs, *leaving), Steps())
@@ -124,41 +99,19 @@ def verify(
         for index, sample in enumerate(samples):
             ours, theirs = dict(sample), dict(sample)
             for number, stage in enumerate(stages):
-                looked = _run_stage(stage, ours, theirs, inside=index < asked.operator_samples)
+                looked = _run_stage(stage, ours, theirs, inside=index < options.operator_samples)
                 for node, steps in looked.items():
                     operators[number, node] = operators.get((number, node), Steps()) + steps
             for name in totals:
                 totals[name] += compare_steps(theirs[name], ours[name])
-            asked.advance(index + 1)
+            options.advance(index + 1)
     makers = {name: part.target for part in parts for name in part.graph.outputs}
     return Verification(
-        asked.against,
+        options.against,
         len(samples),
         tuple(VerifiedTensor(name, "", "", makers.get(name, ""), steps) for name, steps in totals.items()),
         tuple(_operator_row(parts[number], node, steps) for (number, node), steps in operators.items()),
     )
-
-
-def compare_steps(one: AnyArray, other: AnyArray) -> Steps:
-    """Return the differences of two arrays of stored values; those of other shapes or types differ everywhere."""
-    if one.shape != other.shape or one.dtype != other.dtype:
-        return Steps((*(0,) * _WIDEST, max(one.size, 1)), np.iinfo(np.int64).max)
-    if one.size == 0:
-        return Steps()
-    steps = _float_steps(one, other) if one.dtype.kind == "f" else np.abs(one.astype(np.int64) - other)
-    found = np.bincount(np.minimum(steps, _WIDEST).astype(np.int64).reshape(-1), minlength=_WIDEST + 1)
-    return Steps(tuple(int(count) for count in found), int(steps.max()))
-
-
-def _float_steps(one: AnyArray, other: AnyArray) -> AnyArray:
-    first, second = one.astype(np.float64), other.astype(np.float64)
-    same = (first == second) | (np.isnan(first) & np.isnan(second))
-    finite = np.isfinite(first) & np.isfinite(second)
-    largest = float(np.abs(np.where(finite, second, 0.0)).max(initial=0.0))
-    unit = max(largest, float(np.finfo(one.dtype).tiny)) * float(np.finfo(one.dtype).eps)
-    with np.errstate(invalid="ignore", over="ignore"):
-        steps = np.rint(np.abs(first - second) / unit)
-    return np.where(same, 0.0, np.where(finite, np.minimum(steps, 2.0**31), 2.0**31))
 
 
 def random_samples(graph: Graph, count: int, seed: int) -> list[Mapping[str, AnyArray]]:
@@ -196,7 +149,7 @@ class _Step:
 
     @classmethod
     def open(cls, nodes: Sequence[Node], part: Partition, ours: Backend, stack: ExitStack) -> _Step:
-        graph = _alone(part.graph, nodes)
+        graph = part_of_graph(part.graph, nodes)
         return cls(nodes[0].name, graph, _load(ours, graph, part.target, stack))
 
 
@@ -225,32 +178,15 @@ def _stage(part: Partition, other: Backend | None, stack: ExitStack, *, inside: 
     )
 
 
-def _load(one: Backend, graph: Graph, target: str, stack: ExitStack, *, taps: bool = False) -> Executable:
+def _load(owner: Backend, graph: Graph, target: str, stack: ExitStack, *, taps: bool = False) -> Executable:
     known: Target = find_target(target)
-    blob = one.compile(graph, known, CompileOptions(taps=taps))
-    device = next((item for item in one.devices() if item.accepts(target)), None)
+    blob = owner.compile(graph, known, CompileOptions(taps=taps))
+    device = next((item for item in owner.devices() if item.accepts(target)), None)
     if device is None:
-        raise CompileError(f"backend '{one.name}' has no device for '{target}'.")
-    types = graph.types
-    signature = Signature({name: types[name] for name in graph.inputs}, {name: types[name] for name in graph.outputs})
-    executable = device.load(blob, signature)
+        raise CompileError(f"backend '{owner.name}' has no device for '{target}'.")
+    executable = device.load(blob, Signature.of(graph))
     stack.callback(executable.close)
     return executable
-
-
-def _alone(graph: Graph, nodes: Sequence[Node]) -> Graph:
-    """Return a graph of a few nodes in a row; what other nodes make is its input."""
-    read = [name for node in nodes for name in dict.fromkeys(node.inputs) if name]
-    made = [name for node in nodes for name in node.outputs if name]
-    inputs = tuple(dict.fromkeys(name for name in read if name not in graph.constants and name not in made))
-    return Graph(
-        f"{graph.name}/{nodes[0].name}",
-        tuple(nodes),
-        inputs,
-        tuple(name for name in nodes[-1].outputs if name),
-        {name: graph.types[name] for name in (*read, *made)},
-        {name: graph.constants[name] for name in read if name in graph.constants},
-    )
 
 
 def _run_stage(
@@ -270,10 +206,10 @@ def _run_stage(
 
 def _operators(stage: _Stage, values: Mapping[str, AnyArray]) -> Iterator[tuple[str, Steps]]:
     for step in stage.steps:
-        wanted = step.executable.run({name: values[name] for name in step.graph.inputs})
+        expected = step.executable.run({name: values[name] for name in step.graph.inputs})
         total = Steps()
-        for name in wanted:
-            total += compare_steps(values[name], wanted[name])
+        for name in expected:
+            total += compare_steps(values[name], expected[name])
         yield step.name, total
 
 

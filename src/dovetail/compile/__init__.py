@@ -1,6 +1,6 @@
 """Compile: PartitionedGraph -> Bundle, one backend per target."""
 
-from dovetail.backend.containment import Limits
+from dovetail.backend.containment import WorkerLimits
 from dovetail.compile.binaries import vendor_files
 from dovetail.compile.cache import BlobCache
 from dovetail.compile.model import CompileRequest, Isolation, choose_backend, compile_model
@@ -11,12 +11,12 @@ __all__ = [
     "BlobCache",
     "CompileRequest",
     "Isolation",
-    "Limits",
     "Move",
     "ProjectPart",
     "ProjectSet",
     "RepairRequest",
     "Repaired",
+    "WorkerLimits",
     "choose_backend",
     "compile_model",
     "compile_repaired",

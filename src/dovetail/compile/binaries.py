@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from dovetail.backend.protocols import BinaryBackend, VendorBinary
+from dovetail.backend.protocols import VendorBinary
 from dovetail.backend.registry import backend
 from dovetail.bundle.bundle import Bundle, CompiledPartition
 from dovetail.errors import DeviceError, DovetailError
@@ -40,24 +40,25 @@ def vendor_files(bundle: Bundle) -> dict[str, bytes]:
         targets = ", ".join(dict.fromkeys(part.target for part in bundle.partitions))
         raise DovetailError(
             f"bundle '{bundle.name}': no partition holds a vendor's binary (it runs on {targets}).",
-            hint="Compile with a backend that makes one, such as --backend vsi:v853=vsi.",
+            hint="Compile with a backend that makes one, such as 'vsi' for its targets.",
+            option="backend",
         )
     files[RECORD] = (json.dumps({"kind": _KIND, "model": bundle.name, "networks": rows}, indent=1) + "\n").encode()
     return files
 
 
 def _binary(part: CompiledPartition, index: int) -> VendorBinary | None:
-    maker = backend(part.backend)
-    if not isinstance(maker, BinaryBackend):
+    vendor_binary = backend(part.backend).abilities().vendor_binary
+    if vendor_binary is None:
         return None
     try:
-        return maker.vendor_binary(part.blob)
+        return vendor_binary(part.blob)
     except DeviceError as error:
         raise DeviceError(f"partition {index}: {error.message}", hint=error.hint) from error
 
 
 def _tensor(bundle: Bundle, name: str, kind: TensorType) -> dict[str, object]:
-    found: dict[str, object] = {
+    facts: dict[str, object] = {
         "name": name,
         "source_name": bundle.origins.get(name, name),
         "dtype": kind.dtype.value,
@@ -65,5 +66,5 @@ def _tensor(bundle: Bundle, name: str, kind: TensorType) -> dict[str, object]:
     }
     if kind.quant is not None:
         quant = kind.quant
-        found |= {"scale": list(quant.scale), "zero_point": list(quant.zero_point), "axis": quant.axis}
-    return found
+        facts |= {"scale": list(quant.scale), "zero_point": list(quant.zero_point), "axis": quant.axis}
+    return facts

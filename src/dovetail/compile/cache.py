@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dovetail.backend.protocols import Backend, Blob, CompileOptions
-from dovetail.backend.target import MarkedTarget, Target
+from dovetail.backend.target import Target
 from dovetail.backend.worker import options_to
 from dovetail.ir.graph import Graph
 from dovetail.ir.storage import graph_to_bytes
@@ -67,7 +67,6 @@ class BlobCache:
 
 def cache_key(compiler: Backend, target: Target, graph: Graph, options: CompileOptions) -> str:
     """Return the key of a compilation: whatever can change the blob changes it."""
-    mark = target.mark if isinstance(target, MarkedTarget) else ""
-    facts = [compiler.name, compiler.version, target.name, mark, options_to(options)]
+    facts = [compiler.name, compiler.version, target.name, target.mark, options_to(options)]
     head = json.dumps(facts, sort_keys=True).encode()
     return hashlib.sha256(len(head).to_bytes(8, "little") + head + graph_to_bytes(graph)).hexdigest()

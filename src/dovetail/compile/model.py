@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 
-from dovetail.backend.containment import Limits, Worker, compile_contained
-from dovetail.backend.protocols import Backend, Blob, CompileOptions, LayoutBackend, TrustedBackend
+from dovetail.backend.containment import CompilerPlace, Worker, WorkerLimits, compile_contained
+from dovetail.backend.protocols import Backend, Blob, CompileOptions
 from dovetail.backend.registry import backend, backends_for, find_target
 from dovetail.backend.target import Target
 from dovetail.bundle.bundle import Bundle, CompiledPartition
@@ -21,7 +21,7 @@ _IMAGE_RANK = 4
 
 
 class Isolation(Enum):
-    """Say which compilers run in a worker process."""
+    """Which compilers run in a worker process."""
 
     UNTRUSTED = "untrusted"
     """All but those whose backend says that they are safe."""
@@ -31,17 +31,18 @@ class Isolation(Enum):
 
 @dataclass(frozen=True, slots=True)
 class CompileRequest:
-    """Say how to compile: options for every target, and which backend serves a target where several could.
-
-    A target in `per_target` has options of its own. `cache` keeps blobs by content.
-    """
+    """How to compile, and where."""
 
     options: CompileOptions = field(default_factory=CompileOptions)
+    """For every target: each backend is given what it obeys, and what none of them obeys is refused."""
     backends: Mapping[str, str] = field(default_factory=dict)
+    """Which backend serves a target, where several could."""
     per_target: Mapping[str, CompileOptions] = field(default_factory=dict)
+    """Options of single targets, instead of the common ones; what its backend does not obey is refused."""
     isolation: Isolation = Isolation.UNTRUSTED
-    limits: Limits = field(default_factory=Limits)
+    limits: WorkerLimits = field(default_factory=WorkerLimits)
     cache: BlobCache | None = None
+    """Keeps blobs by content."""
 
 
 def compile_model(partitioned: PartitionedGraph, request: CompileRequest | None = None) -> Bundle:
@@ -49,10 +50,10 @@ def compile_model(partitioned: PartitionedGraph, request: CompileRequest | None 
 
     Raises BundleError when an output is a constant and there is no partition to hand it out.
     """
-    asked = request or CompileRequest()
+    how = request or CompileRequest()
     source = partitioned.source
     graph = source.graph
-    with Compiler(asked) as compiler:
+    with Compiler(how) as compiler:
         parts = compiler.compile_all(partitioned)
     bundle = Bundle(
         name=graph.name,
@@ -70,13 +71,13 @@ def choose_backend(target: str, chosen: Mapping[str, str]) -> Backend:
     """Return the backend that compiles for a target; raise DeviceNotFound when none does."""
     able = backends_for(target)
     if target in chosen:
-        wanted = backend(chosen[target])
-        if wanted.name not in {one.name for one in able}:
+        named = backend(chosen[target])
+        if named.name not in {owner.name for owner in able}:
             raise DeviceNotFound(
-                f"backend '{wanted.name}' does not compile for target '{target}'.",
-                hint=f"These do: {', '.join(one.name for one in able) or 'none'}.",
+                f"backend '{named.name}' does not compile for target '{target}'.",
+                hint=f"These do: {', '.join(owner.name for owner in able) or 'none'}.",
             )
-        return wanted
+        return named
     if not able:
         find_target(target)
         raise DeviceNotFound(f"no backend compiles for target '{target}'.")
@@ -88,10 +89,8 @@ def _channels_last(partitioned: PartitionedGraph, request: CompileRequest) -> fr
     able: dict[str, bool] = {}
     for part in partitioned.partitions:
         if part.target not in able:
-            compiler = choose_backend(part.target, request.backends)
-            able[part.target] = isinstance(compiler, LayoutBackend) and compiler.takes_channels_last(
-                find_target(part.target)
-            )
+            takes = choose_backend(part.target, request.backends).abilities().takes_channels_last
+            able[part.target] = takes is not None and takes(find_target(part.target))
     handed_out = set(partitioned.source.graph.outputs)
     return frozenset(
         border.name
@@ -113,20 +112,18 @@ class Compiler:
         """Backend, its version and the target, by the target's name: asking plug-ins for them takes its time."""
 
     def compile_all(self, partitioned: PartitionedGraph) -> tuple[CompiledPartition, ...]:
-        """Return all partitions, compiled."""
+        """Return all partitions, compiled; raise CompileError for an option that no backend among them obeys."""
+        self._check_options(dict.fromkeys(part.target for part in partitioned.partitions))
         channels_last = _channels_last(partitioned, self._request)
         return tuple(self.compile(part, channels_last) for part in partitioned.partitions)
 
     def compile(self, part: Partition, channels_last: frozenset[str] = frozenset()) -> CompiledPartition:
         """Return a partition, compiled or from the cache; raise CompileError naming it."""
         request = self._request
-        if part.target not in self._owners:
-            owner = choose_backend(part.target, request.backends)
-            self._owners[part.target] = owner, owner.version, find_target(part.target)
-        compiler, version, target = self._owners[part.target]
+        compiler, version, target = self._owner(part.target)
         graph = part.graph
         edges = dict.fromkeys((*graph.inputs, *graph.outputs))
-        options = request.per_target.get(part.target, request.options)
+        options = _obeyed(request.per_target.get(part.target, request.options), compiler.abilities().options)
         options = replace(options, channels_last=tuple(name for name in edges if name in channels_last))
         try:
             blob = self._blob(compiler, target, graph, options)
@@ -156,6 +153,22 @@ class Compiler:
     def __exit__(self, *raised: object) -> None:
         self._worker.close()
 
+    def _owner(self, target: str) -> tuple[Backend, str, Target]:
+        if target not in self._owners:
+            owner = choose_backend(target, self._request.backends)
+            self._owners[target] = owner, owner.version, find_target(target)
+        return self._owners[target]
+
+    def _check_options(self, targets: Iterable[str]) -> None:
+        own = self._request.per_target
+        obeyed = {target: self._owner(target)[0].abilities().options for target in targets}
+        for target in obeyed.keys() & own.keys():
+            _refuse_unknown(own[target], obeyed[target], f"target '{target}'")
+        common = [options for target, options in obeyed.items() if target not in own]
+        if common:
+            where = ", ".join(f"'{target}'" for target in obeyed if target not in own)
+            _refuse_unknown(self._request.options, frozenset().union(*common), f"none of the targets {where}")
+
     def _blob(self, compiler: Backend, target: Target, graph: Graph, options: CompileOptions) -> Blob:
         cache = self._request.cache
         key = cache_key(compiler, target, graph, options) if cache is not None else ""
@@ -163,7 +176,7 @@ class Compiler:
         if kept is not None:
             return kept
         if self._isolated(compiler, target):
-            blob = compile_contained(self._worker, (compiler.name, target.name), graph, options)
+            blob = compile_contained(self._worker, CompilerPlace(compiler.name, target.name), graph, options)
         else:
             blob = _compile_here(compiler, target, graph, options)
         if cache is not None:
@@ -173,7 +186,30 @@ class Compiler:
     def _isolated(self, compiler: Backend, target: Target) -> bool:
         if self._request.isolation is not Isolation.UNTRUSTED:
             return self._request.isolation is Isolation.ALL
-        return not (isinstance(compiler, TrustedBackend) and compiler.compiles_in_process(target))
+        is_safe = compiler.abilities().compiles_in_process
+        return is_safe is None or not is_safe(target)
+
+
+def _set_options(options: CompileOptions) -> set[str]:
+    """Return the names of the options that differ from their defaults."""
+    default = CompileOptions()
+    return {item.name for item in fields(options) if getattr(options, item.name) != getattr(default, item.name)}
+
+
+def _obeyed(options: CompileOptions, known: frozenset[str]) -> CompileOptions:
+    """Return the options with those at their defaults that a backend does not obey."""
+    default = CompileOptions()
+    return replace(options, **{name: getattr(default, name) for name in _set_options(options) - known})
+
+
+def _refuse_unknown(options: CompileOptions, known: frozenset[str], where: str) -> None:
+    unknown = sorted(_set_options(options) - known)
+    if unknown:
+        verb = "obeys" if where.startswith("none") else "does not obey"
+        raise CompileError(
+            f"option '{unknown[0]}': {where} {verb} it.",
+            hint=f"Leave it out; what is obeyed here: {', '.join(sorted(known)) or 'nothing'}.",
+        )
 
 
 def _compile_here(compiler: Backend, target: Target, graph: Graph, options: CompileOptions) -> Blob:

@@ -7,11 +7,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dovetail.backend.project import ProjectBackend, ProjectStyle
+from dovetail.backend.project import ProjectStyle
 from dovetail.backend.registry import backend_statuses, backends_for, find_target
 from dovetail.errors import CompileError, DovetailError
 from dovetail.partition.partitioned import Partition, PartitionedGraph
-from dovetail.plan.placement import CPU_FLOAT
+from dovetail.plan.placement import HOST
 
 RECORD = "project.json"
 """The file by which a folder of projects is known."""
@@ -21,7 +21,7 @@ _CONVERTING = frozenset({"QuantizeLinear", "DequantizeLinear"})
 
 @dataclass(frozen=True, slots=True)
 class ProjectPart:
-    """Say where a partition's project (or ONNX file, on the CPU) lies; an empty path is the folder itself."""
+    """Where a partition's project (or ONNX file, on the CPU) lies; an empty path is the folder itself."""
 
     path: str
     target: str
@@ -31,7 +31,7 @@ class ProjectPart:
 
 @dataclass(frozen=True, slots=True)
 class ProjectSet:
-    """Hold files by path below a folder, and the parts of the model in the order in which they run."""
+    """Files by path below a folder, and the parts of the model in the order in which they run."""
 
     parts: tuple[ProjectPart, ...]
     files: Mapping[str, bytes]
@@ -48,7 +48,7 @@ def make_projects(partitioned: PartitionedGraph, style: ProjectStyle) -> Project
     Where all that the CPU does is to quantise inputs and dequantise outputs there is one project, in the folder itself.
     Else each partition has a folder or a file of its own, numbered in the order of running.
     """
-    own = [part for part in partitioned.partitions if part.target != CPU_FLOAT]
+    own = [part for part in partitioned.partitions if part.target != HOST]
     if not own:
         raise CompileError("no partition of this plan is on an NPU: there is nothing to write a project of.")
     if len(own) == 1 and all(_is_edge(partitioned, part) for part in partitioned.partitions if part is not own[0]):
@@ -76,7 +76,7 @@ def _several(partitioned: PartitionedGraph, style: ProjectStyle) -> tuple[tuple[
     for part in partitioned.partitions:
         name = f"{part.index}-{re.sub(r'[^a-z0-9]+', '-', part.target.lower())}"
         graph = part.graph
-        if part.target == CPU_FLOAT:
+        if part.target == HOST:
             name = f"{name}.onnx"
             files[name] = to_onnx(graph).SerializeToString()
         else:
@@ -88,22 +88,23 @@ def _several(partitioned: PartitionedGraph, style: ProjectStyle) -> tuple[tuple[
 
 def _labels(partitioned: PartitionedGraph, own: Partition) -> dict[str, str]:
     """Map the borders of the one partition on an NPU to the inputs and outputs of the model that they stand for."""
-    found: dict[str, str] = {}
+    labels: dict[str, str] = {}
     for part in partitioned.partitions:
         for node in part.graph.nodes if part is not own else ():
             if node.op == "QuantizeLinear":
-                found[node.outputs[0]] = node.inputs[0]
+                labels[node.outputs[0]] = node.inputs[0]
             else:
-                found[node.inputs[0]] = node.outputs[0]
-    return found
+                labels[node.inputs[0]] = node.outputs[0]
+    return labels
 
 
 def _files(part: Partition, style: ProjectStyle, labels: Mapping[str, str]) -> Mapping[str, bytes]:
     where = f"partition {part.index} ({part.target})"
     for one in backends_for(part.target):
-        if isinstance(one, ProjectBackend):
+        write_project = one.abilities().write_project
+        if write_project is not None:
             try:
-                return one.write_project(part.graph, find_target(part.target), style, labels)
+                return write_project(part.graph, find_target(part.target), style, labels)
             except CompileError as error:
                 raise CompileError(f"{where}: {error.message}", partition=part.index, hint=error.hint) from error
     own = part.target.partition(":")[0]
@@ -133,10 +134,10 @@ def _record(partitioned: PartitionedGraph, style: ProjectStyle, parts: tuple[Pro
 def is_project_folder(record: bytes) -> bool:
     """Tell whether the bytes of a `project.json` are ours."""
     try:
-        found = json.loads(record)
+        document = json.loads(record)
     except ValueError:
         return False
-    return isinstance(found, dict) and found.get("kind") == _KIND
+    return isinstance(document, dict) and document.get("kind") == _KIND
 
 
 def _order(parts: list[ProjectPart]) -> str:

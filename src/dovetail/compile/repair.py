@@ -6,10 +6,11 @@ plan has it. Nothing moves where the rule has no placement left.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dovetail.backend.registry import find_target
+from dovetail.bisection import boundary, unsettled
 from dovetail.bundle.bundle import Bundle
 from dovetail.compile.model import Compiler, CompileRequest, compile_model
 from dovetail.errors import CompileError
@@ -26,7 +27,7 @@ from dovetail.quantize import Ranges, quantize
 
 @dataclass(frozen=True, slots=True)
 class RepairRequest:
-    """Say what to compile and where offending units may go, in order."""
+    """What to compile and where offending units may go, in order."""
 
     graph: Graph
     plan: Plan
@@ -38,7 +39,7 @@ class RepairRequest:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Say which nodes went where, and why."""
+    """Which nodes went where, and why."""
 
     nodes: tuple[str, ...]
     before: Placement
@@ -48,7 +49,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Repaired:
-    """Hold what was compiled in the end, the plan that it obeys and how that came about."""
+    """What was compiled in the end, the plan that it obeys and how that came about."""
 
     bundle: Bundle
     partitioned: PartitionedGraph
@@ -91,17 +92,26 @@ def _offenders(compiler: Compiler, graph: Graph, part: Partition, error: Compile
     if not units:
         raise error
     owners = _owners(part.graph, units)
+    reasons: dict[str, str] = {}
 
-    def failure(some: Sequence[Unit]) -> str | None:
+    def compiles(some: Sequence[Unit]) -> bool:
         names = {name for unit in some for name in owners[unit.name]}
         nodes = [node for node in part.graph.nodes if node.name in names]
         try:
             compiler.compile(Partition(part.index, part.target, part_of_graph(part.graph, nodes)))
-        except CompileError as found:
-            return found.message
-        return None
+        except CompileError as failure:
+            reasons[some[0].name] = failure.message
+            return False
+        return True
 
-    return _bisect(units, failure, error.message)
+    if len(units) == 1:
+        return [(units[0], error.message)]
+    half = len(units) // 2
+    alone = unsettled((units[:half], units[half:]), compiles)
+    if alone:
+        return [(unit, reasons[unit.name]) for unit in alone]
+    last = boundary(half, len(units), lambda count: not compiles(units[:count]))
+    return [(units[last - 1], f"{error.message} (only together with units before it)")]
 
 
 def _owners(graph: Graph, units: Sequence[Unit]) -> dict[str, list[str]]:
@@ -113,32 +123,10 @@ def _owners(graph: Graph, units: Sequence[Unit]) -> dict[str, list[str]]:
             makers = [graph.producers[tensor] for tensor in node.inputs if tensor in graph.producers]
             known = [owner[one.name] for one in (*users, *makers) if one.name in owner]
             owner[node.name] = known[0] if known else units[0].name
-    found: dict[str, list[str]] = {unit.name: [] for unit in units}
+    owners: dict[str, list[str]] = {unit.name: [] for unit in units}
     for name, unit in owner.items():
-        found[unit].append(name)
-    return found
-
-
-def _bisect(
-    units: Sequence[Unit], failure: Callable[[Sequence[Unit]], str | None], reason: str
-) -> list[tuple[Unit, str]]:
-    """Return the units that fail alone; where only a combination fails, the one that completes it."""
-    if len(units) == 1:
-        return [(units[0], reason)]
-    middle = len(units) // 2
-    found: list[tuple[Unit, str]] = []
-    for half in (units[:middle], units[middle:]):
-        said = failure(half)
-        if said is not None:
-            found += _bisect(half, failure, said)
-    if found:
-        return found
-    low, high = middle, len(units)
-    while high - low > 1:
-        probe = (low + high) // 2
-        said = failure(units[:probe])
-        low, high = (low, probe) if said is not None else (probe, high)
-    return [(units[high - 1], f"{reason} (only together with units before it)")]
+        owners[unit].append(name)
+    return owners
 
 
 def _move(request: RepairRequest, plan: Plan, unit: Unit, reason: str) -> Move:
@@ -152,5 +140,6 @@ def _move(request: RepairRequest, plan: Plan, unit: Unit, reason: str) -> Move:
             return Move(unit.nodes, before, place, reason)
     raise CompileError(
         f"{unit.name}: {before} said yes to it, and its compiler fails: {reason}",
-        hint="Give a further placement for it, such as --fallback cpu@fp32.",
+        hint="Give a further placement for it, such as cpu@fp32.",
+        option="fallback",
     )

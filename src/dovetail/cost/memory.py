@@ -36,9 +36,10 @@ def estimate_memory(
                 size[tensor] = place.target, bytes_made
                 alive[place.target] = alive.get(place.target, 0) + bytes_made
         peak[place.target] = max(peak.get(place.target, 0), alive.get(place.target, 0))
-        dead = [*ending.get(index, ()), *(name for name in node.outputs if name and name not in last)]
-        for tensor in dead:
-            target, bytes_freed = size.pop(tensor, ("", 0))
-            if target:
+        unread = [name for name in node.outputs if name and name not in last]
+        for tensor in (*ending.get(index, ()), *unread):
+            # Graph inputs end too, and were never counted.
+            if tensor in size:
+                target, bytes_freed = size[tensor]
                 alive[target] -= bytes_freed
     return MemoryCost(weights, peak, copies)

@@ -5,27 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dovetail.backend.costs import CostSource, Figure, PricedBackend, Quality
+from dovetail.backend.costs import CostSource, Figure, Quality
 from dovetail.backend.profiles.hosts import HostFacts, host_beside
 from dovetail.backend.registry import available_backends
-from dovetail.backend.target import Source, Target, TargetProfile
+from dovetail.backend.target import Target, TargetProfile
 from dovetail.cost.memory import estimate_memory
 from dovetail.cost.record import BoundaryCost, PlanCost, UnitCost
 from dovetail.cost.roofline import HostRoofline, NpuRoofline
 from dovetail.cost.sizes import Sizer, element_count, stored_bytes
-from dovetail.cost.wiring import HOST, Wiring, wire_units
+from dovetail.cost.wiring import WORLD, Wiring, wire_units
 from dovetail.errors import CostError
 from dovetail.ir.graph import Graph
 from dovetail.ir.precision import Precision
-from dovetail.plan.placement import CPU_FLOAT, Placement
+from dovetail.plan.placement import HOST, Placement
 from dovetail.plan.plan import Plan
 from dovetail.plan.units import Unit, Units
 
-OUTSIDE = Placement(CPU_FLOAT, Precision.FP32)
+OUTSIDE = Placement(HOST, Precision.FP32)
 """Where graph inputs come from and graph outputs go to."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class CostModel:
     """Price placements of the units of one graph; figures are kept once they are made."""
 
@@ -60,7 +60,8 @@ class CostModel:
                 return figure
         raise CostError(
             f"{nodes[0].label}: nothing prices it at {placement}.",
-            hint="Give a table of measured latencies (dovetail cost --costs), or place it elsewhere.",
+            hint="Give a table of measured latencies, or place it elsewhere.",
+            option="costs",
         )
 
     def boundary(self, tensor: str, producer: Placement, consumer: Placement) -> BoundaryCost | None:
@@ -79,21 +80,21 @@ class CostModel:
         if converts:
             figure = self._convert(tensor, producer, consumer, sum(sizes))
             latency_ns += figure.latency_ns
-            origins[figure.source.text] = None
+            origins[figure.source] = None
         moved = self._crossing_bytes(producer, consumer, sizes) if crosses else 0
         if crosses:
             latency_ns += moved / self.host.facts.link_bytes_per_s * 1e9
-            origins[self.host.facts.source.text] = None
-        return BoundaryCost(tensor, producer, consumer, moved, Figure(latency_ns, quality, Source("; ".join(origins))))
+            origins[self.host.facts.source] = None
+        return BoundaryCost(tensor, producer, consumer, moved, Figure(latency_ns, quality, "; ".join(origins)))
 
     def _convert(self, tensor: str, producer: Placement, consumer: Placement, moved: int) -> Figure:
         elements = element_count(self.graph, tensor)
-        on_cpu = CPU_FLOAT in (producer.target, consumer.target)
+        on_cpu = HOST in (producer.target, consumer.target)
         place = None if on_cpu and producer.target != consumer.target else self.npus.get(consumer.target)
         return (place or self.host).conversion(elements, moved)
 
     def _crossing_bytes(self, producer: Placement, consumer: Placement, sizes: Sequence[int]) -> int:
-        if producer.target == CPU_FLOAT:
+        if producer.target == HOST:
             return sizes[1]
         return sizes[0]
 
@@ -110,11 +111,11 @@ class CostModel:
         return PlanCost(rows, boundaries, count, self.switch, memory)
 
     def _weights(self, places: Mapping[str, Placement]) -> dict[str, int]:
-        found: dict[str, int] = {}
+        weights: dict[str, int] = {}
         for unit in self.units.items:
             place = places[unit.name]
-            found[place.target] = found.get(place.target, 0) + self.weight_bytes(unit, place)
-        return found
+            weights[place.target] = weights.get(place.target, 0) + self.weight_bytes(unit, place)
+        return weights
 
     def weight_bytes(self, unit: Unit, placement: Placement) -> int:
         """Return the bytes of a unit's constants at a placement."""
@@ -144,13 +145,13 @@ class CostModel:
         return self._rows[key]
 
     def _boundaries(self, places: Mapping[str, Placement]) -> list[BoundaryCost]:
-        found: list[BoundaryCost] = []
+        boundaries: list[BoundaryCost] = []
         for wire in self.wiring.wires:
-            producer = OUTSIDE if wire.producer == HOST else places[wire.producer]
-            wanted = dict.fromkeys(OUTSIDE if name == HOST else places[name] for name in wire.consumers)
+            producer = OUTSIDE if wire.producer == WORLD else places[wire.producer]
+            wanted = dict.fromkeys(OUTSIDE if name == WORLD else places[name] for name in wire.consumers)
             priced = (self.boundary(wire.tensor, producer, consumer) for consumer in wanted)
-            found.extend(item for item in priced if item is not None)
-        return found
+            boundaries.extend(item for item in priced if item is not None)
+        return boundaries
 
 
 def make_cost_model(
@@ -172,19 +173,22 @@ def make_cost_model(
     }
     facts = host or host_beside(next(iter(npus), ""))
     offered = [
-        source for one in available_backends() if isinstance(one, PricedBackend) for source in one.cost_sources()
+        source
+        for one in available_backends()
+        if (cost_sources := one.abilities().cost_sources) is not None
+        for source in cost_sources()
     ]
-    fallback = HostRoofline(CPU_FLOAT, facts, sizer)
+    fallback = HostRoofline(HOST, facts, sizer)
     sources = (*extra, *offered, *npus.values(), fallback)
     return CostModel(graph, units, wire_units(graph, units), sources, npus, fallback, sizer)
 
 
 def units_of_plan(units: Units, plan: Plan) -> Units:
     """Return the units, where those that a plan splits fall apart into their nodes."""
-    found: list[Unit] = []
+    items: list[Unit] = []
     for unit in units.items:
         if len({plan.placement(name) for name in unit.nodes}) == 1:
-            found.append(unit)
+            items.append(unit)
         else:
-            found.extend(Unit(name, (name,)) for name in unit.nodes)
-    return Units(tuple(found))
+            items.extend(Unit(name, (name,)) for name in unit.nodes)
+    return Units(tuple(items))

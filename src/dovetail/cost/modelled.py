@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dovetail.backend.costs import Quality
-from dovetail.backend.modelled import BoardSettings, ModelledGraph, ModellingBackend, OperatorCycles
+from dovetail.backend.modelled import BoardSettings, CycleModel, ModelledGraph, OperatorCycles
 from dovetail.backend.registry import available_backends, find_target
-from dovetail.backend.target import Engine, Source, TargetProfile
+from dovetail.backend.target import Engine, TargetProfile
 from dovetail.cost.roofline import SHADER_MODEL, NpuRoofline
 from dovetail.cost.sizes import Sizer
 from dovetail.cost.table import CostEntry, CostTable
@@ -32,7 +32,7 @@ _UNIT = frozenset({"Sigmoid", "Softmax", "HardSigmoid"})
 
 @dataclass(frozen=True, slots=True)
 class OperatorRow:
-    """Hold what one node takes; `stated` is our shader model's part of the cycles, 0 where the vendor's stand."""
+    """What one node takes; `stated` is our shader model's part of the cycles, 0 where the vendor's stand."""
 
     node: str
     op: str
@@ -48,12 +48,12 @@ class OperatorRow:
     tiles: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ModelledPartition:
-    """Hold what one partition takes on its part."""
+    """What one partition takes on its part."""
 
     target: str
-    source: Source
+    source: str
     clock_mhz: float
     rows: tuple[OperatorRow, ...]
 
@@ -65,7 +65,7 @@ class ModelledPartition:
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """Say what the model is told: boards by target, and ranges where there are measured ones."""
+    """What the model is told: boards by target, and ranges where there are measured ones."""
 
     boards: Mapping[str, BoardSettings] = field(default_factory=dict)
     ranges: Ranges | None = None
@@ -77,53 +77,47 @@ def model_plan(graph: Graph, plan: Plan, request: ModelRequest | None = None) ->
     Raises CompileError when the vendor's compiler refuses a partition. Times do not depend on scales, so that
     stated ranges do where none were measured; whether an operator that only moves data must rescale does.
     """
-    asked = request or ModelRequest()
+    options = request or ModelRequest()
     models = {target: _model_of(target) for target in plan.targets}
     if not any(models.values()):
         raise CostError(
             f"no vendor's performance model is here for {', '.join(plan.targets)}.",
             hint="Run 'dovetail sdk install verisilicon' for targets that begin with vsi:.",
         )
-    quantized = quantize(graph, plan, asked.ranges or stated_ranges(graph))
-    found: list[ModelledPartition] = []
+    quantized = quantize(graph, plan, options.ranges or stated_ranges(graph))
+    rows: list[ModelledPartition] = []
     for part in partition(quantized).partitions:
         model = models.get(part.target)
         if model is not None:
-            board = asked.boards.get(part.target, BoardSettings())
-            answer = model.model_cycles(part.graph, find_target(part.target), board)
-            found.append(_partition(graph, plan, part, answer))
-    return tuple(found)
+            board = options.boards.get(part.target, BoardSettings())
+            answer = model(part.graph, find_target(part.target), board)
+            rows.append(_partition(graph, plan, part, answer))
+    return tuple(rows)
 
 
 def model_tables(parts: Sequence[ModelledPartition]) -> tuple[CostTable, ...]:
     """Return a table of latencies for each target; conversions that the plan put in are left to the cost model."""
-    entries: dict[str, dict[tuple[str, Precision], float]] = {}
+    entries: dict[str, list[CostEntry]] = {}
     for part in parts:
-        mine = entries.setdefault(part.target, {})
-        for row in part.rows:
-            if row.precision is not None:
-                key = row.node, row.precision
-                mine[key] = mine.get(key, 0.0) + row.latency_ns
+        rows = [CostEntry(row.node, row.precision, row.latency_ns) for row in part.rows if row.precision is not None]
+        entries.setdefault(part.target, []).extend(rows)
     sources = {part.target: part.source for part in parts}
-    return tuple(
-        CostTable(target, sources[target], Quality.MODELLED, tuple(CostEntry(*key, ns) for key, ns in mine.items()))
-        for target, mine in entries.items()
-    )
+    return tuple(CostTable(target, sources[target], Quality.MODELLED, tuple(rows)) for target, rows in entries.items())
 
 
 def stated_ranges(graph: Graph) -> Ranges:
     """Return ranges that nobody measured; clamps and squashing operators have those that they imply."""
-    found = dict.fromkeys((name for name, kind in graph.types.items() if kind.holds_reals), _WIDE)
+    ranges = dict.fromkeys((name for name, kind in graph.types.items() if kind.holds_reals), _WIDE)
     for node in graph.nodes:
         if node.op in _UNIT:
-            found[node.outputs[0]] = Range(0.0, 1.0)
+            ranges[node.outputs[0]] = Range(0.0, 1.0)
         elif node.op == "Relu":
-            found[node.outputs[0]] = Range(0.0, _WIDE.high)
+            ranges[node.outputs[0]] = Range(0.0, _WIDE.high)
         elif node.op == "Clip":
             low, high = (_bound(graph, node, index) for index in (1, 2))
             wide = Range(max(low, _WIDE.low), min(high, _WIDE.high))
-            found[node.outputs[0]] = wide if wide.low < wide.high else _WIDE
-    return Ranges(graph.digest, "stated", 0, found)
+            ranges[node.outputs[0]] = wide if wide.low < wide.high else _WIDE
+    return Ranges(graph.digest, "stated", 0, ranges)
 
 
 def _bound(graph: Graph, node: Node, index: int) -> float:
@@ -131,10 +125,11 @@ def _bound(graph: Graph, node: Node, index: int) -> float:
     return math.copysign(math.inf, index - 1.5) if value is None or value.size != 1 else float(value.reshape(-1)[0])
 
 
-def _model_of(target: str) -> ModellingBackend | None:
-    for one in available_backends():
-        if isinstance(one, ModellingBackend) and target in {item.name for item in one.targets()}:
-            return one
+def _model_of(target: str) -> CycleModel | None:
+    for owner in available_backends():
+        model = owner.abilities().model_cycles
+        if model is not None and target in {item.name for item in owner.targets()}:
+            return model
     return None
 
 
@@ -156,7 +151,7 @@ def _partition(graph: Graph, plan: Plan, part: Partition, answer: ModelledGraph)
                 stated_alone += not items
                 row = _with_stated(row, stated, answer.clock_mhz)
         rows.append(row)
-    source = Source(_source_text(answer, max(0, answer.missing - stated_alone)))
+    source = _source_text(answer, max(0, answer.missing - stated_alone))
     return ModelledPartition(part.target, source, answer.clock_mhz, tuple(rows))
 
 

@@ -42,4 +42,4 @@ def _price(model: CostModel, units: Sequence[Unit], bundle: Bundle) -> tuple[flo
         return None, ""
     if not figures:
         return None, ""
-    return sum(item.latency_ns for item in figures), "; ".join(dict.fromkeys(item.source.text for item in figures))
+    return sum(item.latency_ns for item in figures), "; ".join(dict.fromkeys(item.source for item in figures))

@@ -11,7 +11,7 @@ from dovetail.plan.placement import Placement
 
 @dataclass(frozen=True, slots=True)
 class UnitCost:
-    """Say what a unit takes where it is; `moved_bytes` are its inputs, constants and outputs."""
+    """What a unit takes where it is; `moved_bytes` are its inputs, constants and outputs."""
 
     unit: str
     nodes: tuple[str, ...]
@@ -24,7 +24,7 @@ class UnitCost:
 
 @dataclass(frozen=True, slots=True)
 class BoundaryCost:
-    """Say what it takes to bring one tensor to another placement: conversion, and transfer between targets.
+    """What it takes to bring one tensor to another placement: conversion, and transfer between targets.
 
     `transfer_bytes` is 0 when both are on one target.
     """
@@ -56,7 +56,7 @@ class MemoryCost:
 
 @dataclass(frozen=True, slots=True)
 class PlanCost:
-    """Hold what a plan takes for one sample."""
+    """What a plan takes for one sample."""
 
     units: tuple[UnitCost, ...]
     boundaries: tuple[BoundaryCost, ...]
@@ -78,7 +78,7 @@ class PlanCost:
     @property
     def switch_ns(self) -> float:
         """Return what the switches between partitions take; the first partition is free."""
-        return max(0, self.partition_count - 1) * self.switch.latency_ns
+        return (self.partition_count - 1) * self.switch.latency_ns
 
     @property
     def latency_ns(self) -> float:

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 
 from dovetail.backend.costs import Figure, Quality
 from dovetail.backend.profiles.hosts import HostFacts
-from dovetail.backend.target import Engine, HardwareFacts, Source, TargetProfile
+from dovetail.backend.target import Engine, HardwareFacts, TargetProfile
 from dovetail.cost.sizes import Sizer, work_elements
 from dovetail.ir.dtypes import DType
 from dovetail.ir.graph import Graph
 from dovetail.ir.node import Node
 from dovetail.ir.precision import Precision
-from dovetail.ir.types import Shape
 from dovetail.plan.units import clamp_host
 
 _LANES = 64
@@ -61,9 +60,9 @@ class NpuRoofline:
     sizer: Sizer
 
     @property
-    def source(self) -> Source:
+    def source(self) -> str:
         """Return where the figures come from."""
-        return Source(
+        return (
             f"roofline: {self.facts.macs_per_cycle} multiply-accumulates a cycle at 8 bits and a quarter at 16, "
             f"{self.facts.clock_hz / 1e6:g} MHz, {self.facts.ddr_bytes_per_cycle:g} bytes a cycle; {SHADER_MODEL}"
         )
@@ -118,14 +117,9 @@ class NpuRoofline:
 
 def _utilisation(graph: Graph, node: Node) -> float:
     """Return the share of the array that a kernel fills: its columns go three by three, 1x1 leaves two idle."""
-    kernel = graph.types[node.inputs[1]].shape if node.op in ("Conv", "ConvTranspose") else None
-    columns = _last(kernel)
+    kernel = graph.types[node.inputs[1]].static_shape if node.op in ("Conv", "ConvTranspose") else None
+    columns = kernel[-1] if kernel else 1
     return columns / (_WIDTH * -(-columns // _WIDTH))
-
-
-def _last(shape: Shape | None) -> int:
-    last = shape[-1] if shape else 1
-    return last if isinstance(last, int) and last > 0 else 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,11 +63,11 @@ class Traffic:
 def traffic(graph: Graph, nodes: Sequence[Node], precision: Precision) -> Traffic:
     """Return the traffic of nodes that run as one step."""
     inside = {node.name for node in nodes}
-    made = [tensor for node in nodes for tensor in node.outputs if tensor]
-    read = {tensor for node in nodes for tensor in read_tensors(node)}.difference(made)
+    outputs = [tensor for node in nodes for tensor in node.outputs if tensor]
+    read = {tensor for node in nodes for tensor in read_tensors(node)}.difference(outputs)
     left = [
         tensor
-        for tensor in made
+        for tensor in outputs
         if tensor in graph.outputs or any(user.name not in inside for user in graph.consumers.get(tensor, ()))
     ]
     return Traffic(
@@ -77,9 +77,9 @@ def traffic(graph: Graph, nodes: Sequence[Node], precision: Precision) -> Traffi
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Sizer:
-    """Keep the traffic of the steps of one graph; a step goes by its first node."""
+    """The traffic of the steps of one graph; a step goes by its first node."""
 
     graph: Graph
     _kept: dict[tuple[str, int, Precision], Traffic] = field(default_factory=dict, repr=False)
@@ -88,19 +88,19 @@ class Sizer:
     def traffic(self, nodes: Sequence[Node], precision: Precision) -> Traffic:
         """Return the traffic of nodes that run as one step."""
         key = nodes[0].name, len(nodes), precision
-        found = self._kept.get(key)
-        if found is None:
-            found = self._kept[key] = traffic(self.graph, nodes, precision)
-        return found
+        known = self._kept.get(key)
+        if known is None:
+            known = self._kept[key] = traffic(self.graph, nodes, precision)
+        return known
 
     def macs(self, graph: Graph, node: Node) -> int:
         """Return the multiply-accumulates of a node of any graph; an unknown shape counts as none."""
         if graph is not self.graph:
             return node_macs(graph, node) or 0
-        found = self._macs.get(node.name)
-        if found is None:
-            found = self._macs[node.name] = node_macs(graph, node) or 0
-        return found
+        known = self._macs.get(node.name)
+        if known is None:
+            known = self._macs[node.name] = node_macs(graph, node) or 0
+        return known
 
     def traffic_in(self, graph: Graph, nodes: Sequence[Node], precision: Precision) -> Traffic:
         """Return the traffic of nodes of any graph."""
@@ -112,4 +112,4 @@ def work_elements(graph: Graph, node: Node) -> int:
     counts = graph.element_counts
     read = [counts[tensor] for tensor in node.inputs if tensor and tensor not in graph.constants]
     made = [counts[tensor] for tensor in node.outputs if tensor]
-    return max((*read, *made), default=0)
+    return max([*read, *made])

@@ -10,7 +10,6 @@ from functools import cached_property
 from pathlib import Path
 
 from dovetail.backend.costs import Figure, Quality
-from dovetail.backend.target import Source
 from dovetail.errors import CostError
 from dovetail.ir.graph import Graph
 from dovetail.ir.node import Node
@@ -33,10 +32,10 @@ class CostEntry:
 
 @dataclass(frozen=True)
 class CostTable:
-    """Hold latencies of one target; nodes go by their names in the graph or in the source file."""
+    """Latencies of one target; nodes go by their names in the graph or in the source file."""
 
     target: str
-    source: Source
+    source: str
     quality: Quality
     entries: tuple[CostEntry, ...]
 
@@ -48,10 +47,10 @@ class CostTable:
         """Return the sum over the nodes; None when the first of them, which does the work, has no entry."""
         if target != self.target:
             return None
-        found = [self._of(node, precision) for node in nodes]
-        if not found or found[0] is None:
+        latencies = [self._of(node, precision) for node in nodes]
+        if not latencies or latencies[0] is None:
             return None
-        return Figure(sum(item for item in found if item is not None), self.quality, self.source)
+        return Figure(sum(item for item in latencies if item is not None), self.quality, self.source)
 
     def _of(self, node: Node, precision: Precision) -> float | None:
         known = self._by_key
@@ -67,7 +66,7 @@ class CostTable:
             "schema": _SCHEMA,
             "kind": _KIND,
             "target": self.target,
-            "source": self.source.text,
+            "source": self.source,
             "quality": self.quality.value,
             "entries": [
                 {"node": item.node, "precision": item.precision.value, "latency_ns": item.latency_ns}
@@ -103,7 +102,7 @@ def _read(document: object, where: str) -> CostTable:
     if not isinstance(document["entries"], list):
         raise CostError(f"{where}: 'entries' is a list.")
     entries = tuple(_entry(item, f"{where}: entry {index}") for index, item in enumerate(document["entries"], 1))
-    return CostTable(str(document["target"]), Source(str(document["source"])), Quality(document["quality"]), entries)
+    return CostTable(str(document["target"]), str(document["source"]), Quality(document["quality"]), entries)
 
 
 def _entry(item: object, where: str) -> CostEntry:

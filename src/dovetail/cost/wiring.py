@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dovetail.ir.graph import Graph, read_tensors
-from dovetail.plan.placement import CPU_FLOAT
+from dovetail.plan.placement import HOST
 from dovetail.plan.units import Units
 
-HOST = ""
+WORLD = ""
 """Stands among units for the world outside: inputs come from it and outputs go to it, on the CPU in float."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """A tensor made by one unit and read by others; either end may be HOST."""
+    """A tensor made by one unit and read by others; either end may be WORLD."""
 
     tensor: str
     producer: str
@@ -25,45 +25,45 @@ class Wire:
 
 @dataclass(frozen=True)
 class Wiring:
-    """Hold the units in topological order and the wires between them."""
+    """The units in topological order and the wires between them."""
 
     order: tuple[str, ...]
     wires: tuple[Wire, ...]
 
     @cached_property
     def sources(self) -> Mapping[str, tuple[str, ...]]:
-        """Map every unit to the units that it reads from, HOST included."""
-        found: dict[str, dict[str, None]] = {unit: {} for unit in self.order}
+        """Map every unit to the units that it reads from, WORLD included."""
+        sources: dict[str, dict[str, None]] = {unit: {} for unit in self.order}
         for wire in self.wires:
             for consumer in wire.consumers:
-                if consumer != HOST:
-                    found[consumer][wire.producer] = None
-        return {unit: tuple(names) for unit, names in found.items()}
+                if consumer != WORLD:
+                    sources[consumer][wire.producer] = None
+        return {unit: tuple(names) for unit, names in sources.items()}
 
     @cached_property
     def ends(self) -> tuple[str, ...]:
         """Return the units whose results leave the graph."""
-        return tuple(dict.fromkeys(wire.producer for wire in self.wires if HOST in wire.consumers))
+        return tuple(dict.fromkeys(wire.producer for wire in self.wires if WORLD in wire.consumers))
 
     def partition_count(self, target_of: Mapping[str, str]) -> int:
         """Return the partitions of a placement, in linear time: one more than the changes of target on a longest path.
 
         Exact for the CPU and one other target; a lower bound with more.
         """
-        changes: dict[str, int] = {HOST: 0}
+        changes: dict[str, int] = {WORLD: 0}
         deepest = 0
         for unit in self.order:
             mine = target_of[unit]
-            away = int(mine != CPU_FLOAT)
-            found = away
+            away = int(mine != HOST)
+            changes_so_far = away
             for source in self.sources[unit]:
-                theirs = CPU_FLOAT if source == HOST else target_of[source]
-                found = max(found, changes[source] + (theirs != mine))
-            changes[unit] = found
-            deepest = max(deepest, found)
+                theirs = HOST if source == WORLD else target_of[source]
+                changes_so_far = max(changes_so_far, changes[source] + (theirs != mine))
+            changes[unit] = changes_so_far
+            deepest = max(deepest, changes_so_far)
         for unit in self.ends:
-            if unit != HOST:
-                deepest = max(deepest, changes[unit] + (target_of[unit] != CPU_FLOAT))
+            if unit != WORLD:
+                deepest = max(deepest, changes[unit] + (target_of[unit] != HOST))
         return deepest + 1
 
 
@@ -76,11 +76,11 @@ def wire_units(graph: Graph, units: Units) -> Wiring:
             if tensor not in graph.constants:
                 readers.setdefault(tensor, {})[of_node[node.name].name] = None
     for tensor in graph.outputs:
-        readers.setdefault(tensor, {})[HOST] = None
+        readers.setdefault(tensor, {})[WORLD] = None
     makers = {tensor: of_node[node.name].name for tensor, node in graph.producers.items()}
     wires: list[Wire] = []
     for tensor, names in readers.items():
-        producer = makers.get(tensor, HOST)
+        producer = makers.get(tensor, WORLD)
         consumers = tuple(name for name in names if name != producer)
         if consumers and tensor not in graph.constants:
             wires.append(Wire(tensor, producer, consumers))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dovetail.data.labels import LabelTable, load_labels
 from dovetail.data.open_samples import open_samples
-from dovetail.data.preprocess import Anchor, Channels, Interpolation, Layout, Preprocess, Step, StepKind
+from dovetail.data.preprocess import Anchor, Channels, Interpolation, Layout, Preprocess, PreprocessStep, StepKind
 from dovetail.data.preprocess_file import load_preprocess
 from dovetail.data.preprocess_text import preprocess_to_toml
 from dovetail.data.sample import InputSpec, Sample, SampleSource
 from dovetail.data.specs import specs_of
-from dovetail.data.split import split
+from dovetail.data.split import SplitOptions, Splits, first_samples, split, split_samples
 from dovetail.data.survey import PictureSurvey, survey_pictures
 
 __all__ = [
@@ -21,15 +21,19 @@ __all__ = [
     "Layout",
     "PictureSurvey",
     "Preprocess",
+    "PreprocessStep",
     "Sample",
     "SampleSource",
-    "Step",
+    "SplitOptions",
+    "Splits",
     "StepKind",
+    "first_samples",
     "load_labels",
     "load_preprocess",
     "open_samples",
     "preprocess_to_toml",
     "specs_of",
     "split",
+    "split_samples",
     "survey_pictures",
 ]

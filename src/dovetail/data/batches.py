@@ -14,7 +14,7 @@ from dovetail.ir.graph import Graph
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Hold samples that go through the model together; inputs are stacked along the first dimension."""
+    """Samples that go through the model together; inputs are stacked along the first dimension."""
 
     inputs: Mapping[str, AnyArray]
     samples: tuple[Sample, ...]

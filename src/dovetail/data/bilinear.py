@@ -44,10 +44,10 @@ class _Tap:
         return _Tap(np.clip(self.places, 0, source - 1), self.weights.reshape(shape))
 
 
-def _taps(source: int, wanted: int) -> tuple[_Tap, _Tap]:
+def _taps(source: int, size: int) -> tuple[_Tap, _Tap]:
     """Return the lower and the upper neighbour along one axis; they may lie outside."""
-    ratio = 1.0 / (wanted / source)
-    place = ((np.arange(wanted) + 0.5) * ratio - 0.5).astype(np.float32)
+    ratio = 1.0 / (size / source)
+    place = ((np.arange(size) + 0.5) * ratio - 0.5).astype(np.float32)
     low = np.floor(place).astype(np.intp)
     rest = (place - low).astype(np.float32)
     weights = [np.rint(share * np.float32(_ONE)).astype(np.int32) for share in (np.float32(1) - rest, rest)]

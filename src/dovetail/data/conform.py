@@ -24,20 +24,20 @@ def _matches(found: Sequence[int], wanted: Sequence[int | None]) -> bool:
     return len(found) == len(wanted) and all(w is None or f == w for f, w in zip(found, wanted, strict=True))
 
 
-def fitted_shape(found: tuple[int, ...], spec: InputSpec) -> tuple[int, ...] | None:
+def fitted_shape(shape: tuple[int, ...], spec: InputSpec) -> tuple[int, ...] | None:
     """Return the shape of one sample as the model wants it, or `None` when it does not fit.
 
     Only dimensions of size 1 are added: the batch, and a channel or height that a file leaves out.
     """
-    wanted = spec.shape
-    if _matches(found, wanted):
-        return found
-    if wanted and wanted[0] in (1, None):
-        if _matches(found, wanted[1:]):
-            return (1, *found)
-        known = tuple(size for size in wanted[1:] if size is not None)
+    expected = spec.shape
+    if _matches(shape, expected):
+        return shape
+    if expected and expected[0] in (1, None):
+        if _matches(shape, expected[1:]):
+            return (1, *shape)
+        known = tuple(size for size in expected[1:] if size is not None)
         squeezed = tuple(size for size in known if size != 1)
-        if len(known) == len(wanted) - 1 and len(found) < len(wanted) and squeezed == _squeeze(found):
+        if len(known) == len(expected) - 1 and len(shape) < len(expected) and squeezed == _squeeze(shape):
             return (1, *known)
     return None
 
@@ -99,10 +99,10 @@ def conform(array: NDArray[Any], spec: InputSpec, sample_id: str) -> NDArray[Any
     return np.ascontiguousarray(cast_exactly(array, spec.dtype, where)).reshape(shape)
 
 
-def _layout_note(found: tuple[int, ...], spec: InputSpec) -> str:
-    if len(found) < 3:
+def _layout_note(given_shape: tuple[int, ...], spec: InputSpec) -> str:
+    if len(given_shape) < 3:
         return ""
-    *lead, a, b, c = found
+    *lead, a, b, c = given_shape
     for axes, shape in (
         ("[H, W, C] to [C, H, W]", (*lead, c, a, b)),
         ("[C, H, W] to [H, W, C]", (*lead, b, c, a)),

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dovetail.data.bilinear import resize_bilinear
 from dovetail.data.conform import describe_shape
-from dovetail.data.preprocess import Anchor, Channels, Interpolation, Preprocess, Step, StepKind
+from dovetail.data.preprocess import Anchor, Channels, Interpolation, Preprocess, PreprocessStep, StepKind
 from dovetail.errors import DataError
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def place(image: Image, preprocess: Preprocess, where: str) -> tuple[Image, Plac
 
 
 def _apply(
-    image: Image, placement: Placement2d, step: Step, interpolation: Interpolation, where: str
+    image: Image, placement: Placement2d, step: PreprocessStep, interpolation: Interpolation, where: str
 ) -> tuple[Image, Placement2d]:
     import PIL.Image
 
@@ -160,7 +160,7 @@ def _resample(image: Image, height: int, width: int, interpolation: Interpolatio
     return image.resize((width, height), resample)
 
 
-def _resized(step: Step, height: int, width: int) -> tuple[int, int]:
+def _resized(step: PreprocessStep, height: int, width: int) -> tuple[int, int]:
     """Return (height, width) after a resize; whole-number arithmetic, so that 640 * 416 / 640 is 416."""
     if step.kind is StepKind.RESIZE:
         return step.height, step.width

@@ -30,16 +30,16 @@ class ImageStore:
     when all these names are integers, else its place in the sorted list.
     """
 
-    def __init__(self, root: Path, wanted: Wanted, labels: LabelTable | None) -> None:
-        if wanted.preprocess is None:
+    def __init__(self, root: Path, inputs: Wanted, labels: LabelTable | None) -> None:
+        if inputs.preprocess is None:
             raise DataError(
                 f"{root}: a folder of images needs a preprocess file.",
                 hint='For example: resize = [224, 224], channels = "rgb", mean = 127.5, scale = 0.00784.',
             )
-        self._spec = wanted.single("a folder of images")
-        self._preprocess: Preprocess = wanted.preprocess
+        self._spec = inputs.single("a folder of images")
+        self._preprocess: Preprocess = inputs.preprocess
         self._root = root
-        self._wanted = wanted
+        self._wanted = inputs
         files = list_images(root)
         if not files:
             raise DataError(f"{root}: the data set is empty: no .jpg, .jpeg, .png or .bmp file.")

@@ -57,11 +57,11 @@ class IterableStore:
     def _walk(self, indices: Sequence[int] | None) -> Iterator[Sample]:
         position = 0
         index = -1
-        for index, item in enumerate(self._items):
+        for index, sample in enumerate(self._items):
             if indices is None:
-                yield self._sample(item, index)
+                yield self._sample(sample, index)
             elif indices[position] == index:
-                yield self._sample(item, index)
+                yield self._sample(sample, index)
                 position += 1
                 if position == len(indices):
                     return

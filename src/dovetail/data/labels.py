@@ -26,7 +26,7 @@ _SEPARATOR = re.compile(r"[;\s]+")
 
 @dataclass(frozen=True, slots=True)
 class LabelTable:
-    """Hold the labels of every listed file; the list is the data set.
+    """The labels of every listed file; the list is the data set.
 
     `rows` maps the file as written to its labels. File names are relative to `folder`, that of the samples,
     or to the table's own folder.

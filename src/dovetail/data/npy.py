@@ -17,7 +17,7 @@ MAX_SAMPLE_BYTES = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class NpyHeader:
-    """Say what an `.npy` stream holds; `offset` is where its values start, in bytes."""
+    """What an `.npy` stream holds; `offset` is where its values start, in bytes."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]

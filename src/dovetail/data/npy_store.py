@@ -26,11 +26,11 @@ class _Entry:
 class NpyStore:
     """Read one sample from each `<id>.npy`; for several inputs `<input>/<id>.npy` or `<id>.<input>.npy`."""
 
-    def __init__(self, root: Path, wanted: Wanted, labels: LabelTable | None) -> None:
+    def __init__(self, root: Path, inputs: Wanted, labels: LabelTable | None) -> None:
         self._root = root
-        self._wanted = wanted
+        self._wanted = inputs
         self._labels = labels
-        entries = _entries(root, tuple(spec.name for spec in wanted.inputs))
+        entries = _entries(root, tuple(spec.name for spec in inputs.inputs))
         if labels is not None:
             by_id = {entry.id: entry for entry in entries}
             known = {entry.id: entry.id for entry in entries}

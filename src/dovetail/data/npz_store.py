@@ -78,12 +78,12 @@ class NpzStore:
         if len(fitting) == 1:
             return {names[0]: fitting[0]}
         shapes = ", ".join(f"{name} {describe_shape(h.shape)} {h.dtype}" for name, h in self._headers.items())
-        wanted = f"input {names[0]!r} {describe_shape(self._wanted.inputs[0].shape)}"
+        expected = f"input {names[0]!r} {describe_shape(self._wanted.inputs[0].shape)}"
         if fitting:
             choices = " or ".join(f"'{self._path.name}#{name}'" for name in fitting)
-            raise DataError(f"{self._path}: several arrays fit {wanted}: {shapes}.", hint=f"Write {choices}.")
+            raise DataError(f"{self._path}: several arrays fit {expected}: {shapes}.", hint=f"Write {choices}.")
         raise DataError(
-            f"{self._path}: no array fits {wanted} with a leading dimension for the samples; found {shapes}.",
+            f"{self._path}: no array fits {expected} with a leading dimension for the samples; found {shapes}.",
             hint="Give a preprocess file when the arrays are raw uint8 pixels."
             if self._wanted.preprocess is None
             else "With a preprocess file the array is uint8 [N, H, W] or [N, H, W, 3].",

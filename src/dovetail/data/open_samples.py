@@ -15,7 +15,7 @@ from dovetail.data.npz_store import NpzStore
 from dovetail.data.preprocess import Preprocess
 from dovetail.data.reader import Wanted
 from dovetail.data.sample import InputSpec, SampleSource
-from dovetail.data.source import Store, StoredSamples
+from dovetail.data.source import SampleStore, StoredSamples
 from dovetail.data.video_store import VIDEO_SUFFIXES, VideoStore
 from dovetail.errors import DataError
 
@@ -37,15 +37,15 @@ def open_samples(
     it, `labels.csv` in the folder or beside it is used, and then it lists the samples.
     Raises DataError, at once for what the file names and headers show, else at the sample.
     """
-    asked = Wanted(tuple(inputs), preprocess)
+    wanted = Wanted(tuple(inputs), preprocess)
     if not isinstance(source, str | Path):
         if labels is not None:
             raise DataError("a labels file serves a folder.", hint="Put the labels into the mappings or the Samples.")
-        return StoredSamples(IterableStore(source, asked))
-    return StoredSamples(_store(str(source), asked, labels))
+        return StoredSamples(IterableStore(source, wanted))
+    return StoredSamples(_store(str(source), wanted, labels))
 
 
-def _store(source: str, asked: Wanted, labels: Path | None) -> Store:
+def _store(source: str, wanted: Wanted, labels: Path | None) -> SampleStore:
     path, member = Path(source), None
     if "#" in path.name and not path.exists():
         name, member = source.rsplit("#", 1)
@@ -53,24 +53,24 @@ def _store(source: str, asked: Wanted, labels: Path | None) -> Store:
     if path.is_dir():
         if any(path.glob("*.npy")) or any(path.glob("*/*.npy")):
             table = _labels(path, labels)
-            return NpyStore(path, asked, table)
+            return NpyStore(path, wanted, table)
         if not labels and not list_images(path):
             if list_files(path, VIDEO_SUFFIXES):
-                return VideoStore(path, asked)
+                return VideoStore(path, wanted)
             if list_files(path, AUDIO_SUFFIXES):
-                return AudioStore(path, asked)
-        return ImageStore(path, asked, _labels(path, labels) if labels or list_images(path) else None)
+                return AudioStore(path, wanted)
+        return ImageStore(path, wanted, _labels(path, labels) if labels or list_images(path) else None)
     if not path.is_file():
         raise DataError(f"{path}: no such file or folder.")
     if path.suffix.lower() in VIDEO_SUFFIXES:
-        return VideoStore(path, asked)
+        return VideoStore(path, wanted)
     if path.suffix.lower() in AUDIO_SUFFIXES:
-        return AudioStore(path, asked)
+        return AudioStore(path, wanted)
     if path.suffix.lower() != ".npz":
         raise DataError(f"{path}: not a data set.", hint="Give an .npz file, a folder of .npy files or of images.")
     if labels is not None:
         raise DataError(f"{path}: a labels file serves a folder.", hint="Put the labels into the .npz as [N, ...].")
-    return NpzStore(path, asked, member)
+    return NpzStore(path, wanted, member)
 
 
 def _labels(folder: Path, given: Path | None) -> LabelTable | None:

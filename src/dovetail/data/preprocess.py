@@ -61,7 +61,7 @@ class Anchor(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PreprocessStep:
     """Change the geometry of an image once; `pad` is a pixel value in 0..255, for letterbox only.
 
     `interpolation` None takes that of the whole.
@@ -95,7 +95,7 @@ class Preprocess:
     `layout` `None` takes the layout from the input's shape.
     """
 
-    steps: tuple[Step, ...] = ()
+    steps: tuple[PreprocessStep, ...] = ()
     channels: Channels = Channels.RGB
     layout: Layout | None = None
     mean: tuple[float, ...] = (0.0,)

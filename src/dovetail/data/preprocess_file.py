@@ -9,7 +9,7 @@ from enum import Enum
 from pathlib import Path
 from typing import TypeVar
 
-from dovetail.data.preprocess import Anchor, Channels, Interpolation, Layout, Preprocess, Step, StepKind
+from dovetail.data.preprocess import Anchor, Channels, Interpolation, Layout, Preprocess, PreprocessStep, StepKind
 from dovetail.errors import DataError
 
 _MAX_BYTES = 1 << 20
@@ -131,7 +131,7 @@ def _preprocess(table: _Table) -> Preprocess:
     )
 
 
-def _steps(table: _Table) -> tuple[Step, ...]:
+def _steps(table: _Table) -> tuple[PreprocessStep, ...]:
     short = [key for key in _SHORT_KEYS if key in table]
     if "step" in table:
         if short:
@@ -139,19 +139,19 @@ def _steps(table: _Table) -> tuple[Step, ...]:
         return tuple(_step(values, f"{table.where}: step {i}") for i, values in enumerate(table.tables("step"), 1))
     if "resize" not in table and short and short != ["centre_crop"]:
         raise DataError(f"{table.where}: {short[0]!r} without 'resize'.", hint="Add resize = [height, width].")
-    steps: list[Step] = []
+    steps: list[PreprocessStep] = []
     if "resize" in table:
         kind = table.pick("resize_mode", _RESIZE_MODES, StepKind.RESIZE)
         if kind is not StepKind.LETTERBOX and ("pad" in table or "anchor" in table):
             raise DataError(f"{table.where}: pad and anchor belong to resize_mode = 'letterbox'.")
         pad, anchor = table.integer("pad", 0), table.choice("anchor", Anchor, Anchor.CENTRE)
-        steps.append(Step(kind, *table.size("resize"), pad, anchor))
+        steps.append(PreprocessStep(kind, *table.size("resize"), pad, anchor))
     if "centre_crop" in table:
-        steps.append(Step(StepKind.CENTRE_CROP, *table.size("centre_crop")))
+        steps.append(PreprocessStep(StepKind.CENTRE_CROP, *table.size("centre_crop")))
     return tuple(steps)
 
 
-def _step(values: Mapping[str, object], where: str) -> Step:
+def _step(values: Mapping[str, object], where: str) -> PreprocessStep:
     table = _Table(values, where, _STEP_KEYS)
     if "kind" not in table:
         raise DataError(f"{where}: 'kind' is missing.", hint=f"One of {', '.join(k.value for k in StepKind)}.")
@@ -160,4 +160,4 @@ def _step(values: Mapping[str, object], where: str) -> Step:
         raise DataError(f"{where}: pad and anchor belong to kind = 'letterbox'.")
     own = table.choice("interpolation", Interpolation, Interpolation.BILINEAR) if "interpolation" in table else None
     pad, anchor = table.integer("pad", 0), table.choice("anchor", Anchor, Anchor.CENTRE)
-    return Step(kind, *table.size("size"), pad, anchor, own)
+    return PreprocessStep(kind, *table.size("size"), pad, anchor, own)

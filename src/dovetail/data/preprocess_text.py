@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from dovetail.data.preprocess import Interpolation, Preprocess, Step, StepKind
+from dovetail.data.preprocess import Interpolation, Preprocess, PreprocessStep, StepKind
 
 
 def preprocess_to_toml(preprocess: Preprocess, notes: Sequence[str] = ()) -> str:
@@ -27,7 +27,7 @@ def _numbers(values: Sequence[float]) -> str:
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 
 
-def _step(step: Step) -> Iterator[str]:
+def _step(step: PreprocessStep) -> Iterator[str]:
     yield f'kind = "{step.kind.value}"'
     yield f"size = [{step.height}, {step.width}]"
     if step.kind is StepKind.LETTERBOX:

@@ -19,7 +19,7 @@ from dovetail.errors import DataError
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Hold what the model wants and how raw pixels get there."""
+    """What the model wants and how raw pixels get there."""
 
     inputs: tuple[InputSpec, ...]
     preprocess: Preprocess | None = None

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True)
 class InputSpec:
-    """Name the shape and the type that a model wants at one input; `None` is a symbolic dimension."""
+    """The shape and the type that a model wants at one input; `None` is a symbolic dimension."""
 
     name: str
     dtype: np.dtype[Any]
@@ -21,7 +21,7 @@ class InputSpec:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Hold one item of a data set, ready to feed.
+    """One item of a data set, ready to feed.
 
     `inputs` has the model's rank: a batch dimension of 1 is there when the model has one.
     `labels` has no batch dimension: a class id has shape `[]`, a set of accepted ids `[K]` padded with -1,
@@ -34,7 +34,7 @@ class Sample:
 
 
 class SampleSource(Protocol):
-    """Give samples one at a time, as often as asked, in bounded memory."""
+    """Samples, given one at a time, as often as asked, in bounded memory."""
 
     @property
     def count(self) -> int | None:

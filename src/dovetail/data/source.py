@@ -13,7 +13,7 @@ from dovetail.errors import DataError
 _CHUNK_BYTES = 1 << 20
 
 
-class Store(Protocol):
+class SampleStore(Protocol):
     """Read samples of one kind of file."""
 
     @property
@@ -29,7 +29,7 @@ class Store(Protocol):
 class StoredSamples:
     """Show a store, or some of it, as a SampleSource."""
 
-    def __init__(self, store: Store, indices: tuple[int, ...] | None = None) -> None:
+    def __init__(self, store: SampleStore, indices: tuple[int, ...] | None = None) -> None:
         self._store = store
         self._indices = indices
         self._digest: str | None = None

@@ -13,10 +13,12 @@ from dovetail.ir.types import TensorType
 def specs_of(source: Graph | Mapping[str, TensorType]) -> tuple[InputSpec, ...]:
     """Return what a graph, or inputs of these types, want; raise DataError for an input of unknown rank."""
     inputs = {name: source.types[name] for name in source.inputs} if isinstance(source, Graph) else source
-    found: list[InputSpec] = []
+    specs: list[InputSpec] = []
     for name, kind in inputs.items():
         if kind.shape is None:
-            raise DataError(f"input '{name}' has no known rank.", hint="Fix its shape: --shape name=1,3,224,224.")
+            raise DataError(
+                f"input '{name}' has no known rank.", hint="Fix its shape when the model is loaded.", option="shape"
+            )
         shape = tuple(dim if isinstance(dim, int) else None for dim in kind.shape)
-        found.append(InputSpec(name, kind.dtype.carrier, shape))
-    return tuple(found)
+        specs.append(InputSpec(name, kind.dtype.carrier, shape))
+    return tuple(specs)

@@ -16,7 +16,7 @@ _MOST_NAMES = 3
 
 @dataclass(frozen=True, slots=True)
 class PictureSurvey:
-    """Count what a folder holds; names are relative to it."""
+    """What a folder of pictures holds; names are relative to it."""
 
     pictures: tuple[str, ...]
     """Those that can be read, by their headers."""

@@ -4,13 +4,13 @@ from dovetail.environments.cache import cache_key, clear_cache, converted_bytes,
 from dovetail.environments.catalogue import ENVIRONMENTS, Environment, find_environment
 from dovetail.environments.install import Progress, make_environment, remove_environment
 from dovetail.environments.location import EnvironmentState, State, state_of
-from dovetail.environments.process import Job, run_job
+from dovetail.environments.process import ConversionJob, run_job
 
 __all__ = [
     "ENVIRONMENTS",
+    "ConversionJob",
     "Environment",
     "EnvironmentState",
-    "Job",
     "Progress",
     "State",
     "cache_key",

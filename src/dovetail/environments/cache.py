@@ -43,12 +43,12 @@ def find_converted(key: str) -> Path | None:
     return path
 
 
-def keep_converted(key: str, made: Path) -> Path:
+def keep_converted(key: str, model: Path) -> Path:
     """Move an ONNX file into the cache and return its place; the longest unused give way when the cache is full."""
     folder = cache_folder()
     folder.mkdir(parents=True, exist_ok=True)
     draft = folder / f".{key}.{os.getpid()}"
-    shutil.move(made, draft)
+    shutil.move(model, draft)
     path = folder / f"{key}.onnx"
     draft.replace(path)
     _shrink(folder, path)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from dovetail.errors import DovetailError
+from dovetail.errors import DovetailError, suggestion
 
 _PINS = Path(__file__).with_name("pins")
 
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """Describe an environment; `size_bytes` is what it takes on disc, measured with the smallest builds.
+    """An environment; `size_bytes` is what it takes on disc, measured with the smallest builds.
 
     With `resolve` pip also takes what the pinned packages ask for beyond the list: the builds of one version differ.
     """
@@ -58,7 +57,5 @@ def find_environment(name: str) -> Environment:
     for environment in ENVIRONMENTS:
         if environment.name == name:
             return environment
-    names = [environment.name for environment in ENVIRONMENTS]
-    near = difflib.get_close_matches(name, names, n=1)
-    hint = (f"Did you mean '{near[0]}'? " if near else "") + f"Known: {', '.join(names)}."
-    raise DovetailError(f"there is no environment '{name}'.", hint=hint)
+    known = [environment.name for environment in ENVIRONMENTS]
+    raise DovetailError(f"there is no environment '{name}'.", hint=suggestion(name, known))

@@ -32,19 +32,19 @@ _LOG_LINES = 400
 
 def make_environment(environment: Environment, progress: Progress, *, again: bool = False) -> EnvironmentState:
     """Return an environment that is ready, making it where it is not; raise DovetailError where it cannot be made."""
-    found = state_of(environment)
-    if found.state is State.READY and not again:
-        return found
+    state = state_of(environment)
+    if state.state is State.READY and not again:
+        return state
     if os.environ.get("DOVETAIL_ENV_INSTALL", "1") == "0":
         raise DovetailError(
             f"environment '{environment.name}' is not there, and DOVETAIL_ENV_INSTALL=0 forbids to make it.",
             hint=f"Run 'dovetail env install {environment.name}' without that variable.",
         )
-    with _locked(found.folder):
-        found = state_of(environment)
-        if found.state is State.READY and not again:
-            return found
-        _check_space(environment, found.folder.parent)
+    with _locked(state.folder):
+        state = state_of(environment)
+        if state.state is State.READY and not again:
+            return state
+        _check_space(environment, state.folder.parent)
         _build(environment, progress)
     return state_of(environment)
 
@@ -93,19 +93,19 @@ def _build(environment: Environment, progress: Progress) -> None:
     scratch = Path(tempfile.mkdtemp(prefix=f".making-{environment.name}-", dir=folder.parent))
     try:
         progress(f"making environment '{environment.name}'", 0.0)
-        made = scratch / environment.name
-        _run([base, "-m", "venv", str(made)], scratch, lambda _line: None, environment)
-        _fill(environment, made, scratch, progress)
+        built = scratch / environment.name
+        _run([base, "-m", "venv", str(built)], scratch, lambda _line: None, environment)
+        _fill(environment, built, scratch, progress)
         record = {"digest": environment.digest, "packages": environment.packages}
-        (made / RECORD).write_text(json.dumps(record) + "\n")
+        (built / RECORD).write_text(json.dumps(record) + "\n")
         if folder.exists():
             folder.rename(scratch / "before")
-        made.rename(folder)
+        built.rename(folder)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _fill(environment: Environment, made: Path, scratch: Path, progress: Progress) -> None:
+def _fill(environment: Environment, folder: Path, scratch: Path, progress: Progress) -> None:
     packages = environment.packages
     seen = 0
 
@@ -120,7 +120,7 @@ def _fill(environment: Environment, made: Path, scratch: Path, progress: Progres
             progress(f"making environment '{environment.name}': installing", 0.96)
 
     command = [
-        *(str(python_of(made)), "-m", "pip", "install", "--no-input", "--only-binary=:all:"),
+        *(str(python_of(folder)), "-m", "pip", "install", "--no-input", "--only-binary=:all:"),
         *("--disable-pip-version-check", "--progress-bar", "off", "-r", str(environment.pins)),
         *(() if environment.resolve else ("--no-deps",)),
     ]

@@ -15,7 +15,7 @@ _MAX_RECORD_BYTES = 1 << 16
 
 
 class State(Enum):
-    """Say whether an environment can be used."""
+    """Whether an environment can be used."""
 
     ABSENT = "absent"
     READY = "ready"
@@ -25,7 +25,7 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentState:
-    """Say where an environment lies and in what state; `size_bytes` is 0 where it is absent."""
+    """Where an environment lies and in what state; `size_bytes` is 0 where it is absent."""
 
     environment: Environment
     folder: Path

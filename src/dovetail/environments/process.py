@@ -33,8 +33,8 @@ _TAIL_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
-    """Say what to run: a worker's file name, its request as plain data, its folder, and how long it may take.
+class ConversionJob:
+    """What to run: a worker's file name, its request as plain data, its folder, and how long it may take.
 
     The worker may write into `folder` and nowhere else; it sees none of the user's environment variables.
     """
@@ -50,7 +50,7 @@ class _Refused(Exception):
     """The worker gave a reason."""
 
 
-def run_job(state: EnvironmentState, job: Job, progress: Progress) -> Mapping[str, object]:
+def run_job(state: EnvironmentState, job: ConversionJob, progress: Progress) -> Mapping[str, object]:
     """Return a worker's answer; raise LoadError with its reason, or with how it ended where it gave none."""
     name = state.environment.name
     source, sink = os.pipe()
@@ -74,7 +74,8 @@ def run_job(state: EnvironmentState, job: Job, progress: Progress) -> Mapping[st
         os.close(sink)
         raise LoadError(
             f"the converter of environment '{name}' cannot be started: {error.strerror}.",
-            hint=f"Make it again: dovetail env install {name} --again.",
+            hint=f"Make it anew: dovetail env install {name}.",
+            option="again",
         ) from error
     os.close(sink)
     try:
@@ -82,7 +83,8 @@ def run_job(state: EnvironmentState, job: Job, progress: Progress) -> Mapping[st
     except TimeoutError as error:
         raise LoadError(
             f"the converter of environment '{name}' did not end within {job.limit_s:g} s and was stopped.",
-            hint="Raise --time-limit, or convert the model to ONNX elsewhere.",
+            hint="Give it more time, or convert the model to ONNX elsewhere.",
+            option="time_limit",
         ) from error
     except _Refused as error:
         raise LoadError(str(error)) from None
@@ -98,7 +100,9 @@ def _variables(folder: Path) -> dict[str, str]:
     return {**kept, **_QUIET, "HOME": str(folder), "TMPDIR": str(folder), "XDG_CACHE_HOME": str(folder)}
 
 
-def _listen(source: int, child: subprocess.Popen[bytes], job: Job, progress: Progress) -> Mapping[str, object]:
+def _listen(
+    source: int, child: subprocess.Popen[bytes], job: ConversionJob, progress: Progress
+) -> Mapping[str, object]:
     """Read the worker's lines until its answer; ValueError says that it ended without one."""
     deadline = time.monotonic() + job.limit_s
     pending = b""

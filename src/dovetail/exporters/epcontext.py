@@ -8,7 +8,6 @@ from __future__ import annotations
 import onnx
 from onnx import GraphProto, ModelProto, TensorProto, helper
 
-from dovetail.backend.protocols import OnnxBackend
 from dovetail.backend.registry import backend
 from dovetail.bundle.bundle import Bundle, CompiledPartition
 from dovetail.errors import CompileError
@@ -49,19 +48,19 @@ def to_epcontext(bundle: Bundle) -> ModelProto:
 
 def context_sources(model: ModelProto) -> tuple[str, ...]:
     """Return the providers that the EPContext nodes of a model were compiled by."""
-    found = [
+    sources = [
         attribute.s.decode()
         for node in model.graph.node
         if node.op_type == _CONTEXT
         for attribute in node.attribute
         if attribute.name == "source"
     ]
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(sources))
 
 
 def _model_of(part: CompiledPartition, index: int) -> ModelProto:
-    owner = backend(part.backend)
-    data = owner.onnx_of(part.blob) if isinstance(owner, OnnxBackend) else None
+    onnx_of = backend(part.backend).abilities().onnx_of
+    data = None if onnx_of is None else onnx_of(part.blob)
     if data is None:
         raise CompileError(
             f"partition {index} ({part.target}): a blob of format '{part.blob.format}' has no place in an ONNX file.",

@@ -18,7 +18,7 @@ from dovetail.errors import GraphError
 from dovetail.exporters.onnx_protos import attribute_proto, tensor_proto, value_info
 from dovetail.ir import DOVETAIL_DOMAIN, OPSET, DType, Graph, Node, TensorType, dequantize_array
 from dovetail.ir.codes import ONNX_CODES
-from dovetail.ir.facts import without_facts
+from dovetail.ir.node import without_facts
 from dovetail.ir.roles import CONTROL_FLOW
 
 _IR_VERSION = 10
@@ -169,15 +169,15 @@ class _Writer:
         kind = self.graph.types[name]
         if kind.quant is None and kind.dtype not in _HALVES:
             return self.names[name]
-        found = self.reals.get(name)
-        if found is None:
+        real = self.reals.get(name)
+        if real is None:
             source = self.names[name]
             if kind.quant is not None:
-                found = self.boundary("DequantizeLinear", source, self.fresh(f"{source}/dq"), name)
+                real = self.boundary("DequantizeLinear", source, self.fresh(f"{source}/dq"), name)
             else:
-                found = self.cast(source, self.fresh(f"{source}/f32"), DType.F32)
-            self.reals[name] = found
-        return found
+                real = self.cast(source, self.fresh(f"{source}/f32"), DType.F32)
+            self.reals[name] = real
+        return real
 
     def node(self, node: Node) -> None:
         """Write one node with the boundaries around it."""

@@ -23,7 +23,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Hold the operators of a network in the toolchain's own words and order."""
+    """The operators of a network in the toolchain's own words and order."""
 
     operations: tuple[Operation, ...]
 
@@ -40,15 +40,6 @@ class Binding:
     def covered(self) -> frozenset[str]:
         """Return the nodes that some item stands for."""
         return frozenset(name for nodes in self.nodes_of.values() for name in nodes)
-
-    @cached_property
-    def items_of(self) -> Mapping[str, tuple[str, ...]]:
-        """Map a node to the items that stand for it."""
-        found: dict[str, list[str]] = {}
-        for item, nodes in self.nodes_of.items():
-            for name in nodes:
-                found.setdefault(name, []).append(item)
-        return {name: tuple(items) for name, items in found.items()}
 
     def require(self, item: str, *, path: str, line: int, code: str) -> None:
         """Raise FormatError with the nearest names when the toolchain has no such item."""
@@ -71,21 +62,21 @@ def suggest(item: str, names: Iterable[str]) -> str:
 
 def bind_sources(graph: Graph) -> Binding:
     """Bind by the names of the source file's nodes: each stands for the node that it became part of."""
-    found: dict[str, list[str]] = {}
+    nodes_of: dict[str, list[str]] = {}
     for node in graph.nodes:
         for origin in node.origin:
-            found.setdefault(origin, []).append(node.name)
-    return Binding({item: tuple(nodes) for item, nodes in found.items()})
+            nodes_of.setdefault(origin, []).append(node.name)
+    return Binding({item: tuple(nodes) for item, nodes in nodes_of.items()})
 
 
 def bind_tensors(graph: Graph) -> Binding:
     """Bind by the source names of the tensors that nodes make."""
-    found: dict[str, tuple[str, ...]] = {}
+    nodes_of: dict[str, tuple[str, ...]] = {}
     for node in graph.nodes:
         for tensor in node.outputs:
             if tensor:
-                found[graph.origin_of(tensor)] = (node.name,)
-    return Binding(found)
+                nodes_of[graph.origin_of(tensor)] = (node.name,)
+    return Binding(nodes_of)
 
 
 def bind_operations(graph: Graph, operations: Sequence[Operation]) -> Binding:
@@ -108,15 +99,15 @@ def bind_operations(graph: Graph, operations: Sequence[Operation]) -> Binding:
 
 
 def _region(graph: Graph, ends: Iterable[str], stops: set[str]) -> tuple[str, ...]:
-    found: set[str] = set()
+    region: set[str] = set()
     waiting = list(ends)
     while waiting:
         node = graph.producers.get(waiting.pop())
-        if node is None or node.name in found:
+        if node is None or node.name in region:
             continue
-        found.add(node.name)
+        region.add(node.name)
         waiting += [tensor for tensor in read_tensors(node) if tensor not in stops]
-    return tuple(node.name for node in graph.nodes if node.name in found) if len(found) > 1 else tuple(found)
+    return tuple(node.name for node in graph.nodes if node.name in region) if len(region) > 1 else tuple(region)
 
 
 def _lend(operations: Sequence[Operation], nodes_of: dict[str, tuple[str, ...]]) -> None:

@@ -11,7 +11,7 @@ from dovetail.formats.binding import Binding
 from dovetail.formats.format import Diagnostic, ReadRequest, Severity, WriteRequest, Written, diagnostic_of
 from dovetail.formats.spelling import Side, Spelling, Vocabulary, Word, read_plan, spell
 from dovetail.ir.graph import Graph
-from dovetail.plan.placement import CPU_FLOAT, Placement
+from dovetail.plan.placement import HOST, Placement
 from dovetail.plan.plan import Override, Plan
 
 _LONGEST_PATTERN = 500
@@ -56,13 +56,13 @@ class EntryFormat:
     def read(self, content: bytes, request: ReadRequest) -> Plan:
         """Return the plan that a file says; raise FormatError naming the line that is wrong."""
         binding = self._bind(request.graph, content, request.path)
-        found: dict[str, Override] = {}
+        overrides: dict[str, Override] = {}
         for entry in self.decode(content, request.path):
             placement = self._placement(entry, request)
             for item in match_items(entry, binding, request.path):
                 if item in binding.nodes_of:
-                    found[item] = Override(placement, f"{request.path}: {entry.item[:120]}")
-        return read_plan(request.graph, binding, request.base, found)
+                    overrides[item] = Override(placement, f"{request.path}: {entry.item[:120]}")
+        return read_plan(request.graph, binding, request.base, overrides)
 
     def lint(self, content: bytes, request: ReadRequest) -> tuple[Diagnostic, ...]:
         """Return what is wrong or doubtful in a file; never raises on bad text."""
@@ -71,19 +71,19 @@ class EntryFormat:
             binding = self._bind(request.graph, content, request.path)
         except FormatError as error:
             return (diagnostic_of(error),)
-        found: list[Diagnostic] = []
+        diagnostics: list[Diagnostic] = []
         seen: set[str] = set()
         for entry in entries:
             if entry.item in seen:
                 message = f"'{entry.item}' is listed twice."
-                found.append(Diagnostic("DUPLICATE", Severity.WARNING, request.path, entry.line, message))
+                diagnostics.append(Diagnostic("DUPLICATE", Severity.WARNING, request.path, entry.line, message))
             seen.add(entry.item)
             try:
                 self._placement(entry, request)
                 match_items(entry, binding, request.path)
             except FormatError as error:
-                found.append(diagnostic_of(error))
-        return tuple(found)
+                diagnostics.append(diagnostic_of(error))
+        return tuple(diagnostics)
 
     def _bind(self, graph: Graph, content: bytes | None, path: str) -> Binding:
         if self.bind_file is None or content is None:
@@ -111,7 +111,7 @@ def placement_of(word: Word, request: ReadRequest) -> Placement:
     """Return where a word puts a node: what the reader asked for if the word may mean it, else its first meaning."""
     if word.takes(request.exception):
         return request.exception
-    target = CPU_FLOAT if word.side is Side.CPU else request.base.target
+    target = HOST if word.side is Side.CPU else request.base.target
     return Placement(target, word.precisions[0])
 
 
@@ -120,15 +120,15 @@ def match_items(entry: Entry, binding: Binding, path: str) -> tuple[str, ...]:
     if not entry.pattern:
         binding.require(entry.item, path=path, line=entry.line, code="UNKNOWN_NAME")
         return (entry.item,)
-    found = matching(entry.item, tuple(binding.nodes_of), path, entry.line)
-    if not found:
+    items = matching(entry.item, tuple(binding.nodes_of), path, entry.line)
+    if not items:
         raise FormatError(
             f"the expression '{entry.item[:120]}' matches no name of this network.",
             path=path,
             line=entry.line,
             code="UNKNOWN_NAME",
         )
-    return found
+    return items
 
 
 def matching(expression: str, names: Sequence[str], path: str, line: int) -> tuple[str, ...]:

@@ -15,12 +15,11 @@ from dovetail.plan.placement import Placement
 from dovetail.plan.plan import Plan
 from dovetail.plan.quantized import QuantizedGraph
 
-DEFAULT_BASE = Placement("vsi:v853", Precision.I8PC)
 CPU = Placement("cpu", Precision.FP32)
 
 
 class Severity(Enum):
-    """Say how bad a finding is."""
+    """How bad a finding is."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -28,7 +27,7 @@ class Severity(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """Say what is wrong in a file; `line` counts from 1, 0 is the file as a whole."""
+    """What is wrong in a file; `line` counts from 1, 0 is the file as a whole."""
 
     code: str
     severity: Severity
@@ -47,13 +46,12 @@ class Diagnostic:
 
 def diagnostic_of(error: FormatError) -> Diagnostic:
     """Return an exception as a finding."""
-    message = error.message.removeprefix(f"{error.path}:{error.line}: {error.code}: ")
-    return Diagnostic(error.code, Severity.ERROR, error.path, error.line, message, error.hint)
+    return Diagnostic(error.code, Severity.ERROR, error.path, error.line, error.detail, error.hint)
 
 
 @dataclass(frozen=True)
 class WriteRequest:
-    """Hold a plan to be written and what a format may need for it.
+    """A plan to be written and what a format may need for it.
 
     `listing` is the toolchain's own description of the network (a log, an Acuity .json, an ONNX file), `previous` an
     earlier file of the format whose other contents are to be kept. `quantized` gives scales where a format holds them.
@@ -71,13 +69,13 @@ class WriteRequest:
 
 @dataclass(frozen=True)
 class ReadRequest:
-    """Hold what a file leaves open: which graph, where unlisted nodes are, and where nodes go that it takes away.
+    """What a file leaves open: which graph, where unlisted nodes are, and where nodes go that it takes away.
 
     `beside` are further files of the same toolchain by role, such as the mixed-precision file of Paddle Lite.
     """
 
     graph: Graph
-    base: Placement = DEFAULT_BASE
+    base: Placement
     exception: Placement = CPU
     listing: bytes | None = None
     beside: Mapping[str, bytes] = field(default_factory=dict)
@@ -87,7 +85,7 @@ class ReadRequest:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """Hold the file, and files that belong beside it by the role that ends their names."""
+    """The file, and files that belong beside it by the role that ends their names."""
 
     content: bytes
     beside: Mapping[str, bytes] = field(default_factory=dict)

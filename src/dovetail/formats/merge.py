@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 class Quotient:
-    """Hold clusters and the links between them; clusters stay without cycles."""
+    """Clusters and the links between them; clusters stay without cycles."""
 
     def __init__(self, links: Sequence[Sequence[int]]) -> None:
         self.cluster = list(range(len(links)))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
-from dovetail.errors import DovetailError
+from dovetail.errors import DovetailError, suggestion
 from dovetail.formats.format import Format
 
 GROUP = "dovetail.formats"
@@ -27,9 +26,7 @@ def find_format(name: str) -> Format:
     """Return the format of that name; raise DovetailError naming the nearest known one."""
     point = _points().get(name)
     if point is None:
-        near = difflib.get_close_matches(name, _points(), n=1)
-        guess = f"Did you mean '{near[0]}'? " if near else ""
-        raise DovetailError(f"format '{name}' is unknown.", hint=f"{guess}Known: {', '.join(format_names())}.")
+        raise DovetailError(f"format '{name}' is unknown.", hint=suggestion(name, format_names()))
     try:
         loaded: Format = point.load()
     except ImportError as error:

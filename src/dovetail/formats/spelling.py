@@ -11,7 +11,7 @@ from dovetail.errors import InexpressiblePlan
 from dovetail.formats.binding import Binding
 from dovetail.ir.graph import Graph
 from dovetail.ir.precision import Precision
-from dovetail.plan.placement import CPU_FLOAT, Placement
+from dovetail.plan.placement import HOST, Placement
 from dovetail.plan.plan import Override, Plan
 
 _ORDER = (
@@ -31,7 +31,7 @@ _SHOWN_NODES = 5
 
 
 class Side(Enum):
-    """Say on which side of the border a word puts a node."""
+    """On which side of the border a word puts a node."""
 
     NPU = "npu"
     CPU = "cpu"
@@ -40,7 +40,7 @@ class Side(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """Name what a format can say of a node, and the placements that it stands for.
+    """What a format can say of a node, and the placements that it stands for.
 
     `text` is the spelling in the file; the base word is what unlisted nodes have and often has no spelling.
     """
@@ -51,7 +51,7 @@ class Word:
 
     def takes(self, placement: Placement) -> bool:
         """Tell whether the word can stand for a placement."""
-        on_cpu = placement.target == CPU_FLOAT
+        on_cpu = placement.target == HOST
         side = self.side is Side.EITHER or on_cpu == (self.side is Side.CPU)
         return side and placement.precision in self.precisions
 
@@ -64,7 +64,7 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """Hold what a format says of nodes: the base that unlisted nodes have, and the exceptions.
+    """What a format says of nodes: the base that unlisted nodes have, and the exceptions.
 
     One file has one base placement, and every exception word stands for one placement in it.
     """
@@ -81,7 +81,7 @@ class Vocabulary:
 
 @dataclass(frozen=True)
 class Spelling:
-    """Hold what a file must say: the base word and placement, and the word of every item that differs."""
+    """What a file must say: the base word and placement, and the word of every item that differs."""
 
     base: Placement
     base_word: Word
@@ -104,7 +104,7 @@ def spell(plan: Plan, graph: Graph, binding: Binding, vocabulary: Vocabulary) ->
             f"the format cannot say where {shown}{more} go: {reason}.",
             nodes=tuple(wrong),
             nearest=nearest.to_json(),
-            hint=f"The nearest plan that it can say moves {changed} nodes: add --nearest to take it.",
+            hint=f"The nearest plan that it can say moves {changed} nodes.",
         )
     return choice.spelling()
 
@@ -126,8 +126,8 @@ class _Choice:
         self._plan, self._graph, self._binding, self._vocabulary = plan, graph, binding, vocabulary
         self._counts = Counter(plan.placement(node.name) for node in graph.nodes)
         self.base, self.base_word = self._choose_base()
-        others = (placement.target for placement in self._counts if placement.target != CPU_FLOAT)
-        self.npu = self.base.target if self.base.target != CPU_FLOAT else next(others, CPU_FLOAT)
+        others = (placement.target for placement in self._counts if placement.target != HOST)
+        self.npu = self.base.target if self.base.target != HOST else next(others, HOST)
         self.taken: dict[str, Placement] = {}
         # The placement that keeps most takes a word first: the others can then only gain.
         for placement in sorted(self._counts, key=self._rank, reverse=True):
@@ -142,17 +142,17 @@ class _Choice:
         # comes first: the toolchain runs at it, and a base that changed with the majority would turn the file over.
         common = [placement for placement, _ in self._counts.most_common()]
         default = self._plan.default
-        for placement in sorted((default, *common), key=lambda item: (item.target == CPU_FLOAT, item != default)):
+        for placement in sorted((default, *common), key=lambda item: (item.target == HOST, item != default)):
             for word in self._vocabulary.base:
                 if word.takes(placement):
                     return placement, word
         word = self._vocabulary.base[0]
-        target = next((p.target for p in self._counts if p.target != CPU_FLOAT), "vsi:v853")
-        wanted = CPU_FLOAT if word.side is Side.CPU else target
+        target = next((p.target for p in self._counts if p.target != HOST), default.target)
+        wanted = HOST if word.side is Side.CPU else target
         return Placement(wanted, word.precisions[0]), word
 
     def _words(self, placement: Placement) -> list[Word]:
-        if placement.target not in (CPU_FLOAT, self.npu):
+        if placement.target not in (HOST, self.npu):
             return []
         return [word for word in self._vocabulary.exceptions if word.takes(placement)]
 
@@ -167,18 +167,18 @@ class _Choice:
 
     def wrong(self) -> dict[str, str]:
         """Return the nodes that cannot be said, with the reason."""
-        found: dict[str, str] = {}
+        reasons: dict[str, str] = {}
         for node in self._graph.nodes:
             placement = self._plan.placement(node.name)
             if self.word_of(placement) is None:
-                found[node.name] = f"it has no word for {placement} beside {self.base}"
+                reasons[node.name] = f"it has no word for {placement} beside {self.base}"
             elif placement != self.base and node.name not in self._binding.covered:
-                found[node.name] = "the toolchain's listing has nothing that stands for it"
+                reasons[node.name] = "the toolchain's listing has nothing that stands for it"
         for item, nodes in self._binding.nodes_of.items():
             if len({self._plan.placement(name) for name in nodes}) > 1:
                 reason = f"'{item}' stands for {len(nodes)} nodes with different placements"
-                found.update({name: found.get(name, reason) for name in nodes})
-        return found
+                reasons.update({name: reasons.get(name, reason) for name in nodes})
+        return reasons
 
     def nearest(self) -> Plan:
         """Return the nearest plan that can be said."""
@@ -206,7 +206,7 @@ class _Choice:
         return Plan(self._plan.graph_digest, self.base, overrides)
 
     def _rank(self, placement: Placement) -> tuple[int, int]:
-        return _ORDER.index(placement.precision), int(placement.target == CPU_FLOAT)
+        return _ORDER.index(placement.precision), int(placement.target == HOST)
 
     def _raise(self, placement: Placement) -> Placement:
         if self.word_of(placement) is not None:
@@ -214,7 +214,7 @@ class _Choice:
         options = [self.base, *self.taken.values()]
         for word in self._vocabulary.exceptions:
             if word.text not in self.taken:
-                side = CPU_FLOAT if word.side is Side.CPU else self.npu
+                side = HOST if word.side is Side.CPU else self.npu
                 options += [Placement(side, precision) for precision in word.precisions]
         rank = _ORDER.index(placement.precision)
         enough = [option for option in options if _ORDER.index(option.precision) >= rank]
@@ -239,10 +239,10 @@ class _Choice:
         return Spelling(self.base, self.base_word, words, placements)
 
 
-def read_plan(graph: Graph, binding: Binding, base: Placement, found: Mapping[str, Override]) -> Plan:
+def read_plan(graph: Graph, binding: Binding, base: Placement, placed: Mapping[str, Override]) -> Plan:
     """Return the plan in which the nodes of some items go elsewhere; of two items of one node the more precise wins."""
     overrides: dict[str, Override] = {}
-    for item, override in found.items():
+    for item, override in placed.items():
         for name in binding.nodes_of[item]:
             other = overrides.get(name)
             if other is None or _keeps(override.placement) > _keeps(other.placement):
@@ -253,4 +253,4 @@ def read_plan(graph: Graph, binding: Binding, base: Placement, found: Mapping[st
 
 
 def _keeps(placement: Placement) -> tuple[int, bool]:
-    return _ORDER.index(placement.precision), placement.target == CPU_FLOAT
+    return _ORDER.index(placement.precision), placement.target == HOST

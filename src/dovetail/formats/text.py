@@ -16,8 +16,8 @@ MAX_LINE_BYTES = 1 << 16
 _CHUNK_BYTES = 1 << 20
 
 
-class Line(NamedTuple):
-    """Hold a line without its line feed; `cut` tells that the rest of it was dropped, `ended` that a line feed came."""
+class TextLine(NamedTuple):
+    """A line without its line feed; `cut` tells that the rest of it was dropped, `ended` that a line feed came."""
 
     number: int
     text: str
@@ -25,7 +25,7 @@ class Line(NamedTuple):
     ended: bool
 
 
-def bounded_lines(source: bytes | BinaryIO, limit: int = MAX_LINE_BYTES) -> Iterator[Line]:
+def bounded_lines(source: bytes | BinaryIO, limit: int = MAX_LINE_BYTES) -> Iterator[TextLine]:
     """Yield the lines of a file in constant memory: what exceeds `limit` bytes of a line is dropped.
 
     Bytes that are no UTF-8 become U+FFFD.
@@ -37,12 +37,12 @@ def bounded_lines(source: bytes | BinaryIO, limit: int = MAX_LINE_BYTES) -> Iter
         pieces[0] = held + pieces[0]
         held = pieces.pop()
         for piece in pieces:
-            yield Line(number, piece[:limit].decode("utf-8", "replace"), cut or len(piece) > limit, True)
+            yield TextLine(number, piece[:limit].decode("utf-8", "replace"), cut or len(piece) > limit, True)
             number, cut = number + 1, False
         if len(held) > limit:
             held, cut = held[:limit], True
     if held or cut:
-        yield Line(number, held[:limit].decode("utf-8", "replace"), cut, False)
+        yield TextLine(number, held[:limit].decode("utf-8", "replace"), cut, False)
 
 
 def decode(content: bytes, path: str, limit: int = MAX_FILE_BYTES) -> str:

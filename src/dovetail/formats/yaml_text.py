@@ -29,7 +29,7 @@ _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """Hold the value of a file, and the line of every mapping key by its path."""
+    """The value of a file, and the line of every mapping key by its path."""
 
     value: object
     lines: Mapping[tuple[str, ...], int]

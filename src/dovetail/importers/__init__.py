@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dovetail.errors import LoadError
 from dovetail.importers.converted.module import load_module
-from dovetail.importers.formats import ModelFormat, format_of, model_formats, register_format
+from dovetail.importers.formats import ModelFormat, format_of, model_formats
 from dovetail.importers.onnx import load_onnx
 from dovetail.importers.options import Conversion, LoadOptions
 from dovetail.importers.survey import Survey, survey_model
@@ -24,7 +24,6 @@ __all__ = [
     "load_onnx",
     "load_tflite",
     "model_formats",
-    "register_format",
     "survey_model",
 ]
 
@@ -32,8 +31,10 @@ __all__ = [
 def load_model(path: str | PathLike[str], options: LoadOptions | None = None) -> Graph:
     """Read a model file of any known format; raise LoadError when it cannot be used."""
     place, chosen = Path(fspath(path)), options or LoadOptions()
-    found = format_of(place)
+    model_format = format_of(place)
     asked = chosen.conversion
-    if found.name != "converted" and (asked.inputs or asked.outputs or asked.submodule):
-        raise LoadError(f"{place}: --inputs and --outputs cut TensorFlow models only, --submodule is for TorchScript.")
-    return found.load(place, chosen)
+    if model_format.name != "converted" and (asked.inputs or asked.outputs or asked.submodule):
+        raise LoadError(
+            f"{place}: only TensorFlow models are cut at inputs and outputs, only TorchScript has submodules."
+        )
+    return model_format.load(place, chosen)

@@ -15,8 +15,7 @@ from dovetail.importers.onnx.tensors import Stored, write_tensor
 from dovetail.importers.options import LoadOptions
 from dovetail.ir import OPSET, DType, Graph, Node, TensorType, prune
 from dovetail.ir.codes import ONNX_CODES
-from dovetail.ir.facts import without_facts
-from dovetail.ir.node import Body
+from dovetail.ir.node import Body, without_facts
 from dovetail.passes.draft import Draft
 
 _SMALL_ELEMENTS = 256
@@ -42,11 +41,11 @@ def assemble(draft: Draft, where: str, options: LoadOptions) -> Graph:
 
 def to_proto(node: Node) -> NodeProto:
     """Return a node without bodies for ONNX's own code; numbers keep their kind."""
-    made = helper.make_node(node.op, node.inputs, node.outputs, node.name)
+    proto = helper.make_node(node.op, node.inputs, node.outputs, node.name)
     for name, value in without_facts(node.attributes).items():
         plain = list(value) if isinstance(value, tuple) else value
-        made.attribute.append(helper.make_attribute(name, plain))
-    return made
+        proto.attribute.append(helper.make_attribute(name, plain))
+    return proto
 
 
 def _is_plain(node: Node) -> bool:
@@ -95,19 +94,19 @@ def _declared(name: str, kind: TensorType) -> ValueInfoProto:
 def _settle(draft: Draft, inferred: Mapping[str, TensorType], where: str) -> None:
     """Take over inferred shapes; raise LoadError where the element type of a plain tensor is another one."""
     producers = draft.producers()
-    for name, found in inferred.items():
+    for name, inferred_type in inferred.items():
         kind = draft.types.get(name)
         if kind is None or name in draft.constants:
             continue
-        if kind.quant is None and kind.dtype is not found.dtype and not _converts(producers.get(name), draft):
+        if kind.quant is None and kind.dtype is not inferred_type.dtype and not _converts(producers.get(name), draft):
             node = producers.get(name)
             label = node.label if node is not None else f"tensor '{name}'"
             raise LoadError(
-                f"{where}: {label} gives {found.dtype.value}, but the file declares {kind.dtype.value}.",
+                f"{where}: {label} gives {inferred_type.dtype.value}, but the file declares {kind.dtype.value}.",
                 source_node=label,
             )
-        if found.shape is not None and found.shape != kind.shape:
-            merged = _merged(found, kind)
+        if inferred_type.shape is not None and inferred_type.shape != kind.shape:
+            merged = _merged(inferred_type, kind)
             draft.types[name] = replace(kind, shape=merged.shape)
 
 
@@ -116,13 +115,13 @@ def _converts(node: Node | None, draft: Draft) -> bool:
     return node is None or any(draft.types[name].quant is not None for name in node.inputs if name)
 
 
-def _merged(found: TensorType, declared: TensorType) -> TensorType:
+def _merged(inferred: TensorType, declared: TensorType) -> TensorType:
     """Return the inferred shape, with the declared sizes where inference has no number."""
-    assert found.shape is not None
-    if declared.shape is None or len(declared.shape) != len(found.shape):
-        return found
-    pairs = zip(found.shape, declared.shape, strict=True)
-    return replace(found, shape=tuple(new if isinstance(new, int) else old for new, old in pairs))
+    assert inferred.shape is not None
+    if declared.shape is None or len(declared.shape) != len(inferred.shape):
+        return inferred
+    pairs = zip(inferred.shape, declared.shape, strict=True)
+    return replace(inferred, shape=tuple(new if isinstance(new, int) else old for new, old in pairs))
 
 
 def _fold(draft: Draft, inferred: Mapping[str, TensorType], options: LoadOptions) -> bool:
@@ -162,11 +161,11 @@ def _foldable(
         divisor = draft.constants.get(node.inputs[1])
         if divisor is None or (divisor == 0).any() or (divisor == -1).any():
             return False
-    made = 0
+    size_bytes = 0
     for name in node.outputs:
         shape = inferred[name].static_shape if name in inferred else None
         if name and shape is None:
             return False
-        made += math.prod(shape or ()) * draft.types[name].dtype.carrier.itemsize if name else 0
+        size_bytes += math.prod(shape or ()) * draft.types[name].dtype.carrier.itemsize if name else 0
     read = sum(draft.constants[name].nbytes for name in node.inputs if name in draft.constants)
-    return made <= read + options.max_fold_bytes
+    return size_bytes <= read + options.max_fold_bytes

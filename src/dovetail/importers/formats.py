@@ -20,7 +20,7 @@ _HEAD_BYTES = 64
 
 @dataclass(frozen=True, slots=True)
 class ModelFormat:
-    """Describe a format: `matches` sees the path and the first 64 bytes of the file."""
+    """A format of models: `matches` sees the path and the first 64 bytes of the file."""
 
     name: str
     suffixes: tuple[str, ...]
@@ -52,7 +52,7 @@ def _has_suffix(*suffixes: str) -> Callable[[Path, bytes], bool]:
     return lambda path, _head: path.suffix.lower() in suffixes
 
 
-_FORMATS: list[ModelFormat] = [
+_FORMATS: tuple[ModelFormat, ...] = (
     ModelFormat("dovetail", (".dvg",), _is_dovetail, _load_dovetail),
     ModelFormat("tflite", (".tflite",), _is_tflite, load_tflite),
     ModelFormat("onnx", (".onnx",), _is_onnx, load_onnx),
@@ -64,17 +64,12 @@ _FORMATS: list[ModelFormat] = [
         is_converted,
         load_converted,
     ),
-]
-
-
-def register_format(model_format: ModelFormat) -> None:
-    """Add a format; a later one is asked first."""
-    _FORMATS.insert(0, model_format)
+)
 
 
 def model_formats() -> tuple[ModelFormat, ...]:
     """Return the known formats in the order in which they are asked."""
-    return tuple(_FORMATS)
+    return _FORMATS
 
 
 def _head_of(path: Path) -> bytes:

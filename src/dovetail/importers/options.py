@@ -12,7 +12,7 @@ def _silent(_what: str, _share: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """Say how a model of another framework becomes ONNX, in an environment of its own (`dovetail env list`).
+    """How a model of another framework becomes ONNX, in an environment of its own (`dovetail env list`).
 
     `inputs` and `outputs` name the tensors between which a TensorFlow model is taken, `submodule` the part of a
     TorchScript module. `progress` hears what is being done and the share that is done.
@@ -27,7 +27,7 @@ class Conversion:
 
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
-    """Say how to read a model.
+    """How to read a model.
 
     `shapes` fixes the sizes of graph inputs: `{"input": (1, 3, 224, 224)}`.
     `max_file_bytes` bounds what is read, `max_fold_bytes` what one folded constant may add.

@@ -23,12 +23,12 @@ def read_pair(path: Path, text_suffix: str, weights_suffix: str, options: LoadOp
         raise LoadError(f"{path.with_suffix(text_suffix)}: is not text (byte {error.start}).") from error
 
 
-def _read(path: Path, asked: Path, limit: int) -> bytes:
+def _read(path: Path, named: Path, limit: int) -> bytes:
     try:
         size = path.stat().st_size
         if size > limit:
             raise LoadError(f"{path}: {size} bytes are more than the allowed {limit}.")
         return path.read_bytes()
     except OSError as error:
-        hint = "" if path == asked else f" It is the other half of {asked.name}: both have one stem and one folder."
+        hint = "" if path == named else f" It is the other half of {named.name}: both have one stem and one folder."
         raise LoadError(f"{path}: cannot be read: {error.strerror}.{hint}", hint="Copy both files.") from error

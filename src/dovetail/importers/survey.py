@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from os import PathLike, fspath
 from pathlib import Path
 
+from dovetail.facts.tflite import HybridFacts, LstmFacts
 from dovetail.importers.converted import recognise
 from dovetail.importers.formats import format_of
 from dovetail.importers.options import LoadOptions
@@ -16,7 +17,6 @@ from dovetail.importers.tflite.model import LiteGraph, LiteModel, LiteOperator
 from dovetail.importers.tflite.operators.recurrent_facts import recurrent_facts
 from dovetail.importers.tflite.reader import read_model
 from dovetail.ir import DType
-from dovetail.ir.facts import HybridFacts, LstmFacts
 
 _WEIGHED = {
     "BATCH_MATMUL": 1,
@@ -33,7 +33,7 @@ _CONVERTED = "a converter reads it, in the environment '{}' (dovetail env list)"
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """Say what a file holds; `tensors` counts by element type and quantisation, in the file's own words.
+    """What a file holds; `tensors` counts by element type and quantisation, in the file's own words.
 
     `unsupported` names the operators that cannot be converted and how often each occurs.
     """
@@ -60,12 +60,12 @@ def survey_model(path: str | PathLike[str], options: LoadOptions | None = None) 
     Formats other than TFLite give their name only: what is in them shows in the Graph.
     """
     place = Path(fspath(path))
-    found = format_of(place)
-    if found.name == "converted":
+    model_format = format_of(place)
+    if model_format.name == "converted":
         source = recognise(place, options or LoadOptions())
         return Survey(f"{source.environment} {source.kind}", notes=(_CONVERTED.format(source.environment),))
-    if found.name != "tflite":
-        return Survey(found.name)
+    if model_format.name != "tflite":
+        return Survey(model_format.name)
     return survey_tflite(read_model(place, options or LoadOptions()))
 
 
@@ -97,7 +97,7 @@ def _notes(model: LiteModel, kinds: Mapping[str, int], hybrid: int) -> list[str]
     if hybrid:
         notes.append(
             f"{hybrid} kernels are hybrid (dynamic range): float data meets 8-bit weights, TFLite quantises the data "
-            "as it runs; --float-weights takes the weights as floats, which is where a plan starts from"
+            "as it runs; a plan starts from the weights taken as floats"
         )
     notes += _recurrent_notes(model)
     if any(kind.startswith("float16") for kind in kinds):
@@ -112,7 +112,7 @@ def _notes(model: LiteModel, kinds: Mapping[str, int], hybrid: int) -> list[str]
 
 def _recurrent_notes(model: LiteModel) -> list[str]:
     """Say by which rules recurrent operators are computed, and what their form on reals leaves out."""
-    found = [
+    recurrent_operators = [
         (graph, item)
         for graph in model.graphs
         for item in graph.operators
@@ -120,13 +120,13 @@ def _recurrent_notes(model: LiteModel) -> list[str]:
         and len(item.inputs) > 2
         and min(item.inputs[:3:2]) >= 0
     ]
-    quantized = [item for graph, item in found if graph.tensors[item.inputs[0]].is_quantized]
+    quantized = [item for graph, item in recurrent_operators if graph.tensors[item.inputs[0]].is_quantized]
     mixed = [
         item
-        for graph, item in found
+        for graph, item in recurrent_operators
         if graph.tensors[item.inputs[0]].is_float and graph.tensors[item.inputs[2]].is_quantized
     ]
-    known = [recurrent_facts(graph, item) for graph, item in found]
+    known = [recurrent_facts(graph, item) for graph, item in recurrent_operators]
     integer = sum(isinstance(facts, LstmFacts) for facts in known)
     hybrid = sum(isinstance(facts, HybridFacts) for facts in known)
     kinds = (
@@ -138,6 +138,6 @@ def _recurrent_notes(model: LiteModel) -> list[str]:
         if total:
             who = f"target reference:tflite computes {count} of them as TFLite's kernel does, every other target"
             notes.append(f"{total} recurrent operators are {what}: {who} {else_how}")
-    if any(item.kind.endswith("LSTM") and item.options.number("CellClip") > 0 for _, item in found):
+    if any(item.kind.endswith("LSTM") and item.options.number("CellClip") > 0 for _, item in recurrent_operators):
         notes.append("LSTMs clip their cells: integer and hybrid ones do at target reference:tflite, others nowhere")
     return notes

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from dovetail.inputs.propose import Proposal, Proposals, propose_preprocess
-from dovetail.inputs.stated import Stated, stated_preprocess
+from dovetail.inputs.stated import InputTypes, Stated, stated_preprocess
 
-__all__ = ["Proposal", "Proposals", "Stated", "propose_preprocess", "stated_preprocess"]
+__all__ = ["InputTypes", "Proposal", "Proposals", "Stated", "propose_preprocess", "stated_preprocess"]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import yaml
 
-from dovetail.data.preprocess import Channels, Interpolation, Step, StepKind
+from dovetail.data.preprocess import Channels, Interpolation, PreprocessStep, StepKind
 from dovetail.errors import DataError
 from dovetail.inputs.statement import Statement
 
@@ -36,15 +36,15 @@ def _hugging_face(values: Mapping[str, object], where: str) -> Statement | None:
     mean, deviation = _numbers(values.get("image_mean")), _numbers(values.get("image_std"))
     if not values.get("do_normalize", mean is not None) or mean is None or deviation is None:
         mean, deviation = (0.0,), (1.0,)
-    steps: list[Step] = []
+    steps: list[PreprocessStep] = []
     kind = _FILTERS.get(int(_number(values.get("resample"), 2)))
     size = _hugging_size(values.get("size"))
     if values.get("do_resize", True) and size is not None:
-        steps.append(Step(*size, interpolation=kind))
+        steps.append(PreprocessStep(*size, interpolation=kind))
     crop = _hugging_size(values.get("crop_size"))
     if values.get("do_center_crop", False) and crop is not None:
-        steps.append(Step(StepKind.CENTRE_CROP, crop[1], crop[2]))
-    return _normalised(where, (mean, deviation), factor, Channels.RGB, tuple(steps))
+        steps.append(PreprocessStep(StepKind.CENTRE_CROP, crop[1], crop[2]))
+    return _normalised(where, mean, deviation, factor, tuple(steps))
 
 
 def _hugging_size(value: object) -> tuple[StepKind, int, int] | None:
@@ -69,10 +69,10 @@ def _paddle(values: Mapping[str, object], where: str) -> Statement | None:
     if normalise.get("norm_type") == "none" or mean is None or deviation is None:
         mean, deviation = (0.0,), (1.0,)
     factor = 1 / 255 if normalise.get("is_scale", True) else 1.0
-    return _normalised(where, (mean, deviation), factor, Channels.RGB, _paddle_steps(by_kind.get("Resize"), where))
+    return _normalised(where, mean, deviation, factor, _paddle_steps(by_kind.get("Resize"), where))
 
 
-def _paddle_steps(resize: Mapping[str, object] | None, where: str) -> tuple[Step, ...]:
+def _paddle_steps(resize: Mapping[str, object] | None, where: str) -> tuple[PreprocessStep, ...]:
     if resize is None:
         return ()
     size = _numbers(resize.get("target_size"))
@@ -82,7 +82,7 @@ def _paddle_steps(resize: Mapping[str, object] | None, where: str) -> tuple[Step
     # 1 is OpenCV's INTER_LINEAR, 2 its INTER_CUBIC.
     cubic = int(_number(resize.get("interp"), 1)) == 2
     return (
-        Step(
+        PreprocessStep(
             kind,
             int(size[0]),
             int(size[1]),
@@ -100,28 +100,27 @@ def _timm(values: Mapping[str, object], where: str) -> Statement | None:
     short = round(max(rows, cols) / _number(values.get("crop_pct"), 0.875))
     kind = Interpolation.BICUBIC if values.get("interpolation") == "bicubic" else Interpolation.BILINEAR
     steps = (
-        Step(StepKind.RESIZE_SHORT, short, short, interpolation=kind),
-        Step(StepKind.CENTRE_CROP, rows, cols),
+        PreprocessStep(StepKind.RESIZE_SHORT, short, short, interpolation=kind),
+        PreprocessStep(StepKind.CENTRE_CROP, rows, cols),
     )
-    return _normalised(where, (mean, deviation), 1 / 255, Channels.RGB, steps)
+    return _normalised(where, mean, deviation, 1 / 255, steps)
 
 
 def _normalised(
     where: str,
-    normal: tuple[Sequence[float], Sequence[float]],
+    mean: Sequence[float],
+    deviation: Sequence[float],
     factor: float,
-    channels: Channels,
-    steps: tuple[Step, ...],
+    steps: tuple[PreprocessStep, ...],
 ) -> Statement:
     """Return (pixel * factor - mean) / deviation as (pixel - mean) * scale."""
-    mean, deviation = normal
     if not all(deviation) or not factor:
         raise DataError(f"{where}: a standard deviation of 0.")
     return Statement(
         where,
         tuple(value / factor for value in mean),
         tuple(factor / value for value in deviation),
-        channels,
+        Channels.RGB,
         steps or None,
     )
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dovetail.data.preprocess import Channels, Interpolation, Step, StepKind
+from dovetail.data.preprocess import Channels, Interpolation, PreprocessStep, StepKind
 from dovetail.errors import LoadError
 from dovetail.importers.darknet.config import read_config
 from dovetail.inputs.statement import Statement
@@ -32,5 +32,5 @@ def read_darknet(path: Path) -> Statement | None:
     if rows < 1 or cols < 1:
         return None
     kind = StepKind.LETTERBOX if boxed else StepKind.RESIZE
-    step = Step(kind, rows, cols, _GREY if boxed else 0, interpolation=Interpolation.OPENCV_BILINEAR)
+    step = PreprocessStep(kind, rows, cols, _GREY if boxed else 0, interpolation=Interpolation.OPENCV_BILINEAR)
     return Statement(str(config.name), (0.0,), (1 / 255,), Channels.RGB, (step,))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from dovetail.data.preprocess import Channels, Step, StepKind
+from dovetail.data.preprocess import Channels, PreprocessStep, StepKind
 from dovetail.inputs.statement import Statement
 
 _CHANNELS = {"gray8": Channels.GREY, "rgb8": Channels.RGB, "bgr8": Channels.BGR}
@@ -55,9 +55,12 @@ def _ultralytics(entries: dict[str, str]) -> Statement | None:
         return None
     rows, cols = size
     steps = (
-        (Step(StepKind.RESIZE_SHORT, max(rows, cols), max(rows, cols)), Step(StepKind.CENTRE_CROP, rows, cols))
+        (
+            PreprocessStep(StepKind.RESIZE_SHORT, max(rows, cols), max(rows, cols)),
+            PreprocessStep(StepKind.CENTRE_CROP, rows, cols),
+        )
         if entries.get("task") == "classify"
-        else (Step(StepKind.LETTERBOX, rows, cols, _PAD),)
+        else (PreprocessStep(StepKind.LETTERBOX, rows, cols, _PAD),)
     )
     return Statement("Ultralytics' metadata", (0.0,), (1 / 255,), Channels.RGB, steps)
 

@@ -30,7 +30,16 @@ from dovetail.errors import DataError
 from dovetail.inputs.balance import FirstLayer, balance_db, first_layer, order_of
 from dovetail.inputs.sameness import Warp, sameness, warped
 from dovetail.inputs.stated import Stated
-from dovetail.inputs.usual import Convention, Fit, Variant, convention_of, fits_for, normals_for, steps_of, variant
+from dovetail.inputs.usual import (
+    Convention,
+    PictureFit,
+    Variant,
+    convention_of,
+    fits_for,
+    normals_for,
+    steps_of,
+    variant,
+)
 from dovetail.ir.dtypes import AnyArray
 from dovetail.ir.graph import Graph
 from dovetail.outputs.ends import ImageInput, image_of
@@ -139,7 +148,7 @@ def _tried(bench: _Bench, stated: Stated | None) -> Proposals:
     head = _head(bench, stated)
     convention = convention_of(head, bench.image)
     if bench.fitting:
-        convention = replace(convention, fits=(Fit.AS_IS,))
+        convention = replace(convention, fits=(PictureFit.AS_IS,))
     trials = [_Trial(item) for item in _variants(bench.image, convention, stated)]
     _by_convention(trials, convention)
     _by_weights(bench, trials)
@@ -163,7 +172,7 @@ def _head(bench: _Bench, stated: Stated | None) -> HeadView:
 
     The design of a head does not depend on how the input is made, what its numbers mean is told from their values.
     """
-    plain = Convention((), Channels.GREY if bench.image.channels == 1 else Channels.RGB, (Fit.STRETCH,))
+    plain = Convention((), Channels.GREY if bench.image.channels == 1 else Channels.RGB, (PictureFit.STRETCH,))
     trials = [_Trial(item) for item in _variants(bench.image, plain, stated)]
     _by_weights(bench, trials)
     start = max(trials, key=lambda trial: trial.weight).variant

@@ -29,23 +29,33 @@ class Stated:
     """The whole preprocess where nothing is left open."""
 
 
-def stated_preprocess(path: Path | None, kinds: tuple[TensorType, TensorType], image: ImageInput) -> Stated | None:
+@dataclass(frozen=True, slots=True)
+class InputTypes:
+    """The types of one input in the model's file and in the graph that is run.
+
+    They differ where a quantised model is run in float.
+    """
+
+    source: TensorType
+    run: TensorType
+
+
+def stated_preprocess(path: Path | None, types: InputTypes, image: ImageInput) -> Stated | None:
     """Return what is stated of an image input: in the model's file, beside it, or by the type of the input itself.
 
-    `kinds` are the types of the input in the file and in the graph that is run, which differ where a quantised model is
-    run in float. The first source that states a normalisation counts. Raises DataError for a damaged file beside the
+    The first source that states a normalisation counts. Raises DataError for a damaged file beside the
     model.
     """
-    for statement in _statements(path, kinds):
+    for statement in _statements(path, types):
         if statement.mean is not None and statement.scale is not None:
             return _stated(statement, image)
     return None
 
 
-def _statements(path: Path | None, kinds: tuple[TensorType, TensorType]) -> Iterator[Statement]:
+def _statements(path: Path | None, types: InputTypes) -> Iterator[Statement]:
     readers = (read_tflite_metadata, read_onnx_metadata, read_darknet, read_beside)
     yield from (found for read in readers if path is not None and (found := read(path)) is not None)
-    typed = _by_type(*kinds)
+    typed = _by_type(types.source, types.run)
     if typed is not None:
         yield typed
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dovetail.data.preprocess import Channels, Step
+from dovetail.data.preprocess import Channels, PreprocessStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,4 +15,4 @@ class Statement:
     mean: tuple[float, ...] | None = None
     scale: tuple[float, ...] | None = None
     channels: Channels | None = None
-    steps: tuple[Step, ...] | None = None
+    steps: tuple[PreprocessStep, ...] | None = None

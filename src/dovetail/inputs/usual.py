@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from dovetail.data.preprocess import Anchor, Channels, Preprocess, Step, StepKind
+from dovetail.data.preprocess import Anchor, Channels, Preprocess, PreprocessStep, StepKind
 from dovetail.outputs.ends import ImageInput
 from dovetail.outputs.view import HeadView, Kind
 
@@ -34,7 +34,7 @@ class Normal(Enum):
     CAFFE = "x - (123, 117, 104)"
 
 
-class Fit(Enum):
+class PictureFit(Enum):
     """A usual way to fit a picture to an input."""
 
     STRETCH = "stretched"
@@ -51,7 +51,7 @@ class Variant:
 
     normal: Normal | None
     channels: Channels
-    fit: Fit
+    fit: PictureFit
     preprocess: Preprocess
 
     @property
@@ -67,41 +67,43 @@ class Convention:
 
     normals: tuple[Normal, ...]
     channels: Channels
-    fits: tuple[Fit, ...]
+    fits: tuple[PictureFit, ...]
 
 
 _RGB, _BGR = Channels.RGB, Channels.BGR
-_YOLO = Convention((Normal.UNIT,), _RGB, (Fit.LETTERBOX, Fit.LETTERBOX_TOP_LEFT))
-_SSD = Convention((Normal.HALF,), _RGB, (Fit.STRETCH,))
+_YOLO = Convention((Normal.UNIT,), _RGB, (PictureFit.LETTERBOX, PictureFit.LETTERBOX_TOP_LEFT))
+_SSD = Convention((Normal.HALF,), _RGB, (PictureFit.STRETCH,))
 
 _BY_FAMILY: dict[str, Convention] = {
-    "yolox": Convention((Normal.RAW,), _BGR, (Fit.LETTERBOX_TOP_LEFT, Fit.LETTERBOX)),
-    "grid with objectness, decoded": Convention((Normal.RAW,), _BGR, (Fit.LETTERBOX_TOP_LEFT, Fit.LETTERBOX)),
-    "yolo with anchors": Convention((Normal.UNIT,), _RGB, (Fit.LETTERBOX, Fit.STRETCH)),
+    "yolox": Convention((Normal.RAW,), _BGR, (PictureFit.LETTERBOX_TOP_LEFT, PictureFit.LETTERBOX)),
+    "grid with objectness, decoded": Convention(
+        (Normal.RAW,), _BGR, (PictureFit.LETTERBOX_TOP_LEFT, PictureFit.LETTERBOX)
+    ),
+    "yolo with anchors": Convention((Normal.UNIT,), _RGB, (PictureFit.LETTERBOX, PictureFit.STRETCH)),
     "anchors, decoded": _YOLO,
     "grid, decoded": _YOLO,
     "yolov8": _YOLO,
     "a list of boxes": _YOLO,
     "yolov7, suppressed": _YOLO,
-    "nanodet": Convention((Normal.IMAGENET,), _BGR, (Fit.STRETCH, Fit.LETTERBOX)),
-    "fastestdet": Convention((Normal.UNIT,), _BGR, (Fit.STRETCH,)),
-    "yunet": Convention((Normal.RAW,), _BGR, (Fit.STRETCH,)),
-    "scrfd": Convention((Normal.HALF,), _RGB, (Fit.LETTERBOX_TOP_LEFT,)),
-    "retinaface": Convention((Normal.CAFFE,), _BGR, (Fit.STRETCH,)),
+    "nanodet": Convention((Normal.IMAGENET,), _BGR, (PictureFit.STRETCH, PictureFit.LETTERBOX)),
+    "fastestdet": Convention((Normal.UNIT,), _BGR, (PictureFit.STRETCH,)),
+    "yunet": Convention((Normal.RAW,), _BGR, (PictureFit.STRETCH,)),
+    "scrfd": Convention((Normal.HALF,), _RGB, (PictureFit.LETTERBOX_TOP_LEFT,)),
+    "retinaface": Convention((Normal.CAFFE,), _BGR, (PictureFit.STRETCH,)),
     "ssd": _SSD,
     "ssd, decoded": _SSD,
     "boxes, suppressed": _SSD,
-    "centernet": Convention((Normal.IMAGENET,), _BGR, (Fit.LETTERBOX, Fit.STRETCH)),
-    "detr": Convention((Normal.IMAGENET, Normal.UNIT), _RGB, (Fit.STRETCH,)),
-    "fcos": Convention((Normal.IMAGENET, Normal.CAFFE), _BGR, (Fit.LETTERBOX,)),
-    "db": Convention((Normal.IMAGENET,), _BGR, (Fit.STRETCH,)),
+    "centernet": Convention((Normal.IMAGENET,), _BGR, (PictureFit.LETTERBOX, PictureFit.STRETCH)),
+    "detr": Convention((Normal.IMAGENET, Normal.UNIT), _RGB, (PictureFit.STRETCH,)),
+    "fcos": Convention((Normal.IMAGENET, Normal.CAFFE), _BGR, (PictureFit.LETTERBOX,)),
+    "db": Convention((Normal.IMAGENET,), _BGR, (PictureFit.STRETCH,)),
 }
-_CLASSES_FIRST = Convention((Normal.IMAGENET,), _RGB, (Fit.CROP, Fit.STRETCH))
+_CLASSES_FIRST = Convention((Normal.IMAGENET,), _RGB, (PictureFit.CROP, PictureFit.STRETCH))
 """Classifiers with channels first come from PyTorch and its like."""
-_CLASSES_LAST = Convention((Normal.HALF, Normal.UNIT), _RGB, (Fit.CROP, Fit.STRETCH))
+_CLASSES_LAST = Convention((Normal.HALF, Normal.UNIT), _RGB, (PictureFit.CROP, PictureFit.STRETCH))
 """Classifiers with channels last come from TensorFlow and its like."""
-_GREY = Convention((Normal.UNIT,), Channels.GREY, (Fit.STRETCH,))
-_OTHERS = Convention((), _RGB, (Fit.STRETCH,))
+_GREY = Convention((Normal.UNIT,), Channels.GREY, (PictureFit.STRETCH,))
+_OTHERS = Convention((), _RGB, (PictureFit.STRETCH,))
 
 
 def convention_of(head: HeadView, image: ImageInput) -> Convention:
@@ -113,17 +115,17 @@ def convention_of(head: HeadView, image: ImageInput) -> Convention:
     if head.kind is Kind.CLASSIFICATION:
         return _CLASSES_LAST if image.channels_last else _CLASSES_FIRST
     if head.kind in (Kind.KEYPOINTS, Kind.SEGMENTATION, Kind.EMBEDDING) and not image.channels_last:
-        return Convention((Normal.IMAGENET,), _RGB, (Fit.STRETCH,))
+        return Convention((Normal.IMAGENET,), _RGB, (PictureFit.STRETCH,))
     return _OTHERS
 
 
-def fits_for(head: HeadView) -> tuple[Fit, ...]:
+def fits_for(head: HeadView) -> tuple[PictureFit, ...]:
     """Return the ways to fit a picture that make sense for a head: what is cut away cannot be found."""
-    whole = (Fit.STRETCH, Fit.LETTERBOX, Fit.LETTERBOX_TOP_LEFT)
-    return (*whole, Fit.CROP) if head.kind in (Kind.CLASSIFICATION, Kind.EMBEDDING) else whole
+    whole = (PictureFit.STRETCH, PictureFit.LETTERBOX, PictureFit.LETTERBOX_TOP_LEFT)
+    return (*whole, PictureFit.CROP) if head.kind in (Kind.CLASSIFICATION, Kind.EMBEDDING) else whole
 
 
-def variant(normal: Normal, channels: Channels, fit: Fit, image: ImageInput) -> Variant:
+def variant(normal: Normal, channels: Channels, fit: PictureFit, image: ImageInput) -> Variant:
     """Return a usual variant for an input."""
     mean, scale = _numbers(normal)
     if channels is _BGR:
@@ -138,19 +140,19 @@ def normals_for(channels: Channels) -> tuple[Normal, ...]:
     return (Normal.UNIT, Normal.RAW, Normal.HALF, Normal.IMAGENET, Normal.CAFFE)
 
 
-def steps_of(fit: Fit, image: ImageInput) -> tuple[Step, ...]:
+def steps_of(fit: PictureFit, image: ImageInput) -> tuple[PreprocessStep, ...]:
     """Return the steps that fit a picture to an input."""
     rows, cols = image.rows, image.cols
-    if fit is Fit.AS_IS:
+    if fit is PictureFit.AS_IS:
         return ()
-    if fit is Fit.LETTERBOX:
-        return (Step(StepKind.LETTERBOX, rows, cols, _PAD),)
-    if fit is Fit.LETTERBOX_TOP_LEFT:
-        return (Step(StepKind.LETTERBOX, rows, cols, _PAD, Anchor.TOP_LEFT),)
-    if fit is Fit.CROP:
+    if fit is PictureFit.LETTERBOX:
+        return (PreprocessStep(StepKind.LETTERBOX, rows, cols, _PAD),)
+    if fit is PictureFit.LETTERBOX_TOP_LEFT:
+        return (PreprocessStep(StepKind.LETTERBOX, rows, cols, _PAD, Anchor.TOP_LEFT),)
+    if fit is PictureFit.CROP:
         short = round(max(rows, cols) / _CROP_SHARE)
-        return (Step(StepKind.RESIZE_SHORT, short, short), Step(StepKind.CENTRE_CROP, rows, cols))
-    return (Step(StepKind.RESIZE, rows, cols),)
+        return (PreprocessStep(StepKind.RESIZE_SHORT, short, short), PreprocessStep(StepKind.CENTRE_CROP, rows, cols))
+    return (PreprocessStep(StepKind.RESIZE, rows, cols),)
 
 
 def _numbers(normal: Normal) -> tuple[tuple[float, ...], tuple[float, ...]]:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
 
+from dovetail.ir.dtypes import AnyArray
+from dovetail.ir.node import Body
 from dovetail.ir.text import graph_lines
 
-if TYPE_CHECKING:
-    from dovetail.ir.dtypes import AnyArray
-    from dovetail.ir.graph import Graph
 
-
-def digest_graph(graph: Graph) -> str:
+def digest_graph(graph: Body) -> str:
     """Return the SHA-256 of a graph as hex: its text form, with constants hashed as little-endian bytes."""
     hasher = hashlib.sha256()
 

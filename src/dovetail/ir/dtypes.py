@@ -11,7 +11,7 @@ AnyArray = np.ndarray[Any, np.dtype[Any]]
 
 
 class DType(Enum):
-    """Name an element type; the value is its spelling in the text form.
+    """An element type; the value is its spelling in the text form.
 
     `bf16` has no numpy type: its carrier is float32 holding only values that bfloat16 can hold.
     """

@@ -23,7 +23,7 @@ OPSET = 21
 
 @dataclass(frozen=True, eq=False)
 class Graph(Body):
-    """Hold nodes in topological order and the type of every tensor; verified on construction.
+    """Nodes in topological order and the type of every tensor; verified on construction.
 
     `captures` are the tensors that a control-flow body reads from the graph around it.
     `origins` maps a tensor to its name in the source file where a pass has renamed it.
@@ -48,10 +48,6 @@ class Graph(Body):
                 object.__setattr__(self, name, MappingProxyType(dict(value)))
         verify_graph(self)
 
-    def type_of(self, tensor: str) -> TensorType:
-        """Return the type of a tensor."""
-        return self.types[tensor]
-
     def origin_of(self, tensor: str) -> str:
         """Return the name of a tensor in the source file."""
         return self.origins.get(tensor, tensor)
@@ -72,11 +68,11 @@ class Graph(Body):
     @cached_property
     def consumers(self) -> Mapping[str, tuple[Node, ...]]:
         """Map a tensor to the nodes that read it, each once, bodies' captures included."""
-        found: dict[str, list[Node]] = {}
+        consumers: dict[str, list[Node]] = {}
         for node in self.nodes:
             for tensor in dict.fromkeys(read_tensors(node)):
-                found.setdefault(tensor, []).append(node)
-        return {tensor: tuple(nodes) for tensor, nodes in found.items()}
+                consumers.setdefault(tensor, []).append(node)
+        return {tensor: tuple(nodes) for tensor, nodes in consumers.items()}
 
     @cached_property
     def element_counts(self) -> Mapping[str, int]:
@@ -90,10 +86,6 @@ class Graph(Body):
     def digest(self) -> str:
         """Return a SHA-256 over names, structure, types and constants."""
         return digest_graph(self)
-
-    def is_constant(self, tensor: str) -> bool:
-        """Tell whether the tensor is a constant."""
-        return tensor in self.constants
 
     def constant(self, tensor: str) -> AnyArray | None:
         """Return the value of a constant, or None when the tensor is computed or omitted."""

@@ -17,19 +17,19 @@ def node_macs(graph: Graph, node: Node) -> int | None:
     if node.domain or node.op not in ("Conv", "ConvTranspose", "Gemm", "MatMul"):
         return 0
     first, second = (_sizes(graph, name) for name in node.inputs[:2])
-    made = _sizes(graph, node.outputs[0])
-    if first is None or second is None or made is None or len(second) < 1:
+    output = _sizes(graph, node.outputs[0])
+    if first is None or second is None or output is None or len(second) < 1:
         return None
     match node.op:
         case "Conv":
-            return math.prod(made) * math.prod(second[1:])
+            return math.prod(output) * math.prod(second[1:])
         case "ConvTranspose":
             return math.prod(first) * math.prod(second[1:])
         case "Gemm":
             inner = first[0] if node.integer("transA", 0) else first[-1]
-            return math.prod(made) * inner
+            return math.prod(output) * inner
         case _:
-            return math.prod(made) * first[-1]
+            return math.prod(output) * first[-1]
 
 
 def graph_macs(graph: Graph) -> int | None:

@@ -8,6 +8,9 @@ from types import MappingProxyType
 
 import numpy as np
 
+from dovetail.ir.dtypes import AnyArray
+from dovetail.ir.types import TensorType
+
 DOVETAIL_DOMAIN = "dovetail"
 """Domain of the operators that ONNX lacks: Requantize."""
 
@@ -17,13 +20,27 @@ def is_fact(attribute: str) -> bool:
     return "." in attribute
 
 
+def without_facts(attributes: Mapping[str, object]) -> dict[str, object]:
+    """Return the attributes that ONNX knows."""
+    return {name: value for name, value in attributes.items() if not is_fact(name)}
+
+
 class Body:
-    """Mark a graph that can be the value of an attribute: the body of a control-flow operator."""
+    """What a Graph consists of; one can be the value of an attribute: the body of a control-flow operator."""
 
+    name: str
+    nodes: tuple[Node, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    types: Mapping[str, TensorType]
+    constants: Mapping[str, AnyArray]
     captures: tuple[str, ...]
+    """The tensors that a body reads from the graph around it."""
+    origins: Mapping[str, str]
+    """Tensor -> its name in the source file, where a pass has renamed it."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Node:
     """Apply operator `op` to tensors; an omitted optional input or output is the empty name.
 

@@ -88,11 +88,11 @@ class _Cursor:
 
     def match(self, pattern: re.Pattern[str]) -> str:
         self._skip()
-        found = pattern.match(self.line, self.at)
-        if found is None:
+        match = pattern.match(self.line, self.at)
+        if match is None:
             raise ValueError(f"{pattern.pattern} is expected at column {self.at + 1}")
-        self.at = found.end()
-        return found.group()
+        self.at = match.end()
+        return match.group()
 
     def rest(self) -> str:
         self._skip()

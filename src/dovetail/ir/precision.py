@@ -9,7 +9,7 @@ from dovetail.ir.dtypes import DType
 
 
 class Precision(Enum):
-    """Name an activation and weight format; the value is the name that people write."""
+    """An activation and weight format; the value is the name that people write."""
 
     FP32 = "fp32"
     FP16 = "fp16"
@@ -54,7 +54,7 @@ class Precision(Enum):
 
 @dataclass(frozen=True, slots=True)
 class NumberFormat:
-    """Describe how reals are stored.
+    """How reals are stored.
 
     `power_of_two`: the scale is 2**-fl and the zero point is 0 (dynamic fixed point).
     """

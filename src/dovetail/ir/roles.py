@@ -10,7 +10,7 @@ from dovetail.ir.node import Node
 
 
 class Role(Enum):
-    """Say what an input is for."""
+    """What an input is for."""
 
     DATA = "data"
     WEIGHT = "weight"
@@ -21,7 +21,7 @@ class Role(Enum):
 
 @dataclass(frozen=True, slots=True)
 class WeightLayout:
-    """Say where the weight and bias of an accumulating operator are, and which axis counts output channels."""
+    """Where the weight and bias of an accumulating operator are, and which axis counts output channels."""
 
     weight: int
     bias: int | None

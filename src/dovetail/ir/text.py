@@ -14,29 +14,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from dovetail.ir.node import Body
+from dovetail.ir.dtypes import AnyArray
+from dovetail.ir.node import Body, Node
+from dovetail.ir.types import Dim, TensorType
 
-if TYPE_CHECKING:
-    from dovetail.ir.dtypes import AnyArray
-    from dovetail.ir.graph import Graph
-    from dovetail.ir.node import Node
-    from dovetail.ir.types import Dim, TensorType
-
-ConstantPrinter = Callable[["AnyArray"], str]
+ConstantPrinter = Callable[[AnyArray], str]
 
 _SHORT = 16
 
 
-def print_graph(graph: Graph) -> str:
+def print_graph(graph: Body) -> str:
     """Return the text form with every constant inside it."""
     return "\n".join(graph_lines(graph, inline_constant)) + "\n"
 
 
-def graph_lines(graph: Graph, constant: ConstantPrinter) -> Iterator[str]:
+def graph_lines(graph: Body, constant: ConstantPrinter) -> Iterator[str]:
     """Yield the lines of the text form; `constant` prints the value of a constant."""
     yield f"graph {json.dumps(graph.name)} opset 21"
     for tensor in graph.captures:
@@ -74,7 +69,7 @@ def _dim(dim: Dim) -> str:
     return "?" if dim is None else json.dumps(dim)
 
 
-def _node_line(graph: Graph, node: Node, constant: ConstantPrinter) -> str:
+def _node_line(graph: Body, node: Node, constant: ConstantPrinter) -> str:
     op = f"{node.domain}::{node.op}" if node.domain else node.op
     inputs = ", ".join(json.dumps(tensor) for tensor in node.inputs)
     outputs = ", ".join(
@@ -91,7 +86,7 @@ def _node_line(graph: Graph, node: Node, constant: ConstantPrinter) -> str:
 
 def _attribute(value: object, constant: ConstantPrinter) -> str:
     if isinstance(value, Body):
-        return json.dumps({"$graph": list(graph_lines(cast("Graph", value), constant))})
+        return json.dumps({"$graph": list(graph_lines(value, constant))})
     if isinstance(value, np.ndarray):
         return json.dumps({"$array": f"{value.dtype.str}{list(value.shape)} = {constant(value)}"})
     return json.dumps(list(value) if isinstance(value, tuple) else value)

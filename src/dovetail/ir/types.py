@@ -50,7 +50,7 @@ class Quantization:
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """Describe a tensor; `shape` is None when even the rank is unknown."""
+    """The type of a tensor; `shape` is None when even the rank is unknown."""
 
     dtype: DType
     shape: Shape | None

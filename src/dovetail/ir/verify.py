@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from dovetail.errors import GraphError
 from dovetail.ir.dtypes import DType
+from dovetail.ir.node import Body, Node
 from dovetail.ir.types import TensorType
-
-if TYPE_CHECKING:
-    from dovetail.ir.graph import Graph
-    from dovetail.ir.node import Node
 
 MAX_DIM = 2**31 - 1
 MAX_RANK = 16
 
 
-def verify_graph(graph: Graph) -> None:
+def verify_graph(graph: Body) -> None:
     """Raise GraphError when the graph breaks an invariant; the message names the place."""
     defined: set[str] = set(graph.captures)
     for tensor in graph.inputs:
@@ -40,7 +36,7 @@ def verify_graph(graph: Graph) -> None:
         verify_type(f"graph '{graph.name}': tensor '{tensor}'", kind)
 
 
-def _verify_nodes(graph: Graph, defined: set[str]) -> None:
+def _verify_nodes(graph: Body, defined: set[str]) -> None:
     names: set[str] = set()
     for node in graph.nodes:
         if not node.name or node.name in names:
@@ -54,7 +50,7 @@ def _verify_nodes(graph: Graph, defined: set[str]) -> None:
             raise GraphError(f"graph '{graph.name}': {node.label} has no output")
 
 
-def _verify_reads(graph: Graph, node: Node, defined: set[str]) -> None:
+def _verify_reads(graph: Body, node: Node, defined: set[str]) -> None:
     reads = [tensor for tensor in node.inputs if tensor]
     for body in node.bodies():
         reads.extend(body.captures)
@@ -63,7 +59,7 @@ def _verify_reads(graph: Graph, node: Node, defined: set[str]) -> None:
             raise GraphError(f"graph '{graph.name}': {node.label} reads '{tensor}' which nothing before it defines")
 
 
-def _define(graph: Graph, tensor: str, defined: set[str], what: str) -> None:
+def _define(graph: Body, tensor: str, defined: set[str], what: str) -> None:
     if not tensor:
         raise GraphError(f"graph '{graph.name}': a {what} has an empty name")
     if tensor in defined:

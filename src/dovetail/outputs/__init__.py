@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from dovetail.outputs.ends import Run, Shape, stack_runs
 from dovetail.outputs.recognise import recognise
-from dovetail.outputs.view import SURE, HeadView, Kind, OutputsView, Role
+from dovetail.outputs.view import SURE, HeadView, Kind, OutputRole, OutputsView
 
-__all__ = ["SURE", "HeadView", "Kind", "OutputsView", "Role", "Run", "Shape", "recognise", "stack_runs"]
+__all__ = ["SURE", "HeadView", "Kind", "OutputRole", "OutputsView", "Run", "Shape", "recognise", "stack_runs"]

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dovetail.outputs.layouts import Layout
-from dovetail.outputs.view import HeadView, Kind, Role
+from dovetail.outputs.view import HeadView, Kind, OutputRole
 
 DECISIVE = 20.0
 """A hundred to one: a coincidence of numbers that hardly happens, such as a sum over all grids of a picture."""
@@ -59,7 +59,7 @@ class Hypothesis:
 
     kind: Kind
     family: str
-    roles: Mapping[str, Role]
+    roles: Mapping[str, OutputRole]
     layout: Layout | None
     weight: float
     """Decibans."""
@@ -67,7 +67,7 @@ class Hypothesis:
 
     @classmethod
     def of(
-        cls, case: Case, kind: Kind, family: str, roles: Mapping[str, Role], layout: Layout | None = None
+        cls, case: Case, kind: Kind, family: str, roles: Mapping[str, OutputRole], layout: Layout | None = None
     ) -> Hypothesis:
         """Return the hypothesis with the weight of its findings."""
         return cls(kind, family, roles, layout, case.weight, case.reasons())
@@ -92,5 +92,5 @@ def choose(hypotheses: Sequence[Hypothesis], outputs: Sequence[str]) -> tuple[He
         total = odds + UNKNOWN_ODDS + sum(10 ** (weight / 10) for weight in rivals.values())
         heads.append(HeadView(best.kind, best.family, best.roles, best.layout, odds / total, best.reasons))
         free -= set(best.roles)
-    heads += [HeadView(Kind.UNKNOWN, "", {name: Role.UNKNOWN}, None, 0.0) for name in outputs if name in free]
+    heads += [HeadView(Kind.UNKNOWN, "", {name: OutputRole.UNKNOWN}, None, 0.0) for name in outputs if name in free]
     return tuple(sorted(heads, key=lambda head: min(list(outputs).index(name) for name in head.roles)))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from dovetail.errors import DataError
 from dovetail.outputs.evidence import Hypothesis
-from dovetail.outputs.view import HeadView, Kind, OutputsView, Role
+from dovetail.outputs.view import HeadView, Kind, OutputRole, OutputsView
 
 _MOST_BYTES = 1 << 20
 _KIND = "kind"
@@ -22,7 +22,7 @@ class Hints:
     """The kind of the model, and the roles of outputs by name; a name may hold `*` and `?`."""
 
     kind: Kind | None = None
-    roles: Mapping[Role, tuple[str, ...]] = field(default_factory=dict)
+    roles: Mapping[OutputRole, tuple[str, ...]] = field(default_factory=dict)
 
     def allow(self, hypothesis: Hypothesis) -> bool:
         """Tell whether a hypothesis is what the person says, as far as it is said."""
@@ -30,7 +30,7 @@ class Hints:
             return False
         return all(self.role_of(name) in (None, role) for name, role in hypothesis.roles.items())
 
-    def role_of(self, output: str) -> Role | None:
+    def role_of(self, output: str) -> OutputRole | None:
         """Return the role that is given to an output, or None."""
         for role, patterns in self.roles.items():
             if any(fnmatchcase(output, pattern) for pattern in patterns):
@@ -81,10 +81,10 @@ def load_hints(path: Path) -> Hints:
 
 
 def _hints(values: Mapping[str, Sequence[str]], where: str) -> Hints:
-    known = {role.value: role for role in Role}
+    known = {role.value: role for role in OutputRole}
     kinds = {kind.value: kind for kind in Kind}
     kind = None
-    roles: dict[Role, tuple[str, ...]] = {}
+    roles: dict[OutputRole, tuple[str, ...]] = {}
     for key, names in values.items():
         if key == _KIND:
             if len(names) != 1 or names[0] not in kinds:

@@ -88,7 +88,7 @@ class Plane:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class LayoutPart:
     """What is said of every place: one plane for all levels, or one for each."""
 
     planes: tuple[Plane, ...]
@@ -107,21 +107,21 @@ class DenseLayout:
     image: tuple[int, int]
     """Rows and columns of the input."""
     levels: tuple[Level, ...]
-    scores: Part
-    boxes: Part | None
+    scores: LayoutPart
+    boxes: LayoutPart | None
     coding: Coding
     unit: bool = False
     """Decoded boxes are shares of the image, not pixels."""
-    objectness: Part | None = None
+    objectness: LayoutPart | None = None
     geometric: bool = False
     """Score and objectness join as a geometric mean, not as a product."""
     background: int | None = None
     """The class that says that nothing is there."""
-    sizes: Part | None = None
+    sizes: LayoutPart | None = None
     """Width and height of a box, or the distances to its sides, in cells."""
-    offsets: Part | None = None
+    offsets: LayoutPart | None = None
     """Where in its cell the centre of a box lies."""
-    landmarks: Part | None = None
+    landmarks: LayoutPart | None = None
     centre: float = 0.5
     """Where the reference point of a cell lies in it."""
     anchors: tuple[tuple[tuple[float, float], ...], ...] = ()

@@ -12,7 +12,7 @@ from dovetail.outputs.ends import Ends, Run, Shape, bare_ends, observe
 from dovetail.outputs.evidence import DECISIVE, FAIR, STRONG, UNKNOWN_ODDS, Hypothesis, choose
 from dovetail.outputs.families import dense, heatmap, keypoints, rows, segmentation, sequences, signals, states, vectors
 from dovetail.outputs.hints import Hints
-from dovetail.outputs.view import HeadView, Kind, OutputsView, Role
+from dovetail.outputs.view import HeadView, Kind, OutputRole, OutputsView
 
 _FAMILIES = (dense, heatmap, rows, segmentation, keypoints, sequences, vectors, signals)
 
@@ -71,4 +71,4 @@ def _state(name: str, source: str) -> HeadView:
     reason = f"'{name}' is shaped as the input '{source}' that it goes back into"
     named = states.named_as_state(source, name)
     odds = 10 ** ((DECISIVE + STRONG if named else STRONG + FAIR) / 10)
-    return HeadView(Kind.STATE, "", {name: Role.STATE}, None, odds / (odds + UNKNOWN_ODDS), (reason,))
+    return HeadView(Kind.STATE, "", {name: OutputRole.STATE}, None, odds / (odds + UNKNOWN_ODDS), (reason,))

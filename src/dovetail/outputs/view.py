@@ -29,7 +29,7 @@ class Kind(Enum):
     UNKNOWN = "unknown"
 
 
-class Role(Enum):
+class OutputRole(Enum):
     """What one output, or some of its entries, says."""
 
     BOXES = "boxes"
@@ -65,7 +65,7 @@ class HeadView:
     kind: Kind
     family: str
     """The published design that the head looks like, such as `yolox`; empty where the kind is all that is seen."""
-    roles: Mapping[str, Role]
+    roles: Mapping[str, OutputRole]
     """The role of each output of the head; COMBINED where an output holds several."""
     layout: Layout | None
     """How to read the outputs; None where only the kind is known."""

@@ -22,7 +22,7 @@ class BorderTensor:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Hold a convex part of the graph; `index` is its position in the schedule."""
+    """A convex part of the graph; `index` is its position in the schedule."""
 
     index: int
     target: str
@@ -31,7 +31,7 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class PartitionedGraph:
-    """Hold the parts of a quantised graph in the order in which they can run."""
+    """The parts of a quantised graph in the order in which they can run."""
 
     source: QuantizedGraph
     partitions: tuple[Partition, ...]

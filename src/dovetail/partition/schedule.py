@@ -43,7 +43,7 @@ def schedule(graph: Graph, targets: Mapping[str, str], *, overlap: bool = False)
 
 
 class _Links:
-    """Know who follows whom, by position in the graph."""
+    """Who follows whom, by position in the graph."""
 
     def __init__(self, graph: Graph, targets: Mapping[str, str]) -> None:
         self.target = [targets[node.name] for node in graph.nodes]
@@ -59,11 +59,11 @@ class _Links:
 
     def _switches(self) -> list[int]:
         """Count for every node the target changes on the longest path to an end."""
-        found = [0] * len(self.target)
+        switches = [0] * len(self.target)
         for index in reversed(range(len(self.target))):
             for user in self.followers[index]:
-                found[index] = max(found[index], found[user] + (self.target[user] != self.target[index]))
-        return found
+                switches[index] = max(switches[index], switches[user] + (self.target[user] != self.target[index]))
+        return switches
 
 
 def _run(links: _Links, first: str) -> list[list[int]]:
@@ -107,21 +107,21 @@ def part_of_graph(graph: Graph, nodes: Sequence[Node]) -> Graph:
 
 def _subgraph(graph: Graph, nodes: Sequence[Node], index: int, wanted: Set[str]) -> Graph:
     """Return a part of the graph; nothing here looks at the whole graph, so all parts together take linear time."""
-    made = dict.fromkeys(tensor for node in nodes for tensor in node.outputs if tensor)
+    inner = dict.fromkeys(tensor for node in nodes for tensor in node.outputs if tensor)
     read = dict.fromkeys(tensor for node in nodes for tensor in read_tensors(node))
     inside = {node.name for node in nodes}
     outputs = [
         tensor
-        for tensor in made
+        for tensor in inner
         if tensor in wanted or any(user.name not in inside for user in graph.consumers.get(tensor, ()))
     ]
-    inputs = [tensor for tensor in read if tensor not in made and tensor not in graph.constants]
+    inputs = [tensor for tensor in read if tensor not in inner and tensor not in graph.constants]
     if index == 0:
         # An output that is a constant has no producer; the first partition hands it out.
         fixed = dict.fromkeys(tensor for tensor in graph.outputs if tensor in graph.constants)
         outputs += fixed
         read |= fixed
-    names = {**read, **made}
+    names = {**read, **inner}
     return Graph(
         name=f"{graph.name}/{index}",
         nodes=tuple(nodes),

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dovetail.ir import Graph
 from dovetail.passes.activations import FuseHardSwish
 from dovetail.passes.affine import FoldAffine, FoldBatchNorm, MatMulToGemm
-from dovetail.passes.base import Pass, make_pass, pass_names, register_pass, run_passes
+from dovetail.passes.base import Pass, run_passes
 from dovetail.passes.moves import FoldPad, RemoveDeadCode, RemoveNoOps
 
 __all__ = [
+    "NORMAL_FORM",
     "FoldAffine",
     "FoldBatchNorm",
     "FoldPad",
@@ -17,10 +18,7 @@ __all__ = [
     "Pass",
     "RemoveDeadCode",
     "RemoveNoOps",
-    "make_pass",
     "normalize",
-    "pass_names",
-    "register_pass",
     "run_passes",
 ]
 
@@ -40,5 +38,5 @@ def normalize(graph: Graph) -> Graph:
     """Return the graph in normal form: every foldable node folded, `origin` keeping the nodes that are gone."""
     while True:
         before, graph = graph, run_passes(graph, NORMAL_FORM)
-        if len(graph.nodes) == len(before.nodes):
+        if graph is before:
             return graph

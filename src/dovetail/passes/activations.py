@@ -11,14 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from dovetail.ir import Graph, Node
-from dovetail.passes.base import register_pass
 from dovetail.passes.draft import Draft
 
 _REACH, _WIDTH = 3.0, 6.0
 _SLOPE, _MIDDLE = 1 / 6, 0.5
 
 
-@register_pass
 @dataclass(frozen=True)
 class FuseHardSwish:
     """Replace the operators that make up a HardSwish, or the HardSigmoid with slope 1/6, by it."""
@@ -46,10 +44,10 @@ class _Scene:
         """Replace `Clip(x + 3, 0, 6) / 6` that ends in this node."""
         inner = self._sixth_of(last)
         clip = self._inside(inner)
-        found = clip and self._shifted_and_clipped(clip)
-        if not clip or not found:
+        fused = clip and self._shifted_and_clipped(clip)
+        if not clip or not fused:
             return False
-        add, x = found
+        add, x = fused
         self._replace(last, "HardSigmoid", x, (add, clip), {"alpha": _SLOPE, "beta": _MIDDLE})
         return True
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dovetail.ir import AnyArray, DType, Graph, Node, TensorType
-from dovetail.passes.base import register_pass
 from dovetail.passes.draft import Draft, merge_origin
 
 _HOSTS = ("Conv", "ConvTranspose", "Gemm")
@@ -20,7 +19,7 @@ _HOSTS = ("Conv", "ConvTranspose", "Gemm")
 
 @dataclass(frozen=True, slots=True)
 class _Affine:
-    """Hold a factor and a shift per channel, `[C]` or `[1]`, and the tensor that they apply to."""
+    """A factor and a shift per channel, `[C]` or `[1]`, and the tensor that they apply to."""
 
     source: str
     factor: AnyArray
@@ -30,7 +29,6 @@ class _Affine:
 Reader = Callable[[Draft, Node], _Affine | None]
 
 
-@register_pass
 @dataclass(frozen=True)
 class FoldBatchNorm:
     """Fold BatchNormalization in inference mode into the Conv, ConvTranspose or Gemm before it."""
@@ -42,7 +40,6 @@ class FoldBatchNorm:
         return _fold(graph, _batchnorm)
 
 
-@register_pass
 @dataclass(frozen=True)
 class FoldAffine:
     """Fold per-channel Add and Sub of constants, and Mul and Div if `scales`, into the operator before them."""
@@ -210,7 +207,6 @@ def _store(
     return target
 
 
-@register_pass
 @dataclass(frozen=True)
 class MatMulToGemm:
     """Rewrite a MatMul of a matrix by a constant matrix, followed by Add of a constant vector, as one Gemm."""

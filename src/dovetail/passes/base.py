@@ -2,45 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Protocol, TypeVar, runtime_checkable
+from collections.abc import Iterable
+from typing import Protocol
 
 from dovetail.errors import GraphError, PassError
 from dovetail.ir import Graph
 
 
-@runtime_checkable
 class Pass(Protocol):
-    """Turn a Graph into one that computes the same; `name` is how people ask for it."""
+    """Turn a Graph into one that computes the same; the very same object where there is nothing to do."""
 
     @property
     def name(self) -> str:
-        """Return the registered name."""
+        """Return the name that errors give."""
 
     def __call__(self, graph: Graph) -> Graph:
         """Return the new graph; raise PassError when the work cannot be done."""
-
-
-PassType = TypeVar("PassType", bound=type)
-_REGISTRY: dict[str, Callable[[], Pass]] = {}
-
-
-def register_pass(kind: PassType) -> PassType:
-    """Make a pass known under its name; used as a decorator."""
-    _REGISTRY[kind().name] = kind
-    return kind
-
-
-def pass_names() -> tuple[str, ...]:
-    """Return the names of the known passes."""
-    return tuple(sorted(_REGISTRY))
-
-
-def make_pass(name: str) -> Pass:
-    """Return the pass of that name with its default options; raise PassError when there is none."""
-    if name not in _REGISTRY:
-        raise PassError("no such pass.", pass_name=name, hint=f"Known: {', '.join(pass_names())}.")
-    return _REGISTRY[name]()
 
 
 def run_passes(graph: Graph, passes: Iterable[Pass]) -> Graph:

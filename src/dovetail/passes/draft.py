@@ -11,7 +11,7 @@ from dovetail.ir import AnyArray, Graph, Node, TensorType, nodes_in_order, read_
 
 @dataclass(slots=True)
 class Draft:
-    """Hold the parts of a Graph as mutable collections.
+    """The parts of a Graph as mutable collections.
 
     `outer` gives the values of captured constants to the draft of a body.
     """
@@ -72,11 +72,11 @@ class Draft:
 
     def consumers(self) -> dict[str, list[Node]]:
         """Map a tensor to the nodes that read it, each once, bodies' captures included."""
-        found: dict[str, list[Node]] = {}
+        consumers: dict[str, list[Node]] = {}
         for node in self.nodes:
             for name in dict.fromkeys(read_tensors(node)):
-                found.setdefault(name, []).append(node)
-        return found
+                consumers.setdefault(name, []).append(node)
+        return consumers
 
     def fresh(self, stem: str) -> str:
         """Return a tensor name that is not taken yet."""

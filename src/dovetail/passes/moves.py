@@ -8,13 +8,11 @@ import numpy as np
 
 from dovetail.ir import Graph, Node, TensorType, read_tensors
 from dovetail.ir.codes import ONNX_CODES
-from dovetail.passes.base import register_pass
 from dovetail.passes.draft import Draft, merge_origin
 
 _SAME_SHAPE = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Expand")
 
 
-@register_pass
 @dataclass(frozen=True)
 class RemoveNoOps:
     """Remove nodes whose output is their input, and merge a Transpose with the one before it."""
@@ -130,7 +128,6 @@ def _merge_transposes(draft: Draft) -> bool:
     return changed
 
 
-@register_pass
 @dataclass(frozen=True)
 class RemoveDeadCode:
     """Remove the nodes that no graph output depends on, and the constants that nobody reads."""
@@ -152,7 +149,6 @@ class RemoveDeadCode:
         return draft.graph()
 
 
-@register_pass
 @dataclass(frozen=True)
 class FoldPad:
     """Fold a Pad with zeros into the `pads` of the Conv behind it."""
@@ -192,10 +188,10 @@ def _zero_padding(graph: Graph, node: Node) -> tuple[int, ...] | None:
         return None
     axes = list(range(rank))
     if len(node.inputs) > 3 and node.inputs[3]:
-        given = graph.constants.get(node.inputs[3])
-        if given is None:
+        axes_input = graph.constants.get(node.inputs[3])
+        if axes_input is None:
             return None
-        axes = [int(axis) % rank for axis in given.reshape(-1)]
+        axes = [int(axis) % rank for axis in axes_input.reshape(-1)]
     half = len(axes)
     if amounts.shape != (2 * half,):
         return None

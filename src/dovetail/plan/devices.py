@@ -20,7 +20,7 @@ from dovetail.plan.limits import Limits
 from dovetail.plan.placement import Placement, parse_placement
 from dovetail.plan.recipe import Recipe, Rule
 
-_ITEM = re.compile(r"([^()@]+)(?:@([^()]*))?(?:\((.*)\))?", re.DOTALL)
+_ITEM = re.compile(r"([^()@]+)(?:@([^()@]*))?(?:\((.*)\))?", re.DOTALL)
 _OURS = ("threads", "inference", "profiling")
 _EXAMPLE = 'For example "vsi:a311d@i8pc,openvino:CPU(threads=2),cpu".'
 _BOOLEANS = {"yes": True, "no": False}
@@ -28,7 +28,7 @@ _BOOLEANS = {"yes": True, "no": False}
 
 @dataclass(frozen=True, slots=True)
 class DeviceChoice:
-    """Name a target, a precision where one is asked for, and the options to compile for it."""
+    """A target, a precision where one is asked for, and the options to compile for it."""
 
     target: str
     precision: Precision | None = None
@@ -45,14 +45,13 @@ class DeviceChoice:
 
 def parse_devices(text: str, base: CompileOptions | None = None) -> tuple[DeviceChoice, ...]:
     """Return the devices of a priority string; raise PlanError naming the item that is wrong."""
-    found = tuple(_choice(item, base or CompileOptions()) for item in _split(text))
-    if not found:
+    choices = tuple(_choice(item, base or CompileOptions()) for item in _split(text))
+    if not choices:
         raise PlanError("the list of devices is empty.", hint=_EXAMPLE)
-    names = [choice.target for choice in found]
-    for choice in found:
-        if names.count(choice.target) > 1 and len({one.options for one in found if one.target == choice.target}) > 1:
+    for choice in choices:
+        if any(other.target == choice.target and other.options != choice.options for other in choices):
             raise PlanError(f"device '{choice.target}' has two sets of options.", hint="Write them once.")
-    return found
+    return choices
 
 
 def _split(text: str) -> list[str]:
@@ -109,7 +108,7 @@ def parse_affinity(text: str, find: Callable[[str], Placement]) -> Rule:
     if not sign or not pattern.strip() or not target.strip():
         raise PlanError(
             f"affinity '{text}': GLOB=TARGET or op:OPERATOR=TARGET is expected.",
-            hint="For example --affinity 'head/*=cpu' or --affinity op:Softmax=cpu@fp32.",
+            hint="For example 'head/*=cpu' or op:Softmax=cpu@fp32.",
         )
     place = find(target.strip())
     pattern = pattern.strip()

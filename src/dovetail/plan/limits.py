@@ -13,7 +13,6 @@ node = "head/*"
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -23,11 +22,13 @@ from dovetail.ir.node import Node
 
 LIMIT_KEYS = ("forbid", "partitions", "boundary_bytes", "latency_ms", "memory_bytes")
 GROUP_KEYS = ("node", "op")
+_MOST = 2**63 - 1
+"""The largest integer that TOML promises."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Keep the nodes that match at one placement: a glob over names and source names, and an operator."""
+    """Nodes that go to one placement together: a glob over names and source names, and an operator."""
 
     node: str = "*"
     op: str | None = None
@@ -90,10 +91,9 @@ def _number(table: Mapping[str, object], name: str, where: str, good: Callable[[
     value = table.get(name)
     if value is None:
         return None
-    fits = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    if not fits or not isinstance(value, int | float) or value < 0 or not good(float(value)):
-        raise PlanError(f"{where}: 'limits': '{name}' cannot be {value!r}.")
-    return float(value)
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _MOST and good(float(value)):
+        return float(value)
+    raise PlanError(f"{where}: 'limits': '{name}' cannot be {str(value)[:40]}.")
 
 
 def _check_keys(table: Mapping[str, object], known: tuple[str, ...], where: str) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dovetail.errors import PlanError
+from dovetail.errors import PlanError, suggestion
 from dovetail.ir.precision import Precision
 
-CPU_FLOAT = "cpu"
+HOST = "cpu"
 """The target that every model can fall back to."""
 
 
@@ -31,11 +31,5 @@ def parse_placement(text: str) -> Placement:
             f"'{text}' is not a placement: TARGET@PRECISION is expected.", hint="For example vsi:v853@i8pc or cpu@fp32."
         )
     if name not in known:
-        import difflib  # Only a wrong name needs it.
-
-        near = difflib.get_close_matches(name, known, n=1)
-        raise PlanError(
-            f"placement '{text}': precision '{name}' is unknown.",
-            hint=(f"Did you mean '{near[0]}'? " if near else "") + f"Known: {', '.join(known)}.",
-        )
+        raise PlanError(f"placement '{text}': precision '{name}' is unknown.", hint=suggestion(name, known))
     return Placement(target, Precision(name))

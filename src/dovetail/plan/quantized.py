@@ -10,9 +10,9 @@ from dovetail.plan.placement import Placement
 from dovetail.plan.plan import Plan
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class QuantizedGraph:
-    """Hold a graph whose tensor types carry quantisation, and the placement of every node.
+    """A graph whose tensor types carry quantisation, and the placement of every node.
 
     `boundaries` are the nodes that convert between placements; `plan` is what the graph obeys.
     """

@@ -48,7 +48,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """Say where nodes go: a default, where to go when a node is refused, and exceptions."""
+    """Where nodes go: a default, where to go when a node is refused, and exceptions."""
 
     default: Placement
     fallback: tuple[Placement, ...] = ()

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dovetail.backend.target import Target
+from dovetail.backend.target import Target, TargetVerdict
 from dovetail.errors import PlanError, UnsupportedPlacement
 from dovetail.ir.graph import Graph
-from dovetail.ir.node import Node
 from dovetail.plan.limits import Limits
 from dovetail.plan.placement import Placement
 from dovetail.plan.plan import Override, Plan
@@ -23,10 +22,10 @@ def make_plan(graph: Graph, recipe: Recipe, targets: Mapping[str, Target]) -> Pl
     """
     _check_recipe(graph, recipe, targets)
     units = placeable_units(graph, recipe.default, targets)
-    wanted = _apply_rules(graph, recipe, units)
+    ruled = _apply_rules(graph, recipe, units)
     overrides: dict[str, Override] = {}
     for unit in units.items:
-        override = wanted.get(unit.name)
+        override = ruled.get(unit.name)
         first = recipe.default if override is None else override.placement
         refused = unit_refusal(graph, unit, first, targets)
         if refused is not None:
@@ -35,13 +34,13 @@ def make_plan(graph: Graph, recipe: Recipe, targets: Mapping[str, Target]) -> Pl
         if override is not None and (refused is not None or override.placement != recipe.default):
             overrides.update(dict.fromkeys(unit.nodes, override))
     for group in group_units(graph, recipe.limits, units):
-        overrides.update(_together(graph, recipe, group, (overrides, targets)))
+        overrides.update(_together(graph, recipe, group, overrides, targets))
     return Plan(graph.digest, recipe.default, overrides)
 
 
 def group_units(graph: Graph, limits: Limits, units: Units) -> list[list[Unit]]:
     """Return the units of every group of a recipe; raise PlanError when a group matches nothing."""
-    found: list[list[Unit]] = []
+    groups: list[list[Unit]] = []
     for number, group in enumerate(limits.groups, 1):
         names = dict.fromkeys(units.of_node[node.name].name for node in graph.nodes if group.matches(node))
         if not names:
@@ -49,15 +48,18 @@ def group_units(graph: Graph, limits: Limits, units: Units) -> list[list[Unit]]:
                 f"recipe: group {number} (node '{group.node}') matches no node of '{graph.name}'.",
                 hint="Run 'dovetail inspect' to see the names.",
             )
-        found.append([units.by_name[name] for name in names])
-    return found
+        groups.append([units.by_name[name] for name in names])
+    return groups
 
 
 def _together(
-    graph: Graph, recipe: Recipe, group: list[Unit], state: tuple[Mapping[str, Override], Mapping[str, Target]]
+    graph: Graph,
+    recipe: Recipe,
+    group: list[Unit],
+    overrides: Mapping[str, Override],
+    targets: Mapping[str, Target],
 ) -> dict[str, Override]:
     """Return overrides that bring a group to one placement: the first of its own, then of the fallbacks, that fits."""
-    overrides, targets = state
     own = [overrides[unit.name].placement if unit.name in overrides else recipe.default for unit in group]
     if len(set(own)) == 1:
         return {}
@@ -77,16 +79,14 @@ def placeable_units(graph: Graph, default: Placement, targets: Mapping[str, Targ
     return find_units(graph, lambda node: target.verdict(graph, node, default.precision).supported)
 
 
-def unit_refusal(
-    graph: Graph, unit: Unit, placement: Placement, targets: Mapping[str, Target]
-) -> tuple[Node, str] | None:
-    """Return the first node of a unit that a placement refuses, with the reason; None when it takes all."""
+def unit_refusal(graph: Graph, unit: Unit, placement: Placement, targets: Mapping[str, Target]) -> TargetVerdict | None:
+    """Return the verdict on the first node of a unit that a placement refuses; None when it takes all."""
     target = targets[placement.target]
     for name in unit.nodes:
         node = graph.node(name)
         verdict = target.verdict(graph, node, placement.precision)
         if not verdict.supported:
-            return node, verdict.reason
+            return verdict
     return None
 
 
@@ -94,10 +94,10 @@ def _fall_back(
     graph: Graph,
     unit: Unit,
     placements: tuple[Placement, ...],
-    refused: tuple[Node, str],
+    refused: TargetVerdict,
     targets: Mapping[str, Target],
 ) -> Override:
-    node, reason = refused
+    node, reason = graph.node(refused.node), refused.reason
     for placement in placements[1:]:
         if unit_refusal(graph, unit, placement, targets) is None:
             return Override(placement, f"{placements[0]} refuses {node.label}: {reason}")
@@ -125,7 +125,7 @@ def _check_bodies(graph: Graph, number: int, rule: Rule) -> None:
 
 
 def _apply_rules(graph: Graph, recipe: Recipe, units: Units) -> dict[str, Override]:
-    wanted: dict[str, Override] = {}
+    ruled: dict[str, Override] = {}
     for number, rule in enumerate(recipe.rules, 1):
         matched = {units.of_node[node.name].name for node in graph.nodes if rule.matches(node)}
         if not matched:
@@ -135,8 +135,8 @@ def _apply_rules(graph: Graph, recipe: Recipe, units: Units) -> dict[str, Overri
                 f"recipe: rule {number} ({what}) matches no node of '{graph.name}'.",
                 hint="Run 'dovetail inspect' to see the names.",
             )
-        wanted.update(dict.fromkeys(matched, Override(rule.placement, rule.reason)))
-    return wanted
+        ruled.update(dict.fromkeys(matched, Override(rule.placement, rule.reason)))
+    return ruled
 
 
 def _check_recipe(graph: Graph, recipe: Recipe, targets: Mapping[str, Target]) -> None:

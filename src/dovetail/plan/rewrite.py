@@ -29,12 +29,12 @@ def plan_to_recipe(graph: Graph, plan: Plan, targets: Mapping[str, Target]) -> R
     rules = [_rule(unit.nodes[0], plan) for unit in units if plan.placement(unit.nodes[0]) != plan.default]
     for _ in range(_PASSES):
         recipe = Recipe(plan.default, (), tuple(rules))
-        made = make_plan(graph, recipe, targets)
-        wrong = [unit.nodes[0] for unit in units if made.placement(unit.nodes[0]) != plan.placement(unit.nodes[0])]
+        again = make_plan(graph, recipe, targets)
+        wrong = [unit.nodes[0] for unit in units if again.placement(unit.nodes[0]) != plan.placement(unit.nodes[0])]
         if not wrong:
             break
         rules += [_rule(node, plan) for node in wrong]
-    if made.digest != plan.digest:
+    if again.digest != plan.digest:
         raise PlanError(
             "the plan cannot be written as a recipe: it places nodes of one unit apart, or names are ambiguous.",
             hint="Use plan.json instead.",

@@ -13,7 +13,7 @@ from dovetail.ir.roles import CLAMP_HOSTS, CLAMPS, is_pass_through
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Name nodes that share one placement; the first one does the work, the others clamp or move its values."""
+    """Nodes that share one placement; the first one does the work, the others clamp or move its values."""
 
     name: str
     nodes: tuple[str, ...]
@@ -21,7 +21,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class Units:
-    """Hold the units of a graph in topological order; every node is in exactly one."""
+    """The units of a graph in topological order; every node is in exactly one."""
 
     items: tuple[Unit, ...]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from dovetail.backend.target import Target, Verdict
+from dovetail.backend.target import Target, TargetVerdict
 from dovetail.ir.graph import Graph
 from dovetail.ir.precision import Precision
 from dovetail.plan.placement import Placement
@@ -14,16 +14,16 @@ from dovetail.plan.placement import Placement
 
 @dataclass(frozen=True)
 class Verdicts:
-    """Hold the verdict on every node, target and precision."""
+    """The verdict on every node, target and precision."""
 
     graph_digest: str
-    items: tuple[Verdict, ...]
+    items: tuple[TargetVerdict, ...]
 
     @cached_property
-    def _by_key(self) -> Mapping[tuple[str, str, Precision], Verdict]:
+    def _by_key(self) -> Mapping[tuple[str, str, Precision], TargetVerdict]:
         return {(item.node, item.target, item.precision): item for item in self.items}
 
-    def of(self, node: str, placement: Placement) -> Verdict:
+    def of(self, node: str, placement: Placement) -> TargetVerdict:
         """Return the verdict on a node at a placement; raise KeyError when it was not asked for."""
         return self._by_key[node, placement.target, placement.precision]
 

@@ -15,7 +15,6 @@ from dovetail.data.sample import SampleSource
 from dovetail.errors import DataError, DeviceError
 from dovetail.ir.dtypes import AnyArray
 from dovetail.ir.graph import Graph
-from dovetail.ir.types import TensorType
 from dovetail.quantize.observers import CalibrationMethod, Observer, ObserverOptions, make_observer
 from dovetail.quantize.ranges import Range, Ranges
 from dovetail.quantize.statistics import PowerMeter, Statistics
@@ -34,7 +33,7 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class CalibrationOptions:
-    """Say how ranges are found."""
+    """How ranges are found."""
 
     method: CalibrationMethod = CalibrationMethod.MINMAX
     observer: ObserverOptions = field(default_factory=ObserverOptions)
@@ -43,7 +42,7 @@ class CalibrationOptions:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Hold what one pass over the samples has found."""
+    """What one pass over the samples has found."""
 
     ranges: Ranges
     statistics: Statistics
@@ -61,8 +60,8 @@ def calibrate(
     DataError for an empty data set, for samples that do not fit the model and for NaN or infinity in an activation
     (with the tensor's name).
     """
-    asked = options or CalibrationOptions()
-    watch = _Watch(graph, asked)
+    how = options or CalibrationOptions()
+    watch = _Watch(graph, how)
     stream = iter(samples)
     count = 0
     try:
@@ -77,7 +76,7 @@ def calibrate(
         watch.close()
     if count == 0:
         raise DataError("the data set is empty: there is nothing to calibrate on.", hint="Give at least one sample.")
-    return Calibration(Ranges(graph.digest, asked.method.value, count, watch.ranges()), watch.meter.statistics())
+    return Calibration(Ranges(graph.digest, how.method.value, count, watch.ranges()), watch.meter.statistics())
 
 
 class _Watch:
@@ -115,7 +114,10 @@ class _Watch:
         name = batch.samples[0].id
         values = _run(self._executable, batch.inputs, name, self._taps)
         for tensor, observer in self._observers.items():
-            _observe(observer, (tensor, name), batch.inputs.get(tensor, values.get(tensor)), self.meter)
+            value = batch.inputs.get(tensor, values.get(tensor))
+            if value is not None and value.size:
+                _observe(observer, tensor, value, name)
+                self.meter.update(tensor, value)
         if self._together:
             size = sum(value.nbytes for value in values.values()) // len(batch.samples)
             self.most_together = min(_TOGETHER, max(1, _TOGETHER_BYTES // max(size, 1)))
@@ -134,35 +136,23 @@ def load_float(graph: Graph, threads: int = 0) -> Executable:
     """Return the float model on the CPU, ready to run."""
     target = find_target(FLOAT_BACKEND)
     blob = backend(FLOAT_BACKEND).compile(graph, target, CompileOptions(threads=threads))
-    return find_device(FLOAT_BACKEND, target.name).load(blob, signature_of(graph))
+    return find_device(FLOAT_BACKEND, target.name).load(blob, Signature.of(graph))
 
 
 def load_by_rules(graph: Graph, target: str) -> Executable:
     """Return a model as it came, quantised or not, ready to run on the reference by the rules of a target.
 
-    `reference:tflite` gives the integers of LiteRT's reference kernels, `reference:ort` those of ONNX Runtime. Raise
-    CompileError for what the reference has no kernel for.
+    `reference:tflite` gives the integers of LiteRT's reference kernels. ONNX Runtime's rules have two forms:
+    `reference:ort-wide` and, for x86 without VNNI, `reference:ort-pairs`; `reference:ort` is the one that holds on this
+    machine, and `find_target` names it. Raise CompileError for what the reference has no kernel for.
     """
-    blob = backend(RULES_BACKEND).compile(graph, find_target(target), CompileOptions())
-    return find_device(RULES_BACKEND, target).load(blob, signature_of(graph))
+    rules = find_target(target)
+    blob = backend(RULES_BACKEND).compile(graph, rules, CompileOptions())
+    return find_device(RULES_BACKEND, rules.name).load(blob, Signature.of(graph))
 
 
-def signature_of(graph: Graph) -> Signature:
-    """Return the types of a graph's inputs and outputs."""
-    return Signature(_types(graph, graph.inputs), _types(graph, graph.outputs))
-
-
-def _types(graph: Graph, names: tuple[str, ...]) -> Mapping[str, TensorType]:
-    return {name: graph.types[name] for name in names}
-
-
-def _observe(observer: Observer, where: tuple[str, str], value: AnyArray | None, meter: PowerMeter) -> None:
-    if value is None or value.size == 0:
-        return
-    tensor, sample = where
+def _observe(observer: Observer, tensor: str, value: AnyArray, sample: str) -> None:
     try:
         observer.update(value.astype(np.float32, copy=False))
     except DataError as error:
-        reason = error.message.removeprefix("tensor: ")
-        raise DataError(f"tensor '{tensor}', sample '{sample}': {reason}", hint=error.hint) from error
-    meter.update(tensor, value)
+        raise DataError(f"tensor '{tensor}', sample '{sample}': {error.message}", hint=error.hint) from error

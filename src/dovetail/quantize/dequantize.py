@@ -9,9 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from dovetail.ir.dtypes import DType
-from dovetail.ir.facts import without_facts
 from dovetail.ir.graph import Graph
-from dovetail.ir.node import Node
+from dovetail.ir.node import Node, without_facts
 from dovetail.ir.roles import CLAMP_HOSTS, CLAMPS
 from dovetail.ir.types import Quantization, TensorType, dequantize_array
 from dovetail.passes import normalize
@@ -30,7 +29,7 @@ _BOUNDARIES = ("QuantizeLinear", "DequantizeLinear", "Requantize")
 
 @dataclass(frozen=True, slots=True)
 class Dequantized:
-    """Hold the float graph in normal form and the ranges of the tensors that were quantised."""
+    """The float graph in normal form and the ranges of the tensors that were quantised."""
 
     graph: Graph
     ranges: Ranges

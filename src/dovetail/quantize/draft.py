@@ -6,29 +6,27 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from dovetail.errors import QuantizeError
+from dovetail.ir.codes import ONNX_CODES
 from dovetail.ir.dtypes import AnyArray, DType
 from dovetail.ir.graph import Graph
 from dovetail.ir.node import DOVETAIL_DOMAIN, Node
 from dovetail.ir.precision import NumberFormat, Precision
 from dovetail.ir.roles import Role
 from dovetail.ir.types import Quantization, TensorType
-from dovetail.plan.placement import CPU_FLOAT, Placement
+from dovetail.plan.placement import HOST, Placement
 from dovetail.plan.plan import Plan
 from dovetail.quantize.facts import NodeFacts
 from dovetail.quantize.parameters import choose_quantization
 from dovetail.quantize.ranges import Ranges
 from dovetail.quantize.weights import StoredConstant, WeightStore
 
-_HOST = Placement(CPU_FLOAT, Precision.FP32)
+_HOST = Placement(HOST, Precision.FP32)
 """Where graph inputs come from and graph outputs go to."""
 
 _SOURCE = NumberFormat(DType.F32)
 
-_ONNX_CODES = {DType.F32: 1, DType.F16: 10, DType.F64: 11, DType.BF16: 16}
-"""What `to` of Cast: TensorProto.DataType in onnx.proto."""
 
-
-class Draft:
+class QuantizedDraft:
     """Collect nodes, types and boundaries of a quantised graph."""
 
     def __init__(
@@ -114,7 +112,7 @@ class Draft:
         if has_bias:
             assert layout.bias is not None
             assert weight.kind.quant is not None
-            bias = self._weights.bias(node, layout, precision, (quant.scale[0], weight.kind.quant))
+            bias = self._weights.bias(node, layout, precision, quant.scale[0], weight.kind.quant)
             names[layout.bias] = self._store(node.inputs[layout.bias], bias)
 
     def _output(self, node: Node, index: int, placement: Placement, form: NumberFormat, inputs: tuple[str, ...]) -> str:
@@ -174,20 +172,20 @@ class Draft:
     def _convert(self, tensor: str, form: NumberFormat, consumer: Placement) -> str:
         native, producer = self._native[tensor]
         kind = self._types[native]
-        wanted = self._graph.types[tensor]
+        kind_there = self._graph.types[tensor]
         if form != _SOURCE:
             quant = choose_quantization(self._ranges.of(tensor), form) if form.dtype.is_integer else None
-            wanted = TensorType(form.dtype, kind.shape, quant)
-        same = next((name for name in self._versions[tensor].values() if self._types[name] == wanted), None)
+            kind_there = TensorType(form.dtype, kind.shape, quant)
+        same = next((name for name in self._versions[tensor].values() if self._types[name] == kind_there), None)
         if same is not None:
             # Two formats can come to one type: a tensor that is always 0 has scale 1 in all of them.
             self._versions[tensor][form.key] = same
             return same
         target = tensor if form == _SOURCE and tensor in self._promised else self._fresh(f"{tensor}@{form.key}")
-        self._types[target] = wanted
-        op, domain = _boundary_op(kind, wanted)
+        self._types[target] = kind_there
+        op, domain = _boundary_op(kind, kind_there)
         label = self._fresh_node(f"{op}({native}->{form.key})")
-        attributes = {"to": _ONNX_CODES[wanted.dtype]} if op == "Cast" else {}
+        attributes = {"to": ONNX_CODES[kind_there.dtype]} if op == "Cast" else {}
         self._nodes.append(Node(label, op, (native,), (target,), attributes, domain))
         self.placements[label] = _boundary_placement(producer, consumer)
         self.boundaries.append(label)
@@ -233,4 +231,4 @@ def _boundary_placement(producer: Placement, consumer: Placement) -> Placement:
     """Convert where both sides are, else on the CPU side, so that the narrow format crosses the border."""
     if producer.target == consumer.target:
         return consumer
-    return _HOST if CPU_FLOAT in (producer.target, consumer.target) else consumer
+    return _HOST if HOST in (producer.target, consumer.target) else consumer

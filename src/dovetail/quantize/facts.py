@@ -12,7 +12,7 @@ from dovetail.plan.units import clamp_host
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """Hold what is known of one node.
+    """What is known of one node.
 
     `computes_reals` tells whether the node's number format matters: it has real outputs and no body of its own.
     `host` applies this node, a clamp; `clamps` are those that this node may apply, by output.

@@ -81,11 +81,10 @@ def quantize_bias(
     """Return the stored bias and its quantisation: scale `s_x * s_w`, zero point 0."""
     scales = tuple(_single(input_scale * scale) for scale in weight.scale)
     axis = 0 if len(scales) > 1 else None
-    lowest, highest = dtype.integer_range
     steps = np.rint(bias.astype(np.float64) / np.asarray(scales, dtype=np.float64))
     # The largest int64 is not a double; stay below it.
-    limit = min(float(highest), 2.0**62)
-    stored: AnyArray = np.clip(steps, max(float(lowest), -limit), limit).astype(dtype.carrier)
+    limit = min(float(dtype.integer_range[1]), 2.0**62)
+    stored: AnyArray = np.clip(steps, -limit, limit).astype(dtype.carrier)
     return stored, Quantization(scales, (0,) * len(scales), axis)
 
 

@@ -6,7 +6,7 @@ from dovetail.errors import QuantizeError
 from dovetail.ir.graph import Graph
 from dovetail.plan.plan import Plan
 from dovetail.plan.quantized import QuantizedGraph
-from dovetail.quantize.draft import Draft
+from dovetail.quantize.draft import QuantizedDraft
 from dovetail.quantize.facts import facts_of
 from dovetail.quantize.ranges import Ranges
 from dovetail.quantize.weights import WeightStore
@@ -43,7 +43,7 @@ class Quantizer:
         Raises QuantizeError when a tensor has no usable range, PlanError when the plan is for another graph.
         """
         plan.check(self.graph)
-        draft = Draft(self.graph, plan, self.ranges, self._weights, self._facts)
+        draft = QuantizedDraft(self.graph, plan, self.ranges, self._weights, self._facts)
         for node in self.graph.nodes:
             draft.add(node)
         graph = draft.finish()

@@ -26,7 +26,7 @@ class Range:
 
 @dataclass(frozen=True)
 class Ranges:
-    """Hold the range of every real tensor of one graph, and how it was found."""
+    """The range of every real tensor of one graph, and how it was found."""
 
     graph_digest: str
     method: str
@@ -38,13 +38,13 @@ class Ranges:
 
     def of(self, tensor: str) -> Range:
         """Return the range of a tensor; raise QuantizeError when calibration has not seen it."""
-        found = self.tensors.get(tensor)
-        if found is None:
+        known = self.tensors.get(tensor)
+        if known is None:
             raise QuantizeError(
                 f"tensor '{tensor}' has no range: calibration never saw a value of it.",
                 hint="Calibrate with samples that reach it, or place its nodes on cpu@fp32.",
             )
-        return found
+        return known
 
     @cached_property
     def digest(self) -> str:
@@ -91,8 +91,13 @@ def load_ranges(path: Path) -> Ranges:
 
 
 def _range(low: object, high: object) -> Range:
-    if isinstance(low, bool) or not isinstance(low, int | float) or not isinstance(high, int | float):
-        raise TypeError("a range is a pair of numbers")
-    if not (math.isfinite(low) and math.isfinite(high) and low <= high):
+    limits = Range(_number(low), _number(high))
+    if not (math.isfinite(limits.low) and math.isfinite(limits.high) and limits.low <= limits.high):
         raise ValueError(f"[{low}, {high}] is not a range")
-    return Range(float(low), float(high))
+    return limits
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError("a range is a pair of numbers")
+    return float(value)

@@ -14,7 +14,7 @@ _MAX_CHANNELS = 8192
 
 @dataclass(frozen=True, slots=True)
 class ChannelPower:
-    """Hold the mean square of every index of one axis."""
+    """The mean square of every index of one axis."""
 
     axis: int
     mean_square: AnyArray
@@ -22,7 +22,7 @@ class ChannelPower:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """Hold the channel powers of every tensor, once per axis that may count channels."""
+    """The channel powers of every tensor, once per axis that may count channels."""
 
     tensors: Mapping[str, tuple[ChannelPower, ...]]
 

@@ -1,4 +1,4 @@
-"""Quantised constants, made once per format and kept for every further plan."""
+"""Quantised constants, made once per format and kept for further plans while there is room."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from dovetail.ir.node import Node
 from dovetail.ir.precision import NumberFormat, Precision
 from dovetail.ir.roles import WeightLayout
 from dovetail.ir.types import Quantization, TensorType, quantize_array
+from dovetail.quantize.cache import BoundedCache
 from dovetail.quantize.parameters import (
     bias_scale_floor,
     choose_quantization,
@@ -21,10 +22,12 @@ from dovetail.quantize.parameters import (
 )
 from dovetail.quantize.ranges import Range
 
+_KEPT_BYTES = 1 << 28
+
 
 @dataclass(frozen=True, slots=True)
 class StoredConstant:
-    """Hold a constant in some format, with the name that it gets in the quantised graph."""
+    """A constant in some format, with the name that it gets in the quantised graph."""
 
     name: str
     kind: TensorType
@@ -32,56 +35,67 @@ class StoredConstant:
 
 
 class WeightStore:
-    """Make and keep the quantised constants of one graph."""
+    """The quantised constants of one graph; what was not asked for longest is made again where room is short."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, most_bytes: int = _KEPT_BYTES) -> None:
         self._graph = graph
-        self._kept: dict[tuple[object, ...], StoredConstant] = {}
+        self._kept = BoundedCache[StoredConstant](most_bytes)
+        self._count = 0
+        """Constants made so far: it makes names unique, whatever is still kept."""
+        self._plain: dict[str, Quantization] = {}
+        """The quantisation behind every name without a number."""
 
     def data(self, tensor: str, form: NumberFormat) -> StoredConstant:
         """Return a constant operand (such as the addend of an Add) in an activation format."""
         key = (tensor, form)
-        if key not in self._kept:
-            value = self._real(tensor)
-            if form.dtype.is_float:
-                self._kept[key] = self._cast(tensor, value, form.dtype)
-            else:
-                quant = choose_quantization(Range(float(value.min(initial=0)), float(value.max(initial=0))), form)
-                self._kept[key] = _stored(tensor, form.key, value, form.dtype, quant)
-        return self._kept[key]
+        kept = self._kept.get(key)
+        if kept is not None:
+            return kept
+        value = self._real(tensor)
+        if form.dtype.is_float:
+            return self._keep(key, self._cast(tensor, value, form.dtype))
+        quant = choose_quantization(Range(float(value.min(initial=0)), float(value.max(initial=0))), form)
+        return self._keep(key, _stored(tensor, self._suffix(tensor, form, quant), value, form.dtype, quant))
 
     def weight(self, node: Node, layout: WeightLayout, precision: Precision, input_scale: float) -> StoredConstant:
         """Return the weight of an accumulating node; its scales leave room for the bias."""
         tensor = node.inputs[layout.weight]
         bias = self._bias_name(node, layout)
         key = (tensor, precision.weight, layout.channel_axis, bias, input_scale if bias else None)
-        if key not in self._kept:
-            value = self._real(tensor)
-            needs_floor = bias is not None and precision.bias is DType.I32
-            floor = bias_scale_floor(self._real(bias), input_scale) if bias and needs_floor else None
-            floor = None if floor is None or floor.ndim != 1 else floor
-            quant = choose_weight_quantization(value, precision.weight, layout.channel_axis, floor)
-            suffix = precision.weight.key + (f"#{len(self._kept)}" if self._clashes(tensor, precision, quant) else "")
-            self._kept[key] = _stored(tensor, suffix, value, precision.weight.dtype, quant)
-        return self._kept[key]
+        kept = self._kept.get(key)
+        if kept is not None:
+            return kept
+        value = self._real(tensor)
+        needs_floor = bias is not None and precision.bias is DType.I32
+        floor = bias_scale_floor(self._real(bias), input_scale) if bias and needs_floor else None
+        floor = None if floor is None or floor.ndim != 1 else floor
+        quant = choose_weight_quantization(value, precision.weight, layout.channel_axis, floor)
+        form = precision.weight
+        return self._keep(key, _stored(tensor, self._suffix(tensor, form, quant), value, form.dtype, quant))
 
     def bias(
-        self, node: Node, layout: WeightLayout, precision: Precision, scales: tuple[float, Quantization]
+        self, node: Node, layout: WeightLayout, precision: Precision, input_scale: float, weight: Quantization
     ) -> StoredConstant:
-        """Return the bias of an accumulating node at scale `s_x * s_w`; `scales` are `(s_x, weight's)`."""
+        """Return the bias of an accumulating node at scale `s_x * s_w`."""
         assert layout.bias is not None
         tensor = node.inputs[layout.bias]
-        key = (tensor, precision.bias, scales)
-        if key not in self._kept:
-            stored, quant = quantize_bias(self._real(tensor), precision.bias, *scales)
-            kind = TensorType(precision.bias, tuple(stored.shape), quant)
-            stored.setflags(write=False)
-            self._kept[key] = StoredConstant(f"{tensor}@{precision.bias.value}#{len(self._kept)}", kind, stored)
-        return self._kept[key]
+        key = (tensor, precision.bias, input_scale, weight)
+        kept = self._kept.get(key)
+        if kept is not None:
+            return kept
+        stored, quant = quantize_bias(self._real(tensor), precision.bias, input_scale, weight)
+        kind = TensorType(precision.bias, tuple(stored.shape), quant)
+        stored.setflags(write=False)
+        return self._keep(key, StoredConstant(f"{tensor}@{precision.bias.value}#{self._count}", kind, stored))
 
-    def _clashes(self, tensor: str, precision: Precision, quant: Quantization) -> bool:
-        name = f"{tensor}@{precision.weight.key}"
-        return any(kept.name == name and kept.kind.quant != quant for kept in self._kept.values())
+    def _suffix(self, tensor: str, form: NumberFormat, quant: Quantization) -> str:
+        """Return what ends the name: a number too where the plain name stands for another quantisation."""
+        plain = self._plain.setdefault(f"{tensor}@{form.key}", quant)
+        return form.key if plain == quant else f"{form.key}#{self._count}"
+
+    def _keep(self, key: tuple[object, ...], stored: StoredConstant) -> StoredConstant:
+        self._count += 1
+        return self._kept.put(key, stored, stored.value.nbytes)
 
     def _bias_name(self, node: Node, layout: WeightLayout) -> str | None:
         if layout.bias is None or len(node.inputs) <= layout.bias or not node.inputs[layout.bias]:
@@ -105,7 +119,5 @@ class WeightStore:
 
 def _stored(tensor: str, suffix: str, value: AnyArray, dtype: DType, quant: Quantization) -> StoredConstant:
     array = quantize_array(value.astype(np.float64), dtype, quant)
-    if quant.zero_point == (0,) * len(quant.zero_point) and dtype is DType.I8 and quant.axis is not None:
-        array = np.maximum(array, np.int8(-127))
     array.setflags(write=False)
     return StoredConstant(f"{tensor}@{suffix}", TensorType(dtype, tuple(value.shape), quant), array)

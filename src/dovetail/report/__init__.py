@@ -11,7 +11,7 @@ from dovetail.report.cost import (
 )
 from dovetail.report.layout import partition_table, report_page
 from dovetail.report.make import make_report, partition_rows
-from dovetail.report.model import Finding, ModelSummary, describe_graph, model_page
+from dovetail.report.model import ModelFinding, ModelSummary, describe_graph, model_page
 from dovetail.report.page import Block, Column, Facts, Page, Prose, Table, Tone
 from dovetail.report.record import PartitionRow, PlanSummary, Report
 from dovetail.report.serial import json_text, plain_data, report_document, report_to_json
@@ -23,7 +23,7 @@ __all__ = [
     "Block",
     "Column",
     "Facts",
-    "Finding",
+    "ModelFinding",
     "ModelSummary",
     "Page",
     "PartitionRow",

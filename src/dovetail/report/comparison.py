@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from dovetail.backend.target import Verdict as TargetVerdict
-from dovetail.compare.record import Comparison, TensorRow, Verdict
+from dovetail.backend.target import TargetVerdict
+from dovetail.compare.record import CompareVerdict, Comparison, TensorRow
 from dovetail.report.figures import number_text
 from dovetail.report.page import Block, Page, Prose, Table, Tone, flexible, left, right, wrapped
 
@@ -44,7 +44,7 @@ def comparison_page(comparison: Comparison, title: str) -> Page:
     shown = comparison.reasons[:_SHOWN_REASONS]
     more = len(comparison.reasons) - len(shown)
     blocks.append(Prose("Why", (*shown, *((f"... and {more} more.",) if more else ()))))
-    good = comparison.verdict is Verdict.PASS
+    good = comparison.verdict is CompareVerdict.PASS
     return Page(title, tuple(blocks), comparison.verdict.value.upper(), Tone.GOOD if good else Tone.BAD)
 
 
@@ -76,7 +76,7 @@ def verdicts_page(verdicts: Sequence[TargetVerdict], shown: Sequence[TargetVerdi
             item.node,
             item.op,
             f"{item.target}@{item.precision.value}",
-            item.support.value,
+            "yes" if item.supported else "no",
             item.engine.value if item.engine is not None else "-",
             item.reason,
         )

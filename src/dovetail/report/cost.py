@@ -22,7 +22,7 @@ def choices_page(rows: Sequence[Sequence[UnitCost | None]], title: str) -> Page:
         for index in range(len(places))
     )
     figures = [item.figure for row in rows for item in row if item is not None]
-    note = "Compute only, one sample; '-' is refused. Boundaries and switches need a plan (--plan or --place)."
+    note = "Compute only, one sample; '-' is refused. Boundaries and switches are those of a plan."
     return Page(title, (Table("", columns, (*cells, ("all", "", "", *totals)), note), _sources(figures)))
 
 
@@ -75,7 +75,7 @@ def modelled_blocks(parts: Sequence[ModelledPartition]) -> tuple[Block, ...]:
         title = f"Vendor's model, partition {index} on {part.target} at {part.clock_mhz:g} MHz"
         note = "Cycles with * are our shader model's. Operators of 0 cycles run within the next one."
         blocks.append(Table(title, columns, (*(_operator(row) for row in part.rows), total), note))
-    texts = dict.fromkeys((part.target, part.source.text) for part in parts)
+    texts = dict.fromkeys((part.target, part.source) for part in parts)
     return (*blocks, Facts("The model's assumptions", tuple(texts))) if parts else ()
 
 
@@ -86,7 +86,7 @@ def modelled_document(parts: Sequence[ModelledPartition]) -> list[dict[str, obje
             "target": part.target,
             "clock_mhz": part.clock_mhz,
             "latency_ns": part.latency_ns,
-            "source": part.source.text,
+            "source": part.source,
             "operators": [
                 {
                     "node": row.node,
@@ -126,7 +126,7 @@ def _operator(row: OperatorRow) -> tuple[str, ...]:
 
 def figure_document(figure: Figure) -> dict[str, object]:
     """Return a figure as plain data."""
-    return {"latency_ns": figure.latency_ns, "quality": figure.quality.value, "source": figure.source.text}
+    return {"latency_ns": figure.latency_ns, "quality": figure.quality.value, "source": figure.source}
 
 
 def unit_document(item: UnitCost) -> dict[str, object]:
@@ -191,5 +191,5 @@ def _boundary(item: BoundaryCost) -> tuple[str, ...]:
 
 
 def _sources(figures: Sequence[Figure]) -> Facts:
-    texts = dict.fromkeys((item.quality.value, item.source.text) for item in figures)
+    texts = dict.fromkeys((item.quality.value, item.source) for item in figures)
     return Facts("Where the figures come from", tuple(texts))

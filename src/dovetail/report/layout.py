@@ -5,8 +5,7 @@ from __future__ import annotations
 from dovetail.report.figures import bytes_text, number_text, time_text
 from dovetail.report.page import Block, Column, Facts, Page, Prose, Table, Tone, flexible, left, right
 from dovetail.report.record import PartitionRow, ProofSummary, Report
-from dovetail.search.race import ALPHA
-from dovetail.search.result import Margin
+from dovetail.search.result import Margin, TuneCost
 from dovetail.search.trial import Trial
 
 
@@ -60,8 +59,8 @@ def _facts(report: Report) -> Facts:
             ("gate", report.verdict),
             ("plan", f"{spread}; {report.plan.boundary_count} boundaries ({report.plan.digest[:12]})"),
             ("raised", _raised(report)),
-            *((("loss", _sure(report.margin)),) if report.margin is not None else ()),
-            ("rejected early", _rejected_early(cost.rejected_early)),
+            *((("loss", _sure(report)),) if report.margin is not None else ()),
+            ("rejected early", _rejected_early(cost)),
             (
                 "cost",
                 f"{cost.trials} plans tried, {cost.full_equivalents:.1f} full evaluations, {cost.elapsed_s:.1f} s "
@@ -71,13 +70,14 @@ def _facts(report: Report) -> Facts:
     )
 
 
-def _rejected_early(count: int) -> str:
+def _rejected_early(cost: TuneCost) -> str:
     """Say how sure the verdicts are that were given on a part of the samples: errors add up (union bound)."""
+    count, alpha = cost.rejected_early, cost.alpha
     if not count:
         return "nothing: every plan was tried on all samples"
-    sure = max(0.0, 1 - count * ALPHA)
+    sure = max(0.0, 1 - count * alpha)
     return (
-        f"{count} plans, on the first samples; each would have passed on all with a probability of at most {ALPHA:g}, "
+        f"{count} plans, on the first samples; each would have passed on all with a probability of at most {alpha:g}, "
         f"so that all are right with one of at least {sure:.3g}; what passes has passed on all samples"
     )
 
@@ -93,10 +93,18 @@ def _raised(report: Report) -> str:
     return f"{text}: {', '.join(parts)}" if len(parts) > 1 or not known else text
 
 
-def _sure(margin: Margin) -> str:
+def _sure(report: Report) -> str:
     """Return how sure the loss is."""
-    said = "within the goal" if margin.is_within else "beyond the goal; more samples would tell more"
-    return f"95 % bound {number_text(margin.bound)} over the {margin.samples} samples of both splits: {said}"
+    holdout, margin = report.scores[-1], report.margin
+    if margin is None or holdout.loss_bound is None:
+        return "no bound is known"
+    within = "within" if holdout.loss_bound <= margin.allowance else "beyond"
+    more = "" if within == "within" else "; more samples would tell more"
+    return (
+        f"at most {number_text(holdout.loss_bound)} on new samples, with 95 % confidence, by the {holdout.samples} of "
+        f"the hold-out: {within} the goal{more}. The {margin.samples} of both splits, of which some selected the plan, "
+        f"give the estimate {number_text(margin.estimate)}"
+    )
 
 
 def _scores(report: Report) -> Table:
@@ -172,9 +180,9 @@ def _margin(margin: Margin) -> Table:
     rows = tuple((item.unit, item.op, str(item.placement)) for item in margin.units)
     columns = (flexible("unit"), left("operator"), left("goes to"))
     note = (
-        f"The samples do not ask for these, but are few: they drown most of what is left, and take "
-        f"{time_text(margin.latency_ns)} in all. Without them the loss is at most {number_text(margin.bound_without)} "
-        "with 95 % confidence, on samples that the plan was fitted to."
+        f"The samples do not ask for these, but are few: alone they make most noise of what is left, and they take "
+        f"{time_text(margin.latency_ns)} in all. Without them the estimate is "
+        f"{number_text(margin.estimate_without)}."
     )
     return Table("Units raised for the margin", columns, rows, note)
 

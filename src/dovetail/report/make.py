@@ -10,7 +10,8 @@ from dovetail.ir.graph import Graph
 from dovetail.partition.partitioned import Partition, PartitionedGraph
 from dovetail.report.record import PartitionRow, PlanSummary, ProofSummary, Report
 from dovetail.search.certificate import Certificate
-from dovetail.search.result import GateCheck, ParetoPoint, SplitScores, TuneResult
+from dovetail.search.front import ParetoPoint
+from dovetail.search.result import GateCheck, SplitScores, TuneResult
 from dovetail.search.trial import Trial
 
 _SHOWN_OPERATORS = 4
@@ -23,7 +24,7 @@ def make_report(result: TuneResult, partitioned: PartitionedGraph, title: str) -
         title=title,
         accepted=result.accepted,
         summary=result.summary,
-        verdict=result.verdict.value,
+        verdict=result.gate.text,
         goal=str(result.goal),
         metric=result.metric,
         higher_is_better=result.higher_is_better,
@@ -33,7 +34,7 @@ def make_report(result: TuneResult, partitioned: PartitionedGraph, title: str) -
         culprits=result.culprits,
         evidence=tuple(replace(item, trial=_directed_trial(item.trial, sign)) for item in result.evidence),
         one_minimal=result.one_minimal,
-        gate=tuple(GateCheck(item.name, _directed_trial(item.trial, sign)) for item in result.gate),
+        gate=tuple(GateCheck(item.name, _directed_trial(item.trial, sign)) for item in result.gate.checks),
         plan=_plan_summary(partitioned),
         pareto=tuple(
             ParetoPoint(point.raised, sign * point.score, point.meets_target, point.chosen) for point in result.pareto
@@ -63,7 +64,7 @@ def _proof(certificate: Certificate) -> ProofSummary:
         monotone=certificate.monotone,
         complete=certificate.complete,
         clauses=tuple(item.alternatives for item in certificate.clauses),
-        sources=tuple(dict.fromkeys(f"{item.quality.value}: {item.source.text}" for item in figures)),
+        sources=tuple(dict.fromkeys(f"{item.quality.value}: {item.source}" for item in figures)),
     )
 
 

@@ -25,8 +25,8 @@ _WIDE = 1e4
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """Name something suspicious: the node or tensor, and what is odd about it."""
+class ModelFinding:
+    """Something suspicious: the node or tensor, and what is odd about it."""
 
     place: str
     text: str
@@ -34,7 +34,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class ModelSummary:
-    """Say what a model is; `operators` counts by name, most frequent first, `quantised` tensors by stored type.
+    """What a model is; `operators` counts by name, most frequent first, `quantised` tensors by stored type.
 
     `weights` counts the elements of real constants by stored type: the precision that the file has.
     """
@@ -51,7 +51,7 @@ class ModelSummary:
     macs: int | None
     quantised: Mapping[str, int]
     weights: Mapping[str, int]
-    findings: tuple[Finding, ...]
+    findings: tuple[ModelFinding, ...]
 
     @property
     def document(self) -> Mapping[str, object]:
@@ -144,11 +144,11 @@ def _stored(kind: TensorType) -> str:
     return kind.dtype.value + (" per channel" if kind.quant is not None and kind.quant.per_channel else "")
 
 
-def _constant_findings(graph: Graph) -> Iterator[Finding]:
+def _constant_findings(graph: Graph) -> Iterator[ModelFinding]:
     for name, array in graph.constants.items():
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             bad = int(array.size - np.count_nonzero(np.isfinite(array)))
-            yield Finding(name, f"{bad} of {array.size} values of this constant are NaN or infinite")
+            yield ModelFinding(name, f"{bad} of {array.size} values of this constant are NaN or infinite")
     for node in graph.nodes:
         layout = weight_layout(graph, node)
         if layout is None:
@@ -160,21 +160,23 @@ def _constant_findings(graph: Graph) -> Iterator[Finding]:
         peaks = np.abs(weight).max(axis=others, initial=0.0)
         live = peaks[peaks > 0]
         if 0 < live.size < peaks.size:
-            yield Finding(node.name, f"{peaks.size - live.size} of {peaks.size} output channels have weights of zero")
+            yield ModelFinding(
+                node.name, f"{peaks.size - live.size} of {peaks.size} output channels have weights of zero"
+            )
         if live.size and live.max() / live.min() > _CHANNEL_RATIO:
             ratio = number_text(float(live.max() / live.min()), 2)
-            yield Finding(node.name, f"weights of output channels are {ratio} times apart")
+            yield ModelFinding(node.name, f"weights of output channels are {ratio} times apart")
 
 
-def _range_findings(graph: Graph, ranges: Ranges) -> Iterator[Finding]:
+def _range_findings(graph: Graph, ranges: Ranges) -> Iterator[ModelFinding]:
     spans = {name: max(abs(item.low), abs(item.high)) for name, item in ranges.tensors.items()}
     for name, limits in ranges.tensors.items():
         if limits.low == limits.high:
-            yield Finding(name, f"always {limits.low:g}: calibration saw one value")
+            yield ModelFinding(name, f"always {limits.low:g}: calibration saw one value")
         elif spans[name] > _WIDE:
-            yield Finding(name, f"spans [{limits.low:.3g}, {limits.high:.3g}]")
+            yield ModelFinding(name, f"spans [{limits.low:.3g}, {limits.high:.3g}]")
     for node in graph.nodes:
         live = {name: spans[name] for name in node.inputs if spans.get(name, 0.0) > 0}
         if node.op == "Concat" and live and max(live.values()) / min(live.values()) > _CONCAT_RATIO:
             ratio = max(live.values()) / min(live.values())
-            yield Finding(node.name, f"joins ranges {ratio:.0f} times apart under one scale")
+            yield ModelFinding(node.name, f"joins ranges {ratio:.0f} times apart under one scale")

@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class Tone(Enum):
-    """Say how good a piece of news is."""
+    """How good a piece of news is."""
 
     PLAIN = "plain"
     GOOD = "good"
@@ -16,7 +16,7 @@ class Tone(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Describe a column; a `flexible` one gives up width first, its cells shortened in the middle or `wrapped`."""
+    """A column; a `flexible` one gives up width first, its cells shortened in the middle or `wrapped`."""
 
     title: str
     right: bool = False
@@ -26,7 +26,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Hold rows of texts; `note` is said below."""
+    """Rows of texts; `note` is said below."""
 
     title: str
     columns: tuple[Column, ...]
@@ -36,7 +36,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Hold named values, one a line."""
+    """Named values, one a line."""
 
     title: str
     pairs: tuple[tuple[str, str], ...]
@@ -44,7 +44,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Prose:
-    """Hold lines of text, each wrapped on its own."""
+    """Lines of text, each wrapped on its own."""
 
     title: str
     lines: tuple[str, ...]
@@ -55,7 +55,7 @@ Block = Table | Facts | Prose
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Hold what one command says: a title, blocks in order, and the verdict in one line."""
+    """What one command says: a title, blocks in order, and the verdict in one line."""
 
     title: str
     blocks: tuple[Block, ...]

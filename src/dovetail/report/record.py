@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dovetail.search.certificate import Alternative
-from dovetail.search.front import FrontPoint
-from dovetail.search.result import Culprit, Evidence, GateCheck, Margin, ParetoPoint, SplitScores, TuneCost
+from dovetail.search.front import FrontPoint, ParetoPoint
+from dovetail.search.result import Culprit, Evidence, GateCheck, Margin, SplitScores, TuneCost
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionRow:
-    """Describe one partition: where it runs, what it holds, and the bytes that cross into and out of it.
+    """One partition: where it runs, what it holds, and the bytes that cross into and out of it.
 
     Bytes are for one sample; None where a size depends on the input.
     """
@@ -26,7 +26,7 @@ class PartitionRow:
 
 @dataclass(frozen=True, slots=True)
 class PlanSummary:
-    """Say how many nodes a plan puts where."""
+    """How many nodes a plan puts where."""
 
     digest: str
     default: str
@@ -36,7 +36,7 @@ class PlanSummary:
 
 @dataclass(frozen=True, slots=True)
 class ProofSummary:
-    """Say what the plan costs for one sample, and what is proven of cheaper ones.
+    """What the plan costs for one sample, and what is proven of cheaper ones.
 
     `clauses` list the units of which at least one must be raised to the placement given, or above; `sources` are the
     origins of the figures.
@@ -59,7 +59,7 @@ class ProofSummary:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Hold what a search found, ready to be shown to a colleague.
+    """What a search found, ready to be shown to a colleague.
 
     Scores are in the metric's own direction. `one_minimal` tells whether every single removal was tested and failed.
     """

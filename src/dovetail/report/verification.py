@@ -6,36 +6,36 @@ from dovetail.compare.verify import Verification, VerifiedTensor
 from dovetail.report.page import Column, Facts, Page, Table, flexible, left, right
 
 
-def verification_page(found: Verification, title: str) -> Page:
+def verification_page(verification: Verification, title: str) -> Page:
     """Return the page: outputs, operators, and the first operator that deviates."""
-    outputs = Table("Outputs", (flexible("output"), *_columns()), tuple(_row(item) for item in found.outputs))
+    outputs = Table("Outputs", (flexible("output"), *_columns()), tuple(_row(item) for item in verification.outputs))
     operators = Table(
         "Operators on equal inputs",
         (flexible("operator"), *_columns()),
-        tuple(_row(item) for item in found.operators),
+        tuple(_row(item) for item in verification.operators),
         "Columns count elements by the size of the difference; floats count in units in the last place.",
     )
-    first = found.first_deviation
+    first = verification.first_deviation
     named = "none" if first is None else f"{first.node} ({first.op}), {first.steps.differing} elements"
     facts = (
-        ("against", found.against),
-        ("samples", str(found.samples)),
-        ("outputs", "every element is equal" if found.equal else "elements differ"),
+        ("against", verification.against),
+        ("samples", str(verification.samples)),
+        ("outputs", "every element is equal" if verification.equal else "elements differ"),
         ("first deviation", named),
     )
-    return Page(title, (Facts("", facts), outputs, *((operators,) if found.operators else ())))
+    return Page(title, (Facts("", facts), outputs, *((operators,) if verification.operators else ())))
 
 
-def verification_document(found: Verification) -> dict[str, object]:
+def verification_document(verification: Verification) -> dict[str, object]:
     """Return it as plain data."""
-    first = found.first_deviation
+    first = verification.first_deviation
     return {
-        "against": found.against,
-        "samples": found.samples,
-        "equal": found.equal,
+        "against": verification.against,
+        "samples": verification.samples,
+        "equal": verification.equal,
         "first_deviation": None if first is None else first.node,
-        "outputs": [_plain(item) for item in found.outputs],
-        "operators": [_plain(item) for item in found.operators],
+        "outputs": [_plain(item) for item in verification.outputs],
+        "operators": [_plain(item) for item in verification.operators],
     }
 
 

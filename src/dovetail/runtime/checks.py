@@ -15,7 +15,7 @@ from dovetail.ir.types import TensorType
 
 
 class Guard(Enum):
-    """Say what is checked of every tensor that a partition makes."""
+    """What is checked of every tensor that a partition makes."""
 
     SHAPES = "shapes"
     """Presence, type and shape."""
@@ -34,25 +34,25 @@ def known_of(kinds: Mapping[str, TensorType]) -> tuple[Known, ...]:
     )
 
 
-def fits(known: Sequence[Known], given: Mapping[str, AnyArray]) -> bool:
+def fits(known: Sequence[Known], arrays: Mapping[str, AnyArray]) -> bool:
     """Tell whether arrays are certainly right, at little cost; the checks below say what is wrong with others."""
     for name, shape, dtype in known:
-        array = given.get(name)
+        array = arrays.get(name)
         if type(array) is not np.ndarray or array.shape != shape or array.dtype != dtype:
             return False
     return bool(known)
 
 
-def check_inputs(expected: Mapping[str, TensorType], given: Mapping[str, AnyArray]) -> None:
+def check_inputs(expected: Mapping[str, TensorType], arrays: Mapping[str, AnyArray]) -> None:
     """Raise DeviceError when inputs are missing, unknown or of the wrong type or shape."""
-    for name in given:
+    for name in arrays:
         if name not in expected:
             raise DeviceError(f"input '{name}' is unknown.", hint=f"The model reads: {', '.join(expected)}.")
     symbols: dict[str, int] = {}
     for name, kind in expected.items():
-        if name not in given:
+        if name not in arrays:
             raise DeviceError(f"input '{name}' is missing.", hint=f"The model reads: {', '.join(expected)}.")
-        array = given[name]
+        array = arrays[name]
         if not isinstance(array, np.ndarray) or array.dtype != kind.dtype.carrier:
             found = array.dtype if isinstance(array, np.ndarray) else type(array).__name__
             raise DeviceError(f"input '{name}' is {found}; {kind.dtype.carrier} is expected.")
@@ -60,10 +60,10 @@ def check_inputs(expected: Mapping[str, TensorType], given: Mapping[str, AnyArra
             raise DeviceError(f"input '{name}' has shape {list(array.shape)}; [{_text(kind.shape)}] is expected.")
 
 
-def check_outputs(where: str, signature: Signature, made: Mapping[str, AnyArray]) -> None:
+def check_outputs(where: str, signature: Signature, outputs: Mapping[str, AnyArray]) -> None:
     """Raise DeviceError when a partition gives back what its signature does not say."""
     for name, kind in signature.outputs.items():
-        array = made.get(name)
+        array = outputs.get(name)
         if array is None:
             raise DeviceError(f"{where}: output '{name}' is missing.", hint=_DEFECT)
         if not isinstance(array, np.ndarray) or array.dtype != kind.dtype.carrier:
@@ -79,14 +79,15 @@ def check_outputs(where: str, signature: Signature, made: Mapping[str, AnyArray]
 _DEFECT = "This is a defect of the backend: place these nodes elsewhere."
 
 
-def check_numbers(where: str, inputs: Mapping[str, AnyArray], made: Mapping[str, AnyArray]) -> None:
+def check_numbers(where: str, inputs: Mapping[str, AnyArray], outputs: Mapping[str, AnyArray]) -> None:
     """Raise DeviceError when finite inputs gave NaN or infinity."""
-    bad = [name for name, array in made.items() if not is_finite(array)]
+    bad = [name for name, array in outputs.items() if not is_finite(array)]
     if bad and all(map(is_finite, inputs.values())):
-        what = "NaN" if np.isnan(made[bad[0]]).any() else "infinity"
+        what = "NaN" if np.isnan(outputs[bad[0]]).any() else "infinity"
         raise DeviceError(
             f"{where}: output '{bad[0]}' holds {what}, and its inputs are finite.",
-            hint="Compare with the golden run: dovetail run --verify borders.",
+            hint="Compare each border with the golden run, as 'dovetail run' can.",
+            option="verify",
         )
 
 
@@ -107,10 +108,10 @@ def _text(shape: Sequence[int | str | None]) -> str:
     return ", ".join("?" if dim is None else str(dim) for dim in shape)
 
 
-def _fits(expected: Sequence[int | str | None], found: Sequence[int], symbols: dict[str, int]) -> bool:
-    if len(expected) != len(found):
+def _fits(expected: Sequence[int | str | None], shape: Sequence[int], symbols: dict[str, int]) -> bool:
+    if len(expected) != len(shape):
         return False
-    for want, size in zip(expected, found, strict=True):
+    for want, size in zip(expected, shape, strict=True):
         known = symbols.setdefault(want, size) if isinstance(want, str) else want
         if known is not None and known != size:
             return False

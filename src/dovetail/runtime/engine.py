@@ -14,7 +14,7 @@ Work = Callable[[Stage, Request], None]
 
 
 @dataclass(slots=True)
-class Job:
+class StageJob:
     """A request on its way; `finish` is called once, with the error that stopped it or with None."""
 
     number: int
@@ -26,7 +26,7 @@ class Job:
     stopped: bool = False
 
 
-class Engine:
+class StageScheduler:
     """Run the stages of many requests, each stage on its device's thread, older requests first."""
 
     def __init__(self, stages: Sequence[Stage], flow: Flow, work: Work) -> None:
@@ -38,7 +38,7 @@ class Engine:
 
     def submit(self, request: Request, finish: Callable[[BaseException | None], None]) -> None:
         """Start a request; `finish` is called on a worker's thread."""
-        job = Job(self._count, request, list(self._flow.needs), len(self._stages), finish)
+        job = StageJob(self._count, request, list(self._flow.needs), len(self._stages), finish)
         self._count += 1
         if not self._stages:
             finish(None)
@@ -51,7 +51,7 @@ class Engine:
         for worker in self._workers.values():
             worker.close()
 
-    def _step(self, job: Job, stage: Stage) -> None:
+    def _step(self, job: StageJob, stage: Stage) -> None:
         if job.stopped:
             return
         try:
@@ -80,15 +80,15 @@ class Engine:
 class _Worker:
     """A thread with a heap of work: the oldest request first, and its earliest stage."""
 
-    def __init__(self, step: Callable[[Job, Stage], None], name: str) -> None:
+    def __init__(self, step: Callable[[StageJob, Stage], None], name: str) -> None:
         self._step = step
-        self._heap: list[tuple[int, int, Job, Stage]] = []
+        self._heap: list[tuple[int, int, StageJob, Stage]] = []
         self._wake = threading.Condition()
         self._closed = False
         self._thread = threading.Thread(target=self._loop, name=f"dovetail {name}", daemon=True)
         self._thread.start()
 
-    def push(self, job: Job, stage: Stage) -> None:
+    def push(self, job: StageJob, stage: Stage) -> None:
         with self._wake:
             heapq.heappush(self._heap, (job.number, stage.index, job, stage))
             self._wake.notify()

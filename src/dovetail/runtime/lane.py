@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import cast
 
 import numpy as np
 
-from dovetail.backend.protocols import ALIGNMENT_BYTES, InPlaceExecutable
+from dovetail.backend.protocols import ALIGNMENT_BYTES
 from dovetail.ir.dtypes import AnyArray
 from dovetail.runtime.checks import Known, known_of
 from dovetail.runtime.record import Mark
@@ -22,8 +21,8 @@ NOTHING: AnyArray = np.empty(0)
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
-    """Say where the tensors of a stage come from and go to; worked out once, for a run has no time for it."""
+class LaneRoute:
+    """Where the tensors of a stage come from and go to; worked out once, for a run has no time for it."""
 
     write: Callable[[Mapping[str, AnyArray], Mapping[str, AnyArray]], None] | None
     """Runs the stage in place; None where it cannot be."""
@@ -47,18 +46,18 @@ def size_of(item: Known) -> int:
     return math.prod(shape) * dtype.itemsize
 
 
-def routes_of(stages: Sequence[Stage], keep: frozenset[str]) -> tuple[Route, ...]:
+def routes_of(stages: Sequence[Stage], keep: frozenset[str]) -> tuple[LaneRoute, ...]:
     """Return the route of every stage; tensors in `keep` are the caller's."""
     readers: dict[str, list[int]] = {}
     for stage in stages:
         for name in stage.part.inputs:
             readers.setdefault(name, []).append(stage.index)
-    found: list[Route] = []
+    routes: list[LaneRoute] = []
     inside: set[str] = set()
     for stage in stages:
-        kinds, one = stage.signature.outputs, stage.executable
+        kinds, in_place = stage.signature.outputs, stage.abilities.in_place
         makes = known_of(kinds)
-        write = one.run_into if isinstance(one, InPlaceExecutable) and len(makes) == len(kinds) else None
+        write = in_place.run if in_place is not None and len(makes) == len(kinds) else None
         fresh = tuple(item for item in makes if write and item[0] in keep and size_of(item) > _COPIED_BYTES)
         anew = {name for name, _, _ in fresh}
         borders = tuple(name for name in kinds if write and name not in anew)
@@ -67,9 +66,9 @@ def routes_of(stages: Sequence[Stage], keep: frozenset[str]) -> tuple[Route, ...
         kept = tuple(name for name in stage.part.outputs if name in keep and name not in copied)
         drops = tuple(name for name in stage.part.inputs if name not in inside)
         known = makes if len(makes) == len(kinds) else ()
-        found.append(Route(write, known, borders, fresh, copied, hands, kept, drops))
+        routes.append(LaneRoute(write, known, borders, fresh, copied, hands, kept, drops))
         inside.update(borders)
-    return tuple(found)
+    return tuple(routes)
 
 
 @dataclass(slots=True)
@@ -81,14 +80,14 @@ class _Slot:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
-    """Say which piece of memory every border tensor gets; `sizes` are in bytes."""
+class MemoryLayout:
+    """Which piece of memory every border tensor gets; `sizes` are in bytes."""
 
     places: Mapping[str, int]
     sizes: tuple[int, ...]
 
 
-def layout_of(stages: Sequence[Stage], routes: Sequence[Route], flow: Flow) -> Layout:
+def layout_of(stages: Sequence[Stage], routes: Sequence[LaneRoute], flow: Flow) -> MemoryLayout:
     """Return a layout in which a tensor takes the place of the last one that is surely read by then.
 
     That is less memory, and what was just read is still in the caches.
@@ -112,21 +111,29 @@ def layout_of(stages: Sequence[Stage], routes: Sequence[Route], flow: Flow) -> L
                 slots.append(_Slot(0, 0))
             slots[number] = _Slot(max(size, slots[number].size), readers[name] | 1 << stage.index)
             places[name] = number
-    return Layout(places, tuple(slot.size for slot in slots))
+    return MemoryLayout(places, tuple(slot.size for slot in slots))
 
 
 class Lane:
     """The tensors of one request in flight: what its stages read and write."""
 
-    def __init__(self, stages: Sequence[Stage], routes: Sequence[Route], layout: Layout) -> None:
+    def __init__(self, stages: Sequence[Stage], routes: Sequence[LaneRoute], layout: MemoryLayout) -> None:
         self.made: list[dict[str, AnyArray]] = []
         slots = [_memory(size) for size in layout.sizes]
         arrays: dict[str, AnyArray] = {}
         for stage, route in zip(stages, routes, strict=True):
-            writer = cast("InPlaceExecutable", stage.executable)
-            self.made.append({name: writer.empty(name, slots[layout.places[name]]) for name in route.borders})
+            self.made.append(_empty_borders(stage, route, slots, layout))
             arrays |= self.made[-1]
         self.fed = tuple({name: arrays.get(name, NOTHING) for name in stage.part.inputs} for stage in stages)
+
+
+def _empty_borders(
+    stage: Stage, route: LaneRoute, slots: Sequence[AnyArray], layout: MemoryLayout
+) -> dict[str, AnyArray]:
+    in_place = stage.abilities.in_place
+    if in_place is None:
+        return {}
+    return {name: in_place.empty(name, slots[layout.places[name]]) for name in route.borders}
 
 
 def _memory(size: int) -> AnyArray:

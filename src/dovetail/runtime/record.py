@@ -11,7 +11,7 @@ from dovetail.ir.types import TensorType, dequantize_array
 
 @dataclass(frozen=True, slots=True)
 class PartitionTiming:
-    """Say how long one partition ran, and where; `start_ns` counts from the start of the run.
+    """How long one partition ran, and where; `start_ns` counts from the start of the run.
 
     `transfer_ns` is the part of `elapsed_ns` that moving tensors took, where the device tells it.
     """
@@ -35,7 +35,7 @@ Mark = tuple[int, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Hold what a run gave: outputs and taps as stored values, with their types, and timings."""
+    """What a run gave: outputs and taps as stored values, with their types, and timings."""
 
     outputs: Mapping[str, AnyArray]
     taps: Mapping[str, AnyArray]

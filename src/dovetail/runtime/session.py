@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from dovetail.backend.protocols import AccountableExecutable, Executable, OperatorTime, TrustedBackend
+from dovetail.backend.protocols import Executable, OperatorTime
 from dovetail.backend.registry import backend, find_device, find_target
 from dovetail.bundle.bundle import Bundle, CompiledPartition
 from dovetail.errors import BundleError, DeviceError
 from dovetail.ir.dtypes import AnyArray
 from dovetail.runtime.checks import Guard, check_inputs, fits, known_of
-from dovetail.runtime.engine import Engine
+from dovetail.runtime.engine import StageScheduler
 from dovetail.runtime.lane import Lane, Request, layout_of, routes_of
 from dovetail.runtime.record import Run
 from dovetail.runtime.stage import Stage, flow_of
@@ -25,12 +25,12 @@ from dovetail.runtime.step import run_stage
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from dovetail.backend.containment import Limits
+    from dovetail.backend.containment import WorkerLimits
 
 
 @dataclass(frozen=True, slots=True)
 class SessionOptions:
-    """Say how a session runs: what is checked, and how many requests are under way in `run_many` (0: a sensible count).
+    """How a session runs: what is checked, and how many requests are under way in `run_many` (0: a sensible count).
 
     `overlap` lets partitions of one request that wait for nothing of each other run at the same time. With `limits`,
     devices whose backend does not say that they are safe run in worker processes, bounded so: a crash or a hang is then
@@ -40,7 +40,7 @@ class SessionOptions:
     guard: Guard = Guard.SHAPES
     in_flight: int = 0
     overlap: bool = True
-    limits: Limits | None = None
+    limits: WorkerLimits | None = None
 
 
 class Session:
@@ -62,7 +62,7 @@ class Session:
         self._entries = tuple(readers)
         self._through = tuple(name for name in bundle.inputs if name in bundle.outputs)
         self._lanes: list[Lane] = []
-        self._engine: Engine | None = None
+        self._engine: StageScheduler | None = None
         self._starting = threading.Lock()
 
     def run(self, inputs: Mapping[str, AnyArray], taps: Sequence[str] = ()) -> Run:
@@ -123,13 +123,13 @@ class Session:
 
     def accounts(self) -> tuple[Mapping[str, str], ...]:
         """Return for every partition which operators its backend holds and where they run; empty where it is silent."""
-        found = (stage.executable for stage in self._stages)
-        return tuple(one.account() if isinstance(one, AccountableExecutable) else {} for one in found)
+        accounts = (stage.abilities.account for stage in self._stages)
+        return tuple({} if account is None else account() for account in accounts)
 
     def operator_times(self) -> tuple[Sequence[OperatorTime], ...]:
         """Return for every partition the times of its operators, where it was compiled with profiling."""
-        found = (stage.executable for stage in self._stages)
-        return tuple(one.operator_times() if isinstance(one, AccountableExecutable) else () for one in found)
+        tellers = (stage.abilities.operator_times for stage in self._stages)
+        return tuple(() if times is None else times() for times in tellers)
 
     def close(self) -> None:
         """Free every device, after the runs under way; a second call does nothing."""
@@ -171,10 +171,10 @@ class Session:
         except IndexError:
             return Lane(self._stages, self._routes, self._layout)
 
-    def _started_engine(self) -> Engine:
+    def _started_engine(self) -> StageScheduler:
         with self._starting:
             if self._engine is None:
-                self._engine = Engine(self._stages, self._flow, self._work)
+                self._engine = StageScheduler(self._stages, self._flow, self._work)
             return self._engine
 
     def _finished(self, request: Request) -> Run:
@@ -217,11 +217,11 @@ def _load(part: CompiledPartition, options: SessionOptions | None) -> tuple[str,
             # A plug-in is anybody's code: whatever it raises is its device's failure.
             raise DeviceError(f"{device.name}: {type(error).__name__}: {error}.") from error
     # Starting processes is for who asks for it: a board need not pay for the import.
-    from dovetail.backend.containment import load_contained
+    from dovetail.backend.containment import CompilerPlace, load_contained
 
-    return device.name, load_contained((part.backend, part.target), part.blob, part.signature, limits)
+    return device.name, load_contained(CompilerPlace(part.backend, part.target), part.blob, part.signature, limits)
 
 
 def _is_safe(part: CompiledPartition) -> bool:
-    owner = backend(part.backend)
-    return isinstance(owner, TrustedBackend) and owner.compiles_in_process(find_target(part.target))
+    is_safe = backend(part.backend).abilities().compiles_in_process
+    return is_safe is not None and is_safe(find_target(part.target))

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dovetail.backend.protocols import Executable, Signature, TransferringExecutable
+from dovetail.backend.protocols import Executable, ExecutableAbilities, Signature
 from dovetail.bundle.bundle import CompiledPartition
 
 
@@ -20,11 +20,11 @@ class Stage:
     executable: Executable
     signature: Signature
     lock: threading.Lock = field(default_factory=threading.Lock)
-    moves: bool = field(init=False)
-    """Whether the executable tells how long its transfers took; asking a protocol in every run would take its time."""
+    abilities: ExecutableAbilities = field(init=False)
+    """Asked for once: a run has no time for it."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "moves", isinstance(self.executable, TransferringExecutable))
+        object.__setattr__(self, "abilities", self.executable.abilities())
 
     @property
     def where(self) -> str:
@@ -34,7 +34,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """Know which stages feed which, and whether stages can run at the same time."""
+    """Which stages feed which, and whether stages can run at the same time."""
 
     needs: tuple[int, ...]
     followers: tuple[tuple[int, ...], ...]

@@ -4,75 +4,74 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import cast
 
 import numpy as np
 
-from dovetail.backend.protocols import TransferringExecutable
 from dovetail.errors import DeviceError
 from dovetail.ir.dtypes import AnyArray
 from dovetail.runtime.checks import Guard, check_numbers, check_outputs, fits
-from dovetail.runtime.lane import NOTHING, Request, Route
+from dovetail.runtime.lane import NOTHING, LaneRoute, Request
 from dovetail.runtime.stage import Stage
 
 
-def run_stage(stage: Stage, route: Route, request: Request, guard: Guard) -> None:
+def run_stage(stage: Stage, route: LaneRoute, request: Request, guard: Guard) -> None:
     """Run one stage of a request; raise DeviceError, naming partition and device when the device misbehaves."""
     index, part, executable, lane = stage.index, stage.part, stage.executable, request.lane
     fed, place, write = lane.fed[index], lane.made[index], route.write
-    wanted: tuple[str, ...] = ()
+    taps: tuple[str, ...] = ()
     if request.taps:
-        wanted = tuple(name for name in request.taps if name in part.tensors and name not in request.tapped)
-    made: Mapping[str, AnyArray] = place
+        taps = tuple(name for name in request.taps if name in part.tensors and name not in request.tapped)
+    outputs: Mapping[str, AnyArray] = place
     with stage.lock:
         start = time.perf_counter_ns()
         try:
-            if write is not None and not wanted:
+            if write is not None and not taps:
                 for name, shape, dtype in route.fresh:
                     place[name] = np.empty(shape, dtype)
                 write(fed, place)
             else:
-                made = executable.run(fed, wanted)
+                outputs = executable.run(fed, taps)
         except DeviceError:
             raise
         except Exception as error:
             # A plug-in is anybody's code: whatever it raises is its device's failure.
             raise DeviceError(f"{stage.where}: {type(error).__name__}: {error}.") from error
         elapsed = time.perf_counter_ns() - start
-        moved = sum(cast("TransferringExecutable", executable).transfer_ns) if stage.moves else 0
-    if made is not place:
-        if not fits(route.makes, made):
-            check_outputs(stage.where, stage.signature, made)
-        made = _taken(route, request, (fed, made, place), wanted)
+        transfers = stage.abilities.transfer_ns
+        moved = 0 if transfers is None else sum(transfers())
+    if outputs is not place:
+        if not fits(route.makes, outputs):
+            check_outputs(stage.where, stage.signature, outputs)
+        _write_borders(route, outputs, place)
+        outputs = _owned(route, fed, outputs, taps)
+        request.tapped.update({name: outputs[name] for name in taps})
     if guard is Guard.NUMBERS:
-        check_numbers(stage.where, fed, {name: made[name] for name in part.outputs})
+        check_numbers(stage.where, fed, {name: outputs[name] for name in part.outputs})
     request.marks.append((index, start, elapsed, moved))
     for name, readers in route.hands:
         for reader in readers:
-            lane.fed[reader][name] = made[name]
+            lane.fed[reader][name] = outputs[name]
     for name in route.copied:
-        request.outputs[name] = made[name].copy()
+        request.outputs[name] = outputs[name].copy()
     for name in route.kept:
-        request.outputs[name] = made[name]
+        request.outputs[name] = outputs[name]
     for name in route.drops:
         fed[name] = NOTHING
 
 
-def _taken(
-    route: Route,
-    request: Request,
-    arrays: tuple[Mapping[str, AnyArray], Mapping[str, AnyArray], Mapping[str, AnyArray]],
-    wanted: tuple[str, ...],
-) -> Mapping[str, AnyArray]:
-    """Return what an executable gave (`arrays`: what it read, gave, and the lane's own) in arrays that may be kept."""
-    fed, made, place = arrays
-    found = dict(made)
+def _write_borders(route: LaneRoute, outputs: Mapping[str, AnyArray], place: Mapping[str, AnyArray]) -> None:
+    """Copy outputs into the lane's own arrays: taps are not read in place, and the stages that follow read the lane."""
     for name in route.borders:
-        # Taps are not read in place, and the stages that follow read the lane.
-        np.copyto(place[name], made[name])
-    for name in dict.fromkeys((*(name for name, _ in route.hands), *route.kept, *wanted)):
-        if any(np.may_share_memory(made[name], read) for read in fed.values()):
+        np.copyto(place[name], outputs[name])
+
+
+def _owned(
+    route: LaneRoute, fed: Mapping[str, AnyArray], outputs: Mapping[str, AnyArray], taps: tuple[str, ...]
+) -> Mapping[str, AnyArray]:
+    """Return what an executable gave in arrays that may be kept."""
+    owned = dict(outputs)
+    for name in dict.fromkeys((*(name for name, _ in route.hands), *route.kept, *taps)):
+        if any(np.may_share_memory(outputs[name], read) for read in fed.values()):
             # A view of what it read: another tensor of the lane, the next request or the caller will write there.
-            found[name] = made[name].copy()
-    request.tapped.update({name: found[name] for name in wanted})
-    return found
+            owned[name] = outputs[name].copy()
+    return owned

@@ -2,7 +2,7 @@
 
 from dovetail.sdk.doctor import Check, Health, examine
 from dovetail.sdk.install import InstallRequest, install_verisilicon
-from dovetail.sdk.location import Found, SdkFolder, find_verisilicon, installation_folder
+from dovetail.sdk.location import SdkFolder, SdkState, find_verisilicon, installation_folder
 from dovetail.sdk.parts import part_pid, simulated_parts
 from dovetail.sdk.pinned import VERISILICON, WHEELS, PinnedWheel
 from dovetail.sdk.selftest import self_test
@@ -11,11 +11,11 @@ __all__ = [
     "VERISILICON",
     "WHEELS",
     "Check",
-    "Found",
     "Health",
     "InstallRequest",
     "PinnedWheel",
     "SdkFolder",
+    "SdkState",
     "examine",
     "find_verisilicon",
     "install_verisilicon",

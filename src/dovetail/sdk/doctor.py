@@ -9,14 +9,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
-from dovetail.backend.registry import backend_statuses
+from dovetail.backend.arithmetic import Accumulator
+from dovetail.backend.registry import backend_statuses, find_target
 from dovetail.errors import DovetailError
 from dovetail.sdk.build import find_compiler, native_sources, shim_is_current
 from dovetail.sdk.location import data_folder, find_verisilicon, verisilicon_folder
 
 
 class Health(Enum):
-    """Say how a check ended."""
+    """How a check ended."""
 
     GOOD = "good"
     MISSING = "missing"
@@ -37,18 +38,19 @@ class Check:
 def examine(self_test: Callable[[], str] | None = None) -> tuple[Check, ...]:
     """Look at everything that a VeriSilicon target needs on this machine; with a test, run it too."""
     checks = [_machine(), _data(), _compiler(), _cmake(), _sources(), _sdk(), _shim(), _shared_memory(), *_backends()]
+    checks.append(_onnx_runtime())
     if self_test is not None and find_verisilicon().usable:
         checks.append(_tested(self_test))
     return tuple(checks)
 
 
 def _machine() -> Check:
-    found = f"{platform.system()} on {platform.machine()}, Python {platform.python_version()}"
+    machine = f"{platform.system()} on {platform.machine()}, Python {platform.python_version()}"
     good = (platform.system(), platform.machine()) == ("Linux", "x86_64")
     advice = (
         "" if good else "The simulator runs on Linux on x86-64 only; elsewhere set VIVANTE_SDK_DIR to a board's SDK."
     )
-    return Check("machine", Health.GOOD if good else Health.MISSING, found, advice)
+    return Check("machine", Health.GOOD if good else Health.MISSING, machine, advice)
 
 
 def _data() -> Check:
@@ -125,6 +127,16 @@ def _backends() -> list[Check]:
         else Check(f"backend {status.name}", Health.MISSING, status.reason)
         for status in backend_statuses()
     ]
+
+
+def _onnx_runtime() -> Check:
+    """Return which form the rules of ONNX Runtime have on this processor."""
+    try:
+        rules = find_target("reference:ort")
+    except DovetailError as error:
+        return Check("ONNX Runtime's rules", Health.MISSING, error.message, error.hint or "")
+    sums = "saturate in pairs" if rules.arithmetic.accumulator is Accumulator.PAIRS else "are exact"
+    return Check("ONNX Runtime's rules", Health.GOOD, f"{rules.name}: sums of uint8 by int8 {sums} on this processor")
 
 
 def _tested(self_test: Callable[[], str]) -> Check:

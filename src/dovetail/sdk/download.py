@@ -40,18 +40,17 @@ def download_wheel(wheel: PinnedWheel, folder: Path, progress: Progress) -> Path
     finally:
         stop.set()
         watcher.join()
-    found = sorted(folder.glob("*.whl"))
-    if ended.returncode != 0 or not found:
+    wheels = sorted(folder.glob("*.whl"))
+    if ended.returncode != 0 or not wheels:
         raise DovetailError(
-            f"{wheel.requirement} cannot be downloaded: {pip_reason(ended.stderr or ended.stdout)}.", hint=_OFFLINE_HINT
+            f"{wheel.requirement} cannot be downloaded: {pip_reason(ended.stderr or ended.stdout)}.",
+            hint=_OFFLINE_HINT,
+            option="source",
         )
-    return found[0]
+    return wheels[0]
 
 
-_OFFLINE_HINT = (
-    "Check the network and pip's index, or download the wheel elsewhere and run "
-    "'dovetail sdk install verisilicon --from FILE'."
-)
+_OFFLINE_HINT = "Check the network and pip's index, or download the wheel elsewhere and install from that file."
 
 
 def _environment(folder: Path) -> dict[str, str]:
@@ -98,15 +97,16 @@ def file_sha256(path: Path, progress: Progress | None = None) -> str:
 
 def check_wheel(wheel: PinnedWheel, path: Path, progress: Progress) -> None:
     """Raise DovetailError when a file is not the pinned wheel."""
-    found = file_sha256(path, progress)
-    other = next((one for one in WHEELS.values() if one.sha256 == found and one is not wheel), None)
+    digest = file_sha256(path, progress)
+    other = next((one for one in WHEELS.values() if one.sha256 == digest and one is not wheel), None)
     if other is not None:
         raise DovetailError(
             f"{path.name} is {other.requirement}, not {wheel.requirement}.",
-            hint=f"Give --version {other.version} to install it.",
+            hint=f"Ask for version {other.version} to install it.",
+            option="version",
         )
-    if found != wheel.sha256:
+    if digest != wheel.sha256:
         raise DovetailError(
-            f"{path.name} is not {wheel.requirement}: its SHA-256 is {found}, expected {wheel.sha256}.",
+            f"{path.name} is not {wheel.requirement}: its SHA-256 is {digest}, expected {wheel.sha256}.",
             hint="Download it again; if it happens twice, report it and do not use the file.",
         )

@@ -30,7 +30,7 @@ def _silent(_what: str, _share: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class InstallRequest:
-    """Say what to install: from a file that is here, or by download; `again` does it even where it is done."""
+    """What to install: from a file that is here, or by download; `again` does it even where it is done."""
 
     source: Path | None = None
     again: bool = False
@@ -42,7 +42,7 @@ class InstallRequest:
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """Say what an installation did: `steps` is empty where everything was there already."""
+    """What an installation did: `steps` is empty where everything was there already."""
 
     folder: SdkFolder
     steps: tuple[str, ...]
@@ -123,13 +123,13 @@ def _fetch(request: InstallRequest, target: Path) -> list[str]:
         else:
             steps.extend(_check_given(request, source))
         request.progress("unpacking", 0.0)
-        made = scratch / "made"
-        extract_sdk(request.wheel, source, made / "sdk")
+        folder = scratch / "made"
+        extract_sdk(request.wheel, source, folder / "sdk")
         record = {"package": request.wheel.requirement, "source": "index" if request.source is None else "file"}
-        (made / RECORD).write_text(json.dumps(record) + "\n")
+        (folder / RECORD).write_text(json.dumps(record) + "\n")
         if target.exists():
             shutil.rmtree(target)
-        made.replace(target)
+        folder.replace(target)
         steps.append(f"kept the SDK in {target} and removed the download")
     return steps
 

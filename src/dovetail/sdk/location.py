@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from dovetail.sdk.pinned import VERISILICON
@@ -38,12 +40,12 @@ class SdkFolder:
     @property
     def missing(self) -> tuple[Path, ...]:
         """Return the files that an SDK has and this folder has not."""
-        wanted = [self.sdk / _SHADERS]
+        files = [self.sdk / _SHADERS]
         if self.timvx is None:
-            wanted += [self.sdk / _HEADER, self.sdk / _LIBRARY]
+            files += [self.sdk / _HEADER, self.sdk / _LIBRARY]
         else:
-            wanted += [self.sdk / _DRIVER, self.timvx / _TIMVX_HEADER, self.timvx / _TIMVX_LIBRARY]
-        return tuple(path for path in wanted if not path.is_file())
+            files += [self.sdk / _DRIVER, self.timvx / _TIMVX_HEADER, self.timvx / _TIMVX_LIBRARY]
+        return tuple(path for path in files if not path.is_file())
 
     @property
     def library(self) -> Path:
@@ -63,8 +65,8 @@ class SdkFolder:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """Say whether an SDK can be used; `reason` says what is missing where it cannot."""
+class SdkState:
+    """Whether an SDK can be used; `reason` says what is missing where it cannot."""
 
     folder: SdkFolder
     reason: str = ""
@@ -78,10 +80,10 @@ class Found:
 def data_folder(environment: Mapping[str, str] | None = None) -> Path:
     """Return the user's data folder for Dovetail (XDG base directory specification)."""
     variables = os.environ if environment is None else environment
-    given = variables.get("XDG_DATA_HOME", "")
+    stated = variables.get("XDG_DATA_HOME", "")
     # The specification says that relative paths must be ignored.
-    base = Path(given) if given and Path(given).is_absolute() else Path(variables.get("HOME", "~")).expanduser()
-    return (base if given and Path(given).is_absolute() else base / ".local" / "share") / "dovetail"
+    base = Path(stated) if stated and Path(stated).is_absolute() else Path(variables.get("HOME", "~")).expanduser()
+    return (base if stated and Path(stated).is_absolute() else base / ".local" / "share") / "dovetail"
 
 
 def installation_folder(environment: Mapping[str, str] | None = None, version: str = "") -> Path:
@@ -104,30 +106,40 @@ def verisilicon_folder(environment: Mapping[str, str] | None = None) -> SdkFolde
     if not given and timvx is None:
         return SdkFolder(folder / "sdk", folder / SHIM_NAME, "dovetail sdk install verisilicon")
     sdk = Path(given).expanduser().absolute() if given else folder / "sdk"
-    shim = data_folder(variables) / "sdk" / "shims" / _fingerprint(sdk, timvx) / SHIM_NAME
+    shim = data_folder(variables) / "sdk" / "shims" / fingerprint(sdk, timvx) / SHIM_NAME
     return SdkFolder(sdk, shim, "VIVANTE_SDK_DIR" if given else "TIM_VX_INSTALL_DIR", timvx)
 
 
-def _fingerprint(sdk: Path, timvx: Path | None) -> str:
-    """Return a name for the shim of one SDK: it is tied to that SDK's headers."""
-    import hashlib
+def fingerprint(sdk: Path, timvx: Path | None = None) -> str:
+    """Return 16 hexadecimal digits of the contents that an SDK's results and our shim depend on, wherever it lies.
 
-    text = str(sdk).encode() + (str(timvx).encode() if timvx else b"")
-    files = [sdk / _LIBRARY, sdk / _HEADER, *([timvx / _TIMVX_LIBRARY] if timvx else [])]
-    for path in files:
-        if path.is_file():
+    These are its libraries and the header that the shim is compiled against, and those of TIM-VX above it.
+    """
+    files = [sdk / _HEADER, *(sdk / "lib").glob("*.so*")]
+    if timvx is not None:
+        files += [timvx / _TIMVX_HEADER, timvx / _TIMVX_LIBRARY]
+    lines: list[str] = []
+    for path in sorted(files):
+        if path.is_file() and not path.is_symlink():
             facts = path.stat()
-            text += f"{facts.st_size} {facts.st_mtime_ns}".encode()
-    return hashlib.sha256(text).hexdigest()[:16]
+            lines.append(f"{path.name} {_content(path, facts.st_size, facts.st_mtime_ns)}")
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 
-def find_verisilicon(environment: Mapping[str, str] | None = None) -> Found:
+@cache
+def _content(path: Path, size_bytes: int, changed_ns: int) -> str:
+    """Return the SHA-256 of a file, read again only when its size or its time of change are others."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def find_verisilicon(environment: Mapping[str, str] | None = None) -> SdkState:
     """Return the SDK, with what is missing where it cannot be used."""
     folder = verisilicon_folder(environment)
     if not folder.has_sdk:
         where = f"VIVANTE_SDK_DIR={folder.sdk}" if folder.chosen_by == "VIVANTE_SDK_DIR" else str(folder.sdk)
         library = "ovxlib" if folder.timvx is None else f"TIM-VX in TIM_VX_INSTALL_DIR={folder.timvx}, or no driver"
-        return Found(folder, f"the VeriSilicon SDK is not installed (no {library} at {where})")
+        return SdkState(folder, f"the VeriSilicon SDK is not installed (no {library} at {where})")
     if not folder.has_shim:
-        return Found(folder, f"the shim is not built (no {folder.shim})")
-    return Found(folder)
+        return SdkState(folder, f"the shim is not built (no {folder.shim})")
+    return SdkState(folder)

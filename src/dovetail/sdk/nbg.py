@@ -67,10 +67,10 @@ def read_facts(binary: bytes, where: str = "binary network") -> BinaryFacts:
         state = "cut short" if len(binary) < size else "too long"
         raise DeviceError(f"{where}: {state}: it has {len(binary)} bytes, its header says {size}.", hint=_HINT)
     blank = bytes(4)
-    found = zlib.crc32(binary[_CHECKSUM_AT + 4 :], zlib.crc32(blank, zlib.crc32(binary[:_CHECKSUM_AT])))
-    if found != checksum:
+    computed = zlib.crc32(binary[_CHECKSUM_AT + 4 :], zlib.crc32(blank, zlib.crc32(binary[:_CHECKSUM_AT])))
+    if computed != checksum:
         raise DeviceError(
-            f"{where}: damaged: its checksum is {found:#010x}, its header says {checksum:#010x}.", hint=_HINT
+            f"{where}: damaged: its checksum is {computed:#010x}, its header says {checksum:#010x}.", hint=_HINT
         )
     try:
         sections = {section.kind: section for section in _sections(binary, directory)}
@@ -84,14 +84,14 @@ def _sections(binary: bytes, directory: int) -> list[_Section]:
     table, entry_bytes, count = _DIRECTORY.unpack_from(binary, directory)
     if count > _MAX_SECTIONS or entry_bytes < _ENTRY.size:
         raise ValueError(f"it claims {count} sections of {entry_bytes} bytes")
-    found: list[_Section] = []
+    sections: list[_Section] = []
     for index in range(count):
         start = table + index * entry_bytes
         kind, at, size, item = _ENTRY.unpack_from(binary, start)
         if at + size > len(binary):
             raise ValueError(f"section {kind:#x} lies outside the file")
-        found.append(_Section(kind, at, size, item))
-    return found
+        sections.append(_Section(kind, at, size, item))
+    return sections
 
 
 def _name(binary: bytes, sections: dict[int, _Section]) -> str:
@@ -111,7 +111,7 @@ def read_file(path: Path) -> BinaryFacts:
         if path.suffix == _BLOB and not content.startswith(MAGIC):
             raise DeviceError(
                 f"{path}: a partition of a bundle, which holds its binary network with facts of its own.",
-                hint="'dovetail export PLAN --format ovxlib-project' writes the network alone, for a board.",
+                hint="Export the plan as an ovxlib-project: it has the network alone, for a board.",
             )
         return read_facts(content, str(path))
     except OSError as error:

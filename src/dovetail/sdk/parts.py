@@ -6,10 +6,6 @@ import re
 from functools import cache
 from pathlib import Path
 
-from dovetail.backend.profiles import vsi_profile
-from dovetail.backend.target import TargetProfile
-from dovetail.sdk.location import verisilicon_folder
-
 _NAME = re.compile(rb"(?<![A-Z0-9_])(?:VIP|GCNANO)[A-Z0-9_]{1,60}_PID0X[0-9A-F]{1,8}(?![A-Z0-9_])")
 _LIBRARY = Path("lib/libEmulator.so")
 
@@ -29,12 +25,3 @@ def part_pid(sdk_name: str) -> int:
     if not mark:
         raise ValueError(f"'{sdk_name}' does not end in _PID0X...")
     return int(digits, 16)
-
-
-def simulated_profile(name: str) -> TargetProfile | None:
-    """Return a VeriSilicon target by any of its names; those of an installed SDK's simulator are known too.
-
-    Raises DeviceNotFound where a name or a product id fits no part, or several.
-    """
-    folder = verisilicon_folder()
-    return vsi_profile(name, simulated_parts(folder.sdk) if folder.has_sdk else ())

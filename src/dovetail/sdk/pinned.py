@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class PinnedWheel:
-    """Name a file of the package index by version, interpreter and checksum."""
+    """A file of the package index by version, interpreter and checksum."""
 
     package: str
     version: str

@@ -42,14 +42,15 @@ def self_test() -> str:
     executable = plugin.devices()[0].load(blob, signature)
     try:
         stored = (np.arange(32, dtype=np.uint8) % 13).reshape(1, 2, 4, 4)
-        found = executable.run({"x": stored})["y"]
+        result = executable.run({"x": stored})["y"]
     finally:
         executable.close()
     steps = stored.astype(np.int64) - 3
-    wanted = np.clip(2 * steps[:, :1] + 3 * steps[:, 1:] + 2 + 3, 0, 255).astype(np.uint8)
-    if not np.array_equal(found, wanted):
+    expected = np.clip(2 * steps[:, :1] + 3 * steps[:, 1:] + 2 + 3, 0, 255).astype(np.uint8)
+    if not np.array_equal(result, expected):
         raise DovetailError(
-            f"the simulator of {target.name} gives a wrong convolution ({np.count_nonzero(found != wanted)} of 16).",
-            hint="Run 'dovetail sdk install verisilicon --again'; if it stays, report it.",
+            f"the simulator of {target.name} gives a wrong convolution ({np.count_nonzero(result != expected)} of 16).",
+            hint="Install the SDK anew (dovetail sdk install verisilicon); if it stays, report it.",
+            option="again",
         )
     return f"a u8 convolution on {target.name} is exact ({time.perf_counter() - start:.2f} s)"

@@ -11,7 +11,7 @@ from dovetail.plan.placement import Placement
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """Name a unit and the least placement that would satisfy a clause."""
+    """A unit and the least placement that would satisfy a clause."""
 
     unit: str
     placement: Placement
@@ -19,7 +19,7 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True)
 class NamedClause:
-    """Say that the plan that raises only `witness` fails, so that one of the alternatives is needed."""
+    """The plan that raises only `witness` fails, so that one of the alternatives is needed."""
 
     alternatives: tuple[Alternative, ...]
     witness: Mapping[str, Placement]
@@ -27,18 +27,17 @@ class NamedClause:
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """Hold the cost of the chosen plan and what is proven of every cheaper one.
-
-    `lower_bound_ns` holds for every plan of the search space if raising a unit never makes accuracy worse; `monotone`
-    tells whether an answer has contradicted that, `complete` whether the proof ended by itself.
-    """
+    """The cost of the chosen plan and what is proven of every cheaper one."""
 
     cost: PlanCost
     lower_bound_ns: float
+    """Latency that no passing plan of the search space is below, if raising a unit never makes accuracy worse."""
     clauses: tuple[NamedClause, ...]
     tests: int
     monotone: bool
+    """No verdict has contradicted that."""
     complete: bool
+    """The proof ended by itself, not for want of tests or time."""
     margin_ns: float = 0.0
     """What units that the samples do not ask for add to the latency; the gap leaves it out."""
 

@@ -1,88 +1,98 @@
-"""From a 1-minimal plan to the cheapest one: the last step of a search, with its certificate."""
+"""From a passing plan to the cheapest one, with its certificate."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from dovetail.plan.placement import Placement
 from dovetail.plan.plan import Override
-from dovetail.search.hunt import MANY, Found, Hunt
-from dovetail.search.oracle import Bar
-from dovetail.search.proof import JudgeRaised, Prover
+from dovetail.search.candidate import Candidate
+from dovetail.search.context import SearchContext
+from dovetail.search.ledger import Ledger
+from dovetail.search.proof import KnownPlan, Prover
 from dovetail.search.result import Evidence
+from dovetail.search.tolerance import Tolerance
 from dovetail.search.trial import Status
 
-_MOST_THINNED = 60
-"""Tests at most of a plan without one of its units."""
+
+@dataclass(frozen=True, slots=True)
+class _Tests:
+    """Tests of plans at one tolerance; plans that the hold-out split refused count as failing."""
+
+    context: SearchContext
+    ledger: Ledger
+    tolerance: Tolerance
+    refused: Sequence[Mapping[str, Placement]]
+
+    def status(self, raised: Mapping[str, Placement]) -> Status:
+        """Return the verdict on a plan that raises some units."""
+        if raised in self.refused:
+            return Status.FAIL
+        overrides = {unit: self.context.override(unit, place) for unit, place in raised.items()}
+        return self.ledger.judge(overrides, self.tolerance, spare=True).status
+
+    def passes(self, raised: Mapping[str, Placement]) -> bool:
+        """Tell whether a plan meets the tolerance."""
+        return self.status(raised) is Status.PASS
+
+    def known(self) -> list[KnownPlan]:
+        """Return every plan that was judged at this tolerance."""
+        return [
+            KnownPlan(raised, Status.FAIL if raised in self.refused else trial.status)
+            for raised, trial in self.ledger.verdicts(self.tolerance)
+        ]
 
 
-def cheapest(hunt: Hunt, prover: Prover, found: Found, bar: Bar, refused: Collection[str] = ()) -> Found:
+def cheapest(
+    context: SearchContext,
+    ledger: Ledger,
+    candidate: Candidate,
+    tolerance: Tolerance,
+    prover: Prover,
+    refused: Collection[str] = (),
+) -> Candidate:
     """Return the cheapest plan that passes, with what is proven of it; `within_limits` is false when there is none.
 
     Units that save less than `worthwhile` are left out again. Every single removal is tested: a unit that can go back
     to low precision is a companion. Digests of plans that the hold-out split has `refused` count as failing.
     """
-    out = [raised for digest, raised in hunt.placements().items() if digest in refused]
-
-    def judge(raised: Mapping[str, Placement]) -> Status:
-        if raised in out:
-            return Status.FAIL
-        return hunt.judge({unit: hunt.override(unit, place) for unit, place in raised.items()}, bar).status
-
-    before = {unit: override.placement for unit, override in found.raised.items()}
-    known = [(raised, Status.FAIL if raised in out else status) for raised, status in hunt.answers(bar)]
-    best, optimum = prover.improve(before, known, judge)
-    latencies = {digest: prover.latency_ns(raised) for digest, raised in hunt.placements().items()}
+    failing = [raised for digest, raised in ledger.placements().items() if digest in refused]
+    tests = _Tests(context, ledger, tolerance, failing)
+    before = candidate.placements
+    best, optimum = prover.improve(before, tests.known(), tests.status)
     if best is None:
-        certificate = prover.certificate(found.raised, optimum)
-        return replace(found, certificate=certificate, latencies_ns=latencies, within_limits=False)
-    best = _without_idle(prover, _thinned(prover, best, judge), before, judge)
-    if best != before or not (found.evidence or hunt.exhausted):
-        found = _rebuilt(hunt, prover, best, bar)
-        latencies = {digest: prover.latency_ns(raised) for digest, raised in hunt.placements().items()}
-    certificate = prover.certificate(found.raised, optimum)
-    evidence = tuple(replace(item, latency_ns=latencies.get(item.trial.plan_digest)) for item in found.evidence)
-    return replace(found, evidence=evidence, certificate=certificate, latencies_ns=latencies)
+        return replace(candidate, certificate=prover.certificate(candidate.plan, optimum), within_limits=False)
+    best = _without_idle(prover, _without_slow(prover, best, tests), before, tests)
+    if best != before or not (candidate.evidence or ledger.is_exhausted):
+        candidate = _with_evidence(context, ledger, best, tolerance, prover)
+    return replace(candidate, certificate=prover.certificate(candidate.plan, optimum))
 
 
-def cheaper(
-    hunt: Hunt, prover: Prover, found: Found, bars: Sequence[Bar], refused: Collection[str]
-) -> tuple[Found, Found]:
-    """Return a plan that was not searched for with what it costs and what is proven, and the cheapest plan instead.
-
-    Both meet the last bar that the plan does. They are the same where the plan meets none.
-    """
-    met = next((bar for bar in reversed(bars) if hunt.judge(found.raised, bar).passed), None)
-    if met is None:
-        return found, found
-    instead = cheapest(hunt, prover, found, met, refused)
-    return proven(prover, found, instead), instead
+def with_proof_of(candidate: Candidate, cheaper: Candidate, prover: Prover) -> Candidate:
+    """Return a candidate with what was proven when a cheaper one was looked for."""
+    proof = cheaper.certificate
+    return replace(
+        candidate, certificate=None if proof is None else replace(proof, cost=prover.model.plan_cost(candidate.plan))
+    )
 
 
-def proven(prover: Prover, found: Found, instead: Found) -> Found:
-    """Return a plan with what was proven when a cheaper one was found instead."""
-    proof = instead.certificate
-    if proof is not None:
-        proof = replace(proof, cost=prover.model.plan_cost(found.plan))
-    return replace(found, trials=instead.trials, certificate=proof, latencies_ns=instead.latencies_ns)
-
-
-def _thinned(prover: Prover, best: Mapping[str, Placement], judge: JudgeRaised) -> Mapping[str, Placement]:
+def _without_slow(prover: Prover, best: Mapping[str, Placement], tests: _Tests) -> dict[str, Placement]:
     """Return the plan without units that it passes and is faster without, those first that save most.
 
     Of a 1-minimal plan all this is known.
     """
-    kept, failed, tests = dict(best), set[str](), 0
-    most = prover.options.most_tests
-    while tests < (_MOST_THINNED if most is None else min(most, _MOST_THINNED)):
+    kept, failed, count = dict(best), set[str](), 0
+    options, removals = prover.options, prover.policy.proof.removals
+    most = removals if options.most_tests is None else min(options.most_tests, removals)
+    while count < most:
         saved = {unit: much for unit, much in prover.saved_ns(kept).items() if unit not in failed}
         unit = max(saved, key=lambda unit: saved[unit], default=None)
-        if unit is None or saved[unit] <= prover.options.worthwhile * prover.latency_ns(kept):
+        if unit is None or saved[unit] <= options.worthwhile * prover.latency_ns(kept):
             break
         rest = {name: place for name, place in kept.items() if name != unit}
-        tests += 1
-        if prover.allows(rest) and judge(rest) is Status.PASS:
+        count += 1
+        if prover.allows(rest) and tests.passes(rest):
             kept, failed = rest, set()
         else:
             failed.add(unit)
@@ -90,7 +100,7 @@ def _thinned(prover: Prover, best: Mapping[str, Placement], judge: JudgeRaised) 
 
 
 def _without_idle(
-    prover: Prover, best: Mapping[str, Placement], before: Mapping[str, Placement], judge: JudgeRaised
+    prover: Prover, best: Mapping[str, Placement], before: Mapping[str, Placement], tests: _Tests
 ) -> dict[str, Placement]:
     """Return the plan without units that hardly make it cheaper and that the target does not need.
 
@@ -100,24 +110,26 @@ def _without_idle(
     kept = dict(best)
     for unit in [unit for unit in best if unit not in before]:
         rest = {name: place for name, place in kept.items() if name != unit}
-        if prover.latency_ns(rest) <= most_ns and prover.allows(rest) and judge(rest) is Status.PASS:
+        if prover.latency_ns(rest) <= most_ns and prover.allows(rest) and tests.passes(rest):
             kept = rest
     return kept
 
 
-def _rebuilt(hunt: Hunt, prover: Prover, best: Mapping[str, Placement], bar: Bar) -> Found:
+def _with_evidence(
+    context: SearchContext, ledger: Ledger, best: Mapping[str, Placement], tolerance: Tolerance, prover: Prover
+) -> Candidate:
+    """Return the candidate that raises some units, with a test of every removal; of a large set only those that pay."""
     faster = [unit for unit, much in prover.saved_ns(best).items() if much > 0]
-    tested = tuple(best) if len(best) < MANY else faster
-    raised = {unit: hunt.override(unit, place, unit in tested) for unit, place in best.items()}
+    tested = tuple(best) if len(best) < context.policy.culprits.many else faster
+    raised = {unit: context.override(unit, place, unit in tested) for unit, place in best.items()}
     evidence: list[Evidence] = []
     companions: set[str] = set()
     for unit in tested:
         rest = {name: override for name, override in raised.items() if name != unit}
-        trial = hunt.judge(rest, bar)
+        trial = ledger.judge(rest, tolerance, spare=True)
         evidence.append(Evidence(unit, trial))
         lower = {name: override.placement for name, override in rest.items()}
-        if trial.status is Status.PASS and prover.latency_ns(lower) >= prover.latency_ns(best):
+        if trial.passed and prover.latency_ns(lower) >= prover.latency_ns(best):
             companions.add(unit)
             raised[unit] = Override(best[unit], "meets the target at low precision too, but is cheaper here")
-    plan = prover.space.plan(raised)
-    return Found(plan, raised, tuple(evidence), hunt.trials(), companions=frozenset(companions))
+    return replace(context.candidate(raised, tuple(evidence)), companions=frozenset(companions))

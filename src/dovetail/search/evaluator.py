@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from dovetail.backend.protocols import CompileOptions, Executable, Fidelity
+from dovetail.backend.protocols import CompileOptions, Executable, Fidelity, Signature
 from dovetail.backend.registry import backend, find_target, target_of
 from dovetail.compare.task import Reference, TaskMetric
 from dovetail.errors import DeviceNotFound
@@ -18,18 +18,22 @@ from dovetail.ir.dtypes import AnyArray
 from dovetail.ir.graph import Graph
 from dovetail.ir.precision import Precision
 from dovetail.plan.plan import Plan
-from dovetail.quantize.calibrate import load_float, signature_of
+from dovetail.quantize.cache import BoundedCache
+from dovetail.quantize.calibrate import FLOAT_BACKEND, load_float
 from dovetail.quantize.quantizer import Quantizer
 from dovetail.quantize.ranges import Ranges
-from dovetail.search.journal import Scores
-from dovetail.search.pieces import MOST_PIECES, Line, Pieces
+from dovetail.search.pieces import PiecedGraph, Pieces
+from dovetail.search.policy import CutPolicy, EvaluationPolicy
 from dovetail.search.samples import SampleSet, stack_outputs
+from dovetail.search.trial import Scores
 
 SIMULATOR = "npusim"
+ORT_RULES = "reference:ort"
+"""The target that is found under the name of the form that holds here."""
 
 
 class Evaluator(Protocol):
-    """Score plans on samples."""
+    """Scores plans on samples."""
 
     @property
     def identity(self) -> str:
@@ -47,26 +51,31 @@ class Evaluator(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class EvaluationData:
-    """Hold what every evaluation needs."""
+    """What every evaluation needs."""
 
     graph: Graph
     samples: SampleSet
     metric: TaskMetric
     metric_identity: str
+    policy: EvaluationPolicy = field(default_factory=EvaluationPolicy)
 
 
 def evaluation_identity(data: EvaluationData, ranges: Ranges, executor: Sequence[str]) -> str:
-    """Return a text over everything that scores depend on, but for the plan."""
+    """Return a text over everything that scores depend on, but for the plan.
+
+    That is also what makes the golden outputs, and the form that ONNX Runtime's rules have on this processor.
+    """
+    golden = f"golden {FLOAT_BACKEND}:{backend(FLOAT_BACKEND).version}, {find_target(ORT_RULES).name}"
     facts = (data.graph.digest, ranges.digest, data.samples.digest, data.metric_identity)
-    return "\n".join((*executor, *facts))
+    return "\n".join((*executor, golden, *facts))
 
 
 class Scorer:
-    """Turn outputs into scores; golden outputs are made once for metrics that need them."""
+    """Turn outputs into scores; the float model's outputs are kept up to a number of bytes."""
 
     def __init__(self, data: EvaluationData) -> None:
         self._data = data
-        self._golden: dict[tuple[int, ...], dict[str, AnyArray]] = {}
+        self._golden = BoundedCache[dict[str, AnyArray]](data.policy.golden_bytes)
 
     def scores(self, outputs: dict[str, AnyArray], indices: Sequence[int]) -> Scores:
         """Return the scores of stacked outputs."""
@@ -81,10 +90,12 @@ class Scorer:
     def golden(self, indices: Sequence[int]) -> dict[str, AnyArray]:
         """Return the float model's outputs."""
         key = tuple(indices)
-        if key not in self._golden:
-            with closing(load_float(self._data.graph)) as model:
-                self._golden[key] = run_batches(model, self._data, indices)
-        return self._golden[key]
+        kept = self._golden.get(key)
+        if kept is not None:
+            return kept
+        with closing(load_float(self._data.graph)) as model:
+            outputs = run_batches(model, self._data, indices)
+        return self._golden.put(key, outputs, sum(array.nbytes for array in outputs.values()))
 
 
 class Rewriter:
@@ -95,24 +106,26 @@ class Rewriter:
         self._fidelity = fidelity
         self._ranges = ranges
         self._quantizer = Quantizer(data.graph, ranges)
+        # Exact simulation computes some operators together; a cut between them would give other integers.
+        whole = replace(data.policy, cuts=CutPolicy(pieces=1))
+        self._policy = data.policy if fidelity is Fidelity.FAST else whole
         self._scorer = Scorer(data)
         self._backend = backend(SIMULATOR)
-        found = target_of(self._backend, target)
-        if found is None:
+        simulated = target_of(self._backend, target)
+        if simulated is None:
             known = ", ".join(item.name for item in self._backend.targets())
             raise DeviceNotFound(
                 f"backend '{SIMULATOR}' does not simulate target '{target}'.", hint=f"It does: {known}."
             )
-        self._target = found
-        # Exact simulation computes some operators together; a cut between them would give other integers.
-        self._pieces = Pieces(data.graph, self._built, MOST_PIECES if fidelity is Fidelity.FAST else 1)
-        self._loaded: tuple[str, Line] | None = None
+        self._target = simulated
+        self._pieces = Pieces(data.graph, self._built, self._policy)
+        self._loaded: tuple[str, PiecedGraph] | None = None
 
     @property
     def identity(self) -> str:
         """Return a text that changes whenever the same plan could score differently."""
-        pieces = f"at most {MOST_PIECES} pieces"
-        simulator = (SIMULATOR, self._backend.version, self._fidelity.value, self._target.name, pieces)
+        cuts = repr(self._policy.cuts)
+        simulator = (SIMULATOR, self._backend.version, self._fidelity.value, self._target.name, cuts)
         return evaluation_identity(self._data, self._ranges, simulator)
 
     def evaluate(self, plan: Plan, indices: Sequence[int]) -> Scores:
@@ -128,15 +141,15 @@ class Rewriter:
         """Return the float model's outputs."""
         return self._scorer.golden(indices)
 
-    def _load(self, plan: Plan) -> Line:
-        """Return what a plan runs; the last is kept, as racing asks for block after block of the same plan."""
+    def _load(self, plan: Plan) -> PiecedGraph:
+        """Return what a plan runs; the last is kept: a race evaluates block after block of the same plan."""
         if self._loaded is None or self._loaded[0] != plan.digest:
-            self._loaded = plan.digest, self._pieces.line_up(self._quantizer.quantize(plan).graph)
+            self._loaded = plan.digest, self._pieces.cut(self._quantizer.quantize(plan).graph)
         return self._loaded[1]
 
     def _built(self, graph: Graph) -> Executable:
         blob = self._backend.compile(graph, self._target, CompileOptions(fidelity=self._fidelity))
-        return self._backend.devices()[0].load(blob, signature_of(graph))
+        return self._backend.devices()[0].load(blob, Signature.of(graph))
 
 
 def simulates_whole(graph: Graph, target: str) -> bool:

@@ -1,11 +1,21 @@
-"""The trade-off between the score and the latency of plans."""
+"""What was tried and is not beaten: raised units against score, and latency against score."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dovetail.search.trial import Status, Trial
+
+
+@dataclass(frozen=True, slots=True)
+class ParetoPoint:
+    """A number of raised units and the best score for it."""
+
+    raised: tuple[str, ...]
+    score: float
+    meets_target: bool
+    chosen: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,29 +30,37 @@ class FrontPoint:
     knee: bool = False
 
 
-def pareto_front(trials: Iterable[Trial], latencies_ns: Mapping[str, float], chosen: str) -> tuple[FrontPoint, ...]:
-    """Return the plans that none beats in both latency and score, fastest first.
-
-    Only plans with a latency that were evaluated on all samples count; the chosen one is always in the list.
-    """
-    complete = [
-        trial
-        for trial in trials
-        if trial.complete and trial.status is not Status.CANNOT_TEST and trial.plan_digest in latencies_ns
-    ]
-    ranked = sorted(
-        complete,
-        key=lambda trial: (latencies_ns[trial.plan_digest], -trial.score, trial.plan_digest != chosen),
+def pareto_points(trials: Iterable[Trial], chosen: str) -> tuple[ParetoPoint, ...]:
+    """Return the plans that no plan with as few raised units beats, fewest units first."""
+    return tuple(
+        ParetoPoint(trial.raised, trial.score, trial.passed, trial.plan_digest == chosen)
+        for trial in _unbeaten(trials, lambda trial: len(trial.raised), chosen)
     )
-    points: list[FrontPoint] = []
+
+
+def pareto_front(trials: Iterable[Trial], latencies_ns: Mapping[str, float], chosen: str) -> tuple[FrontPoint, ...]:
+    """Return the plans that none beats in both latency and score, fastest first; only plans with a latency count."""
+    priced = [trial for trial in trials if trial.plan_digest in latencies_ns]
+    return _with_knee(
+        [
+            FrontPoint(
+                trial.raised, latencies_ns[trial.plan_digest], trial.score, trial.passed, trial.plan_digest == chosen
+            )
+            for trial in _unbeaten(priced, lambda trial: latencies_ns[trial.plan_digest], chosen)
+        ]
+    )
+
+
+def _unbeaten(trials: Iterable[Trial], cost: Callable[[Trial], float], chosen: str) -> list[Trial]:
+    """Return the trials on all samples that none of at most their cost beats, cheapest first, and the chosen one."""
+    complete = [trial for trial in trials if trial.complete and trial.status is not Status.CANNOT_TEST]
+    kept: list[Trial] = []
     best = float("-inf")
-    for trial in ranked:
-        mine = trial.plan_digest == chosen
-        if trial.score > best or mine:
+    for trial in sorted(complete, key=lambda trial: (cost(trial), -trial.score, trial.plan_digest != chosen)):
+        if trial.score > best or trial.plan_digest == chosen:
             best = max(best, trial.score)
-            latency_ns = latencies_ns[trial.plan_digest]
-            points.append(FrontPoint(trial.raised, latency_ns, trial.score, trial.status is Status.PASS, mine))
-    return _with_knee(points)
+            kept.append(trial)
+    return kept
 
 
 def _with_knee(points: Sequence[FrontPoint]) -> tuple[FrontPoint, ...]:

@@ -9,10 +9,10 @@ from dovetail.errors import SearchError
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """Bound the loss against the float model: `max_drop` in the metric's unit, or a share of the float score.
+    """A bound of the loss against the float model: `max_drop` in the metric's unit, or a share of the float score.
 
-    `min_score` demands a score as well, whatever float has. With `confident` the upper 95 % confidence bound of the
-    loss on the hold-out split must be within the allowance too, not only the loss.
+    `min_score` demands a score as well, whatever float has. With `confident` what the plan loses on new
+    samples must be within the allowance with 95 % confidence too, not only what it loses on the hold-out.
     """
 
     max_drop: float

@@ -9,17 +9,13 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dovetail.errors import SearchError
-from dovetail.ir.dtypes import AnyArray
-
-if TYPE_CHECKING:
-    from dovetail.search.log import SearchLog
+from dovetail.search.log import SearchLog, trial_fields
+from dovetail.search.trial import Scores, Trial
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS evaluation (
@@ -27,7 +23,7 @@ CREATE TABLE IF NOT EXISTS evaluation (
   score REAL, scores BLOB, failure TEXT NOT NULL, elapsed_ns INTEGER NOT NULL,
   PRIMARY KEY (context, plan, block)
 );
-CREATE TABLE IF NOT EXISTS flight (
+CREATE TABLE IF NOT EXISTS running (
   context TEXT NOT NULL, plan TEXT NOT NULL, block TEXT NOT NULL, PRIMARY KEY (context, plan, block)
 );
 CREATE TABLE IF NOT EXISTS trial (
@@ -36,24 +32,16 @@ CREATE TABLE IF NOT EXISTS trial (
   reason TEXT NOT NULL, UNIQUE (context, plan, stage)
 );
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Scores:
-    """Hold the scores of a block of samples; `per_sample` is None for metrics that exist only for a set."""
-
-    score: float
-    per_sample: AnyArray | None
-    failure: str = ""
+_HINT = "Delete it, or name another journal."
 
 
 class Journal:
-    """Keep evaluations of one search context; `path` None keeps them in memory."""
+    """The evaluations of one search context; `path` None keeps them in memory."""
 
     def __init__(self, path: Path | None, context: str, log: SearchLog | None = None) -> None:
         self._context = context
         self._log = log
-        self.closed_to_new = False
+        self.is_closed_to_new = False
         """Tells that what is not on record must not be evaluated."""
         self._where = str(path) if path is not None else ":memory:"
         try:
@@ -62,9 +50,7 @@ class Journal:
             self._database.execute("PRAGMA synchronous=NORMAL")
             self._database.executescript(_SCHEMA)
         except sqlite3.Error as error:
-            raise SearchError(
-                f"{self._where}: not a usable journal: {error}.", hint="Delete it, or name another with --journal."
-            ) from error
+            raise SearchError(f"{self._where}: not a usable journal: {error}.", hint=_HINT, option="journal") from error
 
     def recall(self, plan: str, block: str) -> Scores | None:
         """Return the scores of an evaluation that was made before, or None."""
@@ -79,7 +65,7 @@ class Journal:
             return Scores(float("nan") if score is None else float(score), per_sample, str(failure))
         except (ValueError, TypeError) as error:
             raise SearchError(
-                f"{self._where}: the journal is damaged: {error}.", hint="Delete it, or name another with --journal."
+                f"{self._where}: the journal is damaged: {error}.", hint=_HINT, option="journal"
             ) from error
 
     def record(self, plan: str, block: str, scores: Scores, elapsed_ns: int) -> None:
@@ -91,50 +77,45 @@ class Journal:
             "VALUES (?, ?, ?, ?, ?, ?, ?)",
             (plan, block, score, blob, scores.failure, elapsed_ns),
         )
-        self.land(plan, block)
+        self.end(plan, block)
 
-    def take_off(self, plan: str, block: str) -> None:
+    def begin(self, plan: str, block: str) -> None:
         """Write that an evaluation is under way."""
-        self._execute("INSERT OR REPLACE INTO flight (context, plan, block) VALUES (?, ?, ?)", (plan, block))
+        self._execute("INSERT OR REPLACE INTO running (context, plan, block) VALUES (?, ?, ?)", (plan, block))
 
-    def land(self, plan: str, block: str) -> None:
+    def end(self, plan: str, block: str) -> None:
         """Write that an evaluation is no longer under way."""
-        self._execute("DELETE FROM flight WHERE context=? AND plan=? AND block=?", (plan, block))
+        self._execute("DELETE FROM running WHERE context=? AND plan=? AND block=?", (plan, block))
 
-    def under_way(self) -> list[tuple[str, str]]:
+    def running(self) -> list[tuple[str, str]]:
         """Return plans and blocks whose evaluation has begun and not ended: those that a killed run has lost."""
-        return self._execute("SELECT plan, block FROM flight WHERE context=? ORDER BY plan, block", ()).fetchall()
+        return self._execute("SELECT plan, block FROM running WHERE context=? ORDER BY plan, block", ()).fetchall()
 
     def close_to_new(self, known: Iterable[tuple[str, str, Scores]]) -> None:
         """Take in evaluations that are known, and no others."""
         for plan, block, scores in known:
             self.record(plan, block, scores, 0)
-        self.closed_to_new = True
+        self.is_closed_to_new = True
 
-    def used(self, plan: str, block: str, scores: Scores) -> None:
-        """Hear that the search has used an evaluation for the first time."""
+    def log_use(self, plan: str, block: str, scores: Scores) -> None:
+        """Write to the log that the search has used an evaluation for the first time."""
         if self._log is not None:
             self._log.evaluation(plan, block, scores)
 
-    def log_trial(self, stage: str, plan: str, fields: tuple[object, ...]) -> None:
-        """Write the verdict on a plan: `fields` are status, score, float score, samples, total, raised, reason."""
+    def log_trial(self, split: str, trial: Trial) -> None:
+        """Write the verdict on a plan, over a split of this name."""
+        fields = trial_fields(trial)
         if self._log is not None:
-            names = ("status", "score", "float_score", "samples", "samples_total", "raised", "reason")
-            self._log.write("trial", split=stage, plan=plan, **dict(zip(names, fields, strict=True)))
+            self._log.write("trial", split=split, plan=trial.plan_digest, **fields)
         self._execute(
             "INSERT OR REPLACE INTO trial (context, plan, stage, status, score, float_score, samples, samples_total, "
             "raised, reason) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (plan, stage, *fields),
+            (trial.plan_digest, split, *fields.values()),
         )
 
     def entries(self) -> list[tuple[str, str]]:
         """Return the plans and blocks that are on record."""
         return self._execute("SELECT plan, block FROM evaluation WHERE context=?", ()).fetchall()
-
-    def evaluation_count(self) -> int:
-        """Return how many evaluations of this context are on record."""
-        row = self._execute("SELECT COUNT(*) FROM evaluation WHERE context=?", ()).fetchone()
-        return int(row[0])
 
     def close(self) -> None:
         """Close the file."""
@@ -145,8 +126,7 @@ class Journal:
             return self._database.execute(statement, (self._context, *values))
         except sqlite3.Error as error:
             raise SearchError(
-                f"{self._where}: the journal cannot be used: {error}.",
-                hint="Delete it, or name another with --journal.",
+                f"{self._where}: the journal cannot be used: {error}.", hint=_HINT, option="journal"
             ) from error
 
 

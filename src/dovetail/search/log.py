@@ -15,20 +15,20 @@ from typing import IO
 import numpy as np
 
 from dovetail.errors import SearchError
-from dovetail.search.journal import Scores
+from dovetail.search.trial import Scores, Trial
 
-SCHEMA = 1
+SCHEMA = 2
 _MOST_BYTES = 1 << 30
 
-Line = Mapping[str, object]
+LogLine = Mapping[str, object]
 
 
 class SearchLog:
-    """Write lines to a file as they come, and keep those that a replay is compared by."""
+    """A file of lines as they come; `lines` are kept too, for a replay to compare."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
-        self.lines: list[Line] = []
+        self.lines: list[LogLine] = []
         self._stream: IO[str] | None = None
         if path is not None:
             try:
@@ -62,32 +62,45 @@ class SearchLog:
             self._stream.close()
 
 
+def trial_fields(trial: Trial) -> dict[str, object]:
+    """Return a trial but for its plan as plain values, in the order of the journal's columns."""
+    return {
+        "status": trial.status.value,
+        "score": None if math.isnan(trial.score) else trial.score,
+        "float_score": trial.float_score,
+        "samples": trial.samples,
+        "samples_total": trial.samples_total,
+        "raised": json.dumps(trial.raised),
+        "reason": trial.reason,
+    }
+
+
 def _number(value: float) -> float | int:
     return int(value) if value.is_integer() else value
 
 
 @dataclass(frozen=True, slots=True)
 class ReadLog:
-    """Hold the lines of a log; `header` is the first, which says what was searched."""
+    """The lines of a log; `header` is the first, which says what was searched."""
 
     path: Path
-    header: Line
-    lines: tuple[Line, ...]
+    header: LogLine
+    lines: tuple[LogLine, ...]
 
     def evaluations(self) -> list[tuple[str, str, Scores]]:
         """Return plan, block and scores of every evaluation; raise SearchError when a line is damaged."""
-        found: list[tuple[str, str, Scores]] = []
+        entries: list[tuple[str, str, Scores]] = []
         for number, line in enumerate(self.lines, 1):
             if line["event"] != "evaluation":
                 continue
             try:
-                found.append(_evaluation(line))
+                entries.append(_evaluation(line))
             except (KeyError, TypeError, ValueError) as error:
                 raise SearchError(f"{self.path}:{number}: no evaluation: {str(error)[:80]}.") from error
-        return found
+        return entries
 
 
-def _evaluation(line: Line) -> tuple[str, str, Scores]:
+def _evaluation(line: LogLine) -> tuple[str, str, Scores]:
     score, each = line["score"], line["scores"]
     if not isinstance(score, int | float | None) or not isinstance(each, list | None):
         raise TypeError("scores are numbers")
@@ -106,7 +119,7 @@ def read_search_log(path: Path) -> ReadLog:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise SearchError(f"{path}: cannot be read: {error}.") from error
-    lines: list[Line] = []
+    lines: list[LogLine] = []
     for number, row in enumerate(text[: text.rfind("\n") + 1].splitlines(), 1):
         try:
             line = json.loads(row)
@@ -116,5 +129,7 @@ def read_search_log(path: Path) -> ReadLog:
             raise SearchError(f"{path}:{number}: no line of a log: {str(error)[:80]}.") from error
         lines.append(line)
     if not lines or lines[0]["event"] != "search" or lines[0].get("schema") != SCHEMA:
-        raise SearchError(f"{path}: no log of schema {SCHEMA}.", hint="Make one: dovetail tune --log FILE.")
+        raise SearchError(
+            f"{path}: no log of schema {SCHEMA}.", hint="A search writes one where it is told to.", option="log"
+        )
     return ReadLog(path, lines[0], tuple(lines))

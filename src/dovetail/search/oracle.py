@@ -6,52 +6,25 @@ A plan near the threshold is never rejected early: it gets all samples of the sp
 from __future__ import annotations
 
 import itertools
-import json
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from dovetail.errors import DovetailError
 from dovetail.ir.dtypes import AnyArray
 from dovetail.plan.plan import Plan
-from dovetail.search.fanout.task import Job
-from dovetail.search.journal import Journal, Scores
+from dovetail.search.fanout.task import Query
+from dovetail.search.policy import RacePolicy
 from dovetail.search.race import Race
 from dovetail.search.recorded import RecordedEvaluator
-from dovetail.search.trial import Status, Trial
-
-FIRST_BLOCK = 16
-"""Samples that every candidate is tried on first."""
-
-GLANCE = 64
-"""Samples of a first look, which is a hint and no verdict."""
-
-
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """Bound the mean loss against float.
-
-    With `losses_only`, samples that do better than float do not make up for those that do worse: on few samples such
-    luck hides damage.
-    """
-
-    allowance: float
-    losses_only: bool = False
-
-    def counted(self, losses: AnyArray) -> AnyArray:
-        """Return the losses that count."""
-        return np.maximum(losses, 0.0) if self.losses_only else losses
-
-    def met_by(self, loss: float) -> bool:
-        """Tell whether a mean loss is within the bound."""
-        return loss <= self.allowance + 1e-12
+from dovetail.search.tolerance import SplitFacts, Tolerance
+from dovetail.search.trial import Scores, Status, Trial
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Name a part of the samples, in the order in which they are used."""
+    """A part of the samples, in the order in which they are used."""
 
     name: str
     indices: tuple[int, ...]
@@ -63,27 +36,38 @@ class Split:
         order = np.random.RandomState(seed).permutation(len(indices))
         return cls(name, tuple(indices[position] for position in order))
 
-    def blocks(self) -> list[tuple[int, ...]]:
+    def blocks(self, policy: RacePolicy) -> list[tuple[int, ...]]:
         """Return the indices cut into blocks: each doubles what was seen before it."""
-        found: list[tuple[int, ...]] = []
-        start, stop = 0, max(1, min(FIRST_BLOCK, len(self.indices) // 4))
+        blocks: list[tuple[int, ...]] = []
+        start, stop = 0, max(1, min(policy.first_block, int(len(self.indices) * policy.first_share)))
         while start < len(self.indices):
             if len(self.indices) - stop < stop // 2:
                 stop = len(self.indices)
-            found.append(self.indices[start:stop])
+            blocks.append(self.indices[start:stop])
             start, stop = stop, stop * 2
-        return found
+        return blocks
+
+
+@dataclass(slots=True)
+class _Progress:
+    """How far the evaluation of one plan got."""
+
+    done: list[Scores] = field(default_factory=list)
+    failure: str = ""
+    lost: bool = False
 
 
 class Oracle:
     """Judge plans on one split against the float plan."""
 
-    def __init__(self, evaluator: RecordedEvaluator, journal: Journal, split: Split, float_plan: Plan) -> None:
+    def __init__(
+        self, evaluator: RecordedEvaluator, split: Split, float_plan: Plan, policy: RacePolicy | None = None
+    ) -> None:
         self._evaluator = evaluator
-        self._journal = journal
         self._split = split
-        self._blocks = split.blocks()
-        self.ahead([float_plan])
+        self._policy = policy or RacePolicy()
+        self._blocks = split.blocks(self._policy)
+        self.expect([float_plan])
         self._float = [evaluator.evaluate(float_plan, block) for block in self._blocks]
         if self._float[0].failure:
             raise DovetailError(f"the float model cannot be evaluated: {self._float[0].failure}")
@@ -91,9 +75,10 @@ class Oracle:
         if self._set_level:
             self._blocks = [split.indices]
             self._float = [evaluator.evaluate(float_plan, split.indices)]
-        self._race = None if self._set_level else Race.against(_joined(self._float))
-        self._glance = 1 + sum(count < GLANCE for count in itertools.accumulate(map(len, self._blocks)))
-        self._rejected: set[tuple[str, Bar]] = set()
+        self._race = None if self._set_level else Race.against(_joined(self._float), self._policy)
+        counts = itertools.accumulate(map(len, self._blocks))
+        self._preview = 1 + sum(count < self._policy.preview for count in counts)
+        self._rejected: set[tuple[str, Tolerance]] = set()
 
     @property
     def float_score(self) -> float:
@@ -106,9 +91,12 @@ class Oracle:
         return self.float_score == 0 and (self._set_level or not _joined(self._float).any())
 
     @property
-    def is_perfect(self) -> bool:
-        """Tell whether the float model reaches the best score there is on every sample."""
-        return self._race is not None and bool((self._race.float_scores >= self._race.best).all())
+    def facts(self) -> SplitFacts:
+        """Return what is known of the split before a plan is tried."""
+        race = self._race
+        perfect = race is not None and bool((race.float_scores >= race.best).all())
+        largest = None if race is None else race.largest_loss
+        return SplitFacts(self.sample_count, not self._set_level, perfect, largest)
 
     @property
     def sample_count(self) -> int:
@@ -122,77 +110,87 @@ class Oracle:
 
     @property
     def rejected_early(self) -> int:
-        """Return how many verdicts rest on the race: each is wrong with a probability of at most `race.ALPHA`."""
+        """Return how many verdicts rest on the race: each is wrong with a probability of at most alpha."""
         return len(self._rejected)
 
     @property
-    def has_samples(self) -> bool:
-        """Tell whether every sample has a score of its own."""
-        return not self._set_level
+    def width(self) -> int:
+        """Return how many evaluations run at once."""
+        return self._evaluator.width
 
-    def judge(self, plan: Plan, raised: Sequence[str], bar: Bar, *, race: bool = True) -> Trial:
-        """Return the verdict on a plan whose loss against float is held to a bar."""
-        done, failure, lost = self._run(plan, self._blocks, bar if race else None)
-        if failure:
-            return self._trial(plan, raised, Status.CANNOT_TEST, done, failure)
-        if lost:
-            self._rejected.add((plan.digest, bar))
-            reason = f"rejected after {sum(map(len, self._blocks[: len(done)]))} samples"
-            return self._trial(plan, raised, Status.FAIL, done, reason)
-        return self._trial(plan, raised, Status.PASS if bar.met_by(self._loss(done, bar)) else Status.FAIL, done)
+    def judge(self, plan: Plan, raised: Sequence[str], tolerance: Tolerance, *, race: bool = True) -> Trial:
+        """Return the verdict on a plan whose loss against float is held to a tolerance."""
+        progress = self._run(plan, self._blocks, tolerance if race else None)
+        if progress.lost:
+            self._rejected.add((plan.digest, tolerance))
+            reason = f"rejected after {sum(map(len, self._blocks[: len(progress.done)]))} samples"
+            return self._trial(plan, raised, Status.FAIL, progress.done, reason)
+        return self._verdict(plan, raised, progress, tolerance)
 
     def losses(self, plan: Plan) -> AnyArray | None:
         """Return what a plan loses on every sample of the split; None without scores of samples, or if it fails."""
-        done, failure, _ = self._run(plan, self._blocks, None)
-        return None if failure or self._set_level else _joined(self._float) - _joined(done)
+        progress = self._run(plan, self._blocks, None)
+        return None if progress.failure or self._set_level else _joined(self._float) - _joined(progress.done)
 
-    def sample(self, plan: Plan, allowance: float, evaluator: RecordedEvaluator | None = None) -> Trial:
-        """Return the verdict on a plan on the first samples only, by another evaluator where one is given."""
-        done, failure, _ = self._run(plan, self._blocks[: self._glance], None, evaluator)
-        if failure:
-            return self._trial(plan, (), Status.CANNOT_TEST, done, failure)
-        loss = _pooled(self._float[: len(done)]) - _pooled(done)
-        return self._trial(plan, (), Status.PASS if loss <= allowance else Status.FAIL, done)
+    def preview(self, plan: Plan, tolerance: Tolerance, evaluator: RecordedEvaluator) -> Trial:
+        """Return the verdict of another evaluator on the first samples only."""
+        return self._verdict(plan, (), self._run(plan, self._blocks[: self._preview], None, evaluator), tolerance)
 
-    def screen(self, plan: Plan, bar: Bar) -> Trial:
+    def screen(self, plan: Plan, tolerance: Tolerance) -> Trial:
         """Return a failure where the first samples alone leave no doubt of it, else a pass."""
-        self.ahead([plan])
-        done, failure, lost = self._run(plan, self._blocks[: self._glance], bar)
-        if failure:
-            return self._trial(plan, (), Status.CANNOT_TEST, done, failure)
-        if len(done) == len(self._blocks):
-            lost = not bar.met_by(self._loss(done, bar))
-        return self._trial(plan, (), Status.FAIL if lost else Status.PASS, done)
+        self.expect([plan])
+        progress = self._run(plan, self._blocks[: self._preview], tolerance)
+        if progress.failure or progress.lost or len(progress.done) == len(self._blocks):
+            return self._verdict(plan, (), progress, tolerance)
+        return self._trial(plan, (), Status.PASS, progress.done)
+
+    def confirm(self, plan: Plan, tolerance: Tolerance, evaluator: RecordedEvaluator) -> tuple[Trial, AnyArray | None]:
+        """Return the verdict of another evaluator on the whole split, and the loss of every sample where it has one."""
+        scores = evaluator.evaluate(plan, self._split.indices)
+        if scores.failure:
+            return self._trial(plan, (), Status.CANNOT_TEST, [], scores.failure), None
+        status = Status.PASS if tolerance.met_by(self.float_score - scores.score) else Status.FAIL
+        trial = replace(self._trial(plan, (), status, self._float), score=scores.score)
+        return trial, None if scores.per_sample is None else _joined(self._float) - scores.per_sample
+
+    def expect(self, plans: Sequence[Plan]) -> None:
+        """Announce which plans will be judged, the next first: workers that are idle begin with them."""
+        if self._evaluator.width < 2:
+            return
+        turns = [(number + turn, number, turn) for number in range(len(plans)) for turn in range(len(self._blocks))]
+        self._evaluator.expect([Query(plans[number], self._blocks[turn]) for _, number, turn in sorted(turns)])
 
     def _run(
         self,
         plan: Plan,
         blocks: Sequence[tuple[int, ...]],
-        bar: Bar | None,
+        tolerance: Tolerance | None,
         evaluator: RecordedEvaluator | None = None,
-    ) -> tuple[list[Scores], str, bool]:
-        """Return the scores on blocks, why they could not be had, and whether the race for a bar was lost."""
-        done: list[Scores] = []
-        maker = evaluator or self._evaluator
-        if bar is None and maker.width > 1:
-            maker.ahead([(Job.SCORE, plan, block) for block in blocks])
+    ) -> _Progress:
+        """Evaluate a plan block by block, until it fails or loses the race for a tolerance."""
+        progress = _Progress()
+        chosen = evaluator or self._evaluator
+        if tolerance is None and chosen.width > 1:
+            chosen.expect([Query(plan, block) for block in blocks])
         for block in blocks:
-            scores = maker.evaluate(plan, block)
+            scores = chosen.evaluate(plan, block)
             if scores.failure:
-                return done, scores.failure, False
-            done.append(scores)
-            if bar is not None and len(done) < len(self._blocks) and self._lost(done, bar):
-                return done, "", True
-        return done, "", False
+                progress.failure = scores.failure
+                break
+            progress.done.append(scores)
+            unfinished = len(progress.done) < len(self._blocks)
+            if tolerance is not None and unfinished and self._lost(progress.done, tolerance):
+                progress.lost = True
+                break
+        return progress
 
-    def confirm(self, plan: Plan, bar: Bar, evaluator: RecordedEvaluator) -> tuple[Trial, AnyArray | None]:
-        """Return the verdict of another evaluator on the whole split, and the loss of every sample where it has one."""
-        scores = evaluator.evaluate(plan, self._split.indices)
-        if scores.failure:
-            return self._trial(plan, (), Status.CANNOT_TEST, [], scores.failure), None
-        status = Status.PASS if bar.met_by(self.float_score - scores.score) else Status.FAIL
-        trial = replace(self._trial(plan, (), status, self._float), score=scores.score)
-        return trial, None if scores.per_sample is None else _joined(self._float) - scores.per_sample
+    def _verdict(self, plan: Plan, raised: Sequence[str], progress: _Progress, tolerance: Tolerance) -> Trial:
+        """Return the verdict on what was evaluated."""
+        done = progress.done
+        if progress.failure:
+            return self._trial(plan, raised, Status.CANNOT_TEST, done, progress.failure)
+        passes = not progress.lost and tolerance.met_by(self._loss(done, tolerance))
+        return self._trial(plan, raised, Status.PASS if passes else Status.FAIL, done)
 
     def _trial(self, plan: Plan, raised: Sequence[str], status: Status, done: Sequence[Scores], why: str = "") -> Trial:
         trial = Trial(
@@ -205,43 +203,20 @@ class Oracle:
             samples_total=len(self._split.indices),
             reason=why,
         )
-        self._log(trial)
+        self._evaluator.log_trial(self._split.name, trial)
         return trial
 
-    def ahead(self, plans: Sequence[Plan]) -> None:
-        """Say which plans will be judged, the next first: workers that are idle begin with them."""
-        if self._evaluator.width < 2:
-            return
-        turns = [(number + turn, number, turn) for number in range(len(plans)) for turn in range(len(self._blocks))]
-        wanted = [(Job.SCORE, plans[number], self._blocks[turn]) for _, number, turn in sorted(turns)]
-        self._evaluator.ahead(wanted)
-
-    @property
-    def width(self) -> int:
-        """Return how many evaluations run at once."""
-        return self._evaluator.width
-
-    def _loss(self, done: Sequence[Scores], bar: Bar) -> float:
+    def _loss(self, done: Sequence[Scores], tolerance: Tolerance) -> float:
         if self._set_level:
             return self.float_score - _pooled(done)
-        return float(bar.counted(_joined(self._float) - _joined(done)).mean())
+        return float(tolerance.counted(_joined(self._float[: len(done)]) - _joined(done)).mean())
 
-    def _lost(self, done: Sequence[Scores], bar: Bar) -> bool:
-        """Tell whether the loss is above the bar beyond doubt."""
+    def _lost(self, done: Sequence[Scores], tolerance: Tolerance) -> bool:
+        """Tell whether the loss is above the tolerance beyond doubt."""
         scores = _joined(done)
-        return self._race is not None and self._race.rejects(scores, bar.allowance, losses_only=bar.losses_only)
-
-    def _log(self, trial: Trial) -> None:
-        fields = (
-            trial.status.value,
-            None if math.isnan(trial.score) else trial.score,
-            trial.float_score,
-            trial.samples,
-            trial.samples_total,
-            json.dumps(trial.raised),
-            trial.reason,
+        return self._race is not None and self._race.rejects(
+            scores, tolerance.allowance, losses_only=tolerance.losses_only
         )
-        self._journal.log_trial(self._split.name, trial.plan_digest, fields)
 
 
 def _pooled(parts: Sequence[Scores]) -> float:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dovetail.backend.protocols import CompileOptions, Fidelity
-from dovetail.backend.registry import backend
-from dovetail.compile import CompileRequest, compile_model
+from dovetail.compile import CompileRequest, choose_backend, compile_model
 from dovetail.ir.dtypes import AnyArray
 from dovetail.partition.schedule import partition
 from dovetail.plan.plan import Plan
@@ -15,16 +14,20 @@ from dovetail.quantize.quantizer import Quantizer
 from dovetail.quantize.ranges import Ranges
 from dovetail.runtime.session import open_session
 from dovetail.search.evaluator import EvaluationData, Scorer, evaluation_identity
-from dovetail.search.journal import Scores
 from dovetail.search.samples import stack_outputs
+from dovetail.search.trial import Scores
 
 
 @dataclass(frozen=True, slots=True)
 class PipelineOptions:
-    """Say how plans are compiled: fidelity of simulators, and the backend of a target where several could serve it."""
+    """How plans are compiled."""
 
     fidelity: Fidelity = Fidelity.EXACT
+    """What simulators are asked for."""
     backends: Mapping[str, str] = field(default_factory=dict)
+    """The backend of a target where several could serve it."""
+    targets: tuple[str, ...] = ()
+    """The targets that the plans may name: the versions of their backends belong to the identity."""
 
 
 class Pipeline:
@@ -40,7 +43,9 @@ class Pipeline:
     @property
     def identity(self) -> str:
         """Return a text that changes whenever the same plan could score differently."""
-        names = sorted(f"{target}={name}:{backend(name).version}" for target, name in self._options.backends.items())
+        served = sorted({*self._options.backends, *self._options.targets})
+        owners = [(target, choose_backend(target, self._options.backends)) for target in served]
+        names = [f"{target}={owner.name}:{owner.version}" for target, owner in owners]
         return evaluation_identity(self._data, self._ranges, ("pipeline", self._options.fidelity.value, *names))
 
     def evaluate(self, plan: Plan, indices: Sequence[int]) -> Scores:
@@ -49,11 +54,19 @@ class Pipeline:
 
     def outputs(self, plan: Plan, indices: Sequence[int]) -> dict[str, AnyArray]:
         """Return the outputs of a plan, stacked to `[N, ...]`."""
-        request = CompileRequest(CompileOptions(self._options.fidelity), self._options.backends)
-        bundle = compile_model(partition(self._quantizer.quantize(plan)), request)
+        partitioned = partition(self._quantizer.quantize(plan))
+        bundle = compile_model(partitioned, self._request({part.target for part in partitioned.partitions}))
         with open_session(bundle) as session:
             runs = [session.run(batch.inputs).outputs for batch in self._data.samples.batches(indices)]
         return stack_outputs(self._data.graph, runs)
+
+    def _request(self, targets: Iterable[str]) -> CompileRequest:
+        """Return how plans are compiled: a plan may have no simulated target, and then nothing obeys the fidelity."""
+        chosen = self._options.backends
+        simulated = [item for item in targets if "fidelity" in choose_backend(item, chosen).abilities().options]
+        return CompileRequest(
+            backends=chosen, per_target=dict.fromkeys(simulated, CompileOptions(self._options.fidelity))
+        )
 
     def golden(self, indices: Sequence[int]) -> dict[str, AnyArray]:
         """Return the float model's outputs."""

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from dovetail.cost.model import OUTSIDE as OUTSIDE_PLACE
 from dovetail.cost.model import CostModel
-from dovetail.cost.wiring import HOST, Wire
+from dovetail.cost.wiring import WORLD, Wire
 from dovetail.plan.placement import Placement
 from dovetail.search.optimum.problem import OUTSIDE, Assignment, Demands, PricedWire, Problem
 from dovetail.search.space import Space
@@ -16,7 +16,7 @@ from dovetail.search.space import Space
 
 @dataclass(frozen=True)
 class PricedSpace:
-    """Hold the placement problem of a search space; `places` are what the problem's numbers stand for."""
+    """The placement problem of a search space; `places` are what the problem's numbers stand for."""
 
     space: Space
     units: tuple[str, ...]
@@ -54,7 +54,7 @@ def price_space(space: Space, model: CostModel, demands: Demands | None = None, 
     With `migrates` units without fault may leave the low target where that is cheaper.
     """
     units = model.wiring.order
-    number = {unit: index for index, unit in enumerate(units)} | {HOST: OUTSIDE}
+    number = {unit: index for index, unit in enumerate(units)} | {WORLD: OUTSIDE}
     ladders = [_ladder(space, unit) for unit in units]
     places = tuple(dict.fromkeys((OUTSIDE_PLACE, *(place for ladder in ladders for place in ladder))))
     place_number = {place: index for index, place in enumerate(places)}
@@ -67,7 +67,7 @@ def price_space(space: Space, model: CostModel, demands: Demands | None = None, 
             for unit, ladder in zip(units, ladders, strict=True)
         ),
         wires=tuple(
-            _wire(wire, model, (number, dict(zip(units, ladders, strict=True)), place_number))
+            _wire(wire, model, _Numbering(number, dict(zip(units, ladders, strict=True)), place_number))
             for wire in model.wiring.wires
         ),
         target_of=tuple(targets.index(place.target) for place in places),
@@ -90,14 +90,19 @@ def _ladder(space: Space, unit: str) -> tuple[Placement, ...]:
     return (space.base.placement(unit),)
 
 
-_Numbers = tuple[Mapping[str, int], Mapping[str, tuple[Placement, ...]], Mapping[Placement, int]]
+@dataclass(frozen=True, slots=True)
+class _Numbering:
+    """Numbers of units and places, and where each unit can be."""
+
+    unit: Mapping[str, int]
+    ladders: Mapping[str, tuple[Placement, ...]]
+    place: Mapping[Placement, int]
 
 
-def _wire(wire: Wire, model: CostModel, numbers: _Numbers) -> PricedWire:
-    number, ladders, place_number = numbers
-    starts = (OUTSIDE_PLACE,) if wire.producer == HOST else ladders[wire.producer]
+def _wire(wire: Wire, model: CostModel, numbers: _Numbering) -> PricedWire:
+    starts = (OUTSIDE_PLACE,) if wire.producer == WORLD else numbers.ladders[wire.producer]
     ends = dict.fromkeys(
-        place for unit in wire.consumers for place in ((OUTSIDE_PLACE,) if unit == HOST else ladders[unit])
+        place for unit in wire.consumers for place in ((OUTSIDE_PLACE,) if unit == WORLD else numbers.ladders[unit])
     )
     cost: dict[tuple[int, int], float] = {}
     crossing: dict[tuple[int, int], int] = {}
@@ -105,8 +110,8 @@ def _wire(wire: Wire, model: CostModel, numbers: _Numbers) -> PricedWire:
         for end in ends:
             boundary = model.boundary(wire.tensor, start, end)
             if boundary is not None:
-                pair = place_number[start], place_number[end]
+                pair = numbers.place[start], numbers.place[end]
                 cost[pair] = boundary.figure.latency_ns
                 if boundary.transfer_bytes:
                     crossing[pair] = boundary.transfer_bytes
-    return PricedWire(number[wire.producer], tuple(number[unit] for unit in wire.consumers), cost, crossing)
+    return PricedWire(numbers.unit[wire.producer], tuple(numbers.unit[unit] for unit in wire.consumers), cost, crossing)

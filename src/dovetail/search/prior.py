@@ -1,4 +1,4 @@
-"""The free prior: how much of every unit's signal 8 bits would drown, from one float pass.
+"""The prior: how much of every unit's signal 8 bits would turn into noise, from one float pass.
 
 Noise of a uniform quantiser is scale^2 / 12; a channel whose mean square is not far above it is lost, however well the
 tensor as a whole does. Pooled figures mislead when one tensor holds boxes in pixels and scores in [0, 1].
@@ -20,17 +20,13 @@ from dovetail.ir.roles import Role, input_roles, weight_layout
 from dovetail.plan.units import Unit, clamp_host
 from dovetail.quantize.calibrate import Calibration
 from dovetail.quantize.parameters import choose_quantization, choose_weight_quantization
+from dovetail.search.policy import PriorPolicy
 from dovetail.search.space import Space
-
-_CONCAT_RATIO = 16.0
-"""Ranges of a Concat's inputs that differ by more than this cannot share one 8-bit scale."""
-
-_SENSITIVE = {"Exp": 0.5, "Pow": 0.5, "Div": 0.3, "Softmax": 0.2, "LayerNormalization": 0.2, "Reciprocal": 0.5}
 
 
 @dataclass(frozen=True, slots=True)
-class Suspicion:
-    """Say how likely a unit breaks at low precision (higher is worse), and why."""
+class UnitPrior:
+    """How likely a unit breaks at low precision (higher is worse), and why."""
 
     unit: str
     score: float
@@ -38,8 +34,8 @@ class Suspicion:
 
 
 @dataclass(frozen=True, slots=True)
-class _Loss:
-    """Share of the signal drowned in the worst channel and on average, both in 0..1."""
+class _NoiseShare:
+    """Share of the signal that is noise in the worst channel and on average, both in 0..1."""
 
     worst: float
     mean: float
@@ -50,40 +46,45 @@ class _Loss:
         return self.worst + self.mean
 
 
-def suspect(space: Space, calibration: Calibration) -> list[Suspicion]:
-    """Return a suspicion for every unit, worst first; ties keep the order of the graph."""
-    losses: dict[str, _Loss] = {}
-    found = [_suspect_unit(space, unit, calibration, losses) for unit in space.units.values()]
-    return sorted(found, key=lambda item: -item.score)
+def rank_units(space: Space, calibration: Calibration, policy: PriorPolicy) -> list[UnitPrior]:
+    """Return the prior of every unit, worst first; ties keep the order of the graph."""
+    tensors: dict[str, _NoiseShare] = {}
+    priors = [_unit_prior(_Facts(space, calibration, policy), unit, tensors) for unit in space.units.values()]
+    return sorted(priors, key=lambda item: -item.score)
 
 
-def _suspect_unit(space: Space, unit: Unit, calibration: Calibration, losses: dict[str, _Loss]) -> Suspicion:
-    form = space.low.precision.activation
-    candidates: list[_Loss] = []
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    space: Space
+    calibration: Calibration
+    policy: PriorPolicy
+
+
+def _unit_prior(facts: _Facts, unit: Unit, tensors: dict[str, _NoiseShare]) -> UnitPrior:
+    graph, precision = facts.space.graph, facts.space.low.precision
+    shares: list[_NoiseShare] = []
     extra = 0.0
-    for node in (space.graph.node(name) for name in unit.nodes):
-        for tensor in _data_tensors(space.graph, node):
-            if tensor not in losses:
-                losses[tensor] = tensor_loss(tensor, form, calibration)
-            candidates.append(losses[tensor])
-        candidates.extend(_weight_loss(space.graph, node, space.low.precision))
-        rule = _rule(space.graph, node, calibration)
-        if rule is not None:
-            candidates.append(rule)
-        extra += _SENSITIVE.get(node.op, 0.0) if not node.domain else 0.0
-    worst = max(candidates, key=lambda loss: loss.score, default=_Loss(0.0, 0.0, "computes no real tensor"))
-    return Suspicion(unit.name, worst.score + extra, worst.text)
+    for node in (graph.node(name) for name in unit.nodes):
+        for tensor in _data_tensors(graph, node):
+            if tensor not in tensors:
+                tensors[tensor] = _tensor_noise(tensor, precision.activation, facts.calibration)
+            shares.append(tensors[tensor])
+        shares.extend(_weight_noise(graph, node, precision))
+        shares.extend(_joined_noise(node, facts))
+        extra += facts.policy.operators.get(node.op, 0.0) if not node.domain else 0.0
+    worst = max(shares, key=lambda share: share.score, default=_NoiseShare(0.0, 0.0, "computes no real tensor"))
+    return UnitPrior(unit.name, worst.score + extra, worst.text)
 
 
-def tensor_loss(tensor: str, form: NumberFormat, calibration: Calibration) -> _Loss:
-    """Return how much of a tensor's channels the quantiser of a format drowns."""
+def _tensor_noise(tensor: str, form: NumberFormat, calibration: Calibration) -> _NoiseShare:
+    """Return how much of a tensor's channels the quantiser of a format loses in noise."""
     limits = calibration.ranges.tensors.get(tensor)
     if limits is None or not form.dtype.is_integer:
-        return _Loss(0.0, 0.0, f"tensor '{tensor}' is not quantised")
+        return _NoiseShare(0.0, 0.0, f"tensor '{tensor}' is not quantised")
     scale = choose_quantization(limits, form).scale[0]
-    worst = _Loss(0.0, 0.0, f"tensor '{tensor}' keeps its channels apart (step {scale:.3g})")
+    worst = _NoiseShare(0.0, 0.0, f"tensor '{tensor}' keeps its channels apart (step {scale:.3g})")
     for power in calibration.statistics.tensors.get(tensor, ()):
-        lost = drowned(np.full(len(power.mean_square), scale), power.mean_square)
+        lost = _noise_shares(np.full(len(power.mean_square), scale), power.mean_square)
         if lost.size and lost.max() + lost.mean() > worst.score:
             channel = int(lost.argmax())
             rms = math.sqrt(power.mean_square[channel])
@@ -91,11 +92,11 @@ def tensor_loss(tensor: str, form: NumberFormat, calibration: Calibration) -> _L
                 f"tensor '{tensor}' spans [{limits.low:.3g}, {limits.high:.3g}], step {scale:.3g}, "
                 f"but index {channel} of axis {power.axis} has an RMS of {rms:.2g}"
             )
-            worst = _Loss(float(lost.max()), float(lost.mean()), text)
+            worst = _NoiseShare(float(lost.max()), float(lost.mean()), text)
     return worst
 
 
-def drowned(scales: AnyArray, mean_square: AnyArray) -> AnyArray:
+def _noise_shares(scales: AnyArray, mean_square: AnyArray) -> AnyArray:
     """Return per channel noise / (noise + signal) for the live channels: 0 is clean, 1 is lost."""
     noise = scales**2 / 12
     live = mean_square > 0
@@ -105,7 +106,7 @@ def drowned(scales: AnyArray, mean_square: AnyArray) -> AnyArray:
     return padded
 
 
-def _weight_loss(graph: Graph, node: Node, precision: Precision) -> list[_Loss]:
+def _weight_noise(graph: Graph, node: Node, precision: Precision) -> list[_NoiseShare]:
     layout = weight_layout(graph, node)
     if layout is None or not precision.weight.dtype.is_integer:
         return []
@@ -116,32 +117,33 @@ def _weight_loss(graph: Graph, node: Node, precision: Precision) -> list[_Loss]:
     scales = np.asarray(choose_weight_quantization(weight, precision.weight, axis).scale)
     others = tuple(item for item in range(weight.ndim) if item != axis)
     mean_square = np.square(weight).mean(axis=others)
-    lost = drowned(np.broadcast_to(scales, mean_square.shape), mean_square)
+    lost = _noise_shares(np.broadcast_to(scales, mean_square.shape), mean_square)
     channel = int(lost.argmax()) if lost.size else 0
     text = f"weights of {node.label}: output channel {channel} is far below the largest"
-    return [_Loss(float(lost.max(initial=0.0)), float(lost.mean()) if lost.size else 0.0, text)]
+    return [_NoiseShare(float(lost.max(initial=0.0)), float(lost.mean()) if lost.size else 0.0, text)]
 
 
-def _rule(graph: Graph, node: Node, calibration: Calibration) -> _Loss | None:
+def _joined_noise(node: Node, facts: _Facts) -> list[_NoiseShare]:
+    """Return what a Concat loses whose inputs' ranges are too far apart for one scale."""
     if node.op != "Concat" or node.domain:
-        return None
+        return []
     spans: Mapping[str, float] = {
         name: max(abs(limits.low), abs(limits.high))
         for name in node.inputs
-        if (limits := calibration.ranges.tensors.get(name)) is not None
+        if (limits := facts.calibration.ranges.tensors.get(name)) is not None
     }
     live = {name: span for name, span in spans.items() if span > 0}
     if len(live) < 2:
-        return None
+        return []
     wide, narrow = max(live, key=live.__getitem__), min(live, key=live.__getitem__)
     ratio = live[wide] / live[narrow]
-    if ratio <= _CONCAT_RATIO:
-        return None
+    if ratio <= facts.policy.concat_ratio:
+        return []
     text = (
         f"{node.label} joins '{wide}' (up to {live[wide]:.3g}) with '{narrow}' (up to {live[narrow]:.3g}): "
         f"one scale for ranges {ratio:.0f} times apart"
     )
-    return _Loss(1.0, 1.0 - 1.0 / ratio, text)
+    return [_NoiseShare(1.0, 1.0 - 1.0 / ratio, text)]
 
 
 def _data_tensors(graph: Graph, node: Node) -> list[str]:

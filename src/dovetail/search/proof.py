@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dovetail.backend.costs import CostSource
@@ -12,46 +12,41 @@ from dovetail.backend.registry import find_target
 from dovetail.cost import CostModel, make_cost_model
 from dovetail.errors import CostError
 from dovetail.plan.limits import Limits
-from dovetail.plan.placement import CPU_FLOAT, Placement
-from dovetail.plan.plan import Override
+from dovetail.plan.placement import HOST, Placement
+from dovetail.plan.plan import Override, Plan
 from dovetail.plan.resolve import group_units, placeable_units
 from dovetail.search.certificate import Alternative, Certificate, NamedClause
 from dovetail.search.optimum import Assignment, Clause, Demands, Optimum, ProofOptions, prove
+from dovetail.search.policy import SearchPolicy
 from dovetail.search.pricing import PricedSpace, price_space
 from dovetail.search.space import Space
 from dovetail.search.trial import Status
 
 JudgeRaised = Callable[[Mapping[str, Placement]], Status]
-
-_TESTS = 60
-_TESTS_OF_SMALL, _SMALL = 240, 60
-"""Tests for a graph of at most so many units."""
-
-_TESTS_OF_A_UNIT = 2
-"""Tests at least that it takes to say why a unit has to be raised: of a large graph, where they are dear, nothing is
-tested for a proof that they cannot complete."""
+"""Returns the verdict on the plan that raises some units."""
 
 
 @dataclass(frozen=True, slots=True)
 class CostOptions:
-    """Say what prices plans, and how far the proof may go.
-
-    `sources` are asked before rooflines; `host` None takes the CPU on the target's chip. With `migrates` units
-    without fault may leave the NPU where that is cheaper; else only those that a failing plan names, and what comes
-    after them, unless a plan that was tested shows that it pays. A unit that does not break goes along only where that
-    saves the share `worthwhile` of the latency. At most `most_tests` plans are tested beyond those of the search; None
-    is enough to prove most plans of a small graph, and less for a large one, whose plans take long.
-    Where the samples are too few to show with 95 % confidence that the goal is met, units that drown most are raised
-    too while the latency grows by no more than the share `margin`.
-    """
+    """What prices plans, and how far the proof may go."""
 
     sources: tuple[CostSource, ...] = ()
+    """Figures that are asked before rooflines."""
     host: HostFacts | None = None
+    """The CPU; None takes the one on the target's chip."""
     migrates: bool = False
+    """Units without fault may leave the NPU where that is cheaper; else only those that a failing plan names, and what
+    comes after them, unless a plan that was tested shows that it pays."""
     most_tests: int | None = None
+    """Plans tested for the proof, beyond those of the search. None is enough to prove most plans of a small graph, and
+    less for a large one, whose plans take long."""
     time_limit_s: float = 30.0
+    """Time of one integer programme."""
     worthwhile: float = 0.005
+    """Share of the latency that a unit which does not break has to save to go along: no figure is more exact."""
     margin: float = 0.1
+    """Share of the latency that units may take which are raised where the samples are too few to show that the goal is
+    met."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.margin < math.inf:
@@ -60,59 +55,73 @@ class CostOptions:
             raise CostError(f"a proof cannot make {self.most_tests} tests.", hint="Write 0 for none.")
 
 
+@dataclass(frozen=True, slots=True)
+class KnownPlan:
+    """The verdict on a plan that raises some units."""
+
+    raised: Mapping[str, Placement]
+    status: Status
+
+
 @dataclass(frozen=True)
 class Prover:
-    """Search the cheapest passing plan of one space."""
+    """Finds the cheapest passing plan of one space."""
 
     space: Space
     model: CostModel
     priced: PricedSpace
     limits: Limits
     options: CostOptions
-    suspects: Sequence[str] = field(default_factory=tuple)
+    policy: SearchPolicy = field(default_factory=SearchPolicy)
+    order: Sequence[str] = ()
+    """Units, those first that are most likely to do harm."""
 
     def improve(
-        self,
-        start: Mapping[str, Placement],
-        known: Sequence[tuple[Mapping[str, Placement], Status]],
-        judge: JudgeRaised,
+        self, start: Mapping[str, Placement], known: Iterable[KnownPlan], judge: JudgeRaised
     ) -> tuple[dict[str, Placement] | None, Optimum]:
         """Return the cheapest plan that passes, as raised units, and what is known of cheaper ones.
 
         `start` is the plan of the search; None when no plan that was tested keeps within the limits and passes.
         """
-        answers = {self.priced.assignment(raised): status for raised, status in known}
 
         def test(assignment: Assignment) -> Status:
             return judge(self.priced.raised(assignment)) if self._fits(assignment) else Status.CANNOT_TEST
 
-        answers = {item: status for item, status in answers.items() if status is not Status.PASS or self._fits(item)}
-        order = self.priced.numbers(reversed(self.suspects))
+        verdicts = {self.priced.assignment(item.raised): item.status for item in known}
+        verdicts = {item: status for item, status in verdicts.items() if status is not Status.PASS or self._fits(item)}
         options = ProofOptions(
-            self._most_tests(start), self.options.time_limit_s, tuple(order), self.priced.assignment(start)
+            self._most_tests(start),
+            self.options.time_limit_s,
+            tuple(self.priced.numbers(reversed(self.order))),
+            self.priced.assignment(start),
+            self.policy.proof.contradictions,
+            self.policy.solver,
         )
-        optimum = prove(self.priced.problem, test, answers, options)
+        optimum = prove(self.priced.problem, test, verdicts, options)
         best = None if optimum.assignment is None else self.priced.raised(optimum.assignment)
         return best, optimum
 
     def _most_tests(self, start: Mapping[str, Placement]) -> int:
+        policy = self.policy.proof
         if self.options.most_tests is not None:
             return self.options.most_tests
-        if self.priced.problem.size <= _SMALL:
-            return _TESTS_OF_SMALL
-        return _TESTS if _TESTS_OF_A_UNIT * len(start) <= _TESTS else 0
+        if self._is_small:
+            return policy.tests_of_small
+        return policy.tests if policy.tests_of_a_unit * len(start) <= policy.tests else 0
 
     @property
-    def for_suspicion(self) -> Prover:
-        """Return the prover of a plan that was raised on suspicion: for a large graph one that makes no tests."""
-        if self.priced.problem.size <= _SMALL:
-            return self
-        return replace(self, options=replace(self.options, most_tests=0))
+    def _is_small(self) -> bool:
+        return self.priced.problem.size <= self.policy.proof.small
 
-    def certificate(self, raised: Mapping[str, Override], optimum: Optimum) -> Certificate:
+    @property
+    def for_unsearched(self) -> Prover:
+        """Return the prover of a plan that nobody searched for: for a large graph one that makes no tests."""
+        return self if self._is_small else replace(self, options=replace(self.options, most_tests=0))
+
+    def certificate(self, plan: Plan, optimum: Optimum) -> Certificate:
         """Return what is proven of a plan."""
         return Certificate(
-            cost=self.model.plan_cost(self.space.plan(raised)),
+            cost=self.model.plan_cost(plan),
             lower_bound_ns=optimum.bound_ns,
             clauses=tuple(self._name(clause) for clause in optimum.clauses),
             tests=optimum.tests,
@@ -123,10 +132,6 @@ class Prover:
     def latency_ns(self, raised: Mapping[str, Placement]) -> float:
         """Return what a plan takes."""
         return self.priced.problem.cost(self.priced.assignment(raised))
-
-    def price_ns(self, raised: Mapping[str, Override]) -> float:
-        """Return what a plan takes whose raised units have their reasons."""
-        return self.latency_ns({unit: override.placement for unit, override in raised.items()})
 
     def saved_ns(self, raised: Mapping[str, Placement]) -> dict[str, float]:
         """Return for every raised unit how much less a plan takes without it."""
@@ -155,9 +160,18 @@ class Prover:
         return NamedClause(alternatives, priced.raised(clause.witness))
 
 
-def make_prover(space: Space, limits: Limits, options: CostOptions, suspects: Sequence[str]) -> Prover:
-    """Return the prover of a space; raise CostError when nothing prices some placement."""
-    names = {space.low.target, CPU_FLOAT, *space.base.targets}
+def make_prover(
+    space: Space,
+    limits: Limits,
+    options: CostOptions,
+    order: Sequence[str],
+    policy: SearchPolicy | None = None,
+) -> Prover:
+    """Return the prover of a space; raise CostError when nothing prices some placement.
+
+    `order` lists units, those first that are most likely to do harm.
+    """
+    names = {space.low.target, HOST, *space.base.targets}
     names.update(place.target for ladder in space.ladders.values() for place in ladder)
     targets = {name: find_target(name) for name in sorted(names, key=lambda name: (name != space.low.target, name))}
     units = placeable_units(space.graph, space.low, targets)
@@ -171,4 +185,5 @@ def make_prover(space: Space, limits: Limits, options: CostOptions, suspects: Se
         most_weight_bytes=limits.memory_bytes,
         groups=tuple(tuple(index[unit.name] for unit in group) for group in groups),
     )
-    return Prover(space, model, price_space(space, model, demands, options.migrates), limits, options, suspects)
+    priced = price_space(space, model, demands, options.migrates)
+    return Prover(space, model, priced, limits, options, policy or SearchPolicy(), order)

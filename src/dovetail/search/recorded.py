@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 from dovetail.errors import DovetailError
 from dovetail.plan.plan import Plan
 from dovetail.search.evaluator import Evaluator
-from dovetail.search.fanout.dispatch import Dispatch, Order
-from dovetail.search.fanout.task import Job
-from dovetail.search.journal import Journal, Scores, block_key
+from dovetail.search.fanout.dispatch import Channel, Order
+from dovetail.search.fanout.task import Measure, Query
+from dovetail.search.journal import Journal, block_key
+from dovetail.search.trial import Scores, Trial
 
 
 class NotOnRecord(Exception):
@@ -18,10 +19,9 @@ class NotOnRecord(Exception):
 
 
 class RecordedEvaluator:
-    """Evaluate plans, here or through a desk; counts samples so that the cost of a search is known.
+    """Evaluate plans, here or on workers; counts samples so that the cost of a search is known.
 
-    `work` names what the workers behind the desk were given. `retries` is how often a plan that cannot be tested is
-    tried again here; a crew has its own count.
+    `retries` is how often a plan that cannot be tested is tried again here; a pool of workers has its own count.
     """
 
     def __init__(
@@ -29,14 +29,14 @@ class RecordedEvaluator:
         evaluator: Evaluator,
         journal: Journal,
         kind: str = "fast",
-        desk: tuple[Dispatch, str] | None = None,
+        channel: Channel | None = None,
         retries: int = 0,
     ) -> None:
         self.evaluator = evaluator
         self._retries = retries
         self._journal = journal
         self._kind = kind
-        self._desk = desk
+        self._channel = channel
         self._seen: set[tuple[str, str]] = set()
         self._before = frozenset(journal.entries())
         self.fresh_samples = 0
@@ -47,78 +47,83 @@ class RecordedEvaluator:
     @property
     def width(self) -> int:
         """Return how many evaluations run at once."""
-        return 1 if self._desk is None else self._desk[0].width
+        return 1 if self._channel is None else self._channel.dispatch.width
 
     @property
     def events(self) -> tuple[str, ...]:
         """Return what went wrong with workers, in words."""
-        return () if self._desk is None else self._desk[0].events
+        return () if self._channel is None else self._channel.dispatch.events
 
     def apart(self, kind: str) -> RecordedEvaluator:
         """Return the same evaluator with a record of its own."""
-        return RecordedEvaluator(self.evaluator, self._journal, kind, self._desk, self._retries)
+        return RecordedEvaluator(self.evaluator, self._journal, kind, self._channel, self._retries)
 
     def close(self) -> None:
         """Let the workers go."""
-        if self._desk is not None:
-            self._desk[0].close()
+        if self._channel is not None:
+            self._channel.dispatch.close()
 
     def evaluate(self, plan: Plan, indices: Sequence[int]) -> Scores:
         """Return the scores of a plan; a plan that cannot be tested scores NaN with the reason."""
-        return self.once(Job.SCORE, plan, indices, lambda: self.evaluator.evaluate(plan, indices))
+        return self.once(Query(plan, tuple(indices)), lambda: self.evaluator.evaluate(plan, indices))
 
-    def ahead(self, wanted: Sequence[tuple[Job, Plan, Sequence[int]]]) -> None:
-        """Say what will be wanted soon, the most likely first."""
-        if self._desk is not None:
-            desk, key = self._desk
-            desk.ahead([Order(key, self._name(job), job, plan, tuple(indices)) for job, plan, indices in wanted])
+    def expect(self, queries: Sequence[Query]) -> None:
+        """Announce what will be wanted soon, the most likely first."""
+        if self._channel is not None:
+            self._channel.dispatch.expect([self._order(self._channel, query) for query in queries])
 
-    def once(self, job: Job, plan: Plan, indices: Sequence[int], measure: Callable[[], Scores]) -> Scores:
-        """Return what `measure` gives for a plan on some samples, or what is on record of it."""
-        entry = plan.digest, block_key(self._name(job), indices)
-        scores = self._scores(entry, job, plan, indices, measure)
+    def once(self, query: Query, measure: Callable[[], Scores]) -> Scores:
+        """Return what `measure` gives for a query, or what is on record of it."""
+        entry = self._entry(query)
+        scores = self._scores(query, measure)
         if entry not in self._seen:
-            self._journal.used(*entry, scores)
+            self._journal.log_use(*entry, scores)
             self._seen.add(entry)
             if entry in self._before:
-                self.recalled_samples += len(indices)
+                self.recalled_samples += len(query.indices)
             else:
-                self.fresh_samples += len(indices)
+                self.fresh_samples += len(query.indices)
         return scores
 
-    def _scores(
-        self, entry: tuple[str, str], job: Job, plan: Plan, indices: Sequence[int], measure: Callable[[], Scores]
-    ) -> Scores:
+    def log_trial(self, split: str, trial: Trial) -> None:
+        """Write the verdict on a plan, over a split of this name."""
+        self._journal.log_trial(split, trial)
+
+    def _scores(self, query: Query, measure: Callable[[], Scores]) -> Scores:
+        entry = self._entry(query)
         known = self._journal.recall(*entry)
         if known is not None:
             return known
-        if self._journal.closed_to_new:
+        if self._journal.is_closed_to_new:
             raise NotOnRecord(f"plan {entry[0][:12]} on {entry[1]}")
-        if self._desk is not None:
-            desk, key = self._desk
-            return desk.get(Order(key, self._name(job), job, plan, tuple(indices)))
-        return self._here(entry, measure)
-
-    def _here(self, entry: tuple[str, str], measure: Callable[[], Scores]) -> Scores:
+        if self._channel is not None:
+            return self._channel.dispatch.get(self._order(self._channel, query))
         start = time.perf_counter_ns()
-        self._journal.take_off(*entry)
+        self._journal.begin(*entry)
         try:
             scores = _tried(measure, 1 + self._retries)
         except BaseException:
-            self._journal.land(*entry)
+            self._journal.end(*entry)
             raise
         self._journal.record(*entry, scores, time.perf_counter_ns() - start)
         return scores
 
-    def _name(self, job: Job) -> str:
-        return self._kind if job is Job.SCORE else job.value
+    def _entry(self, query: Query) -> tuple[str, str]:
+        """Return what the journal knows a query by: the plan and the block of samples."""
+        return query.plan.digest, block_key(self._name(query), query.indices)
+
+    def _order(self, channel: Channel, query: Query) -> Order:
+        return Order(channel.key, self._name(query), query)
+
+    def _name(self, query: Query) -> str:
+        return self._kind if query.measure is Measure.SCORE else query.measure.value
 
 
 def _tried(measure: Callable[[], Scores], tries: int) -> Scores:
-    scores = Scores(float("nan"), None, "never tried")
+    scores = Scores.failed("never tried")
     for _ in range(tries):
         try:
             return measure()
         except DovetailError as error:
-            scores = Scores(float("nan"), None, str(error))
+            scores = Scores.failed(str(error))
     return scores

@@ -1,4 +1,4 @@
-"""What a search found, with its evidence."""
+"""What a search returns, with its evidence."""
 
 from __future__ import annotations
 
@@ -8,31 +8,41 @@ from enum import Enum
 from dovetail.plan.placement import Placement
 from dovetail.plan.plan import Plan
 from dovetail.search.certificate import Certificate
-from dovetail.search.front import FrontPoint
+from dovetail.search.front import FrontPoint, ParetoPoint
 from dovetail.search.goal import Goal
 from dovetail.search.trial import Status, Trial
 
 
 class GateVerdict(Enum):
-    """Say what the first few evaluations mean."""
+    """What the first few evaluations mean."""
 
-    NOTHING_TO_DO = "nothing to do: low precision meets the target everywhere"
-    QUANTISATION_BREAKS = "bad quantisation: low precision fails, the next precision up meets the target"
-    NPU_DIFFERS = "kernel or driver defect: the CPU meets the target at low precision, the NPU does not"
-    SIXTEEN_BITS_FAIL = "even the highest NPU precision fails: some units need float on the CPU"
+    NOTHING_TO_DO = "nothing to do"
+    QUANTISATION_BREAKS = "low precision fails, the first rung passes"
+    NPU_DIFFERS = "in simulation low precision passes on the CPU, not on the NPU"
+    FIRST_RUNG_FAILS = "the first rung fails too"
 
 
 @dataclass(frozen=True, slots=True)
 class GateCheck:
-    """Name one of the first evaluations, such as everything at low precision."""
+    """One of the first evaluations, such as everything at low precision."""
 
     name: str
     trial: Trial
 
 
 @dataclass(frozen=True, slots=True)
+class Gate:
+    """What the first evaluations mean; `text` names what was compared."""
+
+    verdict: GateVerdict
+    text: str
+    checks: tuple[GateCheck, ...]
+    """Everything low on the search split comes first."""
+
+
+@dataclass(frozen=True, slots=True)
 class Culprit:
-    """Name a raised unit, where it went, and why it breaks at low precision."""
+    """A raised unit, where it went, and why it breaks at low precision."""
 
     unit: str
     nodes: tuple[str, ...]
@@ -43,7 +53,7 @@ class Culprit:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Record what comes of putting one unit back to low precision: the trial of exactly that, and its latency."""
+    """What comes of putting one unit back to low precision: the trial of exactly that, and its latency."""
 
     unit: str
     trial: Trial
@@ -52,38 +62,30 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Margin:
-    """Say how sure the loss is: its upper 95 % bound over all `samples`, and what units raised for it changed.
-
-    `bound_without` is that of the plan without the `units`; it has selected itself on the search split, so that it
-    tells rather too little. `latency_ns` is what the units cost.
-    """
+    """How sure the loss is, and what units raised for that alone changed."""
 
     samples: int
+    """Samples of both splits."""
     allowance: float
-    bound_without: float
-    bound: float
+    """The loss that the goal allows."""
+    estimate_without: float
+    """What the samples give for the bound of the loss without the `units`: no bound, as the search split has selected
+    the plan, but an estimate that tells rather too little."""
+    estimate: float
+    """The same with them."""
     units: tuple[Culprit, ...] = ()
     latency_ns: float = 0.0
+    """What the units cost."""
 
     @property
     def is_within(self) -> bool:
-        """Tell whether the samples show that the goal is met."""
-        return self.bound <= self.allowance + 1e-12
-
-
-@dataclass(frozen=True, slots=True)
-class ParetoPoint:
-    """Pair a number of raised units with the best score found for it."""
-
-    raised: tuple[str, ...]
-    score: float
-    meets_target: bool
-    chosen: bool = False
+        """Tell whether the estimate is within the goal."""
+        return self.estimate <= self.allowance + 1e-12
 
 
 @dataclass(frozen=True, slots=True)
 class SplitScores:
-    """Hold scores on one split; `low` is the plan before the search, `tuned` the plan that it chose."""
+    """Scores on one split; `low` is the plan before the search, `tuned` the plan that it chose."""
 
     name: str
     samples: int
@@ -92,7 +94,7 @@ class SplitScores:
     tuned: float
     tuned_exact: float | None = None
     loss_bound: float | None = None
-    """Upper confidence bound (95 %) of the tuned plan's loss against float."""
+    """What the tuned plan loses against float on new samples at most (95 %), by the samples of this split."""
     low_samples: int | None = None
     tuned_samples: int | None = None
     """Samples behind `low` and `tuned` where a clear loser was tested on fewer than all."""
@@ -100,7 +102,7 @@ class SplitScores:
 
 @dataclass(frozen=True, slots=True)
 class TuneCost:
-    """Count what the search cost; full equivalents are evaluated samples over the samples of the search split."""
+    """What the search cost; full equivalents are evaluated samples over the samples of the search split."""
 
     full_equivalents: float
     fresh_samples: int
@@ -108,16 +110,18 @@ class TuneCost:
     trials: int
     elapsed_s: float
     rejected_early: int = 0
-    """Verdicts that rest on a part of the samples: each is wrong with a probability of at most `race.ALPHA`."""
+    """Verdicts that rest on a part of the samples."""
+    alpha: float = 0.0
+    """Probability at most with which each of these is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class TuneResult:
-    """Hold the answer: the plan, whether it is accepted, why, and the evidence."""
+    """The answer: the plan, whether it is accepted, why, and the evidence."""
 
     plan: Plan
     accepted: bool
-    verdict: GateVerdict
+    gate: Gate
     summary: str
     goal: Goal
     metric: str
@@ -128,7 +132,6 @@ class TuneResult:
     evidence: tuple[Evidence, ...]
     search: SplitScores
     holdout: SplitScores
-    gate: tuple[GateCheck, ...]
     pareto: tuple[ParetoPoint, ...]
     cost: TuneCost
     companions: tuple[Culprit, ...] = ()

@@ -13,11 +13,13 @@ from dovetail.ir.dtypes import AnyArray
 from dovetail.ir.graph import Graph
 
 _KEEP_BYTES = 1 << 30
+"""Inputs that are kept in memory; larger data sets are streamed."""
 _BATCH = 32
+"""Samples that go through the model together: enough to fill two cores, and activations stay small."""
 
 
 class SampleSet:
-    """Give samples by index, again and again."""
+    """The samples of a search, by index, again and again."""
 
     def __init__(self, graph: Graph, source: SampleSource) -> None:
         self._source = source
@@ -42,9 +44,9 @@ class SampleSet:
         # Too large for memory: stream in the order of the source, then give them in the order asked for.
         for start in range(0, len(indices), _BATCH):
             window = list(indices[start : start + _BATCH])
-            found = dict(zip(sorted(window), self._source.subset(sorted(window)), strict=True))
+            streamed = dict(zip(sorted(window), self._source.subset(sorted(window)), strict=True))
             for index in window:
-                yield found[index]
+                yield streamed[index]
 
     def labels(self, indices: Sequence[int]) -> dict[str, AnyArray]:
         """Return the labels of the samples at these indices, stacked to `[N, ...]`."""

@@ -10,52 +10,67 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from dovetail.ir.graph import Graph
-from dovetail.plan.plan import Override, Plan
-from dovetail.search.drowned import measure_drowned
-from dovetail.search.fanout.task import Job
+from dovetail.plan.plan import Override
+from dovetail.search.context import SearchContext
+from dovetail.search.fanout.task import Measure, Query
+from dovetail.search.ledger import Ledger
+from dovetail.search.noise import MOST_NOISE, measure_noise
+from dovetail.search.policy import SensitivityPolicy
 from dovetail.search.recorded import RecordedEvaluator
 from dovetail.search.space import FLOAT, Space
-from dovetail.search.strategy import locate
-
-_PROBE_SAMPLES = (2, 8)
-"""Samples that the outputs are compared on, at least and at most."""
-
-_PROBE_VALUES = 1 << 16
-"""Values of the outputs that are compared, where that takes fewer samples: noise is a mean over them."""
-
-PROBE_BUDGET = 96
-"""Most plans that are probed."""
+from dovetail.search.strategy import LocateBudget, locate
 
 
-def probed_samples(graph: Graph, units: int) -> int:
-    """Return how many samples `quantise_few` evaluates at most for so many units."""
-    return _samples(graph) * min(units, PROBE_BUDGET)
+def samples_needed(graph: Graph, units: int, policy: SensitivityPolicy) -> int:
+    """Return how many samples `measure_alone` evaluates at most for so many units."""
+    return _samples(graph, policy) * min(units, policy.plans)
 
 
-def _samples(graph: Graph) -> int:
-    """Return on how many samples a plan is probed."""
-    least, most = _PROBE_SAMPLES
+def _samples(graph: Graph, policy: SensitivityPolicy) -> int:
+    """Return on how many samples a plan is measured."""
     values = sum(graph.element_counts[name] for name in graph.outputs)
-    return min(most, max(least, math.ceil(_PROBE_VALUES / max(1, values))))
+    return min(policy.most_samples, max(policy.least_samples, math.ceil(policy.values / max(1, values))))
 
 
-def quantise_few(space: Space, recorded: RecordedEvaluator, indices: Sequence[int]) -> Mapping[str, float]:
-    """Return for every unit how much of the outputs' signal it drowns when only it is low, or an estimate of that."""
+def measure_alone(
+    space: Space, evaluator: RecordedEvaluator, indices: Sequence[int], policy: SensitivityPolicy
+) -> Mapping[str, float]:
+    """Return for every unit the noise at the outputs when only it is low, or an estimate of that."""
     everything = {name: Override(FLOAT, "float") for name in space.units}
-    probes = tuple(indices[: _samples(space.graph)])
+    samples = tuple(indices[: _samples(space.graph, policy)])
 
-    def lowered(units: Sequence[str]) -> Plan:
+    def lowered(units: Sequence[str]) -> Query:
         low = frozenset(units)
-        return space.plan({name: override for name, override in everything.items() if name not in low})
+        plan = space.plan({name: override for name, override in everything.items() if name not in low})
+        return Query(plan, samples, Measure.NOISE)
 
     def measure(units: Sequence[str]) -> float:
-        plan = lowered(units)
-        measured = partial(measure_drowned, recorded.evaluator, plan, probes)
-        scores = recorded.once(Job.DROWNED, plan, probes, measured)
-        return 2.0 if scores.failure else scores.score
+        query = lowered(units)
+        scores = evaluator.once(query, partial(measure_noise, evaluator.evaluator, query.plan, samples))
+        return MOST_NOISE if scores.failure else scores.score
 
     def announce(groups: Sequence[Sequence[str]]) -> None:
-        if recorded.width > 1:
-            recorded.ahead([(Job.DROWNED, lowered(units), probes) for units in groups])
+        if evaluator.width > 1:
+            evaluator.expect([lowered(units) for units in groups])
 
-    return locate(tuple(space.units), measure, PROBE_BUDGET, announce)
+    return locate(tuple(space.units), measure, LocateBudget(policy.plans, policy.blocks), announce)
+
+
+def measured_order(context: SearchContext, ledger: Ledger) -> list[str]:
+    """Return all units by what each does alone to the float model's outputs, then by the prior."""
+    if ledger.sensitivities is None:
+        context.listener.stage("quantise-one")
+        ledger.sensitivities = measure_alone(
+            context.space, context.fast, context.search.indices, context.policy.sensitivity
+        )
+    noise = ledger.sensitivities
+    return sorted(context.order, key=lambda unit: -noise[unit])
+
+
+def affordable_order(context: SearchContext, ledger: Ledger) -> list[str]:
+    """Return the measured order where it is known or takes little, else that of the prior."""
+    policy = context.policy.sensitivity
+    needed = samples_needed(context.space.graph, len(context.order), policy)
+    if ledger.sensitivities is None and needed > policy.affordable * context.search.sample_count:
+        return list(context.order)
+    return measured_order(context, ledger)

@@ -12,18 +12,18 @@ from dovetail.errors import SearchError
 from dovetail.ir.graph import Graph
 from dovetail.ir.precision import Precision
 from dovetail.plan.limits import Limits
-from dovetail.plan.placement import CPU_FLOAT, Placement
+from dovetail.plan.placement import HOST, Placement
 from dovetail.plan.plan import Override, Plan
 from dovetail.plan.recipe import Recipe
 from dovetail.plan.resolve import make_plan, placeable_units, unit_refusal
 from dovetail.plan.units import Unit
 
-FLOAT = Placement(CPU_FLOAT, Precision.FP32)
+FLOAT = Placement(HOST, Precision.FP32)
 
 
 @dataclass(frozen=True)
 class Space:
-    """Hold the plan at low precision, the units that can be raised, and their ladders.
+    """The plan at low precision, the units that can be raised, and their ladders.
 
     `base` places everything low, but for what the target refuses. A ladder lists the placements above the low one
     that take the whole unit, cheapest first; it always ends with the CPU in float.
@@ -42,6 +42,12 @@ class Space:
             overrides.update(dict.fromkeys(self.units[name].nodes, override))
         return Plan(self.graph.digest, self.low, overrides)
 
+    @cached_property
+    def targets(self) -> tuple[str, ...]:
+        """Return the names of the targets that a plan of this space may place nodes on."""
+        rungs = {rung.target for ladder in self.ladders.values() for rung in ladder}
+        return tuple(sorted({HOST, self.low.target, *self.base.targets, *rungs}))
+
     def rung(self, unit: str, highest: bool) -> Placement:
         """Return the first placement above low, or the last one."""
         return self.ladders[unit][-1 if highest else 0]
@@ -54,11 +60,11 @@ class Space:
     @cached_property
     def low_on_cpu(self) -> Plan | None:
         """Return the plan that runs everything on the CPU at the low precision, or None when the CPU has none."""
-        target = find_target(CPU_FLOAT)
-        if self.low.precision not in target.precisions or self.low.target == CPU_FLOAT:
+        target = find_target(HOST)
+        if self.low.precision not in target.precisions or self.low.target == HOST:
             return None
-        recipe = Recipe(Placement(CPU_FLOAT, self.low.precision), (FLOAT,))
-        return make_plan(self.graph, recipe, {CPU_FLOAT: target})
+        recipe = Recipe(Placement(HOST, self.low.precision), (FLOAT,))
+        return make_plan(self.graph, recipe, {HOST: target})
 
 
 def make_space(graph: Graph, low: Placement, ladder: Sequence[Placement], wishes: Recipe | None = None) -> Space:
@@ -78,9 +84,7 @@ def make_space(graph: Graph, low: Placement, ladder: Sequence[Placement], wishes
         if base.placement(unit.nodes[0]) == low and not pinned.intersection(unit.nodes)
     }
     if not units:
-        raise SearchError(
-            f"no node of '{graph.name}' can run at {low}.", hint=f"See why: dovetail explain --target {low.target}."
-        )
+        raise SearchError(f"no node of '{graph.name}' can run at {low}.", hint="'dovetail explain' says why.")
     ladders = {
         name: tuple(rung for rung in rungs if rung != low and unit_refusal(graph, unit, rung, targets) is None)
         for name, unit in units.items()

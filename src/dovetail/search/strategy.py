@@ -10,37 +10,32 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from dovetail.bisection import boundary
 from dovetail.search.bisect.strategy import bisect_lines
+from dovetail.search.policy import CulpritPolicy, GroupTestPolicy
 from dovetail.search.trial import Status
 
 TestSet = Callable[[frozenset[str]], Status]
 
-_CROWD = 4
-"""Units that matter after which a large set is taken for crowded, if they are most of those that were settled."""
+
+def _always() -> bool:
+    return True
 
 
 @dataclass(frozen=True, slots=True)
-class Minimal:
-    """Hold a passing set, and the verdict on every single removal from it that was tested.
-
-    `complete` says that every single removal was tested and did not pass.
-    """
+class PassingSet:
+    """A set of units that passes, most important first, with what is known of parts of it."""
 
     kept: tuple[str, ...]
-    removals: tuple[tuple[str, Status], ...]
+    removals: tuple[tuple[str, Status], ...] = ()
+    """The verdict on every single removal that was tested."""
+    is_crowded: bool = False
+    """Nearly every unit that was looked at matters."""
 
     @property
-    def complete(self) -> bool:
-        """Tell whether the set is 1-minimal by test."""
+    def is_minimal(self) -> bool:
+        """Tell whether every single removal was tested, and none passed."""
         return len(self.removals) == len(self.kept)
-
-
-@dataclass(frozen=True, slots=True)
-class Isolated:
-    """Hold a passing set; `crowded` says that nearly every unit that was looked at matters."""
-
-    kept: tuple[str, ...]
-    crowded: bool = False
 
 
 def shortest_prefix(order: Sequence[str], test: TestSet) -> int | None:
@@ -49,35 +44,28 @@ def shortest_prefix(order: Sequence[str], test: TestSet) -> int | None:
     Gallops 1, 2, 4, ... and bisects. The empty prefix is taken as tested and not passing. None when even the whole
     order does not pass.
     """
-    fails, size = 0, 1
-    while True:
-        size = min(size, len(order))
-        if size == fails:
-            return None
-        if test(frozenset(order[:size])) is Status.PASS:
-            break
-        fails, size = size, size * 2
-    while size - fails > 1:
-        middle = (size + fails) // 2
-        if test(frozenset(order[:middle])) is Status.PASS:
-            size = middle
-        else:
-            fails = middle
-    return size
+
+    def passes(length: int) -> bool:
+        return test(frozenset(order[:length])) is Status.PASS
+
+    fails, size = 0, min(1, len(order))
+    while size > fails:
+        if passes(size):
+            return boundary(fails, size, passes)
+        fails, size = size, min(size * 2, len(order))
+    return None
 
 
-def minimise(
-    passing: Sequence[str], test: TestSet, go_on: Callable[[], bool] = lambda: True, first: int | None = None
-) -> Minimal:
-    """Return a 1-minimal subset of a passing set, most important units first.
+def minimise(passing: Sequence[str], test: TestSet, first: int = 1, go_on: Callable[[], bool] = _always) -> PassingSet:
+    """Return a 1-minimal subset of a passing set, given most important units first.
 
     Removes from the least important end, chunks that double after a success and halve after a failure, until every
-    single unit was tried against the set as it is. The first chunk has `first` units, by default a quarter of all.
-    When `go_on` says no, what is left is returned as it is.
+    single unit was tried against the set as it is. The first chunk has `first` units. When `go_on` says no, what is
+    left is returned as it is.
     """
     kept = list(passing)
     failed: dict[str, Status] = {}
-    end, size = len(kept), first or max(1, len(kept) // 4)
+    end, size = len(kept), max(1, first)
     while go_on():
         if end == 0:
             # A removal changes the set that earlier units were tried against, so those are tried again.
@@ -100,21 +88,31 @@ def minimise(
             end -= 1
         else:
             size //= 2
-    return Minimal(tuple(kept), tuple((unit, failed[unit]) for unit in kept if unit in failed))
+    return PassingSet(tuple(kept), tuple((unit, failed[unit]) for unit in kept if unit in failed))
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTest:
+    """How `isolate` tests groups; unless it is `patient`, it ends when nearly every unit matters."""
+
+    culprits: CulpritPolicy
+    groups: GroupTestPolicy
+    patient: bool = False
 
 
 def isolate(
-    passing: Sequence[str], test: TestSet, go_on: Callable[[], bool] = lambda: True, patient: bool = False
-) -> Isolated:
+    passing: Sequence[str], test: TestSet, options: GroupTest, go_on: Callable[[], bool] = _always
+) -> PassingSet:
     """Return a passing subset of a passing set, most important units first, that is small where few units matter.
 
     Takes groups that fail about as often as they pass, as a bisection does, and fewer tests than `minimise` for that;
-    the last unit is taken to matter most after the first. When `go_on` says no, or, unless `patient`, nearly every unit
-    matters, the smallest set so far is returned.
+    the last unit is taken to matter most after the first. When `go_on` says no, or nearly every unit matters, the
+    smallest set so far is returned.
     """
+    policy = options.culprits
     order = [*reversed(passing[:-1]), *passing[-1:]]
-    weights = [1.0 / (1.0 + rank / 8) for rank in range(len(passing))]
-    steps = bisect_lines(order, [*reversed(weights[:-1]), weights[0]])
+    weights = [1.0 / (1.0 + rank / policy.rank_scale) for rank in range(len(passing))]
+    steps = bisect_lines(order, [*reversed(weights[:-1]), weights[0]], policy=options.groups)
     everything = frozenset(passing)
     best, clean, matter, crowded = everything, frozenset[str](), 0, False
     low = next(steps)
@@ -124,14 +122,14 @@ def isolate(
             clean |= low
             best = min(best, everything - low, key=len)
         matter += status is Status.FAIL and len(low - clean) == 1
-        crowded = not patient and matter >= _CROWD and matter > len(clean)
+        crowded = not options.patient and matter >= policy.crowd and matter > len(clean)
         try:
             low = steps.send(status)
         except StopIteration:
             break
         if not go_on():
             break
-    return Isolated(tuple(unit for unit in passing if unit in best), crowded)
+    return PassingSet(tuple(unit for unit in passing if unit in best), is_crowded=crowded)
 
 
 @dataclass(slots=True)
@@ -145,26 +143,34 @@ class _Block:
         return self.stop - self.start
 
 
+@dataclass(frozen=True, slots=True)
+class LocateBudget:
+    """How much `locate` may measure: `most` groups in all, of which equal `blocks` come first."""
+
+    most: int
+    blocks: int
+
+
 def locate(
     units: Sequence[str],
     measure: Callable[[Sequence[str]], float],
-    budget: int,
+    budget: LocateBudget,
     announce: Callable[[Sequence[Sequence[str]]], None] = lambda groups: None,
 ) -> dict[str, float]:
-    """Return an estimate for every unit of what `measure` gives for it alone, in at most `budget` measurements.
+    """Return an estimate for every unit of what `measure` gives for it alone, within a budget.
 
     `units` are neighbours in this order. They are measured in blocks, and the block that does most harm is split
     first, so that a few harmful units among many cost few measurements. A unit that was never measured alone gets
-    its share of its block. `announce` hears of groups that will be measured whatever comes of the others.
+    its share of its block. `announce` is told of groups that will be measured whatever comes of the others.
     """
     count = len(units)
-    if count == 0 or budget < 1:
+    if count == 0 or budget.most < 1:
         return dict.fromkeys(units, 0.0)
-    parts = count if count <= budget else max(1, budget // 3)
+    parts = count if count <= budget.most else min(budget.blocks, budget.most)
     edges = [count * index // parts for index in range(parts + 1)]
     announce([units[start:stop] for start, stop in itertools.pairwise(edges)])
     blocks = [_Block(start, stop, measure(units[start:stop])) for start, stop in itertools.pairwise(edges)]
-    left = budget - parts
+    left = budget.most - parts
     while left >= 2:
         wide = [block for block in blocks if block.size > 1 and block.damage > 0]
         if not wide:

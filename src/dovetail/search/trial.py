@@ -1,13 +1,15 @@
-"""What an oracle says of a plan."""
+"""What is learnt of a plan: the scores of samples, and the verdict on them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
 
+from dovetail.ir.dtypes import AnyArray
+
 
 class Status(Enum):
-    """Say whether a plan meets the target."""
+    """Whether a plan meets the target."""
 
     PASS = "pass"
     FAIL = "fail"
@@ -16,8 +18,22 @@ class Status(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Scores:
+    """The scores of a block of samples, higher is better; `per_sample` is None for a metric of whole sets."""
+
+    score: float
+    per_sample: AnyArray | None
+    failure: str = ""
+
+    @classmethod
+    def failed(cls, reason: str) -> Scores:
+        """Return the scores of a plan that cannot be tested."""
+        return cls(float("nan"), None, reason)
+
+
+@dataclass(frozen=True, slots=True)
 class Trial:
-    """Record one tested plan; `score` and `float_score` are over the same `samples` of `samples_total`."""
+    """One tested plan; `score` and `float_score` are over the same `samples` of `samples_total`."""
 
     plan_digest: str
     raised: tuple[str, ...]

@@ -12,19 +12,20 @@ from dovetail.backend.protocols import Fidelity
 from dovetail.backend.registry import backend
 from dovetail.errors import DeviceNotFound
 from dovetail.ir.dtypes import AnyArray
-from dovetail.plan.placement import CPU_FLOAT
+from dovetail.plan.placement import HOST
 from dovetail.plan.plan import Plan
 from dovetail.quantize.ranges import Ranges
 from dovetail.search.evaluator import EvaluationData, Scorer
-from dovetail.search.fanout.task import Job
-from dovetail.search.journal import Journal, Scores
+from dovetail.search.fanout.task import Query
+from dovetail.search.journal import Journal
 from dovetail.search.pipeline import Pipeline, PipelineOptions
 from dovetail.search.recorded import RecordedEvaluator
+from dovetail.search.trial import Scores
 
 
 @dataclass(frozen=True, slots=True)
 class VendorCheck:
-    """Ask a vendor's backend before a plan is accepted: which one, and on how many samples of the hold-out split."""
+    """The vendor's backend that is asked before a plan is accepted, and on how many samples of the hold-out split."""
 
     backend: str = "vsi"
     samples: int = 4
@@ -32,7 +33,7 @@ class VendorCheck:
 
 @dataclass(frozen=True, slots=True)
 class VendorFinding:
-    """Say what the vendor's backend gave: the share of equal elements, its score, and ours on the same samples."""
+    """What the vendor's backend gave: the share of equal elements, and its loss beside ours on the same samples."""
 
     accepted: bool
     summary: str
@@ -59,7 +60,7 @@ class VendorJudge:
     def judge(self, plan: Plan, holdout: Sequence[int], allowance: float) -> VendorFinding:
         """Return whether the vendor's score keeps within what the goal allows, beside ours on the same samples."""
         name, indices = self._check.backend, list(holdout[: self._check.samples])
-        if not set(plan.targets) - {CPU_FLOAT}:
+        if not set(plan.targets) - {HOST}:
             return VendorFinding(True, f"nothing runs on {name}")
         equal = self._once("equal", plan, indices, lambda: Scores(self._outputs(plan, indices).equal_share, None))
         if equal.failure:
@@ -70,11 +71,12 @@ class VendorJudge:
         if failure:
             return VendorFinding(False, f"{name} cannot test it: {failure}")
         lost = ours.score - theirs.score
-        told = f"{name} on {len(indices)} samples: {equal.score:.2%} of elements equal, loss {lost:.4g} beside ours"
-        return VendorFinding(lost <= allowance + 1e-12, told)
+        summary = f"{name} on {len(indices)} samples: {equal.score:.2%} of elements equal, loss {lost:.4g} beside ours"
+        agrees = lost <= allowance + 1e-12
+        return VendorFinding(agrees, summary if agrees else f"{summary}: suspect a kernel or the driver")
 
     def _once(self, kind: str, plan: Plan, indices: Sequence[int], measure: Callable[[], Scores]) -> Scores:
-        return self._records[kind].once(Job.SCORE, plan, indices, measure)
+        return self._records[kind].once(Query(plan, tuple(indices)), measure)
 
     def _score(self, outputs: dict[str, AnyArray], indices: Sequence[int]) -> Scores:
         return self._scorer.scores(outputs, indices)
@@ -94,4 +96,4 @@ class _Outputs:
     def equal_share(self) -> float:
         pairs = [(self.theirs[name], value) for name, value in self.ours.items()]
         count = sum(value.size for _, value in pairs)
-        return sum(int(np.count_nonzero(one == other)) for one, other in pairs) / max(count, 1)
+        return sum(int(np.count_nonzero(theirs == ours)) for theirs, ours in pairs) / max(count, 1)

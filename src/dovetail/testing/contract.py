@@ -8,30 +8,32 @@ A compiler without a device is allowed: what needs one is then skipped.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 
 import numpy as np
 import pytest
 
-from dovetail.backend.containment import Limits, Worker, compile_contained, load_contained
+from dovetail.backend.containment import CompilerPlace, Worker, WorkerLimits, compile_contained, load_contained
 from dovetail.backend.protocols import (
     ALIGNMENT_BYTES,
+    AbsentDevice,
     Backend,
+    BackendAbilities,
     Blob,
     CompileOptions,
     Device,
     Executable,
-    InPlaceExecutable,
+    ExecutableAbilities,
     Signature,
 )
-from dovetail.backend.target import Target, Verdict
+from dovetail.backend.target import Target, TargetVerdict
 from dovetail.errors import CompileError, DeviceError, DovetailError
 from dovetail.ir import AnyArray, DType, Graph, Node, TensorType
 from dovetail.ir.precision import Precision
 from dovetail.runtime.checks import is_finite
-from dovetail.testing.agreement import signature_of
 from dovetail.testing.cases import CASES, QuantizedCase, quantized
 
 RUN_CASES = (
@@ -56,7 +58,7 @@ BATCHED_CASES = ("Add", "Conv", "MaxPool", "Relu", "Sigmoid")
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class ContractCase:
     """A graph that a target says it supports, with a device that runs it."""
 
     label: str
@@ -90,7 +92,7 @@ class BackendContract:
     backend: Backend
     same_bytes = True
     """Whether compiling twice gives the same bytes; set it to False where the vendor's compiler stamps them."""
-    limits: Limits | None = None
+    limits: WorkerLimits | None = None
     """Set it to compile and run in worker processes: what crashes or hangs then fails one test, and not all."""
 
     def test_names(self) -> None:
@@ -104,6 +106,41 @@ class BackendContract:
             assert target.precisions
             assert len(set(target.precisions)) == len(target.precisions)
             assert target.arithmetic.default is not None
+
+    def test_abilities(self) -> None:
+        """What the backend says that it can do besides can be called, and answers with what it should."""
+        abilities = self.backend.abilities()
+        assert isinstance(abilities, BackendAbilities)
+        assert abilities.options <= {item.name for item in fields(CompileOptions)}
+        for gone in abilities.absent_devices() if abilities.absent_devices is not None else ():
+            assert isinstance(gone, AbsentDevice)
+            assert _is_one_line(gone.reason), gone.name
+        for target in self.backend.targets():
+            for tells in (abilities.compiles_in_process, abilities.takes_channels_last):
+                assert tells is None or tells(target) in (True, False), target.name
+            assert isinstance(target.mark, str), target.name
+        for called, arguments in (
+            (abilities.model_cycles, 3),
+            (abilities.write_project, 4),
+            (abilities.cost_sources, 0),
+        ):
+            assert called is None or inspect.signature(called).bind(*[None] * arguments)
+        if abilities.find_target is not None:
+            assert abilities.find_target("no:such:target") is None
+
+    def test_blobs_are_told_apart(self) -> None:
+        """A blob of another format holds neither a model nor a vendor's binary; an executable tells what it can do."""
+        abilities, other = self.backend.abilities(), Blob("no-such-format", b"")
+        for read in (abilities.onnx_of, abilities.vendor_binary):
+            assert read is None or read(other) is None
+        for trial in self.trials():
+            if abilities.onnx_of is not None:
+                model = abilities.onnx_of(self.compile(trial))
+                assert model is None or isinstance(model, bytes), trial.label
+            executable = self.load(trial)
+            assert isinstance(executable.abilities(), ExecutableAbilities), trial.label
+            executable.close()
+            break
 
     def test_devices_accept_only_what_they_can_name(self) -> None:
         """Devices have different names, and every target that is compiled is known to `accepts` without raising."""
@@ -134,10 +171,10 @@ class BackendContract:
         for trial in self.trials():
             executable = self.load(trial)
             for sample in trial.case.inputs:
-                found = executable.run(sample)
-                _check_outputs(trial, found)
+                outputs = executable.run(sample)
+                _check_outputs(trial, outputs)
                 if all(is_finite(value) for value in sample.values()):
-                    bad = [name for name, value in found.items() if not is_finite(value)]
+                    bad = [name for name, value in outputs.items() if not is_finite(value)]
                     assert not bad, f"{trial.label}: NaN or infinity in '{bad[0]}' from finite inputs"
             executable.close()
 
@@ -146,10 +183,12 @@ class BackendContract:
         for trial in self.trials():
             first, second = self.load(trial), self.load(trial)
             sample, other = trial.case.inputs[0], trial.case.inputs[1]
-            wanted = {name: value.tobytes() for name, value in first.run(sample).items()}
+            expected = {name: value.tobytes() for name, value in first.run(sample).items()}
             second.run(other)
             for executable in (first, second):
-                assert {name: value.tobytes() for name, value in executable.run(sample).items()} == wanted, trial.label
+                assert {name: value.tobytes() for name, value in executable.run(sample).items()} == expected, (
+                    trial.label
+                )
             if self.same_bytes:
                 assert self.compile(trial) == self.compile(trial), trial.label
 
@@ -164,25 +203,26 @@ class BackendContract:
                 assert value.tobytes() == sample[name].tobytes(), trial.label
 
     def test_in_place(self) -> None:
-        """`run_into` gives what `run` gives, in the executable's own arrays and in others, and reads inputs anew."""
+        """Running in place gives what `run` gives, in its own arrays and in others, and reads inputs anew."""
         for trial in self.trials():
             executable, names = self.load(trial), trial.case.graph.outputs
-            if not isinstance(executable, InPlaceExecutable):
+            in_place = executable.abilities().in_place
+            if in_place is None:
                 # A skip keeps this frame, and with it what is loaded.
                 executable.close()
                 pytest.skip("the executables of this backend do not write in place")
-            wanted = [executable.run(sample) for sample in trial.case.inputs[:2]]
-            own = {name: executable.empty(name, _memory_for(wanted[0][name])) for name in names}
+            expected = [executable.run(sample) for sample in trial.case.inputs[:2]]
+            own = {name: in_place.empty(name, _memory_for(expected[0][name])) for name in names}
             _check_outputs(trial, own)
-            plain = {name: np.empty_like(wanted[0][name], order="C") for name in names}
+            plain = {name: np.empty_like(expected[0][name], order="C") for name in names}
             held = {name: value.copy() for name, value in trial.case.inputs[0].items()}
-            for made in (own, plain, own):
-                for sample, right in zip(trial.case.inputs[:2], wanted, strict=True):
+            for buffers in (own, plain, own):
+                for sample, right in zip(trial.case.inputs[:2], expected, strict=True):
                     for name, value in sample.items():
                         held[name][...] = value
-                    executable.run_into(held, made)
+                    in_place.run(held, buffers)
                     for name in names:
-                        assert made[name].tobytes() == right[name].tobytes(), trial.label
+                        assert buffers[name].tobytes() == right[name].tobytes(), trial.label
 
     def test_taps(self) -> None:
         """A tap is answered with the stored tensor or with a DeviceError; an unknown name always with a DeviceError."""
@@ -213,7 +253,7 @@ class BackendContract:
     def test_damaged_blobs_are_refused(self) -> None:
         """A blob that is cut, empty, foreign or of another format is a DeviceError."""
         for trial in self.trials():
-            blob, signature = self.compile(trial), signature_of(trial.case.graph)
+            blob, signature = self.compile(trial), Signature.of(trial.case.graph)
             payload = blob.payload
             for bad in (b"", payload[: len(payload) // 2], payload[1:], b"\xff" * 64, b"\x00" * len(payload)):
                 load = partial(trial.device.load, Blob(blob.format, bad), signature)
@@ -224,7 +264,7 @@ class BackendContract:
     def test_another_signature_is_refused(self) -> None:
         """A blob does not load for inputs or outputs of other names."""
         for trial in self.trials():
-            blob, signature = self.compile(trial), signature_of(trial.case.graph)
+            blob, signature = self.compile(trial), Signature.of(trial.case.graph)
             inputs = {f"{name}'": kind for name, kind in signature.inputs.items()}
             outputs = {f"{name}'": kind for name, kind in signature.outputs.items()}
             for wrong in (Signature(inputs, signature.outputs), Signature(signature.inputs, outputs)):
@@ -262,23 +302,25 @@ class BackendContract:
 
     def trials(
         self, names: tuple[str, ...] = RUN_CASES, change: Callable[[Graph], Graph] = lambda graph: graph
-    ) -> Iterator[Trial]:
+    ) -> Iterator[ContractCase]:
         """Yield what the backend supports; skip the test when that is nothing."""
-        found = False
+        any_runs = False
         for target in self.backend.targets():
             device = next((one for one in self.backend.devices() if one.accepts(target.name)), None)
             for case in CASES if device is not None else ():
                 for precision in target.precisions if case.name in names else ():
-                    made = quantized(case, precision)
-                    made = replace(made, graph=change(made.graph))
-                    if target.verdict(made.graph, made.graph.nodes[0], precision).supported:
-                        found = True
+                    trial_case = quantized(case, precision)
+                    trial_case = replace(trial_case, graph=change(trial_case.graph))
+                    if target.verdict(trial_case.graph, trial_case.graph.nodes[0], precision).supported:
+                        any_runs = True
                         assert device is not None
-                        yield Trial(f"{case.name} at {precision.value} on {target.name}", target, made, device)
-        if not found:
+                        yield ContractCase(
+                            f"{case.name} at {precision.value} on {target.name}", target, trial_case, device
+                        )
+        if not any_runs:
             pytest.skip("the backend supports none of these cases on a device that is here")
 
-    def compile(self, trial: Trial) -> Blob:
+    def compile(self, trial: ContractCase) -> Blob:
         """Return the compiled trial."""
         return self.compile_graph(trial.case.graph, trial.target)
 
@@ -288,19 +330,19 @@ class BackendContract:
             return self.backend.compile(graph, target, CompileOptions())
         worker = Worker(self.limits)
         try:
-            return compile_contained(worker, (self.backend.name, target.name), graph, CompileOptions())
+            return compile_contained(worker, CompilerPlace(self.backend.name, target.name), graph, CompileOptions())
         finally:
             worker.close()
 
-    def load(self, trial: Trial) -> Executable:
+    def load(self, trial: ContractCase) -> Executable:
         """Return the trial ready to run."""
-        blob, signature = self.compile(trial), signature_of(trial.case.graph)
+        blob, signature = self.compile(trial), Signature.of(trial.case.graph)
         if self.limits is None:
             return trial.device.load(blob, signature)
-        return load_contained((self.backend.name, trial.target.name), blob, signature, self.limits)
+        return load_contained(CompilerPlace(self.backend.name, trial.target.name), blob, signature, self.limits)
 
 
-def _check_verdict(verdict: Verdict, target: Target, node: Node, precision: Precision) -> None:
+def _check_verdict(verdict: TargetVerdict, target: Target, node: Node, precision: Precision) -> None:
     label = f"{node.label} at {precision.value} on {target.name}"
     assert (verdict.node, verdict.op, verdict.target) == (node.name, node.op, target.name), label
     assert verdict.precision is precision, label
@@ -338,22 +380,24 @@ def _memory_for(array: AnyArray) -> AnyArray:
     return raw[-raw.ctypes.data % ALIGNMENT_BYTES :]
 
 
-def _check_outputs(trial: Trial, found: Mapping[str, AnyArray]) -> None:
+def _check_outputs(trial: ContractCase, outputs: Mapping[str, AnyArray]) -> None:
     graph = trial.case.graph
-    assert set(found) == set(graph.outputs), f"{trial.label}: it gives {sorted(found)}, not {sorted(graph.outputs)}"
+    assert set(outputs) == set(graph.outputs), f"{trial.label}: it gives {sorted(outputs)}, not {sorted(graph.outputs)}"
     for name in graph.outputs:
         kind = graph.types[name]
-        dtype, shape = found[name].dtype, found[name].shape
+        dtype, shape = outputs[name].dtype, outputs[name].shape
         assert dtype == kind.dtype.carrier, f"{trial.label}: '{name}' is {dtype}, not {kind.dtype.carrier}"
         assert shape == kind.static_shape, f"{trial.label}: '{name}' has shape {shape}, not {kind.static_shape}"
 
 
-def _check_same(one: AnyArray, other: AnyArray, label: str) -> None:
-    if one.dtype.kind == "f":
+def _check_same(first: AnyArray, other: AnyArray, label: str) -> None:
+    if first.dtype.kind == "f":
         # Floats may be summed in another order for another batch.
-        np.testing.assert_allclose(one, other, rtol=1e-2 if one.dtype.itemsize == 2 else 1e-4, atol=1e-4, err_msg=label)
+        np.testing.assert_allclose(
+            first, other, rtol=1e-2 if first.dtype.itemsize == 2 else 1e-4, atol=1e-4, err_msg=label
+        )
     else:
-        np.testing.assert_array_equal(one, other, err_msg=label)
+        np.testing.assert_array_equal(first, other, err_msg=label)
 
 
 def _with_batch(graph: Graph) -> Graph:

@@ -59,21 +59,21 @@ class Network:
         self, name: str, op: str, *inputs: str, shape: tuple[int | str, ...] | None = None, **attributes: object
     ) -> str:
         """Add a node of a given name; it makes the tensor of that name with `t` in front, or `t3` for `n3`."""
-        made = f"t{name.removeprefix('n')}"
-        self.types[made] = TensorType(DType.F32, self.types[inputs[0]].shape if shape is None else shape)
-        self.nodes.append(Node(name, op, inputs, (made,), attributes))
-        return made
+        tensor = f"t{name.removeprefix('n')}"
+        self.types[tensor] = TensorType(DType.F32, self.types[inputs[0]].shape if shape is None else shape)
+        self.nodes.append(Node(name, op, inputs, (tensor,), attributes))
+        return tensor
 
     def split(self, tensor: str) -> tuple[str, str]:
         """Split the channels into two halves; an odd one goes to the first."""
         batch, channels, *space = self.shape(tensor)
         sizes = (channels - channels // 2, channels // 2)
         number = len(self.nodes)
-        made = (f"t{number}", f"t{number}b")
-        for name, size in zip(made, sizes, strict=True):
+        outputs = (f"t{number}", f"t{number}b")
+        for name, size in zip(outputs, sizes, strict=True):
             self.types[name] = TensorType(DType.F32, (batch, size, *space))
-        self.nodes.append(Node(f"n{number}", "Split", (tensor, self.constant(list(sizes))), made, {"axis": 1}))
-        return made
+        self.nodes.append(Node(f"n{number}", "Split", (tensor, self.constant(list(sizes))), outputs, {"axis": 1}))
+        return outputs
 
     def conv(self, tensor: str, channels: int, kernel: int = 1, bias: bool = True) -> str:
         """Add a convolution that keeps the size and, about, the power of its input."""

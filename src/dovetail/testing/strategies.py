@@ -49,7 +49,7 @@ def tensor_types(draw: st.DrawFn) -> TensorType:
 
 
 @st.composite
-def arrays(draw: st.DrawFn, dtype: DType, max_elements: int = 24) -> AnyArray:
+def arrays(draw: st.DrawFn, dtype: DType) -> AnyArray:
     """Draw a small array of an element type, special values included."""
     shape = tuple(draw(st.lists(st.integers(0, 4), max_size=3)))
     count = int(np.prod(shape, dtype=np.int64))
@@ -119,7 +119,7 @@ def _without_captures(bag: dict[str, object]) -> dict[str, object]:
 
 @dataclass(slots=True)
 class Build:
-    """Hold a graph that grows node by node behind its last tensor."""
+    """A graph that grows node by node behind its last tensor."""
 
     rng: np.random.Generator
     last: str = "x"

@@ -7,6 +7,8 @@ import pytest
 
 import dovetail
 from dovetail.ir import Graph, as_constant, parse_graph
+from dovetail.plan import Rule
+from dovetail.quantize import load_float
 
 TEXTS = {
     "Conv": '"mid" = Conv("a", "w") -> ("b": f32[1, 8, 6, 6]) {"group": 8, "pads": [1, 1, 1, 1]}',
@@ -45,14 +47,14 @@ def test_weights_of_a_float_layer_are_not_quantised(op: str, around: str) -> Non
     recipe = dovetail.Recipe(
         dovetail.parse_placement(f"vsi:v853@{around}"),
         (),
-        (dovetail.Rule(dovetail.parse_placement("cpu@fp32"), "mid"),),
+        (Rule(dovetail.parse_placement("cpu@fp32"), "mid"),),
     )
     plan = dovetail.make_plan(graph, recipe, {target.name: target for target in dovetail.known_targets()})
     bundle = dovetail.compile_model(dovetail.partition(dovetail.quantize(graph, plan, calibration.ranges)))
     with dovetail.open_session(bundle) as session:
         run = session.run({"x": x}, ["a", "b"])
     # The layer in float by its own definition, on the inputs that it was given.
-    float_layer = dovetail.load_float(
+    float_layer = load_float(
         parse_graph(
             '\n'.join(
                 ['graph "f" opset 21', 'input "a": f32[1, 8, 6, 6]', f'input "w": f32{list(SHAPES[op])}',

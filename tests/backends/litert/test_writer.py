@@ -16,6 +16,7 @@ from dovetail.backends.litert.delegates import Delegate
 from dovetail.backends.litert.plugin import left_out, open_interpreter
 from dovetail.backends.litert.writer import to_tflite
 from dovetail.backends.reference import run_graph
+from dovetail.compare.steps import compare_steps
 from dovetail.compile import CompileRequest, compile_model
 from dovetail.errors import CompileError
 from dovetail.ir import AnyArray, Graph
@@ -24,7 +25,7 @@ from dovetail.partition import partition
 from dovetail.plan import Placement, Plan
 from dovetail.quantize import Range, Ranges, quantize
 from dovetail.runtime import open_session
-from dovetail.testing.agreement import compare_stored, load_on
+from dovetail.testing.agreement import load_on
 from dovetail.testing.networks import Network
 
 
@@ -80,7 +81,7 @@ def test_8_bit_models_give_what_the_reference_gives_by_tflites_rules() -> None:
             )
             np.testing.assert_allclose(value, expected[name], atol=step)
         else:
-            assert compare_stored(value, expected[name]).largest <= 1
+            assert compare_steps(value, expected[name]).largest <= 1
 
 
 def test_what_it_cannot_say_is_refused() -> None:
@@ -93,7 +94,7 @@ def test_what_it_cannot_say_is_refused() -> None:
 def test_a_delegate_that_does_not_load_is_listed_with_the_reason() -> None:
     program = (
         "from dovetail.backend.registry import backend\n"
-        "print([(item.name, item.reason) for item in backend('litert').absent_devices()])\n"
+        "print([(item.name, item.reason) for item in backend('litert').abilities().absent_devices()])\n"
         "print([device.name for device in backend('litert').devices()])\n"
     )
     environment = {**os.environ, "DOVETAIL_LITERT_DELEGATES": "vx=/usr/lib/libvx_no_such.so?device_id=0"}

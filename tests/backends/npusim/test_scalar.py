@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dovetail.backend.protocols import CompileOptions, Fidelity
+from dovetail.backend.protocols import CompileOptions, Fidelity, Signature
 from dovetail.backend.registry import backend, find_target
 from dovetail.ir import DType, Graph, Node, TensorType
-from dovetail.quantize.calibrate import signature_of
 
 
 @pytest.mark.parametrize("fidelity", Fidelity)
@@ -23,7 +22,7 @@ def test_a_scalar_that_is_cast_stays_a_scalar(fidelity):
     )
     simulator = backend("npusim")
     blob = simulator.compile(graph, find_target("vsi:v853"), CompileOptions(fidelity=fidelity))
-    executable = simulator.devices()[0].load(blob, signature_of(graph))
+    executable = simulator.devices()[0].load(blob, Signature.of(graph))
     result = executable.run({"x": np.array(7, np.int64)})["y"]
     assert result.shape == ()
     assert result == 7

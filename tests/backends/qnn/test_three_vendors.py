@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-
+import needs
 import numpy as np
 import pytest
 
@@ -53,13 +52,10 @@ NPUS = [
 
 @pytest.mark.parametrize(("npu", "backend"), NPUS)
 def test_three_vendors_compute_one_model_and_the_profile_names_them(npu: str, backend: str) -> None:
-    if backend == "qnn" and importlib.util.find_spec("onnxruntime_qnn") is None:
-        pytest.skip("the package onnxruntime-qnn is not installed")
+    if backend == "qnn":
+        needs.package("onnxruntime_qnn")
     if backend == "vsi":
-        from dovetail.sdk.location import find_verisilicon
-
-        if not find_verisilicon().usable:
-            pytest.skip(find_verisilicon().reason)
+        needs.verisilicon()
     graph = _graph()
     request = CompileRequest(CompileOptions(threads=1), {npu: backend})
     with open_session(compile_model(_cut(graph, npu), request)) as session:

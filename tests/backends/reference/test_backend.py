@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dovetail.backend.arithmetic import Arithmetic, Rounding, Tie, ZeroPointOrder
-from dovetail.backend.profiles import VSI_PROFILES
 from dovetail.backend.protocols import Blob, CompileOptions, Signature
 from dovetail.backend.target import TargetProfile
 from dovetail.backends.reference import REFERENCE, backend
 from dovetail.backends.reference.blob import FORMAT, program_from_bytes
 from dovetail.backends.reference.kernels import KERNELS
+from dovetail.backends.verisilicon.parts.named import VSI_PROFILES
 from dovetail.errors import CompileError, DeviceError
 from dovetail.ir import DType, Graph, Node, Quantization, TensorType, parse_graph
 from dovetail.ir.precision import Precision
@@ -32,7 +32,7 @@ end
 
 
 def _signature(graph: Graph) -> Signature:
-    return Signature({n: graph.types[n] for n in graph.inputs}, {n: graph.types[n] for n in graph.outputs})
+    return Signature.of(graph)
 
 
 def _one(op: str, domain: str = "", **attributes: object) -> Graph:

@@ -54,6 +54,8 @@ def test_identity_convolution_is_requantize(
     node = Node("n", "Requantize", ("x",), ("y",), domain=DOVETAIL_DOMAIN)
     moved = _run(node, {"x": source, "y": result}, {"x": x}, rules)
     # acc * (s_x / s_y) and (acc * s_x) / s_y may round to different sides of a tie, and nowhere else.
+    assert source.quant is not None
+    assert result.quant is not None
     ratio = Fraction(source.quant.scale[0]) / Fraction(result.quant.scale[0])
     for a, b, q in zip(convolved.flat, moved.flat, x.flat, strict=True):
         exact = (int(q) - source.quant.zero_point[0]) * ratio
@@ -87,15 +89,15 @@ def test_convolution_of_int16_against_python_integers(seed: int, bits: int | Non
     x = draw.choice(np.array([-32768, 32767, 12345]), (1, 512, 1, 1)).astype(np.int16)
     w = draw.choice(np.array([-32768, 32767, -777]), (2, 512, 1, 1)).astype(np.int16)
     bias = draw.integers(-(2**40), 2**40, 2)
+    scale = 0.7
     types = {
         "x": TensorType(DType.I16, x.shape, Quantization((2.0**-12,), (0,))),
         "w": TensorType(DType.I16, w.shape, Quantization((2.0**-14,), (0,))),
         "b": TensorType(DType.I64, (2,), Quantization((2.0**-26,), (0,))),
-        "y": TensorType(DType.I16, None, Quantization((0.7,), (0,))),
+        "y": TensorType(DType.I16, None, Quantization((scale,), (0,))),
     }
     node = Node("n", "Conv", ("x", "w", "b"), ("y",))
     found = _run(node, types, {"x": x, "w": w, "b": bias}, Arithmetic(multiplier_bits=bits))
-    scale = types["y"].quant.scale[0]
     exact = 2.0**-26 / scale if bits is None else float(np.float32(2.0**-26) / np.float32(scale))
     mantissa, exponent = math.frexp(exact)
     multiplier = exact if bits is None else math.ldexp(math.floor(math.ldexp(mantissa, bits)), exponent - bits)
@@ -106,6 +108,7 @@ def test_convolution_of_int16_against_python_integers(seed: int, bits: int | Non
 
 @given(quantized_types())
 def test_quantize_after_dequantize_gives_the_stored_value_back(kind: TensorType) -> None:
+    assert kind.quant is not None
     lowest, highest = kind.dtype.integer_range
     q = np.arange(lowest, highest + 1).astype(kind.dtype.carrier)
     flat = TensorType(kind.dtype, q.shape, kind.quant)
@@ -119,6 +122,7 @@ def test_quantize_after_dequantize_gives_the_stored_value_back(kind: TensorType)
 
 @given(quantized_types(), st.lists(st.floats(-1e6, 1e6, width=32), min_size=2, max_size=30), st.sampled_from(list(Tie)))
 def test_rounding_is_monotone(kind: TensorType, reals: list[float], tie: Tie) -> None:
+    assert kind.quant is not None
     values = np.sort(np.array(reals, np.float64))
     rounded = round_ties(values, tie)
     assert (np.diff(rounded) >= 0).all()
@@ -156,6 +160,7 @@ def test_average_of_one_scale_hits_ties_exactly() -> None:
 
 @given(quantized_types(), st.integers(0, 2**32 - 1))
 def test_moving_values_keeps_the_integers(kind: TensorType, seed: int) -> None:
+    assert kind.quant is not None
     x = _stored(kind, seed)
     result = TensorType(kind.dtype, None, kind.quant)
     found = _run(

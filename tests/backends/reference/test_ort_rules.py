@@ -14,12 +14,14 @@ from onnx import helper
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
-from dovetail.backend.arithmetic import ORT
+from dovetail.backend import registry
+from dovetail.backend.arithmetic import ORT, ORT_PAIRS, Accumulator
 from dovetail.backend.registry import find_target
-from dovetail.backends.reference import run_graph
+from dovetail.backends.reference import plugin, run_graph
 from dovetail.importers import load_onnx
 from dovetail.ir import AnyArray, DType, Graph, Node, Quantization, TensorType
 from dovetail.ir.precision import Precision
+from dovetail.testing.running import run_model
 from judges import ort_judge, ort_rules_judge
 from judges.trial import Trial, make_trial
 
@@ -52,8 +54,57 @@ def test_a_number_on_the_left_of_a_sum_goes_into_the_constant(left: tuple[int, .
     assert ort_rules_judge.rules_score(trial).share == 1.0
 
 
-def test_the_target_carries_the_rules() -> None:
-    assert find_target("reference:ort").arithmetic == ORT
+@pytest.mark.parametrize("kernel", [(8, 8), (7, 8)])
+def test_an_average_of_the_whole_image_is_a_global_one(kernel: tuple[int, int]) -> None:
+    quant = Quantization((float(np.float32(0.08723338)),), (0,))
+    sizes = {"x": (4, 32, 8, 8), "y": (4, 32, 9 - kernel[0], 9 - kernel[1])}
+    types = {name: TensorType(DType.U8, shape, quant) for name, shape in sizes.items()}
+    node = Node("n", "AveragePool", ("x",), ("y",), {"kernel_shape": kernel})
+    graph = Graph("mean", (node,), ("x",), ("y",), types, {})
+    draw = np.random.default_rng(3)
+    feeds = tuple({"x": draw.integers(0, 256, sizes["x"]).astype(np.uint8)} for _ in range(20))
+    trial = replace(make_trial("AveragePool", Precision.U8), graph=graph, inputs=feeds)
+    assert ort_rules_judge.rules_score(trial).share == 1.0
+
+
+def test_the_targets_carry_the_rules() -> None:
+    assert find_target("reference:ort-wide").arithmetic == ORT
+    assert find_target("reference:ort-pairs").arithmetic == ORT_PAIRS
+
+
+@pytest.mark.parametrize("form", Accumulator)
+def test_the_rules_of_this_machine_are_those_that_were_measured(
+    monkeypatch: pytest.MonkeyPatch, form: Accumulator
+) -> None:
+    monkeypatch.setattr(plugin, "measured_accumulator", lambda: form)
+    registry.find_target.cache_clear()
+    try:
+        assert find_target("reference:ort").name == f"reference:ort-{form.value}"
+        assert find_target("reference:ort").arithmetic.accumulator is form
+    finally:
+        registry.find_target.cache_clear()
+
+
+def test_the_trials_tell_both_forms_apart() -> None:
+    for trial in ort_judge.unsigned_data_trials():
+        wide, pairs = (replace(trial, arithmetic=rules).expected() for rules in (ORT, ORT_PAIRS))
+        differ = any((one != other).any() for one, other in zip(wide, pairs, strict=True))
+        assert differ is ("depthwise" not in trial.name), trial.label
+
+
+def test_a_product_of_bytes_cast_to_32_bits_is_computed_as_the_operator_that_it_was() -> None:
+    left, right = np.array([[255, 255, 9]], np.uint8), np.array([[127], [127], [-5]], np.int8)
+    model = onnx.parser.parse_model(
+        """<ir_version: 10, opset_import: ["" : 21]>
+        g (uint8[1,3] a, int8[3,1] b) => (int32[1,1] y) <uint8 az = {3}, int8 bz = {2}>
+        { y = MatMulInteger(a, b, az, bz) }"""
+    )
+    graph, feed = load_onnx(model), {"a": left, "b": right}
+    exact = (left.astype(int) - 3) @ (right.astype(int) - 2)
+    assert run_graph(graph, feed, ORT)["y"] == exact
+    assert run_graph(graph, feed, ORT_PAIRS)["y"] == exact - (2 * 255 * 127 - 32767)
+    here = find_target("reference:ort").arithmetic
+    assert run_graph(graph, feed, here)["y"] == run_model(model, feed)[0]
 
 
 def _session(model: onnx.ModelProto, level: ort.GraphOptimizationLevel) -> ort.InferenceSession:
@@ -75,12 +126,12 @@ def test_every_tensor_of_shufflenet_is_that_of_onnx_runtime(models: Path) -> Non
     draw = np.random.default_rng(0)
     for image in (draw.normal(size=(1, 3, 224, 224)), draw.uniform(-2.1, 2.6, (1, 3, 224, 224))):
         feed = {graph.inputs[0]: image.astype(np.float32)}
-        found = run_graph(graph, feed, ORT)
+        found = run_graph(graph, feed, find_target("reference:ort").arithmetic)
         for name, want in zip(names, session.run(names, feed), strict=True):
             np.testing.assert_array_equal(found[name], want, err_msg=name)
 
 
-class _Samples(CalibrationDataReader):  # type: ignore[misc]
+class _Samples(CalibrationDataReader):
     """Give random samples to calibrate with."""
 
     def __init__(self, name: str, shape: tuple[int, ...]) -> None:
@@ -117,4 +168,5 @@ def test_a_model_that_onnx_runtime_quantised_gives_its_integers(
     for _ in range(3):
         feed = {graph.inputs[0]: draw.uniform(0, 255, (1, 32, 32, 3)).astype(np.float32)}
         want = session.run(None, feed)[0]
-        np.testing.assert_array_equal(run_graph(graph, feed, ORT)[graph.outputs[0]], want)
+        found = run_graph(graph, feed, find_target("reference:ort").arithmetic)
+        np.testing.assert_array_equal(found[graph.outputs[0]], want)

@@ -10,13 +10,13 @@ import pytest
 from dovetail.compare import TASK_METRICS, Reference, TaskMetric
 from dovetail.compare.decisions import metric_for, refuse_top1
 from dovetail.errors import DataError
-from dovetail.outputs import Kind, OutputsView, Role
+from dovetail.outputs import Kind, OutputRole, OutputsView
 from dovetail.outputs.layouts import Activation, MaskLayout, ScoresLayout, SignalLayout, VectorLayout
 from dovetail.outputs.view import HeadView
 
 
 def head(kind, layout, *names, confidence=1.0):
-    return HeadView(kind, "", dict.fromkeys(names, Role.UNKNOWN), layout, confidence)
+    return HeadView(kind, "", dict.fromkeys(names, OutputRole.UNKNOWN), layout, confidence)
 
 
 VIEW = OutputsView(

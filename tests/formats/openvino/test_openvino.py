@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import openvino as ov
 import pytest
 
 from dovetail.errors import FormatError, PlanError
@@ -19,13 +21,12 @@ from dovetail.plan import Override, Plan, parse_placement
 
 from ..conftest import make_plan, placements
 
-ov = pytest.importorskip("openvino", reason="the openvino package is not installed")
-
+BASE = parse_placement("vsi:v853@i8pc")
 DEVICES = {"vsi:v853": "CPUA", "cpu": "CPUB"}
 
 
 @pytest.fixture(scope="module")
-def core() -> object:
+def core() -> Any:
     core = ov.Core()
     plugin = next(Path(ov.__file__).parent.rglob("*openvino_intel_cpu_plugin.so"))
     for name in DEVICES.values():
@@ -57,8 +58,8 @@ def _plan(graph: Graph, on_cpu: set[str]) -> Plan:
     return Plan(graph.digest, parse_placement("vsi:v853@fp32"), dict.fromkeys(sorted(on_cpu), away))
 
 
-def _model(core: object, graph: Graph) -> object:
-    return core.read_model(to_onnx(graph).SerializeToString())  # type: ignore[attr-defined]
+def _model(core: Any, graph: Graph) -> Any:
+    return core.read_model(to_onnx(graph).SerializeToString())
 
 
 # The letters after the graph are the devices of its nodes; the count is what the notes measured on HETERO 2026.4.
@@ -133,7 +134,7 @@ def test_the_file_goes_there_and_back(graph: Graph) -> None:
 
 def test_a_node_without_a_device_is_an_error_as_in_openvino(graph: Graph) -> None:
     with pytest.raises(FormatError, match="UNASSIGNED"):
-        find_format("openvino").read(b'{"affinities": {"scores": "CPU"}}', ReadRequest(graph))
+        find_format("openvino").read(b'{"affinities": {"scores": "CPU"}}', ReadRequest(graph, BASE))
 
 
 def test_a_target_without_a_device_is_an_error(core, graph: Graph) -> None:
@@ -142,7 +143,6 @@ def test_a_target_without_a_device_is_an_error(core, graph: Graph) -> None:
 
 
 def test_a_cut_through_a_state_is_an_error_that_names_it() -> None:
-    openvino = pytest.importorskip("openvino")
     from openvino import opset13 as ops
 
     from dovetail.formats.openvino.model import _check_state
@@ -151,7 +151,7 @@ def test_a_cut_through_a_state_is_an_error_that_names_it() -> None:
     read = ops.read_value(ops.constant(np.zeros((1, 4), np.float32)), "memory", np.float32, [1, 4], name="read")
     total = ops.add(x, read, name="total")
     write = ops.assign(total, "memory", name="write")
-    model = openvino.Model([ops.result(total, name="y")], [write], [x], "stateful")
+    model = ov.Model([ops.result(total, name="y")], [write], [x], "stateful")
     nodes = list(model.get_ordered_ops())
     together = {op.get_friendly_name(): "NPU" for op in nodes}
     _check_state(nodes, together)

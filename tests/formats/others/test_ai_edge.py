@@ -6,6 +6,7 @@ import json
 import re
 from pathlib import Path
 
+import ai_edge_quantizer as edge
 import numpy as np
 import pytest
 import tflite
@@ -13,10 +14,11 @@ from ai_edge_litert.interpreter import Interpreter
 
 from dovetail.formats import ReadRequest, WriteRequest, find_format
 from dovetail.ir import Graph
+from dovetail.plan.placement import parse_placement
 
 from ..conftest import make_graph, make_plan, placements
 
-edge = pytest.importorskip("ai_edge_quantizer", reason="the ai-edge-quantizer package is not installed")
+BASE = parse_placement("vsi:v853@i8pc")
 
 
 def _recipe(graph: Graph, **places: str) -> list[dict[str, object]]:
@@ -46,7 +48,7 @@ def test_the_recipe_is_accepted_and_means_the_plan(graph: Graph) -> None:
 
 def test_the_recipe_goes_there_and_back(graph: Graph) -> None:
     content = json.dumps(_recipe(graph, sig="cpu@fp32", head_conv="vsi:v853@w8a16")).encode()
-    plan = find_format("ai-edge-quantizer").read(content, ReadRequest(graph))
+    plan = find_format("ai-edge-quantizer").read(content, ReadRequest(graph, BASE))
     wanted = make_plan(graph, "vsi:v853@i8pc", sig="cpu@fp32", head_conv="vsi:v853@w8a16")
     assert placements(graph, plan) == placements(graph, wanted)
 

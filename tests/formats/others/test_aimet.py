@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import needs
 import numpy as np
 import onnx
 import onnxruntime as ort
@@ -18,6 +19,9 @@ from dovetail.plan import Plan, parse_placement
 from dovetail.quantize import Range, Ranges, quantize
 
 from ..conftest import GOLDEN, make_plan, placements
+
+BASE = parse_placement("vsi:v853@i8pc")
+
 
 _WIDE = "vsi:v853@i16"
 
@@ -53,7 +57,9 @@ def test_with_scales_every_tensor_is_listed(graph: Graph) -> None:
 
 def test_the_scales_go_there_and_back(graph: Graph) -> None:
     plan = _plan(graph)
-    back = find_format("aimet").read(_encodings(graph, plan), ReadRequest(graph, exception=parse_placement(_WIDE)))
+    back = find_format("aimet").read(
+        _encodings(graph, plan), ReadRequest(graph, BASE, exception=parse_placement(_WIDE))
+    )
     assert placements(graph, back) == placements(graph, plan)
 
 
@@ -66,7 +72,7 @@ def test_the_scales_go_there_and_back(graph: Graph) -> None:
     ],
 )
 def test_later_versions_are_read(text: str, graph: Graph) -> None:
-    request = ReadRequest(graph, exception=parse_placement(_WIDE))
+    request = ReadRequest(graph, BASE, exception=parse_placement(_WIDE))
     plan = find_format("aimet").read(text.encode(), request)
     assert placements(graph, plan) == placements(graph, make_plan(graph, "vsi:v853@i8pc", sig=_WIDE))
     assert find_format("aimet").lint(text.encode(), request) == ()
@@ -79,7 +85,7 @@ def test_only_the_version_that_all_read_is_written(graph: Graph) -> None:
 
 @pytest.mark.slow
 def test_aimet_loads_the_file_and_computes_what_the_plan_means(graph: Graph, tmp_path: Path) -> None:
-    quantsim = pytest.importorskip("aimet_onnx.quantsim", reason="the aimet-onnx package is not installed")
+    quantsim = needs.package("aimet_onnx.quantsim")
     plan = _plan(graph)
     path = tmp_path / "head.encodings"
     path.write_bytes(_encodings(graph, plan))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 
+import nncf
 import numpy as np
+import openvino as ov
 import pytest
 
 from dovetail.exporters import to_onnx
@@ -12,9 +14,6 @@ from dovetail.formats import WriteRequest, find_format
 from dovetail.ir import Graph
 
 from ..conftest import make_plan
-
-nncf = pytest.importorskip("nncf", reason="the nncf package is not installed")
-ov = pytest.importorskip("openvino", reason="the openvino package is not installed")
 
 
 @pytest.mark.slow

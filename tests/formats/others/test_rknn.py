@@ -10,6 +10,7 @@ import os
 import subprocess
 from pathlib import Path
 
+import needs
 import pytest
 
 from dovetail.errors import FormatError, InexpressiblePlan
@@ -22,6 +23,7 @@ from dovetail.plan.plan import plan_from_json
 
 from ..conftest import GOLDEN
 
+BASE = parse_placement("vsi:v853@i8pc")
 STEP_1 = GOLDEN / "rknn_digits.quantization.cfg"
 TAIL = ("head/wh_exp", "head/concat", "head/reshape", "head/transpose")
 
@@ -52,7 +54,7 @@ def test_names_are_those_of_the_toolkit_and_the_rest_is_kept(place: str, word: s
         f"    'detections': {word}",
     ]
     assert rest == before.split(b"quantize_parameters:", 1)[1]
-    request = ReadRequest(network, exception=parse_placement(place))
+    request = ReadRequest(network, BASE, exception=parse_placement(place))
     assert form.lint(content, request) == ()
     back = form.read(content, request)
     assert {name: str(override.placement) for name, override in back.overrides.items()} == dict.fromkeys(TAIL, place)
@@ -61,12 +63,12 @@ def test_names_are_those_of_the_toolkit_and_the_rest_is_kept(place: str, word: s
 def test_a_name_that_the_toolkit_lacks_is_an_error_before_it_is_one_there(network: Graph) -> None:
     content = STEP_1.read_bytes().replace(b"layers: {}", b"layers:\n    head/reshape_out: float16")
     with pytest.raises(FormatError, match="head/reshape_out_rs_sw"):
-        find_format("rknn").read(content, ReadRequest(network))
+        find_format("rknn").read(content, ReadRequest(network, BASE))
 
 
 def test_the_toolkits_other_names_may_be_listed(network: Graph) -> None:
     content = STEP_1.read_bytes().replace(b"layers: {}", b"layers: {detections_int8: float16, head/wh_out: float16}")
-    assert set(find_format("rknn").read(content, ReadRequest(network)).overrides) == {"head/wh"}
+    assert set(find_format("rknn").read(content, ReadRequest(network, BASE)).overrides) == {"head/wh"}
 
 
 def test_what_the_toolkit_has_no_word_for_is_said(network: Graph) -> None:
@@ -78,7 +80,7 @@ def test_what_the_toolkit_has_no_word_for_is_said(network: Graph) -> None:
 def test_the_file_of_the_first_toolkit_is_named(network: Graph) -> None:
     content = b"%YAML 1.2\n---\ncustomized_quantize_layers:\n    Conv_12: float32\nquantize_parameters: {}\n"
     with pytest.raises(FormatError, match="Toolkit 1") as caught:
-        find_format("rknn").read(content, ReadRequest(network))
+        find_format("rknn").read(content, ReadRequest(network, BASE))
     assert (caught.value.code, caught.value.line) == ("TOOLKIT_1", 3)
 
 
@@ -109,7 +111,7 @@ def test_the_toolkit_takes_the_file_and_finds_digits_again(
 ) -> None:
     python = os.environ.get("DOVETAIL_RKNN_PYTHON", "")
     if not python:
-        pytest.skip("DOVETAIL_RKNN_PYTHON names no interpreter with RKNN Toolkit 2")
+        needs.without("rknn", "DOVETAIL_RKNN_PYTHON names no interpreter with RKNN Toolkit 2")
     for name in ("digits.onnx", "calib.npz"):
         (tmp_path / name).write_bytes((digits / name).read_bytes())
 

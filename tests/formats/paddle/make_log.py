@@ -42,7 +42,8 @@ def operator_lines(graph: Graph) -> list[tuple[str, str]]:
 def make_log(graph: Graph) -> str:
     """Return the log of a run with everything on the NPU."""
     lines = operator_lines(graph)
-    boxes, seen = [], {}
+    boxes: list[str] = []
+    seen: dict[str, int] = {}
     for number, (kind, _) in enumerate(lines):
         index = seen.setdefault(kind, 0)
         seen[kind] += 1

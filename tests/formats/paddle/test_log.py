@@ -144,9 +144,9 @@ class _Long(io.RawIOBase):
     def read(self, size: int = -1) -> bytes:
         self.largest = max(self.largest, size)
         if self.left:
-            piece = min(size, self.left)
-            self.left -= piece
-            return b"a" * piece
+            count = min(size, self.left)
+            self.left -= count
+            return b"a" * count
         piece, self.tail = self.tail[:size], self.tail[size:]
         return piece
 

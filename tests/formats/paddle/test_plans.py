@@ -8,14 +8,14 @@ import pytest
 
 from dovetail.errors import FormatError, InexpressiblePlan
 from dovetail.formats import ReadRequest, WriteRequest, find_format
-from dovetail.formats.paddle import Device, LintContext, LoggedOperation, lint, load_rules, parse_log
+from dovetail.formats.paddle import LintContext, LoggedOperation, PaddleDevice, lint, load_rules, parse_log
 from dovetail.formats.paddle.formats import bind_log, dialect_of
 from dovetail.formats.paddle.policy import policy_of
 from dovetail.formats.paddle.rules import Dialect
 from dovetail.importers import load_model
 from dovetail.ir import Graph
 from dovetail.passes import normalize
-from dovetail.plan import parse_placement
+from dovetail.plan import Placement, parse_placement
 from dovetail.plan.plan import plan_from_json
 
 from ..conftest import make_plan, placements
@@ -43,7 +43,7 @@ def paddle_graph(graph: Graph) -> Graph:
     return graph.evolve(origins={"head/conv:0": "head_conv"})
 
 
-def _read(content: bytes, graph: Graph, **beside: bytes) -> dict[str, object]:
+def _read(content: bytes, graph: Graph, **beside: bytes) -> dict[str, Placement]:
     request = ReadRequest(graph, parse_placement(BASE), listing=LOG, beside=beside)
     return placements(graph, SUBGRAPH.read(content, request))
 
@@ -67,7 +67,11 @@ def test_an_operator_of_both_files_is_on_the_cpu(paddle_graph: Graph) -> None:
     assert str(_read(rule, paddle_graph, mixed=rule)["sig"]) == "cpu@fp32"
     operations = parse_log(LOG).operations
     rules = load_rules("sigmoid\n")
-    assert policy_of(operations, rules, rules).counts() == {Device.NPU_INT8: 9, Device.NPU_FP32: 0, Device.CPU: 1}
+    assert policy_of(operations, rules, rules).counts() == {
+        PaddleDevice.NPU_INT8: 9,
+        PaddleDevice.NPU_FP32: 0,
+        PaddleDevice.CPU: 1,
+    }
 
 
 def test_a_folded_normalisation_goes_with_its_convolution(paddle_graph: Graph) -> None:
@@ -142,7 +146,7 @@ def _program(path: Path) -> list[LoggedOperation]:
     return found
 
 
-def _fields(data: bytes, wanted: int):  # type: ignore[no-untyped-def]
+def _fields(data: bytes, wanted: int):
     """Yield the length-delimited fields of one number of a protobuf message."""
     position = 0
 
@@ -188,7 +192,8 @@ def test_a_real_paddle_program_binds_to_its_onnx_export(models: Path) -> None:
     split = bind_log(source, parsed).nodes_of[str(swish)]
     assert [source.node(name).op for name in split] == ["Add", "Clip", "Mul", "Div"]
     conv = next(node for node in graph.nodes if node.op == "Conv")
-    assert {parsed[int(item)].op_type for item in binding.items_of[conv.name]} >= {"conv2d", "batch_norm"}
+    items = [item for item, nodes in binding.nodes_of.items() if conv.name in nodes]
+    assert {parsed[int(item)].op_type for item in items} >= {"conv2d", "batch_norm"}
     away = dict.fromkeys(binding.nodes_of[str(swish)], "cpu@fp32")
     plan = make_plan(graph, BASE, **away)
     written = SUBGRAPH.write(WriteRequest(plan, graph, listing))

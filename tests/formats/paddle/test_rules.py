@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-
+import clocks
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,7 +12,7 @@ from dovetail.formats.paddle import (
     Dialect,
     LintContext,
     LoggedOperation,
-    Rule,
+    SubgraphRule,
     fix,
     lint,
     load_rules,
@@ -211,16 +210,15 @@ def test_a_rule_that_also_matches_a_wider_operator_is_not_written() -> None:
     wide = (_op("concat:a,b:c,d"), _op("concat:a:c"))
     with pytest.raises(FormatError):
         write_rules(wide[1:], wide)
-    assert match_all((Rule("concat", ("a", "b"), ()),), wide) == wide[:1]
+    assert match_all((SubgraphRule("concat", ("a", "b"), ()),), wide) == wide[:1]
 
 
 def test_many_dead_rules_and_long_ones_take_no_time() -> None:
     """A thousand rules that match nothing, each long: only the first get the nearest operator."""
     rules = "".join(f"conv2d:{'x' * 5000}{i}:y{i}\n" for i in range(1000))
     many = ALL * 200
-    start = time.process_time()
-    found = lint(rules.encode(), LintContext(operations=many))
-    assert time.process_time() - start < 10
+    with clocks.quick(10.0):
+        found = lint(rules.encode(), LintContext(operations=many))
     assert [item.code for item in found] == ["E06"] * 1000
     assert sum(item.hint is not None for item in found) == 20
 

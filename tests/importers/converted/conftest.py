@@ -7,6 +7,8 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import clocks
+import needs
 import pytest
 
 from dovetail.environments import EnvironmentState, State, find_environment, state_of
@@ -20,10 +22,10 @@ def ready() -> Ready:
 
     def find(name: str) -> EnvironmentState:
         if os.environ.get("DOVETAIL_TEST_ENVS", "1") == "0":
-            pytest.skip("DOVETAIL_TEST_ENVS=0")
+            needs.without(name, "DOVETAIL_TEST_ENVS=0")
         state = state_of(find_environment(name))
         if state.state is not State.READY:
-            pytest.skip(f"environment '{name}' is {state.state.value}: dovetail env install {name}")
+            needs.without(name, f"the environment is {state.state.value}: dovetail env install {name}")
         return state
 
     return find
@@ -40,7 +42,7 @@ def run_there(state: EnvironmentState, program: str, folder: Path) -> str:
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=clocks.PATIENCE_S,
         env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "OMP_NUM_THREADS": "2", "PYTHONPATH": ""},
     )
     assert done.returncode == 0, done.stderr[-3000:]

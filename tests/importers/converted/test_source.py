@@ -79,10 +79,10 @@ def test_a_folder_without_a_model(tmp_path: Path) -> None:
 
 def test_cuts_are_for_tensorflow_and_parts_for_torchscript(tmp_path: Path) -> None:
     path = _archive(tmp_path / "model.pt", **{"constants.pkl": b"", "code/__torch__.py": b""})
-    with pytest.raises(LoadError, match="TensorFlow models only"):
+    with pytest.raises(LoadError, match="only TensorFlow models"):
         load_model(path, LoadOptions(conversion=Conversion(inputs=("x",))))
     (tmp_path / "model.pb").write_bytes(b"\n\x00")
-    with pytest.raises(LoadError, match="TorchScript only"):
+    with pytest.raises(LoadError, match="only TorchScript"):
         load_model(tmp_path / "model.pb", LoadOptions(conversion=Conversion(submodule="x")))
 
 

@@ -65,7 +65,7 @@ def test_programs_compute_the_same_and_keep_the_names_of_modules(made: Path) -> 
 
 
 def test_torchscript_needs_shapes_and_says_of_what(made: Path) -> None:
-    with pytest.raises(LoadError, match=r"image: Tensor.*--shape"):
+    with pytest.raises(LoadError, match=r"image: Tensor.*give each a shape"):
         load_model(made / "net.pt")
     graph = load_model(made / "net.pt", LoadOptions(shapes={"image": (1, 3, 16, 16)}))
     assert _worst(graph, made) < 1e-6

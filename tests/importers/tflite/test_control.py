@@ -23,7 +23,7 @@ def _real(name: str, *shape: int) -> LiteTensor:
 
 
 def _binary(code: int, value: float) -> LiteSubgraph:
-    constant = LiteTensor("c", DType.F32, (), None, np.float32(value).reshape(()))
+    constant = LiteTensor("c", DType.F32, (), None, np.array(value, np.float32))
     kind, options = (
         (_KIND.AddOptions, schema.AddOptionsT()) if code == _OP.ADD else (_KIND.MulOptions, schema.MulOptionsT())
     )

@@ -10,10 +10,10 @@ import pytest
 
 from dovetail.backend.arithmetic import EXACT, TFLITE, Arithmetic
 from dovetail.backends.reference import run_graph
+from dovetail.facts.tflite import hybrid_facts
 from dovetail.importers import load_model
 from dovetail.importers.tflite import load_tflite
 from dovetail.ir import AnyArray, graph_from_bytes, graph_to_bytes
-from dovetail.ir.facts import hybrid_facts
 from dovetail.quantize.calibrate import load_float
 from judges import tflite_hybrid_cases
 from judges.tflite_cases import LiteCase

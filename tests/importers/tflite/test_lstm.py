@@ -13,9 +13,9 @@ from dovetail.backends.reference import run_graph
 from dovetail.backends.reference.gemmlowp_16 import logistic, tanh
 from dovetail.errors import DeviceError
 from dovetail.exporters import to_onnx
+from dovetail.facts.tflite import lstm_facts
 from dovetail.importers.tflite import load_tflite
 from dovetail.ir import AnyArray, Graph, graph_from_bytes, graph_to_bytes, parse_graph, print_graph
-from dovetail.ir.facts import lstm_facts
 from dovetail.passes import normalize
 from dovetail.quantize import dequantize
 from judges.tflite_cases import LiteCase

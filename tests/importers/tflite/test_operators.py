@@ -40,7 +40,9 @@ def test_float_operators_give_what_litert_gives(cases: Cases) -> None:
             found = run_graph(graph, dict(zip(graph.inputs, feed, strict=True)))
             for name, want in zip(graph.outputs, expected, strict=True):
                 assert found[name].dtype == want.dtype, case.label
-                assert found[name].shape == want.shape == graph.types[name].shape or None in graph.types[name].shape
+                shape = graph.types[name].shape
+                assert shape is not None
+                assert found[name].shape == want.shape == shape or None in shape
                 np.testing.assert_allclose(found[name], want, rtol=1e-4, atol=1e-5, err_msg=case.label)
 
 

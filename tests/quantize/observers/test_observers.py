@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import io
-import time
 
+import clocks
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -33,9 +33,9 @@ def observe(method, parts, options=SMALL):
     return observer
 
 
-def quantised_error(x, low, high, bits, symmetric=False):
+def quantised_error(x, limits, bits, symmetric=False):
     """Quantise the real values, not a histogram."""
-    x = x.astype(np.float64)
+    x, (low, high) = x.astype(np.float64), limits
     if symmetric:
         top = 2 ** (bits - 1) - 1
         step = max(abs(low), abs(high)) / top
@@ -131,8 +131,8 @@ def test_mse_is_no_worse_than_minmax_on_the_values_themselves(bits, symmetric, m
         "positive": rng.uniform(5, 6, 20000),
     }[make].astype(np.float32)
     options = ObserverOptions(bits=bits, symmetric=symmetric)
-    best = quantised_error(x, *observe(CM.MSE, [x], options).range(), bits, symmetric)
-    plain = quantised_error(x, *observe(CM.MINMAX, [x]).range(), bits, symmetric)
+    best = quantised_error(x, observe(CM.MSE, [x], options).range(), bits, symmetric)
+    plain = quantised_error(x, observe(CM.MINMAX, [x]).range(), bits, symmetric)
     # 3 %: values are taken as evenly spread inside a bin.
     assert best <= plain * 1.03
     if make == "laplace" and bits == 4:
@@ -147,9 +147,9 @@ def test_mse_is_as_good_as_trying_every_pair_of_clippings(make):
         "student": rng.standard_t(2, 5000),
         "skewed": rng.gumbel(size=5000),
     }[make].astype(np.float32)
-    ours = quantised_error(x, *observe(CM.MSE, [x], ObserverOptions(bits=4)).range(), 4)
+    ours = quantised_error(x, observe(CM.MSE, [x], ObserverOptions(bits=4)).range(), 4)
     factors = np.linspace(0.05, 1.0, 48)
-    tried = min(quantised_error(x, x.min() * a, x.max() * b, 4) for a in factors for b in factors)
+    tried = min(quantised_error(x, (x.min() * a, x.max() * b), 4) for a in factors for b in factors)
     assert ours <= tried * 1.05
 
 
@@ -168,9 +168,9 @@ def test_percentile_is_within_one_bin_of_numpys(parts, share):
     cut = (100 - share) / 2
     # one bin is at most range / 2048, or the spacing of 22-bit mantissas
     width = max((values.max() - values.min()) / 2048, np.abs(values).max() * 2.0**-21) + 1e-35
-    for value, q, kinds in ((low, cut, "inverted_cdf"), (high, 100 - cut, "inverted_cdf")):
-        below = np.percentile(values, max(0, q - 1e-9), method=kinds)
-        above = np.percentile(values, min(100, q + 1e-9), method=kinds)
+    for value, q in ((low, cut), (high, 100 - cut)):
+        below = np.percentile(values, max(0, q - 1e-9), method="inverted_cdf")
+        above = np.percentile(values, min(100, q + 1e-9), method="inverted_cdf")
         assert below - width <= value <= above + width
 
 
@@ -178,7 +178,8 @@ N = 100_003  # so that no quantile falls on a whole number of values
 
 
 def ort(method, x, bins, percentile=99.99):
-    calibrate = pytest.importorskip("onnxruntime.quantization.calibrate")
+    from onnxruntime.quantization import calibrate
+
     collector = calibrate.HistogramCollector(method, False, bins, 256, percentile, "same")
     with contextlib.redirect_stdout(io.StringIO()):
         collector.collect({"t": x})
@@ -189,9 +190,9 @@ def ort(method, x, bins, percentile=99.99):
 @pytest.mark.parametrize("share", [99.0, 99.9, 99.99])
 @pytest.mark.parametrize("make", ["normal", "laplace", "gamma"])
 def test_percentile_agrees_with_onnx_runtime(make, share):
-    x = np.random.default_rng(3)
-    x = {"normal": x.standard_normal(N), "laplace": x.laplace(size=N), "gamma": x.gamma(2, size=N)}[make]
-    x = x.astype(np.float32)
+    rng = np.random.default_rng(3)
+    values = {"normal": rng.standard_normal(N), "laplace": rng.laplace(size=N), "gamma": rng.gamma(2, size=N)}[make]
+    x = values.astype(np.float32)
     ours = observe(CM.PERCENTILE, [x], ObserverOptions(percentile=share)).range()
     # ONNX Runtime gives a bin edge of a histogram over +-max|x|; ours interpolates: two bins of either.
     tolerance = 4 * np.abs(x).max() / 2048
@@ -251,7 +252,7 @@ def test_empty_tensors_say_nothing(method):
 def test_nan_and_infinity_are_refused_and_leave_the_observer_as_it_was(method, bad):
     observer = observe(method, [np.array([1.0, 2.0], np.float32)])
     before = observer.range()
-    with pytest.raises(DataError, match="tensor: values are NaN or infinite"):
+    with pytest.raises(DataError, match="values are NaN or infinite"):
         observer.update(np.array([5.0, bad], np.float32))
     assert observer.range() == before
     assert observer.count == 2
@@ -279,13 +280,8 @@ def test_kl_refuses_16_bits():
         make_observer(CM.KL, ObserverOptions(bits=16))
 
 
-@pytest.mark.parametrize(("method", "limit_ms"), [(CM.MINMAX, 5), (CM.PERCENTILE, 30), (CM.KL, 30), (CM.MSE, 30)])
-def test_a_million_values_are_taken_quickly(method, limit_ms):
+@pytest.mark.parametrize(("method", "most"), [(CM.MINMAX, 1), (CM.PERCENTILE, 6), (CM.KL, 6), (CM.MSE, 6)])
+def test_a_million_values_are_taken_quickly(method, most):
     x = np.random.default_rng(0).standard_normal(1_000_000).astype(np.float32)
     observer = make_observer(method)
-    times = []
-    for _ in range(7):
-        start = time.perf_counter()
-        observer.update(x)
-        times.append((time.perf_counter() - start) * 1e3)
-    assert min(times) < limit_ms
+    assert clocks.units(lambda: observer.update(x)) < most

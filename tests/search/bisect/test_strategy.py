@@ -9,11 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dovetail.search.bisect import Finding, Outcome, bisect_lines
+from dovetail.search.bisect import BisectResult, Outcome, bisect_lines
 from dovetail.search.bisect.strategy import bound
 from dovetail.search.trial import Status
 
 Passes = Callable[[frozenset[str]], bool]
+
+
+def avoids(culprits: frozenset[str]) -> Passes:
+    """Return an oracle that fails as soon as a culprit is low."""
+    return lambda low: not low & culprits
 
 
 def drive(
@@ -24,7 +29,7 @@ def drive(
     crash_every: int = 0,
     certify: bool = False,
     beside: bool = False,
-) -> tuple[Finding, list[frozenset[str]], int]:
+) -> tuple[BisectResult, list[frozenset[str]], int]:
     """Return the finding, the low sets that passed, and the number of runs."""
     steps = bisect_lines(order, weights, certify=certify, beside=beside)
     low = next(steps)
@@ -107,7 +112,7 @@ def test_with_a_prior_from_simulation_the_runs_are_within_the_bound(
         score = {name: 2.0 ** (4 * (name in culprits) + rng.normal(0, 0.5)) for name in names}
         order = sorted(names, key=lambda name: score[name])
         weights = [score[name] for name in order]
-        finding, _, runs = drive(order, weights, lambda low, bad=culprits: not low & bad, crash_every=crash_every)
+        finding, _, runs = drive(order, weights, avoids(culprits), crash_every=crash_every)
         assert frozenset(finding.culprits) == culprits
         assert runs <= bound(line_count, culprit_count)
 
@@ -119,7 +124,7 @@ def test_without_a_prior_few_culprits_are_within_the_bound() -> None:
         names = [f"l{index}" for index in range(line_count)]
         for _ in range(100):
             culprits = frozenset(rng.choice(names, 1, replace=False).tolist())
-            finding, _, runs = drive(names, [1.0] * line_count, lambda low, bad=culprits: not low & bad)
+            finding, _, runs = drive(names, [1.0] * line_count, avoids(culprits))
             assert frozenset(finding.culprits) == culprits
             assert runs <= bound(line_count, 1)
 
@@ -132,7 +137,7 @@ def test_culprits_side_by_side_in_the_order_of_the_file_take_fewer_runs() -> Non
         starts = rng.choice(29, 2, replace=False) * 2
         culprits = frozenset(names[start + step] for start in starts for step in (0, 1))
         for beside in spent:
-            finding, _, runs = drive(names, [1.0] * 60, lambda low, bad=culprits: not low & bad, beside=beside)
+            finding, _, runs = drive(names, [1.0] * 60, avoids(culprits), beside=beside)
             assert frozenset(finding.culprits) == culprits
             spent[beside] += runs
     assert spent[True] < 0.85 * spent[False]
@@ -151,7 +156,7 @@ def test_a_crash_on_every_fifth_run_costs_a_fifth_of_the_runs() -> None:
     names = [f"l{index}" for index in range(60)]
     for _ in range(100):
         culprits = frozenset(rng.choice(names, 3, replace=False).tolist())
-        runs = [drive(names, [1.0] * 60, lambda low, bad=culprits: not low & bad, crash_every=n)[2] for n in (0, 5)]
+        runs = [drive(names, [1.0] * 60, avoids(culprits), crash_every=n)[2] for n in (0, 5)]
         assert runs[1] - runs[1] // 5 == runs[0]
 
 

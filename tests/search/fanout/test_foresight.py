@@ -23,7 +23,7 @@ def test_the_first_foreseen_set_is_the_one_that_is_asked_next(
         known: dict[frozenset[str], Status] = {}
         foreseen: list[frozenset[str]] = []
 
-        def test(asked: frozenset[str], known=known, foreseen=foreseen, strategy=strategy) -> Status:  # type: ignore[no-untyped-def]
+        def test(asked: frozenset[str], known=known, foreseen=foreseen, strategy=strategy) -> Status:
             if asked not in known:
                 foreseen[:] = foresee(strategy, known, chance, most)
                 assert len(foreseen) <= most

@@ -62,13 +62,15 @@ def problems(draw: st.DrawFn, *, places: int = 3, most: int = 6, switch: bool = 
 def demands(draw: st.DrawFn, size: int) -> Demands:
     """Draw demands; some cannot be met."""
     maybe = st.none()
-    pair = draw(st.lists(st.integers(0, size - 1), min_size=2, max_size=2, unique=True)) if size > 1 else []
+    pairs = st.lists(st.integers(0, size - 1), min_size=2, max_size=2, unique=True)
+    pair: list[int] = draw(pairs) if size > 1 else []
+    is_grouped: bool = bool(pair) and draw(st.booleans())
     return Demands(
         most_partitions=draw(maybe | st.integers(1, 5)),
         most_crossing_bytes=draw(maybe | st.integers(0, 25)),
         most_latency_ns=draw(maybe | st.integers(20, 400).map(float)),
         most_weight_bytes=draw(maybe | st.integers(5, 60)),
-        groups=(tuple(pair),) if pair and draw(st.booleans()) else (),
+        groups=(tuple(pair),) if is_grouped else (),
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 from dovetail.search.optimum import Clause, Demands, Literal, PricedWire, Problem, solve
 from dovetail.search.optimum import programme as programmes
 from dovetail.search.optimum.contract import contract
+from dovetail.search.policy import SolverPolicy
 
 from .problems import CPU, LOW, WIDE, assignments, chains
 
@@ -62,7 +62,7 @@ def test_a_contracted_problem_costs_what_the_cheapest_assignment_costs(problem: 
         problem = replace(problem, demands=Demands(groups=(pair,)))
     named = _named(clauses)
     movable = problem.movable(named)
-    smaller = contract(problem, named, movable)
+    smaller = contract(problem, named, movable, SolverPolicy())
     if smaller is None:
         return
     assert smaller.problem.size < problem.size or len(smaller.problem.wires) < len(problem.wires)
@@ -84,8 +84,8 @@ def test_contraction_changes_neither_cost_nor_bound_of_the_programme(seed: int) 
     problem = _chain(np.random.default_rng(seed), 40)
     clauses = _clauses(problem, np.random.default_rng(seed), 5)
     movable = problem.movable(_named(clauses))
-    assert contract(problem, _named(clauses), movable) is not None
-    whole = programmes._solve(problem, movable, clauses, (), 60.0)
+    assert contract(problem, _named(clauses), movable, SolverPolicy()) is not None
+    whole = programmes._programme(problem, movable, clauses).solve(60.0, SolverPolicy())
     found = solve(problem, clauses)
     assert whole is not None
     assert found is not None
@@ -97,7 +97,7 @@ def test_contraction_changes_neither_cost_nor_bound_of_the_programme(seed: int) 
 
 def _chain(rng: np.random.Generator, size: int) -> Problem:
     """Return residual blocks: every other unit also reads what the unit two before it reads."""
-    pairs = [pair for pair in itertools.product((LOW, WIDE, CPU), repeat=2) if pair[0] != pair[1]]
+    pairs = [(a, b) for a in (LOW, WIDE, CPU) for b in (LOW, WIDE, CPU) if a != b]
     readers = {unit: [unit + 1] + ([unit + 2] if unit % 2 else []) for unit in range(-1, size - 1)}
     wires = [
         PricedWire(unit, tuple(item for item in later if item < size), _prices(rng, pairs))
@@ -124,7 +124,7 @@ def test_the_size_is_that_of_the_clauses_surroundings() -> None:
     sizes = set()
     for size in (100, 200, 400):
         problem = _chain(np.random.default_rng(3), size)
-        smaller = contract(problem, _named(clauses), problem.movable(_named(clauses)))
+        smaller = contract(problem, _named(clauses), problem.movable(_named(clauses)), SolverPolicy())
         assert smaller is not None
         sizes.add(smaller.problem.size)
     assert len(sizes) == 1
@@ -136,7 +136,7 @@ def test_the_size_is_that_of_the_clauses_surroundings() -> None:
 )
 def test_what_limits_more_than_the_cost_is_left_alone(demands: Demands) -> None:
     problem = replace(_chain(np.random.default_rng(0), 20), demands=demands)
-    assert contract(problem, (), problem.movable(())) is None
+    assert contract(problem, (), problem.movable(()), SolverPolicy()) is None
 
 
 def test_a_limit_of_the_latency_holds_for_the_whole_graph() -> None:

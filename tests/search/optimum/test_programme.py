@@ -9,7 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dovetail.errors import SearchError
-from dovetail.search.optimum import Clause, Literal, Problem, minimum_cut, relaxed, solve
+from dovetail.search.optimum import Clause, Literal, Problem, solve
+from dovetail.search.policy import SolverPolicy
+from zoo.minimum_cut import minimum_cut
 
 from .problems import cheapest, demands, problems
 
@@ -53,21 +55,19 @@ def test_the_programme_is_the_cheapest_that_keeps_the_demands(problem: Problem, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("middle", [0, 10_000])
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.parametrize("direct", [0, 10_000])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(problems(), st.data())
 def test_large_programmes_are_solved_as_well_by_way_of_their_relaxation(
-    middle: int, monkeypatch: pytest.MonkeyPatch, problem: Problem, data: st.DataObject
+    direct: int, problem: Problem, data: st.DataObject
 ) -> None:
     """Clauses of several literals leave fractions, so that every way through is taken."""
-    monkeypatch.setattr(relaxed, "_SMALL", 0)
-    monkeypatch.setattr(relaxed, "_MIDDLE", middle)
     literal = st.builds(lambda unit, level: Literal(unit, min(level, problem.top[unit])), *_any_literal(problem))
     clauses = [
         Clause(frozenset(item), (0,) * problem.size)
         for item in data.draw(st.lists(st.lists(literal, min_size=2, max_size=3), max_size=4))
     ]
-    solution = solve(problem, clauses)
+    solution = solve(problem, clauses, policy=SolverPolicy(whole=0, direct=direct))
     expected = cheapest(problem, lambda item: all(clause.holds(item) for clause in clauses))
     assert solution is not None
     assert all(clause.holds(solution.assignment) for clause in clauses)

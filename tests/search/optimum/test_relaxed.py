@@ -9,10 +9,11 @@ import pytest
 from scipy.sparse import csr_matrix
 
 from dovetail.search.optimum import relaxed
-from dovetail.search.optimum.relaxed import Model, minimise
+from dovetail.search.optimum.relaxed import MixedProgramme, solve_mixed
+from dovetail.search.policy import SolverPolicy
 
 
-def _cover(rng: np.random.Generator, size: int) -> tuple[Model, float]:
+def _cover(rng: np.random.Generator, size: int) -> tuple[MixedProgramme, float]:
     """Return a random cover by pairs, and what the least one costs."""
     pairs = list(itertools.combinations(range(size), 2))
     chosen = [pairs[index] for index in rng.choice(len(pairs), len(pairs) // 2, replace=False)]
@@ -23,21 +24,24 @@ def _cover(rng: np.random.Generator, size: int) -> tuple[Model, float]:
     tried = (np.array(item, np.float64) for item in itertools.product((0, 1), repeat=size))
     least = min(float(cost @ item) for item in tried if (matrix @ item >= 1).all())
     ones, above = np.ones(size), np.full(len(chosen), np.inf)
-    model = Model(cost, ones, np.ones(size, dtype=bool), csr_matrix(matrix), np.ones(len(chosen)), above)
+    model = MixedProgramme(cost, ones, np.ones(size, dtype=bool), csr_matrix(matrix), np.ones(len(chosen)), above)
     return model, least
 
 
 @pytest.mark.parametrize("middle", [0, 1000])
 def test_covers_are_least_whichever_way_they_are_found(middle: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(relaxed, "_SMALL", 0)
-    monkeypatch.setattr(relaxed, "_MIDDLE", middle)
-    cuts = []
+    cuts: list[float] = []
     original = relaxed._below
-    monkeypatch.setattr(relaxed, "_below", lambda model, most: cuts.append(most) or original(model, most))
+
+    def counted(model: MixedProgramme, most: float) -> MixedProgramme:
+        cuts.append(most)
+        return original(model, most)
+
+    monkeypatch.setattr(relaxed, "_below", counted)
     rng = np.random.default_rng(5)
     for _ in range(60):
         model, least = _cover(rng, 9)
-        found = minimise(model, 10.0)
+        found = solve_mixed(model, 10.0, SolverPolicy(whole=0, direct=middle))
         assert found.x is not None
         assert found.proven
         assert model.cost @ found.x == pytest.approx(least)
@@ -45,9 +49,8 @@ def test_covers_are_least_whichever_way_they_are_found(middle: int, monkeypatch:
     assert (len(cuts) > 20) == (middle == 0)
 
 
-def test_what_has_no_solution_is_said_to_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(relaxed, "_SMALL", 0)
+def test_what_has_no_solution_is_said_to_have_none() -> None:
     one, two = np.ones(2), np.full(1, 3.0)
-    model = Model(one, one, np.ones(2, dtype=bool), csr_matrix(np.ones((1, 2))), two, two)
-    found = minimise(model, 10.0)
+    model = MixedProgramme(one, one, np.ones(2, dtype=bool), csr_matrix(np.ones((1, 2))), two, two)
+    found = solve_mixed(model, 10.0, SolverPolicy(whole=0, direct=0))
     assert (found.x, found.proven) == (None, True)

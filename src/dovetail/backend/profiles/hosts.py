@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dovetail.backend.target import Source
+from dovetail.errors import CostError, suggestion
 
 
 @dataclass(frozen=True, slots=True)
 class HostFacts:
-    """Hold what a CPU sustains on all its cores, and what leaving it for the NPU costs.
+    """What a CPU sustains on all its cores, and what leaving it for the NPU costs.
 
     `overhead_ns` is the dispatch of one operator; `link_bytes_per_s` the copy between the buffers of CPU and NPU;
     `switch_ns` the submission of one partition and the wait for its interrupt.
@@ -25,7 +25,7 @@ class HostFacts:
     overhead_ns: float
     link_bytes_per_s: float
     switch_ns: float
-    source: Source
+    source: str
 
 
 _SHARE = 0.4
@@ -69,7 +69,7 @@ def _host(name: str, cluster: _Cluster, switch_ns: float) -> HostFacts:
         overhead_ns=5_000 * 2e9 / cluster.clock_hz,
         link_bytes_per_s=cluster.bytes_per_s / 2,
         switch_ns=switch_ns,
-        source=Source(
+        source=(
             f"stated: {cores} x {core.title} at {cluster.clock_hz / 1e9:g} GHz at {_SHARE:.0%} of the vector units' "
             f"peak, {cluster.bytes_per_s / 1e9:g} GB/s, {switch_ns / 1e3:g} us a partition; nothing was measured"
         ),
@@ -86,6 +86,14 @@ HOSTS: Mapping[str, HostFacts] = {
     )
 }
 """Every CPU that is known, by name."""
+
+
+def find_host(name: str) -> HostFacts:
+    """Return the facts of a CPU; raise CostError naming those that are known."""
+    if name not in HOSTS:
+        raise CostError(f"host '{name}' is unknown.", hint=suggestion(name, sorted(HOSTS)))
+    return HOSTS[name]
+
 
 _BESIDE = {
     "vsi:v853": "cortex-a7",

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from dovetail.backend.protocols import Backend, Blob, CompileOptions, Device, Executable, Signature
+from dovetail.backend.protocols import (
+    Backend,
+    BackendAbilities,
+    Blob,
+    CompileOptions,
+    Device,
+    Executable,
+    Signature,
+)
 from dovetail.backend.target import Target
 from dovetail.backends.cpu.target import CPU
 from dovetail.backends.sessions import THREADS_KEY, SessionExecutable, SessionSettings, first_line, open_session
@@ -50,13 +58,13 @@ class OnnxRuntimeBackend:
             raise CompileError(f"{target.name}: ONNX Runtime refuses the partition: {first_line(error)}") from error
         return Blob(FORMAT, payload)
 
-    def onnx_of(self, blob: Blob) -> bytes | None:
-        """Return the blob: it is an ONNX model."""
-        return blob.payload if blob.format == FORMAT else None
-
-    def compiles_in_process(self, target: Target) -> bool:
-        """Say yes: nothing foreign is called."""
-        return True
+    def abilities(self) -> BackendAbilities:
+        """Return what it can do besides."""
+        return BackendAbilities(
+            options=frozenset({"threads", "taps"}),
+            compiles_in_process=lambda target: True,
+            onnx_of=lambda blob: blob.payload if blob.format == FORMAT else None,
+        )
 
     def devices(self) -> Sequence[Device]:
         """Return this machine's CPU."""

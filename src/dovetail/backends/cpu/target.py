@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from dovetail.backend.arithmetic import EXACT, Arithmetic
 from dovetail.backend.constraints import RealTensors
-from dovetail.backend.target import Engine, Support, Verdict
+from dovetail.backend.target import Engine, TargetVerdict
 from dovetail.ir import DOVETAIL_DOMAIN, Graph, Node
 from dovetail.ir.precision import Precision
 from dovetail.ir.roles import CONTROL_FLOW
@@ -32,12 +32,12 @@ class CpuTarget:
     title: str = "CPU (ONNX Runtime)"
     precisions: tuple[Precision, ...] = (_P.U8, _P.I8, _P.I8PC, _P.FP32)
     arithmetic: Arithmetic = EXACT
+    mark: str = ""
 
-    def verdict(self, graph: Graph, node: Node, precision: Precision) -> Verdict:
+    def verdict(self, graph: Graph, node: Node, precision: Precision) -> TargetVerdict:
         """Say whether the CPU runs the node at the precision."""
         reason = self._refusal(graph, node, precision)
-        support = Support.NO if reason else Support.YES
-        return Verdict(node.name, node.op, self.name, precision, support, None if reason else Engine.CPU, reason)
+        return TargetVerdict(node.name, node.op, self.name, precision, None if reason else Engine.CPU, reason)
 
     def _refusal(self, graph: Graph, node: Node, precision: Precision) -> str:
         if precision not in self.precisions:

@@ -19,7 +19,7 @@ CPU = "CPU"
 
 @dataclass(frozen=True, slots=True)
 class Delegate:
-    """Name a delegate; the one without a library stands for LiteRT's own kernels."""
+    """A delegate; the one without a library stands for LiteRT's own kernels."""
 
     name: str
     library: str = ""
@@ -34,14 +34,14 @@ class Delegate:
 
 @cache
 def _named() -> tuple[Delegate, ...]:
-    found: list[Delegate] = []
+    delegates: list[Delegate] = []
     for item in os.environ.get(VARIABLE, "").split(";"):
         name, sign, rest = item.strip().partition("=")
         library, _, options = rest.partition("?")
         if sign and name and library:
             pairs = (pair.partition("=") for pair in options.split("&") if pair)
-            found.append(Delegate(name, library, tuple((key, value) for key, _, value in pairs)))
-    return tuple(found)
+            delegates.append(Delegate(name, library, tuple((key, value) for key, _, value in pairs)))
+    return tuple(delegates)
 
 
 @cache

@@ -9,7 +9,15 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter
 
-from dovetail.backend.protocols import AbsentDevice, Blob, CompileOptions, Device, Executable, Signature
+from dovetail.backend.protocols import (
+    BackendAbilities,
+    Blob,
+    CompileOptions,
+    Device,
+    Executable,
+    ExecutableAbilities,
+    Signature,
+)
 from dovetail.backend.target import Target, TargetProfile
 from dovetail.backends.feeds import check_feeds
 from dovetail.backends.headed import pack, unpack
@@ -64,13 +72,13 @@ class LitertBackend:
         """Return LiteRT's kernels and the delegates that load."""
         return tuple(LitertDevice(one) for one in present_delegates())
 
-    def absent_devices(self) -> Sequence[AbsentDevice]:
-        """Return the delegates that do not load."""
-        return absent_delegates()
-
-    def compiles_in_process(self, target: Target) -> bool:
-        """Tell whether no delegate takes part."""
-        return target.name == f"litert:{CPU}"
+    def abilities(self) -> BackendAbilities:
+        """Return what it can do besides; a delegate is anybody's code."""
+        return BackendAbilities(
+            options=frozenset({"threads", "properties"}),
+            absent_devices=absent_delegates,
+            compiles_in_process=lambda target: target.name == f"litert:{CPU}",
+        )
 
 
 def open_interpreter(model: bytes, delegate: Delegate, properties: Mapping[str, str]) -> Interpreter:
@@ -93,11 +101,11 @@ def left_out(interpreter: Interpreter, delegate: Delegate) -> list[str]:
     operators = interpreter._get_ops_details()
     taken = [item for item in operators if str(item["op_name"]) not in _OPERATORS]
     rest = [item for item in operators if str(item["op_name"]) in _OPERATORS]
-    made = {int(index) for item in rest for index in item["outputs"]}
+    written = {int(index) for item in rest for index in item["outputs"]}
     outputs = {int(item["index"]) for item in interpreter.get_output_details()}
     if len(taken) == 1:
         reads, writes = ({int(index) for index in taken[0][side]} for side in ("inputs", "outputs"))
-        if not reads & made and outputs <= writes:
+        if not reads & written and outputs <= writes:
             return []
     return [str(item["op_name"]) for item in rest]
 
@@ -161,14 +169,18 @@ class LitertExecutable:
             for name, index in self._inputs.items():
                 interpreter.set_tensor(index, np.ascontiguousarray(inputs[name]).reshape(inputs[name].shape))
             interpreter.invoke()
-            found = {name: interpreter.get_tensor(index) for name, index in self._outputs.items()}
+            outputs = {name: interpreter.get_tensor(index) for name, index in self._outputs.items()}
         except (RuntimeError, ValueError) as error:
             raise DeviceError(f"{self._where}: {_line(error)}.") from error
-        return {**found, **{tap: inputs[tap] for tap in taps if tap in inputs and tap not in found}}
+        return {**outputs, **{tap: inputs[tap] for tap in taps if tap in inputs and tap not in outputs}}
 
     def close(self) -> None:
         """Free the interpreter."""
         self._interpreter = None
+
+    def abilities(self) -> ExecutableAbilities:
+        """Return none beyond running."""
+        return ExecutableAbilities()
 
 
 def _line(error: Exception) -> str:

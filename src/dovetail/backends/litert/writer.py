@@ -66,41 +66,41 @@ class _Writer:
 
     def code(self, name: str) -> schema.OperatorCodeT:
         """Return an operator code."""
-        made = schema.OperatorCodeT()
-        made.builtinCode = getattr(schema.BuiltinOperator, name)
-        made.deprecatedBuiltinCode, made.version = min(made.builtinCode, 127), _VERSIONS.get(name, 1)
-        return made
+        code = schema.OperatorCodeT()
+        code.builtinCode = getattr(schema.BuiltinOperator, name)
+        code.deprecatedBuiltinCode, code.version = min(code.builtinCode, 127), _VERSIONS.get(name, 1)
+        return code
 
     def add(self, name: str, inputs: Sequence[int], output: int, options: object = None) -> int:
         """Append an operator."""
-        made = schema.OperatorT()
-        made.opcodeIndex = self.codes.setdefault(name, len(self.codes))
-        made.inputs, made.outputs = list(inputs), [output]
+        operator = schema.OperatorT()
+        operator.opcodeIndex = self.codes.setdefault(name, len(self.codes))
+        operator.inputs, operator.outputs = list(inputs), [output]
         if options is not None:
             kind = type(options).__name__.removesuffix("T")
-            made.builtinOptionsType, made.builtinOptions = getattr(schema.BuiltinOptions, kind), options
-        self.part.operators.append(made)
+            operator.builtinOptionsType, operator.builtinOptions = getattr(schema.BuiltinOptions, kind), options
+        self.part.operators.append(operator)
         return output
 
     def tensor(self, name: str, kind: TensorType, value: AnyArray | None = None, axis: int | None = None) -> int:
         """Append a tensor; `axis` is where its channels are, for scales of their own."""
         if kind.dtype not in _TYPES or kind.static_shape is None:
             raise CompileError(f"tensor '{name}': {kind.dtype.value} of such a shape is no tensor of TFLite's.")
-        made = schema.TensorT()
-        made.name, made.type, made.shape = name.encode(), _TYPES[kind.dtype], list(kind.static_shape)
+        tensor = schema.TensorT()
+        tensor.name, tensor.type, tensor.shape = name.encode(), _TYPES[kind.dtype], list(kind.static_shape)
         if value is not None:
             buffer = schema.BufferT()
             buffer.data = np.frombuffer(np.ascontiguousarray(value).tobytes(), np.uint8)
-            made.buffer = len(self.buffers)
+            tensor.buffer = len(self.buffers)
             self.buffers.append(buffer)
         else:
-            made.buffer = 0
+            tensor.buffer = 0
         if kind.quant is not None:
             quant = schema.QuantizationParametersT()
             quant.scale, quant.zeroPoint = list(kind.quant.scale), list(kind.quant.zero_point)
             quant.quantizedDimension = axis if axis is not None and kind.quant.axis is not None else 0
-            made.quantization = quant
-        self.part.tensors.append(made)
+            tensor.quantization = quant
+        self.part.tensors.append(tensor)
         return len(self.part.tensors) - 1
 
     def declare(self, name: str, *, last: bool = False) -> int:

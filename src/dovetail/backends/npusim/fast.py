@@ -16,10 +16,11 @@ from dataclasses import dataclass
 import numpy as np
 from onnx import AttributeProto, NodeProto
 
-from dovetail.backend.arithmetic import Arithmetic, Rounding, Tie, ZeroPointOrder
+from dovetail.backend.arithmetic import Rounding, Tie, ZeroPointOrder
 from dovetail.backends.proto import add_metadata, new_model, node_proto
 from dovetail.backends.sessions import TAPS_KEY, THREADS_KEY
-from dovetail.backends.vip.scene import product_in_shader
+from dovetail.backends.verisilicon.lowering.routes import product_is_shaded
+from dovetail.backends.verisilicon.parts.part import VsiProfile
 from dovetail.errors import CompileError
 from dovetail.exporters.onnx_protos import tensor_proto, value_info
 from dovetail.ir import DOVETAIL_DOMAIN, AnyArray, DType, Graph, Node, TensorType, dequantize_array
@@ -30,7 +31,7 @@ _HALVES = (DType.F16, DType.BF16)
 
 
 class FloatConstants:
-    """Keep dequantised constants between candidates, up to a number of bytes."""
+    """Dequantised constants, kept between candidates up to a number of bytes."""
 
     def __init__(self, limit_bytes: int = 1 << 28) -> None:
         self._limit_bytes = limit_bytes
@@ -58,7 +59,7 @@ class FloatConstants:
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    """Hold a tensor's value before it is stored."""
+    """A tensor's value before it is stored."""
 
     source: str
     rounding: Rounding
@@ -67,9 +68,10 @@ class _Pending:
 class FastWriter:
     """Write one graph as a float model with Q/DQ."""
 
-    def __init__(self, graph: Graph, arithmetic: Arithmetic, constants: FloatConstants) -> None:
+    def __init__(self, graph: Graph, target: VsiProfile, constants: FloatConstants) -> None:
         self._graph = graph
-        self._arithmetic = arithmetic
+        self._arithmetic = target.arithmetic
+        self._generation = target.generation
         self._constants = constants
         self._model = new_model()
         self._pending: dict[str, _Pending] = {}
@@ -283,10 +285,12 @@ class FastWriter:
         """Return by how much a cut multiplier scales a node's weight and bias."""
         bits, types = self._arithmetic.multiplier_bits, self._graph.types
         layout = weight_layout(self._graph, node)
-        vip = self._arithmetic.vip
-        if bits is None or layout is None or (vip is not None and product_in_shader(self._graph, node, vip)):
+        if bits is None or layout is None:
             return {}
         data, weight = types[node.inputs[0]].quant, types[node.inputs[layout.weight]]
+        fixed = node.inputs[layout.weight] in self._graph.constants
+        if product_is_shaded(self._generation, types[node.inputs[0]], weight, fixed=fixed):
+            return {}
         output = types[node.outputs[0]].quant
         if data is None or weight.quant is None or output is None:
             return {}
@@ -305,6 +309,6 @@ class FastWriter:
         return found
 
 
-def build_model(graph: Graph, arithmetic: Arithmetic, constants: FloatConstants, threads: int) -> bytes:
+def build_model(graph: Graph, target: VsiProfile, constants: FloatConstants, threads: int) -> bytes:
     """Return the fast simulation of a graph as a serialised ONNX model; raise CompileError."""
-    return FastWriter(graph, arithmetic, constants).write(threads)
+    return FastWriter(graph, target, constants).write(threads)

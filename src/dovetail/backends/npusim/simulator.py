@@ -5,20 +5,33 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from dovetail.backend.profiles import VSI_PROFILES
-from dovetail.backend.protocols import Backend, Blob, CompileOptions, Device, Executable, Fidelity, Signature
+from dovetail.backend.protocols import (
+    Backend,
+    BackendAbilities,
+    Blob,
+    CompileOptions,
+    Device,
+    Executable,
+    Fidelity,
+    Signature,
+)
 from dovetail.backend.target import Target
-from dovetail.backends.feeds import same_signature
 from dovetail.backends.npusim.fast import FloatConstants, build_model
-from dovetail.backends.npusim.payload import Job, pack, unpack
-from dovetail.backends.npusim.program import Program, build_steps
 from dovetail.backends.sessions import SessionExecutable, SessionSettings
+from dovetail.backends.verisilicon.blob import program_from_bytes, program_to_bytes
+from dovetail.backends.verisilicon.edges import check_edges
+from dovetail.backends.verisilicon.emulator.executable import Emulation
+from dovetail.backends.verisilicon.lowering.table import lower_graph
+from dovetail.backends.verisilicon.parts.installed import simulated_profile
+from dovetail.backends.verisilicon.parts.named import VSI_PROFILES
+from dovetail.backends.verisilicon.parts.part import part_of, profile_of
+from dovetail.backends.verisilicon.program import Program
 from dovetail.errors import CompileError, DeviceError
 from dovetail.ir import DType, Graph, Node
 from dovetail.ir.precision import Precision
-from dovetail.sdk.parts import simulated_profile
 
 EXACT = "npusim-exact"
+_MOST_DIGITS = 4
 FAST = "npusim-fast"
 _FLOAT_ONLY = SessionSettings(
     # A search keeps many sessions, and runs one at a time.
@@ -28,7 +41,7 @@ _FLOAT_ONLY = SessionSettings(
 )
 """Keep Q/DQ as they are: integer kernels of the CPU would round in their own way."""
 
-_REVISION = 1
+_REVISION = 2
 """Raise it when simulated results change."""
 
 
@@ -42,16 +55,12 @@ class NpuSimulator:
 
     @property
     def version(self) -> str:
-        """Return the version of the package and of the simulation."""
-        return f"{version('dovetail')}+{_REVISION}"
+        """Return the versions of the package, of the simulation and of ONNX Runtime, which computes the fast one."""
+        return f"{version('dovetail')}+{_REVISION}.ort{version('onnxruntime')}"
 
     def targets(self) -> Sequence[Target]:
         """Return the targets that are simulated."""
         return VSI_PROFILES
-
-    def find_target(self, name: str) -> Target | None:
-        """Return any VeriSilicon part: by name, by the vendor simulator's name for it, or by product id."""
-        return simulated_profile(name)
 
     def compile(self, graph: Graph, target: Target, options: CompileOptions) -> Blob:
         """Return the simulated partition; raise CompileError when the target or the simulator refuses a node."""
@@ -60,15 +69,21 @@ class NpuSimulator:
             if reason:
                 raise CompileError(f"{node.label}: {target.name} cannot run it: {reason}.", hint="Place it on cpu.")
         if options.fidelity is Fidelity.FAST:
-            model = build_model(graph, target.arithmetic, self._constants, max(1, options.threads))
+            model = build_model(graph, profile_of(target), self._constants, max(1, options.threads))
             return Blob(FAST, model)
-        job = Job(graph, target.arithmetic, max(1, options.threads))
-        build_steps(graph, job.arithmetic)
-        return Blob(EXACT, pack(job))
+        program = lower_graph(graph, part_of(target))
+        return Blob(EXACT, b"%d\n" % max(1, options.threads) + program_to_bytes(program))
 
-    def compiles_in_process(self, target: Target) -> bool:
-        """Say yes: nothing foreign is called."""
-        return True
+    def abilities(self) -> BackendAbilities:
+        """Return what it can do besides.
+
+        Targets are found by the part's name, by the vendor simulator's name for it, or by product id.
+        """
+        return BackendAbilities(
+            options=frozenset({"fidelity", "threads", "taps"}),
+            find_target=simulated_profile,
+            compiles_in_process=lambda target: True,
+        )
 
     def devices(self) -> Sequence[Device]:
         """Return the one simulated device."""
@@ -76,7 +91,7 @@ class NpuSimulator:
 
 
 class SimulatedDevice:
-    """Stand for every simulated target at once."""
+    """Every simulated target at once."""
 
     name = "npusim"
 
@@ -87,11 +102,10 @@ class SimulatedDevice:
     def load(self, blob: Blob, signature: Signature) -> Executable:
         """Prepare a blob for running; raise DeviceError when it is damaged or made for something else."""
         if blob.format == EXACT:
-            job = unpack(blob.payload)
-            kinds = {name: job.graph.types[name] for name in job.graph.inputs}
-            same_signature("npusim", signature, kinds, job.graph.outputs)
+            threads, program = _unpack(blob.payload)
+            check_edges("npusim", program, signature)
             try:
-                return Program(job, signature)
+                return Emulation(program, signature, threads)
             except CompileError as error:
                 raise DeviceError(error.message, hint=error.hint) from error
         if blob.format == FAST:
@@ -99,6 +113,14 @@ class SimulatedDevice:
         raise DeviceError(
             f"npusim: a blob of format '{blob.format}' is not for this device.", hint=f"It loads {EXACT} and {FAST}."
         )
+
+
+def _unpack(payload: bytes) -> tuple[int, Program]:
+    """Return the threads and the program of a blob; raise DeviceError when it is damaged."""
+    threads, newline, rest = payload.partition(b"\n")
+    if not newline or not threads.isdigit() or len(threads) > _MOST_DIGITS:
+        raise DeviceError("npusim: the blob is damaged: it does not begin as one.", hint="Compile the model again.")
+    return int(threads), program_from_bytes(rest)
 
 
 _BY_ACTIVATION: dict[DType, tuple[Precision, ...]] = {

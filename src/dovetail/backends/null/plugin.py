@@ -9,8 +9,17 @@ from importlib.metadata import version
 import numpy as np
 
 from dovetail.backend.arithmetic import EXACT, Arithmetic
-from dovetail.backend.protocols import Backend, Blob, CompileOptions, Device, Executable, Signature
-from dovetail.backend.target import Engine, Support, Target, Verdict
+from dovetail.backend.protocols import (
+    Backend,
+    BackendAbilities,
+    Blob,
+    CompileOptions,
+    Device,
+    Executable,
+    ExecutableAbilities,
+    Signature,
+)
+from dovetail.backend.target import Engine, Target, TargetVerdict
 from dovetail.backends.feeds import Sizes, check_feeds, same_signature
 from dovetail.errors import BundleError, DeviceError
 from dovetail.ir import AnyArray, Graph, Node, TensorType, graph_from_bytes, graph_to_bytes
@@ -27,10 +36,11 @@ class NullTarget:
     title: str = "Nothing (zeros)"
     precisions: tuple[Precision, ...] = tuple(Precision)
     arithmetic: Arithmetic = EXACT
+    mark: str = ""
 
-    def verdict(self, graph: Graph, node: Node, precision: Precision) -> Verdict:
+    def verdict(self, graph: Graph, node: Node, precision: Precision) -> TargetVerdict:
         """Accept the node."""
-        return Verdict(node.name, node.op, self.name, precision, Support.YES, Engine.CPU)
+        return TargetVerdict(node.name, node.op, self.name, precision, Engine.CPU)
 
 
 NULL = NullTarget()
@@ -58,9 +68,9 @@ class NullBackend:
         shell = Graph(str(len(graph.inputs)), (), given, graph.outputs, kinds)
         return Blob(FORMAT, graph_to_bytes(shell))
 
-    def compiles_in_process(self, target: Target) -> bool:
-        """Say yes: nothing foreign is called."""
-        return True
+    def abilities(self) -> BackendAbilities:
+        """Return what it can do besides."""
+        return BackendAbilities(options=frozenset({"threads"}), compiles_in_process=lambda target: True)
 
     def devices(self) -> Sequence[Device]:
         """Return the one device."""
@@ -106,6 +116,10 @@ class _Zeros:
     def close(self) -> None:
         """Refuse further runs."""
         self._signature = None
+
+    def abilities(self) -> ExecutableAbilities:
+        """Return none beyond running."""
+        return ExecutableAbilities()
 
 
 def _zeros(kind: TensorType, sizes: Sizes) -> AnyArray:

@@ -21,7 +21,7 @@ _KNOWN = ("CPU", "GPU", "NPU")
 
 @dataclass(frozen=True, slots=True)
 class DeviceFacts:
-    """Hold what OpenVINO says of a device; `mark` changes with the hardware and with its driver."""
+    """What OpenVINO says of a device; `mark` changes with the hardware and with its driver."""
 
     name: str
     title: str
@@ -37,19 +37,19 @@ class DeviceFacts:
 @cache
 def core() -> openvino.Core:
     """Return the core, with the plug-ins of the environment registered."""
-    made = openvino.Core()
+    core = openvino.Core()
     for name, library in _plugins():
-        made.register_plugin(library, name)
-    return made
+        core.register_plugin(library, name)
+    return core
 
 
 def _plugins() -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
+    plugins: list[tuple[str, str]] = []
     for item in os.environ.get(PLUGINS_VARIABLE, "").split(","):
         name, sign, library = item.strip().partition("=")
         if sign and name and library:
-            found.append((name, library))
-    return found
+            plugins.append((name, library))
+    return plugins
 
 
 def register_plugin(name: str, library: str) -> None:

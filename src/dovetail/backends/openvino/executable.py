@@ -9,7 +9,7 @@ import numpy as np
 import openvino
 from openvino.preprocess import PrePostProcessor
 
-from dovetail.backend.protocols import OperatorTime, Signature
+from dovetail.backend.protocols import ExecutableAbilities, InPlace, OperatorTime, Signature
 from dovetail.backends.aligned import aligned_empty
 from dovetail.backends.feeds import check_feeds
 from dovetail.backends.openvino.core import core, reason
@@ -27,7 +27,7 @@ class OpenVinoExecutable:
     `source` is the ONNX model, where taps are possible.
     """
 
-    def __init__(self, device: str, compiled: openvino.CompiledModel, signature: Signature, source: Source) -> None:
+    def __init__(self, device: str, compiled: openvino.CompiledModel, signature: Signature, source: TapSource) -> None:
         self._where = f"openvino:{device}"
         self._device = device
         self._signature = signature
@@ -50,17 +50,20 @@ class OpenVinoExecutable:
         """Return the outputs and the tapped tensors as stored values; raise DeviceError."""
         self._check_open()
         check_feeds(self._where, self._signature, inputs)
-        wanted = self._signature.outputs
-        given = {tap: inputs[tap] for tap in taps if tap in inputs and tap not in wanted}
-        inside = tuple(tap for tap in dict.fromkeys(taps) if tap not in wanted and tap not in given)
+        kinds = self._signature.outputs
+        passed_on = {tap: inputs[tap] for tap in taps if tap in inputs and tap not in kinds}
+        inside = tuple(tap for tap in dict.fromkeys(taps) if tap not in kinds and tap not in passed_on)
         if inside:
-            return {**self._run_tapped(inputs, inside), **given}
+            return {**self._run_tapped(inputs, inside), **passed_on}
         if self._static:
-            outputs = {name: self.empty(name) for name in wanted}
+            outputs = {name: self.empty(name) for name in kinds}
             self.run_into(inputs, outputs)
-            return {**outputs, **given}
+            return {**outputs, **passed_on}
         self._infer(self._request, inputs)
-        return {**{name: self._request.get_tensor(port).data.copy() for name, port in self._outlets.items()}, **given}
+        return {
+            **{name: self._request.get_tensor(port).data.copy() for name, port in self._outlets.items()},
+            **passed_on,
+        }
 
     def empty(self, output: str, memory: AnyArray | None = None) -> AnyArray:
         """Return an array that begins at a cache line; the channels of images that stay inside come last in memory."""
@@ -99,12 +102,12 @@ class OpenVinoExecutable:
         """Map OpenVINO's operators, after its fusions, to the device."""
         self._check_open()
         assert self._compiled is not None
-        found: dict[str, str] = {}
+        devices: dict[str, str] = {}
         for op in self._compiled.get_runtime_model().get_ordered_ops():
             info = op.get_rt_info()
             names = _text(info["originalLayersNames"]) if "originalLayersNames" in info else ""
-            found.update(dict.fromkeys(filter(None, names.split(",")), self._where))
-        return found
+            devices.update(dict.fromkeys(filter(None, names.split(",")), self._where))
+        return devices
 
     def operator_times(self) -> Sequence[OperatorTime]:
         """Return what OpenVINO measured in the last run."""
@@ -119,6 +122,11 @@ class OpenVinoExecutable:
             for row in rows
             if row.real_time
         )
+
+    def abilities(self) -> ExecutableAbilities:
+        """Return that it writes in place and gives an account."""
+        in_place = InPlace(self.empty, self.run_into)
+        return ExecutableAbilities(in_place=in_place, account=self.account, operator_times=self.operator_times)
 
     def close(self) -> None:
         """Free the model."""
@@ -163,8 +171,8 @@ class OpenVinoExecutable:
         return {name: request.get_tensor(compiled.output(name)).data.copy() for name in names}
 
 
-class Source:
-    """Hold what taps are compiled from; an exported blob has none."""
+class TapSource:
+    """What taps are compiled from; an exported blob has none."""
 
     def __init__(self, device: str, model: bytes | None, properties: Mapping[str, str]) -> None:
         self.device = device
@@ -214,15 +222,15 @@ def _shared(array: AnyArray) -> tuple[openvino.Tensor, bool]:
 
 
 def _check_names(where: str, compiled: openvino.CompiledModel, signature: Signature) -> None:
-    for side, ports, wanted in (
+    for side, ports, expected in (
         ("inputs", compiled.inputs, signature.inputs),
         ("outputs", compiled.outputs, signature.outputs),
     ):
         names = {name for port in ports for name in port.get_names()}
-        if len(ports) != len(wanted) or not names.issuperset(wanted):
+        if len(ports) != len(expected) or not names.issuperset(expected):
             raise DeviceError(
                 f"{where}: the blob has {side} {', '.join(sorted(names)) or 'none'}, "
-                f"asked for {', '.join(sorted(wanted)) or 'none'}.",
+                f"asked for {', '.join(sorted(expected)) or 'none'}.",
                 hint="Compile the model again.",
             )
 

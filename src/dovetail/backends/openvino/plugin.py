@@ -8,8 +8,8 @@ from functools import cache
 from importlib.metadata import version
 
 from dovetail.backend.protocols import (
-    AbsentDevice,
     Backend,
+    BackendAbilities,
     Blob,
     CompileOptions,
     Device,
@@ -20,7 +20,7 @@ from dovetail.backend.protocols import (
 from dovetail.backend.target import Target
 from dovetail.backends.headed import check_mark, pack, unpack
 from dovetail.backends.openvino.core import DeviceFacts, core, missing_devices, present_devices, reason
-from dovetail.backends.openvino.executable import CHANNELS_LAST, OpenVinoExecutable, Source
+from dovetail.backends.openvino.executable import CHANNELS_LAST, OpenVinoExecutable, TapSource
 from dovetail.backends.openvino.target import OpenVinoTarget, offered_precisions
 from dovetail.errors import CompileError, DeviceError, GraphError
 from dovetail.exporters.onnx import to_onnx
@@ -65,7 +65,7 @@ class OpenVinoBackend:
         except GraphError as error:
             raise CompileError(f"{target.name}: {error.message}", hint=error.hint) from error
         try:
-            source = Source(facts.name, model, facing)
+            source = TapSource(facts.name, model, facing)
             compiled = source.compile() if graph.outputs else None
             if export and compiled is not None:
                 exported = compiled.export_model()
@@ -75,25 +75,28 @@ class OpenVinoBackend:
             raise CompileError(f"{target.name}: OpenVINO refuses the partition: {reason(error)}.") from error
         return Blob(MODEL, pack(facts.name, facing, "", model))
 
-    def onnx_of(self, blob: Blob) -> bytes | None:
-        """Return the model behind the header, where the device's own form did not take its place."""
-        return unpack(blob.payload, self.name)[1] if blob.format == MODEL else None
-
-    def compiles_in_process(self, target: Target) -> bool:
-        """Tell whether it is the CPU plug-in; accelerators have the vendor's compiler and driver behind them."""
-        return self.takes_channels_last(target)
-
-    def takes_channels_last(self, target: Target) -> bool:
-        """Tell whether the target is the CPU plug-in, whose convolutions compute so."""
-        return isinstance(target, OpenVinoTarget) and target.facts.is_cpu
-
     def devices(self) -> Sequence[Device]:
         """Return the devices that OpenVINO lists."""
         return tuple(OpenVinoDevice(facts) for facts in present_devices())
 
-    def absent_devices(self) -> Sequence[AbsentDevice]:
-        """Return the plug-ins that find no device or do not load."""
-        return missing_devices()
+    def abilities(self) -> BackendAbilities:
+        """Return what it can do besides; accelerators have a vendor's compiler and driver behind them."""
+        return BackendAbilities(
+            options=frozenset({"threads", "inference", "profiling", "properties"}),
+            absent_devices=missing_devices,
+            takes_channels_last=_is_cpu,
+            compiles_in_process=_is_cpu,
+            onnx_of=self._onnx_of,
+        )
+
+    def _onnx_of(self, blob: Blob) -> bytes | None:
+        """Return the model behind the header, where the device's own form did not take its place."""
+        return unpack(blob.payload, self.name)[1] if blob.format == MODEL else None
+
+
+def _is_cpu(target: Target) -> bool:
+    """Tell whether the target is the CPU plug-in, whose convolutions compute channels-last."""
+    return isinstance(target, OpenVinoTarget) and target.facts.is_cpu
 
 
 @cache
@@ -105,14 +108,14 @@ def _properties(facts: DeviceFacts, options: CompileOptions) -> dict[str, str]:
     """Return OpenVINO's properties; it would else narrow float32 to bfloat16 where the CPU has it."""
     hint = "f32" if options.inference is InferencePrecision.AS_PLACED else options.inference.value
     # Pinned, the threads of all partitions would sit on the first core, and stages wait for each other there.
-    found = {"NUM_STREAMS": "1", "ENABLE_CPU_PINNING": "NO"} if facts.is_cpu else {}
+    properties = {"NUM_STREAMS": "1", "ENABLE_CPU_PINNING": "NO"} if facts.is_cpu else {}
     if facts.is_cpu or options.inference is not InferencePrecision.AS_PLACED:
-        found["INFERENCE_PRECISION_HINT"] = hint
+        properties["INFERENCE_PRECISION_HINT"] = hint
     if facts.is_cpu and options.threads:
-        found["INFERENCE_NUM_THREADS"] = str(options.threads)
+        properties["INFERENCE_NUM_THREADS"] = str(options.threads)
     if options.profiling:
-        found["PERF_COUNT"] = "YES"
-    return found
+        properties["PERF_COUNT"] = "YES"
+    return properties
 
 
 class OpenVinoDevice:
@@ -139,7 +142,7 @@ class OpenVinoDevice:
                 f"{self.name}: the blob is for device '{header.device}'.", hint="Compile the model again."
             )
         check_mark(header, self._facts.mark, self.name)
-        source = Source(header.device, body if blob.format == MODEL else None, dict(header.properties))
+        source = TapSource(header.device, body if blob.format == MODEL else None, dict(header.properties))
         try:
             if blob.format == MODEL:
                 compiled = source.compile()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from dovetail.backend.arithmetic import EXACT, Arithmetic
 from dovetail.backend.constraints import RealTensors
-from dovetail.backend.target import Engine, Support, Verdict
+from dovetail.backend.target import Engine, TargetVerdict
 from dovetail.backends.openvino.core import DeviceFacts, core, reason
 from dovetail.backends.single_node import node_graph, node_key
 from dovetail.errors import DovetailError
@@ -51,12 +51,11 @@ class OpenVinoTarget:
         """Return what changes with hardware and driver."""
         return self.facts.mark
 
-    def verdict(self, graph: Graph, node: Node, precision: Precision) -> Verdict:
+    def verdict(self, graph: Graph, node: Node, precision: Precision) -> TargetVerdict:
         """Say whether the device runs the node at the precision."""
         refusal = self._refusal(graph, node, precision)
-        support = Support.NO if refusal else Support.YES
         engine = None if refusal else Engine.CPU if self.facts.is_cpu else Engine.NN
-        return Verdict(node.name, node.op, self.name, precision, support, engine, refusal)
+        return TargetVerdict(node.name, node.op, self.name, precision, engine, refusal)
 
     def _refusal(self, graph: Graph, node: Node, precision: Precision) -> str:
         if precision not in self.precisions:
@@ -88,10 +87,10 @@ def _query(alone: Graph, device: str) -> str:
     try:
         model = core().read_model(to_onnx(alone).SerializeToString())
         claimed = core().query_model(model, device)
-        made = {op.get_friendly_name(): op.get_type_name() for op in model.get_ordered_ops()}
+        types = {op.get_friendly_name(): op.get_type_name() for op in model.get_ordered_ops()}
     except DovetailError as error:
         return error.message.rstrip(".")
     except Exception as error:
         return f"OpenVINO refuses it: {reason(error)}"
-    left = sorted({kind for name, kind in made.items() if name not in claimed and kind != "Constant"})
+    left = sorted({kind for name, kind in types.items() if name not in claimed and kind != "Constant"})
     return f"the device does not claim {', '.join(left)}" if left else ""

@@ -6,20 +6,29 @@ import json
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dovetail.backend.protocols import OperatorTime, Signature
+from dovetail.backend.protocols import ExecutableAbilities, OperatorTime, Signature
 from dovetail.backends.sessions import SessionExecutable, SessionSettings
 
 _MAX_PROFILE_BYTES = 256 << 20
 
 
-class OrtExecutable(SessionExecutable):
-    """Run a model on one provider; `how` holds the settings, whether to measure, and ONNX Runtime's name of it."""
+@dataclass(frozen=True, slots=True)
+class OrtSettings:
+    """How to open a session on a provider, whether to measure, and ONNX Runtime's name of the provider."""
 
-    def __init__(self, where: str, model: bytes, signature: Signature, how: tuple[SessionSettings, bool, str]) -> None:
-        settings, profiled, self._provider = how
+    session: SessionSettings
+    profiled: bool
+    provider: str
+
+
+class OrtExecutable(SessionExecutable):
+    """Run a model on one provider."""
+
+    def __init__(self, where: str, model: bytes, signature: Signature, how: OrtSettings) -> None:
+        settings, profiled, self._provider = how.session, how.profiled, how.provider
         self._folder = tempfile.mkdtemp(prefix="dovetail-ort-") if profiled else ""
         self._times: tuple[OperatorTime, ...] | None = None
         try:
@@ -47,6 +56,10 @@ class OrtExecutable(SessionExecutable):
             self._remove()
         return self._times
 
+    def abilities(self) -> ExecutableAbilities:
+        """Return that it writes in place and gives an account."""
+        return replace(super().abilities(), account=self.account, operator_times=self.operator_times)
+
     def close(self) -> None:
         """Free the session and its profile."""
         super().close()
@@ -61,12 +74,12 @@ def _read_profile(path: Path) -> tuple[OperatorTime, ...]:
     """Return the last run of every operator in a profile; it has no others than the runs of one session."""
     if not path.is_file() or path.stat().st_size > _MAX_PROFILE_BYTES:
         return ()
-    found: dict[str, OperatorTime] = {}
+    times: dict[str, OperatorTime] = {}
     for event in json.loads(path.read_text(encoding="utf-8")):
         name = str(event.get("name", ""))
         if event.get("cat") == "Node" and name.endswith("_kernel_time"):
             facts = event.get("args", {})
             name = name.removesuffix("_kernel_time")
             elapsed = int(float(event["dur"]) * 1000)
-            found[name] = OperatorTime(name, str(facts.get("op_name", "")), elapsed, str(facts.get("provider", "")))
-    return tuple(found.values())
+            times[name] = OperatorTime(name, str(facts.get("op_name", "")), elapsed, str(facts.get("provider", "")))
+    return tuple(times.values())

@@ -8,10 +8,18 @@ from importlib.metadata import version
 
 import onnxruntime
 
-from dovetail.backend.protocols import AbsentDevice, Blob, CompileOptions, Device, Executable, Signature
+from dovetail.backend.protocols import (
+    AbsentDevice,
+    BackendAbilities,
+    Blob,
+    CompileOptions,
+    Device,
+    Executable,
+    Signature,
+)
 from dovetail.backend.target import Target
 from dovetail.backends.headed import check_mark, pack, unpack
-from dovetail.backends.ort.executable import OrtExecutable
+from dovetail.backends.ort.executable import OrtExecutable, OrtSettings
 from dovetail.backends.ort.providers import Provider, absent_providers
 from dovetail.backends.ort.target import OrtTarget
 from dovetail.backends.sessions import SessionSettings, first_line, open_session
@@ -57,13 +65,13 @@ class OrtBackend:
             model = to_onnx(graph).SerializeToString()
         except GraphError as error:
             raise CompileError(f"{target.name}: {error.message}", hint=error.hint) from error
-        given = dict(options.properties)
-        header = {**given, _THREADS: str(options.threads)}
+        properties = dict(options.properties)
+        header = {**properties, _THREADS: str(options.threads)}
         if options.profiling:
             header[_PROFILING] = "1"
         try:
             if provider.compiles and graph.nodes:
-                body = compile_context(model, provider, given)
+                body = compile_context(model, provider, properties)
                 return Blob(CONTEXT, pack(provider.name, header, provider.mark, body))
             if graph.outputs:
                 open_session(model, settings_of(provider, {**header, _THREADS: "1"}, optimise=not provider.is_cpu))
@@ -71,21 +79,26 @@ class OrtBackend:
             raise CompileError(f"{target.name}: {provider.ep} refuses the partition: {first_line(error)}") from error
         return Blob(MODEL, pack(provider.name, header, "", model))
 
-    def onnx_of(self, blob: Blob) -> bytes | None:
-        """Return the model behind the header."""
-        return unpack(blob.payload, self.name)[1] if blob.format in (MODEL, CONTEXT) else None
-
-    def compiles_in_process(self, target: Target) -> bool:
-        """Tell whether it is ONNX Runtime's own CPU provider."""
-        return isinstance(target, OrtTarget) and target.provider.is_cpu
-
     def devices(self) -> Sequence[Device]:
         """Return a device for every provider."""
         return tuple(OrtDevice(self.name, one) for one in self.providers())
 
-    def absent_devices(self) -> Sequence[AbsentDevice]:
-        """Return the plug-ins that do not load."""
-        return self.absent()
+    def abilities(self) -> BackendAbilities:
+        """Return what it can do besides."""
+        return BackendAbilities(
+            options=frozenset({"threads", "profiling", "properties"}),
+            absent_devices=self.absent,
+            compiles_in_process=_is_cpu,
+            onnx_of=self._onnx_of,
+        )
+
+    def _onnx_of(self, blob: Blob) -> bytes | None:
+        return unpack(blob.payload, self.name)[1] if blob.format in (MODEL, CONTEXT) else None
+
+
+def _is_cpu(target: Target) -> bool:
+    """Tell whether it is ONNX Runtime's own CPU provider."""
+    return isinstance(target, OrtTarget) and target.provider.is_cpu
 
 
 _TARGETS: dict[tuple[str, Provider], OrtTarget] = {}
@@ -105,7 +118,9 @@ def _check_static(graph: Graph, where: str) -> None:
         if kind.static_shape is None or 0 in kind.static_shape:
             what = "is empty" if kind.static_shape is not None else "has no static shape"
             raise CompileError(
-                f"{where}: tensor '{name}' {what}.", hint="Fix the shapes of the inputs with --shape INPUT=N,C,H,W."
+                f"{where}: tensor '{name}' {what}.",
+                hint="Fix the shapes of the inputs when the model is loaded.",
+                option="shape",
             )
 
 
@@ -155,4 +170,4 @@ class OrtDevice:
         check_mark(header, self._provider.mark, self.name)
         settings = settings_of(self._provider, dict(header.properties))
         profiled = dict(header.properties).get(_PROFILING) == "1"
-        return OrtExecutable(self.name, body, signature, (settings, profiled, self._provider.ep))
+        return OrtExecutable(self.name, body, signature, OrtSettings(settings, profiled, self._provider.ep))

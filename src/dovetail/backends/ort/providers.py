@@ -30,7 +30,7 @@ _CPU_PRECISIONS = (Precision.U8, Precision.I8, Precision.I8PC, Precision.FP32)
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """Name a provider: `ep` is ONNX Runtime's name for it, `kind` the hardware where a plug-in offers several.
+    """A provider: `ep` is ONNX Runtime's name for it, `kind` the hardware where a plug-in offers several.
 
     `options` go to the provider; `mark` changes with provider and driver. `compiles` tells that it writes its compiled
     form into EPContext nodes.
@@ -53,14 +53,14 @@ class Provider:
 
     def attach(self, options: onnxruntime.SessionOptions, properties: Mapping[str, str]) -> list[str] | None:
         """Add the provider to a session's options; nothing may run elsewhere."""
-        given = {**dict(self.options), **properties}
+        settings = {**dict(self.options), **properties}
         if not self.is_cpu:
             options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
         if self.plugin:
-            options.add_provider_for_devices(list(_handles(self.ep, self.kind)), given)
+            options.add_provider_for_devices(list(_handles(self.ep, self.kind)), settings)
             return None
-        if given:
-            options.add_provider(self.ep, given)
+        if settings:
+            options.add_provider(self.ep, settings)
             return None
         return [self.ep]
 
@@ -85,19 +85,19 @@ def _failures() -> dict[str, str]:
 
 
 def _libraries(failed: dict[str, str]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    libraries: dict[str, str] = {}
     for name, package in _PACKAGES.items():
         if importlib.util.find_spec(package) is not None:
             try:
-                found[name] = str(importlib.import_module(package).get_library_path())
+                libraries[name] = str(importlib.import_module(package).get_library_path())
             except Exception as error:
                 # The package is anybody's code.
                 failed[name] = first_line(error)
     for item in os.environ.get(PLUGINS_VARIABLE, "").split(","):
         name, sign, library = item.strip().partition("=")
         if sign and name and library:
-            found[name] = library
-    return found
+            libraries[name] = library
+    return libraries
 
 
 @cache
@@ -118,21 +118,21 @@ def register(name: str, library: str) -> str:
 def present_providers() -> tuple[Provider, ...]:
     """Return the providers that can run something here; ONNX Runtime's own CPU provider is the first."""
     _failures()
-    found = [_builtin(name) for name in onnxruntime.get_available_providers() if name not in (_REMOTE, CPU)]
+    providers = [_builtin(name) for name in onnxruntime.get_available_providers() if name not in (_REMOTE, CPU)]
     plugins = onnxruntime.get_ep_devices() if hasattr(onnxruntime, "get_ep_devices") else []
     many: dict[str, set[str]] = {}
-    for one in plugins:
-        many.setdefault(one.ep_name, set()).add(_kind(one))
-    for one in plugins:
-        if one.ep_name.removesuffix(_SUFFIX) == "QNN" or not one.ep_metadata.get("library_path"):
+    for provider in plugins:
+        many.setdefault(provider.ep_name, set()).add(_kind(provider))
+    for provider in plugins:
+        if provider.ep_name.removesuffix(_SUFFIX) == "QNN" or not provider.ep_metadata.get("library_path"):
             # QNN has a backend of its own: each generation of the hardware is a target. Built-in ones are above.
             continue
-        kind = _kind(one) if len(many[one.ep_name]) > 1 else ""
-        mark = f"{one.ep_name} {one.ep_metadata.get('version', '')}; {one.device.vendor}"
-        short = ".".join(filter(None, (one.ep_name.removesuffix(_SUFFIX), kind)))
-        title = f"{one.ep_vendor} {one.ep_name}"
-        found.append(Provider(short, title, one.ep_name, kind, plugin=True, mark=mark, compiles=True))
-    unique = {one.name: one for one in (_builtin(CPU), *found)}
+        kind = _kind(provider) if len(many[provider.ep_name]) > 1 else ""
+        mark = f"{provider.ep_name} {provider.ep_metadata.get('version', '')}; {provider.device.vendor}"
+        short = ".".join(filter(None, (provider.ep_name.removesuffix(_SUFFIX), kind)))
+        title = f"{provider.ep_vendor} {provider.ep_name}"
+        providers.append(Provider(short, title, provider.ep_name, kind, plugin=True, mark=mark, compiles=True))
+    unique = {provider.name: provider for provider in (_builtin(CPU), *providers)}
     return tuple(unique.values())
 
 

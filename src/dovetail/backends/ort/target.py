@@ -7,9 +7,9 @@ from functools import cache
 
 from dovetail.backend.arithmetic import EXACT, Arithmetic
 from dovetail.backend.constraints import RealTensors, StaticShapes
-from dovetail.backend.containment import Limits, Worker, compile_contained
+from dovetail.backend.containment import CompilerPlace, Worker, WorkerLimits, compile_contained
 from dovetail.backend.protocols import CompileOptions
-from dovetail.backend.target import Engine, Support, Verdict
+from dovetail.backend.target import Engine, TargetVerdict
 from dovetail.backends.ort.providers import Provider
 from dovetail.backends.single_node import node_graph, node_key
 from dovetail.errors import DovetailError
@@ -50,12 +50,11 @@ class OrtTarget:
         """Return what changes with the provider and its options."""
         return f"{self.provider.mark} {dict(self.provider.options)}"
 
-    def verdict(self, graph: Graph, node: Node, precision: Precision) -> Verdict:
+    def verdict(self, graph: Graph, node: Node, precision: Precision) -> TargetVerdict:
         """Say whether the provider runs the node at the precision."""
         refusal = self._refusal(graph, node, precision)
-        support = Support.NO if refusal else Support.YES
         engine = None if refusal else Engine.CPU if self.provider.is_cpu else Engine.NN
-        return Verdict(node.name, node.op, self.name, precision, support, engine, refusal)
+        return TargetVerdict(node.name, node.op, self.name, precision, engine, refusal)
 
     def _refusal(self, graph: Graph, node: Node, precision: Precision) -> str:
         if precision not in self.precisions:
@@ -87,7 +86,7 @@ class OrtTarget:
         """Return why a node alone does not compile; in a worker, because compilers crash on what they do not take."""
         try:
             graph = _at(alone, self.name, precision)
-            compile_contained(_worker(), (self.backend, self.name), graph, CompileOptions(threads=1))
+            compile_contained(_worker(), CompilerPlace(self.backend, self.name), graph, CompileOptions(threads=1))
         except DovetailError as error:
             return error.message.rstrip(".")[:_LONGEST]
         return ""
@@ -96,7 +95,7 @@ class OrtTarget:
 @cache
 def _worker() -> Worker:
     """Return the process in which providers are asked; it begins again after every crash."""
-    return Worker(Limits(compile_s=_ASK_S))
+    return Worker(WorkerLimits(compile_s=_ASK_S))
 
 
 def _at(alone: Graph, target: str, precision: Precision) -> Graph:

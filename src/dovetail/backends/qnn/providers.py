@@ -17,8 +17,8 @@ _PRECISIONS = (Precision.U8, Precision.I8PC, Precision.FP16)
 
 
 @dataclass(frozen=True, slots=True)
-class Generation:
-    """Name a generation, QNN's number for one of its chips, and what is known by that name."""
+class HexagonGeneration:
+    """A generation, QNN's number for one of its chips, and what is known by that name."""
 
     arch: str
     soc: str
@@ -26,11 +26,11 @@ class Generation:
 
 
 GENERATIONS = (
-    Generation("68", "30", "Hexagon v68 (Snapdragon 888)"),
-    Generation("73", "43", "Hexagon v73 (Snapdragon 8 Gen 2)"),
-    Generation("75", "57", "Hexagon v75 (Snapdragon 8 Gen 3)"),
-    Generation("79", "69", "Hexagon v79 (Snapdragon 8 Elite)"),
-    Generation("81", "87", "Hexagon v81 (Snapdragon 8 Elite Gen 5)"),
+    HexagonGeneration("68", "30", "Hexagon v68 (Snapdragon 888)"),
+    HexagonGeneration("73", "43", "Hexagon v73 (Snapdragon 8 Gen 2)"),
+    HexagonGeneration("75", "57", "Hexagon v75 (Snapdragon 8 Gen 3)"),
+    HexagonGeneration("79", "69", "Hexagon v79 (Snapdragon 8 Elite)"),
+    HexagonGeneration("81", "87", "Hexagon v81 (Snapdragon 8 Elite Gen 5)"),
 )
 
 
@@ -49,22 +49,22 @@ def hexagon_providers() -> tuple[Provider, ...]:
     return tuple(_provider(one, htp, version) for one in GENERATIONS)
 
 
-def _provider(one: Generation, htp: str, version: str) -> Provider:
+def _provider(generation: HexagonGeneration, htp: str, version: str) -> Provider:
     options = {
         "backend_path": htp,
-        "htp_arch": one.arch,
-        "soc_model": one.soc,
+        "htp_arch": generation.arch,
+        "soc_model": generation.soc,
         "enable_htp_fp16_precision": "1",
         # The conversions at the edges are nodes of the plan: the NPU runs them where the plan says so.
         "offload_graph_io_quantization": "0",
     }
     return Provider(
-        name=f"v{one.arch}",
-        title=one.title,
+        name=f"v{generation.arch}",
+        title=generation.title,
         ep=_NAME,
         plugin=True,
         options=tuple(options.items()),
-        mark=f"onnxruntime-qnn {version}; htp v{one.arch}; soc {one.soc}",
+        mark=f"onnxruntime-qnn {version}; htp v{generation.arch}; soc {generation.soc}",
         compiles=True,
         precisions=_PRECISIONS,
     )

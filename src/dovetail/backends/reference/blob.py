@@ -10,7 +10,7 @@ import json
 import re
 from dataclasses import dataclass
 
-from dovetail.backend.arithmetic import Arithmetic, Carrier, Rounding, Scheme, Tie, Vip, ZeroPointOrder
+from dovetail.backend.arithmetic import Accumulator, Arithmetic, Carrier, Rounding, Scheme, Tie, ZeroPointOrder
 from dovetail.errors import BundleError, DeviceError
 from dovetail.ir import DType, Graph, graph_from_bytes, graph_to_bytes
 
@@ -20,7 +20,7 @@ _HINT = "Make the bundle again with 'dovetail compile'."
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class ReferenceProgram:
     """A graph and the arithmetic that it runs with."""
 
     target: str
@@ -28,7 +28,7 @@ class Program:
     graph: Graph
 
 
-def program_to_bytes(program: Program) -> bytes:
+def program_to_bytes(program: ReferenceProgram) -> bytes:
     """Return a program as bytes; equal programs give equal bytes."""
     arithmetic = program.arithmetic
     rows: list[list[str | None]] = []
@@ -41,13 +41,13 @@ def program_to_bytes(program: Program) -> bytes:
         "multiplier_bits": arithmetic.multiplier_bits,
         "by_op": sorted(rows, key=str),
         "scheme": arithmetic.scheme.value,
-        "vip": None if arithmetic.vip is None else arithmetic.vip.value,
+        "accumulator": arithmetic.accumulator.value,
     }
     text = json.dumps(facts, sort_keys=True).encode()
     return b"dovetail reference 1 %d\n" % len(text) + text + graph_to_bytes(program.graph)
 
 
-def program_from_bytes(data: bytes) -> Program:
+def program_from_bytes(data: bytes) -> ReferenceProgram:
     """Return the program in these bytes; raise DeviceError when they are damaged."""
     header = _HEADER.match(data)
     if header is None:
@@ -58,7 +58,7 @@ def program_from_bytes(data: bytes) -> Program:
         target, arithmetic = facts["target"], _arithmetic(facts)
         if not isinstance(target, str):
             raise TypeError("the target is not a name")
-        return Program(target, arithmetic, graph_from_bytes(data[stop:], "blob"))
+        return ReferenceProgram(target, arithmetic, graph_from_bytes(data[stop:], "blob"))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise DeviceError(f"blob: damaged header: {error}.", hint=_HINT) from error
     except BundleError as error:
@@ -83,6 +83,5 @@ def _arithmetic(facts: dict[str, object]) -> Arithmetic:
     for op, stored, tie, order, carrier in rows:
         key: str | tuple[str, DType] = str(op) if stored is None else (str(op), DType(stored))
         by_op[key] = _rounding(tie, order, carrier)
-    vip = facts.get("vip")
-    engines = None if vip is None else Vip(vip)
-    return Arithmetic(_rounding(*default), bits, by_op, Scheme(facts["scheme"]), engines)
+    accumulator = Accumulator(facts.get("accumulator", Accumulator.WIDE.value))
+    return Arithmetic(_rounding(*default), bits, by_op, Scheme(facts["scheme"]), accumulator)

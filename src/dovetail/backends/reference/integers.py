@@ -17,8 +17,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dovetail.backend.arithmetic import Arithmetic, Carrier
+from dovetail.backend.arithmetic import Accumulator, Arithmetic, Carrier
 from dovetail.backends.reference.kernels import KERNELS, Call
+from dovetail.backends.reference.kernels.pairs import accumulator_losses
 from dovetail.backends.reference.kernels.pooling import window_sums
 from dovetail.backends.reference.storing import round_to_stored, store
 from dovetail.ir import AnyArray, DType, Graph, Node, Quantization, TensorType, quantize_array
@@ -73,12 +74,9 @@ def _scale_of(kind: TensorType | None) -> AnyArray:
 
 
 def _accumulate(item: QuantizedNode, values: _Values) -> AnyArray:
-    return item.round(accumulated(item, values))
-
-
-def accumulated(item: QuantizedNode, values: _Values) -> AnyArray:
-    """Return the sums of an accumulating node in steps of the output, before they are rounded."""
     (acc, *_) = KERNELS[item.node.op](item.call(_centred(values, item.inputs)))
+    if item.arithmetic.accumulator is Accumulator.PAIRS:
+        acc = acc + accumulator_losses(item.node, item.inputs, values)
     data, output = float(_scale_of(item.inputs[0])[0]), float(_scale_of(item.output)[0])
     multiplier = item.arithmetic.multiplier(data, _scale_of(item.inputs[1]), output)
     if multiplier.size > 1:
@@ -87,7 +85,7 @@ def accumulated(item: QuantizedNode, values: _Values) -> AnyArray:
         multiplier = multiplier.reshape(shape)
     else:
         multiplier = multiplier.reshape(())
-    return np.asarray(acc.astype(np.float64) * multiplier)
+    return item.round(np.asarray(acc.astype(np.float64) * multiplier))
 
 
 def _total(op: str, call: Call) -> tuple[AnyArray, AnyArray]:

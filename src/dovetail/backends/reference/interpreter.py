@@ -11,18 +11,15 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from dovetail.backend.arithmetic import EXACT, Arithmetic, Scheme
+from dovetail.backend.arithmetic import EXACT, Accumulator, Arithmetic, Scheme
 from dovetail.backends.reference.control import run_control_flow
-from dovetail.backends.reference.integers import QuantizedNode, accumulated, integer_rule
+from dovetail.backends.reference.integers import QuantizedNode, integer_rule
 from dovetail.backends.reference.kernels import KERNELS, Call
+from dovetail.backends.reference.kernels.pairs import integer_product_losses
 from dovetail.backends.reference.ort_rules import ort_rule, real_as_ort, store_as_ort
 from dovetail.backends.reference.storing import real_of, store
 from dovetail.backends.reference.tflite_float import float_rule
 from dovetail.backends.reference.tflite_rules import quantize_as_tflite, tflite_rule
-from dovetail.backends.vip.edges import edge_rule
-from dovetail.backends.vip.rules import vip_rule
-from dovetail.backends.vip.scene import product_in_shader
-from dovetail.backends.vip.sums import joined_sum
 from dovetail.errors import DeviceError
 from dovetail.ir import DOVETAIL_DOMAIN, AnyArray, Graph, Node, dequantize_array, quantize_array
 from dovetail.ir.roles import CONTROL_FLOW
@@ -61,38 +58,20 @@ def _run_node(graph: Graph, node: Node, values: Values, arithmetic: Arithmetic) 
     boundary = _run_boundary(graph, node, stored, arithmetic)
     if boundary is not None:
         return (boundary,)
-    own = _joined(graph, node, values, arithmetic)
-    if own is None:
-        own = _own_rule(graph, node, stored, arithmetic)
+    own = _own_rule(graph, node, stored, arithmetic)
     if own is not None:
         return (own,)
     rule = integer_rule(graph, node)
     if rule is not None and (arithmetic.scheme is not Scheme.ORT or node.op == "Clip"):
-        if arithmetic.vip is not None and product_in_shader(graph, node, arithmetic.vip):
-            arithmetic = arithmetic.in_shaders()
         types = tuple(graph.types[name] if name else None for name in node.inputs)
         return (rule(QuantizedNode(node, types, graph.types[node.outputs[0]], arithmetic), stored),)
-    return _run_on_reals(graph, node, stored, arithmetic)
-
-
-def _joined(graph: Graph, node: Node, values: Values, arithmetic: Arithmetic) -> AnyArray | None:
-    """Return a sum that the target computes together with the convolution before it, or None."""
-    joined = None if arithmetic.vip is None else joined_sum(graph, node, arithmetic.vip)
-    if joined is None or integer_rule(graph, joined.convolution) is None:
-        return None
-    names = joined.convolution.inputs
-    types = tuple(graph.types[name] if name else None for name in names)
-    item = QuantizedNode(joined.convolution, types, joined.made, arithmetic)
-    steps = accumulated(item, tuple(values[name] if name else None for name in names))
-    return joined.finish(steps, values[joined.other])
+    results = _run_on_reals(graph, node, stored, arithmetic)
+    losses = integer_product_losses(graph, node, values) if arithmetic.accumulator is Accumulator.PAIRS else None
+    return results if losses is None else ((results[0] + losses).astype(results[0].dtype),)
 
 
 def _own_rule(graph: Graph, node: Node, stored: tuple[AnyArray | None, ...], arithmetic: Arithmetic) -> AnyArray | None:
     """Return the result by the rules of another maker's kernels, or None where exact arithmetic holds."""
-    if arithmetic.vip is not None and node.outputs[0]:
-        measured = vip_rule(graph, node, arithmetic.vip)
-        if measured is not None:
-            return measured(stored)
     if arithmetic.scheme is Scheme.EXACT or not node.outputs[0]:
         return None
     if arithmetic.scheme is Scheme.TFLITE:
@@ -100,10 +79,13 @@ def _own_rule(graph: Graph, node: Node, stored: tuple[AnyArray | None, ...], ari
         if real is not None:
             return real(node, stored)
     pairs = [(graph.types[name], value) for name, value in zip(node.inputs, stored, strict=True) if value is not None]
-    types, given = [kind for kind, _ in pairs], [value for _, value in pairs]
+    types, values = [kind for kind, _ in pairs], [value for _, value in pairs]
     output = graph.types[node.outputs[0]]
-    rule = (tflite_rule if arithmetic.scheme is Scheme.TFLITE else ort_rule)(node, types, output)
-    return None if rule is None else rule(node, types, output, given)
+    if arithmetic.scheme is Scheme.TFLITE:
+        rule = tflite_rule(node, types, output)
+    else:
+        rule = ort_rule(node, types, output, arithmetic.accumulator)
+    return None if rule is None else rule(node, types, output, values)
 
 
 def _run_boundary(
@@ -112,9 +94,6 @@ def _run_boundary(
     """Return the result of a QuantizeLinear or DequantizeLinear whose parameters are on the tensor types."""
     if len(stored) != 1 or stored[0] is None or node.domain:
         return None
-    measured = None if arithmetic.vip is None else edge_rule(graph, node, arithmetic.vip)
-    if measured is not None:
-        return measured(stored)
     source, result = graph.types[node.inputs[0]], graph.types[node.outputs[0]]
     if node.op == "QuantizeLinear" and result.quant is not None:
         if arithmetic.scheme is Scheme.TFLITE and stored[0].dtype == np.float32 and not result.quant.per_channel:
@@ -139,7 +118,7 @@ def _run_on_reals(
         for name, value in zip(node.inputs, stored, strict=True)
     )
     declared = tuple(graph.types[name] if name else None for name in node.outputs)
-    call = Call(node, inputs, tuple(kind.dtype if kind else None for kind in declared))
+    call = Call(node, inputs, tuple(kind.dtype if kind else None for kind in declared), arithmetic.accumulator)
     op = "Identity" if node.domain == DOVETAIL_DOMAIN and node.op == "Requantize" else node.op
     results: list[AnyArray] = []
     for value, kind in zip(KERNELS[op](call), declared, strict=False):

@@ -10,7 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from dovetail.backend.arithmetic import Accumulator
 from dovetail.backends.reference.kernels import KERNELS, Call
+from dovetail.backends.reference.kernels.pairs import accumulator_losses
 from dovetail.backends.reference.kernels.pooling import averaging_window
 from dovetail.backends.reference.kernels.window import slide
 from dovetail.backends.reference.storing import first_zero_point, single_scale
@@ -26,7 +28,7 @@ _SPARE_BITS = 5
 """Bits that the table of exponentials leaves free for their sum."""
 
 
-def ort_rule(node: Node, types: Types, output: TensorType) -> OrtRule | None:
+def ort_rule(node: Node, types: Types, output: TensorType, accumulator: Accumulator) -> OrtRule | None:
     """Return the integer kernel that ONNX Runtime has for a node of 8 bits, or None."""
     rule = None if node.domain else _RULES.get(node.op)
     reads = types[: _READS.get(node.op, 1)]
@@ -36,6 +38,8 @@ def ort_rule(node: Node, types: Types, output: TensorType) -> OrtRule | None:
         return None
     if reads[0] is None or reads[0].dtype is not output.dtype or reads[0].quant is None or reads[0].quant.per_channel:
         return None
+    if rule is _accumulate and accumulator is Accumulator.PAIRS:
+        rule = _accumulate_in_pairs
     return rule if _fits(node, types) else None
 
 
@@ -82,8 +86,20 @@ def _rounded(steps: AnyArray, output: TensorType) -> AnyArray:
 
 
 def _accumulate(node: Node, types: Types, output: TensorType, values: Sequence[AnyArray]) -> AnyArray:
+    return _scaled(node, types, output, _sums(node, types, values))
+
+
+def _accumulate_in_pairs(node: Node, types: Types, output: TensorType, values: Sequence[AnyArray]) -> AnyArray:
+    return _scaled(node, types, output, _sums(node, types, values) + accumulator_losses(node, types, values))
+
+
+def _sums(node: Node, types: Types, values: Sequence[AnyArray]) -> AnyArray:
     centred = tuple(_centred(value, kind) for value, kind in zip(values, types, strict=True))
     (acc,) = KERNELS[node.op](Call(node, centred, (None,)))
+    return acc
+
+
+def _scaled(node: Node, types: Types, output: TensorType, acc: AnyArray) -> AnyArray:
     multiplier = single_scale(types[0]) * single_scale(types[1]) / single_scale(output)
     shape = [1] * acc.ndim
     if multiplier.size > 1:
@@ -124,6 +140,8 @@ def _product(node: Node, types: Types, output: TensorType, values: Sequence[AnyA
 
 def _average(node: Node, types: Types, output: TensorType, values: Sequence[AnyArray]) -> AnyArray:
     """Average float32 reals, one after the other; the zero point is added before rounding."""
+    if node.integers("kernel_shape") == values[0].shape[2:] and not any(node.integers("pads")):
+        return _global_average(node, types, output, values)
     real = _centred(values[0], types[0]).astype(np.float32) * single_scale(types[0])[0]
     window, count = averaging_window(Call(node, (real,), (None,)))
     view = slide(real, window, 0)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dovetail.backend.arithmetic import EXACT, ORT, TFLITE
-from dovetail.backend.protocols import Blob, CompileOptions, Signature
+from dovetail.backend.arithmetic import EXACT, ORT, ORT_PAIRS, TFLITE, Accumulator
+from dovetail.backend.protocols import BackendAbilities, Blob, CompileOptions, ExecutableAbilities, Signature
 from dovetail.backend.target import Engine, OperatorRule, Target, TargetProfile
+from dovetail.backends.accumulation import measured_accumulator
 from dovetail.backends.feeds import check_feeds, same_signature
-from dovetail.backends.reference.blob import FORMAT, Program, program_from_bytes, program_to_bytes
+from dovetail.backends.reference.blob import FORMAT, ReferenceProgram, program_from_bytes, program_to_bytes
 from dovetail.backends.reference.interpreter import run_graph
 from dovetail.backends.reference.kernels import KERNELS
 from dovetail.backends.reference.limits import refusal
@@ -43,16 +44,30 @@ REFERENCE_TFLITE = replace(
 """Runs quantised graphs as TFLite's reference kernels do: a TFLite model gives its own integers."""
 
 REFERENCE_ORT = replace(
-    REFERENCE, name="reference:ort", title="Reference: ONNX Runtime's integer kernels in numpy", arithmetic=ORT
+    REFERENCE,
+    name="reference:ort-wide",
+    title="Reference: ONNX Runtime's integer kernels in numpy, exact sums",
+    arithmetic=ORT,
 )
 """Runs quantised graphs as ONNX Runtime's integer kernels do: an ONNX model in 8 bits gives its own integers."""
+
+REFERENCE_ORT_PAIRS = replace(
+    REFERENCE,
+    name="reference:ort-pairs",
+    title="Reference: ONNX Runtime's integer kernels in numpy, sums of pairs saturate at 16 bits (x86 without VNNI)",
+    arithmetic=ORT_PAIRS,
+)
+"""The same where products of unsigned data and signed weights are added in pairs that saturate."""
+
+ORT_HERE = "reference:ort"
+"""Whichever of the two the ONNX Runtime on this machine follows."""
 
 
 class ReferenceExecutable:
     """Run one program; any tensor of its graph can be tapped."""
 
-    def __init__(self, program: Program, signature: Signature) -> None:
-        self._program: Program | None = program
+    def __init__(self, program: ReferenceProgram, signature: Signature) -> None:
+        self._program: ReferenceProgram | None = program
         self._signature = signature
 
     def run(self, inputs: Mapping[str, AnyArray], taps: Sequence[str] = ()) -> Mapping[str, AnyArray]:
@@ -70,6 +85,10 @@ class ReferenceExecutable:
     def close(self) -> None:
         """Free the program and refuse further runs."""
         self._program = None
+
+    def abilities(self) -> ExecutableAbilities:
+        """Return none beyond running."""
+        return ExecutableAbilities()
 
 
 class ReferenceDevice:
@@ -119,20 +138,30 @@ class ReferenceBackend:
     @property
     def version(self) -> str:
         """Return a version that changes whenever results may change."""
-        return "2"
+        return "3"
 
     def targets(self) -> Sequence[Target]:
-        """Return its own targets: exact arithmetic, TFLite's and ONNX Runtime's."""
-        return (REFERENCE, REFERENCE_TFLITE, REFERENCE_ORT)
+        """Return its own targets: exact arithmetic, TFLite's, and both forms of ONNX Runtime's."""
+        return (REFERENCE, REFERENCE_TFLITE, REFERENCE_ORT, REFERENCE_ORT_PAIRS)
+
+    def _find_target(self, name: str) -> Target | None:
+        """Return the form of ONNX Runtime's rules that holds on this machine for `reference:ort`."""
+        if name != ORT_HERE:
+            return None
+        return REFERENCE_ORT_PAIRS if measured_accumulator() is Accumulator.PAIRS else REFERENCE_ORT
 
     def compile(self, graph: Graph, target: Target, options: CompileOptions) -> Blob:
         """Return the graph with the target's arithmetic; raise CompileError when a node cannot run."""
         _check_runnable(graph, target.name)
-        return Blob(FORMAT, program_to_bytes(Program(target.name, target.arithmetic, graph)))
+        return Blob(FORMAT, program_to_bytes(ReferenceProgram(target.name, target.arithmetic, graph)))
 
-    def compiles_in_process(self, target: Target) -> bool:
-        """Say yes: nothing foreign is called."""
-        return True
+    def abilities(self) -> BackendAbilities:
+        """Return what it can do besides."""
+        return BackendAbilities(
+            options=frozenset({"threads", "taps"}),
+            find_target=self._find_target,
+            compiles_in_process=lambda target: True,
+        )
 
     def devices(self) -> Sequence[ReferenceDevice]:
         """Return the one device."""

@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from dovetail.facts.tflite import HybridFacts, hybrid_facts
 from dovetail.ir import AnyArray, Node
-from dovetail.ir.facts import HybridFacts, hybrid_facts
 
 _INPUT, _OUTPUT, _FORGET, _CELL = range(4)
 """ONNX's order of the gates."""
@@ -84,7 +84,7 @@ class _Sums:
         self._biases = biases
 
     def __call__(self, x: AnyArray, state: AnyArray) -> list[AnyArray]:
-        found: list[AnyArray] = []
+        gates: list[AnyArray] = []
         data, data_scale = _quantized(x, asymmetric=self._facts.asymmetric)
         kept, kept_scale = _quantized(state, asymmetric=self._facts.asymmetric)
         for place, bias in enumerate(self._biases):
@@ -92,8 +92,8 @@ class _Sums:
                 data_scale * np.float32(self._facts.weights[place])
             )
             total = total + _product(kept, self._r[place]) * (kept_scale * np.float32(self._facts.recurrent[place]))
-            found.append(total)
-        return found
+            gates.append(total)
+        return gates
 
 
 def _lstm(

@@ -1,6 +1,6 @@
 """TFLite's integer LSTM: 8-bit data and weights, 32-bit biases, gates and cell in 16 bits, step by step as its kernel.
 
-The node works on reals that are multiples of the scales in its facts (`dovetail.ir.facts`), so its integers are
+The node works on reals that are multiples of the scales in its facts (`dovetail.facts.tflite`), so its integers are
 found again by division; what it gives are multiples of its output's scale. Gates have 3 integer bits.
 """
 
@@ -13,8 +13,8 @@ import numpy as np
 
 from dovetail.backends.reference.fixed_point import multiply_32
 from dovetail.backends.reference.gemmlowp_16 import divide_by_power, logistic, saturated, tanh
+from dovetail.facts.tflite import LstmFacts, lstm_facts
 from dovetail.ir import AnyArray, Node
-from dovetail.ir.facts import LstmFacts, lstm_facts
 
 _GATE_SCALE = np.float32(2.0**-12)
 _GATE_BITS = 3
@@ -38,7 +38,7 @@ def run_lstm(node: Node, stored: Sequence[AnyArray | None]) -> AnyArray:
     assert r is not None
     bias = stored[3] if len(stored) > 3 else None
     peepholes = stored[7] if len(stored) > 7 else None
-    cell = _cell(facts, (w[0], r[0]), None if bias is None else bias[0], None if peepholes is None else peepholes[0])
+    cell = _cell(facts, w[0], r[0], None if bias is None else bias[0], None if peepholes is None else peepholes[0])
     data = _steps(x, facts.data[0]) + facts.data[1]
     state = np.full((x.shape[1], r.shape[2]), facts.state[1], np.int64)
     memory = np.zeros((x.shape[1], r.shape[2]), np.int64)
@@ -51,7 +51,7 @@ def run_lstm(node: Node, stored: Sequence[AnyArray | None]) -> AnyArray:
 
 @dataclass(frozen=True, slots=True)
 class _Gate:
-    """Hold the integers of one gate and the multipliers that bring their sums to the gate's scale."""
+    """The integers of one gate and the multipliers that bring their sums to the gate's scale."""
 
     w: AnyArray
     r: AnyArray
@@ -63,16 +63,16 @@ class _Gate:
 
     def sum(self, data: AnyArray, state: AnyArray, memory: AnyArray) -> AnyArray:
         """Return the gate's input in 16 bits; every part is rounded and saturated by itself."""
-        found = saturated(multiply_32(_product(data, self.w) + self.bias, np.asarray(self.data_ratio)))
-        found = saturated(found + multiply_32(_product(state, self.r), np.asarray(self.state_ratio)))
+        total = saturated(multiply_32(_product(data, self.w) + self.bias, np.asarray(self.data_ratio)))
+        total = saturated(total + multiply_32(_product(state, self.r), np.asarray(self.state_ratio)))
         if self.peephole is not None:
-            found = saturated(found + multiply_32(memory * self.peephole, np.asarray(self.cell_ratio)))
-        return found
+            total = saturated(total + multiply_32(memory * self.peephole, np.asarray(self.cell_ratio)))
+        return total
 
 
 @dataclass(frozen=True, slots=True)
 class _Cell:
-    """Hold the four gates in ONNX's order."""
+    """The four gates in ONNX's order."""
 
     facts: LstmFacts
     gates: tuple[_Gate, ...]
@@ -95,9 +95,9 @@ class _Cell:
 
 
 def _cell(
-    facts: LstmFacts, weights: tuple[AnyArray, AnyArray], bias: AnyArray | None, peepholes: AnyArray | None
+    facts: LstmFacts, weight: AnyArray, recurrent: AnyArray, bias: AnyArray | None, peepholes: AnyArray | None
 ) -> _Cell:
-    w, r = (np.split(item, 4) for item in weights)
+    w, r = np.split(weight, 4), np.split(recurrent, 4)
     zeros: AnyArray = np.zeros(len(w[0]))
     biases = [zeros] * 4 if bias is None else np.split(bias[: 4 * len(zeros)], 4)
     # Peepholes belong to the input, the output and the forget gate.

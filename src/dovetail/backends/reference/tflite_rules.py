@@ -149,10 +149,10 @@ def _softmax(node: Node, types: Types, output: TensorType, values: Sequence[AnyA
     last = np.moveaxis(values[0], axis, -1)
     scale = float(single_scale(types[0])[0])
     if output.dtype is DType.I16:
-        found = softmax_16(last, scale)
+        steps = softmax_16(last, scale)
     else:
-        found = softmax_8(last, scale, float(single_scale(output)[0]), first_zero_point(output), output.dtype)
-    return np.moveaxis(found, -1, axis)
+        steps = softmax_8(last, scale, float(single_scale(output)[0]), first_zero_point(output), output.dtype)
+    return np.moveaxis(steps, -1, axis)
 
 
 def _logistic(node: Node, types: Types, output: TensorType, values: Sequence[AnyArray]) -> AnyArray:
@@ -214,13 +214,13 @@ def _resize(node: Node, types: Types, output: TensorType, values: Sequence[AnyAr
     return np.where(moved >= 0, moved >> 20, -((-moved) >> 20)).astype(output.dtype.carrier)
 
 
-def _places(node: Node, size: int, wanted: int, dtype: DType) -> list[tuple[AnyArray, AnyArray]]:
+def _places(node: Node, size: int, length: int, dtype: DType) -> list[tuple[AnyArray, AnyArray]]:
     """Return the two source indices of every target index with their weights."""
     mode = node.text("coordinate_transformation_mode", "half_pixel")
-    at = np.arange(wanted)
-    aligned = mode == "align_corners" and wanted > 1
+    at = np.arange(length)
+    aligned = mode == "align_corners" and length > 1
     if dtype is DType.U8:
-        scale = np.float32((size - 1) / (wanted - 1)) if aligned else np.float32(size / wanted)
+        scale = np.float32((size - 1) / (length - 1)) if aligned else np.float32(size / length)
         place = at.astype(np.float32) * scale
         if mode == "half_pixel":
             place = (at.astype(np.float32) + np.float32(0.5)) * scale - np.float32(0.5)
@@ -230,7 +230,7 @@ def _places(node: Node, size: int, wanted: int, dtype: DType) -> list[tuple[AnyA
         return [(low, np.float32(1) - part), (high, part)]
     unit = 1 << 10
     scale_10 = (
-        (unit * (size - 1) + (wanted - 1) // 2) // (wanted - 1) if aligned else (unit * size + wanted // 2) // wanted
+        (unit * (size - 1) + (length - 1) // 2) // (length - 1) if aligned else (unit * size + length // 2) // length
     )
     place_10 = at * scale_10 + (scale_10 // 2 - (1 << 9) if mode == "half_pixel" else 0)
     low = np.maximum(np.where(place_10 >= 0, place_10 // unit, -(-place_10 // unit)), 0)

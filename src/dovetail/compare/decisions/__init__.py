@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dovetail.compare.decisions.choose import metric_for, refuse_top1
 from dovetail.compare.decisions.enough import FEWEST_PICTURES, pictures_needed
-from dovetail.compare.decisions.golden import Figure
+from dovetail.compare.decisions.golden import DecisionScore
 from dovetail.compare.decisions.worst import Decisions
 
-__all__ = ["FEWEST_PICTURES", "Decisions", "Figure", "metric_for", "pictures_needed", "refuse_top1"]
+__all__ = ["FEWEST_PICTURES", "DecisionScore", "Decisions", "metric_for", "pictures_needed", "refuse_top1"]

@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class DecisionScore:
     """One score with the name of what it is about."""
 
     name: str

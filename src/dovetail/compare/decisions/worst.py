@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dovetail.compare.decisions.golden import AgainstFloat, Figure, Floats
+from dovetail.compare.decisions.golden import AgainstFloat, DecisionScore, Floats
 from dovetail.compare.task import Arrays
 
 
@@ -26,9 +26,9 @@ class Decisions(AgainstFloat):
         losses = [part.per_sample(labels, labels) - part.per_sample(outputs, labels) for part in self.parts]
         return np.asarray(1.0 - np.max(losses, axis=0), np.float64)
 
-    def figures(self, outputs: Arrays, labels: Arrays) -> tuple[Figure, ...]:
+    def figures(self, outputs: Arrays, labels: Arrays) -> tuple[DecisionScore, ...]:
         """Return the score of every part by itself, with that of the float model."""
         return tuple(
-            Figure(part.name, score := part.score(outputs, labels), part.score(labels, labels), part.unit(score))
+            DecisionScore(part.name, score := part.score(outputs, labels), part.score(labels, labels), part.unit(score))
             for part in self.parts
         )

@@ -21,14 +21,14 @@ _MOST_FILE_BYTES = 8 << 30
 def limit(cpu_s: int, memory_bytes: int) -> None:
     """Bound this process and end it with its parent."""
     ctypes.CDLL(None).prctl(_DEATH_SIGNAL, int(signal.SIGKILL))
-    for kind, wanted in (
+    for kind, ceiling in (
         (resource.RLIMIT_AS, memory_bytes),
         (resource.RLIMIT_CPU, cpu_s),
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_FSIZE, _MOST_FILE_BYTES),
     ):
         _, most = resource.getrlimit(kind)
-        bound = wanted if most == resource.RLIM_INFINITY else min(wanted, most)
+        bound = ceiling if most == resource.RLIM_INFINITY else min(ceiling, most)
         resource.setrlimit(kind, (bound, bound))
 
 

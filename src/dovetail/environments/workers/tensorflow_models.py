@@ -178,12 +178,12 @@ def _check_front_end(request: dict[str, Any], nodes: dict[str, Any], inputs: lis
             continue
         seen.add(name)
         pending.extend(_producer(item) for item in nodes[name].input)
-    found = sorted({nodes[name].op for name in seen} & _FRONT_ENDS)
-    if found:
+    stages = sorted({nodes[name].op for name in seen} & _FRONT_ENDS)
+    if stages:
         cut = ",".join(_behind_front_end(nodes, seen))
         raise Refusal(
-            f"{request['label']}: ONNX has no {', '.join(found)}: cut the front end off and feed what it computes: "
-            f"--inputs {cut} --outputs {','.join(outputs)}."
+            f"{request['label']}: ONNX has no {', '.join(stages)}: cut the front end off and feed what it computes: "
+            f"inputs {cut}, outputs {','.join(outputs)}."
         )
 
 
@@ -194,7 +194,7 @@ def _behind_front_end(nodes: dict[str, Any], seen: set[str]) -> list[str]:
     for name in seen:
         for item in nodes[name].input:
             users.setdefault(_producer(item), []).append(name)
-    found: list[str] = []
+    names: list[str] = []
     for name in sorted(front):
         after = users.get(name, [])
         if not after or any(nodes[user].op in _FRONT_ENDS for user in after):
@@ -205,5 +205,5 @@ def _behind_front_end(nodes: dict[str, Any], seen: set[str]) -> list[str]:
         if len(after) == 1 and nodes[after[0]].op == "Reshape":
             # Its result has the shape that the network was trained with; what comes before often has none.
             name = after[0]
-        found.append(f"{name}:0")
-    return found
+        names.append(f"{name}:0")
+    return names

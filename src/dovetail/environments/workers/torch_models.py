@@ -70,7 +70,7 @@ def _example(argument: Any, shape: list[int], label: str) -> Any:
         return torch.zeros(shape)
     raise Refusal(
         f"{label}: argument '{argument.name}' is of type {kind}, not a tensor; choose the part of the module that "
-        "computes on tensors with --submodule, or export the model from Python with torch.export."
+        "computes on tensors as its submodule, or export the model from Python with torch.export."
     )
 
 
@@ -79,5 +79,5 @@ def _what_to_give(request: dict[str, Any], module: Any) -> str:
     children = ", ".join(name for name, _ in module.named_children())
     return (
         f"{request['label']}: TorchScript does not say the shapes of its inputs ({', '.join(arguments)}): give each "
-        f"with --shape NAME=N,C,...; --submodule takes a part of it ({children or 'it has none'})."
+        f"a shape; or take a submodule ({children or 'it has none'})."
     )

@@ -1,15 +1,15 @@
 """Acuity (pegasus): `.quantize` tables, network files, inputmeta, golden tensors and their comparison."""
 
 from dovetail.formats.acuity.inputmeta import InputPort, lint_inputmeta, read_inputmeta, write_inputmeta
-from dovetail.formats.acuity.network import Layer, Network, read_network
+from dovetail.formats.acuity.network import AcuityLayer, AcuityNetwork, read_network
 from dovetail.formats.acuity.similarity import Similarity, compare_files, compare_folders, similarity
 from dovetail.formats.acuity.table import QuantizeTable, TensorParameters, read_table, write_table
 from dovetail.formats.acuity.tensors import TensorFile, parse_tensor_name, read_tensor_file, tensor_file_name
 
 __all__ = [
+    "AcuityLayer",
+    "AcuityNetwork",
     "InputPort",
-    "Layer",
-    "Network",
     "QuantizeTable",
     "Similarity",
     "TensorFile",

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from dovetail.errors import FormatError
 from dovetail.formats.acuity.lint import lint_table, table_findings
-from dovetail.formats.acuity.network import Network, read_network
+from dovetail.formats.acuity.network import AcuityNetwork, read_network
 from dovetail.formats.acuity.parameters import table_parameters
 from dovetail.formats.acuity.table import QuantizeTable, read_table, write_table
 from dovetail.formats.acuity.words import VOCABULARY, precision_of
@@ -54,7 +54,7 @@ class QuantizeFormat:
         errors = [item for item in table_findings(table, network, request.path) if item.severity is Severity.ERROR]
         if errors:
             raise errors[0].error()
-        found: dict[str, Override] = {}
+        overrides: dict[str, Override] = {}
         for lid, word in table.words.items():
             precision = precision_of(word)
             if precision is None:
@@ -66,22 +66,23 @@ class QuantizeFormat:
                 )
             reason = f"{request.path}:{table.lines.get(lid, 0)}: {lid}: {word}"
             if binding.nodes_of.get(lid):
-                found[lid] = Override(Placement(request.base.target, precision), reason)
-        return read_plan(request.graph, binding, request.base, found)
+                overrides[lid] = Override(Placement(request.base.target, precision), reason)
+        return read_plan(request.graph, binding, request.base, overrides)
 
     def lint(self, content: bytes, request: ReadRequest) -> tuple[Diagnostic, ...]:
         """Return what is wrong or doubtful in a table; without the network, names are not checked."""
         return lint_table(content, request.listing, request.path)
 
 
-def _network(listing: bytes | None, path: str) -> Network:
+def _network(listing: bytes | None, path: str) -> AcuityNetwork:
     if listing is None:
         raise FormatError(
             "the network is needed: layers have names of its own.",
             path=path,
             line=0,
             code="LISTING",
-            hint="Give the .json that 'pegasus import' wrote: --listing X.json.",
+            hint="Give the .json that 'pegasus import' wrote.",
+            option="listing",
         )
     return read_network(listing, path)
 

@@ -127,10 +127,10 @@ def lint_inputmeta(content: bytes, path: str) -> tuple[Diagnostic, ...]:
         ports = read_inputmeta(content, path)
     except FormatError as error:
         return (diagnostic_of(error),)
-    found: list[Diagnostic] = []
+    diagnostics: list[Diagnostic] = []
 
     def add(code: str, severity: Severity, message: str, hint: str | None = None) -> None:
-        found.append(Diagnostic(code, severity, path, 0, message, hint))
+        diagnostics.append(Diagnostic(code, severity, path, 0, message, hint))
 
     for port in ports:
         if port.category not in _CATEGORIES or port.kind not in _KINDS:
@@ -149,4 +149,4 @@ def lint_inputmeta(content: bytes, path: str) -> tuple[Diagnostic, ...]:
             )
         if any(value > 1.0 for value in port.scale) and port.category == "image":
             add("SCALE", Severity.WARNING, f"'{port.lid}': a scale above 1: it multiplies, it is no divisor.")
-    return tuple(found)
+    return tuple(diagnostics)

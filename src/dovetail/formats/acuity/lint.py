@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dovetail.errors import FormatError
-from dovetail.formats.acuity.network import Network, read_network
+from dovetail.formats.acuity.network import AcuityNetwork, read_network
 from dovetail.formats.acuity.table import QuantizeTable, read_table
 from dovetail.formats.acuity.words import BLOCK, is_word, meant
 from dovetail.formats.binding import suggest
@@ -22,7 +22,7 @@ def lint_table(content: bytes, network: bytes | None, path: str) -> tuple[Diagno
     return tuple(table_findings(table, known, path))
 
 
-def table_findings(table: QuantizeTable, network: Network | None, path: str) -> Iterator[Diagnostic]:
+def table_findings(table: QuantizeTable, network: AcuityNetwork | None, path: str) -> Iterator[Diagnostic]:
     """Yield what is wrong in a table; without the network, names are not checked."""
     if table.legacy:
         line = min(table.lines.values(), default=0)

@@ -24,7 +24,7 @@ _ENDS = frozenset({"input", "output"})
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class AcuityLayer:
     """One layer; `inputs` are the layers that it reads."""
 
     lid: str
@@ -41,30 +41,30 @@ class Layer:
 
 
 @dataclass(frozen=True)
-class Network:
-    """Hold the layers of a network by their identifiers (lids)."""
+class AcuityNetwork:
+    """The layers of a network by their identifiers (lids)."""
 
     name: str
-    layers: Mapping[str, Layer]
+    layers: Mapping[str, AcuityLayer]
 
     @cached_property
     def readers(self) -> Mapping[str, tuple[str, ...]]:
         """Map a layer to the layers that read it."""
-        found: dict[str, list[str]] = {}
+        readers: dict[str, list[str]] = {}
         for layer in self.layers.values():
             for source in layer.inputs:
-                found.setdefault(source, []).append(layer.lid)
-        return {lid: tuple(users) for lid, users in found.items()}
+                readers.setdefault(source, []).append(layer.lid)
+        return {lid: tuple(users) for lid, users in readers.items()}
 
     def tensors(self, graph: Graph) -> Mapping[str, str]:
         """Return the source name of the tensor that each layer makes, where the graph has it."""
         known = {graph.origin_of(tensor) for tensor in graph.types}
-        made = [layer for layer in self._forward() if layer.op != "output" and _MARK not in layer.lid]
+        layers = [layer for layer in self._forward() if layer.op != "output" and _MARK not in layer.lid]
         taken: dict[str, str] = {}
         done: set[str] = set()
         # A name as a whole counts before a part of another one.
         for count in (1, None):
-            for layer in made:
+            for layer in layers:
                 if layer.lid not in done:
                     names = layer.possible_tensors[:count]
                     found = next((name for name in names if name in known and name not in taken), None)
@@ -73,9 +73,9 @@ class Network:
                         done.add(layer.lid)
         return {lid: tensor for tensor, lid in taken.items()}
 
-    def _forward(self) -> list[Layer]:
+    def _forward(self) -> list[AcuityLayer]:
         """Return the layers from inputs to outputs: the file has them from the end."""
-        done: dict[str, Layer] = {}
+        done: dict[str, AcuityLayer] = {}
         waiting = list(self.layers)
         while waiting:
             layer = self.layers[waiting[-1]]
@@ -106,26 +106,26 @@ class Network:
         Acuity converts between two layers with different words; a constant or an output that keeps the old one would be
         such a border.
         """
-        found = dict(chosen)
+        words = dict(chosen)
         for layer in self.layers.values():
-            users = [found.get(lid) for lid in self.readers.get(layer.lid, ())]
+            users = [words.get(lid) for lid in self.readers.get(layer.lid, ())]
             if layer.op == CONSTANT and users and users[0] is not None and len(set(users)) == 1:
-                found.setdefault(layer.lid, users[0])
+                words.setdefault(layer.lid, users[0])
         for layer in self._forward():
             hands_on = layer.op == "output" or _MARK in layer.lid
-            if hands_on and layer.inputs and layer.inputs[0] in found:
-                found.setdefault(layer.lid, found[layer.inputs[0]])
-        return {lid: found[lid] for lid in self.layers if lid in found}
+            if hands_on and layer.inputs and layer.inputs[0] in words:
+                words.setdefault(layer.lid, words[layer.inputs[0]])
+        return {lid: words[lid] for lid in self.layers if lid in words}
 
 
-def read_network(content: bytes, path: str) -> Network:
+def read_network(content: bytes, path: str) -> AcuityNetwork:
     """Return the network in a file; raise FormatError naming what is wrong."""
     root = mapping_in(read_json(content, path), path, "a network")
     meta = mapping_in(root.get("MetaData", {}), path, "MetaData")
-    layers: dict[str, Layer] = {}
+    layers: dict[str, AcuityLayer] = {}
     for lid, value in mapping_in(root.get("Layers"), path, "Layers").items():
         body = mapping_in(value, path, f"layer '{lid}'")
         inputs = texts_in(body.get("inputs", []), path, f"inputs of '{lid}'")
         sources = tuple(text.removeprefix("@").rpartition(":")[0] for text in inputs)
-        layers[lid] = Layer(lid, str(body.get("name", "")), str(body.get("op", "")), sources)
-    return Network(str(meta.get("Name", "")), layers)
+        layers[lid] = AcuityLayer(lid, str(body.get("name", "")), str(body.get("op", "")), sources)
+    return AcuityNetwork(str(meta.get("Name", "")), layers)

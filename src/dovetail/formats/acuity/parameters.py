@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from dovetail.formats.acuity.network import CONSTANT, Layer, Network
+from dovetail.formats.acuity.network import CONSTANT, AcuityLayer, AcuityNetwork
 from dovetail.formats.acuity.table import TensorParameters, tensor_key
 from dovetail.formats.binding import Binding
 from dovetail.ir.dtypes import DType
@@ -20,7 +20,7 @@ _WEIGHTED = frozenset({"convolution", "deconvolution", "fullconnect"})
 
 
 def table_parameters(
-    network: Network, binding: Binding, quantized: QuantizedGraph, source: Graph
+    network: AcuityNetwork, binding: Binding, quantized: QuantizedGraph, source: Graph
 ) -> Mapping[str, TensorParameters]:
     """Return the parameters of every output, weight and bias that is quantised; float tensors are absent."""
     graph = quantized.graph
@@ -48,7 +48,7 @@ def table_parameters(
     return outputs | weights
 
 
-def _output(graph: Graph, quantized: QuantizedGraph, layer: Layer, name: str) -> TensorParameters | None:
+def _output(graph: Graph, quantized: QuantizedGraph, layer: AcuityLayer, name: str) -> TensorParameters | None:
     kind = graph.types.get(name)
     if kind is None or layer.op in ("output", CONSTANT):
         return None
@@ -57,7 +57,7 @@ def _output(graph: Graph, quantized: QuantizedGraph, layer: Layer, name: str) ->
     return describe(kind, None if precision is None else precision.activation)
 
 
-def _constant(graph: Graph, layer: Layer, readers: Sequence[Node]) -> TensorParameters | None:
+def _constant(graph: Graph, layer: AcuityLayer, readers: Sequence[Node]) -> TensorParameters | None:
     """Return the parameters of a constant operand as the node that reads it stores it."""
     for node in readers:
         for tensor in node.inputs:
@@ -71,15 +71,15 @@ def _weights(graph: Graph, node: Node, lid: str, precision: Precision) -> dict[s
     layout = weight_layout(graph, node)
     if layout is None:
         return {}
-    found: dict[str, TensorParameters] = {}
+    parameters: dict[str, TensorParameters] = {}
     weight = describe(graph.types[node.inputs[layout.weight]], precision.weight)
     if weight is not None:
-        found[tensor_key(lid, "weight")] = weight
+        parameters[tensor_key(lid, "weight")] = weight
     if layout.bias is not None and layout.bias < len(node.inputs) and node.inputs[layout.bias]:
         bias = describe(graph.types[node.inputs[layout.bias]], precision.activation)
         if bias is not None:
-            found[tensor_key(lid, "bias")] = bias
-    return found
+            parameters[tensor_key(lid, "bias")] = bias
+    return parameters
 
 
 def describe(kind: TensorType, form: NumberFormat | None) -> TensorParameters | None:

@@ -18,12 +18,11 @@ from dovetail.formats.acuity.tensors import parse_tensor_name, read_tensor_file
 from dovetail.ir.dtypes import AnyArray
 
 _SLICE = re.compile(r"(?P<name>[^=]+)=(?P<start>\d{1,9})?:(?P<stop>\d{1,9})?")
-MIN_COSINE = 0.99
 
 
 @dataclass(frozen=True, slots=True)
 class Similarity:
-    """Hold the figures of one pair; `worst` names the group with the lowest cosine."""
+    """The figures of one pair; `worst` names the group with the lowest cosine."""
 
     euclidean_distance: float
     cos_similarity: float
@@ -49,7 +48,7 @@ class Similarity:
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """Say which parts of a tensor are judged alone: every index of an axis, or named ranges of its last axis."""
+    """Which parts of a tensor are judged alone: every index of an axis, or named ranges of its last axis."""
 
     axis: int | None = None
     slices: tuple[tuple[str, int, int | None], ...] = ()
@@ -57,15 +56,15 @@ class Grouping:
 
 def parse_slices(texts: Sequence[str]) -> Grouping:
     """Return the groups that `NAME=START:STOP` name on the last axis; raise FormatError when one does not."""
-    found: list[tuple[str, int, int | None]] = []
+    slices: list[tuple[str, int, int | None]] = []
     for text in texts:
         match = _SLICE.fullmatch(text)
         if match is None:
             hint = "For example box=0:4."
-            raise FormatError(f"'{text}' is no NAME=START:STOP.", path="--slice", line=0, code="SLICE", hint=hint)
+            raise FormatError(f"'{text}' is no NAME=START:STOP.", path="slice", line=0, code="SLICE", hint=hint)
         stop = match["stop"]
-        found.append((match["name"], int(match["start"] or 0), None if stop is None else int(stop)))
-    return Grouping(slices=tuple(found))
+        slices.append((match["name"], int(match["start"] or 0), None if stop is None else int(stop)))
+    return Grouping(slices=tuple(slices))
 
 
 def similarity(golden: AnyArray, test: AnyArray, grouping: Grouping | None = None, where: str = "pair") -> Similarity:
@@ -79,7 +78,8 @@ def similarity(golden: AnyArray, test: AnyArray, grouping: Grouping | None = Non
     signal = float(np.sum(one**2))
     groups = _groups(one, other, grouping or Grouping(), where)
     worst = min(groups, key=lambda name: groups[name])
-    sqnr = np.inf if squared == 0 else 10 * np.log10(signal / squared) if signal > 0 else -np.inf
+    # The quotient of the two may be too small for a float.
+    sqnr = np.inf if squared == 0 else 10 * (np.log10(signal) - np.log10(squared)) if signal > 0 else -np.inf
     return Similarity(
         euclidean_distance=float(np.sqrt(squared)),
         cos_similarity=cosine(one, other),
@@ -103,21 +103,21 @@ def cosine(one: AnyArray, other: AnyArray) -> float:
 
 
 def _groups(one: AnyArray, other: AnyArray, grouping: Grouping, where: str) -> Mapping[str, float]:
-    found: dict[str, float] = {}
+    cosines: dict[str, float] = {}
     for name, start, stop in grouping.slices:
         parts = one[..., start:stop], other[..., start:stop]
         if not parts[0].size:
             raise FormatError(f"the slice '{name}' is empty.", path=where, line=0, code="SLICE")
-        found[name] = cosine(*parts)
+        cosines[name] = cosine(*parts)
     axis = grouping.axis
-    if axis is None and not found and one.ndim > 1:
+    if axis is None and not cosines and one.ndim > 1:
         axis = one.ndim - 1
     if axis is not None:
         if not -one.ndim <= axis < one.ndim:
             raise FormatError(f"axis {axis} of {one.ndim}.", path=where, line=0, code="SLICE")
         rows = np.moveaxis(one, axis, 0), np.moveaxis(other, axis, 0)
-        found |= {f"axis {axis} index {i}": cosine(rows[0][i], rows[1][i]) for i in range(rows[0].shape[0])}
-    return found or {"whole": cosine(one, other)}
+        cosines |= {f"axis {axis} index {i}": cosine(rows[0][i], rows[1][i]) for i in range(rows[0].shape[0])}
+    return cosines or {"whole": cosine(one, other)}
 
 
 def compare_files(golden: Path, test: Path, grouping: Grouping | None = None) -> Similarity:

@@ -6,7 +6,6 @@ YAML or JSON. Keys are kept in their order, unknown ones too. Keys of tensors ar
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -40,7 +39,7 @@ class TensorParameters:
 
 @dataclass(frozen=True)
 class QuantizeTable:
-    """Hold a `.quantize` file; `lines` are those of the words, `legacy` tells that their block was not indented."""
+    """A `.quantize` file; `lines` are those of the words, `legacy` tells that their block was not indented."""
 
     version: int
     parameters: Mapping[str, TensorParameters]
@@ -149,24 +148,13 @@ def write_table(table: QuantizeTable) -> str:
     return "".join(lines)
 
 
-def table_to_json(table: QuantizeTable) -> str:
-    """Return a table as JSON, which Acuity reads too."""
-    document: dict[str, object] = {
-        "version": table.version,
-        "quantize_parameters": {key: _fields(item) for key, item in table.parameters.items()},
-        BLOCK: dict(table.words),
-        "stable_quantize_tensors": {},
-    }
-    return json.dumps(document | dict(table.rest), indent=4) + "\n"
-
-
 def _fields(item: TensorParameters) -> dict[str, object]:
     """Return the fields that a quantiser has, in the order in which Acuity writes them."""
     float_format = item.quantizer in ("float16", "bfloat16", "float32", "qbfloat16")
-    found: dict[str, object] = {"qtype": item.qtype, "quantizer": item.quantizer}
+    fields: dict[str, object] = {"qtype": item.qtype, "quantizer": item.quantizer}
     if not float_format:
-        found["rounding"] = item.rounding
-    found["quant_range_mode"] = item.quant_range_mode
+        fields["rounding"] = item.rounding
+    fields["quant_range_mode"] = item.quant_range_mode
     scale = list(item.scale) if isinstance(item.scale, tuple) else item.scale
     for name, value in (
         ("max_value", item.max_value),
@@ -177,5 +165,5 @@ def _fields(item: TensorParameters) -> dict[str, object]:
         ("channel_dim", item.channel_dim),
     ):
         if value is not None:
-            found[name] = value
-    return found | dict(item.extra)
+            fields[name] = value
+    return fields | dict(item.extra)

@@ -51,18 +51,18 @@ def tensor_file_name(lid: str, port: str, shape: tuple[int, ...], iteration: int
 
 def parse_tensor_name(name: str) -> TensorFile | None:
     """Return what a file name says, or None when it is not the name of a tensor."""
-    found = _NAME.fullmatch(name)
-    if found is None:
+    match = _NAME.fullmatch(name)
+    if match is None:
         return None
-    dims = tuple(int(size) for size in found["dims"].split("_") if size)
+    dims = tuple(int(size) for size in match["dims"].split("_") if size)
     return TensorFile(
-        layer=found["layer"],
-        port=found["port"],
+        layer=match["layer"],
+        port=match["port"],
         shape=dims,
-        iteration=-1 if found["iteration"] is None else int(found["iteration"]),
-        layout=found["layout"] or "",
-        quantised=found["quantised"] is not None,
-        kind=found["kind"],
+        iteration=-1 if match["iteration"] is None else int(match["iteration"]),
+        layout=match["layout"] or "",
+        quantised=match["quantised"] is not None,
+        kind=match["kind"],
     )
 
 
@@ -106,10 +106,3 @@ def _values(path: Path, dtype: str) -> AnyArray:
     except (ValueError, TypeError, EOFError) as error:
         reason = " ".join(str(error).split())[:200]
         raise FormatError(f"no tensor: {reason}.", path=str(path), line=0, code="NUMBER") from error
-
-
-def write_tensor_file(folder: Path, lid: str, values: AnyArray, iteration: int = 0) -> Path:
-    """Write values as text, one a line in C order, under the name that inference gives; return the path."""
-    path = folder / tensor_file_name(lid, "out0", values.shape, iteration)
-    np.savetxt(path, values.reshape(-1), fmt="%.9g")
-    return path

@@ -52,24 +52,23 @@ def _encode(spelling: Spelling, request: WriteRequest) -> bytes:
 
 def _overrides(graph: Graph, wide: set[str], excluded: set[str], narrow: str) -> dict[str, list[dict[str, object]]]:
     """Return the tensors around 16-bit nodes: their outputs are 16 bits wide, their inputs are converted for them."""
-    found: dict[str, list[dict[str, object]]] = {}
+    overrides: dict[str, list[dict[str, object]]] = {}
     for node in graph.nodes:
         is_wide = any(origin in wide for origin in node.origin)
         for tensor in node.outputs if is_wide else ():
             if tensor and graph.types[tensor].holds_reals:
-                found[graph.origin_of(tensor)] = [_wide(graph, tensor, (wide, excluded), narrow)]
+                overrides[graph.origin_of(tensor)] = [_wide(graph, tensor, wide | excluded, narrow)]
         for tensor in node.inputs if is_wide else ():
             source = graph.producers.get(tensor)
             if tensor not in graph.constants and graph.types[tensor].holds_reals and not _in(source, wide):
                 users = [one for one in graph.consumers[tensor] if _in(one, wide)]
                 convert = {"quant_type": _WIDE_TYPE, "symmetric": True, "recv_nodes": _names(users)}
-                found[graph.origin_of(tensor)] = [{"quant_type": narrow, "convert": convert}]
-    return found
+                overrides[graph.origin_of(tensor)] = [{"quant_type": narrow, "convert": convert}]
+    return overrides
 
 
-def _wide(graph: Graph, tensor: str, sets: tuple[set[str], set[str]], narrow: str) -> dict[str, object]:
-    wide, excluded = sets
-    users = [one for one in graph.consumers.get(tensor, ()) if not _in(one, wide) and not _in(one, excluded)]
+def _wide(graph: Graph, tensor: str, not_narrow: set[str], narrow: str) -> dict[str, object]:
+    users = [reader for reader in graph.consumers.get(tensor, ()) if not _in(reader, not_narrow)]
     entry: dict[str, object] = {"quant_type": _WIDE_TYPE, "symmetric": True}
     if users:
         entry["convert"] = {"quant_type": narrow, "recv_nodes": _names(users)}
@@ -86,7 +85,7 @@ def _names(nodes: Sequence[Node]) -> list[str]:
 
 def _decode(content: bytes, path: str) -> Sequence[Entry]:
     document = mapping_in(read_json(content, path), path, "the arguments")
-    found = [Entry(name, _FLOAT.text) for name in texts_in(document.get("nodes_to_exclude", []), path, "nodes")]
+    entries = [Entry(name, _FLOAT.text) for name in texts_in(document.get("nodes_to_exclude", []), path, "nodes")]
     options = mapping_in(document.get("extra_options", {}), path, "extra_options")
     overrides = mapping_in(options.get("TensorQuantOverrides", {}), path, "TensorQuantOverrides")
     for tensor, value in overrides.items():
@@ -98,8 +97,8 @@ def _decode(content: bytes, path: str) -> Sequence[Entry]:
             if name not in (None, "QInt8", "QUInt8", "QInt16", "QUInt16"):
                 raise FormatError(f"'{name}' of '{tensor}' is not read.", path=path, line=0, code="UNKNOWN_WORD")
             if name in ("QInt16", "QUInt16") and users is not None:
-                found += [Entry(user, _WIDE.text) for user in texts_in(users, path, f"'recv_nodes' of '{tensor}'")]
-    return list(dict.fromkeys(found))
+                entries += [Entry(user, _WIDE.text) for user in texts_in(users, path, f"'recv_nodes' of '{tensor}'")]
+    return list(dict.fromkeys(entries))
 
 
 def quantizer_arguments(content: bytes, path: str = "file") -> Mapping[str, Any]:
@@ -117,11 +116,11 @@ def quantizer_arguments(content: bytes, path: str = "file") -> Mapping[str, Any]
 def _with_types(value: Any, make: Any) -> Any:
     if isinstance(value, dict):
         typed = ("quant_type", "activation_type", "weight_type")
-        found = {key: make(item) if key in typed else _with_types(item, make) for key, item in value.items()}
-        if "recv_nodes" in found:
+        typed_values = {key: make(item) if key in typed else _with_types(item, make) for key, item in value.items()}
+        if "recv_nodes" in typed_values:
             # The quantiser computes with it as a set, which JSON lacks.
-            found["recv_nodes"] = set(found["recv_nodes"])
-        return found
+            typed_values["recv_nodes"] = set(typed_values["recv_nodes"])
+        return typed_values
     return [_with_types(item, make) for item in value] if isinstance(value, list) else value
 
 

@@ -36,7 +36,7 @@ class ReportingSession(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Misplaced:
+class MisassignedNode:
     """A node that another provider runs than the plan says."""
 
     node: str
@@ -53,10 +53,10 @@ def read_assignment(session: ReportingSession) -> Mapping[str, str]:
         parts = session.get_provider_graph_assignment_info()
     except Exception as error:  # ONNX Runtime's own errors have no common type
         raise missing from error
-    found = {node.name: part.ep_name for part in parts for node in part.get_nodes()}
-    if not found:
+    assigned = {node.name: part.ep_name for part in parts for node in part.get_nodes()}
+    if not assigned:
         raise missing
-    return found
+    return assigned
 
 
 def require_providers(plan: Plan, providers: Mapping[str, str]) -> None:
@@ -65,11 +65,14 @@ def require_providers(plan: Plan, providers: Mapping[str, str]) -> None:
         if target not in providers:
             raise PlanError(
                 f"no execution provider is named for target '{target}'.",
-                hint=f"Say who runs it: --provider {target}=VSINPUExecutionProvider, for example.",
+                hint=f"Say who runs it, such as {target}=VSINPUExecutionProvider.",
+                option="provider",
             )
 
 
-def misplaced(assigned: Mapping[str, str], graph: Graph, plan: Plan, providers: Mapping[str, str]) -> list[Misplaced]:
+def misplaced(
+    assigned: Mapping[str, str], graph: Graph, plan: Plan, providers: Mapping[str, str]
+) -> list[MisassignedNode]:
     """Return the nodes that are elsewhere than planned; `providers` maps targets to provider names.
 
     Nodes that ONNX Runtime added (boundaries, fused nodes under new names) are judged only if the plan knows them; a
@@ -77,18 +80,18 @@ def misplaced(assigned: Mapping[str, str], graph: Graph, plan: Plan, providers: 
     """
     require_providers(plan, providers)
     binding = bind_sources(graph)
-    wrong: list[Misplaced] = []
+    wrong: list[MisassignedNode] = []
     for name, got in assigned.items():
         for node in binding.nodes_of.get(name, ()):
             wanted = providers[plan.placement(node).target]
             if got != wanted:
-                wrong.append(Misplaced(node, wanted, got))
+                wrong.append(MisassignedNode(node, wanted, got))
     return wrong
 
 
 @dataclass(frozen=True)
 class Assignment:
-    """Hold who runs what: the provider of every reported node that the plan knows, and the planned nodes without one.
+    """Who runs what: the provider of every reported node that the plan knows, and the planned nodes without one.
 
     A node without a provider was fused into another, or optimised away.
     """
@@ -102,8 +105,8 @@ def compare_assignment(session: ReportingSession, graph: Graph, plan: Plan, prov
     assigned = read_assignment(session)
     wrong = misplaced(assigned, graph, plan, providers)
     known = bind_sources(graph).nodes_of
-    found = {node: got for name, got in assigned.items() for node in known.get(name, ())}
-    if not found:
+    placed = {node: got for name, got in assigned.items() for node in known.get(name, ())}
+    if not placed:
         raise PlanError("none of the nodes that ONNX Runtime reports is in the plan.", hint="Is it the same model?")
     if wrong:
         shown = ", ".join(f"'{item.node}' ({item.got}, planned {item.wanted})" for item in wrong[:_SHOWN])
@@ -112,7 +115,7 @@ def compare_assignment(session: ReportingSession, graph: Graph, plan: Plan, prov
             f"ONNX Runtime placed nodes elsewhere than the plan: {shown}{more}.",
             hint="An execution provider takes what it can: look at its options, or change the plan.",
         )
-    return Assignment(found, tuple(node.name for node in graph.nodes if node.name not in found))
+    return Assignment(placed, tuple(node.name for node in graph.nodes if node.name not in placed))
 
 
 def check_assignment(session: ReportingSession, graph: Graph, plan: Plan, providers: Mapping[str, str]) -> None:

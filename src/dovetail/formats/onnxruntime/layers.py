@@ -39,8 +39,9 @@ class LayerFormat:
     def write(self, request: WriteRequest) -> Written:
         """Return the annotated model, and the value of the session setting beside it."""
         if request.listing is None:
-            hint = "Give it with --listing model.onnx."
-            raise FormatError("the ONNX file is needed.", path=request.path, line=0, code="LISTING", hint=hint)
+            raise FormatError(
+                "the ONNX file is needed beside the plan.", path=request.path, line=0, code="LISTING", option="listing"
+            )
         model = read_model(request.listing, request.path)
         binding = bind_model(request.graph, model)
         spelling = spell(request.plan, request.graph, binding, self.vocabulary)
@@ -54,18 +55,18 @@ class LayerFormat:
         """Return the plan that the annotations say; nodes without one have the base."""
         model = read_model(content, request.path)
         binding = bind_model(request.graph, model)
-        found: dict[str, Override] = {}
+        overrides: dict[str, Override] = {}
         for node in model.graph.node:
             value = next((entry.value for entry in node.metadata_props if entry.key == KEY), "")
             if value == _CPU.text and node.name in binding.nodes_of:
-                found[node.name] = Override(placement_of(_CPU, request), f"{request.path}: {KEY}")
+                overrides[node.name] = Override(placement_of(_CPU, request), f"{request.path}: {KEY}")
             elif value not in ("", _NPU.text, _CPU.text):
                 message = f"node '{node.name}' has the annotation '{value}'."
                 hint = "Known: npu, cpu."
                 raise FormatError(message, path=request.path, line=0, code="UNKNOWN_WORD", hint=hint)
         if not any(entry.key == KEY for node in model.graph.node for entry in node.metadata_props):
             raise FormatError("no node has an annotation.", path=request.path, line=0, code="NO_ANNOTATION")
-        return read_plan(request.graph, binding, request.base, found)
+        return read_plan(request.graph, binding, request.base, overrides)
 
     def lint(self, content: bytes, request: ReadRequest) -> tuple[Diagnostic, ...]:
         """Return what is wrong in the file."""

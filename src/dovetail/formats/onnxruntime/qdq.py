@@ -44,8 +44,10 @@ class QdqFormat:
     def write(self, request: WriteRequest) -> Written:
         """Return the model; raise FormatError when the scales are missing."""
         if request.quantized is None:
-            hint = "Calibrate the model, and give --ranges."
-            raise FormatError("a Q/DQ file holds scales.", path=request.path, line=0, code="RANGES", hint=hint)
+            hint = "Calibrate the model, and give its ranges."
+            raise FormatError(
+                "a Q/DQ file holds scales.", path=request.path, line=0, code="RANGES", hint=hint, option="ranges"
+            )
         spell(request.plan, request.graph, bind_tensors(request.graph), self.vocabulary)
         content: bytes = to_onnx(request.quantized.graph).SerializeToString()
         return Written(content)
@@ -58,21 +60,21 @@ class QdqFormat:
         except DovetailError as error:
             message = error.message
             raise FormatError(message, path=request.path, line=0, code="NOT_ONNX", hint=error.hint) from error
-        found: dict[str, Override] = {}
+        overrides: dict[str, Override] = {}
         for node in request.graph.nodes:
             tensor = node.outputs[0]
-            item = request.graph.origin_of(tensor)
-            placement = _placement(graph, item, request)
+            source = request.graph.origin_of(tensor)
+            placement = _placement(graph, source, request)
             if placement is None:
                 raise FormatError(
-                    f"{node.label}: its output '{item}' is not in the file.",
+                    f"{node.label}: its output '{source}' is not in the file.",
                     path=request.path,
                     line=0,
                     code="UNKNOWN_NAME",
                     hint="Is it the same model?",
                 )
-            found[item] = Override(placement, f"{request.path}: type of '{item}'")
-        return read_plan(request.graph, bind_tensors(request.graph), request.base, found)
+            overrides[source] = Override(placement, f"{request.path}: type of '{source}'")
+        return read_plan(request.graph, bind_tensors(request.graph), request.base, overrides)
 
     def lint(self, content: bytes, request: ReadRequest) -> tuple[Diagnostic, ...]:
         """Return what is wrong in the file."""

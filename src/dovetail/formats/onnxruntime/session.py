@@ -17,7 +17,7 @@ from dovetail.formats.onnxruntime.assignment import (
 )
 from dovetail.formats.onnxruntime.layers import SETTING
 from dovetail.ir.graph import Graph
-from dovetail.plan.placement import CPU_FLOAT
+from dovetail.plan.placement import HOST
 from dovetail.plan.plan import Plan
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SessionRequest:
-    """Say who stands for the targets: `providers` maps a target to ONNX Runtime's name for an execution provider.
+    """Who stands for the targets: `providers` maps a target to ONNX Runtime's name for an execution provider.
 
     `libraries` has the paths of plug-in providers by those names, `settings` the layer assignment that the format
     `onnxruntime-layers` writes. With `optimised` nodes are fused under new names, and those are not judged.
@@ -48,9 +48,9 @@ def open_session(
     """
     import onnxruntime
 
-    providers = {CPU_FLOAT: CPU_PROVIDER, **request.providers}
+    providers = {HOST: CPU_PROVIDER, **request.providers}
     require_providers(plan, providers)
-    wanted = [name for name in dict.fromkeys(providers[target] for target in plan.targets) if name != CPU_PROVIDER]
+    order = [name for name in dict.fromkeys(providers[target] for target in plan.targets) if name != CPU_PROVIDER]
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     level = onnxruntime.GraphOptimizationLevel
@@ -58,9 +58,9 @@ def open_session(
     options.add_session_config_entry(RECORD, "1")
     if request.settings:
         options.add_session_config_entry(SETTING, request.settings)
-    builtin = [name for name in wanted if not _attach(options, name, request.libraries)]
+    builtin = [name for name in order if not _attach(options, name, request.libraries)]
     # The CPU provider takes what is left, so it comes last; beside plug-ins it is there by itself.
-    chosen = [*builtin, CPU_PROVIDER] if len(builtin) == len(wanted) else builtin
+    chosen = [*builtin, CPU_PROVIDER] if len(builtin) == len(order) else builtin
     try:
         # Otherwise a provider that fails is replaced by the CPU, here and again when it runs.
         session = onnxruntime.InferenceSession(model, options, providers=chosen, enable_fallback=0)
@@ -82,16 +82,17 @@ def _attach(options: SessionOptions, name: str, libraries: Mapping[str, Path]) -
         if name not in known:
             raise PlanError(
                 f"ONNX Runtime here has no execution provider '{name}'.",
-                hint=f"It has {', '.join(known)}; give the library of a plug-in: --library {name}=FILE.",
+                hint=f"It has {', '.join(known)}; for a plug-in give its library.",
+                option="library",
             )
         return False
-    devices = [one for one in onnxruntime.get_ep_devices() if one.ep_name == name]
+    devices = [device for device in onnxruntime.get_ep_devices() if device.ep_name == name]
     if not devices:
         try:
             onnxruntime.register_execution_provider_library(name, str(library.resolve()))
         except Exception as error:  # ONNX Runtime's own errors have no common type
             raise PlanError(f"{library}: no plug-in of ONNX Runtime: {_first_line(error)}.") from error
-        devices = [one for one in onnxruntime.get_ep_devices() if one.ep_name == name]
+        devices = [device for device in onnxruntime.get_ep_devices() if device.ep_name == name]
     if not devices:
         raise PlanError(f"the plug-in {library} offers no device for '{name}' here.", hint="Is its driver installed?")
     options.add_provider_for_devices(devices[:1], {})

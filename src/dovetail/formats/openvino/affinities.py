@@ -50,7 +50,7 @@ class AffinityFormat:
         graph = request.graph
         devices, exact = self._devices(content, request.path)
         binding = _bind(graph)
-        found: dict[str, Override] = {}
+        overrides: dict[str, Override] = {}
         covered: set[str] = set()
         for name, device in devices.items():
             if exact:
@@ -58,7 +58,7 @@ class AffinityFormat:
             nodes = binding.nodes_of.get(name, ())
             covered.update(nodes)
             if nodes and device == _CPU.text:
-                found[name] = Override(placement_of(_CPU, request), f"{request.path}: {name}")
+                overrides[name] = Override(placement_of(_CPU, request), f"{request.path}: {name}")
         missing = [node for node in graph.nodes if node.name not in covered]
         if missing:
             raise FormatError(
@@ -68,7 +68,7 @@ class AffinityFormat:
                 code="UNASSIGNED",
                 hint="OpenVINO wants a device for every operator: start from query_model.",
             )
-        return read_plan(graph, binding, request.base, found)
+        return read_plan(graph, binding, request.base, overrides)
 
     def lint(self, content: bytes, request: ReadRequest) -> tuple[Diagnostic, ...]:
         """Return what is wrong in the file."""
@@ -79,13 +79,13 @@ class AffinityFormat:
         inner = document.get(_KEY)
         exact = isinstance(inner, dict)
         devices = mapping_in(inner, path, _KEY) if exact else document
-        found: dict[str, str] = {}
+        device_of: dict[str, str] = {}
         for name, device in devices.items():
             if not isinstance(device, str) or not device:
                 raise wrong_shape(path, f"the device of '{name}'", "a device name")
             # Any device that is not the CPU is the accelerator: NPU, GPU.1, ...
-            found[name] = _CPU.text if device == _CPU.text else _NPU.text
-        return found, exact
+            device_of[name] = _CPU.text if device == _CPU.text else _NPU.text
+        return device_of, exact
 
 
 def _bind(graph: Graph) -> Binding:

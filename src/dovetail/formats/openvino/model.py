@@ -13,7 +13,7 @@ from dovetail.errors import PlanError
 from dovetail.formats.binding import Operation, bind_operations
 from dovetail.formats.merge import Quotient
 from dovetail.ir.graph import Graph
-from dovetail.plan.placement import CPU_FLOAT
+from dovetail.plan.placement import HOST
 from dovetail.plan.plan import Plan
 
 _STATE = frozenset({"ReadValue", "Assign"})
@@ -68,7 +68,7 @@ def apply_affinities(model: OpenVinoModel, graph: Graph, plan: Plan, devices: Ma
         targets = {plan.placement(node).target for node in binding.nodes_of.get(name, ())}
         if targets:
             # An operator that stands for nodes of both sides goes where everything runs.
-            chosen[name] = devices[CPU_FLOAT if len(targets) > 1 and CPU_FLOAT in targets else min(targets)]
+            chosen[name] = devices[HOST if len(targets) > 1 and HOST in targets else min(targets)]
     _fill(ops, chosen, devices[plan.default.target])
     _check_state(ops, chosen)
     for op in ops:
@@ -88,7 +88,7 @@ def _check_state(ops: Sequence[_Op], chosen: Mapping[str, str]) -> None:
             raise PlanError(
                 f"state '{variable}': '{other.get_friendly_name()}' is on {first} and '{op.get_friendly_name()}' on "
                 f"{second}: a state cannot be cut.",
-                hint="Place both on one device, with a [[group]] of the recipe or one --affinity.",
+                hint="Place both on one device, with a [[group]] of the recipe or by one affinity.",
             )
 
 
@@ -110,14 +110,14 @@ def _fill(ops: Sequence[_Op], chosen: dict[str, str], default: str) -> None:
 
 def read_affinities(model: OpenVinoModel) -> Mapping[str, str]:
     """Return the device of every operator of a model, by friendly name; operators without one are left out."""
-    found: dict[str, str] = {}
+    affinities: dict[str, str] = {}
     for op in model.get_ordered_ops():
         info = op.get_rt_info()
         if AFFINITY in info:
             value = info[AFFINITY]
             # OpenVINO wraps values in its own OVAny.
-            found[op.get_friendly_name()] = str(getattr(value, "value", value))
-    return found
+            affinities[op.get_friendly_name()] = str(getattr(value, "value", value))
+    return affinities
 
 
 def _operations(ops: Sequence[_Op]) -> Iterator[Operation]:

@@ -59,7 +59,7 @@ def _decode(content: bytes, path: str) -> Sequence[Entry]:
     value = read_json(content, path)
     if not isinstance(value, list):
         raise wrong_shape(path, "a recipe", "a list of rules")
-    found: list[Entry] = []
+    entries: list[Entry] = []
     for number, item in enumerate(value, 1):
         rule = mapping_in(item, path, f"rule {number}")
         regex, operation = str(rule.get("regex", "")), rule.get("operation")
@@ -69,10 +69,10 @@ def _decode(content: bytes, path: str) -> Sequence[Entry]:
         word = _word(rule, path, number)
         literal = _literal(regex)
         if literal is not None:
-            found.append(Entry(literal, word))
+            entries.append(Entry(literal, word))
         else:
-            found.append(Entry(regex.replace(";", "$") if regex.endswith(";") else regex, word, pattern=True))
-    return found
+            entries.append(Entry(regex.replace(";", "$") if regex.endswith(";") else regex, word, pattern=True))
+    return entries
 
 
 def _word(rule: dict[str, object], path: str, number: int) -> str:

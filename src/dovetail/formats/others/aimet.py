@@ -65,7 +65,7 @@ def _floats(listed: Mapping[str, object]) -> dict[str, object]:
 def _activations(quantized: QuantizedGraph) -> dict[str, object]:
     """Return the encodings of what nodes make, and of the model's inputs, by the names of the source file."""
     graph = quantized.graph
-    found: dict[str, object] = {}
+    encodings: dict[str, object] = {}
     for node in graph.nodes:
         for tensor in node.outputs:
             source = graph.origin_of(tensor)
@@ -73,8 +73,8 @@ def _activations(quantized: QuantizedGraph) -> dict[str, object]:
             own = node.name not in quantized.boundaries or graph.origin_of(node.inputs[0]) in graph.inputs
             encoding = encoding_of(graph.types[tensor]) if tensor and own else None
             if encoding is not None:
-                found.setdefault(source, encoding)
-    return found
+                encodings.setdefault(source, encoding)
+    return encodings
 
 
 def _constants(quantized: QuantizedGraph) -> dict[str, object]:
@@ -86,12 +86,12 @@ def _constants(quantized: QuantizedGraph) -> dict[str, object]:
         for node, layout in layouts
         if layout is not None and layout.bias is not None and layout.bias < len(node.inputs)
     }
-    found: dict[str, object] = {}
+    encodings: dict[str, object] = {}
     for name in graph.constants:
         encoding = None if name in biases else encoding_of(graph.types[name])
         if encoding is not None:
-            found.setdefault(graph.origin_of(name), encoding)
-    return found
+            encodings.setdefault(graph.origin_of(name), encoding)
+    return encodings
 
 
 def encoding_of(kind: TensorType) -> list[dict[str, object]] | None:
@@ -120,15 +120,15 @@ def encoding_of(kind: TensorType) -> list[dict[str, object]] | None:
 
 def _decode(content: bytes, path: str) -> Sequence[Entry]:
     document = mapping_in(read_json(content, path), path, "an encodings file")
-    found: list[Entry] = []
+    entries: list[Entry] = []
     for name, encoding in _listed(document, path):
         bits, kind = encoding.get("bitwidth", encoding.get("bw")), str(encoding.get("dtype", "int")).lower()
         dtype = _DTYPE.fullmatch(str(encoding.get("output_dtype", "")))
         if dtype is not None:
             bits, kind = int(dtype[2]), dtype[1]
         word = next((word for known, word in _WORD_OF.items() if known == (bits, kind)), f"{kind}{bits}")
-        found.append(Entry(name, word))
-    return found
+        entries.append(Entry(name, word))
+    return entries
 
 
 def _listed(document: dict[str, object], path: str) -> Iterator[tuple[str, dict[str, object]]]:

@@ -46,15 +46,15 @@ def _encode(spelling: Spelling, request: WriteRequest) -> bytes:
 
 
 def _decode(content: bytes, path: str) -> Sequence[Entry]:
-    found: list[Entry] = []
+    entries: list[Entry] = []
     for number, line in enumerate(decode(content, path).splitlines(), 1):
         fields = line.split()
         if not fields or fields[0].startswith("#"):
             continue
         if len(fields) != 2:
             raise FormatError("an operator and a mode are expected.", path=path, line=number, code="SHAPE")
-        found.append(Entry(fields[0], fields[1], number))
-    return found
+        entries.append(Entry(fields[0], fields[1], number))
+    return entries
 
 
 FORMAT = EntryFormat(

@@ -3,21 +3,21 @@
 from dovetail.formats.paddle.fix import fix
 from dovetail.formats.paddle.lint import LintContext, lint
 from dovetail.formats.paddle.log import Log, LoggedOperation, Paragraph, Where, parse_log
-from dovetail.formats.paddle.policy import Device, Policy
-from dovetail.formats.paddle.rules import Dialect, Rule, load_rules, match, match_all
+from dovetail.formats.paddle.policy import PaddleDevice, Policy
+from dovetail.formats.paddle.rules import Dialect, SubgraphRule, load_rules, match, match_all
 from dovetail.formats.paddle.subgraphs import SubgraphEstimate, estimate_subgraphs
 from dovetail.formats.paddle.writer import write_rules
 
 __all__ = [
-    "Device",
     "Dialect",
     "LintContext",
     "Log",
     "LoggedOperation",
+    "PaddleDevice",
     "Paragraph",
     "Policy",
-    "Rule",
     "SubgraphEstimate",
+    "SubgraphRule",
     "Where",
     "estimate_subgraphs",
     "fix",

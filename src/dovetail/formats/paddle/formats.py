@@ -11,8 +11,8 @@ from dovetail.formats.format import Diagnostic, ReadRequest, WriteRequest, Writt
 from dovetail.formats.paddle.lint import LintContext, lint
 from dovetail.formats.paddle.log import LoggedOperation, parse_log
 from dovetail.formats.paddle.operators import BLOCK_EDGES
-from dovetail.formats.paddle.policy import Device, Policy
-from dovetail.formats.paddle.rules import Dialect, Rule, load_rules, match_all
+from dovetail.formats.paddle.policy import PaddleDevice, Policy
+from dovetail.formats.paddle.rules import Dialect, SubgraphRule, load_rules, match_all
 from dovetail.formats.spelling import Side, Vocabulary, Word, read_plan, spell
 from dovetail.formats.text import decode
 from dovetail.ir.graph import Graph
@@ -29,14 +29,14 @@ _VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\.\d+)*")
 
 def dialect_of(version: str, path: str = "") -> Dialect:
     """Return how a version of Paddle Lite reads the file; an empty text is the newest."""
-    found = _VERSION.fullmatch(version)
+    match = _VERSION.fullmatch(version)
     if not version:
         return Dialect.V212
-    if found is None:
+    if match is None:
         raise FormatError(
             f"'{version}' is no version of Paddle Lite.", path=path, line=0, code="VERSION", hint="v2.12."
         )
-    return Dialect.V212 if (int(found[1]), int(found[2])) >= (2, 12) else Dialect.V210
+    return Dialect.V212 if (int(match[1]), int(match[2])) >= (2, 12) else Dialect.V210
 
 
 def operations_of(listing: bytes | None, path: str) -> tuple[LoggedOperation, ...]:
@@ -48,7 +48,8 @@ def operations_of(listing: bytes | None, path: str) -> tuple[LoggedOperation, ..
             path=path,
             line=0,
             code="LISTING",
-            hint="Give the log of a run, taken with '> log.txt 2>&1': --listing log.txt.",
+            hint="Give the log of a run, taken with '> log.txt 2>&1'.",
+            option="listing",
         )
     return log.operations
 
@@ -69,7 +70,7 @@ class PaddleFormat:
     name: str
     title: str
     pattern: str
-    main: Device
+    main: PaddleDevice
     vocabulary: Vocabulary
     granularity: str = "operator of the log"
     needs: str = "the log of a run (log.txt)"
@@ -79,14 +80,14 @@ class PaddleFormat:
         dialect = dialect_of(request.version, request.path)
         operations = operations_of(request.listing, request.path)
         spelling = spell(request.plan, request.graph, bind_log(request.graph, operations), self.vocabulary)
-        devices = [Device.NPU_INT8] * len(operations)
+        devices = [PaddleDevice.NPU_INT8] * len(operations)
         for item, word in spelling.words.items():
-            devices[int(item)] = Device.CPU if word is _CPU else Device.NPU_FP32
+            devices[int(item)] = PaddleDevice.CPU if word is _CPU else PaddleDevice.NPU_FP32
         policy = Policy(operations, tuple(devices))
         mixed = policy.mixed_text(dialect, request.path).encode()
-        if self.main is Device.NPU_FP32:
+        if self.main is PaddleDevice.NPU_FP32:
             return Written(mixed)
-        beside = {"mixed": mixed} if Device.NPU_FP32 in devices else {}
+        beside = {"mixed": mixed} if PaddleDevice.NPU_FP32 in devices else {}
         return Written(policy.subgraph_text(dialect, request.path).encode(), beside)
 
     def read(self, content: bytes, request: ReadRequest) -> Plan:
@@ -94,13 +95,13 @@ class PaddleFormat:
         operations = operations_of(request.listing, request.path)
         binding = bind_log(request.graph, operations)
         in_float = Placement(request.base.target, Precision.FP32)
-        place = request.exception if self.main is Device.CPU else in_float
-        found = self._found(content, request, operations, place)
+        place = request.exception if self.main is PaddleDevice.CPU else in_float
+        overrides = self._found(content, request, operations, place)
         mixed = request.beside.get("mixed")
         if mixed is not None:
             # An operator of both files runs on the CPU.
-            found = self._found(mixed, request, operations, in_float) | found
-        return read_plan(request.graph, binding, request.base, found)
+            overrides = self._found(mixed, request, operations, in_float) | overrides
+        return read_plan(request.graph, binding, request.base, overrides)
 
     def _found(
         self, content: bytes, request: ReadRequest, operations: tuple[LoggedOperation, ...], place: Placement
@@ -109,9 +110,9 @@ class PaddleFormat:
         errors = [item for item in self.lint(content, request) if item.code in ("E06", "E08", "NOT_TEXT", "TOO_LARGE")]
         if errors:
             raise errors[0].error()
-        rules: tuple[Rule, ...] = load_rules(decode(content, request.path), dialect)
+        rules: tuple[SubgraphRule, ...] = load_rules(decode(content, request.path), dialect)
         index = {id(op): str(number) for number, op in enumerate(operations)}
-        found: dict[str, Override] = {}
+        overrides: dict[str, Override] = {}
         for rule in rules:
             matched = match_all([rule], operations)
             if not matched:
@@ -123,8 +124,8 @@ class PaddleFormat:
                     hint="Run 'dovetail paddle lint', then 'dovetail paddle fix'.",
                 )
             reason = f"{request.path}:{rule.line}: {rule.text[:120]}"
-            found.update({index[id(op)]: Override(place, reason) for op in matched})
-        return found
+            overrides.update({index[id(op)]: Override(place, reason) for op in matched})
+        return overrides
 
     def lint(self, content: bytes, request: ReadRequest) -> tuple[Diagnostic, ...]:
         """Return what is wrong or doubtful in the file."""
@@ -136,13 +137,13 @@ SUBGRAPH = PaddleFormat(
     "paddle-subgraph",
     "Paddle Lite: off the NPU",
     "*subgraph*.txt",
-    Device.CPU,
+    PaddleDevice.CPU,
     Vocabulary((_NPU,), (_CPU, _NPU_FLOAT)),
 )
 MIXED = PaddleFormat(
     "paddle-mixed",
     "Paddle Lite: float on NPU",
     "*mixed_precision*.txt",
-    Device.NPU_FP32,
+    PaddleDevice.NPU_FP32,
     Vocabulary((_NPU,), (_NPU_FLOAT,)),
 )

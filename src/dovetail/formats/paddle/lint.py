@@ -19,7 +19,7 @@ from dovetail.formats.paddle.operators import (
     NORMALISATIONS,
     TIMVX_OPERATORS,
 )
-from dovetail.formats.paddle.rules import Dialect, Matcher, Rule, read_rule, split_fields
+from dovetail.formats.paddle.rules import Dialect, Matcher, SubgraphRule, read_rule, split_fields
 from dovetail.formats.paddle.subgraphs import estimate_subgraphs
 from dovetail.formats.text import MAX_FILE_BYTES
 
@@ -37,7 +37,7 @@ _SHOWN = 120
 
 @dataclass(frozen=True, slots=True)
 class LintContext:
-    """Hold what is known beside the file; every part may be missing.
+    """What is known beside the file; every part may be missing.
 
     `made_for` and `model_digest` are the digests of the model that the file was made for and of the one it is used
     with; `previous` is the file of the run before, `cache_folder` where compiled subgraphs are kept; `cache_is_older`
@@ -82,7 +82,7 @@ class _Linter:
         text = self.content.decode("utf-8", "replace")
         if "\ufffd" in text or "\0" in text:
             yield self.finding("NOT_TEXT", 0, "bytes that are no UTF-8 text.", "Save the file as UTF-8.")
-        rules: list[tuple[Rule, tuple[int, ...]]] = []
+        rules: list[tuple[SubgraphRule, tuple[int, ...]]] = []
         for number, line in enumerate(split_fields(text, "\n"), 1):
             plain = _PLAIN_LINE.fullmatch(line) is not None
             syntax = [] if plain else list(self.line_findings(line, number))
@@ -148,20 +148,20 @@ class _Linter:
             return False
         return bool(self.matcher.indices(read_rule(line))) or not set(types) <= self.matcher.types
 
-    def rule_findings(self, rule: Rule, found: Sequence[int]) -> Iterator[Diagnostic]:
+    def rule_findings(self, rule: SubgraphRule, indices: Sequence[int]) -> Iterator[Diagnostic]:
         if not rule.ins and not rule.outs:
             yield self.finding("W02", rule.line, f"'{rule.text[:_SHOWN]}' is about every operator of the type.")
         if not self.context.operations:
             return
-        if not found:
+        if not indices:
             yield self.finding("E06", rule.line, f"'{rule.text[:_SHOWN]}' matches no operator.", self.suggest(rule))
-        elif len(found) > 1:
-            yield self.finding("W01", rule.line, f"'{rule.text[:_SHOWN]}' matches {len(found)} operators.")
-        idle = [self.context.operations[index] for index in found if _on_cpu_anyway(self.context.operations[index])]
+        elif len(indices) > 1:
+            yield self.finding("W01", rule.line, f"'{rule.text[:_SHOWN]}' matches {len(indices)} operators.")
+        idle = [self.context.operations[index] for index in indices if _on_cpu_anyway(self.context.operations[index])]
         if idle:
             yield self.finding("W04", rule.line, f"'{idle[0].op_type}' is on the CPU anyway.")
 
-    def suggest(self, rule: Rule) -> str | None:
+    def suggest(self, rule: SubgraphRule) -> str | None:
         """Return the nearest operator of the type, or the nearest type; only for the first findings: it takes long."""
         self.suggestions += 1
         if self.suggestions > _MOST_SUGGESTIONS:
@@ -174,7 +174,7 @@ class _Linter:
         near = difflib.get_close_matches(wanted, same[:500], n=1, cutoff=0.3)
         return f"The nearest operator is '{(near or same)[0][:_SHOWN]}'."
 
-    def duplicates(self, rules: Sequence[Rule]) -> Iterator[Diagnostic]:
+    def duplicates(self, rules: Sequence[SubgraphRule]) -> Iterator[Diagnostic]:
         seen: dict[tuple[str, frozenset[str], frozenset[str]], int] = {}
         for rule in rules:
             key = (rule.op_type, frozenset(rule.ins), frozenset(rule.outs))
@@ -182,7 +182,7 @@ class _Linter:
                 yield self.finding("W03", rule.line, f"the same rule as in line {seen[key]}.")
             seen.setdefault(key, rule.line)
 
-    def placement_findings(self, rules: Sequence[tuple[Rule, Sequence[int]]]) -> Iterator[Diagnostic]:
+    def placement_findings(self, rules: Sequence[tuple[SubgraphRule, Sequence[int]]]) -> Iterator[Diagnostic]:
         operations = self.context.operations
         first: dict[int, int] = {}
         for rule, indices in rules:

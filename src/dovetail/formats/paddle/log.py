@@ -9,7 +9,7 @@ from enum import Enum
 from typing import BinaryIO
 
 from dovetail.formats.format import Diagnostic, Severity
-from dovetail.formats.text import Line, bounded_lines
+from dovetail.formats.text import TextLine, bounded_lines
 
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[@-_])")
 _NOISE = re.compile(
@@ -28,7 +28,7 @@ _MOST_DIAGNOSTICS = 200
 
 
 class Where(Enum):
-    """Say where the run put an operator."""
+    """Where the run put an operator."""
 
     NPU = "npu"
     CPU = "cpu"
@@ -70,7 +70,7 @@ class Paragraph:
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """Hold the paragraphs of a log and what was wrong in it."""
+    """The paragraphs of a log and what was wrong in it."""
 
     paragraphs: tuple[Paragraph, ...]
     diagnostics: tuple[Diagnostic, ...]
@@ -105,7 +105,7 @@ class _Reader:
         if len(self.diagnostics) < _MOST_DIAGNOSTICS:
             self.diagnostics.append(Diagnostic(code, Severity.WARNING, self.path, line, message, hint))
 
-    def take(self, line: Line) -> None:
+    def take(self, line: TextLine) -> None:
         text = line.text.rstrip()
         if line.number == 1:
             text = text.removeprefix("\ufeff")
@@ -136,12 +136,12 @@ class _Reader:
         if text.endswith("} // end G") or text.lower().endswith(_HEADER):
             self.in_graph = False
             if text.lower().endswith(_HEADER):
-                self.take(Line(0, text, cut=False, ended=True))
+                self.take(TextLine(0, text, cut=False, ended=True))
             return
-        found = _LABEL.search(text)
-        if found:
-            cluster = _CLUSTER.fullmatch(found[1])
-            self.labels[cluster[1] if cluster else found[1]] = cluster[2] if cluster else ""
+        match = _LABEL.search(text)
+        if match:
+            cluster = _CLUSTER.fullmatch(match[1])
+            self.labels[cluster[1] if cluster else match[1]] = cluster[2] if cluster else ""
 
     def body_line(self, draft: _Draft, number: int, text: str) -> None:
         if not text:
@@ -211,8 +211,8 @@ def parse_log(source: bytes | BinaryIO, path: str = "log.txt") -> Log:
     for line in bounded_lines(source):
         reader.take(line)
     reader.close(ended=False)
-    found = reader.paragraphs
-    if not found:
+    paragraphs = reader.paragraphs
+    if not paragraphs:
         reader.complain(
             "LOG_EMPTY",
             0,
@@ -220,14 +220,14 @@ def parse_log(source: bytes | BinaryIO, path: str = "log.txt") -> Log:
             "It goes to stdout: run the program with '> log.txt 2>&1', with a Paddle model (a .nb prints none), "
             "and with the NPU enabled.",
         )
-    elif any(_key(one) != _key(found[-1]) for one in found):
+    elif any(_key(one) != _key(paragraphs[-1]) for one in paragraphs):
         reader.complain(
             "LOG_PARAGRAPHS",
-            found[-1].line,
-            f"{len(found)} paragraphs that differ; the last one counts.",
-            "Choose another one with --paragraph.",
+            paragraphs[-1].line,
+            f"{len(paragraphs)} paragraphs that differ; the last one counts.",
+            "Another one can be chosen by its number.",
         )
-    return Log(tuple(found), tuple(reader.diagnostics))
+    return Log(tuple(paragraphs), tuple(reader.diagnostics))
 
 
 def _key(paragraph: Paragraph) -> frozenset[tuple[str, tuple[str, ...]]]:

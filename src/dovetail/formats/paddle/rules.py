@@ -15,7 +15,7 @@ from dovetail.formats.paddle.log import LoggedOperation
 
 
 class Dialect(Enum):
-    """Name the versions of Paddle Lite that read the file in one way."""
+    """The versions of Paddle Lite that read the file in one way."""
 
     V210 = "v2.10"
     """v2.8 to v2.11: one rule a line."""
@@ -24,7 +24,7 @@ class Dialect(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class SubgraphRule:
     """Match operators of a type that read all of `ins` and make all of `outs`; an empty list matches anything."""
 
     op_type: str
@@ -53,19 +53,19 @@ def split_fields(text: str, sign: str) -> list[str]:
     return fields
 
 
-def load_rules(text: str, dialect: Dialect = Dialect.V212) -> tuple[Rule, ...]:
+def load_rules(text: str, dialect: Dialect = Dialect.V212) -> tuple[SubgraphRule, ...]:
     """Return the rules of a file exactly as Paddle Lite takes them: nothing is trimmed, no comment is known."""
-    rules: list[Rule] = []
+    rules: list[SubgraphRule] = []
     for number, line in enumerate(split_fields(text, "\n"), 1):
         items = split_fields(line, "-") if dialect is Dialect.V212 else [line]
         rules += [read_rule(item, number) for item in items if item]
     return tuple(rules)
 
 
-def read_rule(item: str, line: int = 0) -> Rule:
+def read_rule(item: str, line: int = 0) -> SubgraphRule:
     """Return one rule."""
     fields = [*split_fields(item, ":"), "", "", ""]
-    return Rule(
+    return SubgraphRule(
         fields[0], tuple(split_fields(fields[1], ",")), tuple(split_fields(fields[2], ",")), line=line, text=item
     )
 
@@ -78,36 +78,36 @@ class Matcher:
 
     @cached_property
     def _by_type(self) -> Mapping[str, tuple[int, ...]]:
-        found: dict[str, list[int]] = {}
+        by_type: dict[str, list[int]] = {}
         for index, op in enumerate(self.operations):
-            found.setdefault(op.op_type, []).append(index)
-        return {name: tuple(indices) for name, indices in found.items()}
+            by_type.setdefault(op.op_type, []).append(index)
+        return {name: tuple(indices) for name, indices in by_type.items()}
 
     @cached_property
     def _by_output(self) -> Mapping[str, tuple[int, ...]]:
-        found: dict[str, list[int]] = {}
+        by_output: dict[str, list[int]] = {}
         for index, op in enumerate(self.operations):
             for name in dict.fromkeys(op.outs):
-                found.setdefault(name, []).append(index)
-        return {name: tuple(indices) for name, indices in found.items()}
+                by_output.setdefault(name, []).append(index)
+        return {name: tuple(indices) for name, indices in by_output.items()}
 
     @property
     def types(self) -> frozenset[str]:
         """Return the types that occur."""
         return frozenset(self._by_type)
 
-    def indices(self, rule: Rule) -> tuple[int, ...]:
+    def indices(self, rule: SubgraphRule) -> tuple[int, ...]:
         """Return the positions of the operators that a rule matches."""
         some = self._by_output.get(rule.outs[0], ()) if rule.outs else self._by_type.get(rule.op_type, ())
         return tuple(index for index in some if rule.matches(self.operations[index]))
 
 
-def match(rule: Rule, operations: Sequence[LoggedOperation]) -> tuple[LoggedOperation, ...]:
+def match(rule: SubgraphRule, operations: Sequence[LoggedOperation]) -> tuple[LoggedOperation, ...]:
     """Return the operators that a rule matches."""
     return tuple(op for op in operations if rule.matches(op))
 
 
-def match_all(rules: Sequence[Rule], operations: Sequence[LoggedOperation]) -> tuple[LoggedOperation, ...]:
+def match_all(rules: Sequence[SubgraphRule], operations: Sequence[LoggedOperation]) -> tuple[LoggedOperation, ...]:
     """Return the operators that at least one rule matches, in their order."""
     matcher = Matcher(operations)
     found = {index for rule in rules for index in matcher.indices(rule)}

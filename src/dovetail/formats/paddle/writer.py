@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from dovetail.errors import FormatError
 from dovetail.formats.paddle.log import LoggedOperation
-from dovetail.formats.paddle.rules import Dialect, Matcher, Rule, load_rules
+from dovetail.formats.paddle.rules import Dialect, Matcher, SubgraphRule, load_rules
 
 NOTHING = "\n"
 """A file without rules. Paddle Lite crashes on a file of 0 bytes."""
@@ -59,6 +59,6 @@ def _spellings(op: LoggedOperation, dialect: Dialect) -> Iterator[str]:
 
 
 def _says(text: str, index: int, meant: frozenset[int], matcher: Matcher, dialect: Dialect) -> bool:
-    rules: tuple[Rule, ...] = load_rules(text, dialect)
+    rules: tuple[SubgraphRule, ...] = load_rules(text, dialect)
     found = {position for rule in rules for position in matcher.indices(rule)}
     return index in found and found <= meant

@@ -16,7 +16,7 @@ Attributes = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class CaffeLayer:
     """One layer: its parameters, the tensors that it reads and makes, and its trained blobs."""
 
     net: Net
@@ -63,10 +63,10 @@ class Layer:
         return self.net.integers(f"{self.name}/{what}", values)
 
 
-Convert = Callable[[Layer], None]
+Convert = Callable[[CaffeLayer], None]
 
 
-def _pair(layer: Layer, message: Message, plain: str, stem: str, default: int) -> tuple[int, int]:
+def _pair(layer: CaffeLayer, message: Message, plain: str, stem: str, default: int) -> tuple[int, int]:
     """Return height and width of a setting: `stem_h` and `stem_w`, or one or two values of the plain field."""
     given = message.integers(plain) or [default]
     height = message.integer(f"{stem}_h", given[0])
@@ -76,7 +76,7 @@ def _pair(layer: Layer, message: Message, plain: str, stem: str, default: int) -
     return height, width
 
 
-def _window(layer: Layer, message: Message) -> dict[str, object]:
+def _window(layer: CaffeLayer, message: Message) -> dict[str, object]:
     height, width = _pair(layer, message, "pad", "pad", 0)
     return {
         "kernel_shape": _pair(layer, message, "kernel_size", "kernel", 1),
@@ -86,7 +86,7 @@ def _window(layer: Layer, message: Message) -> dict[str, object]:
 
 
 def _convolution(op: str) -> Convert:
-    def convert(layer: Layer) -> None:
+    def convert(layer: CaffeLayer) -> None:
         message = layer.message.message("convolution_param")
         attributes = _window(layer, message)
         dilation = message.integers("dilation") or [1]
@@ -103,7 +103,7 @@ def _convolution(op: str) -> Convert:
     return convert
 
 
-def _pooling(layer: Layer) -> None:
+def _pooling(layer: CaffeLayer) -> None:
     """Pool; Caffe rounds sizes up and counts padding in averages."""
     message = layer.message.message("pooling_param")
     kind = message.text("pool", "MAX")
@@ -120,7 +120,7 @@ def _pooling(layer: Layer) -> None:
     layer.finish("MaxPool" if largest else "AveragePool", (layer.x,), attributes)
 
 
-def _inner_product(layer: Layer) -> None:
+def _inner_product(layer: CaffeLayer) -> None:
     message = layer.message.message("inner_product_param")
     weight = layer.blob(0)
     weight = weight.reshape(weight.shape[-2:]) if weight.ndim == 4 else weight
@@ -133,7 +133,7 @@ def _inner_product(layer: Layer) -> None:
     layer.finish("Gemm", inputs, {"transB": int(not message.flag("transpose", False))})
 
 
-def _relu(layer: Layer) -> None:
+def _relu(layer: CaffeLayer) -> None:
     slope = layer.message.message("relu_param").number("negative_slope", 0.0)
     if slope:
         layer.finish("LeakyRelu", (layer.x,), {"alpha": slope})
@@ -141,7 +141,7 @@ def _relu(layer: Layer) -> None:
         layer.finish("Relu", (layer.x,))
 
 
-def _p_relu(layer: Layer) -> None:
+def _p_relu(layer: CaffeLayer) -> None:
     slope = layer.blob(0).reshape(-1)
     layer.finish("PRelu", (layer.x, layer.real("slope", slope.reshape(-1, 1, 1))))
 
@@ -150,11 +150,11 @@ def _unary(op: str) -> Convert:
     return lambda layer: layer.finish(op, (layer.x,))
 
 
-def _elu(layer: Layer) -> None:
+def _elu(layer: CaffeLayer) -> None:
     layer.finish("Elu", (layer.x,), {"alpha": layer.message.message("elu_param").number("alpha", 1.0)})
 
 
-def _power(layer: Layer) -> None:
+def _power(layer: CaffeLayer) -> None:
     """Compute `(shift + scale * x) ^ power`."""
     message = layer.message.message("power_param")
     power, scale, shift = (message.number(name, value) for name, value in (("power", 1), ("scale", 1), ("shift", 0)))
@@ -166,16 +166,16 @@ def _power(layer: Layer) -> None:
     layer.finish("Pow", (name, layer.real("power", power)))
 
 
-def _softmax(layer: Layer) -> None:
+def _softmax(layer: CaffeLayer) -> None:
     layer.finish("Softmax", (layer.x,), {"axis": layer.message.message("softmax_param").integer("axis", 1)})
 
 
-def _concat(layer: Layer) -> None:
+def _concat(layer: CaffeLayer) -> None:
     message = layer.message.message("concat_param")
     layer.finish("Concat", layer.inputs, {"axis": message.integer("axis", message.integer("concat_dim", 1))})
 
 
-def _eltwise(layer: Layer) -> None:
+def _eltwise(layer: CaffeLayer) -> None:
     message = layer.message.message("eltwise_param")
     kind = {"0": "PROD", "1": "SUM", "2": "MAX"}.get(message.text("operation", "SUM"), message.text("operation", "SUM"))
     weights = message.texts("coeff")
@@ -191,14 +191,14 @@ def _eltwise(layer: Layer) -> None:
     layer.finish(op, (names[0], names[-1]))
 
 
-def _flatten(layer: Layer) -> None:
+def _flatten(layer: CaffeLayer) -> None:
     message = layer.message.message("flatten_param")
     if message.integer("axis", 1) != 1 or message.integer("end_axis", -1) != -1:
         raise layer.fail("it flattens only some axes")
     layer.finish("Flatten", (layer.x,), {"axis": 1})
 
 
-def _reshape(layer: Layer) -> None:
+def _reshape(layer: CaffeLayer) -> None:
     """Reshape; 0 copies a size and -1 stands for the rest, as in ONNX."""
     message = layer.message.message("reshape_param")
     if message.integer("axis", 0) or message.integer("num_axes", -1) != -1:
@@ -206,14 +206,14 @@ def _reshape(layer: Layer) -> None:
     layer.finish("Reshape", (layer.x, layer.integers("shape", message.message("shape").integers("dim"))))
 
 
-def _permute(layer: Layer) -> None:
+def _permute(layer: CaffeLayer) -> None:
     order = tuple(layer.message.message("permute_param").integers("order"))
     if sorted(order) != list(range(len(order))):
         raise layer.fail(f"its order {list(order)} is no permutation")
     layer.finish("Transpose", (layer.x,), {"perm": order})
 
 
-def _slice(layer: Layer) -> None:
+def _slice(layer: CaffeLayer) -> None:
     message = layer.message.message("slice_param")
     axis = message.integer("axis", message.integer("slice_dim", 1))
     points = message.integers("slice_point")
@@ -226,12 +226,12 @@ def _slice(layer: Layer) -> None:
         layer.net.add("Slice", (layer.x, *names), output, f"{layer.name}/{index}" if index else layer.name)
 
 
-def _copies(layer: Layer) -> None:
+def _copies(layer: CaffeLayer) -> None:
     for index, output in enumerate(layer.outputs):
         layer.net.add("Identity", (layer.x,), output, f"{layer.name}/{index}" if index else layer.name)
 
 
-def _batch_norm(layer: Layer) -> None:
+def _batch_norm(layer: CaffeLayer) -> None:
     """Normalise with stored statistics: blob 2 is the factor that both must be divided by."""
     factor = float(layer.blob(2).reshape(-1)[0]) if layer.blob(2).size else 0.0
     mean, variance = (layer.blob(index).reshape(-1) * (1 / factor if factor else 0.0) for index in (0, 1))
@@ -242,7 +242,7 @@ def _batch_norm(layer: Layer) -> None:
     layer.finish("BatchNormalization", (layer.x, *names), {"epsilon": epsilon})
 
 
-def _scale(layer: Layer) -> None:
+def _scale(layer: CaffeLayer) -> None:
     message = layer.message.message("scale_param")
     if len(layer.inputs) > 1 or message.integer("axis", 1) != 1:
         raise layer.fail("it scales by another layer, or along another axis")
@@ -254,11 +254,11 @@ def _scale(layer: Layer) -> None:
     layer.finish("Add", (scaled, layer.real("shift", layer.blob(1).reshape(-1, 1, 1))))
 
 
-def _bias(layer: Layer) -> None:
+def _bias(layer: CaffeLayer) -> None:
     layer.finish("Add", (layer.x, layer.real("shift", layer.blob(0).reshape(-1, 1, 1))))
 
 
-def _lrn(layer: Layer) -> None:
+def _lrn(layer: CaffeLayer) -> None:
     message = layer.message.message("lrn_param")
     if message.text("norm_region", "ACROSS_CHANNELS") not in ("ACROSS_CHANNELS", "0"):
         raise layer.fail("it normalises within channels")

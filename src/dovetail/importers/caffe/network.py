@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from dovetail.errors import LoadError
-from dovetail.importers.caffe.layers import LAYERS, Layer
+from dovetail.importers.caffe.layers import LAYERS, CaffeLayer
 from dovetail.importers.caffe.text import Message
 from dovetail.importers.net import Net
 from dovetail.importers.options import LoadOptions
@@ -49,7 +49,9 @@ def build_network(message: Message, blobs: Mapping[str, Sequence[AnyArray]], whe
         left.subtract(tops)
         # The last layer that writes a blob gives it its name.
         names = [net.fresh(top if not left[top] else f"{top}/{name}") for top in tops]
-        site = Layer(net, layer, name, tuple(known[item] for item in bottoms), tuple(names), tuple(blobs.get(name, ())))
+        site = CaffeLayer(
+            net, layer, name, tuple(known[item] for item in bottoms), tuple(names), tuple(blobs.get(name, ()))
+        )
         convert(site)
         for top, made in zip(tops, names, strict=True):
             known[top] = made
@@ -66,23 +68,23 @@ def _in_test(layer: Message) -> bool:
 
 def _inputs(message: Message, layers: Sequence[Message], net: Net, options: LoadOptions) -> dict[str, str]:
     """Declare the inputs: Input layers, or the older fields of the network itself."""
-    found: dict[str, tuple[int, ...]] = {}
+    stated: dict[str, tuple[int, ...]] = {}
     for layer in layers:
         if layer.text("type") == "Input":
             shapes = layer.message("input_param").messages("shape")
             for index, top in enumerate(layer.texts("top")):
                 shape = shapes[min(index, len(shapes) - 1)] if shapes else Message(layer.place)
-                found[top] = tuple(shape.integers("dim"))
+                stated[top] = tuple(shape.integers("dim"))
     dims = message.integers("input_dim")
     shapes = message.messages("input_shape")
     for index, name in enumerate(message.texts("input")):
         given = shapes[index].integers("dim") if index < len(shapes) else dims[4 * index : 4 * index + 4]
-        found[name] = tuple(given)
-    if not found:
+        stated[name] = tuple(given)
+    if not stated:
         raise LoadError(f"{net.where}: has no input of a known shape.", hint="Use the deploy.prototxt.")
-    for name, declared in found.items():
+    for name, declared in stated.items():
         sizes = tuple(options.shapes.get(name, declared))
         if not sizes or min(sizes) < 1:
             raise LoadError(f"{net.where}: input '{name}' has the shape {list(sizes)}.", source_node=name)
         net.input(name, sizes)
-    return {name: name for name in found}
+    return {name: name for name in stated}

@@ -17,7 +17,7 @@ _MAX_NUMBER = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """Hold the fields of a message, each with every value that it is given; `place` is its file and line."""
+    """The fields of a message, each with every value that it is given; `place` is its file and line."""
 
     place: str
     fields: Mapping[str, list[str | Message]] = field(default_factory=dict)
@@ -85,19 +85,19 @@ def read_text(text: str, where: str) -> Message:
 
 
 def _tokens(text: str, where: str) -> list[_Token]:
-    found: list[_Token] = []
+    tokens: list[_Token] = []
     at, line = 0, 1
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None:
             raise LoadError(f"{where}:{line}: a string is not closed.", source_node=f"{where}:{line}")
         if match.lastgroup == "text":
-            found.append(_Token(match[0][1:-1], line, quoted=True))
+            tokens.append(_Token(match[0][1:-1], line, quoted=True))
         elif match.lastgroup is not None:
-            found.append(_Token(match[0], line))
+            tokens.append(_Token(match[0], line))
         line += match[0].count("\n")
         at = match.end()
-    return found
+    return tokens
 
 
 class _Parser:
@@ -135,13 +135,13 @@ class _Parser:
         return [self._value(token, depth)]
 
     def _list(self, depth: int) -> list[str | Message]:
-        found: list[str | Message] = []
+        values: list[str | Message] = []
         while True:
             token = self._need()
             if token.text == "]" and not token.quoted:
-                return found
+                return values
             if token.text != "," or token.quoted:
-                found.append(self._value(token, depth))
+                values.append(self._value(token, depth))
 
     def _value(self, token: _Token, depth: int) -> str | Message:
         if token.quoted:

@@ -31,7 +31,7 @@ class _Field:
 
 def read_blobs(data: bytes, where: str) -> Mapping[str, tuple[AnyArray, ...]]:
     """Return the blobs of every layer by its name; raise LoadError when the bytes are damaged."""
-    found: dict[str, tuple[AnyArray, ...]] = {}
+    arrays: dict[str, tuple[AnyArray, ...]] = {}
     for field in _fields(memoryview(data), where):
         if field.kind != _BYTES or field.number not in (2, 100):
             continue
@@ -44,10 +44,10 @@ def read_blobs(data: bytes, where: str) -> Mapping[str, tuple[AnyArray, ...]]:
             elif inner.number == blob_number and inner.kind == _BYTES:
                 blobs.append(_blob(inner.content, f"blob {len(blobs)} of layer '{name}'", where))
         if blobs:
-            found[name] = tuple(blobs)
-        if len(found) > _MAX_LAYERS:
+            arrays[name] = tuple(blobs)
+        if len(arrays) > _MAX_LAYERS:
             raise LoadError(f"{where}: the .caffemodel has more than {_MAX_LAYERS} layers.")
-    return found
+    return arrays
 
 
 def _name(content: memoryview, where: str) -> str:
@@ -89,16 +89,16 @@ def _numbers(field: _Field, label: str, where: str) -> AnyArray:
 
 
 def _dims(content: memoryview, where: str) -> tuple[int, ...]:
-    found: list[int] = []
+    dims: list[int] = []
     for field in _fields(content, where):
         if field.number == 1 and field.kind == _VARINT:
-            found.append(field.value)
+            dims.append(field.value)
         elif field.number == 1 and field.kind == _BYTES:
             at = 0
-            while at < len(field.content) and len(found) <= 16:
+            while at < len(field.content) and len(dims) <= 16:
                 value, at = _varint(field.content, at, where)
-                found.append(value)
-    return tuple(found[:17])
+                dims.append(value)
+    return tuple(dims[:17])
 
 
 def _fields(content: memoryview, where: str) -> Iterator[_Field]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from dovetail.importers.converted.convert import convert
-from dovetail.importers.converted.source import Source, is_converted, recognise
+from dovetail.importers.converted.source import ConvertedSource, is_converted, recognise
 from dovetail.importers.onnx import load_onnx
 from dovetail.importers.options import LoadOptions
 from dovetail.ir import Graph
 
-__all__ = ["Source", "is_converted", "load_converted", "recognise"]
+__all__ = ["ConvertedSource", "is_converted", "load_converted", "recognise"]
 
 
 def load_converted(path: Path, options: LoadOptions) -> Graph:

@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from dovetail.environments import (
-    Job,
+    ConversionJob,
     cache_key,
     find_converted,
     find_environment,
@@ -16,15 +16,15 @@ from dovetail.environments import (
 )
 from dovetail.errors import DovetailError, LoadError
 from dovetail.importers.converted.names import restore_names
-from dovetail.importers.converted.source import Source
+from dovetail.importers.converted.source import ConvertedSource
 from dovetail.importers.options import LoadOptions
 
 
-def convert(source: Source, options: LoadOptions) -> Path:
+def convert(source: ConvertedSource, options: LoadOptions) -> Path:
     """Return the ONNX file that stands for a model, with the names of the source in it."""
     environment = find_environment(source.environment)
-    asked = {**source.request, "kind": source.kind}
-    unplaced = {name: value for name, value in asked.items() if name not in ("path", "network", "weights")}
+    question = {**source.request, "kind": source.kind}
+    unplaced = {name: value for name, value in question.items() if name not in ("path", "network", "weights")}
     key = cache_key(environment, source.files, unplaced)
     found = find_converted(key)
     if found is not None:
@@ -35,12 +35,14 @@ def convert(source: Source, options: LoadOptions) -> Path:
     except DovetailError as error:
         raise LoadError(f"{source.path}: {error.message}", hint=error.hint) from error
     with tempfile.TemporaryDirectory(prefix="dovetail-convert-") as folder:
-        job = Job(source.worker, {**asked, "label": str(source.path)}, Path(folder), options.conversion.limit_s)
+        job = ConversionJob(
+            source.worker, {**question, "label": str(source.path)}, Path(folder), options.conversion.limit_s
+        )
         answer = run_job(state, job, progress)
-        made = Path(folder) / "model.onnx"
-        if answer.get("file") != made.name or not made.is_file():
+        model = Path(folder) / "model.onnx"
+        if answer.get("file") != model.name or not model.is_file():
             raise LoadError(f"{source.path}: the converter of environment '{environment.name}' wrote nothing.")
         layers = answer.get("layers")
-        restore_names(made, source, map(str, layers) if isinstance(layers, list) else ())
+        restore_names(model, source, map(str, layers) if isinstance(layers, list) else ())
         progress("reading", 0.98)
-        return keep_converted(key, made)
+        return keep_converted(key, model)

@@ -10,13 +10,13 @@ from pathlib import Path
 from onnx import GraphProto, ModelProto, NodeProto
 
 from dovetail.errors import LoadError
-from dovetail.importers.converted.source import Source
+from dovetail.importers.converted.source import ConvertedSource
 
 _SCOPES = "pkg.torch.onnx.name_scopes"
 _CALLS = ("PartitionedCall/", "StatefulPartitionedCall/")
 
 
-def restore_names(path: Path, source: Source, layers: Iterable[str] = ()) -> None:
+def restore_names(path: Path, source: ConvertedSource, layers: Iterable[str] = ()) -> None:
     """Rewrite an ONNX file in place; raise LoadError when it is none. `layers` are the names of a Keras model."""
     model = ModelProto()
     try:
@@ -45,10 +45,10 @@ def restore_names(path: Path, source: Source, layers: Iterable[str] = ()) -> Non
 
 def _of_module(node: NodeProto) -> str:
     """Return the path of the module and the operator in it: `features.0/conv2d`."""
-    for item in node.metadata_props:
-        if item.key == _SCOPES:
+    for entry in node.metadata_props:
+        if entry.key == _SCOPES:
             try:
-                scopes = ast.literal_eval(item.value)
+                scopes = ast.literal_eval(entry.value)
             except (ValueError, SyntaxError):
                 return ""
             texts = [scope for scope in scopes if isinstance(scope, str) and scope]

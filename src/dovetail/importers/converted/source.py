@@ -30,8 +30,8 @@ _PIR_SIGN = b'"magic":"pir"'
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """Name a model's files, the environment and worker that convert it, and what the worker is asked."""
+class ConvertedSource:
+    """A model's files, the environment and worker that convert it, and what the worker is asked."""
 
     path: Path
     environment: str
@@ -54,22 +54,22 @@ def is_converted(path: Path, head: bytes) -> bool:
     return path.is_dir() or (path.suffix.lower() == ".json" and _is_pir(path, head))
 
 
-def recognise(path: Path, options: LoadOptions) -> Source:
+def recognise(path: Path, options: LoadOptions) -> ConvertedSource:
     """Return what a file is; raise LoadError where it is refused or where options do not fit it."""
-    found = _recognise(path, options)
+    source = _recognise(path, options)
     cut = options.conversion.inputs or options.conversion.outputs
-    if cut and found.environment != "tensorflow":
-        raise LoadError(f"{path}: --inputs and --outputs cut TensorFlow models only.")
-    if options.conversion.submodule and found.kind != "script":
-        raise LoadError(f"{path}: --submodule is for TorchScript only.")
-    for file in found.files:
+    if cut and source.environment != "tensorflow":
+        raise LoadError(f"{path}: only TensorFlow models are cut at inputs and outputs.")
+    if options.conversion.submodule and source.kind != "script":
+        raise LoadError(f"{path}: only TorchScript has submodules.")
+    for file in source.files:
         size = file.stat().st_size
         if size > options.max_file_bytes:
             raise LoadError(f"{file}: {size} bytes; at most {options.max_file_bytes} are read.")
-    return found
+    return source
 
 
-def _recognise(path: Path, options: LoadOptions) -> Source:
+def _recognise(path: Path, options: LoadOptions) -> ConvertedSource:
     suffix = path.suffix.lower()
     if path.is_dir():
         return _folder(path, options)
@@ -91,7 +91,7 @@ def _check_head(path: Path) -> None:
         raise LoadError(f"{path}: damaged, or not {what}.", hint="Copy or export the model again.")
 
 
-def _folder(path: Path, options: LoadOptions) -> Source:
+def _folder(path: Path, options: LoadOptions) -> ConvertedSource:
     if (path / "saved_model.pb").is_file():
         return _saved_model(path, path, options)
     for name in ("inference.json", "model.json", "inference.pdmodel", "model.pdmodel"):
@@ -103,21 +103,21 @@ def _folder(path: Path, options: LoadOptions) -> Source:
     )
 
 
-def _saved_model(path: Path, folder: Path, options: LoadOptions) -> Source:
+def _saved_model(path: Path, folder: Path, options: LoadOptions) -> ConvertedSource:
     files = tuple(sorted(item for item in folder.rglob("*") if item.is_file()))
     return _tensorflow(path, "saved", files, folder, options)
 
 
-def _tensorflow(path: Path, kind: str, files: tuple[Path, ...], opened: Path, options: LoadOptions) -> Source:
+def _tensorflow(path: Path, kind: str, files: tuple[Path, ...], opened: Path, options: LoadOptions) -> ConvertedSource:
     request = {
         "path": str(opened.absolute()),
         "inputs": list(options.conversion.inputs),
         "outputs": list(options.conversion.outputs),
     }
-    return Source(path, "tensorflow", "tensorflow_models", kind, files, request)
+    return ConvertedSource(path, "tensorflow", "tensorflow_models", kind, files, request)
 
 
-def _paddle(path: Path) -> Source:
+def _paddle(path: Path) -> ConvertedSource:
     network = path.with_suffix(".pdmodel") if path.suffix.lower() == ".pdiparams" else path
     if path.suffix.lower() == ".pdiparams" and not network.is_file():
         network = path.with_suffix(".json")
@@ -131,7 +131,7 @@ def _paddle(path: Path) -> Source:
     _check_head(network)
     environment = "paddle-pir" if network.suffix == ".json" else "paddle"
     request = {"network": str(network.absolute()), "weights": str(weights.absolute())}
-    return Source(path, environment, "paddle_models", "paddle", (network, weights), request)
+    return ConvertedSource(path, environment, "paddle_models", "paddle", (network, weights), request)
 
 
 def _is_pir(path: Path, head: bytes) -> bool:
@@ -141,19 +141,19 @@ def _is_pir(path: Path, head: bytes) -> bool:
         return _PIR_SIGN in file.read(4096).replace(b" ", b"")
 
 
-def _torch(path: Path, options: LoadOptions) -> Source:
+def _torch(path: Path, options: LoadOptions) -> ConvertedSource:
     """Return what a PyTorch file is, from the names inside it: nothing of it is unpickled here."""
     members = _members(path)
     inner = {name.split("/", 1)[-1] for name in members}
     request: dict[str, object] = {"path": str(path.absolute())}
     if members & {"serialized_exported_program.json"} or any(_is_program(name) for name in inner):
-        return Source(path, "torch", "torch_models", "program", (path,), request)
+        return ConvertedSource(path, "torch", "torch_models", "program", (path,), request)
     if "constants.pkl" in inner and any(name.startswith("code/") for name in inner):
         request |= {
             "shapes": {name: list(shape) for name, shape in options.shapes.items()},
             "submodule": options.conversion.submodule,
         }
-        return Source(path, "torch", "torch_models", "script", (path,), request, shaped=True)
+        return ConvertedSource(path, "torch", "torch_models", "script", (path,), request, shaped=True)
     if any(name.endswith(".so") for name in inner):
         raise LoadError(f"{path}: is a compiled PyTorch package: machine code, no network.", hint=_EXPORT_HINT)
     raise LoadError(

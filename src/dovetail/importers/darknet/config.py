@@ -13,7 +13,7 @@ _MAX_NUMBER = 2**24
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Hold one layer's settings; `place` is the file and line that messages name."""
+    """One layer's settings; `place` is the file and line that messages name."""
 
     kind: str
     place: str

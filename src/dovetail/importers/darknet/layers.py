@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dovetail.errors import LoadError
+from dovetail.facts.darknet import ANCHORS
 from dovetail.importers.darknet.config import Section
 from dovetail.importers.darknet.weights import Weights
 from dovetail.importers.net import Net
 from dovetail.importers.options import LoadOptions
 from dovetail.ir import Graph
-from dovetail.ir.facts import ANCHORS
 
 Shape = tuple[int, int, int]
 """Channels, height, width."""
@@ -35,7 +35,7 @@ _ACTIVATIONS: Mapping[str, tuple[str, dict[str, object]]] = {
 
 @dataclass(slots=True)
 class _Builder:
-    """Hold what the layers so far have made."""
+    """What the layers so far have made."""
 
     net: Net
     weights: Weights
@@ -64,12 +64,12 @@ def build_network(sections: Sequence[Section], weights: Weights, where: str, opt
     """Return the Graph of a network; raise LoadError naming the layer that has no counterpart."""
     head = sections[0]
     shape = (head.integer("channels", 3), head.integer("height", 0), head.integer("width", 0))
-    asked = options.shapes.get("data")
+    given_shape = options.shapes.get("data")
     batch = 1
-    if asked is not None:
-        if len(asked) != 4:
-            raise LoadError(f"{where}: the shape of 'data' has four sizes, not {len(asked)}.")
-        batch, *sizes = asked
+    if given_shape is not None:
+        if len(given_shape) != 4:
+            raise LoadError(f"{where}: the shape of 'data' has four sizes, not {len(given_shape)}.")
+        batch, *sizes = given_shape
         shape = (sizes[0], sizes[1], sizes[2])
     net = Net("darknet", where)
     builder = _Builder(net, weights)
@@ -218,10 +218,12 @@ def _connected(builder: _Builder, section: Section, label: str) -> None:
     bias = builder.weights.take((outputs,), label)
     weight = builder.net.real(f"{label}/weight", builder.weights.take((outputs, width), label))
     flat = builder.net.add("Flatten", (name,), f"{label}/flat", f"{label}/flat", {"axis": 1})
-    made = builder.net.add("Gemm", (flat, weight, builder.net.real(f"{label}/bias", bias)), label, label, {"transB": 1})
-    made = _activate(builder, section, made, label)
+    tensor = builder.net.add(
+        "Gemm", (flat, weight, builder.net.real(f"{label}/bias", bias)), label, label, {"transB": 1}
+    )
+    tensor = _activate(builder, section, tensor, label)
     target = builder.net.integers(f"{label}/shape", (-1, outputs, 1, 1))
-    image = builder.net.add("Reshape", (made, target), f"{label}/image", f"{label}/image")
+    image = builder.net.add("Reshape", (tensor, target), f"{label}/image", f"{label}/image")
     builder.keep(section, image, (outputs, 1, 1))
 
 

@@ -13,7 +13,7 @@ from dovetail.ir import AnyArray
 
 @dataclass(slots=True)
 class Weights:
-    """Give numbers in the order of the file."""
+    """Numbers in the order of the file."""
 
     numbers: AnyArray
     where: str

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from onnx import NodeProto, helper
 
 from dovetail.importers.onnx.infer import infer_types
-from dovetail.importers.onnx.reader import Source, all_graphs
+from dovetail.importers.onnx.reader import OnnxSource, all_graphs
 
 _SOFTMAXES = ("Softmax", "LogSoftmax", "Hardmax")
 
@@ -30,7 +30,7 @@ def _axis(node: NodeProto) -> int:
     return next((int(item.i) for item in node.attribute if item.name == "axis"), 1)
 
 
-def adapt_in_place(source: Source, version: int) -> None:
+def adapt_in_place(source: OnnxSource, version: int) -> None:
     """Upgrade what needs no new nodes, so that most models keep their structure."""
     nodes = [node for graph in all_graphs(source.graph) for node in graph.node if not node.domain]
     softmaxes = [node for node in nodes if flattens(node, version)]
@@ -46,22 +46,22 @@ def adapt_in_place(source: Source, version: int) -> None:
             _set_attribute(node, "num_outputs", len(node.output))
 
 
-def attributes_to_restore(source: Source, version: int) -> Mapping[str, Mapping[str, str]]:
+def attributes_to_restore(source: OnnxSource, version: int) -> Mapping[str, Mapping[str, str]]:
     """Return, by output name, the attributes that spell out what was implied at this opset."""
-    found: dict[str, dict[str, str]] = {}
+    restored: dict[str, dict[str, str]] = {}
     for graph in all_graphs(source.graph):
         for node in graph.node:
             if node.domain:
                 continue
             if node.op_type in ("Upsample", "Resize") and version <= 10:
                 nearest = "ceil" if _shrinks(source, node) else "floor"
-                found[node.output[0]] = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": nearest}
+                restored[node.output[0]] = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": nearest}
             elif node.op_type == "RoiAlign" and version < 16:
-                found[node.output[0]] = {"coordinate_transformation_mode": "output_half_pixel"}
-    return found
+                restored[node.output[0]] = {"coordinate_transformation_mode": "output_half_pixel"}
+    return restored
 
 
-def _shrinks(source: Source, node: NodeProto) -> bool:
+def _shrinks(source: OnnxSource, node: NodeProto) -> bool:
     stored = source.constants.get(node.input[1]) if len(node.input) > 1 else None
     scales = [float(value) for item in node.attribute if item.name == "scales" for value in item.floats]
     if stored is not None:
@@ -69,7 +69,7 @@ def _shrinks(source: Source, node: NodeProto) -> bool:
     return any(scale < 1 for scale in scales)
 
 
-def restore_attributes(source: Source, lost: Mapping[str, Mapping[str, str]]) -> None:
+def restore_attributes(source: OnnxSource, lost: Mapping[str, Mapping[str, str]]) -> None:
     """Set the attributes on the nodes that make these outputs now."""
     for graph in all_graphs(source.graph) if lost else ():
         for node in graph.node:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from onnx import AttributeProto, GraphProto, NodeProto, helper
 
-from dovetail.importers.onnx.reader import Source, bodies_of
+from dovetail.importers.onnx.reader import OnnxSource, bodies_of
 from dovetail.importers.onnx.structure import body_captures
 from dovetail.importers.onnx.tensors import read_tensor
 
 
-def inline_decided(source: Source) -> bool:
+def inline_decided(source: OnnxSource) -> bool:
     """Replace every decided If of the main graph by the nodes of its branch; tell whether there was one."""
     nodes: list[NodeProto] = []
-    found = False
+    inlined = False
     for node in source.graph.node:
         condition = source.constants.get(node.input[0]) if node.op_type == "If" and node.input else None
         if condition is None or condition.array.size != 1:
@@ -21,22 +21,22 @@ def inline_decided(source: Source) -> bool:
         chosen = "then_branch" if bool(condition.array.reshape(-1)[0]) else "else_branch"
         body = next(item.g for item in node.attribute if item.name == chosen)
         nodes.extend(_inlined(source, node, body))
-        found = True
-    if found:
+        inlined = True
+    if inlined:
         del source.graph.node[:]
         source.graph.node.extend(nodes)
-    return found
+    return inlined
 
 
-def _inlined(source: Source, node: NodeProto, body: GraphProto) -> list[NodeProto]:
+def _inlined(source: OnnxSource, node: NodeProto, body: GraphProto) -> list[NodeProto]:
     """Return the body's nodes under names that no other tensor has."""
     outer = set(body_captures(body))
-    made = {name for inner in body.node for name in inner.output if name}
-    names = {name: f"{node.name}/{name}" for name in made | {tensor.name for tensor in body.initializer}}
+    inside = {name for inner in body.node for name in inner.output if name}
+    names = {name: f"{node.name}/{name}" for name in inside | {tensor.name for tensor in body.initializer}}
     copies: list[NodeProto] = []
     origin = source.origins.get(node.name, (node.name,))
     for given, value in zip(node.output, body.output, strict=True):
-        if given and value.name in made and names[value.name].startswith(f"{node.name}/"):
+        if given and value.name in inside and names[value.name].startswith(f"{node.name}/"):
             names[value.name] = given
         elif given:
             copies.append(helper.make_node("Identity", [names.get(value.name, value.name)], [given]))

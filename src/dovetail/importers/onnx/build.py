@@ -10,7 +10,7 @@ from onnx import AttributeProto, GraphProto, NodeProto, TensorProto
 from dovetail.errors import GraphError, LoadError
 from dovetail.importers.onnx.infer import types_of
 from dovetail.importers.onnx.quantized import fold_quantization
-from dovetail.importers.onnx.reader import Source, node_label
+from dovetail.importers.onnx.reader import OnnxSource, node_label
 from dovetail.importers.onnx.structure import body_captures
 from dovetail.importers.onnx.tensors import Stored, read_tensor
 from dovetail.ir import DType, Graph, Node, TensorType, prune
@@ -19,13 +19,13 @@ from dovetail.passes.draft import Draft
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """Hold what a body sees of the graphs around it."""
+    """What a body sees of the graphs around it."""
 
     types: Mapping[str, TensorType]
     constants: Mapping[str, Stored]
 
 
-def build_graph(source: Source, types: Mapping[str, TensorType]) -> Graph:
+def build_graph(source: OnnxSource, types: Mapping[str, TensorType]) -> Graph:
     """Return the Graph; raise LoadError naming the node or tensor that it cannot represent."""
     draft = _draft(source, source.graph, source.constants, dict(types), ())
     try:
@@ -35,7 +35,7 @@ def build_graph(source: Source, types: Mapping[str, TensorType]) -> Graph:
 
 
 def _draft(
-    source: Source,
+    source: OnnxSource,
     graph: GraphProto,
     constants: Mapping[str, Stored],
     types: dict[str, TensorType],
@@ -68,7 +68,7 @@ def _draft(
     )
 
 
-def _node(source: Source, node: NodeProto, scope: _Scope) -> Node:
+def _node(source: OnnxSource, node: NodeProto, scope: _Scope) -> Node:
     attributes = {item.name: _attribute(source, node, item, scope) for item in node.attribute}
     outputs = list(node.output)
     inputs = list(node.input)
@@ -80,24 +80,24 @@ def _node(source: Source, node: NodeProto, scope: _Scope) -> Node:
     return Node(node.name, node.op_type, tuple(inputs), tuple(outputs), attributes, node.domain, origin)
 
 
-def _attribute(source: Source, node: NodeProto, item: AttributeProto, scope: _Scope) -> object:
-    where = f"attribute '{item.name}' of {node_label(node)}"
-    if item.type == AttributeProto.INT:
-        return int(item.i)
-    if item.type == AttributeProto.FLOAT:
-        return float(item.f)
-    if item.type == AttributeProto.STRING:
-        return _text(item.s, where)
-    if item.type == AttributeProto.INTS:
-        return tuple(int(value) for value in item.ints)
-    if item.type == AttributeProto.FLOATS:
-        return tuple(float(value) for value in item.floats)
-    if item.type == AttributeProto.STRINGS:
-        return tuple(_text(value, where) for value in item.strings)
-    if item.type == AttributeProto.TENSOR:
-        return _tensor_attribute(item.t, where)
-    if item.type == AttributeProto.GRAPH:
-        return _body(source, item.g, scope)
+def _attribute(source: OnnxSource, node: NodeProto, attribute: AttributeProto, scope: _Scope) -> object:
+    where = f"attribute '{attribute.name}' of {node_label(node)}"
+    if attribute.type == AttributeProto.INT:
+        return int(attribute.i)
+    if attribute.type == AttributeProto.FLOAT:
+        return float(attribute.f)
+    if attribute.type == AttributeProto.STRING:
+        return _text(attribute.s, where)
+    if attribute.type == AttributeProto.INTS:
+        return tuple(int(value) for value in attribute.ints)
+    if attribute.type == AttributeProto.FLOATS:
+        return tuple(float(value) for value in attribute.floats)
+    if attribute.type == AttributeProto.STRINGS:
+        return tuple(_text(value, where) for value in attribute.strings)
+    if attribute.type == AttributeProto.TENSOR:
+        return _tensor_attribute(attribute.t, where)
+    if attribute.type == AttributeProto.GRAPH:
+        return _body(source, attribute.g, scope)
     raise LoadError(f"{source.where}: {where} has a type that Dovetail does not represent.", source_node=node.name)
 
 
@@ -115,7 +115,7 @@ def _text(value: bytes, where: str) -> str:
         raise LoadError(f"{where} is not text.") from error
 
 
-def _body(source: Source, graph: GraphProto, scope: _Scope) -> Graph:
+def _body(source: OnnxSource, graph: GraphProto, scope: _Scope) -> Graph:
     captures = tuple(body_captures(graph))
     own = {tensor.name: read_tensor(tensor, None, f"constant '{tensor.name}'") for tensor in graph.initializer}
     types = types_of([*graph.input, *graph.value_info, *graph.output])

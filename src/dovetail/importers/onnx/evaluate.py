@@ -24,13 +24,13 @@ def evaluate_nodes(
     together = _run(nodes, constants, types)
     if together is not None:
         return together
-    found: dict[str, Stored] = {}
+    values: dict[str, Stored] = {}
     for node in nodes:
-        available = {**constants, **found}
+        available = {**constants, **values}
         if not all(name in available for name in node.input if name):
             continue
-        found.update(_run([node], available, types) or {})
-    return found
+        values.update(_run([node], available, types) or {})
+    return values
 
 
 def _run(
@@ -69,10 +69,10 @@ def _declared(name: str, kind: TensorType) -> ValueInfoProto:
 def _stored(
     names: Sequence[str], arrays: Sequence[object], types: Mapping[str, TensorType]
 ) -> dict[str, Stored] | None:
-    found: dict[str, Stored] = {}
+    stored: dict[str, Stored] = {}
     for name, value in zip(names, arrays, strict=True):
         dtype = types[name].dtype
         if not isinstance(value, np.ndarray) or value.dtype != dtype.carrier:
             return None
-        found[name] = Stored(dtype, value)
-    return found
+        stored[name] = Stored(dtype, value)
+    return stored

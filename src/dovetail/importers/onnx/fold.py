@@ -12,7 +12,7 @@ from dovetail.errors import LoadError
 from dovetail.importers.onnx.branches import inline_decided
 from dovetail.importers.onnx.evaluate import evaluate_nodes
 from dovetail.importers.onnx.infer import infer_types
-from dovetail.importers.onnx.reader import Source, bodies_of, node_label
+from dovetail.importers.onnx.reader import OnnxSource, bodies_of, node_label
 from dovetail.importers.onnx.shapes import constant_of, filled_shape, known_values, reshape_target
 from dovetail.importers.onnx.structure import free_names
 from dovetail.importers.onnx.tensors import Stored, read_tensor, write_tensor
@@ -36,7 +36,7 @@ _KEPT = frozenset(
 )
 
 
-def fold_constants(source: Source) -> dict[str, TensorType]:
+def fold_constants(source: OnnxSource) -> dict[str, TensorType]:
     """Fold in place until nothing changes; return the types of the remaining tensors. Raises LoadError."""
     _take_constant_nodes(source.graph, source.constants, source.where)
     dead = _dead_nodes(source)
@@ -55,7 +55,7 @@ def fold_constants(source: Source) -> dict[str, TensorType]:
     return types
 
 
-def _dead_nodes(source: Source) -> set[str]:
+def _dead_nodes(source: OnnxSource) -> set[str]:
     """Return the names of the nodes that no graph output depends on."""
     needed = {value.name for value in source.graph.output}
     dead: set[str] = set()
@@ -89,23 +89,24 @@ def _replace_nodes(graph: GraphProto, nodes: list[NodeProto]) -> None:
 
 
 def _constant_value(node: NodeProto, where: str) -> Stored:
-    item = node.attribute[0] if len(node.attribute) == 1 else AttributeProto()
-    if item.name == "value" and item.type == AttributeProto.TENSOR:
-        return read_tensor(item.t, None, f"constant '{node.output[0]}'")
-    if item.name == "value_int":
-        return Stored(DType.I64, np.array(item.i, dtype=np.int64))
-    if item.name == "value_ints":
-        return Stored(DType.I64, np.array(item.ints, dtype=np.int64))
-    if item.name == "value_float":
-        return Stored(DType.F32, np.array(item.f, dtype=np.float32))
-    if item.name == "value_floats":
-        return Stored(DType.F32, np.array(item.floats, dtype=np.float32))
+    attribute = node.attribute[0] if len(node.attribute) == 1 else AttributeProto()
+    if attribute.name == "value" and attribute.type == AttributeProto.TENSOR:
+        return read_tensor(attribute.t, None, f"constant '{node.output[0]}'")
+    if attribute.name == "value_int":
+        return Stored(DType.I64, np.array(attribute.i, dtype=np.int64))
+    if attribute.name == "value_ints":
+        return Stored(DType.I64, np.array(attribute.ints, dtype=np.int64))
+    if attribute.name == "value_float":
+        return Stored(DType.F32, np.array(attribute.f, dtype=np.float32))
+    if attribute.name == "value_floats":
+        return Stored(DType.F32, np.array(attribute.floats, dtype=np.float32))
     raise LoadError(
-        f"{where}: {node_label(node)} holds '{item.name}', which Dovetail does not represent.", source_node=node.name
+        f"{where}: {node_label(node)} holds '{attribute.name}', which Dovetail does not represent.",
+        source_node=node.name,
     )
 
 
-def _fold_shapes(source: Source, types: Mapping[str, TensorType]) -> bool:
+def _fold_shapes(source: OnnxSource, types: Mapping[str, TensorType]) -> bool:
     graph = source.graph
     known = known_values(graph, types, source.constants)
     kept: list[NodeProto] = []
@@ -133,7 +134,7 @@ def _fold_shapes(source: Source, types: Mapping[str, TensorType]) -> bool:
     return changed
 
 
-def _settle_reshape(source: Source, node: NodeProto, types: Mapping[str, TensorType]) -> bool:
+def _settle_reshape(source: OnnxSource, node: NodeProto, types: Mapping[str, TensorType]) -> bool:
     known = known_values(source.graph, types, source.constants)
     value = known.get(node.input[1])
     if value is None or any(item.name == "allowzero" and item.i for item in node.attribute):
@@ -147,7 +148,7 @@ def _settle_reshape(source: Source, node: NodeProto, types: Mapping[str, TensorT
     return True
 
 
-def _settle_range(source: Source, node: NodeProto) -> None:
+def _settle_range(source: OnnxSource, node: NodeProto) -> None:
     """Make scalars of Range's constant inputs; a list of one is overlooked by ONNX Runtime until its shape is known."""
     for index, name in enumerate(node.input):
         stored = source.constants.get(name)
@@ -157,7 +158,7 @@ def _settle_range(source: Source, node: NodeProto) -> None:
 
 
 def _fold_nodes(
-    source: Source, graph: GraphProto, constants: Mapping[str, Stored], types: Mapping[str, TensorType]
+    source: OnnxSource, graph: GraphProto, constants: Mapping[str, Stored], types: Mapping[str, TensorType]
 ) -> bool:
     """Evaluate the nodes of the main graph whose inputs are all constant."""
     chosen: list[NodeProto] = []
@@ -176,21 +177,21 @@ def _fold_nodes(
     return True
 
 
-def _foldable(node: NodeProto, known: set[str], types: Mapping[str, TensorType], source: Source) -> bool:
+def _foldable(node: NodeProto, known: set[str], types: Mapping[str, TensorType], source: OnnxSource) -> bool:
     if node.domain or node.op_type in _KEPT or any(bodies_of(node)):
         return False
     if not all(name in known for name in node.input if name) or not all(name in types for name in node.output if name):
         return False
     if node.op_type in ("Div", "Mod") and not types[node.output[0]].dtype.is_float:
         return _divides(node, source)
-    made = [_bytes(types[name]) for name in node.output if name]
+    sizes = [_bytes(types[name]) for name in node.output if name]
     read = sum(source.constants[name].array.nbytes for name in node.input if name in source.constants)
-    return all(size is not None for size in made) and (
-        sum(size for size in made if size is not None) <= read + source.options.max_fold_bytes
+    return all(size is not None for size in sizes) and (
+        sum(size for size in sizes if size is not None) <= read + source.options.max_fold_bytes
     )
 
 
-def _divides(node: NodeProto, source: Source) -> bool:
+def _divides(node: NodeProto, source: OnnxSource) -> bool:
     """Tell whether an integer division is ready; raise LoadError where it traps, as ONNX Runtime ends the process."""
     pair = [source.constants.get(name) for name in node.input]
     if len(pair) != 2 or pair[0] is None or pair[1] is None:

@@ -9,7 +9,8 @@ import numpy as np
 from onnx import NodeProto, TensorProto, defs, helper
 
 from dovetail.errors import LoadError
-from dovetail.importers.onnx.reader import Source, all_graphs, node_label
+from dovetail.facts.onnxruntime import WEIGHT_ZEROS
+from dovetail.importers.onnx.reader import OnnxSource, all_graphs, node_label
 from dovetail.importers.onnx.tensors import Stored
 from dovetail.ir import OPSET, AnyArray, DType
 
@@ -23,7 +24,7 @@ _ONE_AXIS = 13
 class _Rewriter:
     """Collect the nodes that stand for one node."""
 
-    def __init__(self, source: Source, node: NodeProto) -> None:
+    def __init__(self, source: OnnxSource, node: NodeProto) -> None:
         self.source, self.node = source, node
         self.nodes: list[NodeProto] = []
         self.label = f"{source.where}: {node_label(node)}"
@@ -84,7 +85,7 @@ class _Rewriter:
         return {item.name: helper.get_attribute_value(item) for item in kept}
 
 
-def rewrite_foreign(source: Source) -> None:
+def rewrite_foreign(source: OnnxSource) -> None:
     """Rewrite in place; raise LoadError naming the first operator that has no meaning here."""
     for graph in all_graphs(source.graph):
         nodes: list[NodeProto] = []
@@ -105,16 +106,16 @@ def rewrite_foreign(source: Source) -> None:
             graph.node.extend(nodes)
 
 
-def _keep_name(one: _Rewriter) -> None:
+def _keep_name(rewriter: _Rewriter) -> None:
     """Give the node that computes the name of the node that it stands for."""
-    main = next((node for node in reversed(one.nodes) if node.op_type not in _AROUND), one.nodes[-1])
-    main.name = one.node.name
+    main = next((node for node in reversed(rewriter.nodes) if node.op_type not in _AROUND), rewriter.nodes[-1])
+    main.name = rewriter.node.name
 
 
 _AROUND = ("QuantizeLinear", "DequantizeLinear", "Cast")
 
 
-def _check_known(source: Source, node: NodeProto) -> None:
+def _check_known(source: OnnxSource, node: NodeProto) -> None:
     if node.domain:
         raise LoadError(
             f"{source.where}: {node_label(node)} is of domain '{node.domain}', which Dovetail does not know.",
@@ -127,14 +128,14 @@ def _check_known(source: Source, node: NodeProto) -> None:
         )
 
 
-def _conv(one: _Rewriter) -> None:
-    data, weight = one.dequantize(0, 1, 2), one.dequantize(3, 4, 5, axis=0)
+def _conv(rewriter: _Rewriter) -> None:
+    data, weight = rewriter.dequantize(0, 1, 2), rewriter.dequantize(3, 4, 5, axis=0)
     inputs = [data, weight]
-    if one.name(8):
-        scale = one.value(1, "scale").reshape(-1) * one.value(4, "weight scale").reshape(-1)
-        bias = [one.name(8), one.constant("bias_scale", _one_or_many(scale.astype(np.float32)))]
-        inputs.append(one.add("DequantizeLinear", bias, axis=0))
-    one.quantize(one.add("Conv", inputs, **one.attributes()), 6, 7)
+    if rewriter.name(8):
+        scale = rewriter.value(1, "scale").reshape(-1) * rewriter.value(4, "weight scale").reshape(-1)
+        bias = [rewriter.name(8), rewriter.constant("bias_scale", _one_or_many(scale.astype(np.float32)))]
+        inputs.append(rewriter.add("DequantizeLinear", bias, axis=0))
+    rewriter.quantize(rewriter.add("Conv", inputs, **rewriter.attributes()), 6, 7)
 
 
 def _one_or_many(values: AnyArray) -> AnyArray:
@@ -146,19 +147,19 @@ def _matmul(one: _Rewriter) -> None:
     one.quantize(product, 6, 7)
 
 
-def _gemm(one: _Rewriter) -> None:
-    channel = 0 if any(item.name == "transB" and item.i for item in one.node.attribute) else 1
-    inputs = [one.dequantize(0, 1, 2), one.dequantize(3, 4, 5, axis=channel)]
-    if one.name(6):
-        alpha = next((item.f for item in one.node.attribute if item.name == "alpha"), 1.0)
-        scale = alpha * one.value(1, "scale").reshape(-1) * one.value(4, "weight scale").reshape(-1)
-        bias = [one.name(6), one.constant("bias_scale", _one_or_many(scale.astype(np.float32)))]
-        axis = len(one.value(6, "bias").shape) - 1
-        inputs.append(one.add("DequantizeLinear", bias, axis=axis))
-    if one.name(7):
-        one.quantize(one.add("Gemm", inputs, **one.attributes()), 7, 8)
+def _gemm(rewriter: _Rewriter) -> None:
+    channel = 0 if any(item.name == "transB" and item.i for item in rewriter.node.attribute) else 1
+    inputs = [rewriter.dequantize(0, 1, 2), rewriter.dequantize(3, 4, 5, axis=channel)]
+    if rewriter.name(6):
+        alpha = next((item.f for item in rewriter.node.attribute if item.name == "alpha"), 1.0)
+        scale = alpha * rewriter.value(1, "scale").reshape(-1) * rewriter.value(4, "weight scale").reshape(-1)
+        bias = [rewriter.name(6), rewriter.constant("bias_scale", _one_or_many(scale.astype(np.float32)))]
+        axis = len(rewriter.value(6, "bias").shape) - 1
+        inputs.append(rewriter.add("DequantizeLinear", bias, axis=axis))
+    if rewriter.name(7):
+        rewriter.quantize(rewriter.add("Gemm", inputs, **rewriter.attributes()), 7, 8)
     else:
-        one.add("Gemm", inputs, one.node.output[0], **one.attributes())
+        rewriter.add("Gemm", inputs, rewriter.node.output[0], **rewriter.attributes())
 
 
 def _binary(op: str) -> Callable[[_Rewriter], None]:
@@ -169,21 +170,21 @@ def _binary(op: str) -> Callable[[_Rewriter], None]:
 
 
 def _unary(op: str) -> Callable[[_Rewriter], None]:
-    def rewrite(one: _Rewriter) -> None:
-        if any(item.name == "channels_last" and item.i for item in one.node.attribute):
-            raise one.refused("its channels come last")
-        attributes = one.attributes("channels_last")
-        one.quantize(one.add(op, [one.dequantize(0, 1, 2)], **attributes), 3, 4)
+    def rewrite(rewriter: _Rewriter) -> None:
+        if any(item.name == "channels_last" and item.i for item in rewriter.node.attribute):
+            raise rewriter.refused("its channels come last")
+        attributes = rewriter.attributes("channels_last")
+        rewriter.quantize(rewriter.add(op, [rewriter.dequantize(0, 1, 2)], **attributes), 3, 4)
 
     return rewrite
 
 
-def _softmax(one: _Rewriter) -> None:
-    given = {item.name: item.i for item in one.node.attribute}
-    old = given.get("opset", 0) < _ONE_AXIS
-    if old and given.get("axis", 1) != -1:
-        raise one.refused("before opset 13 it runs over all axes from its own on")
-    one.quantize(one.add("Softmax", [one.dequantize(0, 1, 2)], axis=given.get("axis", -1)), 3, 4)
+def _softmax(rewriter: _Rewriter) -> None:
+    attributes = {item.name: item.i for item in rewriter.node.attribute}
+    old = attributes.get("opset", 0) < _ONE_AXIS
+    if old and attributes.get("axis", 1) != -1:
+        raise rewriter.refused("before opset 13 it runs over all axes from its own on")
+    rewriter.quantize(rewriter.add("Softmax", [rewriter.dequantize(0, 1, 2)], axis=attributes.get("axis", -1)), 3, 4)
 
 
 def _where(one: _Rewriter) -> None:
@@ -196,48 +197,60 @@ def _concat(one: _Rewriter) -> None:
     one.quantize(one.add("Concat", parts, **one.attributes()), 0, 1)
 
 
-def _matmul_integer(one: _Rewriter) -> None:
+def _matmul_integer(rewriter: _Rewriter) -> None:
     sides: list[str] = []
     for index in (0, 1):
-        side = one.add("Cast", [one.name(index)], to=TensorProto.INT32)
-        if one.name(2 + index):
-            if index == 0 and not one.has_scalar(2) and one.value(2, "zero point").size > 1:
-                raise one.refused("it has one zero point per row")
-            side = one.add("Sub", [side, one.add("Cast", [one.name(2 + index)], to=TensorProto.INT32)])
+        side = rewriter.add("Cast", [rewriter.name(index)], to=TensorProto.INT32)
+        if rewriter.name(2 + index):
+            if index == 0 and not rewriter.has_scalar(2) and rewriter.value(2, "zero point").size > 1:
+                raise rewriter.refused("it has one zero point per row")
+            side = rewriter.add("Sub", [side, rewriter.add("Cast", [rewriter.name(2 + index)], to=TensorProto.INT32)])
         sides.append(side)
-    one.add("MatMul", sides, one.node.output[0])
+    rewriter.add("MatMul", sides, rewriter.node.output[0], **_weight_zeros(rewriter))
 
 
-def _conv_integer(one: _Rewriter) -> None:
-    weight = one.value(1, "weight")
+def _weight_zeros(rewriter: _Rewriter) -> dict[str, Any]:
+    """Return the fact that tells which bytes constant int8 weights were: their zero points, one or one a column."""
+    weight, zero = (rewriter.source.constants.get(rewriter.name(index)) for index in (1, 3))
+    if weight is None or weight.dtype is not DType.I8 or (rewriter.name(3) and zero is None):
+        return {}
+    return {WEIGHT_ZEROS: [0] if zero is None else [int(value) for value in zero.array.reshape(-1)]}
+
+
+def _conv_integer(rewriter: _Rewriter) -> None:
+    weight = rewriter.value(1, "weight")
     if weight.ndim < 3 or not weight.size:
-        raise one.refused(f"its weight has shape {list(weight.shape)}")
-    zero = one.value(3, "weight zero point") if one.name(3) else np.zeros((), dtype=weight.dtype)
+        raise rewriter.refused(f"its weight has shape {list(weight.shape)}")
+    zero = rewriter.value(3, "weight zero point") if rewriter.name(3) else np.zeros((), dtype=weight.dtype)
     shape = (-1, *(1,) * (weight.ndim - 1)) if zero.size > 1 else ()
     centred = weight.astype(np.int64) - zero.astype(np.int64).reshape(shape)
     reach = int(np.abs(centred).reshape(len(centred), -1).sum(axis=1).max(initial=0)) * 255
     if reach > _EXACT_IN_FLOAT:
-        raise one.refused("its sums do not fit float32 exactly")
-    data = one.add("Cast", [one.name(0)], to=TensorProto.FLOAT)
-    if one.name(2):
-        data = one.add("Sub", [data, one.add("Cast", [one.name(2)], to=TensorProto.FLOAT)])
-    real = one.add("Conv", [data, one.constant("weight", centred.astype(np.float32))], **one.attributes())
-    one.add("Cast", [real], one.node.output[0], to=TensorProto.INT32)
+        raise rewriter.refused("its sums do not fit float32 exactly")
+    data = rewriter.add("Cast", [rewriter.name(0)], to=TensorProto.FLOAT)
+    if rewriter.name(2):
+        data = rewriter.add("Sub", [data, rewriter.add("Cast", [rewriter.name(2)], to=TensorProto.FLOAT)])
+    real = rewriter.add(
+        "Conv", [data, rewriter.constant("weight", centred.astype(np.float32))], **rewriter.attributes()
+    )
+    rewriter.add("Cast", [real], rewriter.node.output[0], to=TensorProto.INT32)
 
 
-def _dynamic_quantize(one: _Rewriter) -> None:
+def _dynamic_quantize(rewriter: _Rewriter) -> None:
     """Spell out ONNX's definition: the range always contains 0, the scale is its 255th part."""
-    steps = one.constant("steps", np.asarray(np.float32(255)))
-    zero = one.constant("zero", np.zeros((), dtype=np.float32))
-    low = one.add("Min", [one.add("ReduceMin", [one.name(0)], keepdims=0), zero])
-    high = one.add("Max", [one.add("ReduceMax", [one.name(0)], keepdims=0), zero])
-    names = [*one.node.output, "", ""]
-    scale = one.add("Div", [one.add("Sub", [high, low]), steps], names[1])
-    point = one.add("Round", [one.add("Clip", [one.add("Div", [one.add("Neg", [low]), scale]), zero, steps])])
-    one.add("Cast", [point], names[2], to=TensorProto.UINT8)
-    ratio = one.add("Round", [one.add("Div", [one.name(0), scale])])
-    shifted = one.add("Clip", [one.add("Add", [ratio, point]), zero, steps])
-    one.add("Cast", [shifted], names[0], to=TensorProto.UINT8)
+    steps = rewriter.constant("steps", np.asarray(np.float32(255)))
+    zero = rewriter.constant("zero", np.zeros((), dtype=np.float32))
+    low = rewriter.add("Min", [rewriter.add("ReduceMin", [rewriter.name(0)], keepdims=0), zero])
+    high = rewriter.add("Max", [rewriter.add("ReduceMax", [rewriter.name(0)], keepdims=0), zero])
+    names = [*rewriter.node.output, "", ""]
+    scale = rewriter.add("Div", [rewriter.add("Sub", [high, low]), steps], names[1])
+    point = rewriter.add(
+        "Round", [rewriter.add("Clip", [rewriter.add("Div", [rewriter.add("Neg", [low]), scale]), zero, steps])]
+    )
+    rewriter.add("Cast", [point], names[2], to=TensorProto.UINT8)
+    ratio = rewriter.add("Round", [rewriter.add("Div", [rewriter.name(0), scale])])
+    shifted = rewriter.add("Clip", [rewriter.add("Add", [ratio, point]), zero, steps])
+    rewriter.add("Cast", [shifted], names[0], to=TensorProto.UINT8)
 
 
 _REWRITES: dict[tuple[str, str], Callable[[_Rewriter], None]] = {

@@ -5,14 +5,14 @@ from __future__ import annotations
 from onnx import NodeProto, defs
 
 from dovetail.errors import LoadError
-from dovetail.importers.onnx.reader import Source, all_graphs, node_label
+from dovetail.importers.onnx.reader import OnnxSource, all_graphs, node_label
 
 MAX_DIM = 2**31 - 1
 MAX_RANK = 64
 _AXES = ("axis", "axes", "batch_axis", "batch_dims", "perm", "time_axis")
 
 
-def check_guards(source: Source, version: int) -> None:
+def check_guards(source: OnnxSource, version: int) -> None:
     """Raise LoadError for sizes and counts that native shape inference trusts."""
     for value in source.graph.input:
         for dim in value.type.tensor_type.shape.dim:

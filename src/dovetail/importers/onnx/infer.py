@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto, checker, defs, helper, shape_inference
 
 from dovetail.errors import LoadError
-from dovetail.importers.onnx.reader import SMALL_ELEMENTS, Source, all_graphs
+from dovetail.importers.onnx.reader import SMALL_ELEMENTS, OnnxSource, all_graphs
 from dovetail.importers.onnx.tensors import write_tensor
 from dovetail.ir import OPSET, TensorType
 from dovetail.ir.codes import DTYPE_OF_CODE, ONNX_CODES
 from dovetail.ir.types import Dim
 
 
-def visible_model(source: Source) -> ModelProto:
+def visible_model(source: OnnxSource) -> ModelProto:
     """Return a copy of the model for ONNX's native code: small constants inside, large ones as typed inputs."""
     model = ModelProto()
     model.CopyFrom(source.model)
@@ -28,7 +28,7 @@ def visible_model(source: Source) -> ModelProto:
     return model
 
 
-def typed_model(source: Source) -> ModelProto:
+def typed_model(source: OnnxSource) -> ModelProto:
     """Return the visible model with the inferred type of every tensor, constants included."""
     model = visible_model(source)
     declared = {value.name for value in (*model.graph.input, *model.graph.output)}
@@ -38,7 +38,7 @@ def typed_model(source: Source) -> ModelProto:
     return model
 
 
-def check_model(source: Source) -> None:
+def check_model(source: OnnxSource) -> None:
     """Run ONNX's checker on the structure; raise LoadError with its complaint."""
     try:
         checker.check_model(visible_model(source), full_check=False)
@@ -47,7 +47,7 @@ def check_model(source: Source) -> None:
         raise LoadError(f"{source.where}: not valid ONNX: {detail}") from error
 
 
-def infer_types(source: Source) -> dict[str, TensorType]:
+def infer_types(source: OnnxSource) -> dict[str, TensorType]:
     """Return the types that can be inferred for the main graph; bodies get theirs as value_info in place."""
     model = visible_model(source)
     for graph in all_graphs(model.graph):
@@ -68,31 +68,31 @@ def infer_types(source: Source) -> dict[str, TensorType]:
         if ours is not source.graph:
             _copy_body_types(ours, theirs)
     values = [*inferred.graph.input, *inferred.graph.output, *inferred.graph.value_info]
-    found = types_of(values)
+    types = types_of(values)
     for name, declared in types_of(source.graph.output).items():
         # What the file says of an output counts only where inference says nothing.
-        if name not in found or found[name].shape is None:
-            found[name] = declared
-    found |= {name: TensorType(stored.dtype, tuple(stored.array.shape)) for name, stored in source.constants.items()}
+        if name not in types or types[name].shape is None:
+            types[name] = declared
+    types |= {name: TensorType(stored.dtype, tuple(stored.array.shape)) for name, stored in source.constants.items()}
     for node in source.graph.node:
-        _fill_from_schema(node, found)
-    return found
+        _fill_from_schema(node, types)
+    return types
 
 
-def _fill_from_schema(node: NodeProto, found: dict[str, TensorType]) -> None:
+def _fill_from_schema(node: NodeProto, types: dict[str, TensorType]) -> None:
     """Give the outputs that inference left without a type the element type that the operator's schema implies."""
-    missing = [index for index, name in enumerate(node.output) if name and name not in found]
+    missing = [index for index, name in enumerate(node.output) if name and name not in types]
     if not missing or node.domain or not defs.has(node.op_type, OPSET, ""):
         return
     schema = defs.get_schema(node.op_type, OPSET, "")
     known = {
-        formal.type_str: found[name].dtype
+        formal.type_str: types[name].dtype
         for name, formal in zip(node.input, schema.inputs, strict=False)
-        if name in found
+        if name in types
     }
     for index in missing:
         if index < len(schema.outputs) and schema.outputs[index].type_str in known:
-            found[node.output[index]] = TensorType(known[schema.outputs[index].type_str], None)
+            types[node.output[index]] = TensorType(known[schema.outputs[index].type_str], None)
 
 
 def _copy_body_types(ours: GraphProto, theirs: GraphProto) -> None:
@@ -105,7 +105,7 @@ def _copy_body_types(ours: GraphProto, theirs: GraphProto) -> None:
 
 def types_of(values: Iterable[ValueInfoProto]) -> dict[str, TensorType]:
     """Return the tensor types that these declarations give; those without an element type are left out."""
-    found: dict[str, TensorType] = {}
+    types: dict[str, TensorType] = {}
     for value in values:
         tensor = value.type.tensor_type
         dtype = DTYPE_OF_CODE.get(tensor.elem_type)
@@ -117,5 +117,5 @@ def types_of(values: Iterable[ValueInfoProto]) -> dict[str, TensorType]:
                 dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else dim.dim_param or None
                 for dim in tensor.shape.dim
             )
-        found[value.name] = TensorType(dtype, shape)
-    return found
+        types[value.name] = TensorType(dtype, shape)
+    return types

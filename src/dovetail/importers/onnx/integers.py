@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -63,15 +63,15 @@ def _pending(node: Node) -> bool:
 
 
 def _seeds(draft: Draft) -> dict[str, Quantization]:
-    found: dict[str, Quantization] = {}
+    quants: dict[str, Quantization] = {}
     for node in draft.nodes:
         quant = draft.types[node.outputs[0]].quant if _is(node, QUANTIZE) else None
         if quant is not None:
-            found[node.outputs[0]] = quant
+            quants[node.outputs[0]] = quant
     for node in draft.nodes:
         if _pending(node):
-            found.setdefault(node.inputs[0], parameters_of(node))
-    return found
+            quants.setdefault(node.inputs[0], parameters_of(node))
+    return quants
 
 
 def _spread(draft: Draft, quants: dict[str, Quantization], body: bool) -> dict[str, Quantization]:
@@ -223,21 +223,27 @@ def _copy_for_arithmetic(draft: Draft, quants: dict[str, Quantization], body: bo
         draft.types[new] = draft.types[name]
         draft.types[name] = replace(draft.types[name], quant=None)
         quants[new] = quants[name]
-    draft.nodes = [_read_copies(draft, node, (copies, moved), quants) for node in nodes]
+    renamed = _Renamed(copies, moved)
+    draft.nodes = [_read_copies(draft, node, renamed, quants) for node in nodes]
     if body:
         draft.outputs = tuple(copies.get(name, name) for name in draft.outputs)
 
 
-def _read_copies(
-    draft: Draft, node: Node, names: tuple[dict[str, str], dict[str, str]], quants: dict[str, Quantization]
-) -> Node:
+@dataclass(frozen=True, slots=True)
+class _Renamed:
+    """New names of tensors: of their plain copies, and of the quantised ones that gave their name to a copy."""
+
+    copies: dict[str, str]
+    moved: dict[str, str]
+
+
+def _read_copies(draft: Draft, node: Node, names: _Renamed, quants: dict[str, Quantization]) -> Node:
     """Let arithmetic read the plain copies, and boundaries and moves the quantised tensors."""
-    copies, moved = names
     reals = _is(node, DEQUANTIZE) or _is(node, QUANTIZE) or _consistent(draft, node, quants)
-    chosen = moved if reals else copies
+    chosen = names.moved if reals else names.copies
     if not any(name in chosen for name in (*node.inputs, *node.outputs)):
         return node
-    outputs = tuple(moved.get(name, name) for name in node.outputs) if _is(node, QUANTIZE) else node.outputs
+    outputs = tuple(names.moved.get(name, name) for name in node.outputs) if _is(node, QUANTIZE) else node.outputs
     return replace(node, inputs=tuple(chosen.get(name, name) for name in node.inputs), outputs=outputs)
 
 

@@ -25,7 +25,7 @@ from dovetail.importers.onnx.adapters import (
     restore_attributes,
 )
 from dovetail.importers.onnx.infer import typed_model, visible_model
-from dovetail.importers.onnx.reader import Source, all_graphs, node_label
+from dovetail.importers.onnx.reader import OnnxSource, all_graphs, node_label
 from dovetail.importers.onnx.tensors import read_tensor
 from dovetail.ir import OPSET
 
@@ -50,7 +50,7 @@ def opset_of(model: ModelProto, where: str) -> int:
     return version
 
 
-def bring_to_pinned(source: Source) -> None:
+def bring_to_pinned(source: OnnxSource) -> None:
     """Rewrite the model in place at the pinned opset; raise LoadError naming the operator that cannot follow."""
     version = opset_of(source.model, source.where)
     if version > OPSET:
@@ -70,12 +70,12 @@ def bring_to_pinned(source: Source) -> None:
     if version > OPSET:
         _drop_newer_attributes(source)
     elif refusals:
-        _convert(source, version, refusals[0])
+        _convert(source, version, *refusals[0])
     restore_attributes(source, lost)
     _set_opset(source.model, OPSET)
 
 
-def _drop_newer_attributes(source: Source) -> None:
+def _drop_newer_attributes(source: OnnxSource) -> None:
     """Remove attributes that the pinned opset lacks; they hold their defaults, or the model would be refused."""
     for graph in all_graphs(source.graph):
         for node in graph.node:
@@ -95,7 +95,7 @@ def _set_opset(model: ModelProto, version: int) -> None:
     model.opset_import.extend(imports)
 
 
-def _refusals(source: Source, version: int) -> Iterator[tuple[NodeProto, str]]:
+def _refusals(source: OnnxSource, version: int) -> Iterator[tuple[NodeProto, str]]:
     for graph in all_graphs(source.graph):
         for node in graph.node:
             reason = "" if node.domain else _why_not_pinned(node, version)
@@ -131,13 +131,13 @@ def _signature_difference(node: NodeProto, theirs: defs.OpSchema, ours: defs.OpS
     for name in set(theirs.attributes) & set(ours.attributes) - set(present):
         if theirs.attributes[name].default_value != ours.attributes[name].default_value:
             return f"the default of attribute '{name}' differs"
-    count, made = len(node.input), len(node.output)
-    if not ours.min_input <= count <= ours.max_input or not ours.min_output <= made <= ours.max_output:
+    count, outputs = len(node.input), len(node.output)
+    if not ours.min_input <= count <= ours.max_input or not ours.min_output <= outputs <= ours.max_output:
         return "the number of inputs or outputs differs"
     names = [(item.name, other.name) for item, other in zip(theirs.inputs, ours.inputs, strict=False)][:count]
     if any(one != other for one, other in names) and node.op_type != "BatchNormalization":
         return "the order of inputs differs"
-    if node.op_type == "BatchNormalization" and made > 1:
+    if node.op_type == "BatchNormalization" and outputs > 1:
         return "the extra outputs differ"
     return "the number of outputs must be stated" if node.op_type == "Split" and bare_split(node) else ""
 
@@ -147,9 +147,8 @@ def _is_default(attribute: AttributeProto, schema: defs.OpSchema.Attribute) -> b
     return bool(helper.get_attribute_value(attribute) == helper.get_attribute_value(value)) if value.name else False
 
 
-def _convert(source: Source, version: int, refusal: tuple[NodeProto, str]) -> None:
+def _convert(source: OnnxSource, version: int, node: NodeProto, reason: str) -> None:
     """Let ONNX's own converter rewrite the model; large constants stay out of it."""
-    node, reason = refusal
     label = node_label(node)
     model = visible_model(source)
     model.ir_version = 10
@@ -166,7 +165,7 @@ def _convert(source: Source, version: int, refusal: tuple[NodeProto, str]) -> No
     _adopt(source, converted, inputs)
 
 
-def _adopt(source: Source, converted: ModelProto, inputs: set[str]) -> None:
+def _adopt(source: OnnxSource, converted: ModelProto, inputs: set[str]) -> None:
     for tensor in converted.graph.initializer:
         if tensor.name not in source.constants:
             source.constants[tensor.name] = read_tensor(tensor, None, f"constant '{tensor.name}'")
@@ -180,7 +179,7 @@ def _adopt(source: Source, converted: ModelProto, inputs: set[str]) -> None:
     source.model.CopyFrom(converted)
 
 
-def _inherit_origins(source: Source, graph: GraphProto) -> None:
+def _inherit_origins(source: OnnxSource, graph: GraphProto) -> None:
     """Give nodes that the converter added the origin of the node that they serve."""
     named = {name: node.name for node in graph.node if node.name for name in node.output if name}
     readers = {name: node.name for node in reversed(graph.node) if node.name for name in node.input if name}
@@ -198,7 +197,7 @@ def _inherit_origins(source: Source, graph: GraphProto) -> None:
             readers.update(dict.fromkeys(node.input, node.name))
 
 
-def _expand_new_functions(source: Source, version: int) -> None:
+def _expand_new_functions(source: OnnxSource, version: int) -> None:
     """Replace operators newer than the pinned opset by ONNX's own definition of them, where it has one."""
     new = {
         node.op_type
@@ -226,7 +225,7 @@ def _is_function(schema: defs.OpSchema) -> bool:
     return any(getattr(schema, name, False) for name in ("has_function", "has_context_dependent_function"))
 
 
-def inline_functions(source: Source) -> None:
+def inline_functions(source: OnnxSource) -> None:
     """Inline the model's own functions; raise LoadError when they call each other in a circle."""
     model = source.model
     if not model.functions:
@@ -242,15 +241,16 @@ def inline_functions(source: Source) -> None:
     del source.model.functions[:]
 
 
-def _check_functions(source: Source) -> None:
+def _check_functions(source: OnnxSource) -> None:
     functions = {(item.domain, item.name): item for item in source.model.functions}
     if len(functions) != len(source.model.functions):
         raise LoadError(f"{source.where}: two functions have the same name.")
     state: dict[tuple[str, str], int] = {}
 
-    def visit(key: tuple[str, str], depth: int) -> None:
+    def visit(domain: str, name: str, depth: int) -> None:
+        key = domain, name
         if state.get(key) == 1 or depth > 64:
-            raise LoadError(f"{source.where}: function '{key[1]}' calls itself.")
+            raise LoadError(f"{source.where}: function '{name}' calls itself.")
         if key in state:
             return
         state[key] = 1
@@ -258,8 +258,8 @@ def _check_functions(source: Source) -> None:
         for graph in all_graphs(body):
             for node in graph.node:
                 if (node.domain, node.op_type) in functions:
-                    visit((node.domain, node.op_type), depth + 1)
+                    visit(node.domain, node.op_type, depth + 1)
         state[key] = 2
 
-    for key in functions:
-        visit(key, 0)
+    for domain, name in functions:
+        visit(domain, name, 0)

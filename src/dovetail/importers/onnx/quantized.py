@@ -160,20 +160,20 @@ def _outputs_quantized(draft: Draft, node: Node, consumers: dict[str, list[Node]
     """Tell whether each used real output of a node goes to exactly one reader, a QuantizeLinear."""
     if node.domain or node.op in _NEVER_QUANTIZED:
         return False
-    found = False
+    quantized = False
     for name in node.outputs:
         readers = consumers.get(name, []) if name else []
         if not name or not draft.types[name].dtype.is_float:
             continue
         if name in draft.outputs or (readers and not (len(readers) == 1 and is_boundary(readers[0], QUANTIZE))):
             return False
-        found = found or bool(readers)
-    return found
+        quantized = quantized or bool(readers)
+    return quantized
 
 
 def _inputs_quantized(draft: Draft, node: Node, producers: dict[str, Node]) -> bool:
     """Tell whether every computed real input of a node comes from a DequantizeLinear, and at least one does."""
-    found = False
+    quantized = False
     for name in node.inputs:
         if not name or name in draft.constants or draft.value(name) is not None:
             continue
@@ -182,8 +182,8 @@ def _inputs_quantized(draft: Draft, node: Node, producers: dict[str, Node]) -> b
         before = producers.get(name)
         if before is None or not is_boundary(before, DEQUANTIZE):
             return False
-        found = True
-    return found
+        quantized = True
+    return quantized
 
 
 def _absorb(draft: Draft) -> None:

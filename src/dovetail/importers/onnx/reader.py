@@ -22,8 +22,8 @@ MAX_NODES = 200_000
 
 
 @dataclass(slots=True)
-class Source:
-    """Hold a model while it is being read: the file's message without constants, and the constants.
+class OnnxSource:
+    """A model while it is being read: the file's message without constants, and the constants.
 
     `origins` names the nodes of the file that a node stands for, where that is not its own name. `hints` are types
     found by following shape arithmetic, which ONNX's inference is not asked to do.
@@ -62,7 +62,7 @@ def all_graphs(graph: GraphProto) -> Iterator[GraphProto]:
             yield from all_graphs(body)
 
 
-def read_source(source: Path | bytes | ModelProto, options: LoadOptions) -> Source:
+def read_source(source: Path | bytes | ModelProto, options: LoadOptions) -> OnnxSource:
     """Parse a model and take its constants out; raise LoadError when it is damaged or too large."""
     folder: Path | None = None
     where = "model"
@@ -79,7 +79,7 @@ def read_source(source: Path | bytes | ModelProto, options: LoadOptions) -> Sour
         raise LoadError(f"{where}: not an ONNX model: it has no graph or no operator set.")
     check_names(source, where)
     constants = _take_constants(source.graph, folder, where)
-    return Source(source, constants, options, where)
+    return OnnxSource(source, constants, options, where)
 
 
 def _read_bytes(path: Path, limit: int) -> bytes:
@@ -107,14 +107,14 @@ def _take_constants(graph: GraphProto, folder: Path | None, where: str, depth: i
         raise LoadError(f"{where}: control-flow bodies are nested more than {MAX_NESTING} deep.")
     if graph.sparse_initializer:
         raise LoadError(f"{where}: graph '{graph.name}' has sparse constants, which Dovetail does not represent.")
-    found: dict[str, Stored] = {}
+    constants: dict[str, Stored] = {}
     for tensor in graph.initializer:
-        if not tensor.name or tensor.name in found:
+        if not tensor.name or tensor.name in constants:
             raise LoadError(f"{where}: two constants are called '{tensor.name}'.")
-        found[tensor.name] = read_tensor(tensor, folder, f"constant '{tensor.name}'")
+        constants[tensor.name] = read_tensor(tensor, folder, f"constant '{tensor.name}'")
     del graph.initializer[:]
     # Up to IR version 3 every initialiser is listed as an input too; it is a default that nobody overrides.
-    _keep_inputs(graph, found)
+    _keep_inputs(graph, constants)
     del graph.value_info[:]
     del graph.quantization_annotation[:]
     if len(graph.node) > MAX_NODES:
@@ -122,8 +122,8 @@ def _take_constants(graph: GraphProto, folder: Path | None, where: str, depth: i
     for node in graph.node:
         _read_node(node, folder, where, depth)
     if depth:
-        graph.initializer.extend(write_tensor(name, stored) for name, stored in found.items())
-    return found
+        graph.initializer.extend(write_tensor(name, stored) for name, stored in constants.items())
+    return constants
 
 
 def _keep_inputs(graph: GraphProto, constants: dict[str, Stored]) -> None:
@@ -152,7 +152,7 @@ def _read_node(node: NodeProto, folder: Path | None, where: str, depth: int) -> 
             raise LoadError(f"{label} is a list of tensors, which Dovetail does not represent.", source_node=node.name)
 
 
-def check_interface(source: Source) -> None:
+def check_interface(source: OnnxSource) -> None:
     """Raise LoadError unless every graph input is a tensor of a known type; apply the shapes that were asked for."""
     graph, shapes = source.graph, dict(source.options.shapes)
     for value in graph.input:
@@ -183,18 +183,18 @@ def tensor_of(value: ValueInfoProto, where: str) -> TypeProto.Tensor:
     return value.type.tensor_type
 
 
-def _fix_shape(value: ValueInfoProto, wanted: tuple[int, ...], where: str) -> None:
+def _fix_shape(value: ValueInfoProto, shape: tuple[int, ...], where: str) -> None:
     tensor = value.type.tensor_type
     dims = list(tensor.shape.dim)
     clash = tensor.HasField("shape") and (
-        len(dims) != len(wanted)
-        or any(dim.dim_value > 0 and dim.dim_value != size for dim, size in zip(dims, wanted, strict=False))
+        len(dims) != len(shape)
+        or any(dim.dim_value > 0 and dim.dim_value != size for dim, size in zip(dims, shape, strict=False))
     )
-    if clash or any(size < 1 for size in wanted):
+    if clash or any(size < 1 for size in shape):
         have = [dim.dim_param or dim.dim_value for dim in dims]
-        raise LoadError(f"{where}: input '{value.name}' has shape {have}; it cannot be {list(wanted)}.")
+        raise LoadError(f"{where}: input '{value.name}' has shape {have}; it cannot be {list(shape)}.")
     tensor.ClearField("shape")
-    for size in wanted:
+    for size in shape:
         tensor.shape.dim.add(dim_value=size)
-    if not wanted:
+    if not shape:
         tensor.shape.SetInParent()

@@ -18,17 +18,17 @@ Values = Mapping[str, AnyArray]
 
 def known_values(graph: GraphProto, types: Mapping[str, TensorType], constants: Mapping[str, Stored]) -> Values:
     """Return what is known of the small integer tensors that shape arithmetic computes."""
-    found: dict[str, AnyArray] = {}
+    values: dict[str, AnyArray] = {}
     for name, stored in constants.items():
         if stored.dtype in (DType.I64, DType.I32) and stored.array.size <= _MAX_ELEMENTS and stored.array.ndim <= 1:
-            found[name] = stored.array.astype(object)
+            values[name] = stored.array.astype(object)
     for node in graph.node:
         if node.domain or len(node.output) != 1:
             continue
-        value = _evaluate(node, found, types)
+        value = _evaluate(node, values, types)
         if value is not None and value.size <= _MAX_ELEMENTS:
-            found[node.output[0]] = value
-    return found
+            values[node.output[0]] = value
+    return values
 
 
 def _attribute(node: NodeProto, name: str, default: int) -> int:
@@ -140,8 +140,8 @@ def constant_of(value: AnyArray, dtype: DType) -> Stored | None:
 def filled_shape(node: NodeProto, known: Values, types: Mapping[str, TensorType]) -> TensorType | None:
     """Return the type of an Expand or ConstantOfShape whose target is known in part, or None."""
     target = known.get(node.input[-1])
-    made = types.get(node.output[0])
-    if target is None or target.ndim != 1 or made is None or made.static_shape is not None:
+    kind = types.get(node.output[0])
+    if target is None or target.ndim != 1 or kind is None or kind.static_shape is not None:
         return None
     dims: list[Dim] = [dim if isinstance(dim, int | str) else None for dim in target]
     if node.op_type == "Expand":
@@ -153,7 +153,7 @@ def filled_shape(node: NodeProto, known: Values, types: Mapping[str, TensorType]
         asked = [1] * (rank - len(dims)) + dims
         dims = [_wider(one, other) for one, other in zip(own, asked, strict=True)]
     bad = any(isinstance(dim, int) and not 0 <= dim < 2**31 for dim in dims)
-    return None if bad else TensorType(made.dtype, tuple(dims))
+    return None if bad else TensorType(kind.dtype, tuple(dims))
 
 
 def _wider(one: Dim, other: Dim) -> Dim:

@@ -7,15 +7,15 @@ import heapq
 from onnx import GraphProto, NodeProto
 
 from dovetail.errors import LoadError
-from dovetail.importers.onnx.reader import Source, bodies_of, node_label
+from dovetail.importers.onnx.reader import OnnxSource, bodies_of, node_label
 
 
-def arrange(source: Source) -> None:
+def arrange(source: OnnxSource) -> None:
     """Sort nodes topologically and give each a unique name; raise LoadError on cycles and undefined names."""
     _arrange_graph(source.graph, set(source.constants), set(), source)
 
 
-def _arrange_graph(graph: GraphProto, constants: set[str], outside: set[str], source: Source) -> None:
+def _arrange_graph(graph: GraphProto, constants: set[str], outside: set[str], source: OnnxSource) -> None:
     where = source.where
     defined = set(outside)
     for name in [*(value.name for value in graph.input), *constants, *(tensor.name for tensor in graph.initializer)]:
@@ -60,11 +60,11 @@ def body_captures(graph: GraphProto) -> list[str]:
     inside = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
     for node in graph.node:
         inside.update(node.output)
-    found: dict[str, None] = {}
+    captures: dict[str, None] = {}
     for node in graph.node:
-        found.update(dict.fromkeys(name for name in free_names(node) if name not in inside))
-    found.update(dict.fromkeys(value.name for value in graph.output if value.name not in inside))
-    return list(found)
+        captures.update(dict.fromkeys(name for name in free_names(node) if name not in inside))
+    captures.update(dict.fromkeys(value.name for value in graph.output if value.name not in inside))
+    return list(captures)
 
 
 def _sort(graph: GraphProto, produced: dict[str, int], where: str) -> None:

@@ -20,7 +20,7 @@ _INT32_FIELD = (DType.I32, DType.I16, DType.I8, DType.U16, DType.U8, DType.BOOL,
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """Hold a constant with the element type that its array alone cannot tell (bf16 is carried as float32)."""
+    """A constant with the element type that its array alone cannot tell (bf16 is carried as float32)."""
 
     dtype: DType
     array: AnyArray

@@ -8,7 +8,7 @@ from functools import cache
 from onnx import NodeProto, TensorProto, defs
 
 from dovetail.errors import LoadError
-from dovetail.importers.onnx.reader import Source, node_label
+from dovetail.importers.onnx.reader import OnnxSource, node_label
 from dovetail.ir import OPSET, DType, TensorType
 from dovetail.ir.codes import DTYPE_OF_CODE
 
@@ -20,7 +20,7 @@ _SPELT = {
 """How operator definitions spell an element type."""
 
 
-def check_types(source: Source, types: Mapping[str, TensorType]) -> None:
+def check_types(source: OnnxSource, types: Mapping[str, TensorType]) -> None:
     """Raise LoadError when an operator of the main graph is not defined on the types that it is given."""
     for node in source.graph.node:
         schema = _schema(node.op_type) if not node.domain else None
@@ -61,7 +61,7 @@ def _flag(node: NodeProto, name: str) -> bool:
     return any(item.name == name and item.i for item in node.attribute)
 
 
-def _refused(source: Source, node: NodeProto, reason: str) -> LoadError:
+def _refused(source: OnnxSource, node: NodeProto, reason: str) -> LoadError:
     return LoadError(
         f"{source.where}: {node_label(node)} {reason} at opset {OPSET}.",
         source_node=node.name,

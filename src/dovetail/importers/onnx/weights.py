@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dovetail.errors import LoadError
-from dovetail.importers.onnx.reader import Source, node_label
+from dovetail.importers.onnx.reader import OnnxSource, node_label
 
 _WEIGHTED = {
     "Conv": (1, 2),
@@ -18,7 +18,7 @@ _WEIGHTED = {
 """Operators whose constant inputs at these places are weights. Elsewhere infinity is legitimate, as in a mask."""
 
 
-def check_values(source: Source) -> None:
+def check_values(source: OnnxSource) -> None:
     """Raise LoadError when a constant holds NaN, or a weight holds infinity; the message names it."""
     for name, stored in source.constants.items():
         if stored.dtype.is_float and np.isnan(stored.array).any():

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from dovetail.importers.tflite.layout import Form
+from dovetail.importers.tflite.layout import TensorForm
 from dovetail.importers.tflite.model import LiteGraph
 from dovetail.importers.tflite.scope import CONTROL_DEPTH, Scope
 from dovetail.importers.tflite.site import Site
@@ -67,7 +67,7 @@ def convert_while(site: Site, fill: Fill) -> None:
     start = _inline(site.scope, condition, [site.read(index) for index in range(site.count)], site, "condition", fill)
     scope = _open(site, body, "body", site.count)
     for index in body.inputs:
-        scope.declare(index, Form.LAST)
+        scope.declare(index, TensorForm.LAST)
     fill(scope)
     trip, go_on = f"{scope.prefix}trip", f"{scope.prefix}condition"
     scope.types[trip], scope.types[go_on] = TensorType(DType.I64, ()), TensorType(DType.BOOL, ())
@@ -95,7 +95,7 @@ def _inline(scope: Scope, lite: LiteGraph, names: Sequence[str], site: Site, wha
         inner.types[name] = scope.types[name]
         inner.bind(index, name)
     fill(inner)
-    result = inner.read(lite.outputs[0], Form.LAST, site.label)
+    result = inner.read(lite.outputs[0], TensorForm.LAST, site.label)
     scope.absorb(inner)
     if scope.types[result].shape == ():
         return result
@@ -112,12 +112,12 @@ def convert_call(site: Site, fill: Fill) -> None:
     scope = _open(site, lite, "call", site.count)
     _capture(site, scope, 0)
     fill(scope)
-    results = [scope.read(index, Form.LAST, site.label) for index in lite.outputs]
+    results = [scope.read(index, TensorForm.LAST, site.label) for index in lite.outputs]
     site.scope.absorb(scope)
     for output, name in enumerate(results):
         site.conclude(output, "Identity", (name,))
 
 
 def _finish(site: Site, op: str, inputs: Sequence[str], bodies: dict[str, object]) -> None:
-    outputs = tuple(site.scope.declare(index, Form.LAST) for index in site.operator.outputs)
+    outputs = tuple(site.scope.declare(index, TensorForm.LAST) for index in site.operator.outputs)
     site.scope.add(op, inputs, outputs, site.stem, bodies)

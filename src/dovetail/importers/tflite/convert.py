@@ -6,11 +6,11 @@ from dovetail.errors import LoadError
 from dovetail.importers.assemble import assemble
 from dovetail.importers.options import LoadOptions
 from dovetail.importers.tflite.control import convert_call, convert_if, convert_while
-from dovetail.importers.tflite.layout import Form
+from dovetail.importers.tflite.layout import TensorForm
 from dovetail.importers.tflite.model import LiteModel, LiteOperator
 from dovetail.importers.tflite.operators import CONVERTERS, CUSTOM
 from dovetail.importers.tflite.operators.table import Converter
-from dovetail.importers.tflite.scope import Scope, Settings
+from dovetail.importers.tflite.scope import ImportSettings, Scope
 from dovetail.importers.tflite.site import Site
 from dovetail.ir import Graph
 
@@ -36,10 +36,10 @@ def convert_model(model: LiteModel, options: LoadOptions) -> Graph:
     """Return the Graph of the first subgraph; raise LoadError naming the operator that has no counterpart."""
     _check_shapes(model, options)
     budget = _SPARE * model.size_bytes + options.max_fold_bytes
-    settings = Settings(model, options.exact_hybrid, [budget])
+    settings = ImportSettings(model, options.exact_hybrid, [budget])
     scope = Scope(settings, model.graphs[0])
     for index in scope.lite.inputs:
-        scope.declare(index, Form.LAST)
+        scope.declare(index, TensorForm.LAST)
     convert_operators(scope)
     return assemble(scope.draft(scope.lite.name), model.where, options)
 

@@ -6,28 +6,28 @@ from collections.abc import Sequence
 from enum import Enum
 
 
-class Form(Enum):
-    """Say where the channels of a tensor are."""
+class TensorForm(Enum):
+    """Where the channels of a tensor are."""
 
     LAST = "channels_last"
     FIRST = "channels_first"
 
 
-def order_to(form: Form, rank: int) -> tuple[int, ...]:
+def order_to(form: TensorForm, rank: int) -> tuple[int, ...]:
     """Return the permutation that brings a tensor of the other form into this one."""
     if rank < 3:
         return tuple(range(rank))
-    if form is Form.FIRST:
+    if form is TensorForm.FIRST:
         return (0, rank - 1, *range(1, rank - 1))
     return (0, *range(2, rank), 1)
 
 
-def axis_in(form: Form, axis: int, rank: int) -> int:
+def axis_in(form: TensorForm, axis: int, rank: int) -> int:
     """Return where an axis of the file's order (negative counts from the end) lies in a form."""
     axis = axis + rank if axis < 0 else axis
-    if form is Form.LAST or rank < 3:
+    if form is TensorForm.LAST or rank < 3:
         return axis
-    return order_to(Form.LAST, rank)[axis]
+    return order_to(TensorForm.LAST, rank)[axis]
 
 
 def permuted(sizes: Sequence[int], order: Sequence[int]) -> tuple[int, ...]:

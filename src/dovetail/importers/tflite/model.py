@@ -11,7 +11,7 @@ from dovetail.ir import DType, Quantization
 
 @dataclass(frozen=True, slots=True)
 class LiteTensor:
-    """Describe a tensor in the file's layout; `data` is empty where it is computed or fed.
+    """A tensor in the file's layout; `data` is empty where it is computed or fed.
 
     `source_type` is the file's name of the element type; `dtype` is None when Dovetail has no such type.
     """
@@ -68,7 +68,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class LiteOperator:
-    """Describe an operator: `kind` is its builtin name such as `CONV_2D`, or a custom operator's own name."""
+    """An operator: `kind` is its builtin name such as `CONV_2D`, or a custom operator's own name."""
 
     kind: str
     custom: bool
@@ -81,7 +81,7 @@ class LiteOperator:
 
 @dataclass(frozen=True, slots=True)
 class LiteGraph:
-    """Describe a subgraph; tensor names are unique within it."""
+    """A subgraph; tensor names are unique within it."""
 
     name: str
     tensors: tuple[LiteTensor, ...]
@@ -92,7 +92,7 @@ class LiteGraph:
 
 @dataclass(frozen=True, slots=True)
 class LiteModel:
-    """Describe a file; the first subgraph is the model, the others are bodies of control flow."""
+    """A file; the first subgraph is the model, the others are bodies of control flow."""
 
     where: str
     size_bytes: int

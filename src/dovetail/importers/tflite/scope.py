@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from dovetail.errors import LoadError
-from dovetail.importers.tflite.layout import Form, axis_in, moves_nothing, order_to, permuted
+from dovetail.importers.tflite.layout import TensorForm, axis_in, moves_nothing, order_to, permuted
 from dovetail.importers.tflite.model import LiteGraph, LiteModel
 from dovetail.importers.tflite.values import read_value
 from dovetail.ir import AnyArray, DType, Node, Quantization, TensorType
@@ -19,8 +19,8 @@ CONTROL_DEPTH = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """Say what holds for the whole file; `budget_bytes` is what converted constants may add up to."""
+class ImportSettings:
+    """What holds for the whole file; `budget_bytes` is what converted constants may add up to."""
 
     model: LiteModel
     exact_hybrid: bool
@@ -39,7 +39,7 @@ class Settings:
 class Scope:
     """Build one subgraph; `prefix` keeps the names of bodies apart from those around them."""
 
-    def __init__(self, settings: Settings, lite: LiteGraph, prefix: str = "", depth: int = 0) -> None:
+    def __init__(self, settings: ImportSettings, lite: LiteGraph, prefix: str = "", depth: int = 0) -> None:
         self.settings = settings
         self.lite = lite
         self.prefix = prefix
@@ -48,7 +48,7 @@ class Scope:
         self.types: dict[str, TensorType] = {}
         self.constants: dict[str, AnyArray] = {}
         self.origins: dict[str, str] = {}
-        self._forms: dict[int, dict[Form, str]] = {}
+        self._forms: dict[int, dict[TensorForm, str]] = {}
         self._node_names: set[str] = set()
         # The names of the subgraph's own ends stay with the file's order of dimensions.
         self._ends = {*lite.inputs, *lite.outputs}
@@ -58,7 +58,7 @@ class Scope:
         """Return the file."""
         return self.settings.model.where
 
-    def tensor_type(self, index: int, form: Form) -> TensorType:
+    def tensor_type(self, index: int, form: TensorForm) -> TensorType:
         """Return the type of a tensor of the file in a form; raise LoadError when there is no such type."""
         tensor = self.lite.tensors[index]
         if tensor.dtype is None:
@@ -69,26 +69,26 @@ class Scope:
                 hint="Export the model with float, integer or bool tensors.",
             )
         quant = tensor.quant if tensor.is_quantized else None
-        if form is Form.FIRST:
+        if form is TensorForm.FIRST:
             shape = permuted(tensor.shape, order_to(form, tensor.rank))
             quant = moved_axis(quant, tensor.rank)
         else:
             shape = tensor.shape
         return TensorType(tensor.dtype, shape, quant)
 
-    def forms(self, index: int) -> Mapping[Form, str]:
+    def forms(self, index: int) -> Mapping[TensorForm, str]:
         """Return the names that a computed tensor has so far."""
         return self._forms.get(index, {})
 
-    def bind(self, index: int, name: str, form: Form = Form.LAST) -> None:
+    def bind(self, index: int, name: str, form: TensorForm = TensorForm.LAST) -> None:
         """Say that a tensor of the file is this tensor of the graph."""
         self._forms.setdefault(index, {})[form] = name
 
-    def declare(self, index: int, form: Form) -> str:
+    def declare(self, index: int, form: TensorForm) -> str:
         """Name a tensor of the file that is about to be computed in a form."""
         tensor = self.lite.tensors[index]
         plain = self.prefix + tensor.name
-        taken = form is Form.FIRST and index in self._ends
+        taken = form is TensorForm.FIRST and index in self._ends
         name = self.fresh(f"{plain}/{form.value}" if taken else plain)
         self.types[name] = self.tensor_type(index, form)
         if name != tensor.name:
@@ -96,7 +96,7 @@ class Scope:
         self.bind(index, name, form)
         return name
 
-    def read(self, index: int, form: Form, reader: str) -> str:
+    def read(self, index: int, form: TensorForm, reader: str) -> str:
         """Return the name of a tensor in a form, turning it at this border when it lies in the other one."""
         known = self._forms.get(index, {})
         if form in known:
@@ -109,21 +109,25 @@ class Scope:
                     f"{self.where}: {reader} reads tensor '{tensor.name}' before anything makes it.",
                     source_node=reader,
                 )
-            turned = value if form is Form.LAST else value.transpose(order_to(form, tensor.rank))
+            turned = value if form is TensorForm.LAST else value.transpose(order_to(form, tensor.rank))
             name = self.store(self.prefix + tensor.name, turned, self.tensor_type(index, form), tensor.name)
             self.bind(index, name, form)
             return name
         return self._turn(index, form, next(iter(known.values())))
 
-    def _turn(self, index: int, form: Form, source: str) -> str:
+    def _turn(self, index: int, form: TensorForm, source: str) -> str:
         tensor = self.lite.tensors[index]
         plain = self.prefix + tensor.name
-        is_output = form is Form.LAST and index in self.lite.outputs
+        is_output = form is TensorForm.LAST and index in self.lite.outputs
         name = self.fresh(plain if is_output else f"{plain}/{form.value}")
         self.types[name] = self.tensor_type(index, form)
         self.origins[name] = tensor.name
         order = order_to(form, tensor.rank)
-        before = tensor.shape if form is Form.FIRST else permuted(tensor.shape, order_to(Form.FIRST, tensor.rank))
+        before = (
+            tensor.shape
+            if form is TensorForm.FIRST
+            else permuted(tensor.shape, order_to(TensorForm.FIRST, tensor.rank))
+        )
         if moves_nothing(before, order):
             sizes = self.number(f"{name}/shape", permuted(before, order))
             self.add("Reshape", (source, sizes), (name,), f"{name}/border")
@@ -140,7 +144,7 @@ class Scope:
         for form, name in known.items():
             found = self.constants.get(name)
             if found is not None:
-                return found if form is Form.LAST else found.transpose(order_to(Form.LAST, found.ndim))
+                return found if form is TensorForm.LAST else found.transpose(order_to(TensorForm.LAST, found.ndim))
         return None
 
     def add(
@@ -199,10 +203,10 @@ class Scope:
 
         A branch reads its inputs from around it: they are its `captures`.
         """
-        inputs = () if captures is not None else tuple(self.forms(index)[Form.LAST] for index in self.lite.inputs)
+        inputs = () if captures is not None else tuple(self.forms(index)[TensorForm.LAST] for index in self.lite.inputs)
         outputs: list[str] = []
         for index in self.lite.outputs:
-            tensor = self.read(index, Form.LAST, f"output '{self.lite.tensors[index].name}'")
+            tensor = self.read(index, TensorForm.LAST, f"output '{self.lite.tensors[index].name}'")
             if tensor in outputs or tensor in inputs or tensor in self.constants or tensor in (captures or ()):
                 copy = self.fresh(f"{tensor}/output")
                 self.types[copy] = self.types[tensor]
@@ -225,4 +229,4 @@ def moved_axis(quant: Quantization | None, rank: int) -> Quantization | None:
     """Return a quantisation whose channel axis follows the dimensions to channels first."""
     if quant is None or quant.axis is None:
         return quant
-    return replace(quant, axis=axis_in(Form.FIRST, quant.axis, rank))
+    return replace(quant, axis=axis_in(TensorForm.FIRST, quant.axis, rank))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dovetail.errors import LoadError
-from dovetail.importers.tflite.layout import Form, moves_nothing, order_to, permuted
+from dovetail.importers.tflite.layout import TensorForm, moves_nothing, order_to, permuted
 from dovetail.importers.tflite.model import LiteOperator, LiteTensor
 from dovetail.importers.tflite.scope import Scope, moved_axis
 from dovetail.importers.tflite.values import real_value
@@ -23,7 +23,7 @@ _RELU, _TANH = 1, 4
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Give a converter its operator's tensors and let it add nodes. Forms are explained in `layout`."""
+    """What a converter has of its operator: the tensors, and how to add nodes. Forms are explained in `layout`."""
 
     scope: Scope
     operator: LiteOperator
@@ -87,10 +87,10 @@ class Site:
 
     def known_ints(self, index: int, what: str) -> tuple[int, ...]:
         """Return a constant input as integers; raise LoadError when it is computed."""
-        found = self.ints(index)
-        if found is None:
+        values = self.ints(index)
+        if values is None:
             raise self.fail(f"its {what} are computed at run time")
-        return found
+        return values
 
     def axis(self, axis: int, rank: int) -> int:
         """Return an axis counted from the front; raise LoadError when it is out of range."""
@@ -98,20 +98,20 @@ class Site:
             raise self.fail(f"axis {axis} is outside rank {rank}")
         return axis + rank if axis < 0 else axis
 
-    def form(self, *inputs: int) -> Form:
+    def form(self, *inputs: int) -> TensorForm:
         """Return channels first when one of these computed inputs only exists so."""
         for index in inputs:
             known = self.scope.forms(self.operator.inputs[index]) if self.has(index) else {}
-            if known and Form.LAST not in known:
-                return Form.FIRST
-        return Form.LAST
+            if known and TensorForm.LAST not in known:
+                return TensorForm.FIRST
+        return TensorForm.LAST
 
-    def read(self, index: int, form: Form = Form.LAST) -> str:
+    def read(self, index: int, form: TensorForm = TensorForm.LAST) -> str:
         """Return the name of an input in a form."""
         self.tensor(index)
         return self.scope.read(self.operator.inputs[index], form, self.label)
 
-    def read_real(self, index: int, form: Form = Form.LAST) -> str:
+    def read_real(self, index: int, form: TensorForm = TensorForm.LAST) -> str:
         """Return an input as float: quantised ones are dequantised, constants at once."""
         tensor = self.tensor(index)
         if not tensor.is_quantized:
@@ -119,7 +119,7 @@ class Site:
         value = self.value(index)
         if value is not None:
             real = real_value(value, tensor.quant)
-            turned = real if form is Form.LAST else real.transpose(order_to(form, tensor.rank))
+            turned = real if form is TensorForm.LAST else real.transpose(order_to(form, tensor.rank))
             return self.scope.real(f"{tensor.name}/real", turned)
         name = self.read(index, form)
         return self.emit("DequantizeLinear", (name,), self.float_like(name), stem=f"{tensor.name}/real")
@@ -128,21 +128,21 @@ class Site:
         """Return an input whose elements lie in the file's order, in whichever form that is true."""
         tensor = self.tensor(index)
         known = self.scope.forms(self.operator.inputs[index])
-        first = known.get(Form.FIRST)
-        if first is not None and Form.LAST not in known:
-            shape = permuted(tensor.shape, order_to(Form.FIRST, tensor.rank))
-            if moves_nothing(shape, order_to(Form.LAST, tensor.rank)):
+        first = known.get(TensorForm.FIRST)
+        if first is not None and TensorForm.LAST not in known:
+            shape = permuted(tensor.shape, order_to(TensorForm.FIRST, tensor.rank))
+            if moves_nothing(shape, order_to(TensorForm.LAST, tensor.rank)):
                 return first
         return self.read(index)
 
-    def read_spread(self, index: int, form: Form, rank: int) -> str:
+    def read_spread(self, index: int, form: TensorForm, rank: int) -> str:
         """Return an input to be broadcast to a rank; a constant of lower rank gets leading ones."""
         tensor = self.tensor(index)
-        value = self.value(index) if tensor.rank != rank and form is Form.FIRST else None
+        value = self.value(index) if tensor.rank != rank and form is TensorForm.FIRST else None
         if value is None or value.size == 1:
-            return self.read(index, form if tensor.rank == rank else Form.LAST)
+            return self.read(index, form if tensor.rank == rank else TensorForm.LAST)
         raised = value.reshape((1,) * (rank - tensor.rank) + value.shape)
-        kind = self.scope.tensor_type(self.operator.inputs[index], Form.LAST)
+        kind = self.scope.tensor_type(self.operator.inputs[index], TensorForm.LAST)
         if kind.quant is not None and kind.quant.axis is not None:
             quant = replace(kind.quant, axis=kind.quant.axis + rank - tensor.rank)
             kind = TensorType(kind.dtype, raised.shape, moved_axis(quant, rank))
@@ -183,13 +183,13 @@ class Site:
         """Store float32 numbers for a node of this operator."""
         return self.scope.real(f"{self.stem}/{what}", values)
 
-    def result_type(self, index: int = 0, form: Form = Form.LAST, *, real: bool = False) -> TensorType:
+    def result_type(self, index: int = 0, form: TensorForm = TensorForm.LAST, *, real: bool = False) -> TensorType:
         """Return the type of an output in a form; `real` gives float32 for a quantised one."""
         kind = self.scope.tensor_type(self.operator.outputs[index], form)
         return TensorType(DType.F32, kind.shape) if real and kind.quant is not None else kind
 
     def finish(
-        self, op: str, inputs: Sequence[str], attributes: Attributes | None = None, form: Form = Form.LAST
+        self, op: str, inputs: Sequence[str], attributes: Attributes | None = None, form: TensorForm = TensorForm.LAST
     ) -> None:
         """Add the node that makes output 0 in a form, and its fused activation."""
         activation = self._activation()
@@ -200,7 +200,7 @@ class Site:
         self.conclude(0, activation[0], (name, *activation[1]), None, form)
 
     def finish_real(
-        self, op: str, inputs: Sequence[str], attributes: Attributes | None = None, form: Form = Form.LAST
+        self, op: str, inputs: Sequence[str], attributes: Attributes | None = None, form: TensorForm = TensorForm.LAST
     ) -> None:
         """Add the node that makes output 0 from floats; a quantised output is quantised at the end."""
         kind = self.result_type(0, form)
@@ -219,7 +219,12 @@ class Site:
         return self.emit(activation[0], (name, *activation[1]), self.scope.types[name])
 
     def conclude(
-        self, output: int, op: str, inputs: Sequence[str], attributes: Attributes | None = None, form: Form = Form.LAST
+        self,
+        output: int,
+        op: str,
+        inputs: Sequence[str],
+        attributes: Attributes | None = None,
+        form: TensorForm = TensorForm.LAST,
     ) -> None:
         """Add the node that makes an output in a form, without a fused activation."""
         name = self.scope.declare(self.operator.outputs[output], form)

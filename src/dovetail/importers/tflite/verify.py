@@ -100,12 +100,12 @@ class _Table:
     def children(self, index: int, what: str) -> list[_Table]:
         start, count = self.vector(index, 4, what)
         label = f"{what} of {self.place}" if self.place != "model" else what
-        found: list[_Table] = []
+        tables: list[_Table] = []
         for number in range(count):
             at = start + 4 * number
             place = f"{label} {number}"
-            found.append(self.walk.table(at + self.walk.number("<I", at, place), place))
-        return found
+            tables.append(self.walk.table(at + self.walk.number("<I", at, place), place))
+        return tables
 
     def name(self, index: int, what: str) -> None:
         """Check a string: text of one line."""

@@ -20,7 +20,7 @@ SUPPRESSION_IOU = 0.45
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Say from which score on a box counts, and when two boxes are one; None takes the layout's threshold."""
+    """From which score on a box counts, and when two boxes are one; None takes the layout's threshold."""
 
     threshold: float | None = None
     iou: float = SUPPRESSION_IOU

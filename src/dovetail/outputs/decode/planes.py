@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dovetail.errors import DataError
 from dovetail.ir.dtypes import AnyArray
-from dovetail.outputs.layouts import Activation, Form, Level, Part, Plane
+from dovetail.outputs.layouts import Activation, Form, LayoutPart, Level, Plane
 
 Arrays = Mapping[str, AnyArray]
 Floats = NDArray[np.float64]
@@ -49,7 +49,7 @@ def cells_of(levels: Sequence[Level]) -> Cells:
     return Cells(x.astype(np.float64), y.astype(np.float64), stride_x, stride_y, anchor, level_of)
 
 
-def read_part(part: Part, outputs: Arrays) -> AnyArray:
+def read_part(part: LayoutPart, outputs: Arrays) -> AnyArray:
     """Return the channels `[N, P, C]` of a part, as they are."""
     tables = [read_plane(plane, outputs) for plane in part.planes]
     return tables[0] if len(tables) == 1 else np.concatenate(tables, axis=1)

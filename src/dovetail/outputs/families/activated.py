@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from dovetail.outputs.decode.planes import Arrays, read_part
 from dovetail.outputs.ends import End
-from dovetail.outputs.layouts import Activation, Part
+from dovetail.outputs.layouts import Activation, LayoutPart
 
 _SLACK = 1e-2
 
@@ -33,7 +33,7 @@ def activation_of(end: End, axis: int, start: int = 0, stop: int | None = None) 
     return Activation.SIGMOID if real.min() >= 0 else Activation.NONE
 
 
-def background_of(scores: Part, outputs: Arrays) -> int | None:
+def background_of(scores: LayoutPart, outputs: Arrays) -> int | None:
     """Return the class that says that nothing is there, where classes of places exclude each other, else None."""
     if scores.activation is not Activation.SOFTMAX or scores.width < 2:
         return None

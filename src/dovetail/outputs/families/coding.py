@@ -12,7 +12,7 @@ from dovetail.outputs.decode.boxes import corners_of
 from dovetail.outputs.decode.detections import box_iou
 from dovetail.outputs.decode.planes import Arrays, Cells, Floats, cells_of
 from dovetail.outputs.decode.scores import place_scores
-from dovetail.outputs.layouts import Coding, DenseLayout, Part
+from dovetail.outputs.layouts import Coding, DenseLayout, LayoutPart
 
 _NEAR = 1.5
 """Largest median distance, in cells, of decoded boxes from the cells that they belong to."""
@@ -50,7 +50,7 @@ def _decoded(layout: DenseLayout) -> Iterator[DenseLayout]:
 def reordered(layout: DenseLayout, anchors_first: bool) -> DenseLayout:
     """Return the layout with all places of an anchor after one another, or with those of a cell."""
 
-    def turn(part: Part | None) -> Part | None:
+    def turn(part: LayoutPart | None) -> LayoutPart | None:
         if part is None:
             return None
         planes = tuple(replace(plane, anchors_first=anchors_first) for plane in part.planes)

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dovetail.ir.facts import anchor_facts
+from dovetail.facts.darknet import anchor_facts
 from dovetail.outputs.decode.planes import Arrays
 from dovetail.outputs.decode.scores import place_scores
 from dovetail.outputs.ends import Ends, ImageInput
@@ -19,11 +19,11 @@ from dovetail.outputs.evidence import DECISIVE, FAIR, SLIGHT, STRONG, Case, Hypo
 from dovetail.outputs.families.activated import activation_of, background_of
 from dovetail.outputs.families.anchors import usual_anchors
 from dovetail.outputs.families.coding import agreeing_coding, decoded_coding
-from dovetail.outputs.families.roles import Assignment, Stretch, assignments
+from dovetail.outputs.families.roles import RoleAssignment, Stretch, assignments
 from dovetail.outputs.families.sights import Sight, Stack, stacks
-from dovetail.outputs.layouts import Activation, Coding, DenseLayout, Level, Part, Plane
+from dovetail.outputs.layouts import Activation, Coding, DenseLayout, LayoutPart, Level, Plane
 from dovetail.outputs.places import rarity_db
-from dovetail.outputs.view import Kind, Role
+from dovetail.outputs.view import Kind, OutputRole
 
 _ANCHORS = (1, 2, 3, 4, 5, 6, 9)
 
@@ -41,7 +41,7 @@ def hypotheses(ends: Ends) -> Iterator[Hypothesis]:
             yield best
 
 
-def _readings(stack: Stack) -> Iterator[tuple[Assignment, tuple[Level, ...]]]:
+def _readings(stack: Stack) -> Iterator[tuple[RoleAssignment, tuple[Level, ...]]]:
     """Yield roles with the levels that they imply: channels may hold several anchors where the shape has no axis."""
     if stack.together or stack.anchors_known:
         for found in assignments(stack.rows, 1):
@@ -53,7 +53,9 @@ def _readings(stack: Stack) -> Iterator[tuple[Assignment, tuple[Level, ...]]]:
             yield found, levels
 
 
-def _hypothesis(ends: Ends, stack: Stack, levels: tuple[Level, ...], found: Assignment, arrays: Arrays) -> Hypothesis:
+def _hypothesis(
+    ends: Ends, stack: Stack, levels: tuple[Level, ...], found: RoleAssignment, arrays: Arrays
+) -> Hypothesis:
     case = Case(list(found.case.findings))
     _judge_places(case, stack, levels, found, ends.image)
     layout = _layout(ends, stack, levels, found, arrays)
@@ -69,7 +71,7 @@ def _hypothesis(ends: Ends, stack: Stack, levels: tuple[Level, ...], found: Assi
 
 
 def _judge_places(
-    case: Case, stack: Stack, levels: tuple[Level, ...], found: Assignment, image: ImageInput | None
+    case: Case, stack: Stack, levels: tuple[Level, ...], found: RoleAssignment, image: ImageInput | None
 ) -> None:
     strides = ", ".join(f"{level.stride_x:g}" for level in levels)
     places = sum(level.places for level in levels)
@@ -96,36 +98,36 @@ def _sparse(layout: DenseLayout, arrays: Arrays) -> bool:
     return float(np.median(best)) < 0.1 and float(best.max()) > 0.3
 
 
-def _layout(ends: Ends, stack: Stack, levels: tuple[Level, ...], found: Assignment, arrays: Arrays) -> DenseLayout:
+def _layout(ends: Ends, stack: Stack, levels: tuple[Level, ...], found: RoleAssignment, arrays: Arrays) -> DenseLayout:
     image = ends.image
     size = (0, 0) if image is None else (image.rows, image.cols)
     parts = {
-        role: _part(stack, levels, stretch, box=role is Role.BOXES and not found.bins)
+        role: _part(stack, levels, stretch, box=role is OutputRole.BOXES and not found.bins)
         for role, stretch in found.roles.items()
     }
-    objectness = parts.get(Role.OBJECTNESS) or parts.get(Role.CENTRENESS)
-    scores = parts[Role.SCORES]
+    objectness = parts.get(OutputRole.OBJECTNESS) or parts.get(OutputRole.CENTRENESS)
+    scores = parts[OutputRole.SCORES]
     background = None if objectness is not None else background_of(scores, arrays)
     return DenseLayout(
         image=size,
         levels=levels,
         scores=scores,
-        boxes=parts[Role.BOXES],
+        boxes=parts[OutputRole.BOXES],
         coding=Coding.DISTRIBUTION if found.bins else Coding.UNKNOWN,
         objectness=objectness,
-        geometric=Role.CENTRENESS in parts or _is_yunet(found),
+        geometric=OutputRole.CENTRENESS in parts or _is_yunet(found),
         background=background,
-        landmarks=parts.get(Role.LANDMARKS),
+        landmarks=parts.get(OutputRole.LANDMARKS),
     )
 
 
-def _is_yunet(found: Assignment) -> bool:
+def _is_yunet(found: RoleAssignment) -> bool:
     """Tell whether score and objectness are joined as YuNet does it: both with landmarks, in outputs of their own."""
-    apart = found.roles[Role.SCORES].column != found.roles[Role.BOXES].column
-    return apart and Role.OBJECTNESS in found.roles and Role.LANDMARKS in found.roles
+    apart = found.roles[OutputRole.SCORES].column != found.roles[OutputRole.BOXES].column
+    return apart and OutputRole.OBJECTNESS in found.roles and OutputRole.LANDMARKS in found.roles
 
 
-def _part(stack: Stack, levels: tuple[Level, ...], stretch: Stretch, *, box: bool) -> Part:
+def _part(stack: Stack, levels: tuple[Level, ...], stretch: Stretch, *, box: bool) -> LayoutPart:
     """Return where the channels of one role are, and what has been applied to them."""
     if stack.together:
         sights: Sequence[Sight] = (stack.rows[0][stretch.column],)
@@ -138,29 +140,31 @@ def _part(stack: Stack, levels: tuple[Level, ...], stretch: Stretch, *, box: boo
         )
     # The channels of the first anchor stand for those of all; of a box the two numbers of its centre do.
     first, stop = sights[0], stretch.start + 2 if box else stretch.stop
-    return Part(planes, activation_of(first.end, first.axis, stretch.start, stop))
+    return LayoutPart(planes, activation_of(first.end, first.axis, stretch.start, stop))
 
 
-def _roles(stack: Stack, found: Assignment) -> dict[str, Role]:
+def _roles(stack: Stack, found: RoleAssignment) -> dict[str, OutputRole]:
     """Return the role of every output of the head."""
-    by_column: dict[int, set[Role]] = {}
+    by_column: dict[int, set[OutputRole]] = {}
     for role, stretch in found.roles.items():
         by_column.setdefault(stretch.column, set()).add(role)
     return {
-        row[column].end.name: next(iter(roles)) if len(roles) == 1 else Role.COMBINED
+        row[column].end.name: next(iter(roles)) if len(roles) == 1 else OutputRole.COMBINED
         for row in stack.rows
         for column, roles in by_column.items()
     }
 
 
-def _sizes_applied(stack: Stack, found: Assignment) -> Activation:
+def _sizes_applied(stack: Stack, found: RoleAssignment) -> Activation:
     """Return what has been applied to the width and height of a box."""
-    stretch = found.roles[Role.BOXES]
+    stretch = found.roles[OutputRole.BOXES]
     sight = stack.rows[0][stretch.column]
     return activation_of(sight.end, sight.axis, stretch.start + 2, stretch.start + 4)
 
 
-def _family(layout: DenseLayout, found: Assignment, sizes: Activation, arrays: Arrays) -> tuple[str, DenseLayout, bool]:
+def _family(
+    layout: DenseLayout, found: RoleAssignment, sizes: Activation, arrays: Arrays
+) -> tuple[str, DenseLayout, bool]:
     """Return the published design, the layout with its coding, and whether the model decodes its boxes itself."""
     anchors = max(level.anchors for level in layout.levels)
     if found.bins:
@@ -170,22 +174,22 @@ def _family(layout: DenseLayout, found: Assignment, sizes: Activation, arrays: A
     decoded = decoded_coding(layout, arrays)
     if decoded is not None:
         return _decoded_family(decoded, anchors), decoded, True
-    if Role.OBJECTNESS in found.roles and anchors == 1:
-        first = found.roles[Role.OBJECTNESS].start == 0 and found.roles[Role.BOXES].start == 1
+    if OutputRole.OBJECTNESS in found.roles and anchors == 1:
+        first = found.roles[OutputRole.OBJECTNESS].start == 0 and found.roles[OutputRole.BOXES].start == 1
         sigmoid = (Coding.GRID_SIGMOID, 0.0)
         exp = (Coding.GRID_EXP, 0.0)
         order = [sigmoid, exp] if first else [exp, sigmoid]
-        family = "fastestdet" if first else "yunet" if Role.LANDMARKS in found.roles else "yolox"
+        family = "fastestdet" if first else "yunet" if OutputRole.LANDMARKS in found.roles else "yolox"
         return family, agreeing_coding(layout, arrays, order), False
-    if Role.OBJECTNESS in found.roles:
+    if OutputRole.OBJECTNESS in found.roles:
         return "yolo with anchors", _with_usual_anchors(layout, _anchor_coding(layout, sizes)), False
     if layout.background is not None and anchors > 1:
-        family = "retinaface" if Role.LANDMARKS in found.roles else "ssd"
+        family = "retinaface" if OutputRole.LANDMARKS in found.roles else "ssd"
         return family, _with_usual_anchors(layout, Coding.PRIORS), False
     codings = [(Coding.DISTANCES, 0.5), (Coding.DISTANCES, 0.0), (Coding.GRID_EXP, 0.0)]
-    if Role.CENTRENESS in found.roles:
+    if OutputRole.CENTRENESS in found.roles:
         return "fcos", agreeing_coding(layout, arrays, codings), False
-    if Role.LANDMARKS in found.roles:
+    if OutputRole.LANDMARKS in found.roles:
         return "scrfd", agreeing_coding(layout, arrays, [codings[1], codings[0], codings[2]]), False
     if anchors > 1:
         return "anchors", _with_usual_anchors(layout, Coding.PRIORS), False

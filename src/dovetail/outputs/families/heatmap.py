@@ -10,8 +10,8 @@ from dovetail.outputs.evidence import DECISIVE, FAIR, SLIGHT, STRONG, Case, Hypo
 from dovetail.outputs.families import words
 from dovetail.outputs.families.activated import activation_of
 from dovetail.outputs.families.maps import Map, maps_of
-from dovetail.outputs.layouts import Coding, DenseLayout, Form, Level, Part, Plane
-from dovetail.outputs.view import Kind, Role
+from dovetail.outputs.layouts import Coding, DenseLayout, Form, LayoutPart, Level, Plane
+from dovetail.outputs.view import Kind, OutputRole
 
 
 def hypotheses(ends: Ends) -> Iterator[Hypothesis]:
@@ -35,16 +35,15 @@ def _readings(ends: Ends, same: Sequence[Map]) -> Iterator[Hypothesis]:
         rest = [item for item in same if item is not heat and item is not size]
         offset = next((item for item in rest if item.channels == 2), None)
         more = [item for item in rest if item is not offset]
-        yield _reading(ends, (heat, size), offset, more)
+        yield _reading(ends, heat, size, offset=offset, more=more)
 
 
-def _reading(ends: Ends, pair: tuple[Map, Map], offset: Map | None, more: Sequence[Map]) -> Hypothesis:
+def _reading(ends: Ends, heat: Map, size: Map, *, offset: Map | None, more: Sequence[Map]) -> Hypothesis:
     case = Case()
-    heat, size = pair
-    roles = {heat.end.name: Role.HEATMAPS, size.end.name: Role.SIZES}
+    roles = {heat.end.name: OutputRole.HEATMAPS, size.end.name: OutputRole.SIZES}
     for item in more:
         points = item.channels % 2 == 0 and item.channels >= 8
-        roles[item.end.name] = Role.LANDMARKS if points else Role.UNKNOWN
+        roles[item.end.name] = OutputRole.LANDMARKS if points else OutputRole.UNKNOWN
         case.add(SLIGHT if points else -SLIGHT, f"'{item.end.name}' has {item.channels} channels on the same grid")
     case.add(FAIR, f"'{size.end.name}' has {size.channels} channels on the grid of '{heat.end.name}'")
     case.when(heat.stride <= 4, FAIR, f"a grid as fine as stride {heat.stride:g}")
@@ -54,7 +53,7 @@ def _reading(ends: Ends, pair: tuple[Map, Map], offset: Map | None, more: Sequen
     case.when(not heat.end.in_unit, -FAIR, f"'{heat.end.name}' leaves 0..1")
     case.when(bool(size.activations & {"Sigmoid", "Softmax"}), -STRONG, f"'{size.end.name}' is bounded")
     if offset is not None:
-        roles[offset.end.name] = Role.OFFSETS
+        roles[offset.end.name] = OutputRole.OFFSETS
         case.add(STRONG, f"'{offset.end.name}' has two channels more on the same grid")
         case.when(words.named(offset.end, words.OFFSETS), SLIGHT, f"'{offset.end.name}' is named as offsets are")
         case.when(bool(offset.activations & {"Softmax"}), -STRONG, f"'{offset.end.name}' ends in a Softmax")
@@ -76,7 +75,7 @@ def _layout(ends: Ends, heat: Map, size: Map, offset: Map | None) -> DenseLayout
     )
 
 
-def _part(found: Map, level: Level) -> Part:
+def _part(found: Map, level: Level) -> LayoutPart:
     form = Form.HWC if found.channel_axis == 2 else Form.CHW
     plane = Plane(found.end.name, form, (level,), 0, found.channels, found.channels)
-    return Part((plane,), activation_of(found.end, found.channel_axis or 0))
+    return LayoutPart((plane,), activation_of(found.end, found.channel_axis or 0))

@@ -13,7 +13,7 @@ from dovetail.outputs.evidence import DECISIVE, FAIR, SLIGHT, STRONG, Case, Hypo
 from dovetail.outputs.families import counts, words
 from dovetail.outputs.families.maps import Map, maps_of
 from dovetail.outputs.layouts import BinsLayout, HeatmapsLayout, PointsLayout
-from dovetail.outputs.view import Kind, Role
+from dovetail.outputs.view import Kind, OutputRole
 
 _NAMES = (*words.LANDMARKS, *words.HEATMAP, "pose", "joints", "ld")
 _PEAK = 6.0
@@ -49,7 +49,7 @@ def _heatmaps(ends: Ends, found: Map) -> Hypothesis:
     case.when(ends.count("ConvTranspose") >= 2, FAIR, "transposed convolutions lead to it")
     case.when(_peaks(end, axis), STRONG, f"every map of '{end.name}' has one peak")
     layout = HeatmapsLayout(end.name, axis, found.channels)
-    return Hypothesis.of(case, Kind.KEYPOINTS, "heat maps", {end.name: Role.HEATMAPS}, layout)
+    return Hypothesis.of(case, Kind.KEYPOINTS, "heat maps", {end.name: OutputRole.HEATMAPS}, layout)
 
 
 def _peaks(end: End, axis: int) -> bool:
@@ -90,7 +90,7 @@ def _points(ends: Ends, end: End, points: int, width: int, *, split: bool) -> Hy
     case.when(bool(values.size) and _spread_like_points(values), SLIGHT, "points lie inside the picture or near it")
     movenet = scored and end.shape == (1, 17, 3)
     layout = PointsLayout(end.name, points, width, "yx" if movenet else "xy", 2 if scored else None)
-    return Hypothesis.of(case, Kind.KEYPOINTS, "coordinates", {end.name: Role.POINTS}, layout)
+    return Hypothesis.of(case, Kind.KEYPOINTS, "coordinates", {end.name: OutputRole.POINTS}, layout)
 
 
 def _scored(values: Floats) -> bool:
@@ -118,5 +118,5 @@ def _bins(x: End, y: End, cols: int, rows: int) -> Iterator[Hypothesis]:
     case.when("x" in x.words and "y" in y.words, FAIR, "they are named x and y")
     case.when("y" in x.words and "x" in y.words, -STRONG, "they are named y and x")
     case.when("simcc" in x.label, STRONG, "they are named SimCC")
-    roles = {x.name: Role.POINTS, y.name: Role.POINTS}
+    roles = {x.name: OutputRole.POINTS, y.name: OutputRole.POINTS}
     yield Hypothesis.of(case, Kind.KEYPOINTS, "simcc", roles, BinsLayout(x.name, y.name, x.shape[0]))

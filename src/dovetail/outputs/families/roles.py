@@ -10,7 +10,7 @@ from dovetail.outputs.evidence import FAIR, SLIGHT, STRONG, Case
 from dovetail.outputs.families import counts, words
 from dovetail.outputs.families.sights import Sight
 from dovetail.outputs.layouts import Form
-from dovetail.outputs.view import Role
+from dovetail.outputs.view import OutputRole
 
 BINS = (16, 8, 17, 32)
 """Numbers of bins of a distance's distribution: YOLOv8's, NanoDet's, generalised focal loss's."""
@@ -32,18 +32,18 @@ class Stretch:
 
 
 @dataclass(frozen=True, slots=True)
-class Assignment:
+class RoleAssignment:
     """A role for stretches of channels, and what speaks for it."""
 
     anchors: int
     """Places of a cell that the channels hold."""
-    roles: Mapping[Role, Stretch]
+    roles: Mapping[OutputRole, Stretch]
     bins: int
     """Bins of each distance's distribution; 0 where a box is four numbers."""
     case: Case
 
 
-def assignments(rows: Sequence[Sequence[Sight]], anchors: int) -> Iterator[Assignment]:
+def assignments(rows: Sequence[Sequence[Sight]], anchors: int) -> Iterator[RoleAssignment]:
     """Yield the ways to give roles to the outputs of all levels, for a number of anchors that channels hold.
 
     Every level must have the same channels a place; outputs of different levels are paired in their order.
@@ -65,7 +65,7 @@ def _widths(row: Sequence[Sight], anchors: int) -> tuple[int, ...] | None:
     return tuple(sight.channels // anchors for sight in row)
 
 
-def _separate(row: Sequence[Sight], signature: Sequence[int], anchors: int) -> Iterator[Assignment]:
+def _separate(row: Sequence[Sight], signature: Sequence[int], anchors: int) -> Iterator[RoleAssignment]:
     """Yield assignments where boxes and scores are outputs of their own."""
     columns = range(len(signature))
     for box, score in itertools.permutations(columns, 2):
@@ -73,18 +73,18 @@ def _separate(row: Sequence[Sight], signature: Sequence[int], anchors: int) -> I
         if bins is None:
             continue
         case = Case()
-        roles = {Role.BOXES: _box(box, signature), Role.SCORES: _whole(score, signature)}
+        roles = {OutputRole.BOXES: _box(box, signature), OutputRole.SCORES: _whole(score, signature)}
         if signature[box] in _BOXES_AND_POINTS:
-            roles[Role.LANDMARKS] = Stretch(box, 4, signature[box], signature[box])
+            roles[OutputRole.LANDMARKS] = Stretch(box, 4, signature[box], signature[box])
         _judge_box(case, row[box], bins)
         _judge_score(case, row[score], signature[score])
         rest = [column for column in columns if column not in (box, score)]
         for column in rest:
             role = _role_of_rest(case, row[column], signature[column])
-            if role in roles and role is not Role.UNKNOWN:
+            if role in roles and role is not OutputRole.UNKNOWN:
                 case.add(-STRONG, f"two outputs could be {role.value}")
             roles[role] = _whole(column, signature)
-        yield Assignment(anchors, roles, bins, case)
+        yield RoleAssignment(anchors, roles, bins, case)
 
 
 def _whole(column: int, signature: Sequence[int]) -> Stretch:
@@ -131,31 +131,31 @@ def _judge_score(case: Case, sight: Sight, classes: int) -> None:
     case.when(classes in counts.OBJECTS, SLIGHT, f"'{name}' has {classes} classes, a usual number")
 
 
-def _role_of_rest(case: Case, sight: Sight, width: int) -> Role:
+def _role_of_rest(case: Case, sight: Sight, width: int) -> OutputRole:
     end = sight.end
     if width == 1:
         if words.named(end, words.CENTRENESS):
             case.add(FAIR, f"'{end.name}' is named as centreness is")
-            return Role.CENTRENESS
+            return OutputRole.CENTRENESS
         if "ReduceSum" in end.tail.operators:
             case.add(FAIR, f"'{end.name}' sums scores")
-            return Role.SCORE_SUM
+            return OutputRole.SCORE_SUM
         case.when(words.named(end, words.OBJECTNESS), FAIR, f"'{end.name}' is named as objectness is")
         case.add(SLIGHT, f"'{end.name}' has one channel, as objectness has")
-        return Role.OBJECTNESS
+        return OutputRole.OBJECTNESS
     if words.named(end, words.LANDMARKS):
         case.add(FAIR, f"'{end.name}' is named as landmarks are")
-        return Role.LANDMARKS
+        return OutputRole.LANDMARKS
     if width in _LANDMARKS:
         case.add(SLIGHT, f"'{end.name}' has {width} channels, as landmarks have")
-        return Role.LANDMARKS
+        return OutputRole.LANDMARKS
     if width == _MASK_WEIGHTS:
-        return Role.COEFFICIENTS
+        return OutputRole.COEFFICIENTS
     case.add(-FAIR, f"'{end.name}' with {width} channels has no part in it")
-    return Role.UNKNOWN
+    return OutputRole.UNKNOWN
 
 
-def _combined(rows: Sequence[Sequence[Sight]], width: int, anchors: int) -> Iterator[Assignment]:
+def _combined(rows: Sequence[Sequence[Sight]], width: int, anchors: int) -> Iterator[RoleAssignment]:
     """Yield assignments where one output holds boxes and scores."""
     sight = rows[0][0]
     cuts = _periodic(sight, width, anchors)
@@ -166,43 +166,51 @@ def _combined(rows: Sequence[Sequence[Sight]], width: int, anchors: int) -> Iter
             for role, start, size in zip(names, starts, sizes, strict=False)
         }
         case = Case()
-        classes = roles[Role.SCORES].stop - roles[Role.SCORES].start
+        classes = roles[OutputRole.SCORES].stop - roles[OutputRole.SCORES].start
         case.when(classes in counts.OBJECTS, SLIGHT, f"{classes} classes, a usual number")
         _judge_cuts(case, cuts, starts, sizes)
         _judge_channels(case, sight, roles, anchors)
-        _judge_order(case, sight, Role.OBJECTNESS in roles, anchors)
-        yield Assignment(anchors, roles, bins, case)
+        _judge_order(case, sight, OutputRole.OBJECTNESS in roles, anchors)
+        yield RoleAssignment(anchors, roles, bins, case)
 
 
-_Split = tuple[tuple[Role, ...], tuple[int, ...], int]
+_Split = tuple[tuple[OutputRole, ...], tuple[int, ...], int]
 
 
 def _splits(width: int) -> Iterator[_Split]:
     """Yield roles, sizes and bins: published orders of the channels of one place."""
     if width > 5:
-        yield (Role.BOXES, Role.OBJECTNESS, Role.SCORES), (4, 1, width - 5), 0
-        yield (Role.OBJECTNESS, Role.BOXES, Role.SCORES), (1, 4, width - 5), 0
-        yield (Role.SCORES, Role.BOXES), (width - 4, 4), 0
+        yield (OutputRole.BOXES, OutputRole.OBJECTNESS, OutputRole.SCORES), (4, 1, width - 5), 0
+        yield (OutputRole.OBJECTNESS, OutputRole.BOXES, OutputRole.SCORES), (1, 4, width - 5), 0
+        yield (OutputRole.SCORES, OutputRole.BOXES), (width - 4, 4), 0
     if width > 4:
-        yield (Role.BOXES, Role.SCORES), (4, width - 4), 0
+        yield (OutputRole.BOXES, OutputRole.SCORES), (4, width - 4), 0
     for bins in BINS:
         if width > 4 * bins:
-            yield (Role.BOXES, Role.SCORES), (4 * bins, width - 4 * bins), bins
-            yield (Role.SCORES, Role.BOXES), (width - 4 * bins, 4 * bins), bins
+            yield (OutputRole.BOXES, OutputRole.SCORES), (4 * bins, width - 4 * bins), bins
+            yield (OutputRole.SCORES, OutputRole.BOXES), (width - 4 * bins, 4 * bins), bins
     if width > 16:
-        yield (Role.BOXES, Role.OBJECTNESS, Role.LANDMARKS, Role.SCORES), (4, 1, 10, width - 15), 0
-    if width == 16:
-        yield (Role.BOXES, Role.OBJECTNESS, Role.LANDMARKS, Role.SCORES), (4, 1, 10, 1), 0
-    if width > 4 + _MASK_WEIGHTS:
-        yield (Role.BOXES, Role.SCORES, Role.COEFFICIENTS), (4, width - 4 - _MASK_WEIGHTS, _MASK_WEIGHTS), 0
         yield (
-            (Role.BOXES, Role.OBJECTNESS, Role.SCORES, Role.COEFFICIENTS),
+            (OutputRole.BOXES, OutputRole.OBJECTNESS, OutputRole.LANDMARKS, OutputRole.SCORES),
+            (4, 1, 10, width - 15),
+            0,
+        )
+    if width == 16:
+        yield (OutputRole.BOXES, OutputRole.OBJECTNESS, OutputRole.LANDMARKS, OutputRole.SCORES), (4, 1, 10, 1), 0
+    if width > 4 + _MASK_WEIGHTS:
+        yield (
+            (OutputRole.BOXES, OutputRole.SCORES, OutputRole.COEFFICIENTS),
+            (4, width - 4 - _MASK_WEIGHTS, _MASK_WEIGHTS),
+            0,
+        )
+        yield (
+            (OutputRole.BOXES, OutputRole.OBJECTNESS, OutputRole.SCORES, OutputRole.COEFFICIENTS),
             (4, 1, width - 5 - _MASK_WEIGHTS, _MASK_WEIGHTS),
             0,
         )
     for points in (34, 51, 10, 15):
         if width in (5 + points, 6 + points):
-            yield (Role.BOXES, Role.SCORES, Role.LANDMARKS), (4, width - 4 - points, points), 0
+            yield (OutputRole.BOXES, OutputRole.SCORES, OutputRole.LANDMARKS), (4, width - 4 - points, points), 0
 
 
 def _periodic(sight: Sight, width: int, anchors: int) -> tuple[int, ...]:
@@ -230,12 +238,12 @@ def _judge_cuts(case: Case, cuts: tuple[int, ...], starts: Sequence[int], sizes:
         case.add(-STRONG, f"parts of {', '.join(map(str, cuts))} channels are joined")
 
 
-def _judge_channels(case: Case, sight: Sight, roles: Mapping[Role, Stretch], anchors: int) -> None:
+def _judge_channels(case: Case, sight: Sight, roles: Mapping[OutputRole, Stretch], anchors: int) -> None:
     """Weigh the activations of the stretches, and their values."""
     if anchors > 1:
         return
     end, axis = sight.end, sight.axis
-    scores, boxes = roles[Role.SCORES], roles[Role.BOXES]
+    scores, boxes = roles[OutputRole.SCORES], roles[OutputRole.BOXES]
     on_scores, on_boxes = (end.activations(axis, part.start, part.stop) for part in (scores, boxes))
     case.when(bool(on_scores & {"Sigmoid", "Softmax"}), FAIR, "scores end in a Sigmoid or Softmax")
     differ = bool(on_scores) and on_scores != on_boxes

@@ -12,7 +12,7 @@ from dovetail.outputs.evidence import DECISIVE, FAIR, SLIGHT, STRONG, Case, Hypo
 from dovetail.outputs.families import counts, words
 from dovetail.outputs.families.activated import activation_of, background_index
 from dovetail.outputs.layouts import Activation, Coding, Columns, RowsLayout
-from dovetail.outputs.view import Kind, Role
+from dovetail.outputs.view import Kind, OutputRole
 
 _SUPPRESSION = frozenset({"NonMaxSuppression", "TopK"})
 _MOST_ROWS = 1000
@@ -53,9 +53,9 @@ def _one_table(ends: Ends, end: End, image: tuple[int, int]) -> Iterator[Hypothe
             classes=Columns(end.name, label, label + 1),
             suppressed=True,
         )
-        roles = {end.name: Role.COMBINED}
+        roles = {end.name: OutputRole.COMBINED}
         counts = [other.name for other in ends.outputs if other is not end and _is_count(other)]
-        roles.update(dict.fromkeys(counts[:1], Role.COUNT))
+        roles.update(dict.fromkeys(counts[:1], OutputRole.COUNT))
         yield Hypothesis.of(case, Kind.DETECTION, family, roles, layout)
 
 
@@ -90,7 +90,7 @@ def _with_boxes(ends: Ends, boxes: End, image: tuple[int, int]) -> Iterator[Hypo
 
 def _lists(ends: Ends, boxes: End, scores: End, classes: End | None, image: tuple[int, int]) -> Hypothesis:
     case = Case()
-    roles = {boxes.name: Role.BOXES, scores.name: Role.SCORES}
+    roles = {boxes.name: OutputRole.BOXES, scores.name: OutputRole.SCORES}
     case.add(FAIR, f"'{boxes.name}' has 4 numbers a row and '{scores.name}' one")
     _judge_names(case, boxes, scores)
     case.when(boxes.ragged, STRONG, f"'{boxes.name}' has as many rows as there are detections")
@@ -100,12 +100,12 @@ def _lists(ends: Ends, boxes: End, scores: End, classes: End | None, image: tupl
     case.when(scores.in_unit, SLIGHT, f"'{scores.name}' stays in 0..1")
     case.when(not scores.in_unit, -STRONG, f"'{scores.name}' leaves 0..1")
     if classes is not None:
-        roles[classes.name] = Role.CLASSES
+        roles[classes.name] = OutputRole.CLASSES
         case.add(STRONG, f"'{classes.name}' holds a whole number a row")
         case.when(words.named(classes, words.CLASSES), FAIR, f"'{classes.name}' is named as classes are")
     count = next((end for end in ends.outputs if end.name not in roles and _is_count(end)), None)
     if count is not None:
-        roles[count.name] = Role.COUNT
+        roles[count.name] = OutputRole.COUNT
         case.add(FAIR, f"'{count.name}' holds one whole number")
     values = np.asarray(boxes.values, np.float64).reshape(-1, 4)
     values = values[np.isfinite(values).all(axis=1)]
@@ -145,7 +145,7 @@ def _queries(boxes: End, scores: End, image: tuple[int, int], *, conv: bool) -> 
         background=background_index(scores, 1) if background is None and applied is Activation.SOFTMAX else background,
         suppressed=not conv,
     )
-    roles = {boxes.name: Role.BOXES, scores.name: Role.SCORES}
+    roles = {boxes.name: OutputRole.BOXES, scores.name: OutputRole.SCORES}
     return Hypothesis.of(case, Kind.DETECTION, "detr" if not conv else "rows", roles, layout)
 
 
@@ -170,7 +170,7 @@ def _queries_joined(ends: Ends, end: End, image: tuple[int, int]) -> Hypothesis:
         activation=activation_of(end, 1, 4, end.shape[1]),
         suppressed=True,
     )
-    return Hypothesis.of(case, Kind.DETECTION, "detr", {end.name: Role.COMBINED}, layout)
+    return Hypothesis.of(case, Kind.DETECTION, "detr", {end.name: OutputRole.COMBINED}, layout)
 
 
 def _judge_names(case: Case, boxes: End, scores: End) -> None:

@@ -13,7 +13,7 @@ from dovetail.outputs.families import counts, words
 from dovetail.outputs.families.activated import activation_of
 from dovetail.outputs.families.maps import Map, maps_of
 from dovetail.outputs.layouts import Activation, MaskLayout, SignalLayout
-from dovetail.outputs.view import Kind, Role
+from dovetail.outputs.view import Kind, OutputRole
 
 _TEXT_THRESHOLD = 0.3
 """What counts as text in a DB head's map, by the method's published code."""
@@ -42,7 +42,7 @@ def _ids(found: Map) -> Hypothesis:
     case.when(found.channels == 1, STRONG, f"'{end.name}' holds a whole number a cell")
     case.when(words.named(end, words.SEGMENTATION), FAIR, f"'{end.name}' is named as masks are")
     layout = MaskLayout(end.name, found.channel_axis if found.channels > 1 else None, int(end.high) + 1, labels=True)
-    return Hypothesis.of(case, Kind.SEGMENTATION, "class ids", {end.name: Role.MASK}, layout)
+    return Hypothesis.of(case, Kind.SEGMENTATION, "class ids", {end.name: OutputRole.MASK}, layout)
 
 
 def _mask(ends: Ends, found: Map) -> Hypothesis:
@@ -71,7 +71,7 @@ def _mask(ends: Ends, found: Map) -> Hypothesis:
     if applied is Activation.SOFTMAX and not softmax:
         applied = Activation.NONE
     layout = MaskLayout(end.name, axis if many else None, found.channels if many else 2, applied)
-    return Hypothesis.of(case, Kind.SEGMENTATION, "scores" if many else "one mask", {end.name: Role.MASK}, layout)
+    return Hypothesis.of(case, Kind.SEGMENTATION, "scores" if many else "one mask", {end.name: OutputRole.MASK}, layout)
 
 
 def _text(found: Map) -> Hypothesis:
@@ -88,7 +88,7 @@ def _text(found: Map) -> Hypothesis:
     case.when(bounded and upwards and twice, STRONG, "two transposed convolutions lead to it")
     layout = MaskLayout(end.name, None, 2, Activation.SIGMOID, threshold=_TEXT_THRESHOLD)
     case.when(bounded and _lines(layout, end), FAIR, f"'{end.name}' marks several regions that are wider than high")
-    return Hypothesis.of(case, Kind.TEXT_REGIONS, "db", {end.name: Role.MASK}, layout)
+    return Hypothesis.of(case, Kind.TEXT_REGIONS, "db", {end.name: OutputRole.MASK}, layout)
 
 
 def _lines(layout: MaskLayout, end: End) -> bool:
@@ -114,4 +114,4 @@ def _picture(found: Map) -> Hypothesis:
     case.when(found.activations <= {"Tanh", "Clip"} and found.channels == 3, FAIR, f"'{end.name}' is clamped")
     case.when(found.channels > 4, -STRONG, f"{found.channels} channels")
     layout = SignalLayout(end.name, channel_axis=found.channel_axis if found.channels > 1 else None)
-    return Hypothesis.of(case, Kind.REGRESSION, "map", {end.name: Role.VALUES}, layout)
+    return Hypothesis.of(case, Kind.REGRESSION, "map", {end.name: OutputRole.VALUES}, layout)

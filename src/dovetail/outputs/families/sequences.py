@@ -10,7 +10,7 @@ from dovetail.outputs.ends import End, Ends
 from dovetail.outputs.evidence import FAIR, SLIGHT, STRONG, Case, Hypothesis
 from dovetail.outputs.families import counts, words
 from dovetail.outputs.layouts import SequenceLayout
-from dovetail.outputs.view import Kind, Role
+from dovetail.outputs.view import Kind, OutputRole
 
 _WIDTH_SHARES = (2, 4, 8)
 
@@ -50,7 +50,7 @@ def _sequence(ends: Ends, end: End, time: int, symbols: int) -> Hypothesis:
     case.when(image is None and _wave(ends) and count in counts.SYMBOLS, STRONG, "sound goes in")
     usual = blank if blank is not None else 0
     layout = SequenceLayout(end.name, time, symbols, count, usual)
-    return Hypothesis.of(case, Kind.TEXT, "ctc", {end.name: Role.SEQUENCE}, layout)
+    return Hypothesis.of(case, Kind.TEXT, "ctc", {end.name: OutputRole.SEQUENCE}, layout)
 
 
 def _blank(end: End, time: int, symbols: int) -> int | None:

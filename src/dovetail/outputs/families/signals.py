@@ -8,7 +8,7 @@ from dovetail.outputs.ends import End, Ends
 from dovetail.outputs.evidence import DECISIVE, FAIR, SLIGHT, STRONG, Case, Hypothesis
 from dovetail.outputs.families import counts, words
 from dovetail.outputs.layouts import SignalLayout
-from dovetail.outputs.view import Kind, Role
+from dovetail.outputs.view import Kind, OutputRole
 
 
 def hypotheses(ends: Ends) -> Iterator[Hypothesis]:
@@ -39,7 +39,7 @@ def _signal(ends: Ends, end: End) -> Hypothesis:
     case.when(end.tail.activations <= {"Softmax"}, -DECISIVE, f"'{end.name}' ends in a Softmax")
     case.when(length < 16, -DECISIVE, f"{length} numbers are no signal")
     layout = SignalLayout(end.name, mask=bounded)
-    return Hypothesis.of(case, Kind.SIGNAL, "mask" if bounded else "signal", {end.name: Role.SIGNAL}, layout)
+    return Hypothesis.of(case, Kind.SIGNAL, "mask" if bounded else "signal", {end.name: OutputRole.SIGNAL}, layout)
 
 
 def _plain(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ from dovetail.outputs.families import counts, words
 from dovetail.outputs.families.activated import activation_of
 from dovetail.outputs.layouts import Activation, ScoresLayout, VectorLayout
 from dovetail.outputs.tail import MEANS
-from dovetail.outputs.view import Kind, Role
+from dovetail.outputs.view import Kind, OutputRole
 
 _MOST_VALUES = 8
 _PRODUCTS = frozenset({"Gemm", "MatMul", "Conv"})
@@ -56,7 +56,7 @@ def _label(end: End) -> Hypothesis:
     case.when(words.named(end, words.CLASSES), STRONG, f"'{end.name}' is named as classes are")
     case.when(words.named(end, words.COUNT), -FAIR, f"'{end.name}' is named as counts are")
     layout = ScoresLayout(end.name, max(end.rank - 1, 0), 0, labels=True)
-    return Hypothesis.of(case, Kind.CLASSIFICATION, "class ids", {end.name: Role.CLASSES}, layout)
+    return Hypothesis.of(case, Kind.CLASSIFICATION, "class ids", {end.name: OutputRole.CLASSES}, layout)
 
 
 def _classes(ends: Ends, end: End, axis: int) -> Hypothesis:
@@ -88,7 +88,7 @@ def _classes(ends: Ends, end: End, axis: int) -> Hypothesis:
     case.when(words.named(end, (*words.BOXES, *words.LANDMARKS)), -DECISIVE, f"'{end.name}' is named as places are")
     layout = ScoresLayout(end.name, max(axis, 0), count, applied, independent=sigmoid and not softmax)
     family = "probabilities" if applied is Activation.SOFTMAX else "scores" if sigmoid else "logits"
-    return Hypothesis.of(case, Kind.CLASSIFICATION, family, {end.name: Role.SCORES}, layout)
+    return Hypothesis.of(case, Kind.CLASSIFICATION, family, {end.name: OutputRole.SCORES}, layout)
 
 
 def _embedding(end: End, axis: int) -> Hypothesis:
@@ -107,7 +107,7 @@ def _embedding(end: End, axis: int) -> Hypothesis:
     case.when("BatchNormalization" in end.tail.operators, FAIR, f"'{end.name}' is normalised")
     case.when(words.named(end, words.CLASSIFICATION), -STRONG, f"'{end.name}' is named as class scores are")
     layout = VectorLayout(end.name, size)
-    return Hypothesis.of(case, Kind.EMBEDDING, "", {end.name: Role.EMBEDDING}, layout)
+    return Hypothesis.of(case, Kind.EMBEDDING, "", {end.name: OutputRole.EMBEDDING}, layout)
 
 
 def _values(end: End, axis: int) -> Hypothesis:
@@ -126,7 +126,7 @@ def _values(end: End, axis: int) -> Hypothesis:
     case.when(words.named(end, words.CLASSIFICATION), -STRONG, f"'{end.name}' is named as class scores are")
     case.when(size > 1 and end.sums_to_one(axis), -DECISIVE, f"'{end.name}' adds up to 1")
     layout = VectorLayout(end.name, size)
-    return Hypothesis.of(case, Kind.REGRESSION, "values", {end.name: Role.VALUES}, layout)
+    return Hypothesis.of(case, Kind.REGRESSION, "values", {end.name: OutputRole.VALUES}, layout)
 
 
 def _quantity(end: End) -> bool:

@@ -29,7 +29,7 @@ class CalibrationMethod(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ObserverOptions:
-    """Say how to observe.
+    """How to observe.
 
     `percentile` is the share kept, in percent, half of the rest cut on either side. `momentum` weighs the
     newest sample of a moving average (Acuity's `moving_average_weight` is 0.01). `bits` and `symmetric`
@@ -86,13 +86,13 @@ def extremes(array: NDArray[Any]) -> tuple[float, float]:
     Raises DataError.
     """
     if array.dtype.kind not in "biuf":
-        raise DataError(f"tensor: dtype {array.dtype} has no range.")
+        raise DataError(f"dtype {array.dtype} has no range.")
     low, high = float(np.min(array)), float(np.max(array))
     if not (np.isfinite(low) and np.isfinite(high)):
-        raise DataError("tensor: values are NaN or infinite.", hint="Look at the float model's own outputs first.")
+        raise DataError("values are NaN or infinite.", hint="Look at the float model's own outputs first.")
     return low, high
 
 
 def nothing_seen() -> DataError:
     """Make the error for a range that no value supports."""
-    return DataError("tensor: no value was seen, so it has no range.", hint="Give calibration samples.")
+    return DataError("no value was seen, so it has no range.", hint="Give calibration samples.")

@@ -113,7 +113,7 @@ class Histogram:
 
 
 class HistogramObserver:
-    """Keep a histogram of the values; what is made of it is for the subclass to say."""
+    """A histogram of the values; what is made of it is for the subclass to say."""
 
     def __init__(self, bins: int) -> None:
         self._histogram = Histogram(bins)

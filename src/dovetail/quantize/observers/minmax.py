@@ -10,7 +10,7 @@ from dovetail.quantize.observers.base import extremes, nothing_seen
 
 
 class MinMaxObserver:
-    """Keep the smallest and the largest value."""
+    """The smallest and the largest value."""
 
     def __init__(self) -> None:
         self.count = 0

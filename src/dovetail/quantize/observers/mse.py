@@ -14,7 +14,7 @@ _REFINE = np.linspace(0.7, 1.3, 61)
 
 @dataclass(frozen=True, slots=True)
 class Quantiser:
-    """Describe the grid that a range leads to: the codes `lowest` to `highest` times `step`."""
+    """The grid that a range leads to: the codes `lowest` to `highest` times `step`."""
 
     step: float
     lowest: int

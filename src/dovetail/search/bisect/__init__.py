@@ -1,7 +1,7 @@
 """Bisection with any oracle: a command, or a person who says good and bad."""
 
 from dovetail.search.bisect.candidate import (
-    Candidate,
+    BisectCandidate,
     CandidateFiles,
     CandidateWriter,
     UnsayableCandidate,
@@ -9,23 +9,24 @@ from dovetail.search.bisect.candidate import (
     writer,
     writer_names,
 )
-from dovetail.search.bisect.command import CommandOracle, MetricRule
+from dovetail.search.bisect.command import CommandOracle, CommandVerdict, MetricRule
 from dovetail.search.bisect.formats import format_writer
 from dovetail.search.bisect.setup import BisectRequest, make_setup, setup_of_lines
-from dovetail.search.bisect.state import Answer, Bisection, Setup, read_log, reset_bisection, start_bisection
-from dovetail.search.bisect.strategy import Finding, Outcome, bisect_lines
+from dovetail.search.bisect.state import Bisection, Response, Setup, read_log, reset_bisection, start_bisection
+from dovetail.search.bisect.strategy import BisectResult, Outcome, bisect_lines
 
 __all__ = [
-    "Answer",
+    "BisectCandidate",
     "BisectRequest",
+    "BisectResult",
     "Bisection",
-    "Candidate",
     "CandidateFiles",
     "CandidateWriter",
     "CommandOracle",
-    "Finding",
+    "CommandVerdict",
     "MetricRule",
     "Outcome",
+    "Response",
     "Setup",
     "UnsayableCandidate",
     "bisect_lines",

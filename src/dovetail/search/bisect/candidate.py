@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from dovetail.errors import SearchError
+from dovetail.errors import SearchError, suggestion
 from dovetail.plan.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
-    """Say which lines are raised and which stay low, with the nodes of the source file that they stand for.
+class BisectCandidate:
+    """Lines that are raised and lines that stay low, with the nodes of the source file that they stand for.
 
     `plan` is None for a list of lines that belongs to no model of ours.
     """
@@ -30,13 +29,13 @@ class UnsayableCandidate(SearchError):
 
 @dataclass(frozen=True, slots=True)
 class CandidateFiles:
-    """Hold the text of a candidate, and further files by the role that ends their names."""
+    """The text of a candidate, and further files by the role that ends their names."""
 
     text: str
     beside: Mapping[str, bytes] = field(default_factory=dict)
 
 
-CandidateWriter = Callable[[Candidate], "str | CandidateFiles"]
+CandidateWriter = Callable[[BisectCandidate], "str | CandidateFiles"]
 """Returns the file; raises SearchError when the candidate lacks what the format needs, or is unsayable."""
 
 _WRITERS: dict[str, CandidateWriter] = {}
@@ -50,9 +49,7 @@ def register_writer(name: str, write: CandidateWriter) -> None:
 def writer(name: str) -> CandidateWriter:
     """Return a format's writer; raise SearchError naming the nearest known one."""
     if name not in _WRITERS:
-        near = difflib.get_close_matches(name, list(_WRITERS), n=1)
-        hint = (f"Did you mean '{near[0]}'? " if near else "") + f"Known: {', '.join(writer_names())}."
-        raise SearchError(f"candidate format '{name}' is unknown.", hint=hint)
+        raise SearchError(f"candidate format '{name}' is unknown.", hint=suggestion(name, writer_names()))
     return _WRITERS[name]
 
 
@@ -65,9 +62,9 @@ def _lines(names: tuple[str, ...]) -> str:
     return "".join(f"{name}\n" for name in names)
 
 
-def _plan(candidate: Candidate) -> str:
+def _plan(candidate: BisectCandidate) -> str:
     if candidate.plan is None:
-        raise SearchError("a plan needs a model.", hint="Start with --model, or use --format exclude.")
+        raise SearchError("a plan needs a model.", hint="Start with one, or use format exclude.", option="model")
     return candidate.plan.to_json()
 
 

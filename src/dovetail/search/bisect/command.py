@@ -22,7 +22,7 @@ _STEP = re.compile(r"([^.\[\]]+)|\[(-?\d+)\]")
 
 @dataclass(frozen=True, slots=True)
 class MetricRule:
-    """Say how a figure is found in what the command prints, and which figures pass.
+    """How a figure is found in what the command prints, and which figures pass.
 
     `pattern` is a regular expression whose first group is the figure; `json_path` such as `eval.map[0]` goes into the
     last line that is JSON, or into the whole of stdout. The last figure counts.
@@ -38,7 +38,9 @@ class MetricRule:
         if bool(self.pattern) == bool(self.json_path):
             raise SearchError("a figure is found by a regular expression or by a JSON path.", hint="Give one of them.")
         if (self.at_least is None) == (self.at_most is None):
-            raise SearchError("it is not said which figures pass.", hint="Give --at-least or --at-most.")
+            raise SearchError(
+                "it is not said which figures pass.", hint="Give the least or the most.", option="at_least"
+            )
         try:
             groups = re.compile(self.pattern).groups
         except re.error as error:
@@ -48,10 +50,10 @@ class MetricRule:
 
     def read(self, text: str) -> float | None:
         """Return the figure, or None when there is none."""
-        found = re.findall(self.pattern, text) if self.pattern else _follow(text, self.json_path)
-        if not found:
+        figures = re.findall(self.pattern, text) if self.pattern else _follow(text, self.json_path)
+        if not figures:
             return None
-        last = found[-1][0] if isinstance(found[-1], tuple) else found[-1]
+        last = figures[-1][0] if isinstance(figures[-1], tuple) else figures[-1]
         try:
             value = float(last)  # type: ignore[arg-type]
         except (TypeError, ValueError):
@@ -78,8 +80,8 @@ def _follow(text: str, path: str) -> list[object]:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
-    """Hold what a command said."""
+class CommandVerdict:
+    """The verdict of a command on a candidate, with its figure and its last line."""
 
     status: Status
     metric: float | None
@@ -99,14 +101,14 @@ class CommandOracle:
     timeout_s: float | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
 
-    def ask(self) -> Heard:
+    def ask(self) -> CommandVerdict:
         """Return the verdict on the candidate that is on disk; raise SearchError when the command cannot be started."""
         with tempfile.TemporaryFile() as output:
             code = self._run(output)
             text = _tail(output)
         note = next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")[:_NOTE_CHARS]
         if code is None:
-            return Heard(Status.CANNOT_TEST, None, f"took longer than {self.timeout_s:g} s")
+            return CommandVerdict(Status.CANNOT_TEST, None, f"took longer than {self.timeout_s:g} s")
         if code in (126, 127):
             raise SearchError(
                 f"'{self.command[0]}' cannot be run (exit code {code}): {note or 'it says nothing'}.",
@@ -114,14 +116,14 @@ class CommandOracle:
             )
         if code < 0 or code > 124:
             reason = "says that it cannot be tested" if code == 125 else f"was ended by a signal or by code {code}"
-            return Heard(Status.CANNOT_TEST, None, f"{reason}: {note}")
+            return CommandVerdict(Status.CANNOT_TEST, None, f"{reason}: {note}")
         if self.rule is None:
-            return Heard(Status.PASS if code == 0 else Status.FAIL, None, note)
+            return CommandVerdict(Status.PASS if code == 0 else Status.FAIL, None, note)
         metric = self.rule.read(text) if code == 0 else None
         if metric is None:
             reason = f"exit code {code}" if code else "no figure in the output"
-            return Heard(Status.CANNOT_TEST, None, f"{reason}: {note}")
-        return Heard(Status.PASS if self.rule.passes(metric) else Status.FAIL, metric, note)
+            return CommandVerdict(Status.CANNOT_TEST, None, f"{reason}: {note}")
+        return CommandVerdict(Status.PASS if self.rule.passes(metric) else Status.FAIL, metric, note)
 
     def _run(self, output: IO[bytes]) -> int | None:
         """Return the exit code, or None after a time-out; the command and its children are gone then."""

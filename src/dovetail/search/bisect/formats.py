@@ -5,7 +5,7 @@ from __future__ import annotations
 from dovetail.errors import InexpressiblePlan, SearchError
 from dovetail.formats import Format, WriteRequest
 from dovetail.ir.graph import Graph
-from dovetail.search.bisect.candidate import Candidate, CandidateFiles, CandidateWriter, UnsayableCandidate
+from dovetail.search.bisect.candidate import BisectCandidate, CandidateFiles, CandidateWriter, UnsayableCandidate
 
 
 def format_writer(form: Format, graph: Graph, listing: bytes | None = None) -> CandidateWriter:
@@ -14,9 +14,9 @@ def format_writer(form: Format, graph: Graph, listing: bytes | None = None) -> C
     The writer raises SearchError for candidates that the format cannot say, or not as text.
     """
 
-    def write(candidate: Candidate) -> CandidateFiles:
+    def write(candidate: BisectCandidate) -> CandidateFiles:
         if candidate.plan is None:
-            raise SearchError(f"format {form.name} needs a model.", hint="Start with --model.")
+            raise SearchError(f"format {form.name} needs a model.", hint="Start with one.", option="model")
         try:
             written = form.write(WriteRequest(candidate.plan, graph, listing))
             return CandidateFiles(written.text, written.beside)
@@ -24,7 +24,7 @@ def format_writer(form: Format, graph: Graph, listing: bytes | None = None) -> C
             raise UnsayableCandidate(f"format {form.name}: {error.message}", hint=error.hint) from error
         except UnicodeDecodeError as error:
             raise SearchError(
-                f"format {form.name} is no text.", hint="Use --format plan and 'dovetail export'."
+                f"format {form.name} is no text.", hint="Use format plan, and export that.", option="format"
             ) from error
 
     return write

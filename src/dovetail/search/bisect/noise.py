@@ -1,4 +1,4 @@
-"""What a network does to noise: enough to tell which of its tensors 8 bits would drown, with no data at all.
+"""What a network does to noise: enough to tell which of its tensors 8 bits would spoil, with no data at all.
 
 How far apart the channels of a tensor lie is mostly a matter of the weights. Noise of single pixels says nothing of
 layers that average over many, so that half of the samples are coarse.

@@ -1,4 +1,4 @@
-"""What to bisect: the units of a model in the order of suspicion, or lines that a person gives."""
+"""What to bisect: the units of a model in the order of the prior, or lines that a person gives."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from dovetail.quantize.calibrate import Calibration
 from dovetail.search.bisect.candidate import writer
 from dovetail.search.bisect.noise import calibrate_on_noise
 from dovetail.search.bisect.state import Setup
-from dovetail.search.prior import suspect
+from dovetail.search.policy import PriorPolicy
+from dovetail.search.prior import rank_units
 from dovetail.search.space import Space, make_space
 
 _TOPOLOGICAL = {"Concat": 4.0, "Exp": 4.0, "Pow": 4.0, "Div": 3.0, "Softmax": 2.0, "LayerNormalization": 2.0}
-"""How much more suspect than others some operators are when nothing was measured."""
+"""How many times as likely to do harm as others some operators are when nothing was measured. Judgement."""
 
 _WORDS = {
     **dict.fromkeys(("concat", "cat", "exp", "pow", "div"), 4.0),
@@ -36,7 +37,7 @@ _LEAST = 0.01
 
 @dataclass(frozen=True, slots=True)
 class BisectRequest:
-    """Say how candidates are made: where the file goes, its format, and from where to where lines are raised."""
+    """How candidates are made: where the file goes, its format, and from where to where lines are raised."""
 
     candidate_path: str
     format: str
@@ -62,7 +63,7 @@ def setup_of_lines(lines: Sequence[str], request: BisectRequest) -> Setup:
 
 
 def make_setup(graph: Graph, request: BisectRequest, calibration: Calibration | None = None) -> Setup:
-    """Return the setup for a model, ordered by what 8 bits drown.
+    """Return the setup for a model, ordered by the noise of 8 bits.
 
     Without a calibration noise tells, and where the network cannot be fed noise, the operators and their order.
     """
@@ -87,22 +88,22 @@ def make_setup(graph: Graph, request: BisectRequest, calibration: Calibration | 
 def _named(line: str) -> float:
     """Return the weight that the last word of a name gives which says something of an operator."""
     words = [word.lower() for word in _WORD.findall(line)]
-    joined = [one + other for one, other in itertools.pairwise(words)]
-    said = [_WORDS[word] for word in (*words, *joined) if word in _WORDS]
-    return said[-1] if said else 1.0
+    joined = [first + second for first, second in itertools.pairwise(words)]
+    known = [_WORDS[word] for word in (*words, *joined) if word in _WORDS]
+    return known[-1] if known else 1.0
 
 
 def _measured(space: Space, calibration: Calibration) -> dict[str, float]:
-    return {item.unit: _LEAST + item.score**2 for item in suspect(space, calibration)}
+    return {item.unit: _LEAST + item.score**2 for item in rank_units(space, calibration, PriorPolicy())}
 
 
 def _guessed(space: Space) -> dict[str, float]:
     count = len(space.units)
-    found: dict[str, float] = {}
+    weights: dict[str, float] = {}
     for index, (name, unit) in enumerate(space.units.items()):
         operators = (space.graph.node(node).op for node in unit.nodes)
-        found[name] = max(_TOPOLOGICAL.get(op, 1.0) for op in operators) * (1.0 + index / count)
-    return found
+        weights[name] = max(_TOPOLOGICAL.get(op, 1.0) for op in operators) * (1.0 + index / count)
+    return weights
 
 
 def _sources(graph: Graph, nodes: Sequence[str]) -> tuple[str, ...]:

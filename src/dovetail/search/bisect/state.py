@@ -11,18 +11,22 @@ import math
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 from dovetail.errors import PlanError, SearchError
 from dovetail.plan.placement import parse_placement
 from dovetail.plan.plan import Override, Plan, plan_from_json
-from dovetail.search.bisect.candidate import Candidate, CandidateFiles, UnsayableCandidate, writer
-from dovetail.search.bisect.strategy import Finding, Steps, bisect_lines
+from dovetail.search.bisect.candidate import BisectCandidate, CandidateFiles, UnsayableCandidate, writer
+from dovetail.search.bisect.strategy import BisectResult, Steps, bisect_lines
+from dovetail.search.plain import value_of
 from dovetail.search.trial import Status
 
+_Kind = TypeVar("_Kind")
+
 _KIND = "dovetail-bisect"
-_SCHEMA = 1
+_SCHEMA = 2
 _SETUP = "bisect.json"
 _LOG = "log.jsonl"
 _NOTE_CHARS = 160
@@ -30,7 +34,7 @@ _NOTE_CHARS = 160
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """Say what is bisected: lines from the least to the most suspect, their weights, and how candidates are written.
+    """What is bisected: lines from the least to the most likely to do harm, and how candidates are written.
 
     `nodes` maps a line to nodes of the source file, `members` to nodes of the graph; `base_plan` is the JSON of the
     plan with every line low, empty without a model.
@@ -51,27 +55,12 @@ class Setup:
 
     def to_json(self) -> str:
         """Return the setup as JSON text."""
-        document = {
-            "schema": _SCHEMA,
-            "kind": _KIND,
-            "lines": self.lines,
-            "weights": self.weights,
-            "candidate": self.candidate_path,
-            "format": self.format,
-            "certify": self.certify,
-            "nodes": dict(self.nodes),
-            "members": dict(self.members),
-            "base_plan": self.base_plan,
-            "raise_to": dict(self.raise_to),
-            "model": self.model,
-            "listing": self.listing,
-        }
-        return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+        return json.dumps({"schema": _SCHEMA, "kind": _KIND, **asdict(self)}, indent=1, ensure_ascii=False) + "\n"
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """Record what was said of a candidate."""
+class Response:
+    """A verdict on a candidate, as it was given."""
 
     raised: tuple[str, ...]
     status: Status
@@ -80,21 +69,21 @@ class Answer:
 
     def to_json(self) -> str:
         """Return the answer on one line."""
-        metric = self.metric if self.metric is None or math.isfinite(self.metric) else None
-        document = {"status": self.status.value, "metric": metric, "note": self.note, "raised": self.raised}
-        return json.dumps(document, ensure_ascii=False)
+        metric = None if self.metric is None or not math.isfinite(self.metric) else self.metric
+        document = asdict(replace(self, metric=metric))
+        return json.dumps({**document, "status": self.status.value}, ensure_ascii=False)
 
 
 class Bisection:
-    """Walk through a bisection; every answer is on disk before the next candidate is given."""
+    """A bisection under way; every answer is on disk before the next candidate is given."""
 
     def __init__(self, folder: Path, setup: Setup) -> None:
         self.folder = folder
         self.setup = setup
-        self.answers: list[Answer] = []
-        self.finding: Finding | None = None
+        self.answers: list[Response] = []
+        self.finding: BisectResult | None = None
         self._steps: Steps = bisect_lines(
-            # Lines of a model are in the order of suspicion, others in that of the file that they come from.
+            # Lines of a model are ordered by the prior, others in that of the file that they come from.
             setup.lines,
             setup.weights,
             certify=setup.certify,
@@ -105,19 +94,19 @@ class Bisection:
     @classmethod
     def open(cls, folder: Path) -> Bisection:
         """Return the bisection in a folder; raise SearchError when there is none or it is damaged."""
-        found = cls(folder, _read_setup(folder))
+        bisection = cls(folder, _read_setup(folder))
         for answer in read_log(folder / _LOG, missing_is_empty=True):
-            found._take(answer)
-        return found
+            bisection._take(answer)
+        return bisection
 
     @property
-    def candidate(self) -> Candidate:
+    def candidate(self) -> BisectCandidate:
         """Return the candidate to test now; when all is found, the one that is the answer."""
         setup, finding = self.setup, self.finding
         settled = None if finding is None else {*finding.culprits, *finding.unresolved}
         raised = tuple(line for line in setup.lines if (line not in self._low if settled is None else line in settled))
         low = tuple(line for line in setup.lines if line not in set(raised))
-        return Candidate(raised, low, self._nodes(raised), self._nodes(low), self._plan(raised))
+        return BisectCandidate(raised, low, self._nodes(raised), self._nodes(low), self._plan(raised))
 
     def write_candidate(self) -> None:
         """Write the candidate where the command expects it, all at once.
@@ -142,8 +131,8 @@ class Bisection:
         write = writer(self.setup.format)
         while True:
             try:
-                made = write(self.candidate)
-                return made if isinstance(made, CandidateFiles) else CandidateFiles(made)
+                written = write(self.candidate)
+                return written if isinstance(written, CandidateFiles) else CandidateFiles(written)
             except UnsayableCandidate as error:
                 candidate = self.candidate
                 if self.finding is not None or not candidate.low or not candidate.raised:
@@ -154,7 +143,7 @@ class Bisection:
         """Write the answer to the present candidate and go on to the next."""
         if self.finding is not None:
             raise SearchError("the bisection has ended.", hint="See 'dovetail bisect log', or start again with reset.")
-        answer = Answer(self.candidate.raised, status, metric, note)
+        answer = Response(self.candidate.raised, status, metric, note)
         try:
             with (self.folder / _LOG).open("a", encoding="utf-8") as stream:
                 stream.write(answer.to_json() + "\n")
@@ -164,7 +153,7 @@ class Bisection:
             raise SearchError(f"{self.folder / _LOG}: cannot be written: {error.strerror}.") from error
         self._take(answer)
 
-    def replay(self, answers: Sequence[Answer]) -> Bisection:
+    def replay(self, answers: Sequence[Response]) -> Bisection:
         """Return the bisection begun again with the answers of a log; the log of this one is replaced."""
         draft = self.folder / f"{_LOG}.old"
         log = self.folder / _LOG
@@ -178,7 +167,7 @@ class Bisection:
             again.record(answer.status, answer.metric, answer.note)
         return again
 
-    def _take(self, answer: Answer) -> None:
+    def _take(self, answer: Response) -> None:
         if self.finding is not None:
             raise SearchError(f"{self.folder / _LOG}: it goes on after the end.", hint="Replay a copy of it.")
         self._check(answer)
@@ -188,7 +177,7 @@ class Bisection:
         except StopIteration as end:
             self.finding = end.value
 
-    def _check(self, answer: Answer) -> None:
+    def _check(self, answer: Response) -> None:
         if answer.raised != self.candidate.raised:
             raise SearchError(
                 f"{self.folder / _LOG}: answer {len(self.answers) + 1} is to another candidate than the one asked for.",
@@ -215,7 +204,7 @@ def start_bisection(folder: Path, setup: Setup) -> Bisection:
     if (folder / _SETUP).exists():
         raise SearchError(f"{folder}: a bisection is under way there.", hint="End it with 'dovetail bisect reset'.")
     if folder.is_symlink() or (folder.exists() and (not folder.is_dir() or any(folder.iterdir()))):
-        raise SearchError(f"{folder}: exists and is no empty folder.", hint="Choose another one with --state.")
+        raise SearchError(f"{folder}: exists and is no empty folder.", hint="Choose another one.", option="state")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / _SETUP).write_text(setup.to_json(), encoding="utf-8")
@@ -230,7 +219,7 @@ def reset_bisection(folder: Path) -> None:
     shutil.rmtree(folder)
 
 
-def read_log(path: Path, *, missing_is_empty: bool = False) -> list[Answer]:
+def read_log(path: Path, *, missing_is_empty: bool = False) -> list[Response]:
     """Return the answers in a log; an answer that a crash cut short at the end is left out."""
     try:
         text = path.read_text(encoding="utf-8")
@@ -240,50 +229,37 @@ def read_log(path: Path, *, missing_is_empty: bool = False) -> list[Answer]:
         raise SearchError(f"{path}: is not there.") from error
     except (OSError, UnicodeDecodeError) as error:
         raise SearchError(f"{path}: cannot be read: {error}.") from error
-    whole = text[: text.rfind("\n") + 1]
-    return [_answer(line, f"{path}:{number}") for number, line in enumerate(whole.splitlines(), 1)]
+    rows = text[: text.rfind("\n") + 1].splitlines()
+    return [_read(Response, row, f"{path}:{number}", "no answer of a bisection") for number, row in enumerate(rows, 1)]
 
 
-def _answer(line: str, where: str) -> Answer:
+def _read(kind: type[_Kind], text: str, where: str, damage: str) -> _Kind:
+    """Return what a JSON text holds; raise SearchError saying what is the matter with it."""
     try:
-        document = json.loads(line)
-        metric = document["metric"]
-        return Answer(
-            tuple(map(str, document["raised"])),
-            Status(document["status"]),
-            None if metric is None else float(metric),
-            str(document["note"]),
-        )
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise SearchError(f"{where}: no answer of a bisection: {error!r}.") from error
+        document = json.loads(text)
+        if kind is Setup and (document.pop("kind"), document.pop("schema")) != (_KIND, _SCHEMA):
+            raise ValueError(f"not a bisection of schema {_SCHEMA}")
+        value: _Kind = value_of(kind, document, "it")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, SearchError) as error:
+        raise SearchError(f"{where}: {damage}: {str(error)[:120]}.", hint="Reset and start again.") from error
+    return value
 
 
 def _read_setup(folder: Path) -> Setup:
     path = folder / _SETUP
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-        if document["kind"] != _KIND or document["schema"] != _SCHEMA:
-            raise ValueError(f"not a bisection of schema {_SCHEMA}")
-        setup = Setup(
-            lines=tuple(map(str, document["lines"])),
-            weights=tuple(map(float, document["weights"])),
-            candidate_path=str(document["candidate"]),
-            format=str(document["format"]),
-            certify=bool(document["certify"]),
-            nodes={str(line): tuple(map(str, names)) for line, names in document["nodes"].items()},
-            members={str(line): tuple(map(str, names)) for line, names in document["members"].items()},
-            base_plan=str(document["base_plan"]),
-            raise_to={str(line): str(place) for line, place in document["raise_to"].items()},
-            model=str(document["model"]),
-            listing=str(document["listing"]),
-        )
-        if setup.base_plan:
-            plan_from_json(setup.base_plan, str(path))
-        if not setup.lines or len(setup.lines) != len(setup.weights) or not all(w > 0 for w in setup.weights):
-            raise ValueError("lines and weights do not fit")
+        text = path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
         hint = "Begin with 'dovetail bisect start'."
         raise SearchError(f"{folder}: no bisection is under way there.", hint=hint) from error
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, PlanError) as error:
+    except (OSError, UnicodeDecodeError) as error:
         raise SearchError(f"{path}: damaged: {str(error)[:120]}.", hint="Reset and start again.") from error
+    setup = _read(Setup, text, str(path), "damaged")
+    try:
+        if setup.base_plan:
+            plan_from_json(setup.base_plan, str(path))
+    except PlanError as error:
+        raise SearchError(f"{path}: damaged: {str(error)[:120]}.", hint="Reset and start again.") from error
+    if not setup.lines or len(setup.lines) != len(setup.weights) or not all(weight > 0 for weight in setup.weights):
+        raise SearchError(f"{path}: damaged: lines and weights do not fit.", hint="Reset and start again.")
     return setup

@@ -1,6 +1,6 @@
 """Which candidate to try next: cumulative group testing over an order of lines, as a coroutine.
 
-A candidate keeps a set of lines at low precision and raises all others. Lines are taken from the least suspect end in
+A candidate keeps a set of lines at low precision and raises all others. Lines are taken from the least likely end in
 pools that fail about as often as they pass; what passes stays low for good, so that lines that do harm only together
 are met together. A pool that fails is halved, by odds, down to one culprit. The answer is a set that was itself tested.
 """
@@ -12,28 +12,12 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
+from dovetail.search.policy import GroupTestPolicy
 from dovetail.search.trial import Status
-
-_RETRIES = 2
-"""How often the same candidate is tried again when it cannot be tested and there is no other to try instead."""
-
-_FAILURES = 4
-"""Failures in a row after which it is asked whether anything passes: earlier, what passes answers that for nothing."""
-
-_EXPECTED = 2.0
-"""Culprits expected before anything is known."""
-
-
-_BESIDE = (0.35, 0.2, 0.1)
-"""Chances at least that the lines after a culprit are culprits too: a tensor that breaks has two ends."""
-
-
-_LIGHT = 0.5
-"""Share of the mean suspicion below which a line is light."""
 
 
 class Outcome(Enum):
-    """Say how a bisection ended."""
+    """How a bisection ended."""
 
     FOUND = "found"
     NOTHING_TO_DO = "nothing to do: everything passes at low precision"
@@ -42,8 +26,8 @@ class Outcome(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """Hold the culprits; raising these, and `unresolved`, was tested and passes.
+class BisectResult:
+    """The culprits; raising these, and `unresolved`, was tested and passes.
 
     `unresolved` are lines among which a culprit is, but no candidate that tells them apart can be tested.
     """
@@ -54,8 +38,8 @@ class Finding:
     runs: int = 0
 
 
-Steps = Generator[frozenset[str], Status, Finding]
-"""Yields the lines to keep low, takes the verdict, returns the finding."""
+Steps = Generator[frozenset[str], Status, BisectResult]
+"""Yields the lines to keep low, takes the verdict, returns the result."""
 
 
 _Prefix = tuple[int, Status]
@@ -68,6 +52,7 @@ class _Unreachable(Exception):
 
 @dataclass
 class _State:
+    policy: GroupTestPolicy
     odds: dict[str, float]
     beside: tuple[float, ...]
     light: frozenset[str] = frozenset()
@@ -77,15 +62,18 @@ class _State:
     unresolved: list[str] = field(default_factory=list)
     known: dict[frozenset[str], Status] = field(default_factory=dict)
     runs: int = 0
-    since: int = len(_BESIDE)
+    since: int = 0
     """Lines that were settled since the last culprit."""
     passed: bool = False
     failures: int = 0
     again: int = 1
-    """How many more second tries have told something than have not: judges crash by chance, or at some candidates."""
+    """Second tries that gave a verdict less those that did not: judges crash by chance, or at some candidates."""
 
-    def ask(self, low: frozenset[str], tries: int = 1) -> Generator[frozenset[str], Status, Status]:
-        """Ask for a verdict unless it is known; try again when it cannot be tested."""
+    def __post_init__(self) -> None:
+        self.since = len(self.policy.beside)
+
+    def test(self, low: frozenset[str], tries: int = 1) -> Generator[frozenset[str], Status, Status]:
+        """Have a candidate tested unless its verdict is known; try again when it cannot be tested."""
         status = self.known.get(low)
         while status in (None, Status.CANNOT_TEST) and tries > 0:
             tries -= 1
@@ -99,14 +87,14 @@ class _State:
                 self.again += -1 if status is Status.CANNOT_TEST else 1
         return status or Status.CANNOT_TEST
 
-    def ask_prefix(self, rest: Sequence[str], sizes: Sequence[int]) -> Generator[frozenset[str], Status, _Prefix]:
-        """Ask of prefixes of the rest until one can be tested: the first once more, as long as that has helped."""
+    def test_prefix(self, rest: Sequence[str], sizes: Sequence[int]) -> Generator[frozenset[str], Status, _Prefix]:
+        """Have prefixes of the rest tested until one can be: the first once more, as long as that has helped."""
         status = Status.CANNOT_TEST
         for size in sizes:
             first = size == sizes[0] and self.again > 0
-            if self.failures >= _FAILURES and not self.passed:
+            if self.failures >= self.policy.failures and not self.passed:
                 yield from self.reach()
-            status = yield from self.ask(frozenset((*self.clean, *rest[:size])), 2 if first else 1)
+            status = yield from self.test(frozenset((*self.clean, *rest[:size])), 2 if first else 1)
             if status is not Status.CANNOT_TEST:
                 return size, status
         return sizes[0], status
@@ -115,7 +103,7 @@ class _State:
         """See that a candidate passes when everything is raised; whatever passed before has shown that already."""
         if self.passed:
             return
-        status = yield from self.ask(frozenset(), 1 + _RETRIES)
+        status = yield from self.test(frozenset(), 1 + self.policy.retries)
         if status is not Status.PASS:
             raise _Unreachable(Outcome.UNREACHABLE if status is Status.FAIL else Outcome.UNTESTABLE)
 
@@ -123,26 +111,31 @@ class _State:
         """Return the chance that a line is a culprit, given how many were found among those that are settled."""
         settled = sum(self.odds[item] for item in (*self.clean, *self.culprits, *self.unresolved))
         rate = (1.0 + len(self.culprits)) / (1.0 + settled)
-        return min(0.95, self.odds[line] * rate)
+        return min(self.policy.most_chance, self.odds[line] * rate)
 
 
 def bisect_lines(
-    order: Sequence[str], suspicion: Sequence[float], *, certify: bool = False, beside: bool = False
+    order: Sequence[str],
+    weights: Sequence[float],
+    *,
+    certify: bool = False,
+    beside: bool = False,
+    policy: GroupTestPolicy | None = None,
 ) -> Steps:
-    """Look for the culprits among lines given from least to most suspect, with positive weights.
+    """Look for the culprits among lines given from least to most likely, with positive weights.
 
     With `beside` the order is that of the network, so that culprits are mostly side by side.
     With `certify` every single culprit is put back and tested in the end, and dropped when that passes.
     """
-    total = sum(suspicion) or 1.0
-    odds = {line: min(0.9, _EXPECTED * weight / total) for line, weight in zip(order, suspicion, strict=True)}
-    light = frozenset(
-        line for line, weight in zip(order, suspicion, strict=True) if weight < _LIGHT * total / len(order)
-    )
-    state = _State(odds, _BESIDE if beside else (), light)
-    low = yield from state.ask(frozenset(order), 1 + _RETRIES)
+    policy = policy or GroupTestPolicy()
+    total = sum(weights) or 1.0
+    weighted = tuple(zip(order, weights, strict=True))
+    odds = {line: min(policy.most_odds, policy.expected * weight / total) for line, weight in weighted}
+    light = frozenset(line for line, weight in weighted if weight < policy.light * total / len(order))
+    state = _State(policy, odds, policy.beside if beside else (), light)
+    low = yield from state.test(frozenset(order), 1 + policy.retries)
     if low is Status.PASS:
-        return Finding(Outcome.NOTHING_TO_DO, runs=state.runs)
+        return BisectResult(Outcome.NOTHING_TO_DO, runs=state.runs)
     try:
         if low is Status.CANNOT_TEST:
             yield from state.reach()
@@ -151,10 +144,10 @@ def bisect_lines(
             rest = yield from _next_pool(state, rest)
         yield from state.reach()
     except _Unreachable as end:
-        return Finding(end.args[0], runs=state.runs)
+        return BisectResult(end.args[0], runs=state.runs)
     if certify:
         yield from _certify(state)
-    return Finding(Outcome.FOUND, tuple(state.culprits), tuple(state.unresolved), state.runs)
+    return BisectResult(Outcome.FOUND, tuple(state.culprits), tuple(state.unresolved), state.runs)
 
 
 def _next_pool(state: _State, rest: list[str]) -> Generator[frozenset[str], Status, list[str]]:
@@ -164,14 +157,14 @@ def _next_pool(state: _State, rest: list[str]) -> Generator[frozenset[str], Stat
     for index, chance in zip(heavy, state.beside[state.since :], strict=False):
         shares[index] = max(shares[index], chance)
     size = _median(shares, 0, len(rest))
-    candidate, status = yield from state.ask_prefix(rest, _nearby(size, 1, len(rest)))
+    candidate, status = yield from state.test_prefix(rest, _nearby(size, 1, len(rest)))
     if status is Status.PASS:
         state.clean += rest[:candidate]
         state.since += sum(line not in state.light for line in rest[:candidate])
         return rest[candidate:]
     if status is Status.FAIL:
         return (yield from _split(state, rest, shares, candidate))
-    status = yield from state.ask(frozenset((*state.clean, rest[0])), _RETRIES)
+    status = yield from state.test(frozenset((*state.clean, rest[0])), state.policy.retries)
     if status is Status.PASS:
         state.clean.append(rest[0])
         state.since += rest[0] not in state.light
@@ -188,9 +181,9 @@ def _split(
     passes = 0
     while failing - passes > 1:
         middle = passes + _median(_given_one(shares[passes:failing]), 0, failing - passes - 1)
-        candidate, status = yield from state.ask_prefix(rest, _nearby(middle, passes + 1, failing - 1))
+        candidate, status = yield from state.test_prefix(rest, _nearby(middle, passes + 1, failing - 1))
         if status is Status.CANNOT_TEST:
-            status = yield from state.ask(frozenset((*state.clean, *rest[:candidate])), _RETRIES)
+            status = yield from state.test(frozenset((*state.clean, *rest[:candidate])), state.policy.retries)
         if status is Status.PASS:
             passes = candidate
         elif status is Status.FAIL:
@@ -198,16 +191,16 @@ def _split(
         else:
             break
     state.clean += rest[:passes]
-    found = rest[passes:failing]
+    left = rest[passes:failing]
     state.since = 0
-    (state.culprits if len(found) == 1 else state.unresolved).extend(found)
+    (state.culprits if len(left) == 1 else state.unresolved).extend(left)
     return rest[failing:]
 
 
 def _certify(state: _State) -> Generator[frozenset[str], Status, None]:
     """Put every culprit back alone; what passes then was needed only with others that are raised now."""
     for line in tuple(state.culprits):
-        status = yield from state.ask(frozenset((*state.clean, line)))
+        status = yield from state.test(frozenset((*state.clean, line)))
         if status is Status.PASS:
             state.culprits.remove(line)
             state.clean.append(line)
@@ -231,12 +224,12 @@ def _given_one(shares: Sequence[float]) -> list[float]:
     """Return shares of a pool that holds a culprit, as if it held exactly one: they halve its weight."""
     weights = [share / (1.0 - share) for share in shares]
     total = sum(weights)
-    left, found = 1.0, []
+    left, conditional = 1.0, []
     for weight in weights:
         share = weight / total
-        found.append(min(1.0, share / left) if left > 0 else 1.0)
+        conditional.append(min(1.0, share / left) if left > 0 else 1.0)
         left -= share
-    return found
+    return conditional
 
 
 def _nearby(middle: int, least: int, most: int) -> list[int]:

@@ -12,19 +12,19 @@ import threading
 from multiprocessing.connection import Connection, Pipe
 
 from dovetail.search.fanout.task import Task, Work, run_task
-from dovetail.search.journal import Scores
+from dovetail.search.trial import Scores
 
 
-class _Child:
+class _TaskProcess:
     """One process that runs tasks; not one of multiprocessing: a cluster's workers may be daemons, which have none."""
 
     def __init__(self) -> None:
         self._pipe, theirs = Pipe()
-        words = (sys.executable, "-m", __name__, str(theirs.fileno()))
-        self._process = subprocess.Popen(words, pass_fds=(theirs.fileno(),))
+        command = (sys.executable, "-m", __name__, str(theirs.fileno()))
+        self._process = subprocess.Popen(command, pass_fds=(theirs.fileno(),))
         theirs.close()
 
-    def ask(self, task: Task, work: Work | None, limit_s: float) -> Scores | None:
+    def run(self, task: Task, work: Work | None, limit_s: float) -> Scores | None:
         """Return the scores; raise TimeoutError or EOFError, and then the process is gone."""
         try:
             self._pipe.send((task, work))
@@ -43,30 +43,30 @@ class _Child:
         self._pipe.close()
 
 
-class _Bench(threading.local):
+class _ThreadChild(threading.local):
     """The child of one thread."""
 
-    child: _Child | None = None
+    process: _TaskProcess | None = None
 
 
-_bench = _Bench()
+_thread = _ThreadChild()
 
 
 def run_contained(task: Task, work: Work | None, limit_s: float) -> Scores | None:
     """Return the scores, or None when the child of this thread has not been sent the work.
 
-    What takes longer, or takes its process along, scores NaN with the reason. The limit counts from when the child has
-    been asked: a new one loads Dovetail and the model in it.
+    What takes longer, or takes its process along, scores NaN with the reason. The limit counts from when the child was
+    sent the task: a new one loads Dovetail and the model in it.
     """
-    child = _bench.child or _Child()
-    _bench.child = None
+    child = _thread.process or _TaskProcess()
+    _thread.process = None
     try:
-        answer = child.ask(task, work, limit_s)
+        answer = child.run(task, work, limit_s)
     except TimeoutError:
-        return Scores(float("nan"), None, f"took longer than {limit_s:g} s")
+        return Scores.failed(f"took longer than {limit_s:g} s")
     except (EOFError, OSError):
-        return Scores(float("nan"), None, "the process that ran it died")
-    _bench.child = child
+        return Scores.failed("the process that ran it died")
+    _thread.process = child
     return answer
 
 

@@ -13,7 +13,7 @@ from dovetail.errors import SearchError
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Make executors of one kind; `width` is how many tasks run at once.
+    """Where tasks run: makes executors of one kind; `width` is how many tasks run at once.
 
     An executor that breaks is made again. `kill` ends the workers of one at once; None where they are not ours.
     """
@@ -35,9 +35,9 @@ def local_place(workers: int) -> Place:
     before: dict[int, frozenset[int | None]] = {}
 
     def make() -> Executor:
-        found = ProcessPoolExecutor(workers, context)
-        before[id(found)] = frozenset(child.pid for child in multiprocessing.active_children())
-        return found
+        executor = ProcessPoolExecutor(workers, context)
+        before[id(executor)] = frozenset(child.pid for child in multiprocessing.active_children())
+        return executor
 
     def kill(executor: Executor) -> None:
         for child in multiprocessing.active_children():
@@ -63,18 +63,18 @@ def dask_place(where: str, resources: Mapping[str, float] | None = None) -> Plac
         raise SearchError(
             f"{where}: no Dask scheduler answers: {str(error)[:120]}.", hint="Start one: dask scheduler."
         ) from error
-    wanted = dict(resources or {})
+    demanded = dict(resources or {})
     try:
-        threads = _threads(client.scheduler_info(n_workers=-1)["workers"], wanted)
+        threads = _threads(client.scheduler_info(n_workers=-1)["workers"], demanded)
         if not threads:
-            need = f" with {wanted}" if wanted else ""
+            need = f" with {demanded}" if demanded else ""
             raise SearchError(f"{where}: the cluster has no worker{need}.", hint=f"dask worker {where}")
     except BaseException:
         client.close()
         raise
 
     def make() -> Executor:
-        keywords = {"resources": wanted} if wanted else {}
+        keywords = {"resources": demanded} if demanded else {}
         executor: Executor = client.get_executor(pure=False, **keywords)
         return executor
 
@@ -82,14 +82,14 @@ def dask_place(where: str, resources: Mapping[str, float] | None = None) -> Plac
     return Place(f"Dask at {where}", threads, make, stop=lambda item: item.shutdown(False), close=client.close)
 
 
-def _threads(workers: Mapping[str, Mapping[str, object]], wanted: Mapping[str, float]) -> int:
-    """Return how many tasks the workers that have what is wanted can do at once."""
+def _threads(workers: Mapping[str, Mapping[str, object]], demanded: Mapping[str, float]) -> int:
+    """Return how many tasks the workers that have what is demanded can do at once."""
     count = 0
     for worker in workers.values():
         threads = worker.get("nthreads", 1)
         offered = worker.get("resources", {})
         assert isinstance(threads, int)
         assert isinstance(offered, Mapping)
-        room = [int(float(offered.get(name, 0)) / amount) for name, amount in wanted.items() if amount > 0]
+        room = [int(float(offered.get(name, 0)) / amount) for name, amount in demanded.items() if amount > 0]
         count += min([threads, *room])
     return count

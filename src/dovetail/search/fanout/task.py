@@ -19,42 +19,54 @@ from dovetail.data.sample import Sample
 from dovetail.errors import DovetailError, SearchError
 from dovetail.ir.dtypes import AnyArray
 from dovetail.ir.storage import graph_from_bytes, graph_to_bytes
-from dovetail.plan.plan import plan_from_json
+from dovetail.plan.plan import Plan, plan_from_json
 from dovetail.quantize.ranges import Ranges, ranges_from_json
-from dovetail.search.drowned import measure_drowned
 from dovetail.search.evaluator import EvaluationData, Evaluator, Rewriter
-from dovetail.search.journal import Scores
+from dovetail.search.noise import measure_noise
 from dovetail.search.pipeline import Pipeline, PipelineOptions
+from dovetail.search.policy import EvaluationPolicy
 from dovetail.search.samples import SampleSet
+from dovetail.search.trial import Scores
 
 _KEPT_WORKS = 2
+"""Evaluators that a thread keeps: a search has a fast and an exact one."""
 
 
-class Job(Enum):
-    """Say what is measured of a plan."""
+class Measure(Enum):
+    """What is measured of a plan."""
 
     SCORE = "score"
-    DROWNED = "drowned"
+    NOISE = "noise"
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What a search wants to know of a plan, on some samples."""
+
+    plan: Plan
+    indices: tuple[int, ...]
+    measure: Measure = Measure.SCORE
 
 
 @dataclass(frozen=True, slots=True)
 class Executor:
-    """Name how plans are evaluated: on the simulator of one target, or as bundles where `whole` is false."""
+    """How plans are evaluated: on the simulator of one target, or as bundles where `whole` is false."""
 
     target: str
     whole: bool
     fidelity: Fidelity = Fidelity.FAST
     backends: Mapping[str, str] = field(default_factory=dict)
+    targets: tuple[str, ...] = ()
 
     def evaluator(self, data: EvaluationData, ranges: Ranges) -> Evaluator:
         """Return the evaluator."""
         if self.whole:
             return Rewriter(data, ranges, self.target, self.fidelity)
-        return Pipeline(data, ranges, PipelineOptions(self.fidelity, self.backends))
+        return Pipeline(data, ranges, PipelineOptions(self.fidelity, self.backends, self.targets))
 
 
 @dataclass(frozen=True, slots=True)
-class _Item:
+class _SampleArrays:
     id: str
     inputs: dict[str, AnyArray]
     labels: dict[str, AnyArray]
@@ -62,23 +74,24 @@ class _Item:
 
 @dataclass(frozen=True)
 class Work:
-    """Hold everything that an evaluation needs but for the plan; plain values that go between processes."""
+    """Everything that an evaluation needs but for the plan: plain values that go between processes."""
 
     graph: bytes
     ranges: str
-    items: tuple[_Item, ...]
+    items: tuple[_SampleArrays, ...]
     samples_digest: str
     metric: TaskMetric
     metric_identity: str
+    policy: EvaluationPolicy
     executor: Executor
     identity: str
-    """What the evaluator of the search calls itself: a worker's has to be called the same."""
+    """The identity of the search's evaluator: a worker's has to be the same."""
 
     @classmethod
     def of(cls, data: EvaluationData, ranges: Ranges, executor: Executor) -> Work:
         """Return the work of a search."""
         samples = data.samples.samples(range(data.samples.count))
-        items = tuple(_Item(item.id, dict(item.inputs), dict(item.labels)) for item in samples)
+        items = tuple(_SampleArrays(item.id, dict(item.inputs), dict(item.labels)) for item in samples)
         return cls(
             graph=graph_to_bytes(data.graph),
             ranges=ranges.to_json(),
@@ -86,6 +99,7 @@ class Work:
             samples_digest=data.samples.digest,
             metric=data.metric,
             metric_identity=data.metric_identity,
+            policy=data.policy,
             executor=executor,
             identity=executor.evaluator(data, ranges).identity,
         )
@@ -99,17 +113,17 @@ class Work:
         """Return the evaluator, built anew; raise SearchError when it is not the same as that of the search."""
         graph = graph_from_bytes(self.graph, "work")
         samples = SampleSet(graph, _Items(self.items, self.samples_digest))
-        data = EvaluationData(graph, samples, self.metric, self.metric_identity)
-        found = self.executor.evaluator(data, ranges_from_json(self.ranges))
-        if found.identity != self.identity:
-            raise SearchError(f"this worker evaluates otherwise: {found.identity!r}, not {self.identity!r}.")
-        return found
+        data = EvaluationData(graph, samples, self.metric, self.metric_identity, self.policy)
+        evaluator = self.executor.evaluator(data, ranges_from_json(self.ranges))
+        if evaluator.identity != self.identity:
+            raise SearchError(f"this worker evaluates otherwise: {evaluator.identity!r}, not {self.identity!r}.")
+        return evaluator
 
 
 class _Items:
-    """Show the items as a source of samples."""
+    """A source of the samples that a work carries."""
 
-    def __init__(self, items: Sequence[_Item], digest: str) -> None:
+    def __init__(self, items: Sequence[_SampleArrays], digest: str) -> None:
         self._items = items
         self.count: int | None = len(items)
         self.digest = digest
@@ -123,27 +137,27 @@ class _Items:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Ask for one measurement of a plan."""
+    """One measurement of a plan, for the work with this key."""
 
     key: str
-    job: Job
+    measure: Measure
     plan: str
     indices: tuple[int, ...]
 
 
-class _Bench(threading.local):
+class _Evaluators(threading.local):
     """The evaluators of one thread: they keep what they have loaded last, and are not for two threads."""
 
     def __init__(self) -> None:
-        self.evaluators: dict[str, Evaluator] = {}
+        self.by_key: dict[str, Evaluator] = {}
 
 
-_bench = _Bench()
+_evaluators = _Evaluators()
 
 
 def run_task(task: Task, work: Work | None = None) -> Scores | None:
     """Return the scores, or None when this thread has not been sent the work."""
-    known = _bench.evaluators
+    known = _evaluators.by_key
     evaluator = known.get(task.key)
     if evaluator is None:
         if work is None:
@@ -153,8 +167,8 @@ def run_task(task: Task, work: Work | None = None) -> Scores | None:
         evaluator = known[task.key] = work.evaluator()
     plan = plan_from_json(task.plan)
     try:
-        if task.job is Job.DROWNED:
-            return measure_drowned(evaluator, plan, task.indices)
+        if task.measure is Measure.NOISE:
+            return measure_noise(evaluator, plan, task.indices)
         return evaluator.evaluate(plan, task.indices)
     except DovetailError as error:
-        return Scores(float("nan"), None, str(error))
+        return Scores.failed(str(error))

@@ -1,7 +1,6 @@
 """The cheapest placement as a mathematical problem: pure data in, an assignment with a bound out."""
 
 from dovetail.search.optimum.clauses import Clause, Literal
-from dovetail.search.optimum.cut import minimum_cut
 from dovetail.search.optimum.hitting import Optimum, ProofOptions, prove
 from dovetail.search.optimum.problem import Assignment, Demands, PricedWire, Problem
 from dovetail.search.optimum.programme import Solution, solve
@@ -16,7 +15,6 @@ __all__ = [
     "Problem",
     "ProofOptions",
     "Solution",
-    "minimum_cut",
     "prove",
     "solve",
 ]

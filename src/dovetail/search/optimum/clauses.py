@@ -10,7 +10,7 @@ from dovetail.search.optimum.problem import Assignment, Problem
 
 @dataclass(frozen=True, slots=True, order=True)
 class Literal:
-    """Say that a unit is at this level or above."""
+    """A unit at this level or above."""
 
     unit: int
     level: int
@@ -18,7 +18,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """Demand that at least one literal holds; `witness` is the failing assignment that it comes from."""
+    """At least one literal has to hold; `witness` is the failing assignment that it comes from."""
 
     literals: frozenset[Literal]
     witness: Assignment

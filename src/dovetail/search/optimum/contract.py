@@ -22,14 +22,12 @@ import numpy as np
 from dovetail.ir.dtypes import AnyArray
 from dovetail.search.optimum.clauses import Clause, Literal
 from dovetail.search.optimum.problem import OUTSIDE, Assignment, PricedWire, Problem
-
-_MOST_STATES = 20_000
-"""Combinations of places in a stretch between two neighbouring separators beyond which it is left as it is."""
+from dovetail.search.policy import SolverPolicy
 
 
 @dataclass(frozen=True, slots=True)
-class _Table:
-    """Hold what a stretch costs at least for every pair of levels of its ends, and the levels of units between.
+class _StretchCosts:
+    """What a stretch costs at least for every pair of levels of its ends, and the levels of units between.
 
     `between` is what a minimum was taken over: the levels of units, or of one separator between two stretches.
     """
@@ -38,11 +36,11 @@ class _Table:
     value: AnyArray
     choice: AnyArray
     sizes: tuple[int, ...]
-    parts: tuple[_Table, ...] = ()
+    parts: tuple[_StretchCosts, ...] = ()
 
     def restore(self, ends: tuple[int, int], levels: list[int]) -> None:
         """Write the levels between two ends that have theirs."""
-        rest: list[tuple[_Table, tuple[int, int]]] = [(self, ends)]
+        rest: list[tuple[_StretchCosts, tuple[int, int]]] = [(self, ends)]
         while rest:
             table, (first, last) = rest.pop()
             chosen = [int(level) for level in np.unravel_index(int(table.choice[first, last]), table.sizes)]
@@ -55,13 +53,13 @@ class _Table:
 
 @dataclass(frozen=True, slots=True)
 class Contraction:
-    """Hold a smaller problem of equal least cost; `units` are those of the larger one that it keeps."""
+    """A smaller problem of equal least cost; `units` are those of the larger one that it keeps."""
 
     problem: Problem
     movable: frozenset[int]
     units: tuple[int, ...]
     _size: int
-    _runs: tuple[tuple[int, int, _Table], ...]
+    _runs: tuple[tuple[int, int, _StretchCosts], ...]
 
     def clauses(self, clauses: Iterable[Clause]) -> list[Clause]:
         """Return clauses on the units of the smaller problem."""
@@ -81,7 +79,9 @@ class Contraction:
         return tuple(levels)
 
 
-def contract(problem: Problem, named: Iterable[int], movable: frozenset[int]) -> Contraction | None:
+def contract(
+    problem: Problem, named: Iterable[int], movable: frozenset[int], policy: SolverPolicy
+) -> Contraction | None:
     """Return a smaller problem that keeps the named units, or None where nothing can be contracted.
 
     Limits on partitions and bytes also look at assignments that are not the cheapest ones: these are left alone.
@@ -93,7 +93,7 @@ def contract(problem: Problem, named: Iterable[int], movable: frozenset[int]) ->
     kept = frozenset(named).union(*demands.groups)
     runs = [
         (run[0].first, run[-1].last, _chain(problem, movable, run))
-        for run in _runs(problem, kept)
+        for run in _runs(problem, kept, policy.states)
         if run[-1].last - run[0].first > 1
     ]
     return _replaced(problem, movable, runs) if runs else None
@@ -120,34 +120,37 @@ def _separators(problem: Problem) -> list[int]:
     reads = [any(source != OUTSIDE for source in sources) for sources in problem.sources]
     start = max((unit for unit in range(problem.size) if not reads[unit]), default=0)
     end = min((unit for unit in range(problem.size) if not read[unit]), default=problem.size - 1)
-    found: list[int] = []
+    separators: list[int] = []
     furthest = reach[OUTSIDE]
     for unit in range(problem.size):
         # What is made earlier is not read later than here.
         if furthest <= unit and start <= unit <= end:
-            found.append(unit)
+            separators.append(unit)
         furthest = max(furthest, reach[unit])
-    return found
+    return separators
 
 
-def _runs(problem: Problem, kept: frozenset[int]) -> Iterator[list[_Stretch]]:
-    """Yield longest sequences of stretches that may become one wire."""
-    made: list[list[PricedWire]] = [[] for _ in range(problem.size)]
+def _runs(problem: Problem, kept: frozenset[int], most_states: int) -> Iterator[list[_Stretch]]:
+    """Yield longest sequences of stretches that may become one wire.
+
+    A stretch with more combinations of places is left as it is.
+    """
+    produced: list[list[PricedWire]] = [[] for _ in range(problem.size)]
     for wire in problem.wires:
         if wire.producer != OUTSIDE:
-            made[wire.producer].append(wire)
+            produced[wire.producer].append(wire)
     run: list[_Stretch] = []
     for first, last in itertools.pairwise(_separators(problem)):
         if run and first in kept:
             yield run
             run = []
         states = math.prod(len(problem.choices[unit]) for unit in range(first, last + 1))
-        if states > _MOST_STATES or not kept.isdisjoint(range(first + 1, last)):
+        if states > most_states or not kept.isdisjoint(range(first + 1, last)):
             if run:
                 yield run
             run = []
         else:
-            run.append(_Stretch(first, last, tuple(itertools.chain.from_iterable(made[first:last]))))
+            run.append(_Stretch(first, last, tuple(itertools.chain.from_iterable(produced[first:last]))))
     if run:
         yield run
 
@@ -163,11 +166,11 @@ def _allowed(problem: Problem, movable: frozenset[int], unit: int) -> tuple[floa
     )
 
 
-def _chain(problem: Problem, movable: frozenset[int], run: Sequence[_Stretch]) -> _Table:
+def _chain(problem: Problem, movable: frozenset[int], run: Sequence[_Stretch]) -> _StretchCosts:
     """Return the table of stretches one after another."""
-    known: dict[object, _Table] = {}
+    known: dict[object, _StretchCosts] = {}
     targets = [np.array([problem.target_of[place] for place in ladder]) for ladder in problem.choices]
-    whole: _Table | None = None
+    whole: _StretchCosts | None = None
     for stretch in run:
         table = _known_table(problem, movable, stretch, known)
         if whole is None:
@@ -182,12 +185,14 @@ def _chain(problem: Problem, movable: frozenset[int], run: Sequence[_Stretch]) -
         work = np.array(_allowed(problem, movable, stretch.first))
         total = whole.value[:, :, None] + (work[:, None] + table.value) + problem.switch_ns * switches
         choice = total.argmin(axis=1)
-        whole = _Table((stretch.first,), total.min(axis=1), choice, (len(work),), (whole, table))
+        whole = _StretchCosts((stretch.first,), total.min(axis=1), choice, (len(work),), (whole, table))
     assert whole is not None
     return whole
 
 
-def _known_table(problem: Problem, movable: frozenset[int], stretch: _Stretch, known: dict[object, _Table]) -> _Table:
+def _known_table(
+    problem: Problem, movable: frozenset[int], stretch: _Stretch, known: dict[object, _StretchCosts]
+) -> _StretchCosts:
     """Return the table of a stretch; networks repeat themselves, so that many are known."""
     units = range(stretch.first, stretch.last + 1)
     between = tuple(units)[1:-1]
@@ -209,7 +214,7 @@ def _known_table(problem: Problem, movable: frozenset[int], stretch: _Stretch, k
     return replace(known[key], units=between)
 
 
-def _table(problem: Problem, stretch: _Stretch, costs: Sequence[Sequence[float]]) -> _Table:
+def _table(problem: Problem, stretch: _Stretch, costs: Sequence[Sequence[float]]) -> _StretchCosts:
     """Return the table of one stretch: every combination of levels at once, an axis for each unit."""
     units = range(stretch.first, stretch.last + 1)
     place = {unit: _on_axis(problem.choices[unit], unit - stretch.first, len(units)) for unit in units}
@@ -221,13 +226,13 @@ def _table(problem: Problem, stretch: _Stretch, costs: Sequence[Sequence[float]]
         ladder = problem.choices[wire.producer]
         for end in dict.fromkeys(end for unit in wire.consumers for end in problem.choices[unit]):
             brought = [wire.cost_ns.get((start, end), 0.0) for start in ladder]
-            wanted = np.logical_or.reduce(np.broadcast_arrays(*[place[unit] == end for unit in wire.consumers]))
-            total = total + _on_axis(brought, wire.producer - stretch.first, len(units)) * wanted
+            needed = np.logical_or.reduce(np.broadcast_arrays(*[place[unit] == end for unit in wire.consumers]))
+            total = total + _on_axis(brought, wire.producer - stretch.first, len(units)) * needed
     if problem.switch_ns:
         total = total + problem.switch_ns * _hidden_switches(problem, units, target)
     ends = total.shape[0], total.shape[-1]
     flat = np.moveaxis(total, -1, 1).reshape(*ends, -1)
-    return _Table(tuple(units[1:-1]), flat.min(axis=2), flat.argmin(axis=2), total.shape[1:-1])
+    return _StretchCosts(tuple(units[1:-1]), flat.min(axis=2), flat.argmin(axis=2), total.shape[1:-1])
 
 
 def _hidden_switches(problem: Problem, units: range, target: Mapping[int, AnyArray]) -> AnyArray:
@@ -244,7 +249,7 @@ def _on_axis(values: Sequence[float], axis: int, axes: int) -> AnyArray:
     return np.array(values).reshape(tuple(-1 if index == axis else 1 for index in range(axes)))
 
 
-def _replaced(problem: Problem, movable: frozenset[int], runs: Sequence[tuple[int, int, _Table]]) -> Contraction:
+def _replaced(problem: Problem, movable: frozenset[int], runs: Sequence[tuple[int, int, _StretchCosts]]) -> Contraction:
     """Return the problem with a wire in the place of each run."""
     gone = {unit for first, last, _ in runs for unit in range(first + 1, last)}
     silent = gone.union(first for first, _, _ in runs)

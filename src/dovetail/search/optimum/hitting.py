@@ -12,35 +12,37 @@ import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from dovetail.bisection import unsettled
 from dovetail.search.optimum.clauses import Clause, clause_of
 from dovetail.search.optimum.problem import Assignment, Problem
 from dovetail.search.optimum.programme import Solution, solve
+from dovetail.search.policy import ProofPolicy, SolverPolicy
 from dovetail.search.trial import Status
 
 Judge = Callable[[Assignment], Status]
 
-_MOST_SURPRISES = 5
-"""Proposals that fail although they raise all that a passing plan raises: each rules out itself and nothing else, and
-the bound that they lift holds for monotone oracles only."""
-
 
 @dataclass(frozen=True, slots=True)
 class ProofOptions:
-    """Bound the work: tests by the oracle, and the time of one integer programme.
-
-    `order` lists units from the least to the most suspect: innocents are raised first when a clause is shortened.
-    `start` has passed and is good enough whatever else the problem asks of assignments that are proposed.
-    """
+    """How much work a proof may be."""
 
     most_tests: int = 200
+    """Tests by the oracle."""
     time_limit_s: float = 60.0
+    """Time of one integer programme."""
     order: tuple[int, ...] = ()
+    """Units, those last that are most likely to do harm: the others are raised first when a clause is shortened."""
     start: Assignment | None = None
+    """It has passed, and is good enough whatever else the problem asks of assignments that are proposed."""
+    contradictions: int = ProofPolicy().contradictions
+    """Proposals that fail although they raise all that a passing plan raises: each rules out itself and nothing else,
+    and the bound that they lift holds for monotone oracles only."""
+    solver: SolverPolicy = field(default_factory=SolverPolicy)
 
 
 @dataclass(frozen=True, slots=True)
 class Optimum:
-    """Hold the best assignment that the oracle passed, or None, and what is known of anything cheaper.
+    """The best assignment that the oracle passed, or None, and what is known of anything cheaper.
 
     `bound_ns` holds if accuracy is monotone; `monotone` tells whether any answer has contradicted that.
     `complete` tells that the search ended by itself, not for want of tests or time.
@@ -53,11 +55,6 @@ class Optimum:
     tests: int
     monotone: bool
     complete: bool
-
-    @property
-    def gap(self) -> float:
-        """Return the share of the cost that is not proven necessary."""
-        return max(0.0, 1.0 - self.bound_ns / self.cost_ns) if self.cost_ns > 0 else 0.0
 
 
 class _Exhausted(Exception):
@@ -78,7 +75,7 @@ class _Search:
     """What has passed and keeps within the demands."""
     bound_ns: float = 0.0
     _passed: list[Assignment] = field(default_factory=list)
-    _surprises: int = 0
+    _contradictions: int = 0
 
     @property
     def best(self) -> Assignment | None:
@@ -97,14 +94,14 @@ class _Search:
     def run(self) -> Optimum:
         for assignment, status in self.known.items():
             if status is Status.PASS:
-                self._welcome(assignment)
+                self._add_passing(assignment)
         failing = [item for item, status in self.known.items() if status is Status.FAIL]
         self.monotone = not any(map(self._above_a_pass, failing))
         complete = True
         try:
             self._need_each()
             while (proposal := self._propose()) is not None:
-                self._ask(proposal.assignment)
+                self._test_proposal(proposal.assignment)
         except _Exhausted:
             complete = False
             self._propose()
@@ -116,7 +113,7 @@ class _Search:
     def _propose(self) -> Solution | None:
         """Return the cheapest assignment that nothing speaks against, or None when it cannot beat the best."""
         self._let_all_move()
-        solution = solve(self.problem, self.clauses, self.refused, self.options.time_limit_s)
+        solution = solve(self.problem, self.clauses, self.refused, self.options.time_limit_s, self.options.solver)
         if solution is None:
             self.bound_ns = float("inf")
             return None
@@ -126,11 +123,11 @@ class _Search:
             return None
         return solution
 
-    def _ask(self, assignment: Assignment) -> None:
+    def _test_proposal(self, assignment: Assignment) -> None:
         if self._test(assignment) is Status.FAIL:
             self._learn(assignment)
-            self._surprises += self._above_a_pass(assignment)
-            if self._surprises >= _MOST_SURPRISES:
+            self._contradictions += self._above_a_pass(assignment)
+            if self._contradictions >= self.options.contradictions:
                 raise _Exhausted
         elif (best := self.best) is None or self.problem.cost(best) > self.problem.cost(assignment):
             # It cannot be tested, or is not counted: it need not be proposed again. What passed ends the search by
@@ -138,7 +135,7 @@ class _Search:
             self.refused.append(assignment)
 
     def _need_each(self) -> None:
-        """Ask for every unit that the best assignment raises why it has to: these clauses alone often close the gap."""
+        """Learn why the best assignment has to raise each of its units: these clauses alone often close the gap."""
         best = self.best
         if best is None:
             return
@@ -175,17 +172,15 @@ class _Search:
         lacking = [unit for unit in low if kept[unit] < reserve[unit]]
         near = self._neighbourhood(kept, low, lacking)
         kept = self._raised(kept, [unit for unit in low if unit not in near])
-        queue = [[unit for unit in low if unit in near and kept[unit] >= reserve[unit]], lacking]
-        while queue:
-            chunk = queue.pop(0)
-            if not chunk:
-                continue
+
+        def still_fails(chunk: Sequence[int]) -> bool:
+            nonlocal kept
             raised = self._raised(kept, chunk)
-            if self._fails(raised):
+            if fails := self._fails(raised):
                 kept = raised
-            elif len(chunk) > 1:
-                half = len(chunk) // 2
-                queue[:0] = [chunk[:half], chunk[half:]]
+            return fails
+
+        unsettled(([unit for unit in low if unit in near and kept[unit] >= reserve[unit]], lacking), still_fails)
         return tuple(kept)
 
     def _nearest(self, failing: Assignment) -> Assignment:
@@ -208,10 +203,10 @@ class _Search:
 
     def _raised(self, levels: Sequence[int], units: Sequence[int]) -> list[int]:
         """Return levels with some units at the top."""
-        found = list(levels)
+        raised = list(levels)
         for unit in units:
-            found[unit] = self.problem.top[unit]
-        return found
+            raised[unit] = self.problem.top[unit]
+        return raised
 
     def _neighbourhood(self, kept: Sequence[int], low: Sequence[int], lacking: Sequence[int]) -> frozenset[int]:
         """Return units around those that are lacking outside of which everything can be raised and it still fails.
@@ -238,10 +233,10 @@ class _Search:
             self.tests += 1
             status = self.known[assignment] = self.judge(assignment)
         if status is Status.PASS:
-            self._welcome(assignment)
+            self._add_passing(assignment)
         return status
 
-    def _welcome(self, assignment: Assignment) -> None:
+    def _add_passing(self, assignment: Assignment) -> None:
         """Keep a passing assignment; it strikes out clauses that it contradicts."""
         wrong = [clause for clause in self.clauses if not clause.holds(assignment)]
         if wrong:

@@ -32,7 +32,7 @@ class PricedWire:
 
 @dataclass(frozen=True, slots=True)
 class Demands:
-    """Bound what a solution may be; None does not bound.
+    """Bounds of what a solution may be; None does not bound.
 
     Every group of units is placed at one place. `most_weight_bytes` bounds weights and crossing copies together.
     """
@@ -46,7 +46,7 @@ class Demands:
 
 @dataclass(frozen=True)
 class Problem:
-    """Hold a placement problem; units are in topological order.
+    """A placement problem; units are in topological order.
 
     `home` is the place where inputs come from and outputs go to, `target_of` the target of every place, `cost_ns`
     what every unit takes at each of its choices, `switch_ns` what a change of target on a longest path adds. Without
@@ -76,32 +76,32 @@ class Problem:
     @cached_property
     def sources(self) -> tuple[tuple[int, ...], ...]:
         """Return for every unit the units that it reads from, OUTSIDE included."""
-        found: list[dict[int, None]] = [{} for _ in self.choices]
+        sources: list[dict[int, None]] = [{} for _ in self.choices]
         for wire in self.wires:
             for consumer in wire.consumers:
                 if consumer != OUTSIDE:
-                    found[consumer][wire.producer] = None
-        return tuple(tuple(names) for names in found)
+                    sources[consumer][wire.producer] = None
+        return tuple(tuple(names) for names in sources)
 
     @cached_property
     def neighbours(self) -> tuple[frozenset[int], ...]:
         """Return for every unit those that it reads from or that read from it."""
-        found: list[set[int]] = [set() for _ in self.choices]
+        neighbours: list[set[int]] = [set() for _ in self.choices]
         for unit, sources in enumerate(self.sources):
             for source in sources:
                 if source not in (unit, OUTSIDE):
-                    found[unit].add(source)
-                    found[source].add(unit)
-        return tuple(map(frozenset, found))
+                    neighbours[unit].add(source)
+                    neighbours[source].add(unit)
+        return tuple(map(frozenset, neighbours))
 
     @cached_property
     def wires_of(self) -> tuple[tuple[PricedWire, ...], ...]:
         """Return for every unit the wires that begin or end there."""
-        found: list[list[PricedWire]] = [[] for _ in self.choices]
+        wires: list[list[PricedWire]] = [[] for _ in self.choices]
         for wire in self.wires:
             for unit in {wire.producer, *wire.consumers} - {OUTSIDE}:
-                found[unit].append(wire)
-        return tuple(map(tuple, found))
+                wires[unit].append(wire)
+        return tuple(map(tuple, wires))
 
     @cached_property
     def ends(self) -> tuple[int, ...]:
@@ -112,11 +112,11 @@ class Problem:
         """Return the units that may leave the target of their lowest level when clauses name some units."""
         if self.migrates:
             return frozenset(range(self.size))
-        found = set(named)
+        movable = set(named)
         for unit in range(self.size):
-            if not found.isdisjoint(self.sources[unit]):
-                found.add(unit)
-        return frozenset(found)
+            if not movable.isdisjoint(self.sources[unit]):
+                movable.add(unit)
+        return frozenset(movable)
 
     def stays(self, assignment: Sequence[int], movable: frozenset[int]) -> bool:
         """Tell whether every other unit is on the target of its lowest level."""
@@ -189,9 +189,9 @@ class Problem:
     def _moves(
         self, assignment: Sequence[int], wires: Iterable[PricedWire]
     ) -> list[tuple[PricedWire, tuple[int, int]]]:
-        found: list[tuple[PricedWire, tuple[int, int]]] = []
+        moves: list[tuple[PricedWire, tuple[int, int]]] = []
         for wire in wires:
             start = self.place(assignment, wire.producer)
             for end in dict.fromkeys(self.place(assignment, unit) for unit in wire.consumers):
-                found.append((wire, (start, end)))
-        return found
+                moves.append((wire, (start, end)))
+        return moves

@@ -17,12 +17,13 @@ from scipy.sparse import csr_matrix
 from dovetail.search.optimum.clauses import Clause
 from dovetail.search.optimum.contract import contract
 from dovetail.search.optimum.problem import OUTSIDE, Assignment, PricedWire, Problem
-from dovetail.search.optimum.relaxed import Model, minimise
+from dovetail.search.optimum.relaxed import MixedProgramme, solve_mixed
+from dovetail.search.policy import SolverPolicy
 
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """Hold the cheapest assignment found and a proven lower bound of the cost; equal unless time ran out."""
+    """The cheapest assignment that was found and a proven lower bound of the cost; equal unless time ran out."""
 
     assignment: Assignment
     cost_ns: float
@@ -87,20 +88,20 @@ class _Programme:
         """Bring the tensor to every place where a consumer is."""
         if not wire.cost_ns and not wire.crossing_bytes:
             return
-        wanted = self._wanted(wire)
-        made = {self.problem.home: None} if wire.producer == OUTSIDE else self.x[wire.producer]
+        needs = self._wanted(wire)
+        sources = {self.problem.home: None} if wire.producer == OUTSIDE else self.x[wire.producer]
         if len(set(wire.consumers)) == 1 and OUTSIDE not in wire.consumers:
-            self._one_reader(wire, made, wanted)
+            self._one_reader(wire, sources, needs)
         else:
-            self._several_readers(wire, made, wanted)
+            self._several_readers(wire, sources, needs)
 
-    def _one_reader(self, wire: PricedWire, made: Mapping[int, int | None], wanted: Mapping[int, int | None]) -> None:
+    def _one_reader(self, wire: PricedWire, sources: Mapping[int, int | None], needs: Mapping[int, int | None]) -> None:
         """One unit of flow goes from where the tensor is made to where it is wanted."""
-        flows = {(start, end): self._flow(wire, (start, end)) for start in made for end in wanted}
-        for end, need in wanted.items():
-            self._sums_to([flows[start, end] for start in made], need)
-        for start, chosen in made.items():
-            self._sums_to([flows[start, end] for end in wanted], chosen)
+        flows = {(start, end): self._flow(wire, (start, end)) for start in sources for end in needs}
+        for end, need in needs.items():
+            self._sums_to([flows[start, end] for start in sources], need)
+        for start, chosen in sources.items():
+            self._sums_to([flows[start, end] for end in needs], chosen)
         target_of = self.problem.target_of
         differ = [flow for (start, end), flow in flows.items() if target_of[start] != target_of[end]]
         self.changing[wire.producer, wire.consumers[0]] = differ
@@ -114,65 +115,65 @@ class _Programme:
             self.rows.row([*terms, (total, -1.0)], 0.0, 0.0)
 
     def _several_readers(
-        self, wire: PricedWire, made: Mapping[int, int | None], wanted: Mapping[int, int | None]
+        self, wire: PricedWire, sources: Mapping[int, int | None], needs: Mapping[int, int | None]
     ) -> None:
         """The tensor is brought from where it is made to each place where it is wanted.
 
         What is wanted where it is made needs no flow: it is what the flows from elsewhere leave.
         """
-        into: dict[int, list[Term]] = {end: [] for end in wanted}
-        out: dict[int, list[Term]] = {start: [] for start in made}
-        for start, chosen in made.items():
-            for end in wanted:
+        into: dict[int, list[Term]] = {end: [] for end in needs}
+        out: dict[int, list[Term]] = {start: [] for start in sources}
+        for start, chosen in sources.items():
+            for end in needs:
                 if start != end:
                     flow = self._flow(wire, (start, end))
                     into[end].append((flow, 1.0))
                     out[start].append((flow, 1.0))
                     if chosen is not None:
                         self.rows.row([(flow, 1.0), (chosen, -1.0)], high=0.0)
-        for end, need in wanted.items():
-            here, fixed = self._certain(end, made, -1.0)
+        for end, need in needs.items():
+            here, fixed = self._certain(end, sources, -1.0)
             need_terms, need_fixed = ([], 1.0) if need is None else ([(need, -1.0)], 0.0)
             back = [(flow, 1.0) for flow, _ in into[end]]
             # need - flows <= made here: all that is wanted comes from somewhere.
             self.rows.row([*back, *need_terms, *[(name, -sign) for name, sign in here]], low=need_fixed + fixed)
-        for start, chosen in made.items():
+        for start, chosen in sources.items():
             if chosen is None:
                 continue
             # What is made is wanted somewhere: elsewhere, or here, where only what others bring is not its own.
             terms = [*out[start], (chosen, -1.0)]
             floor = 0.0
-            if start in wanted:
+            if start in needs:
                 terms += [(flow, -1.0) for flow, _ in into[start]]
-                need = wanted[start]
+                need = needs[start]
                 if need is None:
                     floor = -1.0
                 else:
                     terms.append((need, 1.0))
             self.rows.row(terms, low=floor)
 
-    def _certain(self, place: int, made: Mapping[int, int | None], sign: float) -> tuple[list[Term], float]:
+    def _certain(self, place: int, sources: Mapping[int, int | None], sign: float) -> tuple[list[Term], float]:
         """Return terms and a constant that are `sign` when the tensor is made at a place, else 0."""
-        if place not in made:
+        if place not in sources:
             return [], 0.0
-        chosen = made[place]
+        chosen = sources[place]
         return ([], sign) if chosen is None else ([(chosen, sign)], 0.0)
 
     def _wanted(self, wire: PricedWire) -> dict[int, int | None]:
         """Return for every place whether the tensor is wanted there: a variable, or None for certainly."""
-        found: dict[int, int | None] = {}
+        needs: dict[int, int | None] = {}
         inside = [unit for unit in wire.consumers if unit != OUTSIDE]
         if len(inside) == 1:
-            found.update(self.x[inside[0]])
+            needs.update(self.x[inside[0]])
         else:
             for place in dict.fromkeys(place for unit in inside for place in self.x[unit]):
-                need = found[place] = self.rows.variable()
+                need = needs[place] = self.rows.variable()
                 for unit in inside:
                     if place in self.x[unit]:
                         self.rows.row([(need, 1.0), (self.x[unit][place], -1.0)], low=0.0)
         if OUTSIDE in wire.consumers:
-            found[self.problem.home] = None
-        return found
+            needs[self.problem.home] = None
+        return needs
 
     def _flow(self, wire: PricedWire, pair: tuple[int, int]) -> int:
         variable = self.rows.variable(wire.cost_ns.get(pair, 0.0) / self.scale)
@@ -233,11 +234,11 @@ class _Programme:
             ]
             self.rows.row([*weights, *self.crossing], high=demands.most_weight_bytes)
         for group in demands.groups:
-            for one, other in itertools.pairwise(group):
-                for place in {*self.x[one], *self.x[other]}:
+            for first, second in itertools.pairwise(group):
+                for place in {*self.x[first], *self.x[second]}:
                     terms = [
                         (self.x[unit][place], sign)
-                        for unit, sign in ((one, 1.0), (other, -1.0))
+                        for unit, sign in ((first, 1.0), (second, -1.0))
                         if place in self.x[unit]
                     ]
                     self.rows.row(terms, 0.0, 0.0)
@@ -259,10 +260,10 @@ class _Programme:
             terms = [(chosen[place], 1.0) for place, chosen in zip(places, self.x, strict=True)]
             self.rows.row(terms, high=len(terms) - 1.0)
 
-    def solve(self, time_limit_s: float) -> Solution | None:
+    def solve(self, time_limit_s: float, policy: SolverPolicy) -> Solution | None:
         rows = self.rows
         index, column, factor = zip(*rows.entries, strict=True)
-        model = Model(
+        model = MixedProgramme(
             cost=np.array(rows.cost),
             upper=np.array(rows.upper),
             integer=np.array(rows.integer, dtype=bool),
@@ -270,50 +271,52 @@ class _Programme:
             low=np.array(rows.low),
             high=np.array(rows.high),
         )
-        found = minimise(model, time_limit_s)
-        if found.x is None:
+        solved = solve_mixed(model, time_limit_s, policy)
+        if solved.x is None:
             return None
-        values = found.x
+        values = solved.x
         levels = tuple(
             ladder.index(max(chosen, key=lambda place: values[chosen[place]]))
             for chosen, ladder in zip(self.x, self.problem.choices, strict=True)
         )
         cost = self.problem.cost(levels)
-        return Solution(levels, cost, cost if found.proven else max(0.0, min(cost, found.bound * self.scale)))
+        return Solution(levels, cost, cost if solved.proven else max(0.0, min(cost, solved.bound * self.scale)))
 
 
 def solve(
-    problem: Problem, clauses: Sequence[Clause] = (), refused: Sequence[Assignment] = (), time_limit_s: float = 60.0
+    problem: Problem,
+    clauses: Sequence[Clause] = (),
+    refused: Sequence[Assignment] = (),
+    time_limit_s: float = 60.0,
+    policy: SolverPolicy | None = None,
 ) -> Solution | None:
     """Return the cheapest assignment that satisfies clauses and demands and is not among the refused ones.
 
     None when there is none, or when none was found in time.
     """
+    policy = policy or SolverPolicy()
     named = {item.unit for clause in clauses for item in clause.literals}
     movable = problem.movable(named)
-    smaller = contract(problem, named, movable)
+    smaller = contract(problem, named, movable, policy)
     if smaller is not None:
-        found = _solve(smaller.problem, smaller.movable, smaller.clauses(clauses), (), time_limit_s)
-        if found is None:
+        solution = _programme(smaller.problem, smaller.movable, smaller.clauses(clauses)).solve(time_limit_s, policy)
+        if solution is None:
             return None
-        levels = smaller.expand(found.assignment)
+        levels = smaller.expand(solution.assignment)
         # It does not know what is refused: nothing better exists, but this one may be out.
         if levels not in refused:
             cost = problem.cost(levels)
-            return Solution(levels, cost, cost if found.bound_ns >= found.cost_ns else min(cost, found.bound_ns))
-    return _solve(problem, movable, clauses, refused, time_limit_s)
+            return Solution(
+                levels, cost, cost if solution.bound_ns >= solution.cost_ns else min(cost, solution.bound_ns)
+            )
+    programme = _programme(problem, movable, clauses)
+    for assignment in refused:
+        programme.forbid(assignment)
+    return programme.solve(time_limit_s, policy)
 
 
-def _solve(
-    problem: Problem,
-    movable: frozenset[int],
-    clauses: Sequence[Clause],
-    refused: Sequence[Assignment],
-    time_limit_s: float,
-) -> Solution | None:
+def _programme(problem: Problem, movable: frozenset[int], clauses: Sequence[Clause]) -> _Programme:
     programme = _Programme(problem, movable)
     for clause in clauses:
         programme.require(clause)
-    for assignment in refused:
-        programme.forbid(assignment)
-    return programme.solve(time_limit_s)
+    return programme

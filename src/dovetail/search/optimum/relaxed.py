@@ -16,19 +16,14 @@ from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 from scipy.sparse import csr_matrix, vstack
 
 from dovetail.ir.dtypes import AnyArray
-
-_SMALL = 600
-"""Integer variables up to which a programme is solved as it is."""
-
-_MIDDLE = 3000
-"""Integer variables up to which HiGHS's own way is the faster one where the relaxation is not whole."""
+from dovetail.search.policy import SolverPolicy
 
 _WHOLE = 1e-6
 _INFEASIBLE = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class MixedProgramme:
     """Minimise `cost @ x` where `low <= matrix @ x <= high` and `0 <= x <= upper`; `integer` variables are whole."""
 
     cost: AnyArray
@@ -40,8 +35,8 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """Hold a solution, None where there is none or none was found in time, and a proven lower bound.
+class Solved:
+    """A solution, None where there is none or none was found in time, and a proven lower bound.
 
     `proven` tells that nothing is below the solution, or that there is none at all.
     """
@@ -51,16 +46,16 @@ class Outcome:
     proven: bool
 
 
-def minimise(model: Model, time_limit_s: float) -> Outcome:
+def solve_mixed(model: MixedProgramme, time_limit_s: float, policy: SolverPolicy) -> Solved:
     """Return the least solution, or what was found in time."""
     count = int(model.integer.sum())
-    relaxed = _relax(model, time_limit_s) if count > _SMALL else None
+    relaxed = _relax(model, time_limit_s) if count > policy.whole else None
     if relaxed is None:
         return _branch(model, time_limit_s)
     x, value, reduced = relaxed
     if (np.abs(x - np.round(x))[model.integer] < _WHOLE).all():
-        return Outcome(x, value, proven=True)
-    near = _branch(_without(model, x < _WHOLE), time_limit_s) if count > _MIDDLE else None
+        return Solved(x, value, proven=True)
+    near = _branch(_without(model, x < _WHOLE), time_limit_s) if count > policy.direct else None
     if near is None or near.x is None:
         return _branch(model, time_limit_s)
     reached = float(model.cost @ near.x)
@@ -68,11 +63,11 @@ def minimise(model: Model, time_limit_s: float) -> Outcome:
     most = reached - max(1e-7 * abs(reached), 5 * _WHOLE)
     better = _branch(_below(_without(model, reduced > reached - value + _WHOLE), most), time_limit_s)
     if better.x is None:
-        return Outcome(near.x, reached if better.proven else max(value, better.bound), better.proven)
+        return Solved(near.x, reached if better.proven else max(value, better.bound), better.proven)
     return better
 
 
-def _relax(model: Model, time_limit_s: float) -> tuple[AnyArray, float, AnyArray] | None:
+def _relax(model: MixedProgramme, time_limit_s: float) -> tuple[AnyArray, float, AnyArray] | None:
     """Return the solution in fractions, its value and the reduced costs; None where there is none in time."""
     equal = model.low == model.high
     above, below = np.isfinite(model.high) & ~equal, np.isfinite(model.low) & ~equal
@@ -89,18 +84,18 @@ def _relax(model: Model, time_limit_s: float) -> tuple[AnyArray, float, AnyArray
     return (result.x, float(result.fun), result.lower.marginals) if result.status == 0 else None
 
 
-def _without(model: Model, out: AnyArray) -> Model:
+def _without(model: MixedProgramme, out: AnyArray) -> MixedProgramme:
     """Return the programme with some of the integer variables at 0."""
     return replace(model, upper=np.where(model.integer & out, 0.0, model.upper))
 
 
-def _below(model: Model, most: float) -> Model:
+def _below(model: MixedProgramme, most: float) -> MixedProgramme:
     """Return the programme of what costs less."""
     matrix = vstack([model.matrix, csr_matrix(model.cost[None])]).tocsr()
     return replace(model, matrix=matrix, low=np.append(model.low, -math.inf), high=np.append(model.high, most))
 
 
-def _branch(model: Model, time_limit_s: float) -> Outcome:
+def _branch(model: MixedProgramme, time_limit_s: float) -> Solved:
     result: Any = milp(
         model.cost,
         integrality=model.integer.astype(np.int64),
@@ -110,6 +105,6 @@ def _branch(model: Model, time_limit_s: float) -> Outcome:
     )
     bound = -math.inf if result.mip_dual_bound is None else float(result.mip_dual_bound)
     if result.x is None:
-        return Outcome(None, bound, result.status == _INFEASIBLE)
+        return Solved(None, bound, result.status == _INFEASIBLE)
     value = float(model.cost @ result.x)
-    return Outcome(result.x, value if result.status == 0 else min(bound, value), result.status == 0)
+    return Solved(result.x, value if result.status == 0 else min(bound, value), result.status == 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dovetail.outputs.view import Kind
-from dovetail.testing.heads.net import Head, HeadFamily, HeadNet, pick
+from dovetail.testing.heads.net import GeneratedHead, HeadFamily, HeadNet, pick
 
 _SIZES = ((320, 320), (416, 416), (640, 640), (256, 448), (384, 640), (224, 224), (512, 512), (480, 640))
 _CLASSES = (80, 1, 2, 3, 7, 20, 10, 15, 4, 43, 365)
@@ -35,7 +35,7 @@ def _centres(net: HeadNet, features: list[str], size: tuple[int, int], offset: f
     )
 
 
-def yolox(rng: np.random.Generator) -> Head:
+def yolox(rng: np.random.Generator) -> GeneratedHead:
     """Return `[1, P, 5 + classes]`: raw boxes, Sigmoid of objectness and classes; sometimes decoded in the graph."""
     net, features, size = _start(rng)
     classes, decode = pick(rng, _CLASSES), bool(rng.integers(2))
@@ -54,7 +54,7 @@ def yolox(rng: np.random.Generator) -> Head:
     return net.finish({"output": table}, Kind.DETECTION, "decoded" if decode else "raw")
 
 
-def yolox_split(rng: np.random.Generator) -> Head:
+def yolox_split(rng: np.random.Generator) -> GeneratedHead:
     """Return three maps a stride, channels first or joined to `[1, 5 + classes, H, W]`."""
     net, features, _ = _start(rng)
     classes, joined = pick(rng, _CLASSES), bool(rng.integers(2))
@@ -68,7 +68,7 @@ def yolox_split(rng: np.random.Generator) -> Head:
     return net.finish(outputs, Kind.DETECTION, "joined a stride" if joined else "three maps a stride")
 
 
-def fastestdet(rng: np.random.Generator) -> Head:
+def fastestdet(rng: np.random.Generator) -> GeneratedHead:
     """Return one map `[1, 5 + classes, H, W]` of stride 16: objectness, box, Softmax of the classes."""
     size = pick(rng, ((352, 352), (320, 320), (256, 256), (352, 640)))
     net = HeadNet(int(rng.integers(2**16)))
@@ -78,7 +78,7 @@ def fastestdet(rng: np.random.Generator) -> Head:
     return net.finish({"output": net.concat(parts, 1)}, Kind.DETECTION)
 
 
-def yunet(rng: np.random.Generator) -> Head:
+def yunet(rng: np.random.Generator) -> GeneratedHead:
     """Return `cls`, `obj`, `bbox` and `kps` of every stride, `[1, H*W, C]` each."""
     net, features, _ = _start(rng)
     outputs: dict[str, str] = {}
@@ -89,7 +89,7 @@ def yunet(rng: np.random.Generator) -> Head:
     return net.finish(outputs, Kind.DETECTION)
 
 
-def scrfd(rng: np.random.Generator) -> Head:
+def scrfd(rng: np.random.Generator) -> GeneratedHead:
     """Return scores, distances and perhaps landmarks of every stride, two anchors a cell, without a batch axis."""
     net, features, _ = _start(rng)
     points, batch = bool(rng.integers(2)), bool(rng.integers(2))
@@ -104,7 +104,7 @@ def scrfd(rng: np.random.Generator) -> Head:
     return net.finish(outputs, Kind.DETECTION, "with landmarks" if points else "boxes only")
 
 
-def retinaface(rng: np.random.Generator) -> Head:
+def retinaface(rng: np.random.Generator) -> GeneratedHead:
     """Return `loc [1, P, 4]`, `conf [1, P, 2]` and `landms [1, P, 10]`, two anchors a cell."""
     net, features, _ = _start(rng)
     table = {
@@ -115,7 +115,7 @@ def retinaface(rng: np.random.Generator) -> Head:
     return net.finish(table, Kind.DETECTION)
 
 
-def fcos(rng: np.random.Generator) -> Head:
+def fcos(rng: np.random.Generator) -> GeneratedHead:
     """Return class maps, distances and centreness of five strides."""
     strides = (8, 16, 32, 64)
     net, features, _ = _start(rng, strides)
@@ -129,7 +129,7 @@ def fcos(rng: np.random.Generator) -> Head:
     return net.finish(outputs, Kind.DETECTION, "channels last" if last else "channels first")
 
 
-def yolo_anchors(rng: np.random.Generator) -> Head:
+def yolo_anchors(rng: np.random.Generator) -> GeneratedHead:
     """Return three raw maps of three anchors a cell (YOLOv3, v5, v7): `[1, 3*(5+C), H, W]` or `[1, 3, H, W, 5+C]`."""
     net, features, _ = _start(rng)
     classes, form = pick(rng, _CLASSES), int(rng.integers(3))
@@ -145,7 +145,7 @@ def yolo_anchors(rng: np.random.Generator) -> Head:
     return net.finish(outputs, Kind.DETECTION, ("raw maps", "Sigmoid applied", "five axes")[form])
 
 
-def yolov5(rng: np.random.Generator) -> Head:
+def yolov5(rng: np.random.Generator) -> GeneratedHead:
     """Return `[1, 3*P, 5 + classes]`, decoded: centres and sizes in pixels, anchor by anchor."""
     net, features, size = _start(rng)
     classes = pick(rng, _CLASSES)
@@ -177,7 +177,7 @@ def _ltrb(net: HeadNet, box: str, bins: int) -> str:
     return net.reshape(expected, 1, 4, places)
 
 
-def yolov8(rng: np.random.Generator) -> Head:
+def yolov8(rng: np.random.Generator) -> GeneratedHead:
     """Return `[1, 4 + classes, P]`: decoded boxes and Sigmoid of the classes; sometimes with places first."""
     net, features, size = _start(rng)
     classes, bins = pick(rng, _CLASSES), pick(rng, (16, 16, 1))
@@ -203,7 +203,7 @@ def yolov8(rng: np.random.Generator) -> Head:
     )
 
 
-def yolov8_split(rng: np.random.Generator) -> Head:
+def yolov8_split(rng: np.random.Generator) -> GeneratedHead:
     """Return boxes as distributions and Sigmoid of classes a stride, with or without their sum (RKNN's exporter)."""
     net, features, _ = _start(rng)
     classes, extra, joined = pick(rng, _CLASSES), bool(rng.integers(2)), bool(rng.integers(3) == 0)
@@ -223,7 +223,7 @@ def yolov8_split(rng: np.random.Generator) -> Head:
     return net.finish(outputs, Kind.DETECTION, "joined" if joined else "with sums" if extra else "boxes and classes")
 
 
-def nanodet(rng: np.random.Generator) -> Head:
+def nanodet(rng: np.random.Generator) -> GeneratedHead:
     """Return NanoDet-Plus's `[1, P, classes + 32]`, or NanoDet's classes and distances a stride."""
     strides = (8, 16, 32, 64)
     net, features, _ = _start(rng, strides)
@@ -243,7 +243,7 @@ def nanodet(rng: np.random.Generator) -> Head:
     return net.finish(outputs, Kind.DETECTION, "a stride" if split else "joined")
 
 
-def ssd(rng: np.random.Generator) -> Head:
+def ssd(rng: np.random.Generator) -> GeneratedHead:
     """Return `boxes [1, P, 4]` and `scores [1, P, classes + 1]` of anchors that differ from stride to stride."""
     strides = (16, 32, 64, 128)
     size = pick(rng, ((300, 300), (320, 320), (512, 512), (240, 320)))

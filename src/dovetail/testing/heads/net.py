@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class GeneratedHead:
     """A network with a head, and what its outputs are."""
 
     graph: Graph
@@ -30,7 +30,7 @@ class HeadFamily:
     """A design of heads; `draw` makes one from a stream of random numbers."""
 
     name: str
-    draw: Callable[[np.random.Generator], Head]
+    draw: Callable[[np.random.Generator], GeneratedHead]
     source: str = ""
     """Where the shapes and names were read."""
 
@@ -135,18 +135,18 @@ class HeadNet(Network):
         last = self.transpose(tensor, (0, 2, 3, 1))
         return self.reshape(last, 1, height * width * total // channels, channels)
 
-    def finish(self, outputs: Mapping[str, str], kinds: Mapping[str, Kind] | Kind, note: str = "") -> Head:
+    def finish(self, outputs: Mapping[str, str], kinds: Mapping[str, Kind] | Kind, note: str = "") -> GeneratedHead:
         """Return the head with its outputs named; `kinds` is one for all, or one for each name."""
         names = {tensor: name for name, tensor in outputs.items()}
         every = dict.fromkeys(outputs, kinds) if isinstance(kinds, Kind) else dict(kinds)
-        return Head(_renamed(self.graph(*outputs.values(), name="head"), names), every, note)
+        return GeneratedHead(_renamed(self.graph(*outputs.values(), name="head"), names), every, note)
 
 
-def stripped(head: Head) -> Head:
+def stripped(head: GeneratedHead) -> GeneratedHead:
     """Return a head whose outputs are numbers, as exporters name what nobody has named."""
     names = {name: str(400 + 13 * index) for index, name in enumerate(head.graph.outputs)}
     kinds = {names[name]: kind for name, kind in head.kinds.items()}
-    return Head(_renamed(head.graph, names), kinds, f"{head.note}, names stripped")
+    return GeneratedHead(_renamed(head.graph, names), kinds, f"{head.note}, names stripped")
 
 
 def _renamed(graph: Graph, names: Mapping[str, str]) -> Graph:
@@ -165,3 +165,13 @@ def _renamed(graph: Graph, names: Mapping[str, str]) -> Graph:
 def pick(rng: np.random.Generator, items: Sequence[T]) -> T:
     """Return one of some items."""
     return items[int(rng.integers(len(items)))]
+
+
+def drawn_net(rng: np.random.Generator) -> HeadNet:
+    """Return an empty net with weights of its own."""
+    return HeadNet(int(rng.integers(2**16)))
+
+
+def channels_last(net: HeadNet, tensor: str) -> str:
+    """Return a map with channels last."""
+    return net.transpose(tensor, (0, 2, 3, 1))

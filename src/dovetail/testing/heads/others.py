@@ -6,11 +6,7 @@ import numpy as np
 
 from dovetail.ir import DType, Node, TensorType
 from dovetail.outputs.view import Kind
-from dovetail.testing.heads.net import Head, HeadFamily, HeadNet, pick
-
-
-def _net(rng: np.random.Generator) -> HeadNet:
-    return HeadNet(int(rng.integers(2**16)))
+from dovetail.testing.heads.net import GeneratedHead, HeadFamily, HeadNet, drawn_net, pick
 
 
 def _image(rng: np.random.Generator, net: HeadNet, size: tuple[int, int], stride: int) -> str:
@@ -19,9 +15,9 @@ def _image(rng: np.random.Generator, net: HeadNet, size: tuple[int, int], stride
     return net.backbone(picture, (stride,))[0]
 
 
-def centernet(rng: np.random.Generator) -> Head:
+def centernet(rng: np.random.Generator) -> GeneratedHead:
     """Return `hm`, `wh` and `reg` on a grid of stride 4; face detectors add landmarks."""
-    net = _net(rng)
+    net = drawn_net(rng)
     feature = _image(rng, net, pick(rng, ((512, 512), (320, 320), (256, 384))), 4)
     classes, face = pick(rng, (80, 1, 20, 3)), bool(rng.integers(3) == 0)
     heat = net.conv(feature, 1 if face else classes)
@@ -32,9 +28,9 @@ def centernet(rng: np.random.Generator) -> Head:
     return net.finish(outputs, Kind.DETECTION, "with landmarks" if face else "")
 
 
-def detr(rng: np.random.Generator) -> Head:
+def detr(rng: np.random.Generator) -> GeneratedHead:
     """Return `pred_logits [1, Q, C + 1]` and `pred_boxes [1, Q, 4]` of queries, or both joined (RT-DETR)."""
-    net = _net(rng)
+    net = drawn_net(rng)
     feature = _image(rng, net, pick(rng, ((512, 512), (320, 320), (800, 1066))), 32)
     queries, classes = pick(rng, (100, 300)), pick(rng, (91, 80, 20))
     tokens = net.rows(feature, net.shape(feature)[1])
@@ -52,9 +48,9 @@ def detr(rng: np.random.Generator) -> Head:
     return net.finish({"pred_logits": score, "pred_boxes": box}, Kind.DETECTION)
 
 
-def top_rows(rng: np.random.Generator) -> Head:
+def top_rows(rng: np.random.Generator) -> GeneratedHead:
     """Return `[1, K, 6]`: corners, score and class of the best places (YOLOv10, YOLO26)."""
-    net = _net(rng)
+    net = drawn_net(rng)
     size = pick(rng, ((640, 640), (320, 320)))
     feature = _image(rng, net, size, 16)
     classes, count = pick(rng, (80, 10, 3)), pick(rng, (300, 100))
@@ -92,9 +88,9 @@ def _gathered(net: HeadNet, table: str, index: str) -> str:
     return net.op("GatherElements", table, spread, shape=(1, rows, width), axis=1)
 
 
-def segmentation(rng: np.random.Generator) -> Head:
+def segmentation(rng: np.random.Generator) -> GeneratedHead:
     """Return class scores at full size or at stride 4 or 8, a Softmax of them, or the best class of every pixel."""
-    net = _net(rng)
+    net = drawn_net(rng)
     size = pick(rng, ((256, 256), (128, 256), (224, 224), (192, 192)))
     feature = _image(rng, net, size, 8)
     classes, form = pick(rng, (2, 19, 21, 150, 11, 5)), int(rng.integers(5))
@@ -114,9 +110,9 @@ def segmentation(rng: np.random.Generator) -> Head:
     return net.finish({pick(rng, ("out", "output", "seg", "mask", "logits")): scores}, Kind.SEGMENTATION, note)
 
 
-def one_mask(rng: np.random.Generator) -> Head:
+def one_mask(rng: np.random.Generator) -> GeneratedHead:
     """Return the Sigmoid of one map at full size: a person, a matte, what stands out."""
-    net = _net(rng)
+    net = drawn_net(rng)
     size = pick(rng, ((256, 256), (192, 192), (320, 320)))
     feature = net.conv(_image(rng, net, size, 2), 8, 3)
     factors = net.constant(np.array([1.0, 1.0, 2.0, 2.0], np.float32))
@@ -130,27 +126,27 @@ def one_mask(rng: np.random.Generator) -> Head:
     )
 
 
-def text_map(rng: np.random.Generator) -> Head:
+def text_map(rng: np.random.Generator) -> GeneratedHead:
     """Return a DB head: two transposed convolutions and a Sigmoid, at full size."""
-    net = _net(rng)
+    net = drawn_net(rng)
     feature = _image(rng, net, pick(rng, ((320, 320), (480, 480), (640, 640))), 4)
     step = net.relu(net.up(net.relu(net.conv(feature, 8, 3)), 8))
     names = ("sigmoid_0.tmp_0", "save_infer_model/scale_0.tmp_1", "maps", "fetch_name_0", "output")
     return net.finish({pick(rng, names): net.sigmoid(net.up(step, 1))}, Kind.TEXT_REGIONS)
 
 
-def heat_maps(rng: np.random.Generator) -> Head:
+def heat_maps(rng: np.random.Generator) -> GeneratedHead:
     """Return `[1, K, H/4, W/4]` after transposed convolutions (SimpleBaseline, HRNet)."""
-    net = _net(rng)
+    net = drawn_net(rng)
     feature = _image(rng, net, pick(rng, ((256, 192), (256, 256), (384, 288), (192, 192))), 16)
     points = pick(rng, (17, 16, 21, 68, 14, 133))
     maps = net.conv(net.relu(net.up(net.relu(net.up(feature, 8)), 8)), points)
     return net.finish({pick(rng, ("output", "heatmap", "heatmaps", "keypoints")): maps}, Kind.KEYPOINTS)
 
 
-def simcc(rng: np.random.Generator) -> Head:
+def simcc(rng: np.random.Generator) -> GeneratedHead:
     """Return `simcc_x [1, K, 2W]` and `simcc_y [1, K, 2H]` (RTMPose)."""
-    net = _net(rng)
+    net = drawn_net(rng)
     size = pick(rng, ((256, 192), (384, 288), (256, 256)))
     feature = _image(rng, net, size, 32)
     points = pick(rng, (17, 21, 133, 26))
@@ -164,9 +160,9 @@ def simcc(rng: np.random.Generator) -> Head:
     return net.finish(outputs, Kind.KEYPOINTS)
 
 
-def coordinates(rng: np.random.Generator) -> Head:
+def coordinates(rng: np.random.Generator) -> GeneratedHead:
     """Return coordinates of keypoints: a list (PFLD, FaceMesh) or `[1, 1, K, 3]` (MoveNet)."""
-    net = _net(rng)
+    net = drawn_net(rng)
     feature = _image(rng, net, pick(rng, ((112, 112), (192, 192), (256, 256))), 16)
     form = int(rng.integers(3))
     points = pick(rng, (68, 98, 106) if form == 0 else (468, 21) if form == 1 else (17,))
@@ -179,9 +175,9 @@ def coordinates(rng: np.random.Generator) -> Head:
     return net.finish({pick(rng, names): values}, Kind.KEYPOINTS, "a list")
 
 
-def ctc(rng: np.random.Generator) -> Head:
+def ctc(rng: np.random.Generator) -> GeneratedHead:
     """Return scores of symbols along the width of a line of text: `[1, T, C]` or `[T, 1, C]`, with a Softmax or not."""
-    net = _net(rng)
+    net = drawn_net(rng)
     size = pick(rng, ((32, 320), (48, 320), (32, 100), (24, 94)))
     picture = net.picture(*size, channels=pick(rng, (1, 3)))
     feature = net.backbone(picture, (4,))[0]
@@ -196,9 +192,9 @@ def ctc(rng: np.random.Generator) -> Head:
     return net.finish({pick(rng, names): net.transpose(scores, (1, 0, 2)) if first else scores}, Kind.TEXT)
 
 
-def classes(rng: np.random.Generator) -> Head:
+def classes(rng: np.random.Generator) -> GeneratedHead:
     """Return class scores: logits, probabilities, or a Sigmoid of several labels."""
-    net = _net(rng)
+    net = drawn_net(rng)
     feature = _image(rng, net, pick(rng, ((224, 224), (96, 96), (32, 32), (128, 128))), 16)
     form = int(rng.integers(3))
     count = pick(rng, (10, 1000, 1001, 2, 100, 5, 37)) if form else pick(rng, (1000, 10, 100, 365))
@@ -210,9 +206,9 @@ def classes(rng: np.random.Generator) -> Head:
     return net.finish({pick(rng, names): scores}, Kind.CLASSIFICATION, ("logits", "Softmax", "Sigmoid")[form])
 
 
-def several_classes(rng: np.random.Generator) -> Head:
+def several_classes(rng: np.random.Generator) -> GeneratedHead:
     """Return two or three heads of classes, such as age group, gender and mask."""
-    net = _net(rng)
+    net = drawn_net(rng)
     feature = net.pooled(_image(rng, net, (112, 112), 16))
     soft = bool(rng.integers(2))
     outputs = {}
@@ -222,9 +218,9 @@ def several_classes(rng: np.random.Generator) -> Head:
     return net.finish(outputs, Kind.CLASSIFICATION, "Softmax" if soft else "logits")
 
 
-def embedding(rng: np.random.Generator) -> Head:
+def embedding(rng: np.random.Generator) -> GeneratedHead:
     """Return an embedding, divided by its length or not."""
-    net = _net(rng)
+    net = drawn_net(rng)
     feature = net.pooled(_image(rng, net, pick(rng, ((112, 112), (160, 160), (224, 224))), 16))
     size, form = pick(rng, (512, 128, 256)), int(rng.integers(2))
     values = net.dense(feature, size)
@@ -235,17 +231,17 @@ def embedding(rng: np.random.Generator) -> Head:
     return net.finish({pick(rng, names): values}, Kind.EMBEDDING, "of length 1" if form else "as it comes")
 
 
-def regression(rng: np.random.Generator) -> Head:
+def regression(rng: np.random.Generator) -> GeneratedHead:
     """Return one or a few quantities."""
-    net = _net(rng)
+    net = drawn_net(rng)
     feature = net.pooled(_image(rng, net, (128, 128), 16))
     name, count = pick(rng, (("age", 1), ("angles", 3), ("output", 1), ("steering", 1), ("yaw_pitch_roll", 3)))
     return net.finish({name: net.dense(feature, count)}, Kind.REGRESSION)
 
 
-def depth(rng: np.random.Generator) -> Head:
+def depth(rng: np.random.Generator) -> GeneratedHead:
     """Return a value for every pixel: a depth, or a larger picture."""
-    net = _net(rng)
+    net = drawn_net(rng)
     size = pick(rng, ((64, 64), (128, 128), (96, 128)))
     picture = net.picture(*size)
     feature = net.relu(net.conv(picture, 8, 3))
@@ -260,9 +256,9 @@ def depth(rng: np.random.Generator) -> Head:
     return net.finish({pick(rng, ("depth", "output", "disparity")): value}, Kind.REGRESSION, "depth")
 
 
-def denoiser(rng: np.random.Generator) -> Head:
+def denoiser(rng: np.random.Generator) -> GeneratedHead:
     """Return the mask of a spectrum and the state that goes back in (DTLN and its like)."""
-    net = _net(rng)
+    net = drawn_net(rng)
     bins, units = pick(rng, (257, 161, 129)), pick(rng, (64, 128))
     frame = net.input("input_2", 1, bins)
     state = net.input("input_3", 1, units)
@@ -273,9 +269,9 @@ def denoiser(rng: np.random.Generator) -> Head:
     return net.finish({names[0]: mask, names[1]: hidden}, kinds)
 
 
-def waves(rng: np.random.Generator) -> Head:
+def waves(rng: np.random.Generator) -> GeneratedHead:
     """Return a wave for every source in a wave (Conv-TasNet and its like), or one cleaned."""
-    net = _net(rng)
+    net = drawn_net(rng)
     length, sources = pick(rng, (8000, 16000, 4096)), pick(rng, (1, 2))
     wave = net.input(pick(rng, ("mix", "input", "audio")), 1, 1, length)
     weight = net.uniform(8, 1, 15, low=-0.3, high=0.3)

@@ -11,19 +11,19 @@ from dovetail.ir import AnyArray
 from dovetail.outputs import SURE, Kind, OutputsView, recognise
 from dovetail.passes import normalize
 from dovetail.quantize import load_float
-from dovetail.testing.heads.net import Head, HeadFamily, stripped
+from dovetail.testing.heads.net import GeneratedHead, HeadFamily, stripped
 
 _SAMPLES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HeadAnswer:
     """What was recognised of one head."""
 
     family: str
     seed: int
     note: str
-    head: Head
+    head: GeneratedHead
     view: OutputsView
 
     @property
@@ -48,7 +48,7 @@ class Answer:
         return next((head.kind for head in self.view.heads if name in head.roles), Kind.UNKNOWN)
 
 
-def run_head(head: Head, seed: int) -> OutputsView:
+def run_head(head: GeneratedHead, seed: int) -> OutputsView:
     """Return what is recognised of a head on random inputs."""
     graph = normalize(head.graph)
     rng = np.random.default_rng(seed)
@@ -64,13 +64,13 @@ def run_head(head: Head, seed: int) -> OutputsView:
     return recognise(graph, runs, inputs)
 
 
-def answers(families: Sequence[HeadFamily], seeds: Sequence[int], *, names: bool = True) -> Iterator[Answer]:
+def answers(families: Sequence[HeadFamily], seeds: Sequence[int], *, names: bool = True) -> Iterator[HeadAnswer]:
     """Yield what is recognised of heads drawn with every seed, with the exporter's names or without."""
     for family in families:
         for seed in seeds:
             head = family.draw(np.random.default_rng(seed))
             head = head if names else stripped(head)
-            yield Answer(family.name, seed, head.note, head, run_head(head, seed))
+            yield HeadAnswer(family.name, seed, head.note, head, run_head(head, seed))
 
 
 def _sizes(shape: Sequence[object]) -> tuple[int, ...]:

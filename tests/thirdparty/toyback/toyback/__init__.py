@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from dovetail.backend.arithmetic import EXACT
 from dovetail.backend.constraints import RealTensors
-from dovetail.backend.protocols import Backend, Blob, CompileOptions, Device, Executable, Signature
+from dovetail.backend.protocols import (
+    Backend,
+    BackendAbilities,
+    Blob,
+    CompileOptions,
+    Device,
+    Executable,
+    ExecutableAbilities,
+    Signature,
+)
 from dovetail.backend.target import Engine, OperatorRule, Target, TargetProfile
 from dovetail.errors import BundleError, CompileError, DeviceError
 from dovetail.ir import (
@@ -24,7 +33,7 @@ from dovetail.ir import (
 )
 from dovetail.ir.precision import Precision
 
-_OPERATORS = {"Relu": lambda x: np.maximum(x, 0), "Add": np.add}
+_OPERATORS: dict[str, Callable[..., AnyArray]] = {"Relu": lambda x: np.maximum(x, 0), "Add": np.add}
 _PRECISIONS = (Precision.U8, Precision.FP32)
 
 TARGET = TargetProfile(
@@ -51,6 +60,9 @@ class ToyBackend:
 
     def devices(self) -> Sequence[Device]:
         return (ToyDevice(),)
+
+    def abilities(self) -> BackendAbilities:
+        return BackendAbilities()
 
 
 class ToyDevice:
@@ -91,6 +103,9 @@ class ToyExecutable:
 
     def close(self) -> None:
         pass
+
+    def abilities(self) -> ExecutableAbilities:
+        return ExecutableAbilities()
 
 
 def _run(graph: Graph, node: Node, values: list[AnyArray]) -> AnyArray:

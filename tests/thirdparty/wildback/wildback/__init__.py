@@ -7,12 +7,22 @@ import signal
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from dovetail.backend.arithmetic import EXACT, Arithmetic
-from dovetail.backend.protocols import Backend, Blob, CompileOptions, Device, Executable, Signature
-from dovetail.backend.target import Engine, Support, Target, Verdict
+from dovetail.backend.protocols import (
+    Backend,
+    BackendAbilities,
+    Blob,
+    CompileOptions,
+    Device,
+    Executable,
+    ExecutableAbilities,
+    Signature,
+)
+from dovetail.backend.target import Engine, Target, TargetVerdict
 from dovetail.backends.reference import run_graph
 from dovetail.errors import CompileError
 from dovetail.ir import AnyArray, Graph, Node, graph_from_bytes, graph_to_bytes
@@ -29,11 +39,12 @@ class WildTarget:
     title: str = "Says yes"
     precisions: tuple[Precision, ...] = (Precision.FP32,)
     arithmetic: Arithmetic = EXACT
+    mark: str = ""
 
-    def verdict(self, graph: Graph, node: Node, precision: Precision) -> Verdict:
+    def verdict(self, graph: Graph, node: Node, precision: Precision) -> TargetVerdict:
         if precision is not Precision.FP32:
-            return Verdict(node.name, node.op, self.name, precision, Support.NO, None, "only at fp32")
-        return Verdict(node.name, node.op, self.name, precision, Support.YES, Engine.NN)
+            return TargetVerdict(node.name, node.op, self.name, precision, None, "only at fp32")
+        return TargetVerdict(node.name, node.op, self.name, precision, Engine.NN)
 
 
 class WildBackend:
@@ -51,6 +62,9 @@ class WildBackend:
     def devices(self) -> Sequence[Device]:
         return tuple(WildDevice(target.name) for target in self.targets())
 
+    def abilities(self) -> BackendAbilities:
+        return BackendAbilities()
+
 
 def _misbehave(way: str) -> None:
     match way:
@@ -64,10 +78,18 @@ def _misbehave(way: str) -> None:
         case "exits":
             os._exit(3)
         case "hangs":
-            time.sleep(3600)
+            _hang()
         case "babbles":
             os.write(1, b"progress 100%\n" * 10_000)
             raise CompileError("too much to say.")
+
+
+def _hang() -> None:
+    """Do nothing for ever; the file that WILDBACK_HANGS names, where there is one, is made before."""
+    if "WILDBACK_HANGS" in os.environ:
+        Path(os.environ["WILDBACK_HANGS"]).touch()
+    while True:
+        time.sleep(3600)
 
 
 @dataclass(frozen=True)
@@ -97,7 +119,7 @@ class WildExecutable:
             case "run-crashes":
                 os.kill(os.getpid(), signal.SIGSEGV)
             case "run-hangs":
-                time.sleep(3600)
+                _hang()
             case "run-nan":
                 return {name: np.full_like(value, np.nan) for name, value in found.items()}
             case "run-shape":
@@ -110,6 +132,9 @@ class WildExecutable:
 
     def close(self) -> None:
         pass
+
+    def abilities(self) -> ExecutableAbilities:
+        return ExecutableAbilities()
 
 
 backend: Backend = WildBackend()

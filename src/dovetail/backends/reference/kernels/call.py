@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dovetail.backend.arithmetic import Accumulator
 from dovetail.ir import AnyArray, DType, Node
 
 
@@ -16,12 +17,14 @@ class Call:
     """Apply a node to values.
 
     Real tensors (float or quantised) come as float64, everything else in its stored type; an omitted input is None.
-    `output_types` are the element types that the graph declares, None for an omitted output.
+    `output_types` are the element types that the graph declares, None for an omitted output. `accumulator` says how
+    operators on stored bytes add their products up.
     """
 
     node: Node
     inputs: tuple[AnyArray | None, ...]
     output_types: tuple[DType | None, ...]
+    accumulator: Accumulator = Accumulator.WIDE
 
     @property
     def x(self) -> AnyArray:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from dovetail.backend.arithmetic import Accumulator
 from dovetail.backends.reference.kernels.call import Call, Kernels, axis_of, exact_matmul
 from dovetail.backends.reference.kernels.convolution import KERNELS as CONVOLUTION
+from dovetail.backends.reference.kernels.pairs import convolution_losses, product_losses
 from dovetail.ir import AnyArray
 
 
@@ -83,6 +85,8 @@ def _qlinear_conv(call: Call) -> tuple[AnyArray, ...]:
     bias = call.optional(8)
     inner = Call(call.node, (x, w, None if bias is None else bias.astype(np.int64)), call.output_types)
     (acc,) = CONVOLUTION["Conv"](inner)
+    if call.accumulator is Accumulator.PAIRS:
+        acc = acc + convolution_losses(call.node, call.input(0), weight, int(call.input(2).reshape(())))
     multiplier = call.input(1).reshape(()) * call.input(4) / call.input(6).reshape(())
     spread = (-1, *(1,) * (weight.ndim - 2))
     multiplier = multiplier.reshape(spread) if multiplier.size > 1 else multiplier.reshape(())
@@ -101,7 +105,10 @@ def _qlinear_matmul(call: Call) -> tuple[AnyArray, ...]:
     left = np.asarray(call.input(0).astype(np.int64) - rows(call.input(2)).astype(np.int64))
     right = np.asarray(call.input(3).astype(np.int64) - columns(call.input(5)).astype(np.int64))
     multiplier = np.asarray(rows(call.input(1)) * columns(call.input(4)) / call.input(6).reshape(()))
-    return (_requantize(exact_matmul(left, right), multiplier, call.input(7).reshape(())),)
+    acc = exact_matmul(left, right)
+    if call.accumulator is Accumulator.PAIRS:
+        acc = acc + product_losses(call.input(0), call.input(3))
+    return (_requantize(acc, multiplier, call.input(7).reshape(())),)
 
 
 KERNELS: Kernels = {

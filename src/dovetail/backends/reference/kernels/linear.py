@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from dovetail.backend.arithmetic import Accumulator
 from dovetail.backends.reference.kernels.call import Call, Kernels, exact_matmul
+from dovetail.backends.reference.kernels.pairs import product_losses
 from dovetail.ir import AnyArray
 
 
@@ -24,7 +26,10 @@ def _matmul_integer(call: Call) -> tuple[AnyArray, ...]:
         left = np.asarray(left - (zero[..., None] if zero.ndim == 1 and zero.size > 1 else zero))
     if right_zero is not None:
         right = np.asarray(right - right_zero.astype(np.int64))
-    return (exact_matmul(left, right).astype(np.int32),)
+    sums = exact_matmul(left, right)
+    if call.accumulator is Accumulator.PAIRS:
+        sums = sums + product_losses(call.input(0), call.input(1))
+    return (sums.astype(np.int32),)
 
 
 def _gemm(call: Call) -> tuple[AnyArray, ...]:

@@ -9,10 +9,10 @@ from dovetail.ir import AnyArray
 
 
 def _reshape(call: Call) -> tuple[AnyArray, ...]:
-    x, wanted = call.x, list(call.sizes(1) or ())
+    x, shape = call.x, list(call.sizes(1) or ())
     if not call.node.integer("allowzero", 0):
-        wanted = [x.shape[index] if size == 0 else size for index, size in enumerate(wanted)]
-    return (x.reshape(wanted),)
+        shape = [x.shape[index] if size == 0 else size for index, size in enumerate(shape)]
+    return (x.reshape(shape),)
 
 
 def _flatten(call: Call) -> tuple[AnyArray, ...]:

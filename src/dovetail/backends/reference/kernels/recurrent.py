@@ -32,7 +32,7 @@ _DEFAULTS = {"elu": (1.0, 0.0), "hardsigmoid": (0.2, 0.5), "leakyrelu": (0.01, 0
 
 @dataclass(frozen=True, slots=True)
 class _Cell:
-    """Hold the weights of one direction: `w [G*H, I]`, `r [G*H, H]`, biases `[G*H]`."""
+    """The weights of one direction: `w [G*H, I]`, `r [G*H, H]`, biases `[G*H]`."""
 
     call: Call
     index: int
@@ -55,7 +55,7 @@ def _functions(call: Call, defaults: tuple[str, ...], directions: int) -> list[t
     names = call.node.attributes.get("activations") or defaults * directions
     assert isinstance(names, tuple)
     alphas, betas = (list(_numbers(call, name)) for name in ("activation_alpha", "activation_beta"))
-    made: list[_Function] = []
+    functions: list[_Function] = []
     for name in names:
         key = str(name).lower()
         alpha, beta = _DEFAULTS.get(key, (1.0, 0.0))
@@ -63,9 +63,9 @@ def _functions(call: Call, defaults: tuple[str, ...], directions: int) -> list[t
             alpha = alphas.pop(0) if alphas else alpha
         if key in ("affine", "scaledtanh", "hardsigmoid"):
             beta = betas.pop(0) if betas else beta
-        made.append(lambda x, f=ACTIVATIONS[key], a=alpha, b=beta: f(x, a, b))  # type: ignore[misc]
+        functions.append(lambda x, f=ACTIVATIONS[key], a=alpha, b=beta: f(x, a, b))  # type: ignore[misc]
     width = len(defaults)
-    return [tuple(made[index * width : (index + 1) * width]) for index in range(directions)]
+    return [tuple(functions[index * width : (index + 1) * width]) for index in range(directions)]
 
 
 def _numbers(call: Call, name: str) -> tuple[float, ...]:

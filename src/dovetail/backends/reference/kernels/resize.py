@@ -12,7 +12,7 @@ from dovetail.ir import AnyArray
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """Say how one axis is resized."""
+    """How one axis is resized."""
 
     size: int
     output: int

@@ -12,7 +12,7 @@ from dovetail.ir import AnyArray, Node
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Say how a window moves over the spatial axes of `[N, C, *spatial]`; one entry an axis."""
+    """How a window moves over the spatial axes of `[N, C, *spatial]`; one entry an axis."""
 
     kernel: tuple[int, ...]
     strides: tuple[int, ...]

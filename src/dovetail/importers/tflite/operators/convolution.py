@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dovetail.importers.tflite.layout import Form
+from dovetail.importers.tflite.layout import TensorForm
 from dovetail.importers.tflite.operators.hybrid import run_hybrid
 from dovetail.importers.tflite.operators.table import Converters
 from dovetail.importers.tflite.operators.weights import Kernel, is_hybrid, read_bias, read_weight
@@ -49,7 +49,7 @@ def _finish(site: Site, kernel: Kernel, attributes: Attributes) -> None:
         return
     weight = read_weight(site, kernel)
     bias = read_bias(site, kernel, weight)
-    site.finish("Conv", (site.read(kernel.data, Form.FIRST), weight, *bias), attributes, Form.FIRST)
+    site.finish("Conv", (site.read(kernel.data, TensorForm.FIRST), weight, *bias), attributes, TensorForm.FIRST)
 
 
 def _window(site: Site, spatial: int, extents: Sequence[int]) -> dict[str, object]:
@@ -118,7 +118,7 @@ def _transposed(site: Site, spatial: int, order: tuple[int, ...], extents: Seque
     }
     if any(more >= stride for more, stride in zip(extra, strides, strict=True)):
         raise site.fail("its output shape does not follow from its stride")
-    site.finish("ConvTranspose", (site.read(2, Form.FIRST), weight, *bias), attributes, Form.FIRST)
+    site.finish("ConvTranspose", (site.read(2, TensorForm.FIRST), weight, *bias), attributes, TensorForm.FIRST)
 
 
 def _transpose_conv(site: Site) -> None:

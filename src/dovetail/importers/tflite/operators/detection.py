@@ -45,13 +45,13 @@ class _Post:
         """Return corners `[1, N, 4]` (ymin, xmin, ymax, xmax) of the encoded centres and sizes."""
         site, shape = self.site, (1, self.anchors, 1)
         codes, anchors = site.read_real(0), site.read_real(2)
-        given = [self.column(codes, place, (1, self.anchors, 4)) for place in range(4)]
+        columns = [self.column(codes, place, (1, self.anchors, 4)) for place in range(4)]
         prior = [self.column(anchors, place, (self.anchors, 4)) for place in range(4)]
         corners: list[list[str]] = [[], []]
         for place in range(2):
-            moved = self.real("Div", (given[place], site.real(self.options.scales[place], "scale")), shape)
+            moved = self.real("Div", (columns[place], site.real(self.options.scales[place], "scale")), shape)
             centre = self.real("Add", (self.real("Mul", (moved, prior[place + 2]), shape), prior[place]), shape)
-            grown = self.real("Div", (given[place + 2], site.real(self.options.scales[place + 2], "scale")), shape)
+            grown = self.real("Div", (columns[place + 2], site.real(self.options.scales[place + 2], "scale")), shape)
             size = self.real("Mul", (self.real("Exp", (grown,), shape), prior[place + 2]), shape)
             half = self.real("Mul", (size, site.real(0.5, "half")), shape)
             corners[0].append(self.real("Sub", (centre, half), shape))
@@ -61,12 +61,12 @@ class _Post:
     def scores(self) -> str:
         """Return scores `[1, N, C]` without the background."""
         site = self.site
-        given = site.shape(1)[2]
-        offset = given - self.options.classes
+        classes = site.shape(1)[2]
+        offset = classes - self.options.classes
         scores = site.read_real(1)
         if offset == 0:
             return scores
-        bounds = site.number((offset,), "start"), site.number((given,), "stop"), site.number((2,), "axes")
+        bounds = site.number((offset,), "start"), site.number((classes,), "stop"), site.number((2,), "axes")
         return self.real("Slice", (scores, *bounds), (1, self.anchors, self.options.classes))
 
     def choose(self, boxes: str, scores: str) -> tuple[str, str, str]:
@@ -84,29 +84,29 @@ class _Post:
         flat = self.real("Reshape", (turned, site.number((-1,), "flat")), (turned_shape[1] * self.anchors,))
         anchor, kind = self._part(picked, 2), self._part(picked, 1)
         row = self.whole("Mul", (kind, site.number(self.anchors, "anchors")), (None,))
-        found = self.real("Gather", (flat, self.whole("Add", (row, anchor), (None,))), (None,), axis=0)
-        order = self._best(found)
+        candidates = self.real("Gather", (flat, self.whole("Add", (row, anchor), (None,))), (None,), axis=0)
+        order = self._best(candidates)
         anchor = self.whole("Gather", (anchor, order), (None,), axis=0)
-        found = self.real("Gather", (found, order), (None,), axis=0)
+        candidates = self.real("Gather", (candidates, order), (None,), axis=0)
         if options.regular:
-            return anchor, self.whole("Gather", (kind, order), (None,), axis=0), found
+            return anchor, self.whole("Gather", (kind, order), (None,), axis=0), candidates
         top = self.whole("ArgMax", (scores,), (1, self.anchors), axis=2, keepdims=0)
         top = self.whole("Reshape", (top, site.number((-1,), "flat")), (self.anchors,))
-        return anchor, self.whole("Gather", (top, anchor), (None,), axis=0), found
+        return anchor, self.whole("Gather", (top, anchor), (None,), axis=0), candidates
 
     def _part(self, picked: str, place: int) -> str:
         column = self.site.number(place, "column")
         return self.whole("Gather", (picked, column), (None,), axis=1)
 
-    def _best(self, found: str) -> str:
+    def _best(self, candidates: str) -> str:
         """Return the order of the best scores."""
         site = self.site
-        count = self.whole("Shape", (found,), (1,))
+        count = self.whole("Shape", (candidates,), (1,))
         limit = self.whole("Min", (count, site.number((self.options.detections,), "limit")), (1,))
         values, order = site.scope.fresh(f"{site.stem}/values"), site.scope.fresh(f"{site.stem}/order")
         site.scope.types[values] = TensorType(DType.F32, (None,))
         site.scope.types[order] = TensorType(DType.I64, (None,))
-        site.scope.add("TopK", (found, limit), (values, order), f"{site.stem}/topk", {"axis": 0})
+        site.scope.add("TopK", (candidates, limit), (values, order), f"{site.stem}/topk", {"axis": 0})
         return order
 
     def fill(self, output: int, values: str, width: tuple[int, ...] = ()) -> None:
@@ -127,10 +127,10 @@ def _read_settings(site: Site) -> _Settings:
     from flatbuffers import flexbuffers
 
     try:
-        found = flexbuffers.GetRoot(bytearray(site.operator.custom_options)).AsMap
+        options = flexbuffers.GetRoot(bytearray(site.operator.custom_options)).AsMap
 
         def number(key: str, default: float) -> float:
-            value = found[key] if key in {item.AsKey for item in found.Keys} else None
+            value = options[key] if key in {item.AsKey for item in options.Keys} else None
             return default if value is None else float(value.AsFloat if value.IsFloat else value.AsInt)
 
         return _Settings(
@@ -154,12 +154,12 @@ def _post_process(site: Site) -> None:
         raise site.fail("its custom options do not fit its inputs")
     post = _Post(site, options)
     boxes, scores = post.boxes(), post.scores()
-    anchors, kinds, found = post.choose(boxes, scores)
+    anchors, kinds, chosen = post.choose(boxes, scores)
     flat = post.real("Reshape", (boxes, site.number((-1, 4), "flat")), (post.anchors, 4))
     post.fill(0, post.real("Gather", (flat, anchors), (None, 4), axis=0), (4,))
     post.fill(1, post.real("Cast", (kinds,), (None,), to=ONNX_CODES[DType.F32]))
-    post.fill(2, found)
-    count = post.whole("Shape", (found,), (1,))
+    post.fill(2, chosen)
+    count = post.whole("Shape", (chosen,), (1,))
     site.conclude(3, "Cast", (count,), {"to": ONNX_CODES[DType.F32]})
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dovetail.importers.tflite.layout import Form
+from dovetail.importers.tflite.layout import TensorForm
 from dovetail.importers.tflite.operators.table import Converter, Converters
 from dovetail.importers.tflite.site import Site
 from dovetail.ir import DType, TensorType
@@ -15,7 +15,7 @@ from dovetail.ir.codes import ONNX_CODES
 Made = Callable[[Site], dict[str, object]]
 
 
-def common_form(site: Site, *inputs: int) -> tuple[Form, int]:
+def common_form(site: Site, *inputs: int) -> tuple[TensorForm, int]:
     """Return the form in which these inputs can be combined, and the rank of the result.
 
     Channels first only when every computed input has the full rank or one element.
@@ -26,11 +26,11 @@ def common_form(site: Site, *inputs: int) -> tuple[Form, int]:
         tensor = site.tensor(index)
         single = all(size == 1 for size in tensor.shape)
         if tensor.rank != rank and not single and site.value(index) is None:
-            form = Form.LAST
+            form = TensorForm.LAST
     return form, rank
 
 
-def spread(site: Site, *inputs: int) -> tuple[list[str], Form]:
+def spread(site: Site, *inputs: int) -> tuple[list[str], TensorForm]:
     """Return inputs ready to be broadcast against each other."""
     form, rank = common_form(site, *inputs)
     return [site.read_spread(index, form, rank) for index in inputs], form
@@ -61,11 +61,11 @@ def _binary(op: str) -> Converter:
     return convert
 
 
-def real_pair(site: Site) -> tuple[list[str], Form]:
+def real_pair(site: Site) -> tuple[list[str], TensorForm]:
     """Return both inputs as float (integers stay), ready to be broadcast."""
     if not any(site.tensor(index).is_quantized for index in (0, 1)):
         return spread(site, 0, 1)
-    form = Form.LAST if len({site.rank(0), site.rank(1)}) > 1 else site.form(0, 1)
+    form = TensorForm.LAST if len({site.rank(0), site.rank(1)}) > 1 else site.form(0, 1)
     return [site.read_real(index, form) for index in (0, 1)], form
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dovetail.importers.tflite.layout import Form
+from dovetail.importers.tflite.layout import TensorForm
 from dovetail.importers.tflite.operators.weights import Kernel, read_bias
 from dovetail.importers.tflite.site import Attributes, Site
 from dovetail.ir import DType, TensorType
@@ -19,7 +19,7 @@ from dovetail.ir import DType, TensorType
 
 @dataclass(frozen=True, slots=True)
 class _Quantized:
-    """Name the centred integers (as floats) and the scale of each sample."""
+    """The centred integers (as floats) and the scale of each sample."""
 
     steps: str
     scale: str
@@ -62,7 +62,7 @@ class _Maths:
 
 def run_hybrid(site: Site, kernel: Kernel, op: str, attributes: Attributes) -> None:
     """Add the nodes that compute what TFLite's hybrid kernel computes."""
-    form = Form.FIRST if op == "Conv" else Form.LAST
+    form = TensorForm.FIRST if op == "Conv" else TensorForm.LAST
     x = site.read(kernel.data, form) if op == "Conv" else site.read_flat(kernel.data)
     finish_hybrid(site, kernel, op, attributes, x)
 
@@ -87,7 +87,7 @@ def finish_hybrid(site: Site, kernel: Kernel, op: str, attributes: Attributes, x
     if op == "Gemm":
         product = TensorType(DType.F32, ((maths.rows.shape or (1,))[0], integers.shape[0]))
     else:
-        product = site.result_type(0, Form.FIRST)
+        product = site.result_type(0, TensorForm.FIRST)
     value = site.emit(op, (data.steps, weight), product, attributes)
     if op == "Conv" and per_channel and site.operator.kind != "DEPTHWISE_CONV_2D":
         value = site.emit("Mul", (site.emit("Mul", (value, factor), product), data.scale), product)
@@ -102,7 +102,7 @@ def finish_hybrid(site: Site, kernel: Kernel, op: str, attributes: Attributes, x
     if op == "Gemm":
         site.conclude(0, "Reshape", (value, site.number(site.output().shape, "shape")))
     else:
-        site.conclude(0, "Identity", (value,), None, Form.FIRST)
+        site.conclude(0, "Identity", (value,), None, TensorForm.FIRST)
 
 
 def is_hybrid_matmul(site: Site) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dovetail.importers.tflite.layout import Form, axis_in
+from dovetail.importers.tflite.layout import TensorForm, axis_in
 from dovetail.importers.tflite.operators.table import Converters
 from dovetail.importers.tflite.site import Site
 from dovetail.ir import DType, TensorType
@@ -65,7 +65,7 @@ def _strided_slice(site: Site) -> None:
         starts.append((0 if stride > 0 else _END) if opened_begin & bit else begin)
         stops.append((_END if stride > 0 else -_END) if opened_end & bit else end)
     gone = tuple(axis for axis in range(len(begins)) if shrunk & (1 << axis))
-    form = Form.LAST if gone else site.form(0)
+    form = TensorForm.LAST if gone else site.form(0)
     rank = site.rank(0)
     inputs = (
         site.read(0, form),
@@ -135,11 +135,11 @@ def _top_k(site: Site) -> None:
     count = site.read_int64(1)
     kind, places = site.result_type(0), site.result_type(1)
     shape = TensorType(DType.I64, (1,))
-    wanted = site.emit("Reshape", (count, site.number((1,), "shape")), shape)
+    k = site.emit("Reshape", (count, site.number((1,), "shape")), shape)
     x = site.read(0)
     values, wide = site.scope.fresh(f"{site.stem}/values"), site.scope.fresh(f"{site.stem}/places")
     site.scope.types[values], site.scope.types[wide] = kind, TensorType(DType.I64, places.shape)
-    site.scope.add("TopK", (x, wanted), (values, wide), f"{site.stem}/topk", {"axis": -1})
+    site.scope.add("TopK", (x, k), (values, wide), f"{site.stem}/topk", {"axis": -1})
     site.conclude(0, "Identity", (values,))
     site.conclude(1, "Cast", (wide,), {"to": ONNX_CODES[places.dtype]})
 

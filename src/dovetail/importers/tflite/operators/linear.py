@@ -33,11 +33,11 @@ def _fully_connected(site: Site) -> None:
         return
     weight = read_weight(site, _KERNEL)
     bias = read_bias(site, _KERNEL, weight)
-    made = site.result_type()
-    if made.shape == (rows, outputs):
+    result = site.result_type()
+    if result.shape == (rows, outputs):
         site.finish("Gemm", (x, weight, *bias), {"transB": 1})
         return
-    product = TensorType(made.dtype, (rows, outputs), made.quant)
+    product = TensorType(result.dtype, (rows, outputs), result.quant)
     name = site.emit("Gemm", (x, weight, *bias), product, {"transB": 1})
     site.conclude(0, "Reshape", (site.activated(name), site.number(site.output().shape, "shape")))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dovetail.importers.tflite.layout import Form, axis_in, order_to, permuted
+from dovetail.importers.tflite.layout import TensorForm, axis_in, order_to, permuted
 from dovetail.importers.tflite.operators.table import Converter, Converters
 from dovetail.importers.tflite.site import Site
 from dovetail.ir import DType, TensorType
@@ -30,8 +30,8 @@ def _transpose(site: Site) -> None:
     if sorted(order) != list(range(rank)):
         raise site.fail(f"its order {list(order)} is no permutation")
     form = site.form(0)
-    if form is Form.FIRST:
-        back = order_to(Form.LAST, rank)
+    if form is TensorForm.FIRST:
+        back = order_to(TensorForm.LAST, rank)
         order = permuted(back, order)
     if order == tuple(range(rank)):
         site.finish("Identity", (site.read(0, form),))
@@ -42,7 +42,7 @@ def _transpose(site: Site) -> None:
 def _concat(site: Site) -> None:
     indices = tuple(range(site.count))
     rank = site.rank(0)
-    form = site.form(*indices) if len({site.rank(index) for index in indices}) == 1 else Form.LAST
+    form = site.form(*indices) if len({site.rank(index) for index in indices}) == 1 else TensorForm.LAST
     axis = site.axis(site.operator.options.integer("Axis"), rank)
     names = [site.read(index, form) for index in indices]
     site.finish("Concat", names, {"axis": axis_in(form, axis, rank)}, form)
@@ -117,8 +117,8 @@ def _pad(site: Site) -> None:
     site.finish("Pad", inputs, {"mode": "constant"}, form)
 
 
-def _pad_order(pads: tuple[int, ...], form: Form, rank: int) -> tuple[int, ...]:
-    order = order_to(form, rank) if form is Form.FIRST else tuple(range(rank))
+def _pad_order(pads: tuple[int, ...], form: TensorForm, rank: int) -> tuple[int, ...]:
+    order = order_to(form, rank) if form is TensorForm.FIRST else tuple(range(rank))
     return (*permuted(pads[0::2], order), *permuted(pads[1::2], order))
 
 
@@ -129,7 +129,7 @@ def _pad_value(site: Site) -> str:
     value = site.value(2)
     if value is None:
         return site.read(2)
-    kind = site.scope.tensor_type(site.operator.inputs[2], Form.LAST)
+    kind = site.scope.tensor_type(site.operator.inputs[2], TensorForm.LAST)
     return site.scope.store(f"{site.stem}/pad", value.reshape(()), kind)
 
 

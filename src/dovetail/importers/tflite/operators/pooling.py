@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dovetail.importers.tflite.layout import Form, permuted
+from dovetail.importers.tflite.layout import TensorForm, permuted
 from dovetail.importers.tflite.operators.convolution import axes_options, same_pads
 from dovetail.importers.tflite.operators.table import Converter, Converters
 from dovetail.importers.tflite.site import Attributes, Site
@@ -28,17 +28,17 @@ def _window(site: Site) -> dict[str, object]:
 def _pool(op: str) -> Converter:
     def convert(site: Site) -> None:
         attributes = _window(site)
-        site.finish(op, (site.read(0, Form.FIRST),), attributes, Form.FIRST)
+        site.finish(op, (site.read(0, TensorForm.FIRST),), attributes, TensorForm.FIRST)
 
     return convert
 
 
 def _l2_pool(site: Site) -> None:
     attributes = _window(site)
-    x = site.read_real(0, Form.FIRST)
+    x = site.read_real(0, TensorForm.FIRST)
     squares = site.emit("Mul", (x, x), site.float_like(x))
-    mean = site.emit("AveragePool", (squares,), site.result_type(0, Form.FIRST, real=True), attributes)
-    site.finish_real("Sqrt", (mean,), None, Form.FIRST)
+    mean = site.emit("AveragePool", (squares,), site.result_type(0, TensorForm.FIRST, real=True), attributes)
+    site.finish_real("Sqrt", (mean,), None, TensorForm.FIRST)
 
 
 def _resize(mode: str) -> Converter:
@@ -49,7 +49,9 @@ def _resize(mode: str) -> Converter:
             raise site.fail(f"its sizes are {list(sizes)}")
         batch, _, _, channels = site.shape(0)
         target = site.number((batch, channels, *sizes), "sizes")
-        site.finish("Resize", (site.read(0, Form.FIRST), "", "", target), _resize_attributes(site, mode), Form.FIRST)
+        site.finish(
+            "Resize", (site.read(0, TensorForm.FIRST), "", "", target), _resize_attributes(site, mode), TensorForm.FIRST
+        )
 
     return convert
 
@@ -70,7 +72,7 @@ def _blocks(op: str) -> Converter:
         size = site.operator.options.integer("BlockSize")
         if size < 1:
             raise site.fail(f"its block size is {size}")
-        site.finish(op, (site.read(0, Form.FIRST),), {"blocksize": size}, Form.FIRST)
+        site.finish(op, (site.read(0, TensorForm.FIRST),), {"blocksize": size}, TensorForm.FIRST)
 
     return convert
 
@@ -85,7 +87,7 @@ def _lrn(site: Site) -> None:
         "beta": options.number("Beta"),
         "bias": options.number("Bias"),
     }
-    site.finish_real("LRN", (site.read_real(0, Form.FIRST),), attributes, Form.FIRST)
+    site.finish_real("LRN", (site.read_real(0, TensorForm.FIRST),), attributes, TensorForm.FIRST)
 
 
 def _space_to_batch(site: Site) -> None:

@@ -23,7 +23,7 @@ _TANH = 4
 
 @dataclass(frozen=True, slots=True)
 class _Direction:
-    """Hold the weights of one direction in ONNX's order: w `[G * H, I]`, r `[G * H, H]`, biases, peepholes."""
+    """The weights of one direction in ONNX's order: w `[G * H, I]`, r `[G * H, H]`, biases, peepholes."""
 
     w: AnyArray
     r: AnyArray

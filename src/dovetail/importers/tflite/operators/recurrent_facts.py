@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from dovetail.facts.tflite import HybridFacts, LstmFacts
 from dovetail.importers.tflite.model import LiteGraph, LiteOperator, LiteTensor
 from dovetail.ir import DType
-from dovetail.ir.facts import HybridFacts, LstmFacts
 
 _STATE, _MEMORY, _INPUTS = 18, 19, 24
 _MOST_INPUTS = 48
@@ -26,11 +26,11 @@ def integer_lstm_facts(graph: LiteGraph, operator: LiteOperator) -> LstmFacts | 
     tensors = [_tensor(graph, index) for index in operator.inputs[:_INPUTS]]
     tensors += [None] * (_INPUTS - len(tensors))
     hidden = _tensor(graph, operator.intermediates[_HIDDEN]) if len(operator.intermediates) > _HIDDEN else None
-    made = _tensor(graph, operator.outputs[0]) if operator.outputs else None
+    output = _tensor(graph, operator.outputs[0]) if operator.outputs else None
     data, state, memory = tensors[0], tensors[_STATE], tensors[_MEMORY]
     coupled = tensors[1] is None
     ends = [_scale_and_zero(item, DType.I8) for item in (data, state)]
-    same = [_scale_and_zero(item, DType.I8) for item in (hidden, made)] == [ends[1]] * 2
+    same = [_scale_and_zero(item, DType.I8) for item in (hidden, output)] == [ends[1]] * 2
     exponent = _exponent(memory)
     weights, recurrent = (_gates(tensors[first : first + 4], DType.I8, coupled) for first in (1, 5))
     biases = _gates(tensors[12:16], DType.I32, coupled)
@@ -78,10 +78,10 @@ def _hybrid(graph: LiteGraph, operator: LiteOperator, starts: tuple[int, ...], g
     for start in starts:
         for place, scales in ((start, weights), (start + gates, recurrent)):
             group = tensors[place : place + gates]
-            found = _gates(group, DType.I8, True in coupled) if gates > 1 else _single(group[0])
-            if found is None:
+            gate_scales = _gates(group, DType.I8, True in coupled) if gates > 1 else _single(group[0])
+            if gate_scales is None:
                 return None
-            scales.extend(found)
+            scales.extend(gate_scales)
     options = operator.options
     return HybridFacts(
         weights=tuple(weights),
@@ -120,10 +120,10 @@ def _gates(tensors: Sequence[LiteTensor | None], dtype: DType, coupled: bool) ->
         if coupled and place == 0:
             scales.append(1.0)
             continue
-        found = _scale_and_zero(tensors[place], dtype)
-        if found is None or found[1] != 0:
+        pair = _scale_and_zero(tensors[place], dtype)
+        if pair is None or pair[1] != 0:
             return None
-        scales.append(found[0])
+        scales.append(pair[0])
     return tuple(scales)
 
 
@@ -142,11 +142,11 @@ def _peepholes(tensors: Sequence[LiteTensor | None], coupled: bool) -> tuple[flo
 
 def _exponent(memory: LiteTensor | None) -> int | None:
     """Return the power of two that is the cell's scale."""
-    found = _scale_and_zero(memory, DType.I16)
-    if found is None or found[1] != 0:
+    pair = _scale_and_zero(memory, DType.I16)
+    if pair is None or pair[1] != 0:
         return None
-    exponent = round(math.log2(found[0]))
-    return exponent if abs(found[0] / 2.0**exponent - 1) < 1e-3 and -15 <= exponent <= -9 else None
+    exponent = round(math.log2(pair[0]))
+    return exponent if abs(pair[0] / 2.0**exponent - 1) < 1e-3 and -15 <= exponent <= -9 else None
 
 
 def _exact(biases: Sequence[LiteTensor | None]) -> bool:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from dovetail.importers.tflite.layout import Form, axis_in
+from dovetail.importers.tflite.layout import TensorForm, axis_in
 from dovetail.importers.tflite.operators.table import Converter, Converters
 from dovetail.importers.tflite.site import Site
 from dovetail.ir import DType, TensorType
 from dovetail.ir.codes import ONNX_CODES
 
 
-def reducing_form(site: Site, axes: tuple[int, ...], keeps: bool) -> Form:
+def reducing_form(site: Site, axes: tuple[int, ...], keeps: bool) -> TensorForm:
     """Return the form to reduce in: channels first only where what is left has the same order in both."""
     form = site.form(0)
-    if form is Form.LAST or keeps:
+    if form is TensorForm.LAST or keeps:
         return form
     rank, shape = site.rank(0), site.shape(0)
     left = [axis for axis in range(rank) if axis not in axes and shape[axis] != 1]
     moved = [axis_in(form, axis, rank) for axis in left]
-    return form if moved == sorted(moved) else Form.LAST
+    return form if moved == sorted(moved) else TensorForm.LAST
 
 
 def _axes(site: Site) -> tuple[int, ...]:
@@ -35,7 +35,7 @@ def _reduce(op: str, *, reals: bool = False) -> Converter:
         if not axes:
             site.finish("Identity", (site.read(0),))
             return
-        target = form if keeps else Form.LAST
+        target = form if keeps else TensorForm.LAST
         finish, read = (site.finish_real, site.read_real) if reals else (site.finish, site.read)
         finish(op, (read(0, form), site.number(moved, "axes")), {"keepdims": int(keeps)}, target)
 

@@ -14,7 +14,7 @@ from dovetail.ir import AnyArray, DType, Quantization, TensorType
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """Say where an operator's data, weight and bias are, and how the weight's dimensions are to lie."""
+    """Where an operator's data, weight and bias are, and how the weight's dimensions are to lie."""
 
     data: int
     weight: int

@@ -1,0 +1,131 @@
+"""Poolings, and averages that the compiler turns into convolutions on the multiply-accumulate array.
+
+The weights are quantised like those of any convolution: 255 steps where tensors are affine bytes, 7 bits in dynamic
+fixed point. The accumulator's multiplier is that of a convolution, cut to the width of the part.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from dovetail.backend.arithmetic import cut_mantissa
+from dovetail.backends.verisilicon.emulator.converting import requantised
+from dovetail.backends.verisilicon.emulator.elementwise import finished
+from dovetail.backends.verisilicon.emulator.floats import single
+from dovetail.backends.verisilicon.emulator.kernel import Kernel, Values, given, samples_first, with_samples
+from dovetail.backends.verisilicon.emulator.storing import centred, reals_of, stored_from
+from dovetail.backends.verisilicon.parts.generation import OLDEST, Generation
+from dovetail.backends.verisilicon.program import Quant, Route
+from dovetail.backends.verisilicon.views import OperatorView, scale_of
+from dovetail.backends.verisilicon.windows import PlaneWindow, pad_spatial, window_of
+from dovetail.ir import AnyArray, DType
+
+STEPS = 255
+"""Between the lowest and the highest byte weight."""
+_FIXED_POINT_BITS = 7
+_MOST_FRACTION_BITS = 12
+_WITH_PAD, _MAXIMUM = 1, 2
+"""Codes of a pooling: an average that counts padding, and the largest."""
+_TO_FLOAT32, _CUT = 24, 16
+"""Bits of a multiplier: what float32 has, and what the oldest parts keep."""
+
+
+def held(weight: float, data: float, made: float, generation: Generation) -> float:
+    """Return the multiplier of a weight's, an input's and an output's scale as the array holds it."""
+    quotient = float(np.float32(weight) * np.float32(data) / np.float32(made))
+    return float(cut_mantissa(np.asarray(quotient), _CUT if generation in OLDEST else _TO_FLOAT32))
+
+
+def array_average(item: OperatorView, window: PlaneWindow, shape: tuple[int, ...] | None = None) -> Kernel:
+    """Return an average over windows of `[N, C, H, W]` as a convolution with equal weights."""
+    kind = item.kind()
+    count = math.prod(window.kernel)
+    scales = scale_of(kind), scale_of(item.made())
+    if kind.dtype is DType.I16 or item.form().quant is Quant.FIXED_POINT:
+        weight, multiplier = _fixed_weight(count), scales[0] / scales[1]
+    else:
+        weight, step = float(STEPS), float(single(float(single(1.0 / count)) / STEPS))
+        multiplier = held(step, *scales, item.generation)
+
+    def run(values: Values) -> AnyArray:
+        stored = samples_first(given(values))
+        total = _sums(centred(stored, kind), window)
+        steps = np.rint(np.multiply(total * weight, multiplier, dtype=np.float64))
+        found = with_samples(stored_from(steps, item.made()), len(given(values)))
+        return found if shape is None else found.reshape(len(found), *shape)
+
+    return run
+
+
+def _fixed_weight(count: int) -> float:
+    """Return 1 / count as the array holds it: 7 bits, of which none lies below 2 ** -12."""
+    _, exponent = math.frexp(1.0 / count)
+    bits = min(_FIXED_POINT_BITS - exponent, _MOST_FRACTION_BITS)
+    return float(np.rint(math.ldexp(1.0 / count, bits))) * math.ldexp(1.0, -bits)
+
+
+def _sums(padded: AnyArray, window: PlaneWindow, outputs: tuple[int, ...] | None = None) -> AnyArray:
+    """Return the sums over the windows of a padded input."""
+    outputs = window.outputs(padded.shape[2:]) if outputs is None else outputs
+    total = np.zeros((*padded.shape[:2], *outputs), padded.dtype)
+    for offset in itertools.product(*(range(size) for size in window.kernel)):
+        total += padded[(slice(None), slice(None), *window.tap(offset, outputs))]
+    return total
+
+
+def build_pool(item: OperatorView) -> Kernel:
+    """Return a pooling of `[N, C, H, W]`."""
+    window = window_of(item.ints[1:9], ceil=bool(item.ints[9]))
+    if item.ints[0] == _MAXIMUM:
+        return _maximum(item, window)
+    if item.operator.route is Route.ARRAY:
+        return array_average(item, window)
+    counted = item.ints[0] == _WITH_PAD
+
+    def run(values: Values) -> AnyArray:
+        x = samples_first(reals_of(given(values), item.kind()))
+        return with_samples(finished(item, _average(x, window, counted=counted), exact=True), len(given(values)))
+
+    return run
+
+
+def _average(x: AnyArray, window: PlaneWindow, *, counted: bool) -> AnyArray:
+    """Return averages in float64; `counted`: of declared padding too, never of what rounding up adds."""
+    sizes = x.shape[2:]
+    outputs, paddings = window.outputs(sizes), window.paddings
+    room = tuple((count - 1) * window.strides[axis] + window.extent(axis) for axis, count in enumerate(outputs))
+    ones, around = np.ones((1, 1, *sizes)), list(paddings)
+    if counted:
+        ones, around = pad_spatial(ones, paddings, (0,) * len(sizes), 1.0), [(0, 0)] * len(sizes)
+    total = _sums(pad_spatial(x, paddings, room, 0.0), window, outputs)
+    return np.asarray(total / _sums(pad_spatial(ones, around, room, 0.0), window, outputs))
+
+
+def _maximum(item: OperatorView, window: PlaneWindow) -> Kernel:
+    """Return the largest of every window: order does not change when values are stored otherwise."""
+    kind = item.kind()
+    lowest = -math.inf if kind.quant is None else kind.dtype.integer_range[0]
+    store = requantised(item)
+
+    def run(values: Values) -> AnyArray:
+        stored = samples_first(given(values))
+        sizes = stored.shape[2:]
+        outputs = window.outputs(sizes)
+        room = tuple((count - 1) * window.strides[axis] + window.extent(axis) for axis, count in enumerate(outputs))
+        padded = pad_spatial(stored, window.paddings, room, lowest)
+        taps = itertools.product(*(range(size) for size in window.kernel))
+        both = (slice(None), slice(None))
+        most = padded[(*both, *window.tap(next(taps), outputs))]
+        for offset in taps:
+            most = np.maximum(most, padded[(*both, *window.tap(offset, outputs))])
+        return with_samples(store(most), len(given(values)))
+
+    return run
+
+
+POOLING: dict[str, Callable[[OperatorView], Kernel]] = {"pool2d": build_pool}
+"""Operators of this module by the shim's names."""

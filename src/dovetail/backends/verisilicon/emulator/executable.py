@@ -1,0 +1,167 @@
+"""A program as a list of kernels, with every tensor released after its last use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dovetail.backend.protocols import ExecutableAbilities, Signature
+from dovetail.backends.feeds import check_feeds
+from dovetail.backends.sessions import first_line
+from dovetail.backends.verisilicon.emulator.convolving import WeightedSum, convolution
+from dovetail.backends.verisilicon.emulator.kernel import Kernel, Values, given, samples_first, with_samples
+from dovetail.backends.verisilicon.emulator.operators import build_kernel
+from dovetail.backends.verisilicon.emulator.sums import build_joined_sum
+from dovetail.backends.verisilicon.program import Program
+from dovetail.backends.verisilicon.views import OperatorView, ProgramView
+from dovetail.errors import DeviceError, DovetailError
+from dovetail.ir import AnyArray, TensorType
+
+
+@dataclass(frozen=True, slots=True)
+class KernelStep:
+    """One operator; a tensor that nothing reads after it is released."""
+
+    node: str
+    kernel: Kernel
+    inputs: tuple[int, ...]
+    output: int
+    dying: tuple[int, ...]
+    spare: bool = False
+    """It is computed with a later one: it runs only where its result is tapped."""
+
+
+def build_steps(program: Program, threads: int = 1) -> tuple[KernelStep, ...]:
+    """Return the steps of a program."""
+    whole = ProgramView(program)
+    spare = {index for operator in program.operators for index in operator.joins}
+    reads: list[tuple[int, ...]] = []
+    kernels: list[Kernel] = []
+    for item in whole.operators:
+        if item.operator.joins:
+            kernel, inputs = _joined(whole, item, threads)
+        else:
+            kernel, inputs = build_kernel(item, threads), item.operator.inputs
+        kernels.append(kernel)
+        reads.append(inputs)
+    last = {tensor: index for index, tensors in enumerate(reads) for tensor in tensors}
+    steps: list[KernelStep] = []
+    for index, (operator, kernel) in enumerate(zip(program.operators, kernels, strict=True)):
+        (output,) = operator.outputs
+        dying = {tensor for tensor in reads[index] if last[tensor] == index and tensor >= 0}
+        dying |= {output} if output not in last else set()
+        kept = tuple(sorted(tensor for tensor in dying if program.tensors[tensor].data is None))
+        steps.append(KernelStep(operator.node, kernel, reads[index], output, kept, index in spare))
+    return tuple(steps)
+
+
+def _joined(whole: ProgramView, item: OperatorView, threads: int) -> tuple[Kernel, tuple[int, ...]]:
+    """Return a sum that is computed with a convolution, and what that reads: the convolution's data, the other."""
+    first, last = item.operator.joins[0], item.operator.joins[-1]
+    source = whole.operators[first]
+    operand = item.operator.inputs.index(whole.program.operators[last].outputs[0])
+    total = build_joined_sum(item, operand, clamped=len(item.operator.joins) > 1)
+    inputs = (source.operator.inputs[0], item.operator.inputs[1 - operand])
+    return _joined_kernel(convolution(source, threads), item.made(), total), inputs
+
+
+def _joined_kernel(weighted: WeightedSum, made: TensorType, total: Callable[[AnyArray, AnyArray], AnyArray]) -> Kernel:
+    def run(values: Values) -> AnyArray:
+        steps = weighted.steps(samples_first(given(values)), made)
+        return total(with_samples(steps, len(given(values))), given(values, 1))
+
+    return run
+
+
+class Emulation:
+    """Run a program on this machine, as its part would."""
+
+    def __init__(self, program: Program, signature: Signature, threads: int = 1) -> None:
+        self._program = program
+        self._signature = signature
+        self._names = dict((*program.inner, *program.inputs, *program.outputs))
+        self._steps: tuple[KernelStep, ...] | None = build_steps(program, threads)
+        whole = ProgramView(program)
+        values = ((tensor, whole.value(tensor)) for tensor in range(len(program.tensors)))
+        self._constants = {tensor: value[None] for tensor, value in values if value is not None}
+
+    def run(self, inputs: Mapping[str, AnyArray], taps: Sequence[str] = ()) -> Mapping[str, AnyArray]:
+        """Return the outputs and the tapped tensors as stored values; raise DeviceError."""
+        if self._steps is None:
+            raise DeviceError("npusim: the executable is closed.")
+        check_feeds("npusim", self._signature, inputs)
+        for name in taps:
+            if name not in self._names:
+                raise DeviceError(f"npusim: no tensor that is computed is called '{name}'.")
+        names = tuple(dict.fromkeys((*(name for name, _ in self._program.outputs), *taps)))
+        samples = len(next(iter(inputs.values()))) if self._program.batched else 1
+        if samples == 0:
+            return {name: self._given_back(name, np.zeros((0, *self._shape(name)))) for name in names}
+        alive = {tensor: self._with_samples(tensor, inputs[name]) for name, tensor in self._program.inputs}
+        found = self._compute(alive, {self._names[name] for name in names})
+        return {name: self._given_back(name, self._spread(found[self._names[name]], samples)) for name in names}
+
+    def abilities(self) -> ExecutableAbilities:
+        """Return none beyond running."""
+        return ExecutableAbilities()
+
+    def close(self) -> None:
+        """Free the kernels."""
+        self._steps = None
+        self._constants = {}
+
+    def _compute(self, given_in: dict[int, AnyArray], wanted: set[int]) -> dict[int, AnyArray]:
+        assert self._steps is not None
+        alive, found = {**self._constants, **given_in}, {}
+        spared = _spared(self._steps, wanted)
+        for step in self._steps:
+            if step.output in spared:
+                continue
+            alive[step.output] = _run_step(step, alive)
+            for tensor in step.dying:
+                value = alive.pop(tensor, None)
+                if tensor in wanted and value is not None:
+                    found[tensor] = value
+        return {tensor: found.get(tensor, alive.get(tensor)) for tensor in wanted}  # type: ignore[misc]
+
+    def _shape(self, name: str) -> tuple[int, ...]:
+        return tuple(reversed(self._program.tensors[self._names[name]].shape))
+
+    def _with_samples(self, tensor: int, value: AnyArray) -> AnyArray:
+        shape = tuple(reversed(self._program.tensors[tensor].shape))
+        return value.reshape(-1, *shape)
+
+    def _spread(self, value: AnyArray, samples: int) -> AnyArray:
+        return value if len(value) == samples else np.broadcast_to(value, (samples, *value.shape[1:]))
+
+    def _given_back(self, name: str, value: AnyArray) -> AnyArray:
+        """Return `[samples, ...]` as the graph has the tensor."""
+        kind = self._signature.outputs.get(name) or self._signature.inputs.get(name)
+        merged = value.reshape(-1, *value.shape[2:]) if self._program.batched else value[0]
+        if kind is None:
+            return merged
+        return merged.astype(kind.dtype.carrier, copy=False).reshape(merged.shape if kind.shape else ())
+
+
+def _spared(steps: Sequence[KernelStep], wanted: set[int]) -> set[int]:
+    """Return the outputs of steps that need not run: nothing that runs reads them."""
+    spared: set[int] = set()
+    needed = set(wanted)
+    for step in reversed(steps):
+        if step.spare and step.output not in needed:
+            spared.add(step.output)
+        elif step.spare:
+            needed.update(step.inputs)
+    return spared
+
+
+def _run_step(step: KernelStep, alive: Mapping[int, AnyArray]) -> AnyArray:
+    try:
+        return step.kernel([alive[tensor] if tensor >= 0 else None for tensor in step.inputs])
+    except DovetailError:
+        raise
+    except Exception as error:
+        # Whatever numpy or ONNX Runtime raises: the caller gets one kind of error with the node's name.
+        raise DeviceError(f"npusim: node '{step.node}': {first_line(error)}.") from error

@@ -1,0 +1,144 @@
+"""The functions that the tensor processor's tables are filled with.
+
+`USER`: ovxlib fills a table in float32 at fixed knots (`vsi_nn_kernel_lut.c` of TIM-VX 1.2 is its public source), and
+the driver reads that table again at the knots that it needs. `NATIVE`: the driver evaluates the function itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy import float32
+
+from dovetail.backends.verisilicon.emulator.floats import single
+from dovetail.backends.verisilicon.views import OperatorView
+from dovetail.ir import AnyArray
+
+Function = Callable[[AnyArray], AnyArray]
+Maker = Callable[[OperatorView], Function]
+"""Reads an operator's parameters; the function takes and returns float64."""
+
+
+def _exp(x: AnyArray) -> AnyArray:
+    """Return the float32 exponential, correctly rounded; numpy's own float32 kernel is not."""
+    return np.exp(x.astype(np.float64)).astype(float32)
+
+
+def _log(x: AnyArray) -> AnyArray:
+    return np.log(x.astype(np.float64)).astype(float32)
+
+
+def _in_float32(function: Callable[[AnyArray], AnyArray]) -> Function:
+    def wrapped(x: AnyArray) -> AnyArray:
+        with np.errstate(all="ignore"):
+            return function(x.astype(float32)).astype(np.float64)
+
+    return wrapped
+
+
+def _selu(alpha: float, gamma: float) -> Function:
+    a, g = float32(alpha), float32(gamma)
+    return _in_float32(lambda x: np.where(x >= 0, x * g, _exp(x) * a * g - a * g))
+
+
+def _celu(alpha: float) -> Function:
+    a = float32(alpha)
+    return _in_float32(lambda x: np.maximum(x, float32(0)) + np.minimum(a * (_exp(x / a) - float32(1)), float32(0)))
+
+
+def _hard_sigmoid(alpha: float, beta: float) -> Function:
+    a, b = float32(alpha), float32(beta)
+    return _in_float32(lambda x: np.clip(a * x + b, float32(0), float32(1)))
+
+
+def _mish(x: AnyArray) -> AnyArray:
+    soft = _log(_exp(x) + float32(1))
+    return np.asarray((x.astype(np.float64) * np.tanh(soft.astype(np.float64))).astype(float32))
+
+
+def _erf(x: AnyArray) -> AnyArray:
+    """Sum the Maclaurin series in float32 until a term is below 1e-5, as ovxlib does; beyond 3 it is 1."""
+    total, term, power = np.zeros_like(x), x.copy(), x.copy()
+    factorial, sign = float32(1), 1
+    for n in range(1, 60):
+        going = np.abs(term) > 1e-5
+        if not going.any():
+            break
+        total = np.where(going, total + term, total)
+        factorial, sign = float32(factorial * float32(n)), -sign
+        power = power * (x * x)
+        following = float32(sign) / factorial * power / float32(2 * n + 1)
+        term = np.where(going, following, term)
+    result = total * float32(1.1283791670955126)
+    return np.where(x <= -3, float32(-1), np.where(x >= 3, float32(1), result))
+
+
+def clip_function(item: OperatorView) -> Function:
+    """Return a clamp in float32."""
+    low, high = (float32(bound) for bound in item.floats)
+    return _in_float32(lambda x: np.clip(x, low, high))
+
+
+USER: dict[str, Maker] = {
+    "atan": lambda _: _in_float32(lambda x: np.arctan(x.astype(np.float64)).astype(float32)),
+    "celu": lambda item: _celu(item.floats[0]),
+    "elu": lambda item: _selu(item.floats[0], 1.0),
+    "erf": lambda _: _in_float32(_erf),
+    "hard_sigmoid": lambda item: _hard_sigmoid(*item.floats),
+    "log": lambda _: _in_float32(_log),
+    "mish": lambda _: _in_float32(_mish),
+    "neg": lambda _: _in_float32(lambda x: -x),
+    "reciprocal": lambda _: _in_float32(lambda x: float32(1) / x),
+    "selu": lambda item: _selu(*item.floats),
+    "softsign": lambda _: _in_float32(lambda x: x / (float32(1) + np.abs(x))),
+    "tan": lambda _: _in_float32(lambda x: np.tan(x.astype(np.float64)).astype(float32)),
+}
+"""Functions of tables that ovxlib fills."""
+
+
+def _leaky(slope: float) -> Function:
+    s = float(float32(slope))
+    return lambda x: np.where(x < 0, single(s * x), x)
+
+
+def _gelu(item: OperatorView) -> Function:
+    if item.ints[0]:
+        return _in_float32(_gelu_by_tanh)
+    vector = np.vectorize(math.erf, otypes=[np.float64])
+    return _in_float32(lambda x: (0.5 * x * (1.0 + vector(x.astype(np.float64) / math.sqrt(2.0)))).astype(float32))
+
+
+def _gelu_by_tanh(x: AnyArray) -> AnyArray:
+    inner = float32(0.7978845834732056) * (x + float32(0.044715) * x * x * x)
+    return x * (0.5 * (1.0 + np.tanh(inner.astype(np.float64)))).astype(float32)
+
+
+def _sigmoid(x: AnyArray) -> AnyArray:
+    return float32(1) / (float32(1) + _exp(-x))
+
+
+def _hard_swish(x: AnyArray) -> AnyArray:
+    return np.asarray(x * np.clip(x / 6.0 + 0.5, 0.0, 1.0))
+
+
+NATIVE: dict[str, Maker] = {
+    "gelu": _gelu,
+    "hard_swish": lambda _: _hard_swish,
+    "leaky_relu": lambda item: _leaky(item.floats[0]),
+    "sigmoid": lambda _: _in_float32(_sigmoid),
+    "square": lambda _: np.square,
+}
+"""Functions that the driver evaluates at the knots."""
+
+ODD: dict[str, Maker] = {"tanh": lambda _: np.tanh}
+"""Functions of a table for positive values only, with twice as many knots; the sign is put back."""
+
+
+STREAMED: dict[str, Maker] = {"softplus": lambda _: lambda x: np.logaddexp(0.0, x)}
+"""More functions of the stream processor's tables."""
+STREAMED_ODD: dict[str, Maker] = {"sqrt": lambda _: np.sqrt}
+"""The root of a negative number of 16 bits is that of its size with the sign put back."""
+STREAMED_BYTES: dict[str, Maker] = {"exp": lambda _: np.exp}
+"""Functions that only bytes have in the stream processor."""

@@ -1,0 +1,50 @@
+"""Matrix products: fully connected layers, and products of two tensors."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dovetail.backends.verisilicon.emulator.convolving import (
+    WeightedSum,
+    centred_weight,
+    multiplier_of,
+    product_store,
+    weighted_kernel,
+    working_type,
+)
+from dovetail.backends.verisilicon.emulator.elementwise import as_float
+from dovetail.backends.verisilicon.emulator.kernel import Kernel, Values, exact_type, given
+from dovetail.backends.verisilicon.emulator.matrix import multiply
+from dovetail.backends.verisilicon.emulator.storing import centred, largest_size
+from dovetail.backends.verisilicon.views import OperatorView
+from dovetail.ir import AnyArray
+
+
+def build_fully_connected(item: OperatorView, threads: int) -> Kernel:
+    """Return rows `[N, C]` times a constant weight `[O, C]`."""
+    weight = centred_weight(item)
+    working = working_type(item, weight)
+    columns = np.ascontiguousarray(weight.T).astype(working)
+    return weighted_kernel(
+        WeightedSum(item, working, lambda batch: multiply(batch, columns, threads), item.constant(2))
+    )
+
+
+def build_matmul(item: OperatorView, threads: int) -> Kernel:
+    """Return the product of two tensors, of which neither is turned."""
+    kinds, made = (item.kind(0), item.kind(1)), item.made()
+    if made.quant is None:
+
+        def multiplied(values: Values) -> AnyArray:
+            left, right = (given(values, index).astype(np.float64) for index in (0, 1))
+            return as_float(multiply(left, right, threads), made.dtype)
+
+        return multiplied
+    bound = float(largest_size(kinds[0])) * largest_size(kinds[1]) * item.shape()[-1]
+    working, multiplier, store = exact_type(bound), multiplier_of(item, made).reshape(()), product_store(item)
+
+    def run(values: Values) -> AnyArray:
+        left, right = (centred(given(values, index), kinds[index], working) for index in (0, 1))
+        return store.from_steps(np.multiply(multiply(left, right, threads), multiplier, dtype=np.float64))
+
+    return run

@@ -1,0 +1,99 @@
+"""Local response normalisation in the tensor processor: squares, their sum and a table look-up, all of 21 bits.
+
+Parts with a stream processor have a shader for it, in float32: measured on all 65536 values of 16 bits (equal with the
+exponent 0.75) and on random bytes in dynamic fixed point, of which the factor is rounded to half precision and the
+product cut to it (equal on three tensors).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy import float32
+
+from dovetail.backends.verisilicon.emulator.elementwise import finished
+from dovetail.backends.verisilicon.emulator.floats import fp21
+from dovetail.backends.verisilicon.emulator.kernel import Kernel, Values, given
+from dovetail.backends.verisilicon.emulator.singles import exp2, log2
+from dovetail.backends.verisilicon.emulator.storing import reals_of, stored_from
+from dovetail.backends.verisilicon.emulator.tables import look_up, positive_knots, scales_of
+from dovetail.backends.verisilicon.program import Route
+from dovetail.backends.verisilicon.views import OperatorView, scale_of, zero_of
+from dovetail.ir import AnyArray, DType
+
+_CHANNELS = -3
+
+
+def build_response(item: OperatorView) -> Kernel:
+    """Return LRN of `[N, C, H, W]` across channels."""
+    known = item.is_stored and item.kind().dtype is item.made().dtype
+    if known and item.operator.route is Route.PROCESSOR:
+        return _processed(item)
+    if known and item.operator.route is Route.SHADER:
+        return _shaded(item)
+    size, (alpha, beta, bias) = item.ints[0], item.floats
+
+    def run(values: Values) -> AnyArray:
+        x = reals_of(given(values), item.kind())
+        return finished(item, x / (bias + alpha * _neighbours(x * x, size)) ** beta)
+
+    return run
+
+
+def _processed(item: OperatorView) -> Kernel:
+    """Return the tensor processor's rule."""
+    size, (alpha, beta, bias) = item.ints[0], item.floats
+    scales, back = scales_of(item)
+    zero, scale = zero_of(item.kind()), scale_of(item.kind())
+    knots = positive_knots()
+    entries = fp21((bias + alpha * knots) ** -beta)
+
+    def run(values: Values) -> AnyArray:
+        reals = fp21((given(values).astype(np.float64) - zero) * fp21(scale))
+        factor = look_up(_sums(fp21(np.square(reals)), size), knots, entries, by_slope=scales.by_slope)
+        return np.asarray((scales.store(fp21(reals * factor)) + back).astype(item.made().dtype.carrier))
+
+    return run
+
+
+def _shaded(item: OperatorView) -> Kernel:
+    """Return the shader's rule for steps that are powers of two."""
+    size, (alpha, beta, bias) = item.ints[0], (float32(value) for value in item.floats)
+    scale, inverse = float32(scale_of(item.kind())), float32(1.0 / scale_of(item.made()))
+    halved = item.made().dtype is not DType.I16
+
+    def run(values: Values) -> AnyArray:
+        reals = given(values).astype(float32) * scale
+        power = log2(alpha * _neighbours(np.square(reals), size).astype(float32) + bias) * beta
+        found = _cut_half(reals * exp2(-power).astype(np.float16)) if halved else reals / exp2(power)
+        return stored_from(np.rint(found * inverse), item.made())
+
+    return run
+
+
+def _cut_half(values: AnyArray) -> AnyArray:
+    """Cut float32 to the significant bits of half precision, towards zero."""
+    return np.asarray((values.astype(float32).view(np.uint32) & np.uint32(0xFFFFE000)).view(float32))
+
+
+def _shifted(squares: AnyArray, size: int) -> list[AnyArray]:
+    """Return for each of `size` neighbours the squares of that channel."""
+    before = (size - 1) // 2
+    widths = [(0, 0)] * squares.ndim
+    widths[_CHANNELS] = (before, size - 1 - before)
+    padded = np.moveaxis(np.pad(squares, widths), _CHANNELS, 0)
+    count = squares.shape[_CHANNELS]
+    return [np.moveaxis(padded[start : start + count], 0, _CHANNELS) for start in range(size)]
+
+
+def _neighbours(squares: AnyArray, size: int) -> AnyArray:
+    """Return the exact sums of the squares of neighbouring channels."""
+    return np.asarray(sum(_shifted(squares.astype(np.float64), size)))
+
+
+def _sums(squares: AnyArray, size: int) -> AnyArray:
+    """Add the squares of neighbouring channels one after another."""
+    first, *rest = _shifted(squares, size)
+    total = first
+    for term in rest:
+        total = fp21(total + term)
+    return total

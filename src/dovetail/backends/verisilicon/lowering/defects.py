@@ -1,0 +1,75 @@
+"""Vendor defects that are avoided for whole programs; those of one operator are avoided where it is lowered."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dovetail.backends.verisilicon.program import Code, ProgramOperator, ProgramTensor, Quant, TensorRole
+
+_CONVERTED = frozenset(
+    {
+        "add",
+        "concat",
+        "conv2d",
+        "data_convert",
+        "fully_connected",
+        "grouped_conv2d",
+        "leaky_relu",
+        "mul",
+        "pad",
+        "relu",
+        "relu6",
+        "reshape",
+        "sigmoid",
+        "strided_slice",
+        "sub",
+        "tanh",
+        "transpose",
+    }
+)
+"""Operators that follow when the compiler stores signed bytes as unsigned ones inside the graph.
+
+Softmax and poolings follow only as long as they need not be written as a binary network.
+"""
+
+
+_ALIKE = frozenset({"add", "mul", "sub"})
+"""Operators whose tensors must all be signed or all unsigned: mixed ones are left to a CPU that a board lacks."""
+
+
+def keep_signed_bytes(
+    tensors: tuple[ProgramTensor, ...], operators: tuple[ProgramOperator, ...], *, all_of_them: bool
+) -> tuple[ProgramTensor, ...]:
+    """Return the tensors with those of signed bytes kept in memory that the compiler would otherwise spoil.
+
+    It turns inner tensors of affine signed bytes into unsigned ones, but custom shader kernels (Max, Div, reductions)
+    go on reading them as signed: silent garbage, measured on the SDK of 2025-08. Parts whose array takes unsigned bytes
+    only convert every such tensor that the memory holds; one that it does not hold makes v7 parts fail in running, and
+    VIP8000's array store 127 throughout where the zero point is negative (`all_of_them`). A tensor that is not virtual
+    keeps its form.
+    """
+    signed = {index for index, tensor in enumerate(tensors) if _is_signed_bytes(tensor)}
+    inner = {index for index in signed if tensors[index].role is TensorRole.INNER}
+    kept = signed - inner
+    if all_of_them:
+        kept |= inner
+    for operator in operators:
+        if operator.kind not in _CONVERTED:
+            kept |= inner & {*operator.inputs, *operator.outputs}
+    while True:
+        mixed = [
+            sides & inner - kept
+            for operator in operators
+            if operator.kind in _ALIKE and (sides := {*operator.inputs, *operator.outputs}) & kept
+        ]
+        if not any(mixed):
+            break
+        kept = kept.union(*mixed)
+    return tuple(
+        replace(tensor, role=TensorRole.EDGE) if index in kept & inner else tensor
+        for index, tensor in enumerate(tensors)
+    )
+
+
+def _is_signed_bytes(tensor: ProgramTensor) -> bool:
+    return tensor.form.code is Code.I8 and tensor.form.quant is Quant.AFFINE

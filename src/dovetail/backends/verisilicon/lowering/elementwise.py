@@ -1,0 +1,383 @@
+"""Operators that work element by element."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dovetail.backends.verisilicon.lowering.view import NodeView
+from dovetail.ir import DType, Quantization, TensorType, dequantize_array, quantize_array
+
+_REALS = (DType.U8, DType.I8, DType.I16, DType.F32, DType.F16, DType.BF16)
+
+
+def check_same_kind(view: NodeView, *, outputs: bool = True) -> None:
+    """Refuse operands of different element types: the vendor's kernels take them for each other."""
+    names = [name for name in view.node.inputs if name]
+    if outputs:
+        names.extend(name for name in view.node.outputs if name)
+    kinds = [view.graph.types[name] for name in names]
+    dtypes = {kind.dtype for kind in kinds if kind.holds_reals}
+    view.need(len(dtypes) <= 1, f"it mixes {' and '.join(sorted(dtype.value for dtype in dtypes))}")
+    for dtype in dtypes:
+        view.need(dtype in _REALS, f"it has no {dtype.value} form", always=True)
+    for kind in kinds:
+        view.need(kind.quant is None or kind.quant.axis is None, "a tensor has a scale per channel")
+
+
+def aligned(view: NodeView, indices: tuple[int, ...], read: Callable[[int], int] | None = None) -> list[int]:
+    """Return operands with the output's rank, so that they broadcast as ONNX says; refuse shapes that do not.
+
+    `read` gives the tensor of an input; the input as it is by default.
+    """
+    shapes = [view.shape(index) for index in indices]
+    try:
+        result = np.broadcast_shapes(*shapes)
+    except ValueError as error:
+        raise view.refuse(f"shapes {' and '.join(str(list(shape)) for shape in shapes)} do not broadcast") from error
+    view.expect(result)
+    made: list[int] = []
+    for index, shape in zip(indices, shapes, strict=True):
+        wide = (1,) * (len(result) - len(shape)) + shape
+        tensor = (read or view.input)(index)
+        made.append(view.reshaped(tensor, view.kind(index), wide or (1,)))
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class Unary:
+    """Lower an operator of one input; `floats` and `ints` read its parameters."""
+
+    kind: str
+    floats: Callable[[NodeView], tuple[float, ...]] = lambda _: ()
+    ints: Callable[[NodeView], tuple[int, ...]] = lambda _: ()
+
+    def __call__(self, view: NodeView) -> None:
+        """Emit the operator."""
+        check_same_kind(view)
+        view.need(view.kind(0).holds_reals, "its input is not real")
+        view.expect(view.shape(0))
+        view.emit(self.kind, (view.input(0),), (view.output(),), self.ints(view), self.floats(view))
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """Lower an operator of two inputs with broadcasting."""
+
+    kind: str
+    ints: tuple[int, ...] = ()
+
+    def __call__(self, view: NodeView) -> None:
+        """Emit the operator."""
+        check_same_kind(view)
+        view.need(len(view.node.inputs) == 2, f"{len(view.node.inputs)} operands (two are possible)")
+        view.need(view.kind(0).holds_reals and view.kind(1).holds_reals, "its operands are not real")
+        view.emit(self.kind, aligned(view, (0, 1)), (view.output(),), self.ints)
+
+
+def lower_sub(view: NodeView) -> None:
+    """Lower Sub; where signed bytes are added elsewhere in the graph, as the addition of what is negated.
+
+    The vendor's array takes a subtraction of signed bytes for an addition of the same tensors that it has met before.
+    """
+    added = any(
+        node.op in ("Add", "Sum") and view.graph.types[node.outputs[0]].dtype is DType.I8 for node in view.graph.nodes
+    )
+    if not added or view.draft.fixed_point or view.made().dtype is not DType.I8:
+        Binary("sub")(view)
+        return
+    check_same_kind(view)
+    view.need(len(view.node.inputs) == 2 and view.kind(1).quant is not None, "its operands are not quantised")
+    view.emit("add", aligned(view, (0, 1), lambda index: _negated(view) if index else view.input(0)), (view.output(),))
+
+
+def _negated(view: NodeView) -> int:
+    """Return the second operand negated without loss: q becomes -1 - q around a mirrored zero point."""
+    kind, value = view.kind(1), view.graph.constants.get(view.node.inputs[1])
+    assert kind.quant is not None
+    mirrored = replace(kind, quant=Quantization(kind.quant.scale, (-1 - kind.quant.zero_point[0],)))
+    if value is not None:
+        return view.hold((-1 - value.astype(np.int16)).astype(np.int8), mirrored)
+    made = view.new(mirrored)
+    view.emit("neg", (view.input(1),), (made,))
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class LowerComparison:
+    """Lower a comparison: its output is a bool."""
+
+    code: int
+
+    def __call__(self, view: NodeView) -> None:
+        """Emit the operator."""
+        check_same_kind(view, outputs=False)
+        view.need(view.made().dtype is DType.BOOL, "its output is not bool")
+        view.need(view.kind(0).holds_reals and view.kind(1).holds_reals, "its operands are not real")
+        view.emit("compare", aligned(view, (0, 1)), (view.output(),), (self.code,))
+
+
+@dataclass(frozen=True, slots=True)
+class Logical:
+    """Lower an operator on bools."""
+
+    code: int
+
+    def __call__(self, view: NodeView) -> None:
+        """Emit the operator."""
+        for index in (0, 1):
+            view.need(view.kind(index).dtype is DType.BOOL, "its operands are not bool")
+        view.emit("logical", aligned(view, (0, 1)), (view.output(),), (self.code,))
+
+
+def lower_not(view: NodeView) -> None:
+    """Lower Not."""
+    view.need(view.kind(0).dtype is DType.BOOL, "its input is not bool")
+    view.expect(view.shape(0))
+    view.emit("logical_not", (view.input(0),), (view.output(),))
+
+
+def lower_where(view: NodeView) -> None:
+    """Lower Where; the vendor's select cuts off where it requantises, so its operands are converted before."""
+    view.need(view.kind(0).dtype is DType.BOOL, "its condition is not bool")
+    check_same_kind(view)
+    view.need(view.kind(1).holds_reals, "its operands are not real")
+
+    def read(index: int) -> int:
+        return view.stored_as(index, view.made()) if index else view.input(0)
+
+    view.emit("select", aligned(view, (0, 1, 2), read), (view.output(),))
+
+
+_MIDDLE = 128
+"""Between a signed byte and the unsigned one of the same bits in order."""
+_EXPONENT_STEPS, _EXPONENT_BITS = 64, 14
+"""Steps of an exponent in bytes: their product with the scale is exact, else an odd one is taken for an even one; and
+its bits in 16 bits."""
+_POWERS = {0.5: "sqrt", 2.0: "square", -1.0: "reciprocal"}
+
+
+def lower_pow(view: NodeView) -> None:
+    """Lower Pow with a constant exponent; a base may be negative where the exponent is whole."""
+    check_same_kind_of(view, (0,))
+    value, kind = view.constant(1), view.kind(1)
+    real = (value if kind.quant is None else dequantize_array(value, kind.quant)).reshape(-1)
+    view.need(real.size > 0 and bool((real == real[0]).all()), "its exponents differ")
+    view.expect(np.broadcast_shapes(view.shape(0), value.shape))
+    view.expect(view.shape(0))
+    exponent = float(real[0])
+    if exponent == 1.0:
+        view.emit("data_convert", (view.input(0),), (view.output(),))
+        return
+    if exponent in _POWERS:
+        view.emit(_POWERS[exponent], (view.input(0),), (view.output(),))
+        return
+    quant, dtype = view.kind(0).quant, view.kind(0).dtype
+    positive = quant is not None and dtype.is_integer and quant.zero_point[0] <= dtype.integer_range[0]
+    view.need(positive or exponent.is_integer(), f"exponent {exponent:g} of a base that may be negative")
+    if dtype is not DType.I8:
+        power = _exponent(view, exponent, dtype, quantised=quant is not None)
+        view.emit("pow", (view.input(0), power), (view.output(),))
+        return
+    # The vendor's kernel drops the sign of signed bytes: they go through unsigned ones.
+    data, power = view.new(_unsigned(view.kind(0))), view.new(_unsigned(view.made()))
+    view.emit("data_convert", (view.input(0),), (data,))
+    view.emit("pow", (data, _exponent(view, exponent, DType.U8, quantised=True)), (power,))
+    view.emit("data_convert", (power,), (view.output(),))
+
+
+def _exponent(view: NodeView, value: float, dtype: DType, *, quantised: bool) -> int:
+    """Return the id of a constant exponent in the element type of the base, as near as that allows."""
+    shape = (1,) * max(len(view.shape(0)), 1)
+    if not quantised:
+        return view.hold(np.full(shape, value, dtype.carrier), TensorType(dtype, shape))
+    if dtype is DType.I16:
+        # 16 bits have powers of two as scales.
+        scale = math.ldexp(1.0, math.frexp(value)[1] - _EXPONENT_BITS)
+        quant = Quantization((scale,), (0,))
+    else:
+        quant = Quantization((abs(value) / _EXPONENT_STEPS,), (_MIDDLE,))
+    return view.hold(quantize_array(np.full(shape, value), dtype, quant), TensorType(dtype, shape, quant))
+
+
+def _unsigned(kind: TensorType) -> TensorType:
+    """Return a type of signed bytes as one of unsigned bytes with the same reals."""
+    assert kind.quant is not None
+    return replace(kind, dtype=DType.U8, quant=Quantization(kind.quant.scale, (kind.quant.zero_point[0] + _MIDDLE,)))
+
+
+def lower_sum(view: NodeView) -> None:
+    """Lower Sum of one or two operands; more would be rounded in between."""
+    if len(view.node.inputs) == 1:
+        check_same_kind(view)
+        view.expect(view.shape(0))
+        view.emit("data_convert", (view.input(0),), (view.output(),))
+        return
+    Binary("add")(view)
+
+
+def _bound(view: NodeView, index: int, default: float) -> float:
+    if not view.has(index):
+        return default
+    value, kind = view.constant(index), view.kind(index)
+    view.need(value.size == 1, "a bound is not a scalar")
+    real = value if kind.quant is None else dequantize_array(value, kind.quant)
+    return float(real.reshape(-1)[0])
+
+
+def lower_clip(view: NodeView) -> None:
+    """Lower Clip; bounds that the output cannot hold are moved to what it holds."""
+    check_same_kind_of(view, (0,))
+    view.expect(view.shape(0))
+    low, high = _bound(view, 1, -math.inf), _bound(view, 2, math.inf)
+    view.need(not (math.isnan(low) or math.isnan(high)), "a bound is not a number")
+    low = min(low, high)
+    quant, made = view.made().quant, view.made()
+    if quant is not None:
+        scale, zero = float(quant.scale[0]), quant.zero_point[0]
+        first, last = (((edge - zero) * scale) for edge in made.dtype.integer_range)
+        low, high = (min(max(bound, first), last) for bound in (low, high))
+        # The bounds are values of the output: the nearest stored integer, ties to even.
+        low, high = (float(np.rint(bound / scale)) * scale for bound in (low, high))
+        if (low, high) == (0.0, 0.0 + float(np.rint(last / scale)) * scale):
+            # Nothing of what the output holds is cut at the top: a plain Relu, which the compiler fuses.
+            view.emit("relu", (view.input(0),), (view.output(),))
+            return
+    largest = 65504.0 if made.dtype is DType.F16 else 3.0e38
+    low, high = max(low, -largest), min(high, largest)
+    view.emit("clip", (view.input(0),), (view.output(),), (), (low, high))
+
+
+def check_same_kind_of(view: NodeView, indices: tuple[int, ...]) -> None:
+    """Refuse when some inputs and the outputs have different element types."""
+    dtypes = {view.kind(index).dtype for index in indices} | {view.made(i).dtype for i in range(len(view.node.outputs))}
+    view.need(len(dtypes) == 1, f"it mixes {' and '.join(sorted(dtype.value for dtype in dtypes))}")
+    view.need(all(view.kind(index).holds_reals for index in indices), "its input is not real")
+    view.need(dtypes <= set(_REALS), "it has no form of this element type", always=True)
+
+
+def lower_prelu(view: NodeView) -> None:
+    """Lower PRelu with a constant slope for each channel or for all."""
+    check_same_kind(view)
+    view.need(view.kind(0).dtype is not DType.I16, "it has no 16-bit integer form", always=True)
+    sizes, value, kind = view.shape(0), view.constant(1), view.kind(1)
+    view.expect(sizes)
+    view.need(len(sizes) >= 2, "a vector input")
+    wide = (1,) * (len(sizes) - value.ndim) + value.shape
+    channels = sizes[1]
+    view.need(wide in ((1,) * len(sizes), (1, channels, *(1,) * (len(sizes) - 2))), "its slope is not per channel")
+    slope = np.broadcast_to(value.reshape(-1), (channels,))
+    axis = view.axis(1, len(sizes))
+    # One slope for each index of one axis, whatever the rank of the data.
+    shape = (channels, *(1,) * axis)
+    held = view.hold(np.ascontiguousarray(slope).reshape(shape), replace(kind, shape=shape))
+    view.emit("prelu", (view.input(0), held), (view.output(),), (axis,))
+
+
+def lower_convert(view: NodeView) -> None:
+    """Lower QuantizeLinear, DequantizeLinear, Requantize and Cast between reals."""
+    data, made = view.kind(0), view.made()
+    view.expect(view.shape(0))
+    for kind in (data, made):
+        view.need(kind.holds_reals, f"it converts {kind.dtype.value} values, not reals")
+        view.need(kind.dtype in _REALS, f"it has no {kind.dtype.value} form", always=True)
+        view.need(kind.quant is None or kind.quant.axis is None, "a tensor has a scale per channel")
+    view.emit("data_convert", (view.input(0),), (view.output(),))
+
+
+_CASTABLE = (DType.BOOL, DType.F32, DType.F16, DType.I32, DType.I64, DType.U8)
+"""What the vendor's cast takes and gives, where it is not quantised."""
+
+
+def lower_cast(view: NodeView) -> None:
+    """Lower Cast: between reals, and from and to truths and integers, of which quantised ones go through float32."""
+    data, made = view.kind(0), view.made()
+    if data.holds_reals and made.holds_reals:
+        lower_convert(view)
+        return
+    view.expect(view.shape(0))
+    for kind in (data, made):
+        told = f"from {data.dtype.value} to {made.dtype.value}"
+        view.need(kind.quant is not None or kind.dtype in _CASTABLE, told)
+    source = view.input(0)
+    if data.quant is not None:
+        source = view.new(TensorType(DType.F32, data.shape))
+        view.emit("data_convert", (view.input(0),), (source,))
+    if made.quant is None:
+        view.emit("cast", (source,), (view.output(),))
+        return
+    held = view.new(TensorType(DType.F32, data.shape))
+    view.emit("cast", (source,), (held,))
+    view.emit("data_convert", (held,), (view.output(),))
+
+
+def _alpha(default: float) -> Callable[[NodeView], tuple[float, ...]]:
+    return lambda view: (view.node.number("alpha", default),)
+
+
+def _gelu(view: NodeView) -> tuple[int, ...]:
+    return (1 if view.node.text("approximate", "none") == "tanh" else 0,)
+
+
+def _selu(view: NodeView) -> tuple[float, ...]:
+    return (view.node.number("alpha", 1.6732632), view.node.number("gamma", 1.0507010))
+
+
+def _hard_sigmoid(view: NodeView) -> tuple[float, ...]:
+    return (view.node.number("alpha", 0.2), view.node.number("beta", 0.5))
+
+
+UNARY: dict[str, Unary] = {
+    "Abs": Unary("abs"),
+    "Acosh": Unary("acosh"),
+    "Atan": Unary("atan"),
+    "Atanh": Unary("atanh"),
+    "Ceil": Unary("ceil"),
+    "Celu": Unary("celu", _alpha(1.0)),
+    "Cos": Unary("cos"),
+    "Elu": Unary("elu", _alpha(1.0)),
+    "Erf": Unary("erf"),
+    "Exp": Unary("exp"),
+    "Floor": Unary("floor"),
+    "Gelu": Unary("gelu", ints=_gelu),
+    "HardSigmoid": Unary("hard_sigmoid", _hard_sigmoid),
+    "HardSwish": Unary("hard_swish"),
+    "LeakyRelu": Unary("leaky_relu", _alpha(0.01)),
+    "Log": Unary("log"),
+    "Mish": Unary("mish"),
+    "Neg": Unary("neg"),
+    "Reciprocal": Unary("reciprocal"),
+    "Relu": Unary("relu"),
+    "Round": Unary("round"),
+    "Selu": Unary("selu", _selu),
+    "Sigmoid": Unary("sigmoid"),
+    "Sign": Unary("sign"),
+    "Sin": Unary("sin"),
+    "Softplus": Unary("softplus"),
+    "Softsign": Unary("softsign"),
+    "Sqrt": Unary("sqrt"),
+    "Tan": Unary("tan"),
+    "Tanh": Unary("tanh"),
+}
+
+BINARY: dict[str, Binary] = {
+    "Add": Binary("add"),
+    "Div": Binary("div"),
+    "Max": Binary("maximum"),
+    "Min": Binary("minimum"),
+    "Mul": Binary("mul"),
+}
+
+COMPARISONS: dict[str, LowerComparison | Logical] = {
+    "Greater": LowerComparison(0),
+    "GreaterOrEqual": LowerComparison(1),
+    "Less": LowerComparison(2),
+    "LessOrEqual": LowerComparison(3),
+    "Equal": LowerComparison(5),
+    "And": Logical(0),
+    "Or": Logical(1),
+    "Xor": Logical(2),
+}

@@ -1,0 +1,287 @@
+"""Poolings, reductions and normalisations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dovetail.backends.verisilicon.lowering.accumulating import read_window
+from dovetail.backends.verisilicon.lowering.elementwise import check_same_kind_of
+from dovetail.backends.verisilicon.lowering.view import NodeView
+from dovetail.ir import DType, Quantization
+
+_AVERAGE, _AVERAGE_WITH_PAD, _MAXIMUM = 0, 1, 2
+_MINIMUM = 2
+_LENGTH = 100
+"""The square root of the sum of squares has an operator of its own there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """Lower MaxPool or AveragePool over one or two axes."""
+
+    maximum: bool
+
+    def __call__(self, view: NodeView) -> None:
+        """Emit the operator."""
+        view.need(len([name for name in view.node.outputs if name]) == 1, "its indices are asked for")
+        check_same_kind_of(view, (0,))
+        node, sizes = view.node, view.shape(0)
+        view.need(len(sizes) in (3, 4), f"{len(sizes) - 2} spatial axes")
+        window = read_window(view, node.integers("kernel_shape"), sizes[2:], pooled=True)
+        view.need(window.dilations == (1, 1), "a dilated pooling")
+        view.need(not node.integer("storage_order", 0), "storage_order=1")
+        flat = len(sizes) == 3
+        plane = (1, sizes[2]) if flat else sizes[2:]
+        counted = bool(node.integer("count_include_pad", 0))
+        # The vendor counts what hangs over the padded edge as if it were padding; ONNX never does.
+        view.need(not (window.ceil and counted and not self.maximum), "ceil_mode with count_include_pad")
+        result = window.outputs(plane)
+        view.expect((*sizes[:2], *(result[1:] if flat else result)))
+        how = _MAXIMUM if self.maximum else _AVERAGE_WITH_PAD if counted else _AVERAGE
+        data, out = view.input(0), view.output()
+        if flat:
+            data = view.reshaped(data, view.kind(0), (*sizes[:2], *plane))
+            out = view.new(replace(view.made(), shape=(*sizes[:2], *result)))
+        view.emit("pool2d", (data,), (out,), (how, *window.parameters, int(window.ceil)))
+        if flat:
+            view.emit("reshape", (out,), (view.output(),), tuple(reversed(view.made_shape())))
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalPool:
+    """Lower a pooling over all spatial axes."""
+
+    maximum: bool
+
+    def __call__(self, view: NodeView) -> None:
+        """Emit a reduction over the spatial axes: exact, where a pooling window would be a convolution."""
+        check_same_kind_of(view, (0,))
+        sizes = view.shape(0)
+        view.need(len(sizes) >= 3, "no spatial axis")
+        view.expect((*sizes[:2], *(1,) * (len(sizes) - 2)))
+        axes = tuple(range(len(sizes) - 2))
+        view.emit("reduce", (view.input(0),), (view.output(),), (1 if self.maximum else 0, 1, *axes))
+
+
+@dataclass(frozen=True, slots=True)
+class Reduce:
+    """Lower a reduction over constant axes."""
+
+    code: int
+
+    def __call__(self, view: NodeView) -> None:
+        """Emit the operator."""
+        check_same_kind_of(view, (0,))
+        node, sizes = view.node, view.shape(0)
+        rank = len(sizes)
+        axes = view.integers(1) if view.has(1) else node.integers("axes")
+        if not axes:
+            view.need(not node.integer("noop_with_empty_axes", 0), "it does nothing")
+            axes = tuple(range(rank))
+        found = sorted({view.axis(axis, rank) for axis in axes})
+        view.need(len(found) == len(axes), "an axis is given twice")
+        keep = bool(node.integer("keepdims", 1))
+        gone = {rank - 1 - axis for axis in found}
+        kept = [1 if axis in gone else size for axis, size in enumerate(sizes) if keep or axis not in gone]
+        view.expect(kept)
+        out = view.output()
+        if not keep:
+            out = view.new(replace(view.made(), shape=tuple(1 if i in gone else size for i, size in enumerate(sizes))))
+        self._reduce(view, out, found)
+        if not keep:
+            view.emit("reshape", (out,), (view.output(),), tuple(reversed(kept)) or (1,))
+
+    def _reduce(self, view: NodeView, out: int, axes: list[int]) -> None:
+        data, made = view.kind(0), view.made()
+        if self.code == _LENGTH:
+            view.emit("reduce_l2", (view.input(0),), (out,), (1, *axes))
+            return
+        if self.code != _MINIMUM or data.dtype is not DType.I8 or view.draft.fixed_point:
+            view.emit("reduce", (view.input(0),), (out,), (self.code, 1, *axes))
+            return
+        # The vendor's minimum of 8-bit signed integers is always 0: negate, take the maximum, negate again.
+        view.need(data.quant is not None and data.quant == made.quant, "it requantises")
+        assert data.quant is not None
+        mirrored = Quantization(data.quant.scale, (-1 - data.quant.zero_point[0],))
+        turned = view.new(replace(data, quant=mirrored))
+        shape = tuple(1 if len(view.shape(0)) - 1 - i in axes else size for i, size in enumerate(view.shape(0)))
+        most = view.new(replace(data, shape=shape, quant=mirrored))
+        view.emit("neg", (view.input(0),), (turned,))
+        view.emit("reduce", (turned,), (most,), (1, 1, *axes))
+        view.emit("neg", (most,), (out,))
+
+
+@dataclass(frozen=True, slots=True)
+class ArgReduce:
+    """Lower ArgMax or ArgMin; indices are 32 bits wide there."""
+
+    kind: str
+
+    def __call__(self, view: NodeView) -> None:
+        """Emit the operator."""
+        node, sizes = view.node, view.shape(0)
+        view.need(view.kind(0).holds_reals, "its input is not real")
+        view.need(view.made().dtype in (DType.I64, DType.I32), "its output holds no indices")
+        view.need(not node.integer("select_last_index", 0), "select_last_index=1")
+        axis = view.axis(node.integer("axis", 0), len(sizes))
+        position, keep = len(sizes) - 1 - axis, bool(node.integer("keepdims", 1))
+        kept = [1 if index == position else size for index, size in enumerate(sizes) if keep or index != position]
+        view.expect(kept)
+        out = view.new(replace(view.made(), shape=sizes[:position] + sizes[position + 1 :] or (1,)))
+        view.emit(self.kind, (view.input(0),), (out,), (axis, 0))
+        view.emit("reshape", (out,), (view.output(),), tuple(reversed(kept)) or (1,))
+
+
+@dataclass(frozen=True, slots=True)
+class AlongAxis:
+    """Lower Softmax and its like."""
+
+    kind: str
+    default: int = -1
+    floats: tuple[float, ...] = (1.0,)
+
+    def __call__(self, view: NodeView) -> None:
+        """Emit the operator."""
+        check_same_kind_of(view, (0,))
+        sizes = view.shape(0)
+        view.expect(sizes)
+        axis = view.axis(view.node.integer("axis", self.default), len(sizes))
+        view.emit(self.kind, (view.input(0),), (view.output(),), (axis,), self.floats)
+
+
+def lower_lp_norm(view: NodeView) -> None:
+    """Lower LpNormalization with p=2."""
+    view.need(view.node.integer("p", 2) == 2, "p is not 2")
+    AlongAxis("l2_norm", floats=())(view)
+
+
+def _parameter(view: NodeView, index: int, size: int, fill: float) -> int:
+    """Return the id of a float32 vector: a constant input, or `fill` where it is omitted."""
+    if not view.has(index):
+        return view.hold_float(np.full(size, fill, np.float32))
+    value = view.constant(index)
+    view.need(view.kind(index).quant is None, f"input {index} is quantised")
+    view.need(value.size == size, f"input {index} has {value.size} values for {size} channels")
+    return view.hold_float(value.reshape(size))
+
+
+def lower_batch_norm(view: NodeView) -> None:
+    """Lower BatchNormalization with constant statistics."""
+    check_same_kind_of(view, (0,))
+    view.need(not view.node.integer("training_mode", 0), "training_mode=1")
+    sizes = view.shape(0)
+    view.need(len(sizes) >= 2, "no channel axis")
+    view.expect(sizes)
+    scale, bias, mean, variance = (_parameter(view, index, sizes[1], 0.0) for index in (1, 2, 3, 4))
+    floats = (view.node.number("epsilon", 1e-5),)
+    view.emit("batch_norm", (view.input(0), mean, variance, scale, bias), (view.output(),), (), floats)
+
+
+def lower_layer_norm(view: NodeView) -> None:
+    """Lower LayerNormalization over the last axis."""
+    check_same_kind_of(view, (0,))
+    sizes = view.shape(0)
+    view.expect(sizes)
+    view.need(len(view.node.outputs) == 1, "its statistics are asked for")
+    axis = view.axis(view.node.integer("axis", -1), len(sizes))
+    view.need(axis == 0, "more than the last axis is normalised")
+    scale, bias = _parameter(view, 1, sizes[-1], 1.0), _parameter(view, 2, sizes[-1], 0.0)
+    floats = (view.node.number("epsilon", 1e-5),)
+    view.emit("layer_norm", (view.input(0), bias, scale), (view.output(),), (0,), floats)
+
+
+def lower_instance_norm(view: NodeView) -> None:
+    """Lower InstanceNormalization over two spatial axes."""
+    check_same_kind_of(view, (0,))
+    sizes = view.shape(0)
+    view.need(len(sizes) == 4, f"{len(sizes) - 2} spatial axes")
+    view.expect(sizes)
+    scale, bias = _parameter(view, 1, sizes[1], 1.0), _parameter(view, 2, sizes[1], 0.0)
+    floats = (view.node.number("epsilon", 1e-5),)
+    view.emit("instance_norm", (view.input(0), bias, scale), (view.output(),), (0, 1), floats)
+
+
+def lower_group_norm(view: NodeView) -> None:
+    """Lower GroupNormalization with a scale for each channel."""
+    check_same_kind_of(view, (0,))
+    sizes, groups = view.shape(0), view.node.integer("num_groups", 1)
+    view.need(len(sizes) == 4, f"{len(sizes) - 2} spatial axes")
+    view.need(groups >= 1 and sizes[1] % groups == 0, f"{groups} groups of {sizes[1]} channels")
+    view.need(all(view.constant(index).size == sizes[1] for index in (1, 2)), "its parameters are not per channel")
+    view.expect(sizes)
+    for index in (1, 2):
+        rows = view.constant(index).reshape(groups, -1)
+        view.need(
+            bool((rows == rows[0]).all()), "its groups have different scales: the vendor's kernel reads the first's"
+        )
+    scale, bias = _parameter(view, 1, sizes[1], 1.0), _parameter(view, 2, sizes[1], 0.0)
+    floats = (view.node.number("epsilon", 1e-5),)
+    view.emit("group_norm", (view.input(0), bias, scale), (view.output(),), (groups,), floats)
+
+
+def lower_lrn(view: NodeView) -> None:
+    """Lower LRN across channels."""
+    check_same_kind_of(view, (0,))
+    sizes, node = view.shape(0), view.node
+    view.need(len(sizes) == 4, f"{len(sizes) - 2} spatial axes")
+    view.expect(sizes)
+    size = node.integer("size", 1)
+    view.need(size >= 1 and size % 2 == 1, f"size={size} (odd sizes are possible)")
+    # ONNX divides alpha by the size; the vendor does not.
+    floats = (node.number("alpha", 1e-4) / size, node.number("beta", 0.75), node.number("bias", 1.0))
+    view.emit("lrn", (view.input(0),), (view.output(),), (size, 2), floats)
+
+
+def lower_cumsum(view: NodeView) -> None:
+    """Lower CumSum along a constant axis."""
+    check_same_kind_of(view, (0,))
+    view.need(view.kind(0).dtype is not DType.I16, "its 16-bit kernel stops the simulator", always=True)
+    sizes, node = view.shape(0), view.node
+    view.expect(sizes)
+    axis = view.whole(1)
+    ints = (view.axis(axis, len(sizes)), node.integer("exclusive", 0), node.integer("reverse", 0))
+    view.emit("cumsum", (view.input(0),), (view.output(),), ints)
+
+
+def lower_topk(view: NodeView) -> None:
+    """Lower TopK of the largest values along the last axis, sorted."""
+    node, sizes = view.node, view.shape(0)
+    count = view.whole(1)
+    axis = view.axis(node.integer("axis", -1), len(sizes))
+    view.need(axis == 0, "an axis that is not the last")
+    view.need(node.integer("largest", 1) == 1 and node.integer("sorted", 1) == 1, "only the largest, sorted")
+    view.need(1 <= count <= sizes[-1], f"k={count} of {sizes[-1]}")
+    view.need(len(view.node.outputs) == 2 and all(view.node.outputs), "both outputs are needed")
+    view.need(view.kind(0).dtype is view.made().dtype and view.kind(0).quant == view.made().quant, "it requantises")
+    for index in (0, 1):
+        view.expect((*sizes[:-1], count), index)
+    view.emit("topk", (view.input(0),), (view.output(0), view.output(1)), (count, 0))
+
+
+REDUCING: dict[str, Callable[[NodeView], None]] = {
+    "ArgMax": ArgReduce("argmax"),
+    "ArgMin": ArgReduce("argmin"),
+    "AveragePool": Pool(maximum=False),
+    "BatchNormalization": lower_batch_norm,
+    "CumSum": lower_cumsum,
+    "GlobalAveragePool": GlobalPool(maximum=False),
+    "GlobalMaxPool": GlobalPool(maximum=True),
+    "GroupNormalization": lower_group_norm,
+    "InstanceNormalization": lower_instance_norm,
+    "LRN": lower_lrn,
+    "LayerNormalization": lower_layer_norm,
+    "LogSoftmax": AlongAxis("log_softmax"),
+    "LpNormalization": lower_lp_norm,
+    "MaxPool": Pool(maximum=True),
+    "ReduceL2": Reduce(_LENGTH),
+    "ReduceMax": Reduce(1),
+    "ReduceMean": Reduce(0),
+    "ReduceMin": Reduce(2),
+    "ReduceProd": Reduce(4),
+    "ReduceSum": Reduce(3),
+    "Softmax": AlongAxis("softmax"),
+    "TopK": lower_topk,
+}

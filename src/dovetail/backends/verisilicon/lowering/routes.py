@@ -1,0 +1,129 @@
+"""What computes each operator of a program: decided here once, from types, shapes and roles.
+
+Derived on the vendor's simulator, from its records of engines and from what each engine's arithmetic gives.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dovetail.backends.verisilicon.lowering.sums import joined_operators, sum_route
+from dovetail.backends.verisilicon.parts.generation import CONVERTING, OLDEST, Generation
+from dovetail.backends.verisilicon.program import Program, ProgramOperator, Route
+from dovetail.backends.verisilicon.views import OperatorView, ProgramView
+from dovetail.ir import DType, TensorType
+
+PRODUCTS = frozenset({"conv2d", "deconv2d", "fully_connected", "grouped_conv2d", "matmul"})
+_SUMS = frozenset({"add", "sub"})
+_TABLES = frozenset(
+    {
+        *("abs", "atan", "celu", "clip", "elu", "erf", "gelu", "hard_sigmoid", "hard_swish", "leaky_relu", "log"),
+        *("mish", "neg", "reciprocal", "relu", "selu", "sigmoid", "softsign", "square", "tan", "tanh"),
+    }
+)
+"""Functions that the tensor processor has tables of, or copies with."""
+_MOVEMENTS = frozenset(
+    {
+        *("concat", "data_convert", "depth_to_space", "lrn", "pad", "reshape", "reverse", "space_to_depth"),
+        *("strided_slice", "tile", "transpose"),
+    }
+)
+"""What else the tensor processor does."""
+_SHADED_BESIDE_A_STREAM = frozenset({"batch_norm", "cos", "exp", "sin"})
+"""What a part with a stream processor gives to a shader in 16 bits, or computes as one does (batch_norm)."""
+_MEAN, _MOST_AVERAGE = 0, 1
+"""Codes of a reduction by its mean, and the last of a pooling that averages."""
+
+
+def with_routes(program: Program) -> Program:
+    """Return the program with what computes each operator, and which are computed together."""
+    view = ProgramView(program)
+    operators: list[ProgramOperator] = []
+    for index, item in enumerate(view.operators):
+        joins = joined_operators(view, index) if item.operator.kind == "add" else ()
+        route = Route.ADDER if joins else route_of(item)
+        operators.append(replace(item.operator, route=route, joins=joins))
+    return replace(program, operators=tuple(operators))
+
+
+def route_of(item: OperatorView) -> Route:
+    """Return what computes an operator by itself."""
+    kind = item.operator.kind
+    if kind in PRODUCTS:
+        fixed = item.is_constant(1)
+        return Route.SHADER if product_in_shader(item, fixed=fixed) else Route.ARRAY
+    if not item.is_stored:
+        return Route.PROCESSOR if kind in _MOVEMENTS and item.made().dtype is not DType.F32 else Route.SHADER
+    if kind in _SUMS:
+        return sum_route(item)
+    if _is_average(item) and _averages_on_array(item):
+        return Route.ARRAY
+    if item.generation is Generation.STREAM:
+        return _beside_a_stream(item)
+    if kind == "data_convert" and item.generation in CONVERTING and _moves_signed_bytes(item):
+        return Route.ARRAY
+    return Route.PROCESSOR if kind in _TABLES | _MOVEMENTS else Route.SHADER
+
+
+def _beside_a_stream(item: OperatorView) -> Route:
+    kind, wide = item.operator.kind, item.made().dtype is DType.I16
+    fixed = wide or item.in_fixed_point
+    shaded = kind == "pow" or (kind in ("lrn", "resize") and fixed) or (kind in _SHADED_BESIDE_A_STREAM and wide)
+    return Route.SHADER if shaded else Route.STREAM
+
+
+def product_in_shader(item: OperatorView, *, fixed: bool) -> bool:
+    """Tell whether a shader computes a product, in float32 and without a multiplier of the array; `fixed`: by weights.
+
+    Parts with a stream processor give every product of integers to the array: those of two tensors and padded
+    transposed convolutions, too.
+    """
+    data, weight = item.kind(0), item.kind(1)
+    if data.quant is None or weight.quant is None:
+        return True
+    if item.operator.kind == "deconv2d" and item.generation is not Generation.STREAM and _grows_in_shader(item):
+        return True
+    return product_is_shaded(item.generation, data, weight, fixed=fixed)
+
+
+def product_is_shaded(generation: Generation, data: TensorType, weight: TensorType, *, fixed: bool) -> bool:
+    """Tell whether a shader computes a product of integers of these types; `fixed` where the second is constant."""
+    if generation is Generation.STREAM:
+        return False
+    wide = data.dtype is DType.I16
+    if not fixed:
+        return wide or generation in OLDEST
+    per_channel = weight.quant is not None and len(weight.quant.scale) > 1
+    return (per_channel and generation in CONVERTING) or (wide and generation is Generation.V7_BYTES)
+
+
+def _grows_in_shader(item: OperatorView) -> bool:
+    """Tell whether a transposed convolution has output padding, and its kernels lie side by side, unpadded.
+
+    Only then is more than they give new. Measured on kernels of 2, 3 and 4 with strides of 2 and 3.
+    """
+    kernel, strides, pads, extra = item.ints[:2], item.ints[2:4], item.ints[4:8], item.ints[8:10]
+    plain = not any(pads) and any(extra)
+    return plain and all(size % step == 0 for size, step in zip(kernel, strides, strict=True))
+
+
+def _is_average(item: OperatorView) -> bool:
+    kind = item.operator.kind
+    return (kind == "pool2d" and item.ints[0] <= _MOST_AVERAGE) or (kind == "reduce" and item.ints[0] == _MEAN)
+
+
+def _averages_on_array(item: OperatorView) -> bool:
+    """Tell whether an average is a convolution there: unpadded, with strides of 1 or 2, over a small window."""
+    if item.kind(0).dtype is DType.I16 and item.generation is Generation.V7_BYTES:
+        return False
+    widest = 11 if item.generation in OLDEST else 15
+    if item.operator.kind == "pool2d":
+        kernel, strides, rest = item.ints[1:3], item.ints[3:5], item.ints[5:]
+        return not any(rest) and strides in ((1, 1), (2, 2)) and max(kernel) <= widest
+    spatial = item.ints[2:] == (0, 1) and len(item.shape()) == 4
+    return spatial and item.generation is not Generation.STREAM and max(item.shape()[2:]) <= widest
+
+
+def _moves_signed_bytes(item: OperatorView) -> bool:
+    """Tell whether a conversion goes from affine signed bytes to affine signed bytes."""
+    return item.kind().dtype is item.made().dtype is DType.I8 and not item.in_fixed_point

@@ -1,0 +1,159 @@
+"""The table of operators, and the lowering of whole graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Set
+from dataclasses import replace
+
+import numpy as np
+
+from dovetail.backends.verisilicon.lowering.accumulating import (
+    lower_convolution,
+    lower_gemm,
+    lower_matmul,
+    lower_transposed,
+)
+from dovetail.backends.verisilicon.lowering.choosing import CHOOSING
+from dovetail.backends.verisilicon.lowering.defects import keep_signed_bytes
+from dovetail.backends.verisilicon.lowering.elementwise import (
+    BINARY,
+    COMPARISONS,
+    UNARY,
+    lower_cast,
+    lower_clip,
+    lower_convert,
+    lower_not,
+    lower_pow,
+    lower_prelu,
+    lower_sub,
+    lower_sum,
+    lower_where,
+)
+from dovetail.backends.verisilicon.lowering.moving import MOVING
+from dovetail.backends.verisilicon.lowering.picking import PICKING
+from dovetail.backends.verisilicon.lowering.reducing import REDUCING
+from dovetail.backends.verisilicon.lowering.refusals import LoweringRefusal
+from dovetail.backends.verisilicon.lowering.routes import with_routes
+from dovetail.backends.verisilicon.lowering.view import NodeView, ProgramDraft
+from dovetail.backends.verisilicon.parts.part import Part
+from dovetail.backends.verisilicon.program import Program, ProgramOperator, TensorRole
+from dovetail.errors import CompileError
+from dovetail.ir import DOVETAIL_DOMAIN, Graph, TensorType
+from dovetail.ir.types import Dim
+
+Lowering = Callable[[NodeView], None]
+
+LOWERINGS: Mapping[str, Lowering] = {
+    **UNARY,
+    **BINARY,
+    **COMPARISONS,
+    **REDUCING,
+    **MOVING,
+    **PICKING,
+    **CHOOSING,
+    "Cast": lower_cast,
+    "Clip": lower_clip,
+    "Conv": lower_convolution,
+    "ConvTranspose": lower_transposed,
+    "DequantizeLinear": lower_convert,
+    "Gemm": lower_gemm,
+    "MatMul": lower_matmul,
+    "Not": lower_not,
+    "PRelu": lower_prelu,
+    "Pow": lower_pow,
+    "QuantizeLinear": lower_convert,
+    "Requantize": lower_convert,
+    "Sub": lower_sub,
+    "Sum": lower_sum,
+    "Where": lower_where,
+}
+"""Every operator that can be lowered, by its ONNX name."""
+
+
+def lower_graph(graph: Graph, part: Part) -> Program:
+    """Return the program of a graph for a part; raise CompileError with the reason at the first node that has none."""
+    single, batched = bind_batch(graph)
+    draft = ProgramDraft(single, part)
+    for name in single.inputs:
+        draft.tensor(name, f"input '{name}'")
+    for node in single.nodes:
+        lowering = LOWERINGS.get(node.op) if node.domain in ("", DOVETAIL_DOMAIN) else None
+        if lowering is None:
+            missing = f"there is no lowering of {node.domain or 'ONNX'}::{node.op}"
+            raise LoweringRefusal(node.label, part.target, missing, always=True)
+        _lower(lowering, NodeView(draft, node))
+    _check_edges(single, part)
+    outputs = tuple((name, _output(draft, name)) for name in single.outputs)
+    program = Program(
+        target=part.target,
+        sdk_name=part.sdk_name,
+        pid=part.pid,
+        generation=part.generation,
+        tensors=keep_signed_bytes(tuple(draft.tensors), tuple(draft.operators), all_of_them=part.converts_signed_bytes),
+        operators=tuple(draft.operators),
+        inputs=tuple((name, draft.tensor(name, f"input '{name}'")) for name in single.inputs),
+        outputs=outputs,
+        batched=batched,
+        inner=draft.inner_tensors(),
+    )
+    return with_routes(program)
+
+
+def _output(draft: ProgramDraft, name: str) -> int:
+    """Return the id of an output; one that no node computes is copied from the input or the constant of that name."""
+    where = f"output '{name}'"
+    tensor = draft.tensor(name, where)
+    if name in draft.graph.constants or name in draft.graph.inputs:
+        source, tensor = tensor, draft.new(draft.graph.types[name], where, TensorRole.EDGE)
+        draft.operators.append(ProgramOperator("data_convert", (source,), (tensor,)))
+    return tensor
+
+
+def _lower(lowering: Lowering, view: NodeView) -> None:
+    """Lower one node; what its attributes or constants break in our own arithmetic is a refusal like any other."""
+    try:
+        with np.errstate(all="ignore"):
+            lowering(view)
+    except (ValueError, TypeError, IndexError, OverflowError, ZeroDivisionError, AttributeError) as error:
+        told = " ".join(str(error).split())
+        raise view.refuse(f"its attributes, constants and shapes do not fit each other ({told})") from error
+
+
+def _check_edges(graph: Graph, part: Part) -> None:
+    where = f"graph '{graph.name}'"
+    if not graph.nodes:
+        raise CompileError(f"{where}: {part.target} needs at least one operator.", hint="Place it on cpu.")
+    for name in graph.inputs:
+        if not graph.consumers.get(name):
+            raise LoweringRefusal(where, part.target, f"input '{name}' is read by no node")
+    if len(set(graph.outputs)) != len(graph.outputs):
+        raise LoweringRefusal(where, part.target, "an output is named twice")
+    if graph.captures:
+        raise LoweringRefusal(where, part.target, "it is the body of control flow")
+
+
+def bind_batch(graph: Graph) -> tuple[Graph, bool]:
+    """Return the graph for one sample, and whether it has a symbolic batch that is run sample by sample.
+
+    The batch is a symbolic first size of every input and output, by whatever name: converters give outputs one of their
+    own. Raise CompileError where another size is not known.
+    """
+    edges = {name: graph.types[name].shape or () for name in (*graph.inputs, *graph.outputs)}
+    symbols = {dim for shape in edges.values() for dim in shape if not isinstance(dim, int)}
+    if not symbols:
+        return graph, False
+    for name, shape in edges.items():
+        if not shape or isinstance(shape[0], int) or not all(isinstance(dim, int) for dim in shape[1:]):
+            raise CompileError(
+                f"graph '{graph.name}': '{name}' does not have the batch as its first size only.",
+                hint="Import the model with static shapes.",
+            )
+    return graph.evolve(types={name: _bound(kind, symbols) for name, kind in graph.types.items()}), True
+
+
+def _bound(kind: TensorType, symbols: Set[Dim]) -> TensorType:
+    """Return a type with 1 for a first size that is a batch; inner tensors have names of their own for it, too."""
+    if not kind.shape or isinstance(kind.shape[0], int):
+        return kind
+    rest = tuple(1 if dim in symbols else dim for dim in kind.shape[1:])
+    return replace(kind, shape=(1, *rest))

@@ -1,0 +1,162 @@
+"""VeriSilicon VIP targets: the rules of each generation of the architecture.
+
+Engines, rounding and multiplier widths were measured operator by operator on the vendor's instruction-level simulator
+(the SDKs of 2023-11 and 2025-08), each against float64 arithmetic. Where ties tell rounding modes apart the mode is set
+below. Known and not modelled: average pooling and int8 Add of the v7 parts (mixed ties), the tables of Sigmoid and Gelu
+(up to 1 LSB) and of 16-bit activations (up to 3 LSB).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dovetail.backend.arithmetic import Arithmetic, Carrier, Rounding, Tie, ZeroPointOrder
+from dovetail.backend.constraints import (
+    AttributeIn,
+    ConstantInputs,
+    MaxRank,
+    MostInputs,
+    NumberIs,
+    RealTensors,
+    SpatialRank,
+    StaticShapes,
+)
+from dovetail.backend.target import Engine, HardwareFacts, OperatorRule
+from dovetail.backends.verisilicon.parts import operators as ops
+from dovetail.backends.verisilicon.parts.generation import Generation
+from dovetail.backends.verisilicon.parts.measured import measured_parts
+from dovetail.backends.verisilicon.parts.part import VsiProfile
+from dovetail.ir.dtypes import DType
+from dovetail.ir.precision import Precision
+
+_P = Precision
+
+
+_PER_TENSOR = frozenset({_P.U8, _P.I8, _P.I8DFP})
+_BYTES = _PER_TENSOR | {_P.I8PC}
+_INTEGERS = _BYTES | {_P.I16}
+_FLOATS = frozenset({_P.FP16, _P.FP32})
+_ALL = _INTEGERS | _FLOATS
+
+_WEIGHT = ConstantInputs((1,))
+_FLAT = SpatialRank(2)
+
+
+def _matrix_rules(generation: Generation) -> tuple[OperatorRule, ...]:
+    newest = generation in (Generation.VIP9000, Generation.VIP9000_PLUS, Generation.STREAM)
+    integers = _INTEGERS if newest else _INTEGERS - {_P.I8PC}
+    shader = _FLOATS if newest else _FLOATS | {_P.I8PC}
+    fixed = ops.FULLY_CONNECTED | {"MatMul"}
+    product = Engine.NN if newest else Engine.SH
+    return (
+        OperatorRule(ops.CONVOLUTIONS, integers, Engine.NN, (_WEIGHT, _FLAT)),
+        OperatorRule(ops.CONVOLUTIONS, shader, Engine.SH, (_WEIGHT, _FLAT)),
+        OperatorRule(fixed, integers, Engine.NN, (_WEIGHT,)),
+        OperatorRule(fixed, shader, Engine.SH, (_WEIGHT,)),
+        OperatorRule(frozenset({"MatMul"}), _INTEGERS, product),
+        OperatorRule(frozenset({"MatMul"}), _FLOATS, Engine.SH),
+    )
+
+
+def _pool_rules(generation: Generation) -> tuple[OperatorRule, ...]:
+    maximum = Engine.TP if generation in (Generation.V7, Generation.V7_BYTES) else Engine.NN
+    return (
+        OperatorRule(frozenset({"MaxPool"}) | ops.GLOBAL_MAX, _INTEGERS, maximum, (_FLAT,)),
+        OperatorRule(frozenset({"MaxPool"}) | ops.GLOBAL_MAX, _FLOATS, Engine.SH, (_FLAT,)),
+        OperatorRule(frozenset({"AveragePool"}), _BYTES, Engine.NN, (_FLAT,)),
+        OperatorRule(frozenset({"AveragePool"}), _FLOATS | {_P.I16}, Engine.SH, (_FLAT,)),
+    )
+
+
+_SIGNED_SUMS = _BYTES - {_P.U8}
+_RESIZE = (
+    AttributeIn("mode", "nearest", ("nearest", "linear")),
+    AttributeIn(
+        "coordinate_transformation_mode",
+        "half_pixel",
+        ("half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel"),
+    ),
+)
+_PAD = (AttributeIn("mode", "constant", ("constant", "edge", "reflect")),)
+
+
+def _coarse_lengths(generation: Generation) -> frozenset[Precision]:
+    """Return the precisions at which a Euclidean length is far off: measured, 30 and 212 steps of 16 bits."""
+    return frozenset({_P.I16}) if generation in (Generation.VIP9000_PLUS, Generation.STREAM) else frozenset()
+
+
+def _rules(generation: Generation) -> tuple[OperatorRule, ...]:
+    return (
+        *_matrix_rules(generation),
+        *_pool_rules(generation),
+        OperatorRule(ops.SUMS, _SIGNED_SUMS, Engine.NN),
+        OperatorRule(ops.SUMS, _ALL - _SIGNED_SUMS, Engine.SH),
+        OperatorRule(ops.LOOKUPS, _INTEGERS, Engine.TP),
+        OperatorRule(ops.LOOKUPS, _FLOATS, Engine.SH),
+        OperatorRule(frozenset({"Pad"}), _INTEGERS | {_P.FP16}, Engine.TP, _PAD),
+        OperatorRule(frozenset({"Pad"}), frozenset({_P.FP32}), Engine.SH, _PAD),
+        OperatorRule(ops.MOVEMENT - {"Pad"}, _INTEGERS | {_P.FP16}, Engine.TP),
+        OperatorRule(ops.MOVEMENT - {"Pad"}, frozenset({_P.FP32}), Engine.SH),
+        OperatorRule(frozenset({"Resize"}), _INTEGERS, Engine.TP, (*_RESIZE, ConstantInputs((1, 2, 3)))),
+        OperatorRule(frozenset({"Resize"}), _FLOATS, Engine.SH, (*_RESIZE, ConstantInputs((1, 2, 3)))),
+        OperatorRule(ops.BOUNDARIES, _ALL, Engine.TP),
+        OperatorRule(ops.BINARY | ops.UNARY | ops.NORMALISATIONS | ops.REDUCTIONS, _ALL, Engine.SH),
+        OperatorRule(frozenset({"Mean"}), _ALL, Engine.SH, (MostInputs(2),)),
+        OperatorRule(frozenset({"ReduceL2"}), _ALL - _coarse_lengths(generation), Engine.SH),
+        OperatorRule(frozenset({"Shrink"}), _ALL, Engine.SH, (NumberIs("bias", 0.0),)),
+        OperatorRule(frozenset({"Trilu"}), _ALL, Engine.SH, (ConstantInputs((1,)),)),
+        OperatorRule(ops.GATHERS, _ALL, Engine.SH, (ConstantInputs((1,)),)),
+        OperatorRule(frozenset({"Where"}) | ops.REGIONS, _ALL, Engine.SH),
+        OperatorRule(ops.COMPARISONS, _ALL, Engine.SH),
+    )
+
+
+_SHADER = Rounding(Tie.EVEN, ZeroPointOrder.BEFORE, Carrier.SINGLE)
+"""What a shader stores: computed and moved in float32."""
+_STREAMED = Rounding(Tie.EVEN, ZeroPointOrder.AFTER, Carrier.SINGLE)
+"""What the stream processor stores: the zero point comes after rounding."""
+_ARRAY = Rounding()
+_SUMMING = ("Add", "AveragePool", "GlobalAveragePool", "ReduceMean", "Sub", "Sum")
+"""Their shaders lose nothing that float64 keeps, with the vendor's order of operations; ours in float32 would."""
+_ACCUMULATING = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+
+
+def _arithmetic(generation: Generation) -> Arithmetic:
+    exact: dict[str | tuple[str, DType], Rounding] = dict.fromkeys(_ACCUMULATING, _ARRAY)
+    bits = 16 if generation in (Generation.V7, Generation.V7_BYTES) else 24
+    default = _STREAMED if generation is Generation.STREAM else _SHADER
+    exact |= dict.fromkeys(_SUMMING, replace(default, carrier=Carrier.EXACT))
+    return Arithmetic(default, multiplier_bits=bits, by_op=exact)
+
+
+_PRECISIONS = (_P.U8, _P.I8, _P.I8PC, _P.I8DFP, _P.I16, _P.FP16, _P.FP32)
+
+
+def generation_profile(name: str, title: str, generation: Generation, hardware: HardwareFacts) -> VsiProfile:
+    """Return the profile of a part from the rules of its generation and what probing it gave."""
+    measured = measured_parts().get(hardware.sdk_name)
+    return VsiProfile(
+        name=name,
+        title=title,
+        generation=generation,
+        precisions=_ordered(generation),
+        rules=_rules(generation),
+        arithmetic=_arithmetic(generation),
+        always=(RealTensors(), StaticShapes(), MaxRank(6)),
+        hardware=hardware,
+        refusals=ops.REFUSALS,
+        precision_refusals={
+            _P.W8A16: "the compiler refuses 16-bit activations with 8-bit weights; use i16",
+            _P.BF16: "the driver interface has no bfloat16; use fp16",
+        },
+        engines=measured.engines if measured else {},
+        measured_refusals=measured.refused if measured else {},
+    )
+
+
+def _ordered(generation: Generation) -> tuple[Precision, ...]:
+    if generation in (Generation.VIP9000, Generation.VIP9000_PLUS, Generation.STREAM):
+        return _PRECISIONS
+    # Per-channel convolutions run on the shaders there: dearer than 16 bits on the array.
+    late = (_P.I8PC, _P.FP16, _P.FP32)
+    return (*(one for one in _PRECISIONS if one not in late), *late)

@@ -1,0 +1,188 @@
+"""The whole chain: load, normalise, split, calibrate, tune, quantise, partition, compile, price, report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from dovetail.backend.profiles.hosts import find_host
+from dovetail.backend.registry import backend
+from dovetail.compare import TaskMetric
+from dovetail.compile import compile_model
+from dovetail.cost import load_cost_table, predict_partitions
+from dovetail.data import (
+    Preprocess,
+    SampleSource,
+    Splits,
+    first_samples,
+    load_preprocess,
+    open_samples,
+    specs_of,
+    split_samples,
+)
+from dovetail.fit.folder import claim_folder
+from dovetail.fit.listener import FitListener, SearchStages, SilentFit
+from dovetail.fit.policy import choose_ladder, choose_low, choose_metric
+from dovetail.fit.record import record_of, request_from
+from dovetail.fit.request import FitRequest, PriceRequest, WorkerRequest
+from dovetail.fit.result import Fit, question_of
+from dovetail.importers import LoadOptions, load_model
+from dovetail.ir import Graph
+from dovetail.partition import partition
+from dovetail.passes import normalize
+from dovetail.plan import Placement, Recipe, load_recipe
+from dovetail.quantize import Dequantized, calibrate, dequantize, is_quantized, quantize
+from dovetail.report import make_report
+from dovetail.search import CostOptions, Goal, TuneOptions, TuneRequest, parse_goal, tune
+from dovetail.search.fanout import FanOut, PoolOptions, dask_place, local_place
+from dovetail.search.log import read_search_log
+from dovetail.search.replay import ReplayResult, replay
+
+
+def fit(request: FitRequest, listener: FitListener | None = None) -> Fit:
+    """Return the cheapest placement that meets the target, compiled and reported.
+
+    With a folder the search keeps a journal there: the same request goes on where a killed one was, and repeats no
+    evaluation. Raises DovetailError for what cannot be used, before the folder is touched where that can be known.
+    """
+    progress = listener or SilentFit()
+    opened = _Opened.of(request, progress)
+    if request.folder is not None:
+        claim_folder(Path(request.folder), question_of(request, opened.graph, opened.low))
+    options = TuneOptions(
+        journal=request.journal_path,
+        fanout=_fan_out(request.workers),
+        confirm=request.confirm,
+        log=None if request.log is None else Path(request.log),
+        log_header=record_of(request.for_log()),
+        vendor=request.vendor,
+    )
+    asked = opened.tune_request(options, progress)
+    result = tune(asked, SearchStages(progress))
+    progress.stage("compiling")
+    partitioned = partition(quantize(opened.graph, result.plan, asked.calibration.ranges))
+    bundle = predict_partitions(compile_model(partitioned), opened.graph)
+    report = make_report(result, partitioned, f"Dovetail: '{opened.graph.name}' on {opened.low.target}")
+    return Fit(request, opened.graph, asked.calibration, opened.wishes, result, bundle, report)
+
+
+def replay_fit(log: str | Path, listener: FitListener | None = None) -> ReplayResult:
+    """Return the answer that the log of a fit leads to, without evaluating a plan.
+
+    The model and the samples have to be where they were: ranges are found again. Raises SearchError when the file is
+    no log, or does not say which request made it.
+    """
+    path, progress = Path(log), listener or SilentFit()
+    request = logged_request(path)
+    options = TuneOptions(confirm=request.confirm, vendor=request.vendor)
+    asked = _Opened.of(request, progress).tune_request(options, progress)
+    progress.stage("replaying")
+    return replay(asked, path)
+
+
+def logged_request(path: Path) -> FitRequest:
+    """Return the request that a log is of; raise SearchError when the log does not say."""
+    return request_from(read_search_log(path).header.get("arguments"), str(path))
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """A request with everything that it names read and checked."""
+
+    graph: Graph
+    lifted: Dequantized | None
+    """The float form of a model that came quantised, with the ranges of its scales."""
+    samples: SampleSource
+    splits: Splits
+    calibration_samples: SampleSource
+    """What ranges are found on."""
+    metric: TaskMetric
+    metric_identity: str
+    """A text that changes with the code of the metric."""
+    goal: Goal
+    low: Placement
+    ladder: tuple[Placement, ...]
+    wishes: Recipe | None
+    costs: CostOptions
+    request: FitRequest
+
+    @classmethod
+    def of(cls, request: FitRequest, progress: FitListener) -> _Opened:
+        """Open a request: what is quickly checked comes first, the model and the samples last."""
+        goal = parse_goal(request.max_drop, request.min_score, confident=request.confident)
+        low, ladder = choose_low(request.target, request.low), choose_ladder(request.target, request.ladder)
+        wishes = None if request.recipe is None else load_recipe(Path(request.recipe))
+        costs = _costs(request.price)
+        if request.vendor is not None:
+            backend(request.vendor.backend)
+        source = _load(request, progress)
+        lifted = dequantize(source) if is_quantized(source) else None
+        graph = source if lifted is None else lifted.graph
+        steps, specs = _preprocess(request), specs_of(graph)
+        labels = None if request.labels is None else Path(request.labels)
+        samples = open_samples(request.data, specs, steps, labels)
+        metric, identity = choose_metric(request.metric, samples)
+        splits = split_samples(samples, request.split)
+        own = request.calibration.data
+        calibration_samples = samples.subset(splits.search) if own is None else open_samples(own, specs, steps)
+        return cls(
+            graph=graph,
+            lifted=lifted,
+            samples=samples,
+            splits=splits,
+            calibration_samples=first_samples(calibration_samples, request.calibration.limit),
+            metric=metric,
+            metric_identity=identity,
+            goal=goal,
+            low=low,
+            ladder=ladder,
+            wishes=wishes,
+            costs=costs,
+            request=request,
+        )
+
+    def tune_request(self, options: TuneOptions, progress: FitListener) -> TuneRequest:
+        """Calibrate, and return what the search is asked."""
+        progress.stage("calibrating", self.calibration_samples.count)
+        calibration = calibrate(
+            self.graph, self.calibration_samples, self.request.calibration.options, progress.advance
+        )
+        return TuneRequest(
+            graph=self.graph,
+            calibration=calibration if self.lifted is None else self.lifted.refine(calibration),
+            samples=self.samples,
+            splits=self.splits,
+            metric=self.metric,
+            goal=self.goal,
+            low=self.low,
+            ladder=self.ladder,
+            metric_identity=self.metric_identity,
+            options=options,
+            wishes=self.wishes,
+            costs=self.costs,
+        )
+
+
+def _load(request: FitRequest, progress: FitListener) -> Graph:
+    conversion = replace(request.load.conversion, progress=progress.converting)
+    options: LoadOptions = replace(request.load, conversion=conversion)
+    return normalize(load_model(request.model, options))
+
+
+def _preprocess(request: FitRequest) -> Preprocess | None:
+    given = request.preprocess
+    return given if given is None or isinstance(given, Preprocess) else load_preprocess(Path(given))
+
+
+def _costs(price: PriceRequest) -> CostOptions:
+    tables = tuple(load_cost_table(Path(path)) for path in price.tables)
+    host = None if price.host is None else find_host(price.host)
+    return CostOptions(tables, host, price.migrates, price.proof_tests, margin=price.margin)
+
+
+def _fan_out(workers: WorkerRequest) -> FanOut:
+    """Return where plans are evaluated; raise SearchError when a cluster does not answer."""
+    options = PoolOptions(workers.timeout_s, workers.retries)
+    if workers.dask is not None:
+        return FanOut(dask_place(workers.dask, workers.resources), options)
+    return FanOut(local_place(workers.processes) if workers.processes else None, options)

@@ -1,0 +1,206 @@
+"""What the stages of one search share, all of it frozen: the question, the space, the evaluators and the two splits."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+
+from dovetail.backend.protocols import Fidelity
+from dovetail.errors import CostError, SearchError
+from dovetail.plan.placement import Placement
+from dovetail.plan.plan import Override
+from dovetail.search.candidate import Candidate
+from dovetail.search.evaluator import SIMULATOR, EvaluationData, simulates_whole
+from dovetail.search.fanout import Executor, Work, open_channels
+from dovetail.search.journal import Journal
+from dovetail.search.log import SCHEMA, LogLine, SearchLog
+from dovetail.search.oracle import Oracle, Split
+from dovetail.search.pipeline import Pipeline, PipelineOptions
+from dovetail.search.policy import SearchPolicy
+from dovetail.search.prior import UnitPrior, rank_units
+from dovetail.search.proof import Prover, make_prover
+from dovetail.search.recorded import RecordedEvaluator
+from dovetail.search.request import TuneListener, TuneRequest
+from dovetail.search.result import Evidence
+from dovetail.search.samples import SampleSet
+from dovetail.search.space import Space, make_space
+from dovetail.search.tolerance import Tolerance
+from dovetail.search.trial import Scores
+from dovetail.search.vendor import VendorJudge
+
+
+@dataclass(frozen=True)
+class Playback:
+    """Evaluations of a log, the only ones that a replay may use, and the lines that the replay writes itself."""
+
+    evaluations: Sequence[tuple[str, str, Scores]]
+    lines: list[LogLine] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class SearchContext:
+    """What the stages of one search share."""
+
+    request: TuneRequest
+    space: Space
+    prior: Sequence[UnitPrior]
+    """All units, worst first."""
+    prover: Prover | None
+    """Prices plans; None where nothing does."""
+    fast: RecordedEvaluator
+    exact: RecordedEvaluator
+    search: Oracle
+    """Judges plans on the search split, by the fast evaluator."""
+    holdout: Oracle
+    """The same on the hold-out split."""
+    listener: TuneListener
+    log: SearchLog
+    vendor: VendorJudge | None = None
+
+    @property
+    def policy(self) -> SearchPolicy:
+        """Return the numbers that steer the search."""
+        return self.request.options.policy
+
+    @property
+    def is_limited(self) -> bool:
+        """Tell whether plans have to keep within limits."""
+        return self.request.limits.are_any
+
+    @cached_property
+    def tolerance(self) -> Tolerance:
+        """Return what the goal allows on the search split."""
+        return Tolerance(self.request.goal.allowance(self.search.float_score))
+
+    @cached_property
+    def order(self) -> tuple[str, ...]:
+        """Return all units in the order of the prior."""
+        return tuple(item.unit for item in self.prior)
+
+    @cached_property
+    def _reasons(self) -> dict[str, str]:
+        return {item.unit: item.reason for item in self.prior}
+
+    def override(self, unit: str, placement: Placement, tested: bool = True) -> Override:
+        """Return where a unit goes, with the reason; `tested` says that the plan without it alone was tested."""
+        why = f"breaks at {self.space.low}" if tested else "raised with others, not tested alone"
+        return Override(placement, f"{why}: {self._reasons[unit]}")
+
+    def raised(self, units: Iterable[str], *, top: bool, tested: bool = True) -> dict[str, Override]:
+        """Return units raised to the first rung of their ladders, or to the last."""
+        return {unit: self.override(unit, self.space.rung(unit, top), tested) for unit in units}
+
+    def candidate(self, raised: dict[str, Override], evidence: tuple[Evidence, ...] = ()) -> Candidate:
+        """Return the plan that raises some units."""
+        return Candidate(self.space.plan(raised), raised, evidence)
+
+    def apart(self, number: int) -> Oracle:
+        """Return an oracle over the search split that remembers nothing of the search."""
+        name = f"again {number}"
+        return Oracle(self.fast.apart(name), Split(name, self.search.indices), self.space.float_plan, self.policy.race)
+
+
+@contextmanager
+def open_search(
+    request: TuneRequest, listener: TuneListener, playback: Playback | None = None
+) -> Iterator[SearchContext]:
+    """Open everything that a search needs, and close it in the end.
+
+    Raises SearchError when nothing can run low or the samples show nothing, DataError for unusable samples.
+    """
+    space = make_space(request.graph, request.low, request.ladder, request.wishes)
+    samples = SampleSet(request.graph, request.samples)
+    splits, options, policy = request.splits, request.options, request.options.policy
+    if max(*splits.search, *splits.holdout) >= samples.count:
+        raise SearchError(f"the splits are not of these {samples.count} samples.", hint="Split these samples.")
+    identity = request.metric_identity or request.metric.name
+    data = EvaluationData(request.graph, samples, request.metric, identity, policy.evaluation)
+    ranges, target = request.calibration.ranges, request.low.target
+    whole, served = simulates_whole(data.graph, target), space.targets
+    executors = (
+        Executor(target, whole, Fidelity.FAST, {target: SIMULATOR}, served),
+        Executor(target, whole=False, fidelity=Fidelity.EXACT, targets=served),
+    )
+    simulator = executors[0].evaluator(data, ranges)
+    pipeline = Pipeline(data, ranges, PipelineOptions(targets=served))
+    log = _open_log(request, simulator.identity, playback)
+    journal = Journal(options.journal, _digest(f"{simulator.identity}\n{pipeline.identity}"), log)
+    if playback is not None:
+        journal.close_to_new(playback.evaluations)
+    channels = open_channels(options.fanout, [partial(Work.of, data, ranges, item) for item in executors], journal)
+    retries = options.fanout.options.retries
+    fast = RecordedEvaluator(simulator, journal, "fast", channels[0], retries)
+    try:
+        search = Split.shuffled("search", splits.search, splits.seed)
+        holdout = Split.shuffled("holdout", splits.holdout, splits.seed)
+        oracle = Oracle(fast, search, space.float_plan, policy.race)
+        _refuse_nothing_to_lose(request, oracle)
+        prior = rank_units(space, request.calibration, policy.prior)
+        yield SearchContext(
+            request=request,
+            space=space,
+            prior=prior,
+            prover=_prover(request, space, [item.unit for item in prior]),
+            fast=fast,
+            exact=RecordedEvaluator(pipeline, journal, "exact", channels[1], retries),
+            search=oracle,
+            holdout=Oracle(fast, holdout, space.float_plan, policy.race),
+            listener=listener,
+            log=log,
+            vendor=None if options.vendor is None else VendorJudge(data, ranges, options.vendor, journal),
+        )
+    finally:
+        fast.close()
+        journal.close()
+        log.close()
+
+
+def _refuse_nothing_to_lose(request: TuneRequest, oracle: Oracle) -> None:
+    if request.metric.higher_is_better and oracle.scores_nothing:
+        raise SearchError(
+            f"the float model scores 0 on each of {oracle.sample_count} samples: there is nothing to lose, "
+            "and nothing to tune.",
+            hint="Check the labels, the preprocessing (channel order, mean, scale) and the metric.",
+        )
+
+
+def _prover(request: TuneRequest, space: Space, order: Sequence[str]) -> Prover | None:
+    try:
+        return make_prover(space, request.limits, request.costs, order, request.options.policy)
+    except CostError:
+        if request.limits.are_any:
+            raise
+        return None
+
+
+def _open_log(request: TuneRequest, identity: str, playback: Playback | None) -> SearchLog:
+    options, costs, splits = request.options, request.costs, request.splits
+    log = SearchLog(options.log)
+    if playback is not None:
+        log.lines = playback.lines
+    log.write(
+        "search",
+        schema=SCHEMA,
+        graph=request.graph.digest,
+        ranges=request.calibration.ranges.digest,
+        samples=request.samples.digest,
+        metric=request.metric_identity or request.metric.name,
+        goal=repr(request.goal),
+        low=str(request.low),
+        ladder=[str(place) for place in request.ladder],
+        split=[splits.seed, len(splits.search), len(splits.holdout)],
+        plans=options.max_plans,
+        confirm=options.confirm,
+        costs=[costs.migrates, costs.most_tests, costs.time_limit_s, costs.worthwhile, costs.margin],
+        policy=options.policy.document(),
+        evaluator=_digest(identity),
+        arguments=options.log_header,
+    )
+    return log
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,138 @@
+"""The ledger: every verdict of one search, what each judged plan raises, and what the hold-out split refused.
+
+It is the only state that stages have: they are functions of it and of a frozen context.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from dovetail.plan.placement import Placement
+from dovetail.plan.plan import Override, Plan
+from dovetail.search.candidate import Candidate, placements_of
+from dovetail.search.context import SearchContext
+from dovetail.search.fanout.foresight import foresee
+from dovetail.search.strategy import TestSet
+from dovetail.search.tolerance import Tolerance
+from dovetail.search.trial import Status, Trial
+
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Variants:
+    """Where units go when they are in a set that a strategy tests, and when not; absent ones are low then."""
+
+    inside: Mapping[str, Override]
+    outside: Mapping[str, Override] = field(default_factory=dict)
+
+    def raised(self, units: frozenset[str]) -> dict[str, Override]:
+        """Return the raised units of the plan for a set, in the order of `inside`."""
+        raised: dict[str, Override] = {}
+        for unit, override in self.inside.items():
+            if unit in units:
+                raised[unit] = override
+            elif unit in self.outside:
+                raised[unit] = self.outside[unit]
+        return raised
+
+
+class Ledger:
+    """The record of one search."""
+
+    def __init__(self, context: SearchContext) -> None:
+        self._context = context
+        self.starts_at_top = False
+        """The first rung was seen not to suffice: units go to the last one, and come down rung by rung."""
+        self.sensitivities: Mapping[str, float] | None = None
+        """The noise of every unit alone, once it was measured."""
+        self.looked_at: set[str] = set()
+        """Digests of the plans that were tried on the hold-out split."""
+        self.refused: dict[str, Candidate] = {}
+        """Candidates that the hold-out split refused, by the plan's digest."""
+        self._spare = 0
+        self._verdicts: dict[tuple[str, Tolerance], Trial] = {}
+        self._raised: dict[str, Mapping[str, Override]] = {}
+        self._trials: dict[str, Trial] = {}
+
+    @property
+    def trials(self) -> tuple[Trial, ...]:
+        """Return the last trial of every plan that was judged."""
+        return tuple(self._trials.values())
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Tell whether as many plans were judged as may be, proofs and margins aside."""
+        return len(self._trials) - self._spare >= self._context.request.options.max_plans
+
+    def may_go_on(self) -> bool:
+        """Tell whether another plan may be judged."""
+        return not self.is_exhausted
+
+    def judge(
+        self,
+        raised: Mapping[str, Override],
+        tolerance: Tolerance,
+        *,
+        spare: bool = False,
+        later: Iterable[Plan] = (),
+    ) -> Trial:
+        """Return the verdict on the plan that raises some units; `spare` plans do not count against the budget.
+
+        `later` are plans that may be judged next.
+        """
+        oracle, plan = self._context.search, self._context.space.plan(raised)
+        key = (plan.digest, tolerance)
+        if key in self._verdicts:
+            return self._verdicts[key]
+        oracle.expect([plan, *later])
+        trial = oracle.judge(plan, tuple(raised), tolerance)
+        self._verdicts[key] = trial
+        self._raised[plan.digest] = dict(raised)
+        before = self._trials.get(plan.digest)
+        self._spare += spare and before is None
+        if before is None or trial.complete or not before.complete:
+            self._trials[plan.digest] = trial
+        self._context.listener.trial(trial)
+        return trial
+
+    def follow(self, strategy: Callable[[TestSet], _Result], variants: Variants, tolerance: Tolerance) -> _Result:
+        """Return what a pure strategy gives; what it may test next is begun where workers are idle."""
+        known: dict[frozenset[str], Status] = {}
+        width, space = self._context.search.width, self._context.space
+
+        def test(units: frozenset[str]) -> Status:
+            later: list[Plan] = []
+            if width > 1:
+                chance = (1 + sum(status is Status.PASS for status in known.values())) / (2 + len(known))
+                sets = foresee(strategy, known, chance, width)
+                later = [space.plan(variants.raised(item)) for item in sets if item != units]
+            known[units] = self.judge(variants.raised(units), tolerance, later=later).status
+            return known[units]
+
+        return strategy(test)
+
+    def fewest_raised(self, tolerance: Tolerance) -> Mapping[str, Override] | None:
+        """Return what the plan raises that raises fewest units, of those tried on all samples that meet a tolerance."""
+        complete = [(self._raised[digest], trial) for digest, trial in self._trials.items() if trial.complete]
+        near = [raised for raised, trial in complete if raised and tolerance.met_by(trial.float_score - trial.score)]
+        return next((raised for raised in sorted(near, key=len) if self.judge(raised, tolerance).passed), None)
+
+    def verdicts(self, tolerance: Tolerance) -> list[tuple[dict[str, Placement], Trial]]:
+        """Return every trial at a tolerance, with where its plan has raised units."""
+        return [
+            (placements_of(self._raised[digest]), trial)
+            for (digest, at), trial in self._verdicts.items()
+            if at == tolerance
+        ]
+
+    def last_met(self, plan: Plan) -> Tolerance | None:
+        """Return the last tolerance that a plan has met, or None."""
+        met = [at for (digest, at), trial in self._verdicts.items() if digest == plan.digest and trial.passed]
+        return met[-1] if met else None
+
+    def placements(self) -> dict[str, dict[str, Placement]]:
+        """Return where every judged plan has its raised units, by the plan's digest."""
+        return {digest: placements_of(raised) for digest, raised in self._raised.items()}

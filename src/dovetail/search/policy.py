@@ -1,0 +1,236 @@
+"""Every number that steers a search, in one frozen value that the log of a search carries.
+
+Each field says its unit, why it is what it is, and where that comes from. "Judgement" means that nobody measured it.
+"In view" names the model that was looked at while it was chosen: on that model it is no evidence. Scores do not depend
+on a policy, but for `EvaluationPolicy.cuts`, which is a part of the evaluator's identity; the answer does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+
+from dovetail.search.plain import value_of
+
+
+@dataclass(frozen=True, slots=True)
+class RacePolicy:
+    """How soon a losing plan is rejected."""
+
+    alpha: float = 0.001
+    """Probability, for each plan, of rejecting what the whole split would pass: 50 rejections are then all right with a
+    probability of 0.95 (union bound). ADR 11."""
+    stakes: tuple[float, ...] = (0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 0.95)
+    """Shares of the largest stake that leaves no debt; their average needs no guess of the loss. Judgement, ADR 11."""
+    first_block: int = 16
+    """Samples of the first look; each later block doubles what was seen. Simulated in benchmarks/racing.py."""
+    first_share: float = 0.25
+    """Share of a small split that the first look takes at most. ADR 14, with YOLOX in view."""
+    preview: int = 64
+    """Samples of a preview, which is a hint and no verdict. Judgement."""
+
+
+@dataclass(frozen=True, slots=True)
+class PriorPolicy:
+    """What ranks units before anything is evaluated."""
+
+    concat_ratio: float = 16.0
+    """Ratio of input ranges beyond which a Concat cannot share one 8-bit scale: 4 of 8 bits are lost. DESIGN 7."""
+    operators: Mapping[str, float] = field(
+        default_factory=lambda: {
+            "Exp": 0.5,
+            "Pow": 0.5,
+            "Reciprocal": 0.5,
+            "Div": 0.3,
+            "Softmax": 0.2,
+            "LayerNormalization": 0.2,
+        }
+    )
+    """Added to the score (a noise share, 0 to 2) of a unit with such an operator. Judgement."""
+
+
+@dataclass(frozen=True, slots=True)
+class SensitivityPolicy:
+    """How units are measured alone."""
+
+    least_samples: int = 2
+    """Samples that outputs are compared on, at least. ADR 14, with YOLOX in view."""
+    most_samples: int = 8
+    """Samples at most: noise is a mean over many values, so that a few samples tell it. Judgement."""
+    values: int = 1 << 16
+    """Output values that are compared where fewer than `most_samples` have as many. ADR 14, with YOLOX in view."""
+    plans: int = 96
+    """Plans that are measured at most; a larger network is measured in blocks first. Judgement."""
+    blocks: int = 32
+    """Plans of these for equal blocks of a larger network, before the worst are split. Judgement."""
+    affordable: float = 2.0
+    """Passes over the search split that an order of units alone may cost. Judgement."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTestPolicy:
+    """How groups of units are tested for the ones that matter (bisection by odds)."""
+
+    expected: float = 2.0
+    """Units that matter, expected before anything is known. benchmarks/bisect_table.py, the digit detector in view."""
+    most_odds: float = 0.9
+    """Largest chance before anything is known that one unit matters. Judgement."""
+    most_chance: float = 0.95
+    """Largest chance later on: no unit is ever taken for certain. Judgement."""
+    beside: tuple[float, ...] = (0.35, 0.2, 0.1)
+    """Chances at least that the lines after one that matters matter too, in the order of the network: a tensor that
+    breaks has two ends. benchmarks/bisect_table.py, the digit detector in view."""
+    light: float = 0.5
+    """Share of the mean weight below which a line is left out of that count. Judgement."""
+    retries: int = 2
+    """How often a candidate that cannot be tested is tried again where there is no other to try. Judgement."""
+    failures: int = 4
+    """Failures in a row after which it is asked whether anything passes at all. benchmarks/bisect_table.py, the digit
+    detector in view."""
+
+
+@dataclass(frozen=True, slots=True)
+class CulpritPolicy:
+    """How a passing set of raised units is found and made smaller."""
+
+    trusted: int = 8
+    """Units that are raised on the word of the prior; when these do not suffice, units are measured. Judgement."""
+    first_chunk: float = 0.25
+    """Share of a set that is put back at once first. Judgement."""
+    many: int = 32
+    """Units of a set from which on groups are tested before single units. ADR 14, with PP-OCR and YOLOX in view."""
+    crowd: int = 4
+    """Units that matter after which a large set counts as crowded, if most of those settled do. ADR 14, with PP-OCR and
+    YOLOX in view."""
+    rank_scale: float = 8.0
+    """Rank at which the weight of a unit in a group test has halved. Judgement."""
+    longest_end: float = 0.75
+    """Share of the network beyond which a passing beginning or end only says that units matter on either side. ADR 14,
+    with PP-OCR and YOLOX in view."""
+
+
+@dataclass(frozen=True, slots=True)
+class TolerancePolicy:
+    """How much of the allowed loss is kept back for samples that the search does not see."""
+
+    kept_back: tuple[float, ...] = (0.5, 0.75, 1.0)
+    """Shares of the allowed loss, round by round. Minimal sets lose 0.5 to 2.5 % more on others (DESIGN 7)."""
+    nearly_all: float = 0.9375
+    """The last share where float is perfect: no plan can win a sample then, and no loss at all is too much. ADR 14."""
+    resolution: float = 2.0
+    """Lost samples that the first round allows at least, where the goal does: less cannot be measured. Judgement."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProofPolicy:
+    """How far the cheapest plan is looked for and proven."""
+
+    small: int = 60
+    """Units of a graph that counts as small: its plans take little time. Judgement."""
+    tests_of_small: int = 240
+    """Plans that are tested for a small graph: enough to prove most. Digits and benchmark A in view."""
+    tests: int = 60
+    """Plans that are tested for a larger graph. Judgement."""
+    tests_of_a_unit: int = 2
+    """Tests that it takes at least to say why a unit has to be raised; a proof that cannot be completed is not begun.
+    ADR 14, with PP-OCR in view."""
+    removals: int = 60
+    """Tests of a plan without one of its units that makes it slower. ADR 14, with PP-OCR in view."""
+    contradictions: int = 5
+    """Proposals that fail although they raise all that a passing plan raises, after which the proof ends. Judgement."""
+
+
+@dataclass(frozen=True, slots=True)
+class SolverPolicy:
+    """How the integer programme is solved; the answer is the same but for ties and time limits."""
+
+    states: int = 20_000
+    """Combinations of places in a stretch of the network that is contracted: a table of 160 kB. Judgement."""
+    whole: int = 600
+    """Integer variables up to which a programme is solved as it is. benchmarks/placement.py."""
+    direct: int = 3000
+    """Integer variables up to which HiGHS's own search is the faster one. benchmarks/placement.py."""
+
+
+@dataclass(frozen=True, slots=True)
+class HoldoutPolicy:
+    """How the hold-out split is used."""
+
+    confidence: float = 0.95
+    """Confidence of the bound of the loss: what one expects who reads of a bound. Convention."""
+    looks: int = 4
+    """Cheaper plans that the hold-out is asked of at most, given one that it accepts. ADR 14."""
+    shares: tuple[float, ...] = (0.0625, 0.125, 0.25, 0.5, 1.0)
+    """Shares of the units that are raised without proof where only the hold-out shows a loss. Judgement."""
+
+
+@dataclass(frozen=True, slots=True)
+class MarginPolicy:
+    """How a plan gets a margin; `CostOptions.margin` says how much of the latency it may take."""
+
+    shares: tuple[float, ...] = (0.3, 0.6, 1.0)
+    """Shares of that latency which are tried in turn. ADR 13, with benchmark A in view."""
+    units: int = 40
+    """Units that are tried at most: a person reads the list. ADR 13, with benchmark A in view."""
+    passes: int = 3
+    """How often the units are gone through: what was too dear is cheap once its neighbour is raised. Judgement."""
+
+
+@dataclass(frozen=True, slots=True)
+class CutPolicy:
+    """Where the fast simulation cuts a graph into pieces."""
+
+    pieces: int = 6
+    """Pieces at most: more build less and cost more at the cuts. Measured on the searches of ADR 12."""
+    nodes: int = 8
+    """Nodes that a piece has on average at least. Judgement."""
+    leeway: float = 0.35
+    """Share of a piece by which a cut may move to where less is alive. Judgement."""
+    macs_per_element: int = 16
+    """Multiply-accumulates that take about as long as one element that is read or written. Measured, ADR 12."""
+    node_elements: int = 2000
+    """Elements that take about as long as the start of a node. Measured, ADR 12."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationPolicy:
+    """How plans are evaluated: cuts, and bounds of what is kept in memory."""
+
+    cuts: CutPolicy = field(default_factory=CutPolicy)
+    state_bytes: int = 1 << 29
+    """Bytes of what crosses cuts. ADR 12."""
+    state_share: float = 0.125
+    """Share of these that one entry may take: more would push out all that is about to be used. Judgement."""
+    built_bytes: int = 1 << 28
+    """Bytes of the weights of built pieces, in float32. ADR 12."""
+    node_bytes: int = 4096
+    """Bytes that a node takes in a session beside its weights. Judgement."""
+    golden_bytes: int = 1 << 28
+    """Bytes of outputs of the float model. Judgement."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchPolicy:
+    """Every number that steers a search, by stage."""
+
+    race: RacePolicy = field(default_factory=RacePolicy)
+    prior: PriorPolicy = field(default_factory=PriorPolicy)
+    sensitivity: SensitivityPolicy = field(default_factory=SensitivityPolicy)
+    group_test: GroupTestPolicy = field(default_factory=GroupTestPolicy)
+    culprits: CulpritPolicy = field(default_factory=CulpritPolicy)
+    tolerances: TolerancePolicy = field(default_factory=TolerancePolicy)
+    proof: ProofPolicy = field(default_factory=ProofPolicy)
+    solver: SolverPolicy = field(default_factory=SolverPolicy)
+    holdout: HoldoutPolicy = field(default_factory=HoldoutPolicy)
+    margin: MarginPolicy = field(default_factory=MarginPolicy)
+    evaluation: EvaluationPolicy = field(default_factory=EvaluationPolicy)
+
+    def document(self) -> dict[str, object]:
+        """Return the policy as plain JSON values."""
+        return asdict(self)
+
+
+def policy_of(document: object) -> SearchPolicy:
+    """Return the policy that `SearchPolicy.document` gave; raise SearchError naming a field that does not fit."""
+    policy: SearchPolicy = value_of(SearchPolicy, document, "policy")
+    return policy

@@ -1,0 +1,134 @@
+"""From what the stages gave to the result that a person reads."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dovetail.search.candidate import Candidate
+from dovetail.search.context import SearchContext
+from dovetail.search.front import pareto_front, pareto_points
+from dovetail.search.ledger import Ledger
+from dovetail.search.result import Culprit, Gate, SplitScores, TuneCost, TuneResult
+from dovetail.search.tolerance import Tolerance
+
+
+def make_result(
+    context: SearchContext,
+    ledger: Ledger,
+    gate: Gate,
+    candidate: Candidate,
+    events: tuple[str, ...],
+    elapsed_s: float,
+) -> TuneResult:
+    """Return the result, and write the last lines of the log."""
+    request, acceptance = context.request, candidate.acceptance
+    assert acceptance is not None
+    latencies = _latencies(context, ledger)
+    culprits, companions, spare = _culprits(context, candidate)
+    margin, proof = candidate.margin, candidate.certificate
+    if margin is not None:
+        margin = replace(margin, units=spare, latency_ns=0.0 if proof is None else proof.margin_ns)
+    search, holdout = _split_scores(context, gate, candidate)
+    result = TuneResult(
+        plan=candidate.plan,
+        accepted=acceptance.accepted,
+        gate=gate,
+        summary=acceptance.summary,
+        goal=request.goal,
+        metric=request.metric.name,
+        higher_is_better=request.metric.higher_is_better,
+        low=request.low,
+        unit_count=len(context.space.units),
+        culprits=culprits,
+        companions=companions,
+        evidence=tuple(replace(item, latency_ns=latencies.get(item.trial.plan_digest)) for item in candidate.evidence),
+        search=search,
+        holdout=holdout,
+        pareto=pareto_points(ledger.trials, candidate.plan.digest),
+        front=pareto_front(ledger.trials, latencies, candidate.plan.digest),
+        margin=margin,
+        certificate=proof,
+        events=events,
+        cost=_cost(context, len(ledger.trials), elapsed_s),
+    )
+    _log_answer(context, result)
+    return result
+
+
+def _latencies(context: SearchContext, ledger: Ledger) -> dict[str, float]:
+    """Return what every plan that was judged takes, by its digest; nothing where nothing was priced."""
+    prover = context.prover
+    if prover is None:
+        return {}
+    return {digest: prover.latency_ns(raised) for digest, raised in ledger.placements().items()}
+
+
+def _culprits(
+    context: SearchContext, candidate: Candidate
+) -> tuple[tuple[Culprit, ...], tuple[Culprit, ...], tuple[Culprit, ...]]:
+    """Return the culprits, their companions and the units of the margin."""
+    units, graph = context.space.units, context.request.graph
+    raised = [
+        Culprit(unit, units[unit].nodes, graph.node(unit).op, override.placement, override.reason)
+        for unit, override in candidate.raised.items()
+    ]
+    others = candidate.companions | candidate.margin_units
+    return (
+        tuple(item for item in raised if item.unit not in others),
+        tuple(item for item in raised if item.unit in candidate.companions),
+        tuple(item for item in raised if item.unit in candidate.margin_units),
+    )
+
+
+def _split_scores(context: SearchContext, gate: Gate, candidate: Candidate) -> tuple[SplitScores, SplitScores]:
+    """Return the scores on the search split and on the hold-out."""
+    acceptance = candidate.acceptance
+    assert acceptance is not None
+    nothing = Tolerance(0.0)
+    tuned = context.search.judge(candidate.plan, tuple(candidate.raised), nothing, race=False)
+    low = gate.checks[0].trial
+    search = SplitScores(
+        "search",
+        context.search.sample_count,
+        context.search.float_score,
+        low.score,
+        tuned.score,
+        low_samples=low.samples,
+        tuned_samples=tuned.samples,
+    )
+    low, held = context.holdout.judge(context.space.base, (), nothing, race=False), acceptance.trial
+    holdout = SplitScores(
+        "holdout",
+        held.samples_total,
+        low.float_score if low.complete else held.float_score,
+        low.score,
+        held.score,
+        held.score if acceptance.exact else None,
+        acceptance.bound,
+        low.samples,
+        held.samples,
+    )
+    return search, holdout
+
+
+def _cost(context: SearchContext, trials: int, elapsed_s: float) -> TuneCost:
+    fresh = context.fast.fresh_samples + context.exact.fresh_samples
+    recalled = context.fast.recalled_samples + context.exact.recalled_samples
+    early = context.search.rejected_early + context.holdout.rejected_early
+    full = (fresh + recalled) / context.search.sample_count
+    return TuneCost(full, fresh, recalled, trials, elapsed_s, early, context.policy.race.alpha)
+
+
+def _log_answer(context: SearchContext, result: TuneResult) -> None:
+    log = context.log
+    for text in result.events:
+        log.write("event", text=text)
+    raised = {item.unit: str(item.placement) for item in result.raised}
+    log.write(
+        "answer",
+        accepted=result.accepted,
+        verdict=result.gate.verdict.name,
+        plan=result.plan.digest,
+        raised=raised,
+        one_minimal=result.one_minimal,
+    )

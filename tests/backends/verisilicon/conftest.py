@@ -1,0 +1,103 @@
+"""The installed SDK, or a reason to skip."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import needs
+import pytest
+
+from dovetail.backend.target import TargetProfile
+from dovetail.backends.verisilicon.parts.named import VSI_PROFILES
+from dovetail.backends.verisilicon.plugin import BlobForm, VsiBackend
+from dovetail.sdk import find_verisilicon
+from dovetail.sdk.build import build_shim
+from dovetail.sdk.location import SHIM_NAME, SdkFolder, installation_folder
+
+OLDER = "6.42.0"
+
+
+@pytest.fixture(scope="session")
+def vendor() -> VsiBackend:
+    """Return the backend that writes binary networks; skip where the SDK is not installed."""
+    needs.verisilicon()
+    return VsiBackend(find_verisilicon().folder)
+
+
+@pytest.fixture(scope="session")
+def graphs(vendor: VsiBackend) -> VsiBackend:
+    """Return the backend that keeps graphs, whose tensors can be tapped."""
+    return VsiBackend(vendor.folder, BlobForm.GRAPH)
+
+
+@pytest.fixture(scope="session")
+def timvx(tmp_path_factory: pytest.TempPathFactory) -> VsiBackend:
+    """Return the backend over TIM-VX; skip where the older SDK is not installed."""
+    sdk = installation_folder(version=OLDER) / "sdk"
+    folder = SdkFolder(sdk, tmp_path_factory.mktemp("shim") / SHIM_NAME, "test", sdk)
+    if not folder.has_sdk:
+        needs.without(
+            "timvx", f"SDK {OLDER} is not installed: run 'dovetail sdk install verisilicon --version {OLDER}'"
+        )
+    build_shim(folder)
+    return VsiBackend(folder)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Let workers make their folders where nobody else does, so that leftovers can be told."""
+    before, tempfile.tempdir = tempfile.tempdir, str(tmp_path_factory.mktemp("workers"))
+    yield
+    tempfile.tempdir = before
+
+
+def target_named(name: str) -> TargetProfile:
+    """Return a target by name."""
+    return next(one for one in VSI_PROFILES if one.name == name)
+
+
+def traces() -> set[str]:
+    """Return the folders and child processes of workers that are there now."""
+    folders = {str(path) for path in Path(tempfile.gettempdir()).glob("dovetail-vsi-*")}
+    children: set[str] = set()
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            line = (entry / "cmdline").read_bytes()
+            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+        except (OSError, ValueError):
+            continue
+        if b"driver/worker.py" in line and parent == os.getpid():
+            children.add(entry.name)
+    return folders | children
+
+
+def check_one_line(error: Exception) -> None:
+    """Fail unless an error says something on one line."""
+    assert str(error).strip()
+    assert "\n" not in str(error)
+
+
+@pytest.fixture
+def traceless() -> Iterator[None]:
+    """Fail a test that leaves a process, a folder or an open shared memory behind."""
+    before, descriptors = traces(), _shared_memory()
+    yield
+    assert traces() <= before
+    assert _shared_memory() <= descriptors
+
+
+def _shared_memory() -> set[str]:
+    found: set[str] = set()
+    for entry in Path("/proc/self/fd").iterdir():
+        try:
+            target = os.readlink(entry)
+        except OSError:
+            continue
+        if "memfd:dovetail-vsi" in target:
+            found.add(f"{entry.name} {target}")
+    return found

@@ -1,0 +1,155 @@
+"""The VeriSilicon profiles say what the vendor's simulator was measured to do."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+
+from dovetail.backend.arithmetic import Carrier, Rounding, Tie, ZeroPointOrder
+from dovetail.backend.target import Engine, TargetVerdict
+from dovetail.backends.verisilicon.parts.generation import Generation
+from dovetail.backends.verisilicon.parts.named import VSI_PROFILES
+from dovetail.ir import DType, Graph, Node, TensorType
+from dovetail.ir.precision import Precision
+
+BY_NAME = {profile.name: profile for profile in VSI_PROFILES}
+P = Precision
+
+
+def conv(rank: int = 4, constant: bool = True, batch: int | str = "N") -> Graph:
+    weight = np.zeros((4, 3) + (3,) * (rank - 2), np.float32)
+    types = {
+        "x": TensorType(DType.F32, (batch, 3) + (8,) * (rank - 2)),
+        "w": TensorType(DType.F32, weight.shape),
+        "y": TensorType(DType.F32, (batch, 4) + (6,) * (rank - 2)),
+    }
+    node = Node("conv", "Conv", ("x", "w"), ("y",))
+    if constant:
+        return Graph("g", (node,), ("x",), ("y",), types, {"w": weight})
+    return Graph("g", (node,), ("x", "w"), ("y",), types)
+
+
+def verdict(graph: Graph, target: str, precision: Precision) -> TargetVerdict:
+    return BY_NAME[target].verdict(graph, graph.nodes[0], precision)
+
+
+def matmul(constant: bool) -> Graph:
+    types = {name: TensorType(DType.F32, (4, 4)) for name in ("x", "w", "y")}
+    node = Node("product", "MatMul", ("x", "w"), ("y",))
+    if constant:
+        return Graph("g", (node,), ("x",), ("y",), types, {"w": np.zeros((4, 4), np.float32)})
+    return Graph("g", (node,), ("x", "w"), ("y",), types)
+
+
+@pytest.mark.parametrize(
+    ("target", "precision", "engine"),
+    [
+        ("vsi:a311d", P.U8, Engine.NN),
+        ("vsi:a311d", P.I8PC, Engine.SH),
+        ("vsi:imx8mp", P.I8PC, Engine.SH),
+        ("vsi:v853", P.I8PC, Engine.NN),
+        ("vsi:a311d", P.I16, Engine.NN),
+        ("vsi:v853", P.FP16, Engine.SH),
+    ],
+)
+def test_convolutions_run_where_they_were_seen_to(target: str, precision: Precision, engine: Engine) -> None:
+    assert verdict(conv(), target, precision).engine is engine
+
+
+@pytest.mark.parametrize(
+    ("target", "constant", "engine"),
+    [
+        ("vsi:a311d", True, Engine.NN),
+        ("vsi:a311d", False, Engine.SH),
+        ("vsi:imx8mp", False, Engine.SH),
+        ("vsi:v853", False, Engine.NN),
+    ],
+)
+def test_a_product_of_two_activations_runs_on_the_shaders_of_old_parts(
+    target: str, constant: bool, engine: Engine
+) -> None:
+    assert verdict(matmul(constant), target, P.U8).engine is engine
+
+
+@pytest.mark.parametrize(
+    ("graph", "precision", "reason"),
+    [
+        (conv(), P.W8A16, "16-bit activations with 8-bit weights"),
+        (conv(5), P.U8, "3 spatial axes > 2"),
+        (conv(constant=False), P.U8, "not a constant"),
+    ],
+)
+def test_refusals_say_why(graph: Graph, precision: Precision, reason: str) -> None:
+    for target in BY_NAME:
+        found = verdict(graph, target, precision)
+        assert not found.supported
+        assert reason in found.reason
+
+
+@pytest.mark.parametrize("op", ["LSTM", "If", "Loop", "Shape", "NonMaxSuppression", "NonZero"])
+def test_what_no_npu_runs_has_a_reason_of_its_own(op: str) -> None:
+    kind = TensorType(DType.F32, (1, 2))
+    graph = Graph("g", (Node("n", op, ("x",), ("y",)),), ("x",), ("y",), {"x": kind, "y": kind})
+    found = verdict(graph, "vsi:v853", P.U8)
+    assert not found.supported
+    assert "has no operator" not in found.reason
+
+
+def test_rounding_follows_the_measured_matrix() -> None:
+    v7, vip8000, vip9000 = (BY_NAME[name].arithmetic for name in ("vsi:a311d", "vsi:imx8mp", "vsi:v853"))
+    assert (v7.multiplier_bits, vip8000.multiplier_bits, vip9000.multiplier_bits) == (16, 24, 24)
+    generations = [BY_NAME[name].generation for name in ("vsi:a311d", "vsi:imx8mp", "vsi:v853")]
+    assert generations == [Generation.V7, Generation.VIP8000, Generation.VIP9000]
+    for arithmetic in (v7, vip8000, vip9000):
+        assert arithmetic.rounding("Add", DType.U8) == Rounding(Tie.EVEN, ZeroPointOrder.BEFORE)
+        assert arithmetic.rounding("Mul", DType.U8) == Rounding(Tie.EVEN, ZeroPointOrder.BEFORE, Carrier.SINGLE)
+        assert arithmetic.rounding("Conv", DType.U8) == Rounding(Tie.EVEN, ZeroPointOrder.AFTER, Carrier.EXACT)
+    assert BY_NAME["vsi:a733"].arithmetic.rounding("Add", DType.U8).zero_point is ZeroPointOrder.AFTER
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_rules_name_real_operators(name: str) -> None:
+    named = {op for rule in BY_NAME[name].rules for op in rule.ops} | set(BY_NAME[name].refusals)
+    assert [op for op in sorted(named - {"Requantize"}) if not onnx.defs.has(op)] == []
+    assert len(named) > 90
+
+
+def test_precisions_are_ordered_by_cost() -> None:
+    assert BY_NAME["vsi:v853"].precisions.index(P.I8PC) < BY_NAME["vsi:v853"].precisions.index(P.I16)
+    assert BY_NAME["vsi:a311d"].precisions.index(P.I16) < BY_NAME["vsi:a311d"].precisions.index(P.I8PC)
+
+
+def test_figures_are_those_of_the_parts() -> None:
+    facts = BY_NAME["vsi:a311d"].hardware
+    assert facts is not None
+    assert (facts.nn_cores, facts.macs_per_cycle, facts.sram_bytes) == (8, 1536, 540672)
+    assert facts.source
+
+
+def operands(op: str, count: int, **attributes: float | int) -> Graph:
+    types = {name: TensorType(DType.F32, (2, 4)) for name in ("a", "b", "c", "y")}
+    inputs = tuple("abc"[:count])
+    return Graph("g", (Node("node", op, inputs, ("y",), attributes),), inputs, ("y",), types)
+
+
+@pytest.mark.parametrize("target", BY_NAME)
+@pytest.mark.parametrize("precision", [P.U8, P.I8, P.I8PC, P.I8DFP, P.I16, P.FP16])
+@pytest.mark.parametrize(
+    ("op", "count"), [("Mean", 2), ("ReduceL2", 1), ("Shrink", 1), ("ThresholdedRelu", 1), ("Trilu", 1)]
+)
+def test_what_is_made_of_other_operators_is_supported(op: str, count: int, precision: Precision, target: str) -> None:
+    far_off = op == "ReduceL2" and precision is P.I16 and target in ("vsi:t527", "vsi:a733")
+    assert verdict(operands(op, count), target, precision).supported is not far_off
+
+
+@pytest.mark.parametrize(
+    ("graph", "reason"),
+    [
+        (operands("Mean", 3), "3 operands > 2"),
+        (operands("Shrink", 1, bias=0.5), "bias=0.5 (only 0)"),
+        (operands("Trilu", 2), "input 1 ('b') is not a constant"),
+    ],
+)
+def test_forms_that_the_lowering_lacks_are_refused_beforehand(graph: Graph, reason: str) -> None:
+    assert verdict(graph, "vsi:v853", P.U8).reason == reason

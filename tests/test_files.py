@@ -1,0 +1,84 @@
+"""Files and folders are written all or nothing."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from dovetail.errors import DovetailError
+from dovetail.files import check_ours, new_folder, write_file
+
+
+def test_a_file_is_replaced_in_one_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "deep" / "plan.json"
+    write_file(path, '{"kind": "dovetail-plan", "n": 1}')
+    assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~_umask()
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(DovetailError, match="No space left"):
+        write_file(path, '{"kind": "dovetail-plan", "n": 2}')
+    assert '"n": 1' in path.read_text()
+    assert [item.name for item in path.parent.iterdir()] == ["plan.json"]
+
+
+def test_an_interruption_leaves_no_draft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", stop)
+    with pytest.raises(KeyboardInterrupt):
+        write_file(tmp_path / "a.json", "{}")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b'{\n "schema": 1,\n "kind": "dovetail-ranges"', b"\x08\x0a\x12\x08dovetail:"]
+)
+def test_what_is_ours_or_empty_may_be_replaced(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(content)
+    check_ours(tmp_path / "f")
+
+
+@pytest.mark.parametrize("content", [b"x", b"\x08\x08\x12\x07pytorch", b'{"kind": "other"}'])
+def test_what_is_not_ours_is_refused(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(content)
+    with pytest.raises(DovetailError, match="did not make it"):
+        check_ours(tmp_path / "f")
+
+
+def test_a_dangling_link_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "f").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(DovetailError):
+        check_ours(tmp_path / "f")
+
+
+def test_a_folder_appears_only_when_the_body_succeeds(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+
+    def fail() -> None:
+        with new_folder(folder, lambda _: True) as draft:
+            (draft / "half").write_text("half")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert list(tmp_path.iterdir()) == []
+    for text in ("one", "two"):
+        with new_folder(folder, lambda _: True) as draft:
+            (draft / text).write_text(text)
+        assert [path.name for path in folder.iterdir()] == [text]
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    with pytest.raises(DovetailError, match="did not make"), new_folder(folder, lambda _: False):
+        pass
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
