@@ -19,7 +19,7 @@ def test_a_good_folder_needs_no_word(tmp_path):
     for index in range(12):
         save(tmp_path, f"{index}.png")
     survey = survey_pictures(tmp_path)
-    assert survey.notes(10) == ()
+    assert survey.notes == ()
     assert len(survey.pictures) == 12
 
 
@@ -32,17 +32,15 @@ def test_one_line_for_everything_that_matters(tmp_path):
     (tmp_path / "e.png").write_bytes(data[: len(data) // 2])
     survey = survey_pictures(tmp_path)
     assert survey.pictures == ("a.png", "b.png", "c.png")
-    few, broken, grey, sizes = survey.notes(10)
-    assert few == "3 pictures, fewer than the 10 that are asked for."
-    assert broken.startswith("left out, as it cannot be read: d.jpg (")
-    assert broken.endswith("and 1 more.")
-    assert grey == "1 of 3 pictures are grey: c.png."
-    assert sizes == "pictures of 2 sizes, from 30x20 to 60x40."
+    grey, sizes = survey.notes
+    assert [name for name, _ in survey.unreadable] == ["d.jpg", "e.png"]
+    assert grey == "1 of 3 pictures are grey: c.png"
+    assert sizes == "pictures of 2 sizes, from 30x20 to 60x40"
 
 
 def test_all_grey(tmp_path):
     save(tmp_path, "a.png", grey=True)
-    assert survey_pictures(tmp_path).notes(1) == ("all pictures are grey.",)
+    assert survey_pictures(tmp_path).notes == ("all pictures are grey",)
 
 
 def test_folders_without_pictures(tmp_path):

@@ -50,9 +50,7 @@ class Screen:
 
     def complain(self, message: str) -> None:
         """Write one line to stderr."""
-        line = " ".join(message.split())
-        printable = "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in line)
-        sys.stderr.write(f"error: {printable}\n")
+        sys.stderr.write(f"error: {_printable(message)}\n")
         sys.stderr.flush()
 
     @contextmanager
@@ -88,6 +86,11 @@ class Progress:
     def advance(self, done: int) -> None:
         """Show how many steps are done."""
 
+    def say(self, text: str) -> None:
+        """Write a line that stays."""
+        sys.stderr.write(f"{_printable(text)}\n")
+        sys.stderr.flush()
+
 
 class _Bar(Progress):
     """Show a bar."""
@@ -106,6 +109,9 @@ class _Bar(Progress):
 
     def advance(self, done: int) -> None:
         self._bars.update(self._task, completed=done)
+
+    def say(self, text: str) -> None:
+        self._bars.console.print(_printable(text))
 
 
 class _Lines(Progress):
@@ -127,6 +133,12 @@ class _Lines(Progress):
         if time.monotonic() - self._said >= _QUIET_S:
             self._said = time.monotonic()
             sys.stderr.write(f"{self._title}: {done}{self._of}\n")
+
+
+def _printable(message: str) -> str:
+    """Return a message on one line, without signs that steer a terminal."""
+    line = " ".join(message.split())
+    return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in line)
 
 
 def _console(stream: object) -> Console:

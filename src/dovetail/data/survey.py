@@ -29,23 +29,18 @@ class PictureSurvey:
     sizes: int = 0
     """How many different sizes there are."""
 
-    def notes(self, enough: int) -> tuple[str, ...]:
-        """Return a line for everything that a person should know; `enough` is how many pictures are asked for."""
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Return a line for everything that a person should know of those that can be read."""
         lines: list[str] = []
         count = len(self.pictures)
-        if count < enough:
-            lines.append(f"{count} picture{'s' if count != 1 else ''}, fewer than the {enough} that are asked for.")
-        if self.unreadable:
-            name, why = self.unreadable[0]
-            more = f" and {len(self.unreadable) - 1} more" if len(self.unreadable) > 1 else ""
-            lines.append(f"left out, as it cannot be read: {name} ({why}){more}.")
         if self.grey and len(self.grey) < count:
-            lines.append(f"{len(self.grey)} of {count} pictures are grey: {_names(self.grey)}.")
+            lines.append(f"{len(self.grey)} of {count} pictures are grey: {_names(self.grey)}")
         elif self.grey:
-            lines.append("all pictures are grey.")
+            lines.append("all pictures are grey")
         if self.sizes > 1:
             small, large = (f"{cols}x{rows}" for rows, cols in (self.smallest, self.largest))
-            lines.append(f"pictures of {self.sizes} sizes, from {small} to {large}.")
+            lines.append(f"pictures of {self.sizes} sizes, from {small} to {large}")
         return tuple(lines)
 
 

@@ -43,7 +43,8 @@ class Hints:
             for pattern in patterns:
                 if not any(fnmatchcase(output, pattern) for output in outputs):
                     raise DataError(
-                        f"outputs: {role.value} = '{pattern}' fits no output; there are {', '.join(outputs)}."
+                        f"outputs: {role.value} = '{pattern}' fits no output; there are {', '.join(outputs)}.",
+                        option="decisions",
                     )
 
 
@@ -53,12 +54,19 @@ def parse_hints(text: str) -> Hints:
     for item in text.split(","):
         key, separator, value = (part.strip() for part in item.partition("="))
         if not separator or not key or not value:
-            raise DataError(f"outputs: '{item.strip()}' is not role=name.", hint=f"For example: {EXAMPLE}.")
+            raise DataError(
+                f"outputs: '{item.strip()}' is not role=name.", hint=f"For example: {EXAMPLE}.", option="decisions"
+            )
         values.setdefault(key, []).append(value)
     return _hints(values, "outputs")
 
 
 EXAMPLE = "boxes=bbox_*,scores=cls_*,kind=detection"
+
+
+def read_hints(text: str) -> Hints:
+    """Return the hints of a line, or of the TOML file that it names; raise DataError."""
+    return parse_hints(text) if "=" in text else load_hints(Path(text))
 
 
 def load_hints(path: Path) -> Hints:
@@ -68,15 +76,17 @@ def load_hints(path: Path) -> Hints:
             data = stream.read(_MOST_BYTES + 1)
         values = tomllib.loads(data[:_MOST_BYTES].decode()).get("outputs", {})
     except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror}).") from error
+        raise DataError(f"{path}: cannot be read ({error.strerror}).", option="decisions") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise DataError(f"{path}: not a TOML file ({error}).") from error
+        raise DataError(f"{path}: not a TOML file ({error}).", option="decisions") from error
     if not isinstance(values, dict) or not values:
-        raise DataError(f"{path}: there is no table [outputs].", hint='For example: kind = "detection".')
+        raise DataError(
+            f"{path}: there is no table [outputs].", hint='For example: kind = "detection".', option="decisions"
+        )
     listed = {str(key): value if isinstance(value, list) else [value] for key, value in values.items()}
     for key, names in listed.items():
         if not all(isinstance(name, str) for name in names):
-            raise DataError(f"{path}: {key} is not a name or a list of names.")
+            raise DataError(f"{path}: {key} is not a name or a list of names.", option="decisions")
     return _hints(listed, str(path))
 
 
@@ -88,19 +98,27 @@ def _hints(values: Mapping[str, Sequence[str]], where: str) -> Hints:
     for key, names in values.items():
         if key == _KIND:
             if len(names) != 1 or names[0] not in kinds:
-                raise DataError(f"{where}: kind = '{', '.join(names)}' is not one of {', '.join(kinds)}.")
+                raise DataError(
+                    f"{where}: kind = '{', '.join(names)}' is not one of {', '.join(kinds)}.", option="decisions"
+                )
             kind = kinds[names[0]]
         elif key in known:
             roles[known[key]] = tuple(names)
         else:
             near = difflib.get_close_matches(key, (_KIND, *known), n=1, cutoff=0.0)
-            raise DataError(f"{where}: there is no role '{key}'.", hint=f"Did you mean {near[0]!r}?")
+            raise DataError(
+                f"{where}: there is no role '{key}'.", hint=f"Did you mean {near[0]!r}?", option="decisions"
+            )
     return Hints(kind, roles)
 
 
 def hints_line(view: OutputsView) -> str:
-    """Return the line that says what is seen, ready to be corrected: of the surest head that decides something."""
-    heads = sorted(view.decisions, key=lambda head: -head.confidence)
+    """Return the line that says what is seen, ready to be corrected: of the surest head that decides something.
+
+    It is empty where nothing is recognised at all.
+    """
+    known = (head for head in view.decisions if head.kind is not Kind.UNKNOWN)
+    heads = sorted(known, key=lambda head: -head.confidence)
     return "" if not heads else _line(heads[0])
 
 

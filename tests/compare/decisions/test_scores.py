@@ -181,11 +181,13 @@ def test_embeddings_by_angle_and_ranking():
     turned = np.array([[1.0, 1.0, 0.0]])
     assert angle.score({"y": turned}, {"y": np.array([[1.0, 0.0, 0.0]])}) == pytest.approx(0.5)
     assert angle.unit(0.5) == "45.0 degrees"
-    ranking = EmbeddingRanking("y")
+    ranking = EmbeddingRanking("y", tuple(map(tuple, golden.tolist())))
     assert ranking.score({"y": golden}, {"y": golden}) == 1
     swapped = golden[[0, 2, 1]]
     assert ranking.score({"y": swapped}, {"y": golden}) < 1
-    assert ranking.per_sample({"y": golden[:2]}, {"y": -golden[:2]}).tolist() == [1, 1]
+    assert ranking.per_sample({"y": golden[:2]}, {"y": -golden[:2]}).tolist() == [0, 0]
+    alone = [ranking.score({"y": swapped[row : row + 1]}, {"y": golden[row : row + 1]}) for row in range(3)]
+    assert ranking.per_sample({"y": swapped}, {"y": golden}).tolist() == alone
 
 
 def test_a_quiet_channel_cannot_lead():

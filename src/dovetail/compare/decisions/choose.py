@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy as np
+
 from dovetail.compare.decisions.boxes import DetectionAgreement, TextRegionAgreement
 from dovetail.compare.decisions.classes import ClassAgreement
 from dovetail.compare.decisions.golden import AgainstFloat
@@ -16,6 +18,7 @@ from dovetail.compare.decisions.vectors import EmbeddingAngle, EmbeddingRanking,
 from dovetail.compare.decisions.worst import Decisions
 from dovetail.compare.task import Arrays, TaskMetric
 from dovetail.errors import DataError
+from dovetail.ir.dtypes import AnyArray
 from dovetail.outputs.layouts import (
     BinsLayout,
     DenseLayout,
@@ -29,6 +32,11 @@ from dovetail.outputs.layouts import (
     VectorLayout,
 )
 from dovetail.outputs.view import HeadView, Kind, OutputsView
+
+DECISIONS = "decisions"
+"""Name of the metric that compares what is recognised in a model's outputs."""
+TOP_METRICS = frozenset({"top1", "top5", "top1_agreement"})
+"""Metrics that take the best entries of an output for classes."""
 
 
 def metric_for(view: OutputsView, golden: Arrays) -> Decisions:
@@ -63,11 +71,15 @@ def _parts(head: HeadView, golden: Arrays) -> Iterator[AgainstFloat]:
             yield SignalAgreement(layout.output, layout.channel_axis)
         case VectorLayout() if head.kind is Kind.EMBEDDING:
             yield EmbeddingAngle(layout.output)
-            yield EmbeddingRanking(layout.output)
+            yield EmbeddingRanking(layout.output, _rows(golden[layout.output]))
         case _ if head.kind is Kind.STATE:
             yield from (SignalAgreement(name, name=f"state {name}") for name in head.roles)
         case _:
             yield from (noise_against(name, golden[name]) for name in head.roles)
+
+
+def _rows(values: AnyArray) -> tuple[tuple[float, ...], ...]:
+    return tuple(tuple(row) for row in np.asarray(values, np.float64).reshape(len(values), -1).tolist())
 
 
 def _renamed(part: AgainstFloat, name: str) -> AgainstFloat:
@@ -77,9 +89,10 @@ def _renamed(part: AgainstFloat, name: str) -> AgainstFloat:
 def refuse_top1(metric: TaskMetric, view: OutputsView) -> None:
     """Raise DataError where a metric takes the best class of something that is no classifier."""
     seen = {head.kind for head in view.decisions}
-    if metric.name.startswith("top") and Kind.CLASSIFICATION not in seen and Kind.UNKNOWN not in seen:
+    if metric.name in TOP_METRICS and view.sure and Kind.CLASSIFICATION not in seen:
         kinds = ", ".join(sorted(kind.value for kind in seen))
         raise DataError(
             f"metric '{metric.name}': the model is no classifier, its outputs look like {kinds}.",
-            hint="Leave the metric out: decisions of that kind are compared.",
+            hint=f"Take the metric '{DECISIONS}': it compares decisions of that kind with float's, without labels.",
+            option="metric",
         )

@@ -9,6 +9,7 @@ import numpy as np
 
 from dovetail.compare.decisions.golden import AgainstFloat, Floats, by_channel, output_pair
 from dovetail.compare.task import Arrays
+from dovetail.ir.dtypes import AnyArray
 
 _SILENT = 1e-12
 """Share of the loudest channel's energy below which a channel is silent."""
@@ -76,21 +77,24 @@ class EmbeddingAngle(AgainstFloat):
 
 @dataclass(frozen=True)
 class EmbeddingRanking(AgainstFloat):
-    """Whether the other samples are as near as in float, in the same order.
+    """Whether a sample finds the same entries of a gallery nearest as in float, in the same order.
 
-    For every sample, the pairs of others that keep their order of similarity, weighted by how far float has them
-    apart. Looks at the samples that are scored together; 1 where there are fewer than three.
+    The gallery is float's embeddings of some samples `[G, values]`, so that a sample's score does not depend on what it
+    is scored with. Of all pairs of entries those count that keep their order of similarity, weighted by how far float
+    has them apart; 1 where float holds no two apart.
     """
 
     output: str
+    gallery: tuple[tuple[float, ...], ...]
     name: str = "ranking"
 
     def per_sample(self, outputs: Arrays, labels: Arrays) -> Floats:
-        golden, measured = (_similarities(values) for values in output_pair(outputs, labels, self.output))
+        golden, measured = (
+            _directions(values) @ _directions(np.array(self.gallery)).T
+            for values in output_pair(outputs, labels, self.output)
+        )
         scores = np.ones(len(golden))
-        for row in range(len(golden) if len(golden) > 2 else 0):
-            others = np.delete(np.arange(len(golden)), row)
-            real, found = golden[row, others], measured[row, others]
+        for row, (real, found) in enumerate(zip(golden, measured, strict=True)):
             apart = real[:, None] - real[None, :]
             kept = np.sign(found[:, None] - found[None, :]) == np.sign(apart)
             weight = np.abs(apart)
@@ -98,8 +102,7 @@ class EmbeddingRanking(AgainstFloat):
         return scores
 
 
-def _similarities(values: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> Floats:
+def _directions(values: AnyArray) -> Floats:
     rows = np.nan_to_num(np.asarray(values, np.float64).reshape(len(values), -1))
     length = np.sqrt(np.square(rows).sum(axis=1, keepdims=True))
-    unit = np.divide(rows, length, out=np.zeros_like(rows), where=length > 0)
-    return np.asarray(unit @ unit.T, np.float64)
+    return np.asarray(np.divide(rows, length, out=np.zeros_like(rows), where=length > 0), np.float64)
