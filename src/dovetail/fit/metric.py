@@ -79,7 +79,7 @@ def _by_decisions(said: str | None, graph: Graph, samples: SampleSource) -> Chos
     view = seen.view
     if said is None and not view.sure:
         line = hints_line(view)
-        guess = f"Say what they are, for example {line}" if line else "Name a metric"
+        guess = f"Say what they are, for example '{line}'" if line else "Name a metric"
         raise DataError(
             f"the outputs of '{graph.name}' are not recognised with confidence: {view_text(view)}.",
             hint=f"{guess}; the metric 'noise' compares numbers whatever they mean.",

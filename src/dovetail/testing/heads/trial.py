@@ -7,13 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dovetail.ir import AnyArray
-from dovetail.outputs import SURE, Kind, OutputsView, recognise
+from dovetail.compare.decisions import see_random
+from dovetail.outputs import SURE, Kind, OutputsView
 from dovetail.passes import normalize
-from dovetail.quantize import load_float
 from dovetail.testing.heads.net import GeneratedHead, HeadFamily, stripped
-
-_SAMPLES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +47,7 @@ class HeadAnswer:
 
 def run_head(head: GeneratedHead, seed: int) -> OutputsView:
     """Return what is recognised of a head on random inputs."""
-    graph = normalize(head.graph)
-    rng = np.random.default_rng(seed)
-    executable = load_float(graph, 1)
-    inputs = {name: _sizes(graph.types[name].shape or ()) for name in graph.inputs}
-    runs: list[dict[str, AnyArray]] = []
-    for _ in range(_SAMPLES):
-        feed: dict[str, AnyArray] = {
-            name: rng.uniform(0, 1, shape).astype(np.float32) for name, shape in inputs.items()
-        }
-        runs.append(dict(executable.run(feed)))
-    executable.close()
-    return recognise(graph, runs, inputs)
+    return see_random(normalize(head.graph), seed, threads=1).view
 
 
 def answers(families: Sequence[HeadFamily], seeds: Sequence[int], *, names: bool = True) -> Iterator[HeadAnswer]:
@@ -71,7 +57,3 @@ def answers(families: Sequence[HeadFamily], seeds: Sequence[int], *, names: bool
             head = family.draw(np.random.default_rng(seed))
             head = head if names else stripped(head)
             yield HeadAnswer(family.name, seed, head.note, head, run_head(head, seed))
-
-
-def _sizes(shape: Sequence[object]) -> tuple[int, ...]:
-    return tuple(dim if isinstance(dim, int) else 1 for dim in shape)
