@@ -63,7 +63,7 @@ def test_a_fit_gives_and_saves_everything(request_: FitRequest, tmp_path: Path) 
     assert recorder.stages[0] == ("calibrating", 36)
     assert recorder.notes == list(found.report.notes)
     assert recorder.notes[0].startswith("outputs: classification (probabilities), 9")
-    assert recorder.notes[1].startswith("24 samples on the hold-out cannot show the goal")
+    assert len(recorder.notes) == 1
     assert [row.kind for row in found.report.outputs] == ["classification"]
     assert recorder.done["calibrating"] == 36
     assert recorder.stages[1] == ("searching: gate", None)

@@ -31,6 +31,9 @@ class ImageStore:
     """
 
     def __init__(self, root: Path, inputs: Wanted, labels: LabelTable | None) -> None:
+        files = list_images(root)
+        if not files:
+            raise DataError(f"{root}: the data set is empty: no .jpg, .jpeg, .png or .bmp file.")
         if inputs.preprocess is None:
             raise DataError(
                 f"{root}: a folder of images needs a preprocess file.",
@@ -40,9 +43,6 @@ class ImageStore:
         self._preprocess: Preprocess = inputs.preprocess
         self._root = root
         self._wanted = inputs
-        files = list_images(root)
-        if not files:
-            raise DataError(f"{root}: the data set is empty: no .jpg, .jpeg, .png or .bmp file.")
         self._table: LabelTable | None = None
         self._classes: Mapping[str, int] = {}
         if labels is not None:

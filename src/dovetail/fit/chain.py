@@ -17,11 +17,11 @@ from dovetail.data import (
     specs_of,
     split_samples,
 )
-from dovetail.fit.evidence import check_samples
+from dovetail.fit.evidence import holdout_note, refuse_few
 from dovetail.fit.folder import claim_folder
 from dovetail.fit.listener import FitListener, SearchStages, SilentFit
 from dovetail.fit.metric import ChosenMetric, choose_metric
-from dovetail.fit.pictures import ChosenPreprocess, choose_preprocess
+from dovetail.fit.pictures import ChosenPreprocess, choose_preprocess, list_pictures
 from dovetail.fit.policy import choose_ladder, choose_low
 from dovetail.fit.record import record_of, request_from
 from dovetail.fit.request import FitRequest, PriceRequest, WorkerRequest
@@ -128,13 +128,18 @@ class _Opened:
         source = _load(request, progress)
         lifted = dequantize(source) if is_quantized(source) else None
         graph = source if lifted is None else lifted.graph
-        preprocess, specs = choose_preprocess(request, source, graph), specs_of(graph)
+        pictures = list_pictures(Path(request.data))
+        if pictures and not request.anyway:
+            refuse_few(len(pictures), goal, request.split)
+        preprocess, specs = choose_preprocess(request, pictures, source, graph), specs_of(graph)
         steps = preprocess.preprocess
         labels = None if request.labels is None else Path(request.labels)
         samples = open_samples(request.data, specs, steps, labels)
         splits = split_samples(samples, request.split)
+        if not request.anyway:
+            refuse_few(len(splits.search) + len(splits.holdout), goal, request.split)
         metric = choose_metric(request.metric, request.decisions, graph, samples.subset(splits.search))
-        evidence = check_samples(splits, goal, metric.metric, anyway=request.anyway)
+        evidence = holdout_note(splits, goal, metric.metric, request.split)
         notes = tuple(filter(None, (metric.note, *preprocess.notes, evidence)))
         for note in notes:
             progress.note(note)

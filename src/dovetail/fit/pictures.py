@@ -35,16 +35,15 @@ class ChosenPreprocess:
         return preprocess_to_toml(self.proposals.best.preprocess, (_choice(self.proposals),))
 
 
-def choose_preprocess(request: FitRequest, source: Graph, graph: Graph) -> ChosenPreprocess:
+def choose_preprocess(request: FitRequest, pictures: Sequence[Path], source: Graph, graph: Graph) -> ChosenPreprocess:
     """Return how pictures become inputs: as it is given, else stated or proposed for a folder of pictures.
 
-    `source` is the model as it came, `graph` its float form. Raises DataError for pictures that cannot be read, and
-    where a way is to be found although the data is no folder of pictures.
+    `pictures` are those of the data, `source` is the model as it came, `graph` its float form. Raises DataError for
+    pictures that cannot be read, and where a way is to be found although the data is no folder of pictures.
     """
     given, root = request.preprocess, Path(request.data)
     if isinstance(given, Preprocess):
         return ChosenPreprocess(given)
-    pictures = _pictures(root)
     notes = _notes(root) if pictures else ()
     if given is not None and given != AUTO:
         return ChosenPreprocess(load_preprocess(Path(given)), None, notes)
@@ -62,8 +61,8 @@ def choose_preprocess(request: FitRequest, source: Graph, graph: Graph) -> Chose
     return ChosenPreprocess(found.best.preprocess, found, (_choice(found), *notes))
 
 
-def _pictures(root: Path) -> Sequence[Path]:
-    """Return the pictures of a folder that holds no arrays."""
+def list_pictures(root: Path) -> Sequence[Path]:
+    """Return the pictures of a folder; none where it holds arrays."""
     if not root.is_dir() or any(root.glob("*.npy")) or any(root.glob("*/*.npy")):
         return []
     return [root / name for name in list_images(root)]
