@@ -77,7 +77,7 @@ class SamplesVerb(Verb):
 
     preprocess: Annotated[
         Path | None,
-        typer.Option("--preprocess", metavar="FILE", help="How images become tensors (TOML); tune takes auto too."),
+        typer.Option("--preprocess", metavar="FILE", help="How images become tensors (TOML)."),
     ] = None
 
     def open(

@@ -87,9 +87,7 @@ class Progress:
         """Show how many steps are done."""
 
     def say(self, text: str) -> None:
-        """Write a line that stays."""
-        sys.stderr.write(f"{_printable(text)}\n")
-        sys.stderr.flush()
+        """Show a line that stays."""
 
 
 class _Bar(Progress):
@@ -128,6 +126,10 @@ class _Lines(Progress):
     def rename(self, title: str) -> None:
         self._title = title
         sys.stderr.write(f"{title}\n")
+
+    def say(self, text: str) -> None:
+        sys.stderr.write(f"{_printable(text)}\n")
+        sys.stderr.flush()
 
     def advance(self, done: int) -> None:
         if time.monotonic() - self._said >= _QUIET_S:

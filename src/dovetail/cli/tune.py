@@ -75,6 +75,15 @@ class Tune(WorkersVerb, PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
     """
 
     labels: LabelsOption = None
+    preprocess: Annotated[
+        Path | None,
+        typer.Option(
+            "--preprocess",
+            metavar="FILE|auto",
+            help="How images become tensors (TOML); auto, the default for pictures, finds it and writes the file.",
+            show_default=False,
+        ),
+    ] = None
     calib: Annotated[
         str | None, typer.Option("--calib", metavar="DATA", help="Other samples for the ranges.", show_default=False)
     ] = None
