@@ -25,6 +25,7 @@ from dovetail.backend.target import Engine, HardwareFacts, OperatorRule
 from dovetail.backends.verisilicon.parts import operators as ops
 from dovetail.backends.verisilicon.parts.generation import Generation
 from dovetail.backends.verisilicon.parts.measured import measured_parts
+from dovetail.backends.verisilicon.parts.pads import ZeroPadding
 from dovetail.backends.verisilicon.parts.part import VsiProfile
 from dovetail.ir.dtypes import DType
 from dovetail.ir.precision import Precision
@@ -77,7 +78,7 @@ _RESIZE = (
         ("half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel"),
     ),
 )
-_PAD = (AttributeIn("mode", "constant", ("constant", "edge", "reflect")),)
+_PAD = (AttributeIn("mode", "constant", ("constant", "edge", "reflect")), ZeroPadding())
 
 
 def _coarse_lengths(generation: Generation) -> frozenset[Precision]:
