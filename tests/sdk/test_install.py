@@ -21,7 +21,7 @@ Wheel = Callable[..., tuple[Path, PinnedWheel]]
 
 @pytest.fixture
 def built(monkeypatch: pytest.MonkeyPatch) -> list[SdkFolder]:
-    """Replace the compiler, which a bare machine lacks: the small archives hold no real library. Return what was built."""
+    """Replace the compiler, which a bare machine lacks; the archives hold no real library. Return what was built."""
     calls: list[SdkFolder] = []
 
     def fake(folder: SdkFolder) -> None:
