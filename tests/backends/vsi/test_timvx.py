@@ -24,6 +24,7 @@ from dovetail.backends.vsi.project.timvx import network_source
 from dovetail.backends.vsi.project.timvx_rows import TIM_ROWS
 from dovetail.backends.vsi.session import Settings
 from dovetail.errors import CompileError
+from dovetail.ir import graph_to_bytes
 from dovetail.ir.precision import Precision
 from dovetail.plan import Override, Plan, parse_placement
 from dovetail.quantize import quantize
@@ -120,7 +121,7 @@ import sys, numpy as np
 from pathlib import Path
 from dovetail.backend.protocols import Blob, Signature
 from dovetail.backends.vsi.plugin import VsiBackend
-from dovetail.ir import graph_from_bytes, graph_to_bytes
+from dovetail.ir import graph_from_bytes
 from dovetail.sdk.location import SdkFolder
 blob, sample, result, graph, sdk, shim = map(Path, sys.argv[1:])
 backend = VsiBackend(SdkFolder(sdk, shim, "test", sdk))
