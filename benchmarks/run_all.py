@@ -37,6 +37,8 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "models_table": ("models_table.py", "--short"),
     "workers": ("workers.py", "--wait-s", "0.5", "--workers", "0", "2"),
     "bisect_table": ("bisect_table.py",),
+    "bounds_table": ("bounds_table.py",),
+    "mutants": ("mutants.py", "--count", "4", "--rooms", "partition", "--tests", "tests/partition"),
     "racing": ("racing.py", "--plans", "50"),
     "holdout": ("holdout.py", "--splits", "3", "--fresh", "1000"),
     "evaluators": ("evaluators.py", "--task", "digits"),

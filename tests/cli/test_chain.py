@@ -196,7 +196,7 @@ def test_tune_that_is_not_accepted_ends_with_one_and_still_reports(tiny: Tiny, r
     )
     fell_back = run(*call)
     assert fell_back.code == 0
-    assert "units are raised on suspicion" in fell_back.out
+    assert "units are raised without proof" in fell_back.out
     assert "cpu@fp32" in fell_back.out
     said = run(*call, "--recipe", recipe)
     assert said.code == 1

@@ -17,6 +17,8 @@ _INTERRUPTED = """
 import functools, os, signal, sqlite3, sys
 from dovetail.cli.main import main
 
+# A shell may have it ignored, as it does for what runs in the background.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 left, number = int(sys.argv.pop(1)), signal.Signals[sys.argv.pop(1)]
 
 class Counting(sqlite3.Connection):

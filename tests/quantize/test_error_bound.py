@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from dovetail.backend.protocols import CompileOptions, Fidelity, Signature
@@ -88,7 +88,9 @@ def planned(draw: st.DrawFn) -> tuple[Graph, Plan]:
         if not draw(st.integers(0, 2)):
             place = Placement(target, draw(st.sampled_from((*_LOW, Precision.FP32))))
             overrides.update(dict.fromkeys(unit.nodes, Override(place, "drawn")))
-    return graph, Plan(graph.digest, default, overrides)
+    plan, known = Plan(graph.digest, default, overrides), find_target(target)
+    assume(all(known.verdict(graph, node, plan.placement(node.name).precision).supported for node in graph.nodes))
+    return graph, plan
 
 
 @settings(max_examples=80, deadline=None)

@@ -7,8 +7,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from dovetail.backends.vsi.plugin import VsiBackend
 
+from dovetail.backends.verisilicon.plugin import VsiBackend
 from dovetail.sdk.location import SdkFolder, fingerprint, verisilicon_folder
 
 

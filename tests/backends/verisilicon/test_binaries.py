@@ -17,7 +17,7 @@ from dovetail.backends.verisilicon.plugin import VsiBackend, unsealed
 from dovetail.bundle import load_bundle
 from dovetail.cli.main import main
 from dovetail.errors import DeviceError, DovetailError
-from dovetail.ir import DType, Graph, Node, Quantization, TensorType
+from dovetail.ir import DType, Graph, Node, Quantization, TensorType, graph_to_bytes
 from dovetail.runtime import open_session
 from dovetail.sdk.nbg import read_facts, read_file
 from dovetail.testing.agreement import load_on
@@ -30,12 +30,11 @@ FIVE = ("vsi:a311d", "vsi:imx8mp", "vsi:v853", "vsi:t527", "vsi:a733")
 RUN = """
 import sys, numpy as np
 from pathlib import Path
-from dovetail.backend.protocols import Blob
+from dovetail.backend.protocols import Blob, Signature
 from dovetail.backend.registry import backend
-from tests.backends.verisilicon.test_binaries import branching
-from dovetail.backend.protocols import Signature
-blob = Blob("nbg", Path(sys.argv[1]).read_bytes())
-executable = backend("vsi").devices()[0].load(blob, Signature.of(branching()))
+from dovetail.ir import graph_from_bytes
+blob, graph = Blob("nbg", Path(sys.argv[1]).read_bytes()), graph_from_bytes(Path(sys.argv[4]).read_bytes())
+executable = backend("vsi").devices()[0].load(blob, Signature.of(graph))
 np.save(sys.argv[3], executable.run({"x": np.load(sys.argv[2], allow_pickle=False)})["y"])
 executable.close()
 """
@@ -84,17 +83,12 @@ def test_made_here_and_run_in_another_process(
     direct = load_on(graphs, graph, target, CompileOptions())
     wanted = direct.run({"x": sample})["y"]
     direct.close()
-    files = [tmp_path / item for item in ("blob", "x.npy", "y.npy")]
+    files = [tmp_path / item for item in ("blob", "x.npy", "y.npy", "graph")]
     files[0].write_bytes(blob.payload)
+    files[3].write_bytes(graph_to_bytes(graph))
     np.save(files[1], sample)
-    root = Path(__file__).parents[3]
-    done = subprocess.run(
-        [sys.executable, "-c", RUN, *map(str, files)],
-        cwd=root,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [sys.executable, "-c", RUN, *map(str, files)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert np.array_equal(np.load(files[2], allow_pickle=False), wanted)
 

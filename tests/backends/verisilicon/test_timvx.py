@@ -25,6 +25,7 @@ from dovetail.backends.verisilicon.project.listing import list_program
 from dovetail.backends.verisilicon.project.timvx import network_source
 from dovetail.backends.verisilicon.project.timvx_rows import TIM_ROWS
 from dovetail.errors import CompileError
+from dovetail.ir import graph_to_bytes
 from dovetail.ir.precision import Precision
 from dovetail.plan import Override, Plan, parse_placement
 from dovetail.quantize import quantize
@@ -119,14 +120,14 @@ def test_enumerations_are_used_by_name(timvx: VsiBackend, tmp_path: Path) -> Non
 RUN = """
 import sys, numpy as np
 from pathlib import Path
-from dovetail.backend.protocols import Blob
+from dovetail.backend.protocols import Blob, Signature
 from dovetail.backends.verisilicon.plugin import VsiBackend
+from dovetail.ir import graph_from_bytes
 from dovetail.sdk.location import SdkFolder
-from tests.backends.verisilicon.test_binaries import branching
-from dovetail.backend.protocols import Signature
-blob, sample, result, sdk, shim = map(Path, sys.argv[1:])
+blob, sample, result, graph, sdk, shim = map(Path, sys.argv[1:])
 backend = VsiBackend(SdkFolder(sdk, shim, "test", sdk))
-executable = backend.devices()[0].load(Blob("nbg", blob.read_bytes()), Signature.of(branching()))
+signature = Signature.of(graph_from_bytes(graph.read_bytes()))
+executable = backend.devices()[0].load(Blob("nbg", blob.read_bytes()), signature)
 np.save(result, executable.run({"x": np.load(sample, allow_pickle=False)})["y"])
 executable.close()
 """
@@ -137,11 +138,12 @@ def test_a_binary_made_here_runs_in_another_process(timvx: VsiBackend, vendor: V
     graph, target = branching(), target_named("vsi:a311d")
     blob = timvx.compile(graph, target, CompileOptions())
     sample = np.random.default_rng(3).integers(0, 256, (1, 8, 12, 12)).astype(np.uint8)
-    files = [tmp_path / name for name in ("blob", "x.npy", "y.npy")]
+    files = [tmp_path / name for name in ("blob", "x.npy", "y.npy", "graph")]
     files[0].write_bytes(blob.payload)
     np.save(files[1], sample)
+    files[3].write_bytes(graph_to_bytes(graph))
     command = [sys.executable, "-c", RUN, *map(str, files), str(timvx.folder.sdk), str(timvx.folder.shim)]
-    done = subprocess.run(command, cwd=Path(__file__).parents[3], capture_output=True, check=False)
+    done = subprocess.run(command, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
     newest = load_on(vendor, graph, target, CompileOptions())
     assert np.array_equal(np.load(files[2], allow_pickle=False), newest.run({"x": sample})["y"])

@@ -173,8 +173,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, li
 
     def start(*words: str) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "distributed.cli." + words[0], *words[1:]]
-        log = (folder / f"{time.monotonic_ns()}.log").open("wb")
-        return subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, env=environment)
+        with (folder / f"{time.monotonic_ns()}.log").open("wb") as log:
+            return subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, env=environment)
 
     scheduler = start("dask_scheduler", "--scheduler-file", str(file), "--port", "0", "--no-dashboard")
     workers: list[subprocess.Popen[bytes]] = []
@@ -189,7 +189,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, li
         for process in (*workers, scheduler):
             process.kill()
         for process in (*workers, scheduler):
-            process.wait(20)
+            process.wait(clocks.PATIENCE_S)
 
 
 def _wait_for_workers(file: Path, count: int) -> None:

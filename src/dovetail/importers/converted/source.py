@@ -15,7 +15,7 @@ _TENSORFLOW = (".h5", ".hdf5", ".keras", ".pb")
 _PADDLE = (".pdiparams", ".pdmodel")
 _EXPORT_HINT = (
     "In PyTorch: torch.export.save(torch.export.export(module.eval(), (example,)), 'model.pt2'), and load that; "
-    "or dovetail.load_module(module, (example,)) from Python."
+    "or load_module(module, (example,)) of dovetail.importers."
 )
 _MAX_MEMBERS = 200_000
 _HEADS = {

@@ -25,6 +25,7 @@ from dovetail.backend.target import Engine, HardwareFacts, OperatorRule
 from dovetail.backends.verisilicon.parts import operators as ops
 from dovetail.backends.verisilicon.parts.generation import Generation
 from dovetail.backends.verisilicon.parts.measured import measured_parts
+from dovetail.backends.verisilicon.parts.pads import ZeroPadding
 from dovetail.backends.verisilicon.parts.part import VsiProfile
 from dovetail.ir.dtypes import DType
 from dovetail.ir.precision import Precision
@@ -93,7 +94,8 @@ def _rules(generation: Generation) -> tuple[OperatorRule, ...]:
         OperatorRule(ops.SUMS, _ALL - _SIGNED_SUMS, Engine.SH),
         OperatorRule(ops.LOOKUPS, _INTEGERS, Engine.TP),
         OperatorRule(ops.LOOKUPS, _FLOATS, Engine.SH),
-        OperatorRule(frozenset({"Pad"}), _INTEGERS | {_P.FP16}, Engine.TP, _PAD),
+        OperatorRule(frozenset({"Pad"}), _INTEGERS, Engine.TP, (*_PAD, ZeroPadding())),
+        OperatorRule(frozenset({"Pad"}), frozenset({_P.FP16}), Engine.TP, _PAD),
         OperatorRule(frozenset({"Pad"}), frozenset({_P.FP32}), Engine.SH, _PAD),
         OperatorRule(ops.MOVEMENT - {"Pad"}, _INTEGERS | {_P.FP16}, Engine.TP),
         OperatorRule(ops.MOVEMENT - {"Pad"}, frozenset({_P.FP32}), Engine.SH),
