@@ -218,6 +218,16 @@ def test_tune_without_a_metric_compares_decisions(tiny: Tiny, run: Run, tmp_path
     assert [(row["kind"], row["confidence"]) for row in found["outputs"]] == [("classification", 1.0)]
 
 
+def test_inspect_says_what_the_outputs_decide(tiny: Tiny, run: Run) -> None:
+    said = run("inspect", tiny.model)
+    assert said.code == 0
+    assert "Outputs, as they are recognised" in said.out
+    assert "--decisions 'scores=out,kind=classification'" in " ".join(said.out.split())
+    (row,) = json.loads(run("inspect", tiny.model, "--json").out)["decisions"]
+    assert (row["kind"], row["outputs"]) == ("classification", "'out' scores")
+    assert 0 < row["confidence"] < 0.9
+
+
 def test_devices_lists_every_backend_and_target(run: Run) -> None:
     found = json.loads(run("devices", "--json").out)
     assert {item["name"] for item in found["backends"]} == {item.name for item in backend_statuses()}

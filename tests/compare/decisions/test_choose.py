@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 from dovetail.compare import TASK_METRICS, Reference, TaskMetric
-from dovetail.compare.decisions import metric_for, refuse_top1
+from dovetail.compare.decisions import metric_for, refuse_top1, see_random
 from dovetail.errors import DataError
 from dovetail.outputs import Kind, OutputRole, OutputsView
 from dovetail.outputs.layouts import Activation, MaskLayout, ScoresLayout, SignalLayout, VectorLayout
 from dovetail.outputs.view import HeadView
+from dovetail.passes import normalize
+from dovetail.testing.heads import detectors, others
 
 
 def head(kind, layout, *names, confidence=1.0):
@@ -79,3 +81,45 @@ def test_top1_of_what_is_no_classifier_is_refused():
     refuse_top1(TASK_METRICS["noise"], detector)
     refuse_top1(TASK_METRICS["top1"], VIEW)
     refuse_top1(TASK_METRICS["top1"], OutputsView((head(Kind.UNKNOWN, None, "y"),)))
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        detectors.fastestdet,
+        others.segmentation,
+        others.text_map,
+        others.heat_maps,
+        others.simcc,
+        others.coordinates,
+        others.ctc,
+        others.classes,
+        others.several_classes,
+        others.embedding,
+        others.regression,
+        others.denoiser,
+        others.waves,
+    ],
+)
+def test_a_sample_is_one_observation_within_0_and_1(draw):
+    """Bounds of the loss rest on it: a sample's score is in 0..1, and does not depend on the samples beside it."""
+    found = see_random(normalize(draw(np.random.default_rng(0)).graph), threads=1)
+    metric = metric_for(found.view, found.golden)
+    rng = np.random.default_rng(1)
+    for share in (0.0, 0.05, 0.5, 50.0):
+        measured = {
+            name: values + (share * values.std() * rng.normal(size=values.shape)).astype(values.dtype)
+            for name, values in found.golden.items()
+        }
+        scores = metric.per_sample(measured, found.golden)
+        assert scores.shape == (3,)
+        assert ((scores >= 0) & (scores <= 1)).all()
+        assert metric.score(measured, found.golden) == pytest.approx(scores.mean())
+        alone = [
+            metric.per_sample(
+                {name: values[row : row + 1] for name, values in measured.items()},
+                {name: values[row : row + 1] for name, values in found.golden.items()},
+            )[0]
+            for row in range(3)
+        ]
+        np.testing.assert_allclose(alone, scores, rtol=1e-9, atol=1e-12)

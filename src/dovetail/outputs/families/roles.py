@@ -203,6 +203,7 @@ def _splits(width: int) -> Iterator[_Split]:
             (4, width - 4 - _MASK_WEIGHTS, _MASK_WEIGHTS),
             0,
         )
+    if width > 5 + _MASK_WEIGHTS:
         yield (
             (OutputRole.BOXES, OutputRole.OBJECTNESS, OutputRole.SCORES, OutputRole.COEFFICIENTS),
             (4, 1, width - 5 - _MASK_WEIGHTS, _MASK_WEIGHTS),
