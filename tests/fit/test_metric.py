@@ -40,7 +40,7 @@ def test_the_metric_follows_the_labels() -> None:
     pooled = net.op("GlobalAveragePool", net.conv(net.input("x", 1, 2, 4, 4), 6, 3), shape=(1, 6, 1, 1))
     graph = net.graph(net.op("Softmax", net.op("Flatten", pooled, shape=(1, 6)), axis=1))
     bare = noise(graph)
-    labelled = HeldSamples([replace(sample, labels={"label": np.int64(1)}) for sample in bare])
+    labelled = HeldSamples([replace(sample, labels={"label": np.array(1)}) for sample in bare])
     assert choose_metric(None, None, graph, labelled).metric.name == "top1"
     found = choose_metric(None, None, graph, bare)
     assert isinstance(found.metric, Decisions)
@@ -65,7 +65,7 @@ def test_top1_of_a_detector_is_refused_with_labels_and_without(
 ) -> None:
     graph = normalize(family(np.random.default_rng(0)).graph)
     bare = noise(graph)
-    labelled = HeldSamples([replace(sample, labels={"label": np.int64(1)}) for sample in bare])
+    labelled = HeldSamples([replace(sample, labels={"label": np.array(1)}) for sample in bare])
     for name, samples in ((None, labelled), ("top1", labelled), ("top1_agreement", bare)):
         with pytest.raises(DataError, match=r"no classifier, .* like detection\. Take the metric 'decisions'") as error:
             choose_metric(name, None, graph, samples)
