@@ -33,7 +33,7 @@ from dovetail.outputs import OutputsView, recognise
 from dovetail.plan import Override, Plan, parse_placement
 from dovetail.quantize import load_float
 from dovetail.quantize.ranges import Range, Ranges
-from dovetail.search.evaluator import SIMULATOR, EvaluationData, simulates_whole
+from dovetail.search.evaluator import EvaluationData, simulates_whole, simulator_of
 from dovetail.search.fanout.task import Executor
 from dovetail.search.samples import SampleSet
 from dovetail.search.space import FLOAT, Space, make_space
@@ -183,7 +183,9 @@ def _outputs(graph: Graph, data: LabelledData, plans: int, name: str) -> Iterato
     ranges = dovetail.calibrate(graph, open_samples(data.calibration, specs_of(graph))).ranges
     samples = SampleSet(graph, open_samples(data.samples, specs_of(graph)))
     for number, low in enumerate(map(parse_placement, TARGETS)):
-        how = Executor(low.target, simulates_whole(graph, low.target), Fidelity.FAST, {low.target: SIMULATOR})
+        how = Executor(
+            low.target, simulates_whole(graph, low.target), Fidelity.FAST, {low.target: simulator_of(low.target).name}
+        )
         work = EvaluationData(graph, samples, data.metrics[0], "")
         evaluators = [how.evaluator(work, _widened(ranges, width)) for width in WIDTHS]
         space = make_space(graph, low, (FLOAT,))

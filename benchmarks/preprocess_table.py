@@ -21,6 +21,7 @@ from dovetail.data.image_store import list_images
 from dovetail.data.preprocess import Preprocess, StepKind
 from dovetail.inputs import InputTypes, Proposals, propose_preprocess, stated_preprocess
 from dovetail.outputs.ends import image_of
+from dovetail.quantize import is_quantized
 from zoo.catalogue import models_root
 from zoo.pictures import CASES, Pictured, picture_folder
 from zoo.table import markdown, text
@@ -63,7 +64,7 @@ def main() -> int:
 def run_case(case: Pictured, root: Path, work: Path, most: int) -> Row | None:
     """Return the row of a model, or None where it takes no pictures."""
     loaded = dovetail.normalize(dovetail.load_model(root / case.file, dovetail.LoadOptions(shapes=case.shapes)))
-    graph = dovetail.dequantize(loaded).graph if dovetail.is_quantized(loaded) else loaded
+    graph = dovetail.dequantize(loaded).graph if is_quantized(loaded) else loaded
     image = image_of(graph)
     if image is None:
         return None

@@ -13,6 +13,7 @@ from dovetail.compare.classification import TopK
 from dovetail.compare.task import Reference, TaskMetric
 from dovetail.data import Preprocess, Sample, open_samples, specs_of
 from dovetail.ir import Graph
+from dovetail.quantize import is_quantized
 from zoo.case import pad_boxes, read_images
 from zoo.catalogue import CASES as ZOO
 from zoo.detection import Ap50, BestRows, DetectionF1, Outputs, Rows, darknet_rows, raw_yolox_rows, yolox_rows
@@ -44,7 +45,7 @@ class Labelled:
         """Return the float model in normal form."""
         loaded = dovetail.load_model(root / self.file, dovetail.LoadOptions(shapes=self.shapes))
         graph = dovetail.normalize(loaded)
-        return dovetail.dequantize(graph).graph if dovetail.is_quantized(graph) else graph
+        return dovetail.dequantize(graph).graph if is_quantized(graph) else graph
 
 
 def _preprocess(file: str) -> Preprocess:
