@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
 
+import needs
 import numpy as np
 import onnx
 import pytest
@@ -123,6 +124,7 @@ def _contents(folder: Path) -> dict[str, object]:
 
 @pytest.mark.sdk
 def test_the_vendor_is_asked_by_the_program_too(tiny: Tiny, run: Run, tmp_path: Path) -> None:
+    needs.verisilicon()
     call = ["tune", tiny.model, "--data", tiny.data, "--metric", tiny.metric, "--verify", "vendor"]
     (tmp_path / "printed.py").write_text(run(*call, "-o", tmp_path / "a", "--show-python").out)
     done = subprocess.run(

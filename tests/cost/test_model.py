@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from dovetail.backend.costs import Quality
@@ -42,6 +42,9 @@ def test_partitions_and_crossing_bytes_are_those_of_the_partitioned_graph(graph:
         place = data.draw(st.sampled_from((LOW, WIDE, CPU)))
         overrides.update(dict.fromkeys(unit.nodes, Override(place, "drawn")))
     plan = Plan(graph.digest, LOW, overrides)
+    low = find_target(LOW.target)
+    npu = [node for node in graph.nodes if plan.placement(node.name) != CPU]
+    assume(all(low.verdict(graph, node, plan.placement(node.name).precision).supported for node in npu))
     cost = _model(graph).plan_cost(plan)
     parts = partition(quantize(graph, plan, _ranges(graph)))
     assert cost.partition_count == len(parts.partitions)

@@ -181,13 +181,16 @@ class _Model:
         for name in taps:
             if name not in graph.types or name in graph.constants:
                 raise DeviceError(f"tap '{name}': the model has no such tensor.")
-        self._executable = load_by_rules(graph, target) if target else load_float(graph)
+        if target is None:
+            self._executable, self._where = load_float(graph), ("cpu", "cpu")
+        else:
+            # `reference:ort` is one of two forms, by the machine: what is reported is the form.
+            ruled = load_by_rules(graph, target)
+            self._executable, self._where = ruled.executable, (ruled.rules, "reference")
         stack.callback(self._executable.close)
         self._names = tuple(dict.fromkeys((*graph.outputs, *taps)))
         self._taps = [name for name in self._names if name not in graph.outputs]
         self._timings = timings
-        # `reference:ort` is one of two forms, by the machine: what is reported is the form.
-        self._where = (dovetail.find_target(target).name, "reference") if target else ("cpu", "cpu")
         self.specs = dovetail.specs_of(graph)
 
     def run(self, inputs: Mapping[str, AnyArray]) -> Mapping[str, AnyArray]:

@@ -19,7 +19,6 @@ from dovetail.quantize.observers import CalibrationMethod, Observer, ObserverOpt
 from dovetail.quantize.ranges import Range, Ranges
 from dovetail.quantize.statistics import PowerMeter, Statistics
 
-RULES_BACKEND = "reference"
 FLOAT_BACKEND = "cpu"
 """The backend that runs the float model."""
 
@@ -137,18 +136,6 @@ def load_float(graph: Graph, threads: int = 0) -> Executable:
     target = find_target(FLOAT_BACKEND)
     blob = backend(FLOAT_BACKEND).compile(graph, target, CompileOptions(threads=threads))
     return find_device(FLOAT_BACKEND, target.name).load(blob, Signature.of(graph))
-
-
-def load_by_rules(graph: Graph, target: str) -> Executable:
-    """Return a model as it came, quantised or not, ready to run on the reference by the rules of a target.
-
-    `reference:tflite` gives the integers of LiteRT's reference kernels. ONNX Runtime's rules have two forms:
-    `reference:ort-wide` and, for x86 without VNNI, `reference:ort-pairs`; `reference:ort` is the one that holds on this
-    machine, and `find_target` names it. Raise CompileError for what the reference has no kernel for.
-    """
-    rules = find_target(target)
-    blob = backend(RULES_BACKEND).compile(graph, rules, CompileOptions())
-    return find_device(RULES_BACKEND, rules.name).load(blob, Signature.of(graph))
 
 
 def _observe(observer: Observer, tensor: str, value: AnyArray, sample: str) -> None:

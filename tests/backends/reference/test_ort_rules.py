@@ -21,6 +21,7 @@ from dovetail.backends.reference import plugin, run_graph
 from dovetail.importers import load_onnx
 from dovetail.ir import AnyArray, DType, Graph, Node, Quantization, TensorType
 from dovetail.ir.precision import Precision
+from dovetail.quantize import load_by_rules
 from dovetail.testing.running import run_model
 from judges import ort_judge, ort_rules_judge
 from judges.trial import Trial, make_trial
@@ -65,6 +66,16 @@ def test_an_average_of_the_whole_image_is_a_global_one(kernel: tuple[int, int]) 
     feeds = tuple({"x": draw.integers(0, 256, sizes["x"]).astype(np.uint8)} for _ in range(20))
     trial = replace(make_trial("AveragePool", Precision.U8), graph=graph, inputs=feeds)
     assert ort_rules_judge.rules_score(trial).share == 1.0
+
+
+def test_a_model_by_the_rules_names_their_form() -> None:
+    kinds = dict.fromkeys("xy", TensorType(DType.F32, (1, 2)))
+    graph = Graph("relu", (Node("n", "Relu", ("x",), ("y",)),), ("x",), ("y",), kinds, {})
+    for asked, forms in (("reference:ort", ("ort-wide", "ort-pairs")), ("reference:ort-pairs", ("ort-pairs",))):
+        model = load_by_rules(graph, asked)
+        assert model.rules in {f"reference:{form}" for form in forms}
+        assert model.run({"x": np.array([[-1, 2]], np.float32)})["y"].tolist() == [[0, 2]]
+        model.close()
 
 
 def test_the_targets_carry_the_rules() -> None:

@@ -133,7 +133,7 @@ def test_a_live_module(made: Path, ready: Ready, tmp_path: Path) -> None:
         # What Dovetail needs and this environment lacks comes last.
         f"import sys; sys.path[:] = [{str(source)!r}, *sys.path, {str(Path(spec.origin).parents[1])!r}]\n"
         "import dovetail\n"
-            "from dovetail.importers import load_module\n"
+        "from dovetail.importers import load_module\n"
         "net.train()\n"
         "graph = load_module(net, (value,))\n"
         "assert net.training\n"

@@ -78,7 +78,7 @@ _RESIZE = (
         ("half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel"),
     ),
 )
-_PAD = (AttributeIn("mode", "constant", ("constant", "edge", "reflect")), ZeroPadding())
+_PAD = (AttributeIn("mode", "constant", ("constant", "edge", "reflect")),)
 
 
 def _coarse_lengths(generation: Generation) -> frozenset[Precision]:
@@ -94,7 +94,8 @@ def _rules(generation: Generation) -> tuple[OperatorRule, ...]:
         OperatorRule(ops.SUMS, _ALL - _SIGNED_SUMS, Engine.SH),
         OperatorRule(ops.LOOKUPS, _INTEGERS, Engine.TP),
         OperatorRule(ops.LOOKUPS, _FLOATS, Engine.SH),
-        OperatorRule(frozenset({"Pad"}), _INTEGERS | {_P.FP16}, Engine.TP, _PAD),
+        OperatorRule(frozenset({"Pad"}), _INTEGERS, Engine.TP, (*_PAD, ZeroPadding())),
+        OperatorRule(frozenset({"Pad"}), frozenset({_P.FP16}), Engine.TP, _PAD),
         OperatorRule(frozenset({"Pad"}), frozenset({_P.FP32}), Engine.SH, _PAD),
         OperatorRule(ops.MOVEMENT - {"Pad"}, _INTEGERS | {_P.FP16}, Engine.TP),
         OperatorRule(ops.MOVEMENT - {"Pad"}, frozenset({_P.FP32}), Engine.SH),
