@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
+from dovetail.errors import SearchError
 from dovetail.ir import AnyArray
+from dovetail.plan import Plan
 from dovetail.search import Goal, parse_goal
 from dovetail.search.acceptance import accept
 from dovetail.search.candidate import Acceptance
@@ -108,3 +112,13 @@ def test_a_goal_says_that_it_is_confident() -> None:
 @pytest.mark.parametrize("goal", [Goal(0.001), Goal(0.001, confident=True)])
 def test_too_large_a_loss_is_refused_either_way(goal: Goal) -> None:
     assert not _accept(_lost(4, 200), goal).accepted
+
+
+def test_a_plan_that_the_exact_simulator_cannot_run_is_refused_with_its_reason() -> None:
+    def refuses(plan: Plan, indices: Sequence[int]) -> float:
+        raise SearchError("no rule for n1")
+
+    context, _ = open_stages(Setting(chain(2), lambda plan, indices: 0.0, exact_loss=refuses, priced=False))
+    refused = accept(context, context.space.base)
+    assert not refused.accepted
+    assert refused.summary == "exact simulation failed: no rule for n1"
