@@ -11,7 +11,7 @@ from dovetail.errors import SearchError
 from dovetail.ir import AnyArray
 from dovetail.plan import Plan
 from dovetail.search import Goal, parse_goal
-from dovetail.search.acceptance import accept
+from dovetail.search.acceptance import accept, ask_holdout
 from dovetail.search.candidate import Acceptance
 
 from .stages import Setting, open_stages
@@ -122,3 +122,15 @@ def test_a_plan_that_the_exact_simulator_cannot_run_is_refused_with_its_reason()
     refused = accept(context, context.space.base)
     assert not refused.accepted
     assert refused.summary == "exact simulation failed: no rule for n1"
+
+
+def test_how_many_plans_were_tried_on_the_hold_out_is_said_from_the_second_on() -> None:
+    context, ledger = open_stages(Setting(chain(2), lambda plan, indices: 0.0, priced=False))
+    summaries: list[str] = []
+    for raised in ([], ["n0"], ["n0"], ["n1"]):
+        candidate = context.candidate(context.raised(raised, top=False))
+        acceptance = ask_holdout(context, ledger, candidate).acceptance
+        assert acceptance is not None
+        summaries.append(acceptance.summary.removeprefix("hold-out loss 0 within 0.1"))
+    tried = " (2 plans were tried on it)"
+    assert summaries == ["", tried, tried, tried.replace("2", "3")]
