@@ -24,7 +24,7 @@ from dovetail.partition.schedule import partition
 from dovetail.plan import Plan, parse_placement
 from dovetail.quantize import Calibration, Quantizer, is_quantized, load_float
 from dovetail.search import CostOptions, Goal, TuneOptions, TuneRequest, TuneResult, parse_goal
-from dovetail.search.evaluator import SIMULATOR, EvaluationData, Scorer, run_batches
+from dovetail.search.evaluator import EvaluationData, Scorer, run_batches, simulator_of
 from dovetail.search.pipeline import Pipeline, PipelineOptions
 from dovetail.search.samples import SampleSet
 from dovetail.search.space import Space, make_space
@@ -194,7 +194,7 @@ def _figures_note(graph: Graph, calibration: Calibration, samples: SampleSet, da
         pipeline = Pipeline(
             EvaluationData(graph, samples, figure.metric, figure.name),
             calibration.ranges,
-            PipelineOptions(Fidelity.FAST, {result.low.target: SIMULATOR}),
+            PipelineOptions(Fidelity.FAST, {result.low.target: simulator_of(result.low.target).name}),
         )
         scores = [pipeline.evaluate(plan, figure.indices).score for plan in (space.float_plan, space.base, result.plan)]
         notes.append(f"{figure.name}: " + " / ".join(number(score) for score in scores))

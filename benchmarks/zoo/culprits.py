@@ -20,7 +20,7 @@ from dovetail.ir import Graph
 from dovetail.plan import Override, parse_placement
 from dovetail.quantize import Calibration
 from dovetail.search import CostOptions, TuneOptions, TuneRequest, parse_goal
-from dovetail.search.evaluator import SIMULATOR, EvaluationData, simulates_whole
+from dovetail.search.evaluator import EvaluationData, simulates_whole, simulator_of
 from dovetail.search.fanout.task import Executor
 from dovetail.search.noise import measure_noise
 from dovetail.search.samples import SampleSet
@@ -76,7 +76,7 @@ def _noise(side: _Side, metric: TaskMetric) -> dict[str, float]:
     """Return for every unit the noise at the outputs that its 8 bits alone make, the rest in float."""
     samples = SampleSet(side.graph, side.samples)
     target = _LOW.target
-    how = Executor(target, simulates_whole(side.graph, target), Fidelity.FAST, {target: SIMULATOR})
+    how = Executor(target, simulates_whole(side.graph, target), Fidelity.FAST, {target: simulator_of(target).name})
     evaluator = how.evaluator(EvaluationData(side.graph, samples, metric, ""), side.calibration.ranges)
     space = make_space(side.graph, _LOW, (_HIGH,))
     probes = range(min(samples.count, _PROBES))

@@ -335,3 +335,15 @@ def test_fixed_point_shifts_up_no_more_than_126_places(largest: float, exponent:
 def test_a_scale_is_never_below_what_float32_holds() -> None:
     for form in (U8, I8_SYMMETRIC):
         assert choose_quantization(Range(0.0, 1e-45), form).scale == (TINY,)
+
+
+@pytest.mark.parametrize("left", [0.0, 1e-45, 1e-40, 1.2e-38, 1e-30])
+def test_a_dead_channel_has_a_bias_at_the_product_of_its_scales(left: float) -> None:
+    """Weights below the normal floats, as decay leaves them: `s_x * s_w` has to be what the bias is stored at."""
+    weight = np.array([[0.5, -1.0], [left, -left]], np.float32)
+    bias, input_scale = np.array([0.25, left], np.float32), 0.003
+    quant = choose_weight_quantization(weight, Precision.I8PC.weight, 0, bias_scale_floor(bias, input_scale))
+    _, stored = quantize_bias(bias, DType.I32, input_scale, quant)
+    products = np.float32(input_scale) * np.array(quant.scale, np.float32)
+    np.testing.assert_allclose(stored.scale, products, rtol=1e-6)
+    assert (products >= np.finfo(np.float32).tiny).all()

@@ -32,7 +32,7 @@ from dovetail.search import (
 from dovetail.search.candidate import Acceptance, Candidate
 from dovetail.search.context import SearchContext
 from dovetail.search.culprits import find_culprits
-from dovetail.search.evaluator import Rewriter
+from dovetail.search.evaluator import Rewriter, simulator_of
 from dovetail.search.ledger import Ledger
 from dovetail.search.pipeline import Pipeline
 from dovetail.search.policy import CulpritPolicy, CutPolicy, EvaluationPolicy, PriorPolicy
@@ -329,6 +329,9 @@ def test_one_sample_is_too_few_and_an_unknown_target_is_named() -> None:
         tune(replace(request, samples=labelled_samples(planted_detector(), 1)))
     with pytest.raises(DataError, match="empty"):
         tune(replace(request, samples=HeldSamples([])))
+    with pytest.raises(DeviceNotFound, match="no backend simulates target 'cpu'"):
+        simulator_of("cpu")
+    assert simulator_of("vsi:v853").name == "npusim"
     with pytest.raises(DeviceNotFound, match="target 'vsi:v85' is unknown"):
         tune(replace(request, low=parse_placement("vsi:v85@u8")))
 

@@ -53,7 +53,7 @@ class CompileOptions:
     """Border tensors `[N, C, H, W]` that both sides keep as `[N, H, W, C]` in memory: arrays of the same shape, with
     other strides."""
     taps: bool = False
-    """Keep inner tensors tellable, where a backend would compile to a form that hides them."""
+    """Keep inner tensors readable, where a backend would compile to a form that hides them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ TAPS_KEY = "dovetail.taps"
 
 _QUANTISES_WEIGHTS = "WeightBiasQuantization"
 """ONNX Runtime's pass that quantises the float weights of a layer between DequantizeLinear and QuantizeLinear: a layer
-that was placed in float, between quantised neighbours, would lose its precision behind our back."""
+that was placed in float, between quantised neighbours, would lose its precision unseen."""
 
 _PADS_MAXIMA = "Pad_Fusion"
 """ONNX Runtime's pass that turns zeros around the input of a MaxPool into padding of the MaxPool, which never wins: the

@@ -33,42 +33,42 @@ def ready(setup: Setup) -> None:
     register_writer(setup.format, format_writer(find_format(setup.format), graph, listing))
 
 
-def run_command(found: Bisection, oracle: CommandOracle, screen: Screen) -> Answer:
-    """Test candidates with a command until all is found; every answer is on disk before the next run."""
+def run_command(bisection: Bisection, oracle: CommandOracle, screen: Screen) -> Answer:
+    """Test candidates with a command until all is bisection; every answer is on disk before the next run."""
     with screen.progress("bisecting") as bar:
-        while found.finding is None:
-            found.write_candidate()
-            if found.finding is not None:
+        while bisection.finding is None:
+            bisection.write_candidate()
+            if bisection.finding is not None:
                 break
-            heard = oracle.ask()
-            found.record(heard.status, heard.metric, heard.note)
-            bar.advance(len(found.answers))
-    found.write_candidate()
-    return bisect_answer(found, found.folder)
+            answer = oracle.ask()
+            bisection.record(answer.status, answer.metric, answer.note)
+            bar.advance(len(bisection.answers))
+    bisection.write_candidate()
+    return bisect_answer(bisection, bisection.folder)
 
 
-def step_by_hand(found: Bisection, status: Status) -> Answer:
+def step_by_hand(bisection: Bisection, status: Status) -> Answer:
     """Record what a person says of the candidate, and write the next one."""
-    found.record(status, note="by hand")
-    found.write_candidate()
-    return bisect_answer(found, found.folder)
+    bisection.record(status, note="by hand")
+    bisection.write_candidate()
+    return bisect_answer(bisection, bisection.folder)
 
 
-def bisect_answer(found: Bisection | None, folder: Path) -> Answer:
+def bisect_answer(bisection: Bisection | None, folder: Path) -> Answer:
     """Return where a bisection stands."""
     from dovetail.report import Page
     from dovetail.report.page import Facts
 
-    if found is None:
+    if bisection is None:
         return Answer(
             {"state": str(folder), "reset": True}, Page("Bisection", (Facts("", (("deleted", str(folder)),)),))
         )
-    finding, candidate = found.finding, found.candidate
+    finding, candidate = bisection.finding, bisection.candidate
     document: dict[str, object] = {
         "state": str(folder),
-        "candidate": found.setup.candidate_path,
-        "lines": len(found.setup.lines),
-        "runs": len(found.answers),
+        "candidate": bisection.setup.candidate_path,
+        "lines": len(bisection.setup.lines),
+        "runs": len(bisection.answers),
         "ended": None if finding is None else finding.outcome.value,
         "culprits": [] if finding is None else list(finding.culprits),
         "unresolved": [] if finding is None else list(finding.unresolved),
@@ -76,23 +76,23 @@ def bisect_answer(found: Bisection | None, folder: Path) -> Answer:
         "raised_nodes": list(candidate.raised_nodes),
         "answers": [
             {"raised": len(item.raised), "status": item.status.value, "metric": item.metric, "note": item.note}
-            for item in found.answers
+            for item in bisection.answers
         ],
     }
-    return Answer(document, _page(found), _code(found))
+    return Answer(document, _page(bisection), _code(bisection))
 
 
-def _code(found: Bisection) -> ExitCode:
+def _code(bisection: Bisection) -> ExitCode:
     from dovetail.search.bisect import Outcome
 
     bad = (Outcome.UNREACHABLE, Outcome.UNTESTABLE)
-    return ExitCode.NO if found.finding is not None and found.finding.outcome in bad else ExitCode.DONE
+    return ExitCode.NO if bisection.finding is not None and bisection.finding.outcome in bad else ExitCode.DONE
 
 
-def _page(found: Bisection) -> Page:
+def _page(bisection: Bisection) -> Page:
     from dovetail.report.page import Block, Facts, Page, Table, Tone, flexible, left, right
 
-    finding, candidate = found.finding, found.candidate
+    finding, candidate = bisection.finding, bisection.candidate
     rows = tuple(
         (
             str(index),
@@ -101,14 +101,14 @@ def _page(found: Bisection) -> Page:
             "" if item.metric is None else f"{item.metric:g}",
             item.note,
         )
-        for index, item in enumerate(found.answers, 1)
+        for index, item in enumerate(bisection.answers, 1)
     )
     facts = Facts(
         "",
         (
-            ("lines", str(len(found.setup.lines))),
-            ("runs", str(len(found.answers))),
-            ("candidate", f"{found.setup.candidate_path} ({len(candidate.raised)} raised)"),
+            ("lines", str(len(bisection.setup.lines))),
+            ("runs", str(len(bisection.answers))),
+            ("candidate", f"{bisection.setup.candidate_path} ({len(candidate.raised)} raised)"),
         ),
     )
     columns = (right("run"), right("raised"), left("answer"), right("figure"), flexible("remark"))
@@ -117,10 +117,10 @@ def _page(found: Bisection) -> Page:
         return Page("Bisection", tuple(blocks), "Test the candidate, then say good, bad or skip, or use run.")
     for title, lines in (("Culprits", finding.culprits), ("Cannot be told apart", finding.unresolved)):
         if lines:
-            nodes = found.setup.nodes
+            nodes = bisection.setup.nodes
             cells = tuple((line, ", ".join(nodes.get(line, ()))) for line in lines)
             blocks.append(Table(title, (flexible("line"), flexible("nodes in the file")), cells))
-    tone = Tone.BAD if _code(found) else Tone.GOOD
+    tone = Tone.BAD if _code(bisection) else Tone.GOOD
     count = len(finding.culprits) + len(finding.unresolved)
-    spread = f": it passes with {count} of {len(found.setup.lines)} lines raised" if count else ""
+    spread = f": it passes with {count} of {len(bisection.setup.lines)} lines raised" if count else ""
     return Page("Bisection", tuple(blocks), f"{finding.outcome.value}{spread}.", tone)

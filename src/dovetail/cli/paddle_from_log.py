@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class PaddleFromLog(Verb):
     """Read the operators of a run from its log, with their placement, and write them as subgraph.txt.
 
-    The file lists every operator: all on the CPU, the first step of every hunt. The last paragraph of the log counts.
+    The file lists every operator: all on the CPU, the first step of a bisection. The last paragraph of the log counts.
     """
 
     log: Annotated[Path, typer.Argument(metavar="LOG", help="Log of a run (log.txt).", show_default=False)]

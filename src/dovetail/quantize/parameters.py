@@ -70,8 +70,12 @@ def choose_weight_quantization(
 
 
 def bias_scale_floor(bias: AnyArray, input_scale: float) -> AnyArray:
-    """Return per channel the smallest weight scale at which the bias fits into int32 with room to spare."""
-    floor: AnyArray = np.abs(bias.astype(np.float64)) / (input_scale * _BIAS_LIMIT)
+    """Return per channel the smallest weight scale at which the bias fits into int32 with room to spare.
+
+    The scale of the bias, `s_x * s_w`, is a normal float32 then, whatever weights a dead channel has left.
+    """
+    smallest = np.maximum(np.abs(bias.astype(np.float64)) / _BIAS_LIMIT, 2.0 * _TINY)
+    floor: AnyArray = smallest / input_scale
     return floor
 
 

@@ -13,7 +13,7 @@ from dovetail.errors import CostError, SearchError
 from dovetail.plan.placement import Placement
 from dovetail.plan.plan import Override
 from dovetail.search.candidate import Candidate
-from dovetail.search.evaluator import SIMULATOR, EvaluationData, simulates_whole
+from dovetail.search.evaluator import EvaluationData, simulates_whole, simulator_of
 from dovetail.search.fanout import Executor, Work, open_channels
 from dovetail.search.journal import Journal
 from dovetail.search.log import SCHEMA, LogLine, SearchLog
@@ -121,7 +121,7 @@ def open_search(
     ranges, target = request.calibration.ranges, request.low.target
     whole, served = simulates_whole(data.graph, target), space.targets
     executors = (
-        Executor(target, whole, Fidelity.FAST, {target: SIMULATOR}, served),
+        Executor(target, whole, Fidelity.FAST, {target: simulator_of(target).name}, served),
         Executor(target, whole=False, fidelity=Fidelity.EXACT, targets=served),
     )
     simulator = executors[0].evaluator(data, ranges)

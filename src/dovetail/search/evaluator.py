@@ -10,8 +10,8 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from dovetail.backend.protocols import CompileOptions, Executable, Fidelity, Signature
-from dovetail.backend.registry import backend, find_target, target_of
+from dovetail.backend.protocols import Backend, CompileOptions, Executable, Fidelity, Signature
+from dovetail.backend.registry import backend, backends_for, find_target, target_of
 from dovetail.compare.task import Reference, TaskMetric
 from dovetail.errors import DeviceNotFound
 from dovetail.ir.dtypes import AnyArray
@@ -27,7 +27,6 @@ from dovetail.search.policy import CutPolicy, EvaluationPolicy
 from dovetail.search.samples import SampleSet, stack_outputs
 from dovetail.search.trial import Scores
 
-SIMULATOR = "npusim"
 ORT_RULES = "reference:ort"
 """The target that is found under the name of the form that holds here."""
 
@@ -110,13 +109,9 @@ class Rewriter:
         whole = replace(data.policy, cuts=CutPolicy(pieces=1))
         self._policy = data.policy if fidelity is Fidelity.FAST else whole
         self._scorer = Scorer(data)
-        self._backend = backend(SIMULATOR)
+        self._backend = simulator_of(target)
         simulated = target_of(self._backend, target)
-        if simulated is None:
-            known = ", ".join(item.name for item in self._backend.targets())
-            raise DeviceNotFound(
-                f"backend '{SIMULATOR}' does not simulate target '{target}'.", hint=f"It does: {known}."
-            )
+        assert simulated is not None
         self._target = simulated
         self._pieces = Pieces(data.graph, self._built, self._policy)
         self._loaded: tuple[str, PiecedGraph] | None = None
@@ -125,7 +120,7 @@ class Rewriter:
     def identity(self) -> str:
         """Return a text that changes whenever the same plan could score differently."""
         cuts = repr(self._policy.cuts)
-        simulator = (SIMULATOR, self._backend.version, self._fidelity.value, self._target.name, cuts)
+        simulator = (self._backend.name, self._backend.version, self._fidelity.value, self._target.name, cuts)
         return evaluation_identity(self._data, self._ranges, simulator)
 
     def evaluate(self, plan: Plan, indices: Sequence[int]) -> Scores:
@@ -150,6 +145,19 @@ class Rewriter:
     def _built(self, graph: Graph) -> Executable:
         blob = self._backend.compile(graph, self._target, CompileOptions(fidelity=self._fidelity))
         return self._backend.devices()[0].load(blob, Signature.of(graph))
+
+
+def simulator_of(target: str) -> Backend:
+    """Return the first backend that simulates a target, at a fidelity of choice; raise DeviceNotFound without one."""
+    owners = backends_for(target)
+    simulators = [owner for owner in owners if "fidelity" in owner.abilities().options]
+    if not simulators:
+        names = ", ".join(owner.name for owner in owners)
+        raise DeviceNotFound(
+            f"no backend simulates target '{target}' (it is served by: {names or 'none'}).",
+            hint="Search for a target that is simulated; 'dovetail devices' lists them.",
+        )
+    return simulators[0]
 
 
 def simulates_whole(graph: Graph, target: str) -> bool:

@@ -283,7 +283,7 @@ def _leave_with_parent(source: int, parent: int, folder: str) -> None:
 
 
 def _vanish(folder: str) -> None:
-    """Take the working directory and this group of processes away: nobody is there to do it."""
+    """Take the working directory and this group of processes away: whoever started them is gone."""
     for _ in range(_TRIES):  # the vendor library may be writing into it
         shutil.rmtree(folder, ignore_errors=True)
         if not os.path.exists(folder):
