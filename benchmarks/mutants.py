@@ -37,7 +37,7 @@ def main() -> int:
     verdicts = session.verdicts(sample, reach)
     equivalents = read_equivalents()
     judged = [_judged(mutant, verdicts[mutant.key], mutant.key in equivalents) for mutant in sample]
-    run = Run(options.seed, options.cap_s, reach, judged, tuple(options.rooms))
+    run = Run(options.seed, options.cap_s, reach, judged, tuple(options.rooms), tuple(options.tests))
     print(text(*rows(run)))
     print("\nSurvivors:\n\n" + "\n".join(listing([entry for entry in judged if entry.survived])))
     if options.page:

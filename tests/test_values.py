@@ -9,7 +9,7 @@ from functools import cached_property
 
 import pytest
 
-ROOMS = ("ir", "plan", "quantize", "partition", "bundle", "cost", "backend")
+ROOMS = ("ir", "plan", "quantize", "partition", "search", "bundle", "cost", "backend")
 GROWING = {"PowerMeter", "ContainedExecutable"}
 """Public classes that add up or hold what runs, and are meant to change."""
 

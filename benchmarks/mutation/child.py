@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+# What is imported before pytest begins is said to be so, and a warning is an error in this repository.
+_ALLOWED = "ignore:Module already imported so cannot be rewritten:pytest.PytestAssertRewriteWarning"
 _MEMORY_BYTES = 8 * 1024**3
 """What a process may hold: a mutant that collects without end is stopped before the machine swaps."""
 
@@ -44,7 +46,7 @@ def run(job: Job) -> int:
     _limit_processor_time(job.collect_s)
     resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY_BYTES, _MEMORY_BYTES))
     plugin: Any = Tracing(job) if job.limits is None else Selection(job.limits, job.out)
-    options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-seed=0", "--tb=line"]
+    options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-seed=0", "--tb=line", "-W", _ALLOWED]
     stop = [] if job.limits is None else ["-x"]
     return int(pytest.main([*options, *stop, *job.files], plugins=[plugin]))
 

@@ -29,9 +29,10 @@ another program; annotations are no places. {count} were drawn with seed {seed},
 
 A test may use five times the processor time that it takes on the unchanged code, and 10 s; all tests of a mutant
 together what takes {cap:g} s there, the quickest first: what a longer run would still kill counts as survived. {tests}
-tests took part, in an empty home: no vendor's SDK, no converters' environments, no collected models. {out} that fail
-or are skipped so, or take over {longest:g} s, did not, nor did those that read the code as text or test the tools
-({folders}). Each test that killed a mutant passes alone on the unchanged code.
+tests took part, in an empty home: no vendor's SDK, no converters' environments, no collected models. They are those of
+{folders}; tests elsewhere would kill more or as many. {out} that fail or are skipped so, or take over {longest:g} s,
+did not, nor did those that read the code as text or test the tools ({left_out}). Each test that killed a mutant passes
+alone on the unchanged code.
 
 Equivalent mutants behave as the code does: `benchmarks/mutation/equivalent.toml` lists them one by one with the reason,
 and they are not in the score. They are run as the others are; one that a test notices fails the run. The interval is
@@ -97,6 +98,8 @@ class Run:
     reach: Reach
     judged: Sequence[Judged]
     rooms: tuple[str, ...]
+    tests: tuple[str, ...]
+    """What the paths of the test files that took part begin with."""
 
 
 def score(judged: Sequence[Judged]) -> Score:
@@ -133,7 +136,8 @@ def as_markdown(run: Run) -> str:
         tests=sum(len(file.tests) for file in files),
         out=sum(len(file.left_out) for file in files),
         longest=LONGEST_TEST_S,
-        folders=", ".join(f"`{folder}`" for folder in LEFT_OUT),
+        folders=_listed(run.tests),
+        left_out=_listed(LEFT_OUT),
     )
     return "\n".join([about, markdown(*rows(run)), "", *_survivors(run), ""])
 
@@ -144,6 +148,10 @@ def _survivors(run: Run) -> list[str]:
         return ["No mutant survived."]
     cells = [[_place(entry), _code(entry.mutant.before), _code(entry.mutant.after)] for entry in survivors]
     return ["## Survivors", "", markdown(("place", "code", "changed to"), cells)]
+
+
+def _listed(folders: Sequence[str]) -> str:
+    return ", ".join(f"`{folder}`" for folder in folders)
 
 
 def _code(lines: Sequence[str]) -> str:

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -141,6 +142,8 @@ def _become(job: Job, printed: Path) -> NoReturn:
         code = run(job)
         sys.stdout.flush()
         sys.stderr.flush()
+    except Exception:
+        traceback.print_exc()
     finally:
         os._exit(code)
 

@@ -133,6 +133,13 @@ def test_a_shader_operator_without_a_record_is_one_of_those_that_the_model_misse
     assert part.source == TEXT
 
 
+def test_of_a_part_without_figures_nothing_is_stated(records: list[OperatorCycles]) -> None:
+    records += [_record("n0", 800), _record("n1", 10, Engine.SH, "sigmoid")]
+    graph = _conv("Sigmoid", "Sigmoid")
+    rows = _rows(graph, Plan(graph.digest, parse_placement("clock:bare@u8")))
+    assert [(rows[name].cycles, rows[name].stated) for name in ("n1", "n2")] == [(10, False), (0, False)]
+
+
 def test_a_convolution_that_the_shaders_ran_is_stated(records: list[OperatorCycles]) -> None:
     records.append(_record("n0", 10, Engine.SH))
     macs = 4 * PIXELS * 2 * 9

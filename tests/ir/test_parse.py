@@ -188,3 +188,14 @@ def test_nodes_print_what_differs_from_the_plain_form() -> None:
     ):
         graph = parse_graph(f'{HEAD}{line}\noutput "y"\nend\n')
         assert print_graph(graph) == f'{HEAD}{line}\noutput "y"\nend\n'
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["f33[1" + ", 1" * 50 + "]", "f32[1" + ", 1" * 50 + "] and more", "f32[4294967296" + ", 1" * 50 + "]"],
+    ids=["malformed", "left over", "too large"],
+)
+def test_of_a_long_type_that_is_refused_the_first_80_characters_are_quoted(text: str) -> None:
+    with pytest.raises(GraphError) as caught:
+        parse_type(text)
+    assert str(caught.value).startswith(f"type '{text[:80]}'")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from dataclasses import replace
 
 import pytest
 
@@ -107,6 +108,14 @@ def test_a_group_goes_where_all_of_it_can() -> None:
     assert "stays with" in plan.reason("n0")
     apart = make_plan(graph, Recipe(LOW, (CPU,)), TARGETS)
     assert apart.placement("n0") == LOW
+
+
+@pytest.mark.parametrize("group", ["n0", "nonzero"])
+def test_a_group_that_is_together_anyway_stays_as_it_is_with_its_reasons(group: str) -> None:
+    graph = _graph()
+    recipe = Recipe(LOW, (CPU,))
+    grouped = make_plan(graph, replace(recipe, limits=Limits(groups=(Group(group),))), TARGETS)
+    assert grouped == make_plan(graph, recipe, TARGETS)
 
 
 def test_what_is_forbidden_is_no_way_out() -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
+from dovetail.errors import SearchError
 from dovetail.ir import AnyArray
+from dovetail.plan import Plan
 from dovetail.search import Goal, parse_goal
-from dovetail.search.acceptance import accept
+from dovetail.search.acceptance import accept, ask_holdout
 from dovetail.search.candidate import Acceptance
 
 from .stages import Setting, open_stages
@@ -108,3 +112,25 @@ def test_a_goal_says_that_it_is_confident() -> None:
 @pytest.mark.parametrize("goal", [Goal(0.001), Goal(0.001, confident=True)])
 def test_too_large_a_loss_is_refused_either_way(goal: Goal) -> None:
     assert not _accept(_lost(4, 200), goal).accepted
+
+
+def test_a_plan_that_the_exact_simulator_cannot_run_is_refused_with_its_reason() -> None:
+    def refuses(plan: Plan, indices: Sequence[int]) -> float:
+        raise SearchError("no rule for n1")
+
+    context, _ = open_stages(Setting(chain(2), lambda plan, indices: 0.0, exact_loss=refuses, priced=False))
+    refused = accept(context, context.space.base)
+    assert not refused.accepted
+    assert refused.summary == "exact simulation failed: no rule for n1"
+
+
+def test_how_many_plans_were_tried_on_the_hold_out_is_said_from_the_second_on() -> None:
+    context, ledger = open_stages(Setting(chain(2), lambda plan, indices: 0.0, priced=False))
+    summaries: list[str] = []
+    for raised in ([], ["n0"], ["n0"], ["n1"]):
+        candidate = context.candidate(context.raised(raised, top=False))
+        acceptance = ask_holdout(context, ledger, candidate).acceptance
+        assert acceptance is not None
+        summaries.append(acceptance.summary.removeprefix("hold-out loss 0 within 0.1"))
+    tried = " (2 plans were tried on it)"
+    assert summaries == ["", tried, tried, tried.replace("2", "3")]

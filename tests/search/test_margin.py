@@ -108,6 +108,17 @@ def test_a_margin_that_the_hold_out_or_the_search_split_refuses_is_not_taken() -
         assert not _margin_of(*_open(_some(3), wider)).margin_units
 
 
+def test_a_margin_that_only_the_exact_simulation_refuses_is_not_taken() -> None:
+    def exact(plan: Plan, indices: Sequence[int]) -> AnyArray:
+        return np.full(len(indices), 0.07 if plan.placement("n1") != LOW or plan.placement("n5") != LOW else 0.03)
+
+    context, ledger = _open(_some(3), _same(0.055), exact_loss=exact)
+    plain = _margin_of(context, ledger)
+    assert plain.accepted
+    assert not plain.margin_units
+    assert len(ledger.looked_at) > 1
+
+
 def test_a_plan_that_the_hold_out_refuses_may_be_accepted_with_a_margin() -> None:
     context, ledger = _open(_some(8), _same(0.01))
     refused = simulate_on_holdout(context, ledger, context.candidate(context.raised(["n0"], top=False)))

@@ -32,7 +32,7 @@ from dovetail.search.trial import Scores
 from dovetail.search.vendor import VendorJudge
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Playback:
     """Evaluations of a log, the only ones that a replay may use, and the lines that the replay writes itself."""
 

@@ -63,7 +63,7 @@ class KnownPlan:
     status: Status
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Prover:
     """Finds the cheapest passing plan of one space."""
 

@@ -283,11 +283,13 @@ def _data(kind: str) -> Values:
         "negative": -rng.gamma(2.0, size=3000) - 1.0,
         "skewed": rng.gumbel(size=3000) + 0.5,
         "few": rng.choice([-2.0, 0.5, 1.0, 9.0], 300),
+        # Windows up to the first value and up to the second lose as little: nothing.
+        "two": rng.choice([1.0, 2.0], 300),
     }[kind]
     return values.astype(np.float32)
 
 
-KINDS = ["normal", "heavy", "relu", "positive", "negative", "few"]
+KINDS = ["normal", "heavy", "relu", "positive", "negative", "few", "two"]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -6,6 +6,7 @@ import json
 import os
 import stat
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import clocks
@@ -27,6 +28,7 @@ from dovetail.search.bisect import (
     start_bisection,
     writer,
 )
+from dovetail.search.bisect.candidate import UnsayableCandidate
 from dovetail.search.trial import Status
 
 LOW, CPU = parse_placement("vsi:v853@i8pc"), parse_placement("cpu@fp32")
@@ -129,6 +131,25 @@ def test_a_format_can_be_registered() -> None:
         writer("plan")(BisectCandidate((), (), (), ()))
 
 
+def test_what_a_format_cannot_say_is_not_tested_and_the_next_is_written(tmp_path: Path) -> None:
+    def write(candidate: BisectCandidate) -> str:
+        if "n0" in candidate.low and "n11" in candidate.raised:
+            raise UnsayableCandidate("n0 and n11 go together")
+        return " ".join(candidate.raised)
+
+    register_writer("coupled", write)
+    found = start_bisection(tmp_path / "a", replace(_setup(tmp_path), format="coupled"))
+    for _ in range(100):
+        found.write_candidate()
+        assert (tmp_path / "candidate.txt").read_text().split() == list(found.candidate.raised)
+        if found.finding is not None:
+            break
+        found.record(Status.FAIL if "n11" in found.candidate.low else Status.PASS)
+    unsayable = [answer for answer in found.answers if answer.status is Status.CANNOT_TEST]
+    assert {answer.note for answer in unsayable} == {"not written: n0 and n11 go together"}
+    assert "n11" in found.candidate.raised
+
+
 @pytest.mark.parametrize(
     ("script", "status"),
     [
@@ -184,6 +205,7 @@ def _lives(process: str) -> bool:
         ('{"a": {"b": [1, 2.5]}}', MetricRule(json_path="a.b[1]", at_least=2), Status.PASS, 2.5),
         ('log\n{"a": 1}\nend', MetricRule(json_path="a", at_least=2), Status.FAIL, 1.0),
         ('{"a": "x"}', MetricRule(json_path="a", at_least=2), Status.CANNOT_TEST, None),
+        ('{"a": null}', MetricRule(json_path="a", at_least=2), Status.CANNOT_TEST, None),
     ],
 )
 def test_figures(tmp_path: Path, printed: str, rule: MetricRule, status: Status, metric: float | None) -> None:

@@ -144,6 +144,16 @@ def test_culprits_side_by_side_in_the_order_of_the_file_take_fewer_runs() -> Non
     assert spent[True] / 200 <= bound(60, 4)
 
 
+@pytest.mark.parametrize("scale", [2.0**-12, 2.0**12])
+def test_only_the_ratios_of_weights_count(scale: float) -> None:
+    """Every other line is light, and culprits are beside each other but for those."""
+    names = [f"l{index}" for index in range(60)]
+    weights = [0.1 if index % 2 else 1.0 for index in range(60)]
+    passes = avoids(frozenset({"l20", "l22", "l24", "l51"}))
+    scaled = [weight * scale for weight in weights]
+    assert drive(names, scaled, passes, beside=True) == drive(names, weights, passes, beside=True)
+
+
 def test_an_oracle_that_always_fails_is_found_out_soon() -> None:
     names = [f"l{index}" for index in range(100)]
     finding, _, runs = drive(names, [1.0] * 100, lambda low: False)

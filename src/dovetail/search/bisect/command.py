@@ -88,7 +88,7 @@ class CommandVerdict:
     note: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class CommandOracle:
     """Run a command a candidate, as `git bisect run` does.
 

@@ -50,7 +50,7 @@ class _Unreachable(Exception):
     """Nothing passes; the argument is the outcome."""
 
 
-@dataclass
+@dataclass(slots=True)
 class _State:
     policy: GroupTestPolicy
     odds: dict[str, float]

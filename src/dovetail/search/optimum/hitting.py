@@ -61,7 +61,7 @@ class _Exhausted(Exception):
     """No test is left, or none that would prove anything."""
 
 
-@dataclass
+@dataclass(slots=True)
 class _Search:
     problem: Problem
     judge: Judge

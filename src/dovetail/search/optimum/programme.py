@@ -34,7 +34,7 @@ Term = tuple[int, float]
 """A variable and its factor."""
 
 
-@dataclass
+@dataclass(slots=True)
 class _Rows:
     """Collect variables and constraints."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from dovetail.backend.arithmetic import EXACT
 from dovetail.backend.costs import Figure, Quality
@@ -37,6 +38,7 @@ TARGET = TargetProfile(
     arithmetic=EXACT,
     hardware=FACTS,
 )
+BARE = replace(TARGET, name="clock:bare", title="A part of which nothing is known", hardware=None)
 RECORDS: list[OperatorCycles] = []
 """What the model knows; tests put records here."""
 MISSING: list[str] = []
@@ -56,7 +58,7 @@ class ClockBackend:
     version = "1.0"
 
     def targets(self) -> Sequence[Target]:
-        return (TARGET,)
+        return (TARGET, BARE)
 
     def compile(self, graph: Graph, target: Target, options: CompileOptions) -> Blob:
         raise CompileError("clockback has no compiler.")

@@ -1,0 +1,46 @@
+"""The samples of a search: few are kept, many are read again, and either way they come as they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from dovetail.data import Sample
+from dovetail.search.samples import SampleSet
+from dovetail.testing.planted import HeldSamples
+
+from .test_culprits import chain
+
+_MIB = 1 << 20
+
+
+class _Source(HeldSamples):
+    """Samples of some size, without the memory: all values of one are the same one. Notes what is read again."""
+
+    def __init__(self, count: int, size_mib: int) -> None:
+        shape = (1, size_mib * _MIB // 4)
+        super().__init__(
+            [Sample(str(index), {"x": np.broadcast_to(np.float32(index), shape)}) for index in range(count)]
+        )
+        self.read: list[Sequence[int]] = []
+
+    def subset(self, indices: Sequence[int]) -> HeldSamples:
+        self.read.append(indices)
+        return super().subset(indices)
+
+
+@pytest.mark.parametrize("size_mib", [8, 11])
+def test_samples_come_in_the_order_that_they_are_asked_for(size_mib: int) -> None:
+    source = _Source(100, size_mib)
+    wanted = [number * 37 % 100 for number in range(80)]
+    assert [sample.id for sample in SampleSet(chain(1), source).samples(wanted)] == [str(index) for index in wanted]
+
+
+def test_up_to_a_gibibyte_is_kept_and_more_is_read_again_a_batch_at_a_time() -> None:
+    kept, streamed = _Source(64, 16), _Source(65, 16)
+    for source in (kept, streamed):
+        assert len(list(SampleSet(chain(1), source).samples(range(64)))) == 64
+    assert kept.read == []
+    assert [len(part) for part in streamed.read] == [32, 32]

@@ -1,0 +1,35 @@
+"""The result: what the stages gave, as a person reads it."""
+
+from __future__ import annotations
+
+import pytest
+
+from dovetail.search.acceptance import simulate_on_holdout
+from dovetail.search.culprits import find_culprits
+from dovetail.search.gate import check_gate
+from dovetail.search.margin import with_margin
+from dovetail.search.summary import make_result
+from dovetail.search.tolerance import Tolerance
+
+from .stages import FLOAT, WIDE, Setting, open_stages
+from .test_culprits import LOW, chain, needs
+
+
+@pytest.mark.parametrize("priced", [False, True])
+def test_the_result_says_what_was_raised_what_it_scores_and_what_it_costs(priced: bool) -> None:
+    context, ledger = open_stages(Setting(chain(6), needs({"n1", "n3"}, WIDE, FLOAT), low=LOW, priced=priced))
+    gate = check_gate(context, ledger)
+    candidate = find_culprits(context, ledger, Tolerance(0.1), climbs=False)
+    assert candidate is not None
+    candidate = with_margin(context, ledger, simulate_on_holdout(context, ledger, candidate))
+    result = make_result(context, ledger, gate, candidate, ("an event",), 3.5)
+    assert result.accepted
+    assert [item.unit for item in (*result.culprits, *result.companions)] == list(candidate.raised)
+    assert (result.search.low, result.search.tuned) == pytest.approx((0.6, 1.0))
+    assert (result.holdout.low, result.holdout.tuned) == pytest.approx((0.6, 1.0))
+    assert result.events == ("an event",)
+    assert result.cost.elapsed_s == 3.5
+    assert result.margin is not None
+    assert (result.margin.units, result.margin.latency_ns) == ((), 0.0)
+    assert all((item.latency_ns is not None) is priced for item in result.evidence)
+    assert len(result.evidence) == 2
