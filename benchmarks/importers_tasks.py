@@ -15,33 +15,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 
 from dovetail.backend.arithmetic import TFLITE
 from dovetail.backends.reference import run_graph
-from dovetail.compare.detection import Detections, mean_average_precision
+from dovetail.compare.detection import mean_average_precision
 from dovetail.data import Anchor, Channels, Interpolation, Preprocess, PreprocessStep, StepKind
 from dovetail.importers import LoadOptions, load_model
-from dovetail.ir import AnyArray
 from dovetail.passes import normalize
 from dovetail.quantize import load_float
 from judges.frameworks import Ask, run_framework
 from zoo.audio import run_frames
 from zoo.case import pad_boxes, read_images
 from zoo.catalogue import CASES, models_root
-from zoo.detection import ScoredCorners, objects_of, suppress
+from zoo.detection import BestRows, Outputs, Rows, ScoredCorners, darknet_rows, objects_of, yolox_rows
 
-Outputs = Mapping[str, AnyArray]
-Rows = tuple[NDArray[np.float64], NDArray[np.float64]]
-"""Corners `[N, 4]` in pixels of the input, and scores `[N, classes]`."""
-
-_SIDE, _CLASSES = 320, 80
-_ANCHORS = ((12, 18), (37, 49), (52, 132), (115, 73), (119, 199), (242, 238))
-_MASKS = ((3, 4, 5), (0, 1, 2))
+_SIDE = 320
 _RANKED, _COUNTED, _OVERLAP = 0.05, 0.3, 0.45
-_REGION_LEAST = 0.2
-"""OpenCV's Darknet layer drops lower scores; the manifest's figures come from it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,37 +55,6 @@ class Detector:
     stated: Mapping[str, tuple[float, int]]
 
 
-def _letterboxed(outputs: Outputs) -> Rows:
-    (rows,) = (np.asarray(value[0], np.float64) for value in outputs.values())
-    half = rows[:, 2:4] / 2
-    return np.concatenate([rows[:, :2] - half, rows[:, :2] + half], axis=1), rows[:, 4:5] * rows[:, 5:]
-
-
-def _darknet(outputs: Outputs) -> Rows:
-    heads = [_head(np.asarray(grid[0], np.float64), mask) for grid, mask in zip(outputs.values(), _MASKS, strict=True)]
-    return np.concatenate([head[0] for head in heads]), np.concatenate([head[1] for head in heads])
-
-
-def _head(grid: NDArray[np.float64], mask: tuple[int, ...]) -> Rows:
-    """Return the boxes of a yolo layer `[A * (5 + classes), H, W]`."""
-    _, height, width = grid.shape
-    cells = grid.reshape(len(mask), 5 + _CLASSES, height, width)
-    columns, rows = np.meshgrid(np.arange(width), np.arange(height))
-    sizes = np.array([_ANCHORS[item] for item in mask], np.float64)[:, :, None, None]
-    centre = np.stack([(cells[:, 0] + columns) / width, (cells[:, 1] + rows) / height], axis=1) * _SIDE
-    half = np.exp(cells[:, 2:4]) * sizes / 2
-    corners = np.concatenate([centre - half, centre + half], axis=1).transpose(0, 2, 3, 1).reshape(-1, 4)
-    scores = (cells[:, 4:5] * cells[:, 5:]).transpose(0, 2, 3, 1).reshape(-1, _CLASSES)
-    return corners, np.where(scores > _REGION_LEAST, scores, 0.0)
-
-
-def _detections(rows: Rows, least: float) -> Detections:
-    corners, scores = rows
-    best = scores.max(axis=1)
-    found = best > least
-    return suppress(Detections(corners[found], best[found], scores[found].argmax(axis=1)), _OVERLAP)
-
-
 def _opencv(*steps: PreprocessStep, channels: Channels, mean: float = 0.0, scale: float = 1.0) -> Preprocess:
     return Preprocess(steps, channels, mean=(mean,), scale=(scale,), interpolation=Interpolation.OPENCV_BILINEAR)
 
@@ -104,13 +63,13 @@ _DETECTORS = (
     Detector(
         "yolox_nano/yolox_nano_decoded.onnx",
         _opencv(PreprocessStep(StepKind.LETTERBOX, 416, 416, pad=114, anchor=Anchor.TOP_LEFT), channels=Channels.BGR),
-        _letterboxed,
+        yolox_rows,
         {"data_coco20": (0.7562, 185), "data_detect_ccby": (1.0, 15)},
     ),
     Detector(
         "yolo_fastest_darknet/yolo-fastest-1.1.cfg",
         _opencv(PreprocessStep(StepKind.RESIZE, _SIDE, _SIDE), channels=Channels.RGB, scale=1 / 255),
-        _darknet,
+        darknet_rows,
         {"data_coco20": (0.4793, 142), "data_detect_ccby": (0.8, 14)},
     ),
 )
@@ -121,16 +80,15 @@ def _boxes(root: Path, detector: Detector) -> Iterator[Figure]:
     runner = load_float(graph, 1)
     for data, (precision, boxes) in detector.stated.items():
         folder = root / data
-        found = {
-            sample.id: detector.read(runner.run(sample.inputs)) for sample in read_images(graph, folder, detector.image)
-        }
+        ran = {sample.id: dict(runner.run(sample.inputs)) for sample in read_images(graph, folder, detector.image)}
         labelled = pad_boxes(read_images(graph, folder, detector.image, folder / "gt.json"), 100)
         real = [objects_of(np.asarray(sample.labels["boxes"], np.float64)) for sample in labelled]
-        ranked = [_detections(found[sample.id], _RANKED) for sample in labelled]
+        decode, count = (BestRows(detector.read, least, _OVERLAP) for least in (_RANKED, _COUNTED))
+        ranked = [decode(ran[sample.id], 0) for sample in labelled]
         score = mean_average_precision(ranked, real, (0.5,), recalls=101)
         yield Figure(detector.file, f"{data}, {len(labelled)} images", "AP50", f"{score:.4f}", f"{precision:.4f}")
-        counted = sum(len(_detections(rows, _COUNTED).scores) for rows in found.values())
-        yield Figure(detector.file, f"{data}, {len(found)} images", "boxes", str(counted), str(boxes))
+        counted = sum(len(count(outputs, 0).scores) for outputs in ran.values())
+        yield Figure(detector.file, f"{data}, {len(ran)} images", "boxes", str(counted), str(boxes))
 
 
 _FACES = {

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dovetail.compare.detection import Detections, Objects, box_iou, mean_average_precision
+from dovetail.compare.detection import Objects, mean_average_precision
 from dovetail.compare.task import Arrays, Reference
+from dovetail.ir import AnyArray
+from dovetail.outputs.decode.detections import Detections, box_iou, suppress
 
 Decode = Callable[[Arrays, int], Detections]
 """Return what the outputs say of sample `index`, suppressed."""
@@ -17,18 +19,76 @@ Decode = Callable[[Arrays, int], Detections]
 Floats = NDArray[np.float64]
 
 
-def suppress(found: Detections, iou: float, limit: int = 300) -> Detections:
-    """Return the best of every group of overlapping boxes of one class, best first (greedy NMS)."""
-    finite = np.isfinite(found.boxes).all(axis=1) & np.isfinite(found.scores)
-    rows = np.flatnonzero(finite)
-    rows = rows[np.argsort(-found.scores[rows], kind="stable")]
-    kept: list[int] = []
-    while len(rows) and len(kept) < limit:
-        best, rest = int(rows[0]), rows[1:]
-        kept.append(best)
-        overlap = box_iou(found.boxes[best : best + 1], found.boxes[rest])[0]
-        rows = rest[(overlap <= iou) | (found.classes[rest] != found.classes[best])]
-    return Detections(found.boxes[kept], found.scores[kept], found.classes[kept])
+Outputs = Mapping[str, AnyArray]
+"""The outputs of one sample, its batch axis included."""
+Rows = tuple[Floats, Floats]
+"""Corners `[N, 4]` in pixels of the input, and scores `[N, classes]`."""
+
+_DARKNET_SIDE, _DARKNET_CLASSES = 320, 80
+_DARKNET_ANCHORS = ((12, 18), (37, 49), (52, 132), (115, 73), (119, 199), (242, 238))
+_DARKNET_MASKS = ((3, 4, 5), (0, 1, 2))
+_REGION_LEAST = 0.2
+"""OpenCV's Darknet layer drops lower scores; the manifest's figures come from it."""
+
+
+def yolox_rows(outputs: Outputs) -> Rows:
+    """Return what YOLOX says that decodes in the graph."""
+    (rows,) = (np.asarray(value[0], np.float64) for value in outputs.values())
+    half = rows[:, 2:4] / 2
+    return np.concatenate([rows[:, :2] - half, rows[:, :2] + half], axis=1), rows[:, 4:5] * rows[:, 5:]
+
+
+def raw_yolox_rows(outputs: Outputs) -> Rows:
+    """Return what YOLOX says whose offsets and logarithms leave the graph as they are."""
+    (rows,) = (np.array(value[0], np.float64) for value in outputs.values())
+    start = 0
+    for stride in (8, 16, 32):
+        side = 416 // stride
+        y, x = np.divmod(np.arange(side * side), side)
+        part = rows[start : start + side * side]
+        part[:, :2] = (part[:, :2] + np.stack([x, y], axis=1)) * stride
+        part[:, 2:4] = np.exp(np.minimum(part[:, 2:4], 20.0)) * stride
+        start += side * side
+    return yolox_rows({"": rows[None]})
+
+
+def darknet_rows(outputs: Outputs) -> Rows:
+    """Return what YOLO-Fastest says."""
+    heads = [
+        _darknet_head(np.asarray(grid[0], np.float64), mask)
+        for grid, mask in zip(outputs.values(), _DARKNET_MASKS, strict=True)
+    ]
+    return np.concatenate([head[0] for head in heads]), np.concatenate([head[1] for head in heads])
+
+
+def _darknet_head(grid: Floats, mask: tuple[int, ...]) -> Rows:
+    """Return the boxes of a yolo layer `[A * (5 + classes), H, W]`."""
+    _, height, width = grid.shape
+    cells = grid.reshape(len(mask), 5 + _DARKNET_CLASSES, height, width)
+    columns, rows = np.meshgrid(np.arange(width), np.arange(height))
+    sizes = np.array([_DARKNET_ANCHORS[item] for item in mask], np.float64)[:, :, None, None]
+    centre = np.stack([(cells[:, 0] + columns) / width, (cells[:, 1] + rows) / height], axis=1) * _DARKNET_SIDE
+    half = np.exp(cells[:, 2:4]) * sizes / 2
+    corners = np.concatenate([centre - half, centre + half], axis=1).transpose(0, 2, 3, 1).reshape(-1, 4)
+    scores = (cells[:, 4:5] * cells[:, 5:]).transpose(0, 2, 3, 1).reshape(-1, _DARKNET_CLASSES)
+    return corners, np.where(scores > _REGION_LEAST, scores, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class BestRows:
+    """Decode rows as the collection's figures are measured: the best class of a box, overlapping ones suppressed."""
+
+    read: Callable[[Outputs], Rows]
+    min_score: float = 0.05
+    iou: float = 0.45
+
+    def __call__(self, outputs: Arrays, index: int) -> Detections:
+        """Return what the outputs say of one sample."""
+        corners, scores = self.read({name: values[index : index + 1] for name, values in outputs.items()})
+        best = np.nan_to_num(scores, nan=0.0).max(axis=1)
+        kept = best > self.min_score
+        found = Detections(corners[kept], best[kept], scores[kept].argmax(axis=1))
+        return suppress(found, self.iou)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ import pytest
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 sys.path.insert(0, str(FOLDER))
 
-from dovetail.compare.detection import Detections  # noqa: E402
 from dovetail.compare.task import Reference  # noqa: E402
+from dovetail.outputs.decode.detections import Detections  # noqa: E402
 from run_all import COMMANDS  # noqa: E402
 from zoo.detection import Ap50, DetectionF1, YoloRows, f1, objects_of, suppress  # noqa: E402
 from zoo.detectors import MaskIou  # noqa: E402

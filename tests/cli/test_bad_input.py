@@ -82,7 +82,8 @@ def test_data_that_cannot_be_used(tiny: Tiny, run: Run, tmp_path: Path) -> None:
         refused(run("calibrate", tiny.model, "--data", tmp_path / name, "-o", out), *words)
     refused(run("calibrate", tiny.model, "--data", tiny.data, "--samples", "0", "-o", out), "0 samples")
     refused(run("calibrate", tiny.model, "--data", tiny.data, "--percentile", "0", "--method", "percentile", "-o", out))
-    refused(run("tune", tiny.model, "--data", tmp_path / "nan.npz", "-o", tmp_path / "o"), "NaN")
+    refused(run("tune", tiny.model, "--data", tmp_path / "nan.npz", "-o", tmp_path / "o"), "4 samples", "--anyway")
+    refused(run("tune", tiny.model, "--data", tmp_path / "nan.npz", "--anyway", "-o", tmp_path / "o"), "NaN")
     assert not out.exists()
 
 

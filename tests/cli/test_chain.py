@@ -205,12 +205,27 @@ def test_tune_that_is_not_accepted_ends_with_one_and_still_reports(tiny: Tiny, r
     assert run("run", out / "bundle", "--data", tiny.data, "--samples", "2").code == 0
 
 
-def test_tune_without_a_metric_takes_agreement(tiny: Tiny, run: Run, tmp_path: Path) -> None:
+def test_tune_without_a_metric_compares_decisions(tiny: Tiny, run: Run, tmp_path: Path) -> None:
     x = np.load(tiny.data)["x"]
     np.savez(tmp_path / "bare.npz", x=x)
     call = ("tune", tiny.model, "--data", tmp_path / "bare.npz", "-o", tmp_path / "out", "--low", "u8", "--json")
-    found = json.loads(run(*call).out)
-    assert (found["metric"], found["low"]) == ("top1_agreement", "vsi:v853@u8")
+    unsure = run(*call)
+    assert (unsure.code, unsure.out) == (2, "")
+    assert "'out' scores. Say what they are, for example 'scores=out,kind=classification'" in unsure.err
+    assert unsure.err.endswith("Option: --decisions.\n")
+    found = json.loads(run(*call, "--decisions", "scores=out,kind=classification").out)
+    assert (found["metric"], found["low"]) == ("decisions", "vsi:v853@u8")
+    assert [(row["kind"], row["confidence"]) for row in found["outputs"]] == [("classification", 1.0)]
+
+
+def test_inspect_says_what_the_outputs_decide(tiny: Tiny, run: Run) -> None:
+    said = run("inspect", tiny.model)
+    assert said.code == 0
+    assert "Outputs, as they are recognised" in said.out
+    assert "--decisions 'scores=out,kind=classification'" in " ".join(said.out.split())
+    (row,) = json.loads(run("inspect", tiny.model, "--json").out)["decisions"]
+    assert (row["kind"], row["outputs"]) == ("classification", "'out' scores")
+    assert 0 < row["confidence"] < 0.9
 
 
 def test_devices_lists_every_backend_and_target(run: Run) -> None:

@@ -64,8 +64,16 @@ def calls(tiny: Tiny, inputs: Path) -> dict[str, list[object]]:
     whole = ("tune", tiny.model, "--data", tiny.data, *score)
     return {
         "labels": [*whole],
-        "no labels": ["tune", tiny.model, *bare, "--metric", "worst_slice_sqnr_db", "--max-drop", "190"],
-        "default metric": ["tune", tiny.model, *bare, "--max-drop", "5%"],
+        "no labels": ["tune", tiny.model, *bare, "--metric", "noise", "--max-drop", "0.9"],
+        "default metric": [
+            "tune",
+            tiny.model,
+            *bare,
+            "--max-drop",
+            "5%",
+            "--decisions",
+            "scores=out,kind=classification",
+        ],
         "more calibration samples than there are": [*whole, "--calib", tiny.data, "--calib-samples", "1000"],
         "few calibration samples": [*whole, "--calib-samples", "7", "--method", "percentile", "--percentile", "99"],
         "another split": [*whole, "--holdout", "0.3", "--seed", "5", "--max-drop", "0.05", "--confident"],

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dovetail.compare.detection import Detections, Objects, average_precision, box_iou, mask_iou
+from dovetail.compare.detection import Objects, average_precision, mask_iou
 from dovetail.compare.registry import TASK_METRICS
 from dovetail.errors import DataError
+from dovetail.outputs.decode.detections import Detections, box_iou
 
 A, B, C = [0.0, 0.0, 10.0, 10.0], [20.0, 20.0, 30.0, 30.0], [50.0, 50.0, 60.0, 60.0]
 

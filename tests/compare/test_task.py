@@ -41,16 +41,27 @@ def test_labels_that_do_not_fit_are_refused():
 
 
 def test_label_free_metrics_compare_with_golden_outputs():
-    agreement, worst = TASK_METRICS["top1_agreement"], TASK_METRICS["worst_slice_sqnr_db"]
-    assert agreement.reference is worst.reference is Reference.GOLDEN
+    agreement, noise = TASK_METRICS["top1_agreement"], TASK_METRICS["noise"]
+    assert agreement.reference is noise.reference is Reference.GOLDEN
     golden = SCORES[:2]
     measured = golden.copy()
     measured[1] = [0.3, 0.5, 0.2]
     assert each_of(agreement, {"y": measured}, {"y": golden}) == [1, 0]
-    assert worst.score({"y": golden}, {"y": golden}) == 200
-    per_sample = each_of(worst, {"y": measured}, {"y": golden})
-    assert per_sample[0] == 200
-    assert per_sample[1] == pytest.approx(10 * np.log10(0.38 / 0.08))
+    assert noise.score({"y": golden}, {"y": golden}) == 1
+    per_sample = each_of(noise, {"y": measured}, {"y": golden})
+    assert per_sample[0] == 1
+    assert per_sample[1] == pytest.approx(1 - np.sqrt(0.08 / 3) / 0.3)
+
+
+def test_a_map_is_no_list_of_class_scores():
+    """The best of 85 x 22 x 22 values is no class: a score made of it would mean nothing."""
+    maps = {"y": np.zeros((2, 85, 22, 22))}
+    for name, labels in (("top1", {"label": np.zeros(2, int)}), ("top1_agreement", maps)):
+        with pytest.raises(
+            DataError, match=r"\[2, 85, 22, 22\] is no list of class scores: the best of its 41140 values"
+        ):
+            TASK_METRICS[name].per_sample(maps, labels)
+    assert TASK_METRICS["top1_agreement"].score({"y": np.zeros((2, 5, 1, 1))}, {"y": np.zeros((2, 5, 1, 1))}) == 1
 
 
 def test_functions_of_the_user(tmp_path):

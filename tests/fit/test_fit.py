@@ -15,11 +15,10 @@ from dovetail.backends.cpu.target import CPU
 from dovetail.data import InputSpec, SplitOptions, split_samples
 from dovetail.errors import DovetailError, SearchError
 from dovetail.fit import CalibrationRequest, FitRequest, WorkerRequest, fit, logged_request, policy, replay_fit
-from dovetail.fit.policy import choose_low, choose_metric
+from dovetail.fit.policy import choose_low
 from dovetail.ir import save_graph
 from dovetail.ir.precision import Precision
 from dovetail.testing.networks import Network
-from dovetail.testing.planted import HeldSamples, labelled_samples, planted_detector
 
 
 @pytest.fixture
@@ -41,6 +40,7 @@ class Recorder:
     def __init__(self) -> None:
         self.stages: list[tuple[str, int | None]] = []
         self.done: dict[str, int] = {}
+        self.notes: list[str] = []
 
     def converting(self, what: str, share: float) -> None:
         raise AssertionError("nothing is converted")
@@ -51,12 +51,20 @@ class Recorder:
     def advance(self, done: int) -> None:
         self.done[self.stages[-1][0]] = done
 
+    def note(self, text: str) -> None:
+        assert not self.stages
+        self.notes.append(text)
+
 
 def test_a_fit_gives_and_saves_everything(request_: FitRequest, tmp_path: Path) -> None:
     recorder = Recorder()
     found = fit(request_, recorder)
     assert found.accepted
     assert recorder.stages[0] == ("calibrating", 36)
+    assert recorder.notes == list(found.report.notes)
+    assert recorder.notes[0].startswith("outputs: classification (probabilities), 9")
+    assert len(recorder.notes) == 1
+    assert [row.kind for row in found.report.outputs] == ["classification"]
     assert recorder.done["calibrating"] == 36
     assert recorder.stages[1] == ("searching: gate", None)
     assert recorder.stages[-1] == ("compiling", None)
@@ -126,24 +134,6 @@ def test_a_log_leads_to_the_request_and_to_its_answer(
     assert replayed.result is not None
     assert replayed.result.plan == found.result.plan
     assert list(Path().iterdir()) == []
-
-
-def test_the_metric_follows_the_labels() -> None:
-    graph = planted_detector()
-    labelled = labelled_samples(graph, 2)
-    assert choose_metric(None, labelled)[0].name == "top1"
-    bare = HeldSamples([replace(sample, labels={}) for sample in labelled])
-    assert choose_metric(None, bare)[0].name == "top1_agreement"
-    assert choose_metric("top5", bare)[1] == "top5:"
-
-
-def test_a_metric_s_identity_changes_with_its_code(tmp_path: Path) -> None:
-    samples = labelled_samples(planted_detector(), 2)
-    identities = []
-    for body in ("1.0", "2.0"):
-        (tmp_path / "mine.py").write_text(f"def score(outputs, labels):\n    return {body}\n")
-        identities.append(choose_metric(f"{tmp_path / 'mine.py'}:score", samples)[1])
-    assert identities[0] != identities[1]
 
 
 @pytest.mark.parametrize(("target", "low"), [("vsi:v853", "i8pc"), ("vsi:a311d", "u8"), ("vsi:imx8mp", "u8")])

@@ -85,3 +85,7 @@ class FitProgress:
     def advance(self, done: int) -> None:
         """So many steps of the stage are done."""
         self._bar.advance(done)
+
+    def note(self, text: str) -> None:
+        """Something was found out that the answer depends on."""
+        self._bar.say(text)

@@ -12,6 +12,7 @@ import typer
 from dovetail.cli.options import ModelVerb, read_ranges
 from dovetail.cli.render import Screen
 from dovetail.cli.verb import Answer, ExitCode
+from dovetail.errors import DovetailError
 
 if TYPE_CHECKING:
     from dovetail.importers import Survey
@@ -26,8 +27,9 @@ class Inspect(ModelVerb):
     """Say what a model is, and what looks suspicious about it.
 
     Inputs, outputs, operators, size and quantisation. The model is shown in normal form, which is what plans and ranges
-    are made for. With --ranges, the ranges of activations are judged too, as are the scales of a quantised model.
-    Operators that cannot be converted are listed, all of them. `dovetail load` is the same command.
+    are made for. What its outputs decide is recognised, on random inputs, with how sure that is. With --ranges, the
+    ranges of activations are judged too, as are the scales of a quantised model. Operators that cannot be converted are
+    listed, all of them. `dovetail load` is the same command.
     """
 
     ranges: Annotated[
@@ -45,9 +47,9 @@ class Inspect(ModelVerb):
         graph = self.graph()
         summary = describe_graph(graph, self._limits(graph))
         page = model_page(summary)
-        return Answer(
-            {**summary.document, "survey": survey.document}, replace(page, blocks=(*page.blocks, *_blocks(survey)))
-        )
+        decided, block = _decisions(graph)
+        document = {**summary.document, "decisions": decided, "survey": survey.document}
+        return Answer(document, replace(page, blocks=(*page.blocks, block, *_blocks(survey))))
 
     def _limits(self, graph: Graph) -> Ranges | None:
         """Return the ranges to judge: those given, else those that a quantised model's own scales can represent."""
@@ -57,6 +59,23 @@ class Inspect(ModelVerb):
         if self.ranges is not None:
             return read_ranges(self.ranges, graph)
         return dovetail.dequantize(graph).ranges if is_quantized(graph) else None
+
+
+def _decisions(graph: Graph) -> tuple[object, Table | Facts]:
+    """Return what the outputs are recognised as, as plain data and as a block, or why that is not known."""
+    import dovetail
+    from dovetail.compare.decisions import see_random
+    from dovetail.outputs.hints import hints_line
+    from dovetail.quantize import is_quantized
+    from dovetail.report import Facts, output_rows, output_table, plain_data
+
+    try:
+        view = see_random(dovetail.dequantize(graph).graph if is_quantized(graph) else graph).view
+    except DovetailError as error:
+        return None, Facts("Outputs", (("not looked at", str(error)),))
+    rows = output_rows(view)
+    note = "" if view.sure else f"Not sure of all. For a search it can be said: --decisions '{hints_line(view)}'"
+    return plain_data(rows), output_table(rows, note)
 
 
 def _blocks(survey: Survey) -> Iterator[Facts | Table]:

@@ -76,7 +76,8 @@ class SamplesVerb(Verb):
     """The options of commands that open samples."""
 
     preprocess: Annotated[
-        Path | None, typer.Option("--preprocess", metavar="FILE", help="How images become tensors (TOML).")
+        Path | None,
+        typer.Option("--preprocess", metavar="FILE", help="How images become tensors (TOML)."),
     ] = None
 
     def open(

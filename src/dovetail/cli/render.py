@@ -50,9 +50,7 @@ class Screen:
 
     def complain(self, message: str) -> None:
         """Write one line to stderr."""
-        line = " ".join(message.split())
-        printable = "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in line)
-        sys.stderr.write(f"error: {printable}\n")
+        sys.stderr.write(f"error: {_printable(message)}\n")
         sys.stderr.flush()
 
     @contextmanager
@@ -88,6 +86,9 @@ class Progress:
     def advance(self, done: int) -> None:
         """Show how many steps are done."""
 
+    def say(self, text: str) -> None:
+        """Show a line that stays."""
+
 
 class _Bar(Progress):
     """Show a bar."""
@@ -107,6 +108,9 @@ class _Bar(Progress):
     def advance(self, done: int) -> None:
         self._bars.update(self._task, completed=done)
 
+    def say(self, text: str) -> None:
+        self._bars.console.print(_printable(text))
+
 
 class _Lines(Progress):
     """Write a line now and then, for logs."""
@@ -123,10 +127,20 @@ class _Lines(Progress):
         self._title = title
         sys.stderr.write(f"{title}\n")
 
+    def say(self, text: str) -> None:
+        sys.stderr.write(f"{_printable(text)}\n")
+        sys.stderr.flush()
+
     def advance(self, done: int) -> None:
         if time.monotonic() - self._said >= _QUIET_S:
             self._said = time.monotonic()
             sys.stderr.write(f"{self._title}: {done}{self._of}\n")
+
+
+def _printable(message: str) -> str:
+    """Return a message on one line, without signs that steer a terminal."""
+    line = " ".join(message.split())
+    return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in line)
 
 
 def _console(stream: object) -> Console:

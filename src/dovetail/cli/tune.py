@@ -75,6 +75,15 @@ class Tune(WorkersVerb, PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
     """
 
     labels: LabelsOption = None
+    preprocess: Annotated[
+        Path | None,
+        typer.Option(
+            "--preprocess",
+            metavar="FILE|auto",
+            help="How images become tensors (TOML); auto, the default for pictures, finds it and writes the file.",
+            show_default=False,
+        ),
+    ] = None
     calib: Annotated[
         str | None, typer.Option("--calib", metavar="DATA", help="Other samples for the ranges.", show_default=False)
     ] = None
@@ -87,10 +96,22 @@ class Tune(WorkersVerb, PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
         typer.Option(
             "--metric",
             metavar="NAME",
-            help="Metric, or file.py:function; top1 with labels, top1_agreement without.",
+            help="Metric, or file.py:function; top1 with labels, decisions without.",
             show_default=False,
         ),
     ] = None
+    decisions: Annotated[
+        str | None,
+        typer.Option(
+            "--decisions",
+            metavar="LINE|FILE",
+            help="What outputs decide: boxes=bbox_*,scores=cls_*,kind=detection, or a TOML file; else recognised.",
+            show_default=False,
+        ),
+    ] = None
+    anyway: Annotated[
+        bool, typer.Option("--anyway", help="Go on with fewer than 10 samples, which are too few for an answer.")
+    ] = False
     target: Annotated[str, typer.Option("--target", metavar="TARGET", help="Where the network should run.")] = (
         "vsi:v853"
     )
@@ -187,6 +208,8 @@ class Tune(WorkersVerb, PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
             labels=path_text(self.labels),
             preprocess=path_text(self.preprocess),
             metric=self.metric,
+            decisions=self.decisions,
+            anyway=self.anyway,
             max_drop=self.max_drop,
             min_score=self.min_score,
             confident=self.confident,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dovetail.compare.slices import worst_slice
 from dovetail.compare.task import Arrays, Reference, pick, sample_count
 from dovetail.compare.tensor_metrics import top_k
 from dovetail.errors import DataError
@@ -32,7 +32,7 @@ class TopK:
 
     def per_sample(self, outputs: Arrays, labels: Arrays) -> NDArray[np.float64]:
         count = sample_count(outputs)
-        scores = pick(outputs, self.output, "output", lambda _: True).reshape(count, -1)
+        scores = _class_scores(self.name, pick(outputs, self.output, "output", lambda _: True))
         label = self.label
         if label is None and "label" in labels:
             label = "label"
@@ -65,7 +65,7 @@ class Top1Agreement:
 
     def per_sample(self, outputs: Arrays, labels: Arrays) -> NDArray[np.float64]:
         count = sample_count(outputs)
-        measured = pick(outputs, self.output, "output", lambda _: True).reshape(count, -1)
+        measured = _class_scores(self.name, pick(outputs, self.output, "output", lambda _: True))
         golden = pick(labels, self.output, "golden output", lambda _: True)
         if golden.size != measured.size or golden.shape[0] != count:
             raise DataError(f"metric {self.name!r}: golden {list(golden.shape)}, measured {list(measured.shape)}.")
@@ -76,31 +76,13 @@ class Top1Agreement:
         return float(np.mean(self.per_sample(outputs, labels)))
 
 
-@dataclass(frozen=True, slots=True)
-class WorstSliceSqnr:
-    """The lowest SQNR in dB of any slice of any output against the golden ones, pooled over the samples.
-
-    Bounded to +-200 dB, so that an exact match is a number.
-    """
-
-    name: str = "worst_slice_sqnr_db"
-    higher_is_better: bool = True
-    reference: Reference = Reference.GOLDEN
-
-    def per_sample(self, outputs: Arrays, labels: Arrays) -> NDArray[np.float64]:
-        return np.array(
-            [
-                self.score(
-                    {k: v[i : i + 1] for k, v in outputs.items()},
-                    {k: v[i : i + 1] for k, v in labels.items()},
-                )
-                for i in range(sample_count(outputs))
-            ]
+def _class_scores(name: str, scores: NDArray[Any]) -> NDArray[Any]:
+    """Return class scores `[N, C]`; raise DataError for an output whose best entry is no class."""
+    wide = [size for size in scores.shape[1:] if size != 1]
+    if len(wide) > 1:
+        raise DataError(
+            f"metric {name!r}: an output {list(scores.shape)} is no list of class scores: the best of its "
+            f"{math.prod(wide)} values is no class.",
+            hint="Leave the metric out to compare the decisions that the outputs hold.",
         )
-
-    def score(self, outputs: Arrays, labels: Arrays) -> float:
-        missing = sorted(set(labels) - set(outputs))
-        if missing or not labels:
-            raise DataError(f"metric {self.name!r}: output {missing[0] if missing else ''!r} is missing.")
-        worst = min(worst_slice(golden, outputs[name]).sqnr_db for name, golden in labels.items())
-        return float(np.clip(worst, -200.0, 200.0)) if not math.isnan(worst) else -200.0
+    return scores.reshape(len(scores), -1)

@@ -9,17 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dovetail.errors import DataError
+from dovetail.outputs.decode.detections import Detections, box_iou
 
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True)
-class Detections:
-    """What was found in one image: boxes `[K, 4]` (x1, y1, x2, y2), scores `[K]`, classes `[K]`."""
-
-    boxes: Floats
-    scores: Floats
-    classes: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,17 +20,6 @@ class Objects:
 
     boxes: Floats
     classes: NDArray[np.int64]
-
-
-def box_iou(a: Floats, b: Floats) -> Floats:
-    """Return the IoU `[K, M]` of boxes `[K, 4]` and `[M, 4]`; 0 where both areas are 0."""
-    low = np.maximum(a[:, None, :2], b[None, :, :2])
-    high = np.minimum(a[:, None, 2:], b[None, :, 2:])
-    common = np.prod(np.clip(high - low, 0.0, None), axis=2)
-    area_a = np.prod(np.clip(a[:, 2:] - a[:, :2], 0.0, None), axis=1)
-    area_b = np.prod(np.clip(b[:, 2:] - b[:, :2], 0.0, None), axis=1)
-    union = area_a[:, None] + area_b[None, :] - common
-    return np.asarray(np.divide(common, union, out=np.zeros_like(common), where=union > 0), dtype=np.float64)
 
 
 def mask_iou(golden: NDArray[np.int64], measured: NDArray[np.int64], class_count: int) -> float:

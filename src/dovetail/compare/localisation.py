@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dovetail.compare.detection import Detections, Objects, box_iou, mask_iou, mean_average_precision
+from dovetail.compare.detection import Objects, mask_iou, mean_average_precision
 from dovetail.compare.task import Arrays, Reference, pick, sample_count
 from dovetail.errors import DataError
+from dovetail.outputs.decode.detections import Detections, box_iou
 
 COCO_IOUS = tuple(round(0.5 + 0.05 * i, 2) for i in range(10))
 

@@ -10,7 +10,8 @@ from types import ModuleType
 import numpy as np
 from numpy.typing import NDArray
 
-from dovetail.compare.classification import Top1Agreement, TopK, WorstSliceSqnr
+from dovetail.compare.classification import Top1Agreement, TopK
+from dovetail.compare.decisions.noise import AnyNoise
 from dovetail.compare.localisation import COCO_IOUS, BoxIou, DetectionAp, MeanIou
 from dovetail.compare.task import Arrays, Reference, TaskMetric, callable_metric
 from dovetail.errors import DataError
@@ -25,7 +26,7 @@ TASK_METRICS: Mapping[str, TaskMetric] = {
         MeanIou(),
         BoxIou(),
         Top1Agreement(),
-        WorstSliceSqnr(),
+        AnyNoise(),
     )
 }
 

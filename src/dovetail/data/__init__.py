@@ -6,9 +6,11 @@ from dovetail.data.labels import LabelTable, load_labels
 from dovetail.data.open_samples import open_samples
 from dovetail.data.preprocess import Anchor, Channels, Interpolation, Layout, Preprocess, PreprocessStep, StepKind
 from dovetail.data.preprocess_file import load_preprocess
+from dovetail.data.preprocess_text import preprocess_to_toml
 from dovetail.data.sample import InputSpec, Sample, SampleSource
 from dovetail.data.specs import specs_of
 from dovetail.data.split import SplitOptions, Splits, first_samples, split, split_samples
+from dovetail.data.survey import PictureSurvey, survey_pictures
 
 __all__ = [
     "Anchor",
@@ -17,6 +19,7 @@ __all__ = [
     "Interpolation",
     "LabelTable",
     "Layout",
+    "PictureSurvey",
     "Preprocess",
     "PreprocessStep",
     "Sample",
@@ -28,7 +31,9 @@ __all__ = [
     "load_labels",
     "load_preprocess",
     "open_samples",
+    "preprocess_to_toml",
     "specs_of",
     "split",
     "split_samples",
+    "survey_pictures",
 ]

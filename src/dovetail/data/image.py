@@ -75,6 +75,18 @@ def load_image(path: Path, channels: Channels, where: str) -> Image:
         raise DataError(f"{where}: damaged or truncated image ({reason}).", hint="Replace or remove it.") from error
 
 
+def picture_size(path: Path) -> tuple[int, int]:
+    """Return rows and columns of an image file, by its header; raise DataError where it is none."""
+    import PIL.Image
+
+    try:
+        with PIL.Image.open(path) as image:
+            return image.height, image.width
+    except (OSError, SyntaxError, ValueError, PIL.Image.DecompressionBombError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise DataError(f"{path}: damaged or truncated image ({reason}).", hint="Replace or remove it.") from error
+
+
 def image_of(pixels: NDArray[Any], channels: Channels, where: str) -> Image:
     """Wrap uint8 pixels `[H, W]`, `[H, W, 1]` or `[H, W, 3]` (RGB) as an image.
 

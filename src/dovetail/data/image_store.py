@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from dovetail.data.conform import conform
 from dovetail.data.image import Placement2d, load_image, place
 from dovetail.data.labels import LabelTable
+from dovetail.data.listing import list_files
 from dovetail.data.preprocess import Preprocess
 from dovetail.data.reader import Wanted
 from dovetail.data.sample import Sample
@@ -31,6 +31,9 @@ class ImageStore:
     """
 
     def __init__(self, root: Path, inputs: Wanted, labels: LabelTable | None) -> None:
+        files = list_images(root)
+        if not files:
+            raise DataError(f"{root}: the data set is empty: no .jpg, .jpeg, .png or .bmp file.")
         if inputs.preprocess is None:
             raise DataError(
                 f"{root}: a folder of images needs a preprocess file.",
@@ -40,9 +43,6 @@ class ImageStore:
         self._preprocess: Preprocess = inputs.preprocess
         self._root = root
         self._wanted = inputs
-        files = list_images(root)
-        if not files:
-            raise DataError(f"{root}: the data set is empty: no .jpg, .jpeg, .png or .bmp file.")
         self._table: LabelTable | None = None
         self._classes: Mapping[str, int] = {}
         if labels is not None:
@@ -83,13 +83,7 @@ class ImageStore:
 
 def list_images(root: Path) -> list[str]:
     """Return the images below `root` as sorted `/`-separated relative paths."""
-    paths: list[str] = []
-    for folder, names, files in os.walk(root, followlinks=False):
-        names[:] = [name for name in names if not name.startswith(".")]
-        for file in files:
-            if not file.startswith(".") and os.path.splitext(file)[1].lower() in IMAGE_SUFFIXES:
-                paths.append((Path(folder) / file).relative_to(root).as_posix())
-    return sorted(paths)
+    return list_files(root, IMAGE_SUFFIXES)
 
 
 def _class_ids(names: Sequence[str]) -> dict[str, int]:

@@ -7,22 +7,22 @@ from pathlib import Path
 
 from dovetail.backend.profiles.hosts import find_host
 from dovetail.backend.registry import backend
-from dovetail.compare import TaskMetric
 from dovetail.compile import compile_model
 from dovetail.cost import load_cost_table, predict_partitions
 from dovetail.data import (
-    Preprocess,
     SampleSource,
     Splits,
     first_samples,
-    load_preprocess,
     open_samples,
     specs_of,
     split_samples,
 )
+from dovetail.fit.evidence import holdout_note, refuse_few
 from dovetail.fit.folder import claim_folder
 from dovetail.fit.listener import FitListener, SearchStages, SilentFit
-from dovetail.fit.policy import choose_ladder, choose_low, choose_metric
+from dovetail.fit.metric import ChosenMetric, choose_metric
+from dovetail.fit.pictures import ChosenPreprocess, choose_preprocess, list_pictures
+from dovetail.fit.policy import choose_ladder, choose_low
 from dovetail.fit.record import record_of, request_from
 from dovetail.fit.request import FitRequest, PriceRequest, WorkerRequest
 from dovetail.fit.result import Fit, question_of
@@ -32,7 +32,7 @@ from dovetail.partition import partition
 from dovetail.passes import normalize
 from dovetail.plan import Placement, Recipe, load_recipe
 from dovetail.quantize import Dequantized, calibrate, dequantize, is_quantized, quantize
-from dovetail.report import make_report
+from dovetail.report import make_report, output_rows
 from dovetail.search import CostOptions, Goal, TuneOptions, TuneRequest, parse_goal, tune
 from dovetail.search.fanout import FanOut, PoolOptions, dask_place, local_place
 from dovetail.search.log import read_search_log
@@ -63,7 +63,16 @@ def fit(request: FitRequest, listener: FitListener | None = None) -> Fit:
     partitioned = partition(quantize(opened.graph, result.plan, asked.calibration.ranges))
     bundle = predict_partitions(compile_model(partitioned), opened.graph)
     report = make_report(result, partitioned, f"Dovetail: '{opened.graph.name}' on {opened.low.target}")
-    return Fit(request, opened.graph, asked.calibration, opened.wishes, result, bundle, report)
+    return Fit(
+        request=request,
+        graph=opened.graph,
+        calibration=asked.calibration,
+        wishes=opened.wishes,
+        result=result,
+        bundle=bundle,
+        report=replace(report, outputs=output_rows(opened.metric.view), notes=opened.notes),
+        preprocess=opened.preprocess.toml,
+    )
 
 
 def replay_fit(log: str | Path, listener: FitListener | None = None) -> ReplayResult:
@@ -96,9 +105,10 @@ class _Opened:
     splits: Splits
     calibration_samples: SampleSource
     """What ranges are found on."""
-    metric: TaskMetric
-    metric_identity: str
-    """A text that changes with the code of the metric."""
+    metric: ChosenMetric
+    preprocess: ChosenPreprocess
+    notes: tuple[str, ...]
+    """What was found out of the outputs and the samples."""
     goal: Goal
     low: Placement
     ladder: tuple[Placement, ...]
@@ -118,11 +128,21 @@ class _Opened:
         source = _load(request, progress)
         lifted = dequantize(source) if is_quantized(source) else None
         graph = source if lifted is None else lifted.graph
-        steps, specs = _preprocess(request), specs_of(graph)
+        pictures = list_pictures(Path(request.data))
+        if pictures and not request.anyway:
+            refuse_few(len(pictures), goal, request.split)
+        preprocess, specs = choose_preprocess(request, pictures, source, graph), specs_of(graph)
+        steps = preprocess.preprocess
         labels = None if request.labels is None else Path(request.labels)
         samples = open_samples(request.data, specs, steps, labels)
-        metric, identity = choose_metric(request.metric, samples)
         splits = split_samples(samples, request.split)
+        if not request.anyway:
+            refuse_few(len(splits.search) + len(splits.holdout), goal, request.split)
+        metric = choose_metric(request.metric, request.decisions, graph, samples.subset(splits.search))
+        evidence = holdout_note(splits, goal, metric.metric, request.split)
+        notes = tuple(filter(None, (metric.note, *preprocess.notes, evidence)))
+        for note in notes:
+            progress.note(note)
         own = request.calibration.data
         calibration_samples = samples.subset(splits.search) if own is None else open_samples(own, specs, steps)
         return cls(
@@ -132,7 +152,8 @@ class _Opened:
             splits=splits,
             calibration_samples=first_samples(calibration_samples, request.calibration.limit),
             metric=metric,
-            metric_identity=identity,
+            preprocess=preprocess,
+            notes=notes,
             goal=goal,
             low=low,
             ladder=ladder,
@@ -152,11 +173,11 @@ class _Opened:
             calibration=calibration if self.lifted is None else self.lifted.refine(calibration),
             samples=self.samples,
             splits=self.splits,
-            metric=self.metric,
+            metric=self.metric.metric,
             goal=self.goal,
             low=self.low,
             ladder=self.ladder,
-            metric_identity=self.metric_identity,
+            metric_identity=self.metric.identity,
             options=options,
             wishes=self.wishes,
             costs=self.costs,
@@ -167,11 +188,6 @@ def _load(request: FitRequest, progress: FitListener) -> Graph:
     conversion = replace(request.load.conversion, progress=progress.converting)
     options: LoadOptions = replace(request.load, conversion=conversion)
     return normalize(load_model(request.model, options))
-
-
-def _preprocess(request: FitRequest) -> Preprocess | None:
-    given = request.preprocess
-    return given if given is None or isinstance(given, Preprocess) else load_preprocess(Path(given))
 
 
 def _costs(price: PriceRequest) -> CostOptions:

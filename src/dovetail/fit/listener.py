@@ -19,6 +19,9 @@ class FitListener(Protocol):
     def advance(self, done: int) -> None:
         """So many steps of the stage are done."""
 
+    def note(self, text: str) -> None:
+        """Something was found out that the answer depends on, before the search begins."""
+
 
 class SilentFit:
     """A listener that shows nothing."""
@@ -30,6 +33,9 @@ class SilentFit:
         """Show nothing."""
 
     def advance(self, done: int) -> None:
+        """Show nothing."""
+
+    def note(self, text: str) -> None:
         """Show nothing."""
 
 

@@ -1,36 +1,16 @@
-"""What a fit decides where its request leaves it open: the metric, the start of the search, the ladder."""
+"""What a fit decides where its request leaves it open: the start of the search, the ladder."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
-from pathlib import Path
 
 from dovetail.backend.registry import find_target
-from dovetail.compare import TaskMetric, load_metric
-from dovetail.data.sample import SampleSource
-from dovetail.errors import DataError, SearchError
+from dovetail.errors import SearchError
 from dovetail.ir.precision import Precision
 from dovetail.plan.placement import Placement, parse_placement
 
 _EIGHT_BITS = (Precision.I8PC, Precision.U8)
 """The precisions that a search starts from, the more accurate first."""
-
-
-def choose_metric(name: str | None, samples: SampleSource) -> tuple[TaskMetric, str]:
-    """Return the metric, and a text that changes with its code.
-
-    Without a name: top1 when the samples have labels, else agreement with the float model's best class.
-    """
-    if name is None:
-        first = next(iter(samples), None)
-        if first is None:
-            raise DataError("the data set is empty.", hint="Give at least two samples.")
-        name = "top1" if first.labels else "top1_agreement"
-    metric = load_metric(name)
-    file = Path(name.rpartition(":")[0])
-    code = hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else ""
-    return metric, f"{name.rpartition(':')[2]}:{code}"
 
 
 def choose_low(target: str, precision: str | None) -> Placement:

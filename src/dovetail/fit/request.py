@@ -20,6 +20,9 @@ from dovetail.search.vendor import VendorCheck
 Place: TypeAlias = str | Path
 """A file or a folder."""
 
+AUTO = "auto"
+"""Preprocessing that the model states, else the likeliest of the usual ways."""
+
 
 @dataclass(frozen=True, slots=True)
 class CalibrationRequest:
@@ -97,15 +100,19 @@ class FitRequest:
     labels: Place | None = None
     """Labels beside the samples (CSV or JSON)."""
     preprocess: Place | Preprocess | None = None
-    """How images become tensors, or the TOML file that says it."""
+    """How images become tensors, or the TOML file that says it; `auto` finds it, which None does for pictures too."""
     metric: str | None = None
-    """Name, or `file.py:function`; None is top1 where samples have labels, else top1_agreement with float."""
+    """Name, or `file.py:function`; None is top1 where samples have labels, else `decisions`: agreement with float's."""
+    decisions: str | None = None
+    """What outputs decide: `boxes=bbox_*,scores=cls_*,kind=detection`, or a TOML file; None recognises it."""
     max_drop: str = "1%"
     """Allowed loss: `0.01` of the metric, or `1%` of the float score."""
     min_score: float | None = None
     """Least score, of the float model too."""
     confident: bool = False
     """The 95 % bound of the loss on the hold-out has to be allowed too."""
+    anyway: bool = False
+    """Go on with so few samples that nothing should be accepted on them."""
     low: str | None = None
     """Precision where the search starts; None is the first 8-bit one that the target prefers."""
     ladder: tuple[str, ...] = ("i16",)
@@ -147,7 +154,8 @@ class FitRequest:
             model=_full(self.model),
             data=_full(self.data),
             labels=_full(self.labels),
-            preprocess=self.preprocess if isinstance(self.preprocess, Preprocess) else _full(self.preprocess),
+            preprocess=self.preprocess if isinstance(self.preprocess, Preprocess) else _full(self.preprocess, AUTO),
+            decisions=_full_hints(self.decisions),
             recipe=_full(self.recipe),
             metric=f"{_full(file)}:{function}" if colon else self.metric,
             calibration=replace(calibration, data=_full(calibration.data)),
@@ -162,5 +170,10 @@ class FitRequest:
 _P = TypeVar("_P", Place, Place | None)
 
 
-def _full(path: _P) -> _P:
-    return path if path is None else str(Path(path).absolute())
+def _full(path: _P, word: str = "") -> _P:
+    return path if path is None or path == word else str(Path(path).absolute())
+
+
+def _full_hints(text: str | None) -> str | None:
+    """Return a line of hints as it is, a file by its full path."""
+    return text if text is None or "=" in text else str(_full(text))

@@ -36,6 +36,8 @@ class Fit:
     bundle: Bundle
     """The plan compiled; it runs as it is."""
     report: Report
+    preprocess: str = ""
+    """How pictures become inputs as a file to confirm or edit, where that was found out; else empty."""
 
     @property
     def accepted(self) -> bool:
@@ -60,6 +62,8 @@ class Fit:
             "report": ("report.txt", str(self)),
             "result": ("result.json", report_to_json(self.report)),
         }
+        if self.preprocess:
+            texts["preprocess"] = ("preprocess.toml", self.preprocess)
         for name, text in texts.values():
             write_file(out / name, text)
         journal = self.request.journal_path

@@ -12,8 +12,9 @@ from dovetail.report.cost import (
 from dovetail.report.layout import partition_table, report_page
 from dovetail.report.make import make_report, partition_rows
 from dovetail.report.model import ModelFinding, ModelSummary, describe_graph, model_page
+from dovetail.report.outputs import output_rows, output_table
 from dovetail.report.page import Block, Column, Facts, Page, Prose, Table, Tone
-from dovetail.report.record import PartitionRow, PlanSummary, Report
+from dovetail.report.record import OutputRow, PartitionRow, PlanSummary, Report
 from dovetail.report.serial import json_text, plain_data, report_document, report_to_json
 from dovetail.report.text import WIDTH, page_pieces, page_text, printable, shorten
 from dovetail.report.verification import verification_document, verification_page
@@ -25,6 +26,7 @@ __all__ = [
     "Facts",
     "ModelFinding",
     "ModelSummary",
+    "OutputRow",
     "Page",
     "PartitionRow",
     "PlanSummary",
@@ -40,6 +42,8 @@ __all__ = [
     "model_page",
     "modelled_blocks",
     "modelled_document",
+    "output_rows",
+    "output_table",
     "page_pieces",
     "page_text",
     "partition_rows",

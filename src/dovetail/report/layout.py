@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dovetail.report.figures import bytes_text, number_text, time_text
+from dovetail.report.outputs import output_table
 from dovetail.report.page import Block, Column, Facts, Page, Prose, Table, Tone, flexible, left, right
 from dovetail.report.record import PartitionRow, ProofSummary, Report
 from dovetail.search.result import Margin, TuneCost
@@ -11,7 +12,9 @@ from dovetail.search.trial import Trial
 
 def report_page(report: Report) -> Page:
     """Return the page of a report."""
-    blocks: list[Block] = [_facts(report), _scores(report), _gate(report)]
+    blocks: list[Block] = [output_table(report.outputs)] if report.outputs else []
+    blocks += [Prose("Before the search", report.notes)] if report.notes else []
+    blocks += [_facts(report), _scores(report), _gate(report)]
     if report.culprits:
         blocks += [_culprits(report), _reasons(report)]
     if report.evidence:

@@ -25,6 +25,20 @@ class PartitionRow:
 
 
 @dataclass(frozen=True, slots=True)
+class OutputRow:
+    """What some outputs are together, and how sure that is."""
+
+    outputs: str
+    """Names with roles."""
+    kind: str
+    family: str
+    """The published design that they look like; empty where the kind is all that is seen."""
+    confidence: float
+    reasons: tuple[str, ...]
+    """The evidence in words, the strongest first."""
+
+
+@dataclass(frozen=True, slots=True)
 class PlanSummary:
     """How many nodes a plan puts where."""
 
@@ -86,3 +100,7 @@ class Report:
     front: tuple[FrontPoint, ...] = ()
     proof: ProofSummary | None = None
     margin: Margin | None = None
+    outputs: tuple[OutputRow, ...] = ()
+    """What the outputs were recognised as, where that was asked."""
+    notes: tuple[str, ...] = ()
+    """What was found out before the search."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -87,6 +89,11 @@ def traceless() -> Iterator[None]:
     """Fail a test that leaves a process, a folder or an open shared memory behind."""
     before, descriptors = traces(), _shared_memory()
     yield
+    # What an error's traceback held is let go by the collector, and processes take their time to end on a busy machine.
+    gc.collect()
+    limit = time.monotonic() + 30
+    while not traces() <= before and time.monotonic() < limit:
+        time.sleep(0.1)
     assert traces() <= before
     assert _shared_memory() <= descriptors
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dovetail.errors import LoadError
+from dovetail.facts.darknet import ANCHORS
 from dovetail.importers.darknet.config import Section
 from dovetail.importers.darknet.weights import Weights
 from dovetail.importers.net import Net
@@ -257,9 +258,18 @@ def _yolo(builder: _Builder, section: Section, label: str) -> None:
             shift = net.real(f"{label}/shift", -0.5 * (scale - 1))
             centre = net.add("Add", (grown, shift), f"{centre}/moved", f"{centre}/moved")
         pieces += [centre, size, net.add("Sigmoid", (rest,), f"{rest}/logistic", f"{rest}/logistic")]
-    made = net.add("Concat", pieces, label, label, {"axis": 1})
+    made = net.add("Concat", pieces, label, label, {"axis": 1, ANCHORS: _anchors(section, anchors)})
     builder.heads.append(made)
     builder.keep(section, made, shape)
+
+
+def _anchors(section: Section, count: int) -> tuple[int, ...]:
+    """Return width and height in pixels of every anchor of a layer, one after another; empty where none are listed."""
+    listed = section.integers("anchors")
+    chosen = section.integers("mask") or tuple(range(count))
+    if len(listed) % 2 or any(not 0 <= index < len(listed) // 2 for index in chosen):
+        return ()
+    return tuple(size for index in chosen for size in listed[2 * index : 2 * index + 2])
 
 
 _SHORT = {"convolutional": "conv"}

@@ -1,0 +1,98 @@
+"""The metric for what a model's outputs are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from dovetail.compare.decisions.boxes import DetectionAgreement, TextRegionAgreement
+from dovetail.compare.decisions.classes import ClassAgreement
+from dovetail.compare.decisions.golden import AgainstFloat
+from dovetail.compare.decisions.masks import MaskAgreement
+from dovetail.compare.decisions.noise import noise_against
+from dovetail.compare.decisions.points import PointAgreement
+from dovetail.compare.decisions.symbols import TextAgreement
+from dovetail.compare.decisions.vectors import EmbeddingAngle, EmbeddingRanking, SignalAgreement
+from dovetail.compare.decisions.worst import Decisions
+from dovetail.compare.task import Arrays, TaskMetric
+from dovetail.errors import DataError
+from dovetail.ir.dtypes import AnyArray
+from dovetail.outputs.layouts import (
+    BinsLayout,
+    DenseLayout,
+    HeatmapsLayout,
+    MaskLayout,
+    PointsLayout,
+    RowsLayout,
+    ScoresLayout,
+    SequenceLayout,
+    SignalLayout,
+    VectorLayout,
+)
+from dovetail.outputs.view import HeadView, Kind, OutputsView
+
+DECISIONS = "decisions"
+"""Name of the metric that compares what is recognised in a model's outputs."""
+TOP_METRICS = frozenset({"top1", "top5", "top1_agreement"})
+"""Metrics that take the best entries of an output for classes."""
+
+
+def metric_for(view: OutputsView, golden: Arrays) -> Decisions:
+    """Return the metric that compares a model's decisions with float's.
+
+    `golden` are the float model's outputs `[N, ...]` on some samples: what has no decision is measured against their
+    range. Whether the view is sure enough is for the caller to ask (`view.sure`).
+    """
+    parts = [part for head in view.heads for part in _parts(head, golden)]
+    if not parts:
+        raise DataError("metric: the model has no output.")
+    names = [part.name for part in parts]
+    if len(set(names)) < len(names):
+        parts = [_renamed(part, f"{part.name} {number}") for number, part in enumerate(parts, 1)]
+    return Decisions(tuple(parts))
+
+
+def _parts(head: HeadView, golden: Arrays) -> Iterator[AgainstFloat]:
+    layout = head.layout
+    match layout:
+        case DenseLayout() | RowsLayout():
+            yield DetectionAgreement(layout)
+        case ScoresLayout():
+            yield ClassAgreement(layout)
+        case MaskLayout():
+            yield TextRegionAgreement(layout) if head.kind is Kind.TEXT_REGIONS else MaskAgreement(layout)
+        case HeatmapsLayout() | PointsLayout() | BinsLayout():
+            yield PointAgreement(layout)
+        case SequenceLayout():
+            yield TextAgreement(layout)
+        case SignalLayout() if head.kind is Kind.SIGNAL:
+            yield SignalAgreement(layout.output, layout.channel_axis)
+        case VectorLayout() if head.kind is Kind.EMBEDDING:
+            yield EmbeddingAngle(layout.output)
+            yield EmbeddingRanking(layout.output, _rows(golden[layout.output]))
+        case _ if head.kind is Kind.STATE:
+            yield from (SignalAgreement(name, name=f"state {name}") for name in head.roles)
+        case _:
+            yield from (noise_against(name, golden[name]) for name in head.roles)
+
+
+def _rows(values: AnyArray) -> tuple[tuple[float, ...], ...]:
+    return tuple(tuple(row) for row in np.asarray(values, np.float64).reshape(len(values), -1).tolist())
+
+
+def _renamed(part: AgainstFloat, name: str) -> AgainstFloat:
+    return replace(part, name=name)  # type: ignore[type-var]
+
+
+def refuse_top1(metric: TaskMetric, view: OutputsView) -> None:
+    """Raise DataError where a metric takes the best class of something that is no classifier."""
+    seen = {head.kind for head in view.decisions}
+    if metric.name in TOP_METRICS and view.sure and Kind.CLASSIFICATION not in seen:
+        kinds = ", ".join(sorted(kind.value for kind in seen))
+        raise DataError(
+            f"metric '{metric.name}': the model is no classifier, its outputs look like {kinds}.",
+            hint=f"Take the metric '{DECISIONS}': it compares decisions of that kind with float's, without labels.",
+            option="metric",
+        )

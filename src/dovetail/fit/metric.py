@@ -1,0 +1,109 @@
+"""What a fit scores plans by: the metric that is named, labels, or float's own decisions."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from dovetail.compare import TaskMetric, load_metric
+from dovetail.compare.decisions import DECISIONS, TOP_METRICS, SeenOutputs, metric_for, refuse_top1, see_outputs
+from dovetail.data.sample import SampleSource
+from dovetail.errors import DataError
+from dovetail.ir import Graph
+from dovetail.outputs import OutputsView
+from dovetail.outputs.describe import view_text
+from dovetail.outputs.hints import hints_line, read_hints
+
+_LOOK = 16
+"""Samples on which the float model's outputs are looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenMetric:
+    """A metric, and what the choice rests on."""
+
+    metric: TaskMetric
+    identity: str
+    """A text that changes with the metric's code, or with what it reads in the outputs."""
+    seen: SeenOutputs | None = None
+    """What the outputs are, where that was asked."""
+
+    @property
+    def view(self) -> OutputsView | None:
+        """Return what the outputs are, where that was asked."""
+        return None if self.seen is None else self.seen.view
+
+    @property
+    def note(self) -> str:
+        """Return what the outputs look like in one line; empty where that was not asked."""
+        if self.seen is None:
+            return ""
+        count = self.seen.detections
+        detected = "" if count is None else f"; float detects {count} objects in {_samples_text(self.seen)}"
+        return f"outputs: {view_text(self.seen.view)}{detected}"
+
+
+def choose_metric(name: str | None, decisions: str | None, graph: Graph, samples: SampleSource) -> ChosenMetric:
+    """Return the metric.
+
+    Without a name it is top1 where samples have labels, else the agreement with the float model's decisions, for which
+    the outputs are recognised on some of the samples, or are what `decisions` says (a line of hints, or its TOML file).
+    Raises DataError where they are not recognised with confidence, and for top1 of what is no classifier.
+    """
+    if name is None:
+        first = next(iter(samples), None)
+        if first is None:
+            raise DataError("the data set is empty.", hint="Give at least two samples.")
+        name = "top1" if first.labels and decisions is None else DECISIONS
+    if decisions is not None and name != DECISIONS:
+        raise DataError(
+            f"what the outputs are said to be serves the metric '{DECISIONS}', not '{name}'.",
+            hint="Leave one of both out.",
+            option="decisions",
+        )
+    if name == DECISIONS:
+        return _by_decisions(decisions, graph, samples)
+    metric = load_metric(name)
+    seen = _seen(None, graph, samples) if name in TOP_METRICS else None
+    if seen is not None:
+        refuse_top1(metric, seen.view)
+    file = Path(name.rpartition(":")[0])
+    code = hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else ""
+    return ChosenMetric(metric, f"{name.rpartition(':')[2]}:{code}", seen)
+
+
+def _by_decisions(said: str | None, graph: Graph, samples: SampleSource) -> ChosenMetric:
+    seen = _seen(said, graph, samples)
+    view = seen.view
+    if said is None and not view.sure:
+        line = hints_line(view)
+        guess = f"Say what they are, for example '{line}'" if line else "Name a metric"
+        raise DataError(
+            f"the outputs of '{graph.name}' are not recognised with confidence: {view_text(view)}.",
+            hint=f"{guess}; the metric 'noise' compares numbers whatever they mean.",
+            option="decisions" if line else "metric",
+        )
+    if seen.detections == 0:
+        raise DataError(
+            f"float detects nothing in {_samples_text(seen)}: there is no decision to keep.",
+            hint="Give pictures of what the model was trained for, and preprocess them as it was.",
+            option="preprocess",
+        )
+    heads = (
+        f"{head.kind.value}/{head.family}/{','.join(f'{name}={role.value}' for name, role in head.roles.items())}"
+        for head in view.heads
+    )
+    return ChosenMetric(metric_for(view, seen.golden), f"{DECISIONS}:{';'.join(heads)}", seen)
+
+
+def _samples_text(seen: SeenOutputs) -> str:
+    """Return how many samples were looked at."""
+    count = len(next(iter(seen.golden.values())))
+    return f"{count} sample{'s' if count != 1 else ''}"
+
+
+def _seen(said: str | None, graph: Graph, samples: SampleSource) -> SeenOutputs:
+    hints = None if said is None else read_hints(said)
+    return see_outputs(graph, (sample.inputs for sample in islice(samples, _LOOK)), hints)

@@ -1,0 +1,293 @@
+"""Find out how pictures become a model's input.
+
+What the model states is taken. Else usual variants are tried in float, and evidence is added in decibans: what the
+recognised design is published with, whether biases and signals of the first layer balance, and whether the model sees
+the same in a picture and in its mirror image, and not the same in different pictures. A model that sees noise is not
+consistent; one that sees the same everywhere is not either; and being sure is no evidence, as a net whose input is too
+large is sure of everything.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from dovetail.backend.protocols import Executable
+from dovetail.data.conform import conform
+from dovetail.data.image import load_image, picture_size, place
+from dovetail.data.preprocess import Channels, Preprocess
+from dovetail.data.sample import InputSpec
+from dovetail.data.specs import specs_of
+from dovetail.data.tensor import to_tensor
+from dovetail.errors import DataError
+from dovetail.inputs.balance import FirstLayer, balance_db, first_layer, order_of
+from dovetail.inputs.sameness import Warp, sameness, warped
+from dovetail.inputs.stated import Stated
+from dovetail.inputs.usual import (
+    Convention,
+    PictureFit,
+    Variant,
+    convention_of,
+    fits_for,
+    normals_for,
+    steps_of,
+    variant,
+)
+from dovetail.ir.dtypes import AnyArray
+from dovetail.ir.graph import Graph
+from dovetail.outputs.ends import ImageInput, image_of
+from dovetail.outputs.evidence import FAIR, SLIGHT, STRONG
+from dovetail.outputs.recognise import recognise
+from dovetail.outputs.view import HeadView
+from dovetail.quantize.calibrate import load_float
+
+_FIRST_LOOK, _SECOND_LOOK = 6, 24
+"""Pictures that all variants are tried on, and that those are which are still likely."""
+_UNLIKELY_DB = 20.0
+"""Decibans behind the best from which a variant is not looked at again: a hundred to one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """One way to make the input, and how likely it is beside the others."""
+
+    name: str
+    preprocess: Preprocess
+    probability: float
+    evidence: tuple[tuple[str, float], ...]
+    """What speaks for it, in decibans: beside the best, not above 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposals:
+    """Ways to make the input, the likeliest first; `source` is where it is stated, empty where it was tried."""
+
+    ranked: tuple[Proposal, ...]
+    source: str = ""
+    pictures: int = 0
+    """Pictures that were looked at."""
+
+    @property
+    def best(self) -> Proposal:
+        """Return the likeliest."""
+        return self.ranked[0]
+
+
+@dataclass
+class _Trial:
+    """One variant with what is known of it so far."""
+
+    variant: Variant
+    evidence: dict[str, float] = field(default_factory=dict)
+    consistency: list[float] = field(default_factory=list)
+    """One number a picture."""
+
+    @property
+    def weight(self) -> float:
+        return sum(self.evidence.values())
+
+
+def propose_preprocess(graph: Graph, pictures: Sequence[Path], stated: Stated | None = None) -> Proposals:
+    """Return ways to make the input of a float model from pictures, the likeliest first.
+
+    Raises DataError where the model has no image input, or where no picture can be read.
+    """
+    bench = _Bench(graph, pictures)
+    if stated is not None and stated.preprocess is not None:
+        return Proposals((Proposal("as stated", stated.preprocess, 1.0, ()),), stated.source)
+    try:
+        return _tried(bench, stated)
+    finally:
+        bench.executable.close()
+
+
+class _Bench:
+    """A float model, and pictures to try variants on."""
+
+    def __init__(self, graph: Graph, pictures: Sequence[Path]) -> None:
+        specs = specs_of(graph)
+        image = image_of(graph)
+        if image is None:
+            raise DataError(f"'{graph.name}' has no input that looks like a picture.", hint="Give arrays.")
+        self.graph, self.image, self.pictures = graph, image, list(pictures)
+        self.spec: InputSpec = next(spec for spec in specs if spec.name == image.name)
+        self.executable: Executable = load_float(graph)
+        self.shapes = {spec.name: tuple(1 if size is None else size for size in spec.shape) for spec in specs}
+        # Text and digits, which grey inputs are mostly for, are something else in a mirror.
+        self.warps = (Warp.MOVED, Warp.MOVED_BACK) if image.channels == 1 else (Warp.MIRRORED, Warp.MOVED)
+
+    @cached_property
+    def fitting(self) -> bool:
+        """Tell whether all pictures have the size of the input."""
+        sizes = {picture_size(path) for path in self.pictures}
+        return sizes == {(self.image.rows, self.image.cols)}
+
+    def feed(self, preprocess: Preprocess, number: int, warp: Warp = Warp.NONE) -> dict[str, AnyArray]:
+        """Return the input made of a picture."""
+        path = self.pictures[number]
+        where = f"picture '{path.name}'"
+        picture, _ = place(load_image(path, preprocess.channels, where), preprocess, where)
+        tensor = conform(to_tensor(picture, preprocess, self.spec, where), self.spec, path.name)
+        return {self.image.name: warped(tensor, warp, self.image)}
+
+    def run(self, preprocess: Preprocess, number: int, warp: Warp = Warp.NONE) -> dict[str, AnyArray]:
+        """Return the outputs for a picture."""
+        return dict(self.executable.run(self.feed(preprocess, number, warp)))
+
+
+def _tried(bench: _Bench, stated: Stated | None) -> Proposals:
+    first = min(_FIRST_LOOK, len(bench.pictures))
+    most = min(_SECOND_LOOK, len(bench.pictures))
+    head = _head(bench, stated)
+    convention = convention_of(head, bench.image)
+    if bench.fitting:
+        convention = replace(convention, fits=(PictureFit.AS_IS,))
+    trials = [_Trial(item) for item in _variants(bench.image, convention, stated)]
+    _by_convention(trials, convention)
+    _by_weights(bench, trials)
+    _look(bench, head, trials, (0, first))
+    likely = _likely(trials)
+    _look(bench, head, likely, (first, most))
+    _by_consistency(likely)
+    best = max(likely, key=lambda trial: trial.weight)
+    fits = [] if bench.fitting else [_Trial(item) for item in _other_fits(bench.image, head, best.variant)]
+    for trial in fits:
+        trial.evidence = dict(best.evidence)
+    _by_fit([best, *fits], convention)
+    _look(bench, head, fits, (0, most))
+    every = [*likely, *fits]
+    _by_consistency(every)
+    return _ranked(every, "" if stated is None else stated.source, most)
+
+
+def _head(bench: _Bench, stated: Stated | None) -> HeadView:
+    """Return the head that decides, seen with the values that the first layer's weights hint at.
+
+    The design of a head does not depend on how the input is made, what its numbers mean is told from their values.
+    """
+    plain = Convention((), Channels.GREY if bench.image.channels == 1 else Channels.RGB, (PictureFit.STRETCH,))
+    trials = [_Trial(item) for item in _variants(bench.image, plain, stated)]
+    _by_weights(bench, trials)
+    start = max(trials, key=lambda trial: trial.weight).variant
+    runs = [bench.run(start.preprocess, number) for number in range(min(_FIRST_LOOK, len(bench.pictures)))]
+    view = recognise(bench.graph, runs, bench.shapes)
+    return max(view.decisions or view.heads, key=lambda head: head.confidence)
+
+
+def _variants(image: ImageInput, convention: Convention, stated: Stated | None) -> Iterator[Variant]:
+    """Yield every usual normalisation and order, fitted in the way that is most usual for the design."""
+    fit = convention.fits[0]
+    orders = (Channels.GREY,) if image.channels == 1 else (Channels.RGB, Channels.BGR)
+    if stated is not None:
+        for order in orders if stated.channels is None else (stated.channels,):
+            made = Preprocess(steps_of(fit, image), order, mean=stated.mean, scale=stated.scale)
+            yield Variant(None, order, fit, made)
+        return
+    for normal in normals_for(orders[0]):
+        for order in orders:
+            yield variant(normal, order, fit, image)
+
+
+def _other_fits(image: ImageInput, head: HeadView, best: Variant) -> Iterator[Variant]:
+    for fit in fits_for(head):
+        if fit is not best.fit:
+            same = best.preprocess
+            made = Preprocess(steps_of(fit, image), same.channels, mean=same.mean, scale=same.scale)
+            yield Variant(best.normal, best.channels, fit, made)
+
+
+def _by_convention(trials: Sequence[_Trial], convention: Convention) -> None:
+    for trial in trials:
+        normal, order = trial.variant.normal, trial.variant.channels
+        if convention.normals and normal is not None:
+            trial.evidence["usual for the design"] = 0.0 if normal in convention.normals else -STRONG
+        if order in (Channels.RGB, Channels.BGR):
+            trial.evidence["usual order"] = 0.0 if order is convention.channels else -FAIR
+
+
+def _by_fit(trials: Sequence[_Trial], convention: Convention) -> None:
+    for trial in trials:
+        place = convention.fits.index(trial.variant.fit) if trial.variant.fit in convention.fits else None
+        trial.evidence["usual geometry"] = -STRONG if place is None else -SLIGHT * place
+
+
+def _by_weights(bench: _Bench, trials: Sequence[_Trial]) -> None:
+    layer = first_layer(bench.graph)
+    if layer is None:
+        return
+    order = order_of(layer, bench.image)
+    for trial in trials:
+        if order is not None:
+            trial.evidence["red outweighs blue"] = 0.0 if trial.variant.channels is order else -FAIR
+        trial.evidence["biases balance signals"] = _balance(bench, layer, trial.variant)
+
+
+def _balance(bench: _Bench, layer: FirstLayer, item: Variant) -> float:
+    feeds = [bench.feed(item.preprocess, number) for number in range(min(3, len(bench.pictures)))]
+    return balance_db(layer, bench.executable, feeds)
+
+
+def _look(bench: _Bench, head: HeadView, trials: Sequence[_Trial], span: tuple[int, int]) -> None:
+    """Add the consistency of some pictures: alike in mirror and shift, less how alike the next picture is."""
+    numbers = range(*span)
+    for trial in trials:
+        runs = {number: bench.run(trial.variant.preprocess, number) for number in numbers}
+        for number in numbers:
+            others = [item for item in numbers if item != number]
+            stranger = runs[others[number % len(others)]] if others else runs[number]
+            kept = [
+                sameness(head, runs[number], bench.run(trial.variant.preprocess, number, warp), warp, bench.image)
+                for warp in bench.warps
+            ]
+            chance = sameness(head, runs[number], stranger, Warp.NONE, bench.image)
+            known = [value for value in kept if value is not None]
+            if known and chance is not None and others:
+                trial.consistency.append(float(np.mean(known)) - chance)
+
+
+def _likely(trials: Sequence[_Trial]) -> list[_Trial]:
+    """Return the trials that are not far behind, by all that is known."""
+    _by_consistency(trials)
+    best = max(trial.weight for trial in trials)
+    return [trial for trial in trials if trial.weight >= best - _UNLIKELY_DB]
+
+
+def _by_consistency(trials: Sequence[_Trial]) -> None:
+    """Weigh each trial against the most consistent one, picture by picture.
+
+    The evidence is the odds that the mean difference is above 0, by a normal approximation of the mean.
+    """
+    known = [trial for trial in trials if trial.consistency]
+    if len(known) < len(trials) or not known:
+        return
+    best = max(known, key=lambda trial: float(np.mean(trial.consistency)))
+    for trial in known:
+        count = min(len(trial.consistency), len(best.consistency))
+        apart = np.array(trial.consistency[:count]) - np.array(best.consistency[:count])
+        trial.evidence["sees the same in a mirror"] = _odds_db(apart)
+
+
+def _odds_db(apart: NDArray[np.float64]) -> float:
+    """Return the decibans for a mean difference of 0 or more, at most 0; differences are bounded by a score's range."""
+    if len(apart) < 2 or not apart.any():
+        return 0.0
+    error = max(float(apart.std(ddof=1)) / math.sqrt(len(apart)), 0.02)
+    z = float(apart.mean()) / error
+    return min(0.0, 10 / math.log(10) * float(special.log_ndtr(z) - special.log_ndtr(-z)))
+
+
+def _ranked(trials: Sequence[_Trial], source: str, pictures: int) -> Proposals:
+    top = max(trial.weight for trial in trials)
+    odds = [10 ** (max(trial.weight - top, -300.0) / 10) for trial in trials]
+    found = [
+        Proposal(trial.variant.name, trial.variant.preprocess, share / sum(odds), tuple(trial.evidence.items()))
+        for trial, share in zip(trials, odds, strict=True)
+    ]
+    return Proposals(tuple(sorted(found, key=lambda item: -item.probability)), source, pictures)

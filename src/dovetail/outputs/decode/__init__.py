@@ -1,0 +1,1 @@
+"""Decisions in the numbers that a model gives: boxes, masks, keypoints, text."""

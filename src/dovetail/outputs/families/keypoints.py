@@ -1,0 +1,122 @@
+"""Keypoints: a heat map each, coordinates, or distributions over bins."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+
+from dovetail.outputs.decode.planes import Floats
+from dovetail.outputs.ends import End, Ends
+from dovetail.outputs.evidence import DECISIVE, FAIR, SLIGHT, STRONG, Case, Hypothesis
+from dovetail.outputs.families import counts, words
+from dovetail.outputs.families.maps import Map, maps_of
+from dovetail.outputs.layouts import BinsLayout, HeatmapsLayout, PointsLayout
+from dovetail.outputs.view import Kind, OutputRole
+
+_NAMES = (*words.LANDMARKS, *words.HEATMAP, "pose", "joints", "ld")
+_PEAK = 6.0
+"""Standard deviations by which a heat map's peak stands out; a Gaussian field of 3,000 cells reaches 3.5."""
+
+
+def hypotheses(ends: Ends) -> Iterator[Hypothesis]:
+    """Yield the ways in which outputs are keypoints."""
+    image = ends.image
+    for end in ends.outputs:
+        if end.integer or end.ragged:
+            continue
+        yield from _coordinates(ends, end)
+        for found in maps_of(end, image) if image is not None else ():
+            if found.channels > 1 and found.channel_axis is not None:
+                yield _heatmaps(ends, found)
+    if image is not None:
+        for x, y in itertools.permutations(ends.outputs, 2):
+            yield from _bins(x, y, image.cols, image.rows)
+
+
+def _heatmaps(ends: Ends, found: Map) -> Hypothesis:
+    end, axis = found.end, found.channel_axis or 0
+    case = Case()
+    case.when(found.channels in counts.POINTS, FAIR, f"{found.channels} maps, a usual number of keypoints")
+    case.when(found.stride == 4, FAIR, "maps of stride 4")
+    case.when(found.stride in (2, 8), SLIGHT, f"maps of stride {found.stride:g}")
+    case.when(found.stride < 2 or found.stride > 8, -STRONG, f"maps of stride {found.stride:g}")
+    case.when(words.named(end, _NAMES), STRONG, f"'{end.name}' is named as keypoints are")
+    case.when(words.named(end, words.SEGMENTATION), -STRONG, f"'{end.name}' is named as masks are")
+    case.when(end.sums_to_one(axis), -DECISIVE, f"'{end.name}' adds up to 1 at every cell")
+    case.when(end.tail.resized, -FAIR, f"'{end.name}' is resized at the end")
+    case.when(ends.count("ConvTranspose") >= 2, FAIR, "transposed convolutions lead to it")
+    case.when(_peaks(end, axis), STRONG, f"every map of '{end.name}' has one peak")
+    layout = HeatmapsLayout(end.name, axis, found.channels)
+    return Hypothesis.of(case, Kind.KEYPOINTS, "heat maps", {end.name: OutputRole.HEATMAPS}, layout)
+
+
+def _peaks(end: End, axis: int) -> bool:
+    """Tell whether most maps stand out at one place only."""
+    maps = np.moveaxis(np.asarray(end.values, np.float64), axis + 1, 1)
+    flat = maps.reshape(len(maps), maps.shape[1], -1)
+    spread = flat.std(axis=2)
+    height = (flat.max(axis=2) - flat.mean(axis=2)) / np.where(spread > 0, spread, np.inf)
+    return float(np.median(height)) > _PEAK
+
+
+def _coordinates(ends: Ends, end: End) -> Iterator[Hypothesis]:
+    """Yield points of two or three numbers each, with an axis of their own or one after another."""
+    shape = tuple(size for size in end.shape if size != 1)
+    sizes = [(shape[0], shape[1])] if len(shape) == 2 and shape[1] in (2, 3, 4, 5) else []
+    if len(shape) == 1:
+        sizes = [(shape[0] // width, width) for width in (2, 3, 5) if shape[0] % width == 0 and shape[0] >= 8]
+    for points, width in sizes:
+        yield _points(ends, end, points, width, split=len(shape) == 2)
+
+
+def _points(ends: Ends, end: End, points: int, width: int, *, split: bool) -> Hypothesis:
+    case = Case()
+    case.when(points in counts.POINTS, FAIR if split else SLIGHT, f"{points} points, a usual number")
+    case.when(split and width in (2, 3) and points in counts.POINTS, FAIR, f"{width} numbers a point")
+    case.when(words.named(end, _NAMES), DECISIVE, f"'{end.name}' is named as keypoints are")
+    case.when(
+        words.named(end, (*words.CLASSIFICATION, *words.BOXES)), -STRONG, f"'{end.name}' is not named as points are"
+    )
+    case.when(end.tail.activations <= {"Softmax"}, -DECISIVE, f"'{end.name}' ends in a Softmax")
+    listed = not split and points * width in counts.POINT_LISTS
+    case.when(listed and points in counts.POINTS, STRONG, f"{points * width} numbers, as lists of keypoints have")
+    case.when(not split and width == 5, -FAIR, "five numbers a point")
+    case.when(ends.image is None, -STRONG, "no picture goes in")
+    values = np.asarray(end.values, np.float64).reshape(len(end.values), -1, width)
+    scored = split and width == 3 and _scored(values)
+    case.when(scored, FAIR, "two coordinates in shares of the picture and a score")
+    case.when(bool(values.size) and _spread_like_points(values), SLIGHT, "points lie inside the picture or near it")
+    movenet = scored and end.shape == (1, 17, 3)
+    layout = PointsLayout(end.name, points, width, "yx" if movenet else "xy", 2 if scored else None)
+    return Hypothesis.of(case, Kind.KEYPOINTS, "coordinates", {end.name: OutputRole.POINTS}, layout)
+
+
+def _scored(values: Floats) -> bool:
+    """Tell whether the third number of a point is a score, and the first two lie in the picture or a little outside."""
+    places, score = values[..., :2], values[..., 2]
+    near = float(places.min()) > -0.5 and float(places.max()) < 1.5
+    return near and float(score.min()) >= 0 and float(score.max()) <= 1
+
+
+def _spread_like_points(values: Floats) -> bool:
+    """Tell whether coordinates are neither all alike nor negative."""
+    return float(values[..., :2].min()) >= 0 and float(values[..., :2].std()) > 0
+
+
+def _bins(x: End, y: End, cols: int, rows: int) -> Iterator[Hypothesis]:
+    """Yield two outputs `[points, bins]` whose bins are the same multiple of the picture's sides (SimCC)."""
+    if x.rank != 2 or y.rank != 2 or x.shape[0] != y.shape[0] or x.shape[0] < 2:
+        return
+    if x.shape[1] * rows != y.shape[1] * cols or x.shape[1] % cols:
+        return
+    case = Case()
+    case.add(STRONG, f"'{x.name}' and '{y.name}' have {x.shape[1] // cols} bins a column and a row of the picture")
+    case.when(cols != rows, STRONG, "as the picture is not square, that is no accident")
+    case.when(x.shape[0] in counts.POINTS, FAIR, f"{x.shape[0]} points, a usual number")
+    case.when("x" in x.words and "y" in y.words, FAIR, "they are named x and y")
+    case.when("y" in x.words and "x" in y.words, -STRONG, "they are named y and x")
+    case.when("simcc" in x.label, STRONG, "they are named SimCC")
+    roles = {x.name: OutputRole.POINTS, y.name: OutputRole.POINTS}
+    yield Hypothesis.of(case, Kind.KEYPOINTS, "simcc", roles, BinsLayout(x.name, y.name, x.shape[0]))

@@ -1,0 +1,197 @@
+"""Detectors that give a list of boxes: queries (DETR), and what is left after suppression inside the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from dovetail.outputs.decode.planes import Floats
+from dovetail.outputs.ends import End, Ends
+from dovetail.outputs.evidence import DECISIVE, FAIR, SLIGHT, STRONG, Case, Hypothesis
+from dovetail.outputs.families import counts, words
+from dovetail.outputs.families.activated import activation_of, background_index
+from dovetail.outputs.layouts import Activation, Coding, Columns, RowsLayout
+from dovetail.outputs.view import Kind, OutputRole
+
+_SUPPRESSION = frozenset({"NonMaxSuppression", "TopK"})
+_MOST_ROWS = 1000
+
+
+def hypotheses(ends: Ends) -> Iterator[Hypothesis]:
+    """Yield the ways in which outputs are a list of boxes."""
+    image = (0, 0) if ends.image is None else (ends.image.rows, ends.image.cols)
+    for end in ends.outputs:
+        if end.rank == 2 and end.shape[1] in (6, 7):
+            yield from _one_table(ends, end, image)
+        if end.rank == 2 and end.shape[1] > 5 and 0 < end.shape[0] <= _MOST_ROWS:
+            yield _queries_joined(ends, end, image)
+        if end.rank == 2 and end.shape[1] == 4:
+            yield from _with_boxes(ends, end, image)
+
+
+def _one_table(ends: Ends, end: End, image: tuple[int, int]) -> Iterator[Hypothesis]:
+    """Yield tables of a row a detection, by the published orders of their columns."""
+    orders = (
+        {6: ((0, 4, 5, "a list of boxes"), (2, 1, 0, "paddle"))}
+        if end.shape[1] == 6
+        else {7: ((1, 6, 5, "yolov7, suppressed"), (3, 2, 1, "ssd, suppressed"))}
+    )
+    rows = np.asarray(end.values, np.float64).reshape(-1, end.shape[1])
+    rows = rows[np.isfinite(rows).all(axis=1)]
+    for start, score, label, family in next(iter(orders.values())):
+        case = Case()
+        _judge_table(case, end, rows, score, label)
+        boxes = rows[:, start : start + 4]
+        case.when(_proper(boxes) > 0.9, FAIR, "the first corner lies before the second")
+        layout = RowsLayout(
+            image,
+            Columns(end.name, start, start + 4),
+            Columns(end.name, score, score + 1),
+            Coding.CORNERS,
+            unit=bool(boxes.size) and float(np.abs(boxes).max()) <= 2.0,
+            classes=Columns(end.name, label, label + 1),
+            suppressed=True,
+        )
+        roles = {end.name: OutputRole.COMBINED}
+        counts = [other.name for other in ends.outputs if other is not end and _is_count(other)]
+        roles.update(dict.fromkeys(counts[:1], OutputRole.COUNT))
+        yield Hypothesis.of(case, Kind.DETECTION, family, roles, layout)
+
+
+def _judge_table(case: Case, end: End, rows: Floats, score: int, label: int) -> None:
+    case.when(end.ragged, STRONG, f"'{end.name}' has as many rows as there are detections")
+    found = sorted(end.tail.operators & _SUPPRESSION)
+    case.when(bool(found), STRONG, f"{', '.join(found)} before '{end.name}'")
+    if not len(rows):
+        return
+    labels, scores = rows[:, label], rows[:, score]
+    whole = bool(np.equal(labels, np.rint(labels)).all()) and float(labels.min()) >= -1
+    case.add(STRONG if whole else -DECISIVE, f"column {label} holds {'' if whole else 'no '}whole numbers")
+    bounded = float(scores.min()) >= -1.0 and float(scores.max()) <= 1.001
+    case.add(FAIR if bounded else -DECISIVE, f"column {score} {'stays in' if bounded else 'leaves'} 0..1")
+    varied = bool(np.equal(scores, np.rint(scores)).all()) and len(rows) > 1
+    case.when(varied, -FAIR, f"column {score} holds whole numbers only")
+
+
+def _with_boxes(ends: Ends, boxes: End, image: tuple[int, int]) -> Iterator[Hypothesis]:
+    """Yield boxes with scores, and classes, in outputs of their own."""
+    others = [end for end in ends.outputs if end is not boxes and end.shape[:1] == boxes.shape[:1]]
+    for scores in others:
+        if scores.rank == 2 and scores.shape[1] >= 1 and not scores.integer:
+            yield _queries(boxes, scores, image, conv="Conv" in boxes.tail.operators)
+        if scores.rank != 1 or scores.integer:
+            continue
+        labels = [end for end in others if end is not scores and end.rank == 1 and end.whole]
+        yield from (_lists(ends, boxes, scores, classes, image) for classes in labels)
+        if not labels:
+            yield _lists(ends, boxes, scores, None, image)
+
+
+def _lists(ends: Ends, boxes: End, scores: End, classes: End | None, image: tuple[int, int]) -> Hypothesis:
+    case = Case()
+    roles = {boxes.name: OutputRole.BOXES, scores.name: OutputRole.SCORES}
+    case.add(FAIR, f"'{boxes.name}' has 4 numbers a row and '{scores.name}' one")
+    _judge_names(case, boxes, scores)
+    case.when(boxes.ragged, STRONG, f"'{boxes.name}' has as many rows as there are detections")
+    operators = boxes.tail.operators | scores.tail.operators
+    found = sorted(operators & _SUPPRESSION)
+    case.when(bool(found), STRONG, f"{', '.join(found)} before the outputs")
+    case.when(scores.in_unit, SLIGHT, f"'{scores.name}' stays in 0..1")
+    case.when(not scores.in_unit, -STRONG, f"'{scores.name}' leaves 0..1")
+    if classes is not None:
+        roles[classes.name] = OutputRole.CLASSES
+        case.add(STRONG, f"'{classes.name}' holds a whole number a row")
+        case.when(words.named(classes, words.CLASSES), FAIR, f"'{classes.name}' is named as classes are")
+    count = next((end for end in ends.outputs if end.name not in roles and _is_count(end)), None)
+    if count is not None:
+        roles[count.name] = OutputRole.COUNT
+        case.add(FAIR, f"'{count.name}' holds one whole number")
+    values = np.asarray(boxes.values, np.float64).reshape(-1, 4)
+    values = values[np.isfinite(values).all(axis=1)]
+    yx = "NonMaxSuppression" in operators and classes is not None and not classes.integer and boxes.in_unit
+    layout = RowsLayout(
+        image,
+        Columns(boxes.name, 0, 4),
+        Columns(scores.name),
+        Coding.CORNERS_YX if yx else Coding.CORNERS,
+        unit=bool(values.size) and float(np.abs(values).max()) <= 2.0,
+        classes=None if classes is None else Columns(classes.name),
+        count="" if count is None else count.name,
+        suppressed=True,
+    )
+    return Hypothesis.of(case, Kind.DETECTION, "boxes, suppressed", roles, layout)
+
+
+def _queries(boxes: End, scores: End, image: tuple[int, int], *, conv: bool) -> Hypothesis:
+    case = Case()
+    case.add(FAIR, f"'{boxes.name}' has 4 numbers a row and '{scores.name}' {scores.shape[1]}")
+    _judge_names(case, boxes, scores)
+    bounded = boxes.in_unit and "Sigmoid" in boxes.tail.activations
+    case.when(bounded, FAIR, f"'{boxes.name}' ends in a Sigmoid")
+    case.when(not conv, FAIR, "rows come from matrix products, not from convolutions over a grid")
+    case.when(boxes.shape[0] in counts.QUERIES, FAIR, f"{boxes.shape[0]} rows, a usual number of queries")
+    case.when(boxes.shape[0] == scores.shape[1], -FAIR, "as many rows as classes")
+    applied = activation_of(scores, 1)
+    last = scores.shape[1] - 1
+    background = last if applied is not Activation.SIGMOID and _has_no_object(scores) else None
+    layout = RowsLayout(
+        image,
+        Columns(boxes.name, 0, 4),
+        Columns(scores.name, 0, scores.shape[1]),
+        Coding.CORNERS if _proper(np.asarray(boxes.values, np.float64).reshape(-1, 4)) > 0.9 else Coding.CENTRE,
+        unit=boxes.in_unit,
+        activation=applied,
+        background=background_index(scores, 1) if background is None and applied is Activation.SOFTMAX else background,
+        suppressed=not conv,
+    )
+    roles = {boxes.name: OutputRole.BOXES, scores.name: OutputRole.SCORES}
+    return Hypothesis.of(case, Kind.DETECTION, "detr" if not conv else "rows", roles, layout)
+
+
+def _queries_joined(ends: Ends, end: End, image: tuple[int, int]) -> Hypothesis:
+    """Return queries whose boxes and scores are columns of one output."""
+    case = Case()
+    conv = "Conv" in end.tail.operators
+    cuts = end.cuts(1)
+    case.when(len(cuts) > 1 and cuts[0] == 4, STRONG, f"4 and {end.shape[1] - 4} columns are joined")
+    case.when(not conv, SLIGHT, "rows come from matrix products")
+    case.when(end.shape[0] in counts.QUERIES, FAIR, f"{end.shape[0]} rows, a usual number of queries")
+    case.when("Sigmoid" in end.tail.activations, FAIR, f"'{end.name}' ends in a Sigmoid")
+    case.when(end.tail.activations == {"Softmax"}, -STRONG, f"'{end.name}' ends in a Softmax")
+    case.when(ends.image is None, -DECISIVE, "no picture goes in")
+    values = np.asarray(end.values, np.float64)[..., :4].reshape(-1, 4)
+    layout = RowsLayout(
+        image,
+        Columns(end.name, 0, 4),
+        Columns(end.name, 4, end.shape[1]),
+        Coding.CORNERS if _proper(values) > 0.9 else Coding.CENTRE,
+        unit=float(np.abs(values).max(initial=0.0)) <= 2.0,
+        activation=activation_of(end, 1, 4, end.shape[1]),
+        suppressed=True,
+    )
+    return Hypothesis.of(case, Kind.DETECTION, "detr", {end.name: OutputRole.COMBINED}, layout)
+
+
+def _judge_names(case: Case, boxes: End, scores: End) -> None:
+    case.when(words.named(boxes, words.BOXES), FAIR, f"'{boxes.name}' is named as boxes are")
+    case.when(words.named(scores, words.SCORES), FAIR, f"'{scores.name}' is named as scores are")
+    case.when(words.named(scores, words.BOXES), -STRONG, f"'{scores.name}' is named as boxes are")
+    case.when(words.named(boxes, words.LANDMARKS), -FAIR, f"'{boxes.name}' is named as points are")
+
+
+def _has_no_object(scores: End) -> bool:
+    """Tell whether the last class wins most rows, as `no object` does with queries."""
+    best = np.asarray(scores.values).argmax(axis=2)
+    return float(np.mean(best == scores.shape[1] - 1)) > 0.5
+
+
+def _is_count(end: End) -> bool:
+    return int(np.prod(end.shape)) == 1 and end.whole
+
+
+def _proper(boxes: Floats) -> float:
+    """Return the share of boxes whose first corner lies before the second."""
+    if not len(boxes):
+        return 0.0
+    return float(np.mean((boxes[:, 2] >= boxes[:, 0]) & (boxes[:, 3] >= boxes[:, 1])))

@@ -1,0 +1,117 @@
+"""A class, or a value, for every pixel; text regions of a DB head among them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from dovetail.outputs.decode.masks import text_regions
+from dovetail.outputs.ends import End, Ends
+from dovetail.outputs.evidence import DECISIVE, FAIR, SLIGHT, STRONG, Case, Hypothesis
+from dovetail.outputs.families import counts, words
+from dovetail.outputs.families.activated import activation_of
+from dovetail.outputs.families.maps import Map, maps_of
+from dovetail.outputs.layouts import Activation, MaskLayout, SignalLayout
+from dovetail.outputs.view import Kind, OutputRole
+
+_TEXT_THRESHOLD = 0.3
+"""What counts as text in a DB head's map, by the method's published code."""
+
+
+def hypotheses(ends: Ends) -> Iterator[Hypothesis]:
+    """Yield the ways in which an output is a map of classes, of text, or of values."""
+    image = ends.image
+    if image is None:
+        return
+    for end in ends.outputs:
+        for found in maps_of(end, image):
+            if end.integer or (found.channels == 1 and end.whole and "ArgMax" in end.tail.operators):
+                yield _ids(found)
+                continue
+            yield _mask(ends, found)
+            if found.channels == 1:
+                yield _text(found)
+            yield _picture(found)
+
+
+def _ids(found: Map) -> Hypothesis:
+    end = found.end
+    case = Case()
+    case.when("ArgMax" in end.tail.operators, DECISIVE, f"'{end.name}' is made by ArgMax over a map")
+    case.when(found.channels == 1, STRONG, f"'{end.name}' holds a whole number a cell")
+    case.when(words.named(end, words.SEGMENTATION), FAIR, f"'{end.name}' is named as masks are")
+    layout = MaskLayout(end.name, found.channel_axis if found.channels > 1 else None, int(end.high) + 1, labels=True)
+    return Hypothesis.of(case, Kind.SEGMENTATION, "class ids", {end.name: OutputRole.MASK}, layout)
+
+
+def _mask(ends: Ends, found: Map) -> Hypothesis:
+    end, axis = found.end, found.channel_axis
+    case = Case()
+    many = found.channels > 1
+    softmax = many and axis is not None and end.sums_to_one(axis)
+    case.when(found.activations == {"Softmax"} and softmax, DECISIVE, f"'{end.name}' is a Softmax at every cell")
+    case.when(softmax, STRONG, f"'{end.name}' adds up to 1 at every cell")
+    case.when(found.full, STRONG, f"'{end.name}' has a value for every pixel")
+    case.when(end.tail.resized, STRONG, f"'{end.name}' is resized at the end")
+    case.when(not many and found.activations <= {"Sigmoid"}, STRONG, f"'{end.name}' is one score a cell")
+    case.when(many and found.channels in counts.MASKS, SLIGHT, f"{found.channels} classes, a usual number")
+    case.when(2 <= found.stride <= 8 and many, SLIGHT, f"a map of stride {found.stride:g}")
+    case.when(found.stride >= 16, -FAIR, f"a map as coarse as stride {found.stride:g}")
+    case.when(found.stride < 1, -DECISIVE, f"'{end.name}' is larger than the picture")
+    case.when(words.named(end, words.SEGMENTATION), STRONG, f"'{end.name}' is named as masks are")
+    case.when(
+        words.named(end, (*words.HEATMAP, *words.BOXES, "depth")), -FAIR, f"'{end.name}' is not named as masks are"
+    )
+    case.when(not many and found.activations == {""}, -FAIR, f"'{end.name}' has no bound")
+    case.when(found.activations <= {"Relu", "Tanh", "Exp"}, -STRONG, f"'{end.name}' ends in no activation of scores")
+    alike = sum(other.shape == end.shape for other in ends.outputs)
+    case.when(len(ends.outputs) - alike > 2, -FAIR, "it is one output of many")
+    applied = activation_of(end, axis) if axis is not None else activation_of(end, 0)
+    if applied is Activation.SOFTMAX and not softmax:
+        applied = Activation.NONE
+    layout = MaskLayout(end.name, axis if many else None, found.channels if many else 2, applied)
+    return Hypothesis.of(case, Kind.SEGMENTATION, "scores" if many else "one mask", {end.name: OutputRole.MASK}, layout)
+
+
+def _text(found: Map) -> Hypothesis:
+    """Return a DB head: two transposed convolutions in a row, and a Sigmoid."""
+    end = found.end
+    case = Case()
+    upwards = {leaf.maker for leaf in end.tail.leaves} == {"ConvTranspose"}
+    bounded = found.activations == {"Sigmoid"}
+    case.when(bounded and upwards, STRONG, f"'{end.name}' is the Sigmoid of a transposed convolution")
+    case.when(not (bounded and upwards), -FAIR, f"'{end.name}' is no Sigmoid of a transposed convolution")
+    case.when(found.full and bounded, STRONG, f"'{end.name}' has one score for every pixel")
+    case.when(words.named(end, words.TEXT), STRONG, f"'{end.name}' is named as text is")
+    twice = "ConvTranspose" in end.tail.earlier
+    case.when(bounded and upwards and twice, STRONG, "two transposed convolutions lead to it")
+    layout = MaskLayout(end.name, None, 2, Activation.SIGMOID, threshold=_TEXT_THRESHOLD)
+    case.when(bounded and _lines(layout, end), FAIR, f"'{end.name}' marks several regions that are wider than high")
+    return Hypothesis.of(case, Kind.TEXT_REGIONS, "db", {end.name: OutputRole.MASK}, layout)
+
+
+def _lines(layout: MaskLayout, end: End) -> bool:
+    """Tell whether most pictures have several regions, most of them wide, as lines of text are."""
+    found = text_regions(layout, {end.name: end.values})
+    sizes = np.concatenate([item.boxes[:, 2:] - item.boxes[:, :2] for item in found])
+    several = float(np.median([len(item.scores) for item in found])) >= 3
+    return several and float(np.mean(sizes[:, 0] > sizes[:, 1])) > 0.5
+
+
+def _picture(found: Map) -> Hypothesis:
+    """Return a picture or a map of values: super-resolution, denoising, depth."""
+    end = found.end
+    case = Case()
+    case.when(found.stride < 1, DECISIVE, f"'{end.name}' is larger than the picture")
+    colour = found.channels == 3 and found.full
+    case.when(colour and not end.sums_to_one(found.channel_axis or 0), FAIR, f"'{end.name}' is shaped as a picture")
+    unbounded = found.channels == 1 and found.activations <= {"", "Relu", "Softplus", "Exp", "Clip", "Tanh"}
+    case.when(unbounded and found.full, DECISIVE, f"'{end.name}' is one value without a bound for every pixel")
+    case.when(unbounded and not found.full, FAIR, f"'{end.name}' is one value without a bound a cell")
+    case.when(words.named(end, words.REGRESSION), DECISIVE, f"'{end.name}' is named as a quantity is")
+    case.when(found.activations <= {"Softmax"}, -DECISIVE, f"'{end.name}' ends in a Softmax")
+    case.when(found.activations <= {"Tanh", "Clip"} and found.channels == 3, FAIR, f"'{end.name}' is clamped")
+    case.when(found.channels > 4, -STRONG, f"{found.channels} channels")
+    layout = SignalLayout(end.name, channel_axis=found.channel_axis if found.channels > 1 else None)
+    return Hypothesis.of(case, Kind.REGRESSION, "map", {end.name: OutputRole.VALUES}, layout)

@@ -1,0 +1,67 @@
+"""Scores of symbols along time: text that is read by CTC or symbol by symbol."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from dovetail.outputs.ends import End, Ends
+from dovetail.outputs.evidence import FAIR, SLIGHT, STRONG, Case, Hypothesis
+from dovetail.outputs.families import counts, words
+from dovetail.outputs.layouts import SequenceLayout
+from dovetail.outputs.view import Kind, OutputRole
+
+_WIDTH_SHARES = (2, 4, 8)
+
+
+def hypotheses(ends: Ends) -> Iterator[Hypothesis]:
+    """Yield the ways in which an output is a sequence of symbols."""
+    for end in ends.outputs:
+        if end.ragged or end.integer or end.rank not in (2, 3):
+            continue
+        axes = [axis for axis, size in enumerate(end.shape) if size != 1]
+        if len(axes) == 2:
+            for time, classes in (axes, axes[::-1]):
+                yield _sequence(ends, end, time, classes)
+
+
+def _sequence(ends: Ends, end: End, time: int, symbols: int) -> Hypothesis:
+    case = Case()
+    steps, count = end.shape[time], end.shape[symbols]
+    image = ends.image
+    strip = image is not None and image.cols >= 2 * image.rows
+    case.when(strip, FAIR, "the picture is a strip, as lines of text are")
+    shares = [share for share in _WIDTH_SHARES if image is not None and abs(steps - image.cols / share) <= 2]
+    case.when(bool(shares) and strip, STRONG, f"{steps} steps are a share of the picture's width")
+    case.when(image is not None and not strip, -FAIR, "the picture is no strip")
+    case.when(end.sums_to_one(symbols), STRONG, f"'{end.name}' adds up to 1 at every step")
+    case.when(end.tail.activations <= {"Softmax", "LogSoftmax"}, FAIR, f"'{end.name}' ends in a Softmax")
+    case.when(count in counts.SYMBOLS, FAIR, f"{count} symbols, a usual alphabet")
+    case.when(count < 10, -STRONG, f"{count} symbols are no alphabet")
+    case.when(ends.recurrent, FAIR, "recurrent operators read along time")
+    case.when(words.named(end, words.TEXT), FAIR, f"'{end.name}' is named as text is")
+    case.when(words.named(end, (*words.BOXES, *words.LANDMARKS)), -STRONG, f"'{end.name}' is not named as text is")
+    case.when(
+        symbols < time and count < steps, SLIGHT if count in counts.SYMBOLS else -SLIGHT, "symbols come before time"
+    )
+    blank = _blank(end, time, symbols)
+    case.when(blank is not None, FAIR, "one symbol, the first or the last, holds most steps")
+    case.when(image is None and _wave(ends) and count in counts.SYMBOLS, STRONG, "sound goes in")
+    usual = blank if blank is not None else 0
+    layout = SequenceLayout(end.name, time, symbols, count, usual)
+    return Hypothesis.of(case, Kind.TEXT, "ctc", {end.name: OutputRole.SEQUENCE}, layout)
+
+
+def _blank(end: End, time: int, symbols: int) -> int | None:
+    """Return the symbol that is the best at most steps, where it is the first or the last."""
+    scores = np.moveaxis(np.asarray(end.values, np.float64), (time + 1, symbols + 1), (-2, -1))
+    best = scores.argmax(axis=-1).reshape(-1)
+    last = end.shape[symbols] - 1
+    share = {symbol: float(np.mean(best == symbol)) for symbol in (0, last)}
+    likely = max(share, key=lambda symbol: share[symbol])
+    return likely if share[likely] > 0.4 else None
+
+
+def _wave(ends: Ends) -> bool:
+    return any(len(shape) in (2, 3) and max(shape) >= 200 for shape in ends.inputs.values())

@@ -1,0 +1,63 @@
+"""States: outputs that go back in at the next call."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from dovetail.outputs.ends import End, Ends
+from dovetail.outputs.families import words
+
+_MARKS = re.compile(r"(_?(in|out|input|output|next|new|prev|n|o|i)\b|_?\d+$|[^a-z]+)")
+
+
+def fed_back(ends: Ends) -> Mapping[str, str]:
+    """Return the outputs that go back into an input of the same shape.
+
+    Where names tell nothing, an input that is shaped as one output only is taken for its state.
+
+    The input that brings the data is none of them: of several inputs the first, as exporters keep it first, unless its
+    name says that it is a state.
+    """
+    inputs = list(ends.inputs)
+    if len(inputs) < 2 or len(ends.outputs) < 2:
+        return {}
+    named = [name for name in inputs if _is_state(name)]
+    data = next((name for name in inputs if name not in named), inputs[0])
+    free = [name for name in inputs if name != data]
+    found: dict[str, str] = {}
+    for end in ends.outputs:
+        fitting = [name for name in free if _fits(ends, name, end)]
+        best = max(fitting, key=lambda name: (_alike(name, end.name), -free.index(name)), default=None)
+        if best is not None and (named_as_state(best, end.name) or _only(ends, best, end)):
+            found[end.name] = best
+            free.remove(best)
+    return found
+
+
+def named_as_state(source: str, output: str) -> bool:
+    """Tell whether the names of an input and an output say that one goes back into the other."""
+    return _alike(source, output) or _is_state(source) or _is_state(output)
+
+
+def _only(ends: Ends, name: str, end: End) -> bool:
+    """Tell whether an output is the only one shaped as an input, and the input the only one shaped as it."""
+    outputs = [other for other in ends.outputs if _fits(ends, name, other)]
+    inputs = [other for other in ends.inputs if _fits(ends, other, end)]
+    return outputs == [end] and inputs == [name]
+
+
+def _fits(ends: Ends, name: str, end: End) -> bool:
+    shape = ends.inputs[name]
+    whole = (1, *end.shape) if end.batched else end.shape
+    return tuple(shape) == tuple(whole) and len(shape) >= 2
+
+
+def _is_state(name: str) -> bool:
+    return not set(re.findall(r"[a-z]+", name.lower())).isdisjoint(words.STATE)
+
+
+def _alike(one: str, other: str) -> bool:
+    """Tell whether two names are the same but for the marks of what goes in and what comes out."""
+    first, second = _MARKS.sub("", one.lower()), _MARKS.sub("", other.lower())
+    return bool(first) and bool(second) and (first == second or first in second or second in first)

@@ -1,0 +1,127 @@
+"""What a person says of a model's outputs, in one line or in a TOML file."""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from dovetail.errors import DataError
+from dovetail.outputs.evidence import Hypothesis
+from dovetail.outputs.view import HeadView, Kind, OutputRole, OutputsView
+
+_MOST_BYTES = 1 << 20
+_KIND = "kind"
+
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """The kind of the model, and the roles of outputs by name; a name may hold `*` and `?`."""
+
+    kind: Kind | None = None
+    roles: Mapping[OutputRole, tuple[str, ...]] = field(default_factory=dict)
+
+    def allow(self, hypothesis: Hypothesis) -> bool:
+        """Tell whether a hypothesis is what the person says, as far as it is said."""
+        if self.kind is not None and hypothesis.kind is not self.kind:
+            return False
+        return all(self.role_of(name) in (None, role) for name, role in hypothesis.roles.items())
+
+    def role_of(self, output: str) -> OutputRole | None:
+        """Return the role that is given to an output, or None."""
+        for role, patterns in self.roles.items():
+            if any(fnmatchcase(output, pattern) for pattern in patterns):
+                return role
+        return None
+
+    def check(self, outputs: Sequence[str]) -> None:
+        """Raise DataError for a pattern that fits no output."""
+        for role, patterns in self.roles.items():
+            for pattern in patterns:
+                if not any(fnmatchcase(output, pattern) for output in outputs):
+                    raise DataError(
+                        f"outputs: {role.value} = '{pattern}' fits no output; there are {', '.join(outputs)}.",
+                        option="decisions",
+                    )
+
+
+def parse_hints(text: str) -> Hints:
+    """Return the hints of a line such as `boxes=bbox_*,scores=cls_*,kind=detection`; raise DataError."""
+    values: dict[str, list[str]] = {}
+    for item in text.split(","):
+        key, separator, value = (part.strip() for part in item.partition("="))
+        if not separator or not key or not value:
+            raise DataError(
+                f"outputs: '{item.strip()}' is not role=name.", hint=f"For example: {EXAMPLE}.", option="decisions"
+            )
+        values.setdefault(key, []).append(value)
+    return _hints(values, "outputs")
+
+
+EXAMPLE = "boxes=bbox_*,scores=cls_*,kind=detection"
+
+
+def read_hints(text: str) -> Hints:
+    """Return the hints of a line, or of the TOML file that it names; raise DataError."""
+    return parse_hints(text) if "=" in text else load_hints(Path(text))
+
+
+def load_hints(path: Path) -> Hints:
+    """Return the hints of a TOML file: a table `[outputs]` with `kind`, and a name or a list for each role."""
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(_MOST_BYTES + 1)
+        values = tomllib.loads(data[:_MOST_BYTES].decode()).get("outputs", {})
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror}).", option="decisions") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise DataError(f"{path}: not a TOML file ({error}).", option="decisions") from error
+    if not isinstance(values, dict) or not values:
+        raise DataError(
+            f"{path}: there is no table [outputs].", hint='For example: kind = "detection".', option="decisions"
+        )
+    listed = {str(key): value if isinstance(value, list) else [value] for key, value in values.items()}
+    for key, names in listed.items():
+        if not all(isinstance(name, str) for name in names):
+            raise DataError(f"{path}: {key} is not a name or a list of names.", option="decisions")
+    return _hints(listed, str(path))
+
+
+def _hints(values: Mapping[str, Sequence[str]], where: str) -> Hints:
+    known = {role.value: role for role in OutputRole}
+    kinds = {kind.value: kind for kind in Kind}
+    kind = None
+    roles: dict[OutputRole, tuple[str, ...]] = {}
+    for key, names in values.items():
+        if key == _KIND:
+            if len(names) != 1 or names[0] not in kinds:
+                raise DataError(
+                    f"{where}: kind = '{', '.join(names)}' is not one of {', '.join(kinds)}.", option="decisions"
+                )
+            kind = kinds[names[0]]
+        elif key in known:
+            roles[known[key]] = tuple(names)
+        else:
+            near = difflib.get_close_matches(key, (_KIND, *known), n=1, cutoff=0.0)
+            raise DataError(
+                f"{where}: there is no role '{key}'.", hint=f"Did you mean {near[0]!r}?", option="decisions"
+            )
+    return Hints(kind, roles)
+
+
+def hints_line(view: OutputsView) -> str:
+    """Return the line that says what is seen, ready to be corrected: of the surest head that decides something.
+
+    It is empty where nothing is recognised at all.
+    """
+    known = (head for head in view.decisions if head.kind is not Kind.UNKNOWN)
+    heads = sorted(known, key=lambda head: -head.confidence)
+    return "" if not heads else _line(heads[0])
+
+
+def _line(head: HeadView) -> str:
+    items = [f"{role.value}={name}" for name, role in head.roles.items()]
+    return ",".join([*items, f"{_KIND}={head.kind.value}"])

@@ -1,0 +1,74 @@
+"""Recognise what a model's outputs are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from dovetail.errors import DataError
+from dovetail.ir.dtypes import AnyArray
+from dovetail.ir.graph import Graph
+from dovetail.outputs.ends import Ends, Run, Shape, bare_ends, observe
+from dovetail.outputs.evidence import DECISIVE, FAIR, STRONG, UNKNOWN_ODDS, Hypothesis, choose
+from dovetail.outputs.families import dense, heatmap, keypoints, rows, segmentation, sequences, signals, states, vectors
+from dovetail.outputs.hints import Hints
+from dovetail.outputs.view import HeadView, Kind, OutputRole, OutputsView
+
+_FAMILIES = (dense, heatmap, rows, segmentation, keypoints, sequences, vectors, signals)
+
+
+def recognise(
+    graph: Graph, runs: Sequence[Run], inputs: Mapping[str, Shape], hints: Hints | None = None
+) -> OutputsView:
+    """Return what the outputs of a float model are, given what it made of some samples.
+
+    `runs` are the outputs of every sample as the model gives them, `inputs` the shapes of a sample's inputs. The tail
+    of the graph, the shapes, the names and the values are evidence; an output for which it does not suffice is of an
+    unknown kind. With `hints` only what they allow is considered, and taken. Raises DataError where there is no sample,
+    and where nothing fits the hints.
+    """
+    return _recognised(observe(graph, runs, inputs), hints)
+
+
+def recognise_arrays(
+    outputs: Mapping[str, AnyArray], image: tuple[int, int], hints: Hints | None = None
+) -> OutputsView:
+    """Return what outputs `[N, ...]` are, given no more than the rows and columns of the picture that goes in."""
+    ends = bare_ends(outputs, image)
+    return _recognised(ends, hints)
+
+
+def _recognised(ends: Ends, hints: Hints | None) -> OutputsView:
+    feeds_back = states.fed_back(ends)
+    deciding = tuple(end for end in ends.outputs if end.name not in feeds_back)
+    names = [end.name for end in deciding]
+    found = _hypotheses(Ends(ends.graph, deciding, ends.inputs))
+    heads = choose(found, names) if hints is None else _as_said(found, names, hints)
+    state_heads = (_state(name, source) for name, source in feeds_back.items())
+    order = {end.name: index for index, end in enumerate(ends.outputs)}
+    every = sorted((*heads, *state_heads), key=lambda head: min(order[name] for name in head.roles))
+    return OutputsView(tuple(every), feeds_back)
+
+
+def _as_said(hypotheses: Sequence[Hypothesis], outputs: Sequence[str], hints: Hints) -> tuple[HeadView, ...]:
+    """Return the heads that are what a person says, as sure as what is said."""
+    hints.check(outputs)
+    heads = choose([item for item in hypotheses if hints.allow(item)], outputs)
+    said = [head for head in heads if head.kind is not Kind.UNKNOWN]
+    missed = [name for name in outputs if hints.role_of(name) and not any(name in head.roles for head in said)]
+    if missed or not said:
+        what = f"'{missed[0]}' as {hints.role_of(missed[0]).value}" if missed else "any output"  # type: ignore[union-attr]
+        seen = ", ".join(sorted({item.kind.value for item in hypotheses})) or "nothing"
+        raise DataError(f"outputs: nothing that is known has {what} with what is said; possible are {seen}.")
+    return tuple(replace(head, confidence=1.0) if head in said else head for head in heads)
+
+
+def _hypotheses(ends: Ends) -> list[Hypothesis]:
+    return [hypothesis for family in _FAMILIES for hypothesis in family.hypotheses(ends)]
+
+
+def _state(name: str, source: str) -> HeadView:
+    reason = f"'{name}' is shaped as the input '{source}' that it goes back into"
+    named = states.named_as_state(source, name)
+    odds = 10 ** ((DECISIVE + STRONG if named else STRONG + FAIR) / 10)
+    return HeadView(Kind.STATE, "", {name: OutputRole.STATE}, None, odds / (odds + UNKNOWN_ODDS), (reason,))

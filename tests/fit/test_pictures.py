@@ -1,0 +1,138 @@
+"""From a folder of pictures to a plan with no option but the target; and folders that are not enough."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from dovetail.cli.main import main
+from dovetail.errors import DataError
+from dovetail.fit import FitRequest, PriceRequest, fit
+from dovetail.ir import save_graph
+from dovetail.testing.heads.detectors import fastestdet
+from dovetail.testing.networks import Network
+
+
+def add_pictures(folder: Path, count: int, size: tuple[int, int] = (160, 120), *, grey: bool = False) -> None:
+    """Write pictures of smooth random colours, numbered on from those that are there."""
+    folder.mkdir(exist_ok=True)
+    start = len(list(folder.iterdir()))
+    for number in range(start, start + count):
+        coarse = np.random.default_rng(number).integers(0, 255, (6, 8, 3), dtype=np.uint8)
+        picture = Image.fromarray(coarse).resize(size)
+        (picture.convert("L") if grey else picture).save(folder / f"{number:02d}.png")
+
+
+@pytest.fixture
+def request_(tmp_path: Path) -> FitRequest:
+    """Return a detector with random weights, and an empty folder for its pictures."""
+    save_graph(fastestdet(np.random.default_rng(1)).graph, tmp_path / "model.dvg")
+    (tmp_path / "photos").mkdir()
+    return FitRequest(tmp_path / "model.dvg", tmp_path / "photos", price=PriceRequest(proof_tests=0))
+
+
+def test_a_folder_is_enough(request_: FitRequest, tmp_path: Path) -> None:
+    add_pictures(tmp_path / "photos", 11)
+    asked = replace(request_, folder=tmp_path / "out")
+    answer = fit(asked)
+    assert answer.accepted
+    assert (answer.result.metric, answer.result.holdout.samples) == ("decisions", 4)
+    assert 0 < answer.result.holdout.tuned <= answer.result.holdout.float_score <= 1
+    (row,) = answer.report.outputs
+    assert (row.kind, row.family) == ("detection", "fastestdet")
+    assert row.confidence > 0.9
+    outputs, guessed, enough = answer.report.notes
+    assert outputs.startswith("outputs: detection (fastestdet), 99 % sure: 'output' combined; float detects ")
+    assert guessed.startswith("preprocessing guessed on 11 pictures: ")
+    assert enough.startswith("4 samples on the hold-out cannot show the goal with 95% confidence; 299 on the hold-out")
+    files = answer.save(tmp_path / "out")
+    assert files["preprocess"].read_text().startswith(f"# {guessed}\n")
+    confirmed = fit(replace(asked, preprocess=files["preprocess"]))
+    assert confirmed.preprocess == ""
+    assert confirmed.result.plan == answer.result.plan
+    assert confirmed.result.cost.fresh_samples == 0
+
+
+def test_what_is_stated_is_not_guessed(request_: FitRequest, tmp_path: Path) -> None:
+    add_pictures(tmp_path / "photos", 3)
+    (tmp_path / "preprocessor_config.json").write_text(
+        '{"do_resize": true, "size": {"height": 320, "width": 320}, "image_mean": [0.5, 0.5, 0.5],'
+        ' "image_std": [0.5, 0.5, 0.5], "do_normalize": true, "do_rescale": true, "rescale_factor": 0.0039215686}'
+    )
+    answer = fit(replace(request_, anyway=True, max_drop="50%"))
+    assert answer.report.notes[1] == f"preprocessing as stated ({tmp_path / 'preprocessor_config.json'})"
+    assert tomllib.loads(answer.preprocess)["mean"] == pytest.approx([127.5] * 3)
+
+
+def three(folder: Path) -> None:
+    add_pictures(folder, 3)
+
+
+def broken(folder: Path) -> None:
+    add_pictures(folder, 11)
+    (folder / "11.jpg").write_bytes(b"\xff\xd8\xff\xe0 no picture")
+
+
+def empty(folder: Path) -> None:
+    (folder / "notes.txt").write_text("no picture")
+
+
+@pytest.mark.parametrize(
+    ("fill", "line"),
+    [
+        (
+            three,
+            r"3 samples: nothing is accepted on fewer than 10; to show the goal 299 on the hold-out, 748 in all, "
+            r"would do\. Give more samples, or say that it shall be done anyway\. Option: --anyway\.$",
+        ),
+        (
+            broken,
+            r"photos: 1 of 12 pictures cannot be read: 11\.jpg \(.*\)\. Repair or remove them\. Option: --data\.$",
+        ),
+        (empty, r"photos: .*no \.jpg, \.jpeg, \.png or \.bmp file\.$"),
+    ],
+)
+def test_a_folder_that_is_not_enough_is_one_line(
+    request_: FitRequest, tmp_path: Path, capsys: pytest.CaptureFixture[str], fill: Callable[[Path], None], line: str
+) -> None:
+    fill(tmp_path / "photos")
+    assert main(["tune", str(request_.model), "--data", str(request_.data), "-o", str(tmp_path / "out")]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    errors = [text for text in said.err.splitlines() if text.startswith("error: ")]
+    assert len(errors) == 1
+    assert re.search(line, errors[0]), errors
+    assert not (tmp_path / "out").exists()
+
+
+def test_grey_and_mixed_pictures_are_said(request_: FitRequest, tmp_path: Path) -> None:
+    add_pictures(tmp_path / "photos", 9)
+    add_pictures(tmp_path / "photos", 2, (80, 60), grey=True)
+    (tmp_path / "preprocess.toml").write_text("resize = [320, 320]\nscale = 0.00392156862745098\n")
+    answer = fit(replace(request_, preprocess=tmp_path / "preprocess.toml", max_drop="50%"))
+    assert answer.report.notes[1:3] == (
+        "2 of 11 pictures are grey: 09.png, 10.png",
+        "pictures of 2 sizes, from 80x60 to 160x120",
+    )
+
+
+def test_what_is_no_folder_of_pictures_is_not_guessed_at(request_: FitRequest, tmp_path: Path) -> None:
+    np.savez(tmp_path / "arrays.npz", images=np.zeros((12, 3, 320, 320), np.float32))
+    with pytest.raises(DataError, match="no folder of pictures") as error:
+        fit(replace(request_, data=tmp_path / "arrays.npz", preprocess="auto"))
+    assert error.value.option == "preprocess"
+
+
+def test_a_model_without_a_picture_says_so(request_: FitRequest, tmp_path: Path) -> None:
+    net = Network(0)
+    save_graph(net.graph(net.op("Relu", net.input("x", 1, 7))), tmp_path / "model.dvg")
+    add_pictures(tmp_path / "photos", 11)
+    with pytest.raises(DataError, match="has no input that looks like a picture"):
+        fit(request_)
