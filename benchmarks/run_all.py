@@ -34,6 +34,8 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "importers_tasks": ("importers_tasks.py",),
     "importers_table": ("importers_table.py", "--limit", "5"),
     "importers_pairs": ("importers_pairs.py", "--only", "resnet8"),
+    "decisions": ("decisions.py", "--model", "kws_dscnn", "--plans", "6"),
+    "preprocess_table": ("preprocess_table.py", "--model", "mobilenet", "--pictures", "4"),
     "models_table": ("models_table.py", "--short"),
     "workers": ("workers.py", "--wait-s", "0.5", "--workers", "0", "2"),
     "bisect_table": ("bisect_table.py",),
@@ -49,7 +51,14 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 }
 """Every benchmark of this folder, with what makes it short."""
 
-_NEED_MODELS = ("models_table", "importers_tasks", "importers_pairs", "importers_table")
+_NEED_MODELS = (
+    "decisions",
+    "models_table",
+    "preprocess_table",
+    "importers_tasks",
+    "importers_pairs",
+    "importers_table",
+)
 
 
 def main() -> int:
