@@ -17,7 +17,7 @@ from dovetail.cost import make_cost_model
 from dovetail.data import Sample, SplitOptions, open_samples, specs_of, split_samples
 from dovetail.errors import PlanError
 from dovetail.ir import AnyArray, Graph
-from dovetail.plan import Group, Limits, Override, Recipe, Rule, parse_placement
+from dovetail.plan import Group, Limits, Override, Recipe, Rule, make_plan, parse_placement
 from dovetail.plan.resolve import placeable_units
 from dovetail.quantize import calibrate, load_float
 from dovetail.search import CostOptions, Goal, Status, TuneRequest, TuneResult, tune
@@ -33,8 +33,8 @@ LOW, WIDE, CPU = (parse_placement(text) for text in ("vsi:v853@i8pc", "vsi:v853@
 @given(networks(most=12), st.data())
 def test_the_problem_costs_what_the_plan_costs(graph: Graph, data: st.DataObject) -> None:
     targets = {name: find_target(name) for name in ("vsi:v853", "cpu")}
-    low = targets[LOW.target]
-    assume(any(low.verdict(graph, node, LOW.precision).supported for node in graph.nodes))
+    base = make_plan(graph, Recipe(LOW, (WIDE, CPU)), targets)
+    assume(any(base.placement(node.name) == LOW for node in graph.nodes))
     model = make_cost_model(graph, placeable_units(graph, LOW, targets), list(targets.values()))
     priced = price_space(make_space(graph, LOW, (WIDE,)), model)
     assignment = tuple(data.draw(st.integers(0, top)) for top in priced.problem.top)
