@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from pathlib import Path
 
 import numpy as np
@@ -158,17 +157,12 @@ def test_models_without_pictures_are_refused(tmp_path):
         propose_preprocess(graph, pictures(tmp_path))
 
 
-MODELS = os.environ.get("DOVETAIL_MODELS", "")
-
-
 @pytest.mark.models
-@pytest.mark.skipif(not MODELS, reason="needs the collected models")
-def test_cifar_net_wants_raw_rgb(tmp_path):
-    root = Path(MODELS)
-    with np.load(root / "data_cifar10" / "ic01_200.npz", allow_pickle=False) as file:
+def test_cifar_net_wants_raw_rgb(models: Path, tmp_path: Path) -> None:
+    with np.load(models / "data_cifar10" / "ic01_200.npz", allow_pickle=False) as file:
         for index, item in enumerate(file["x"][:12]):
             Image.fromarray(item).save(tmp_path / f"{index:02d}.png")
-    graph = dovetail.normalize(dovetail.load_model(root / "ic01_resnet8_cifar10/resnet8_float.onnx"))
+    graph = dovetail.normalize(dovetail.load_model(models / "ic01_resnet8_cifar10/resnet8_float.onnx"))
     found = propose_preprocess(graph, sorted(tmp_path.iterdir()))
     assert found.best.name == "RGB, pixels 0..255, as they are"
     assert sum(item.probability for item in found.ranked) == pytest.approx(1)
