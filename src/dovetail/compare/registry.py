@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -14,7 +13,7 @@ from dovetail.compare.classification import Top1Agreement, TopK
 from dovetail.compare.decisions.noise import AnyNoise
 from dovetail.compare.localisation import COCO_IOUS, BoxIou, DetectionAp, MeanIou
 from dovetail.compare.task import Arrays, Reference, TaskMetric, callable_metric
-from dovetail.errors import DataError
+from dovetail.errors import DataError, suggestion
 
 TASK_METRICS: Mapping[str, TaskMetric] = {
     metric.name: metric
@@ -31,8 +30,8 @@ TASK_METRICS: Mapping[str, TaskMetric] = {
 }
 
 
-def load_metric(name: str) -> TaskMetric:
-    """Return a registered metric, or the one at `path/to/file.py:object`.
+def load_metric(name: str, others: Sequence[str] = ()) -> TaskMetric:
+    """Return a registered metric, or the one at `path/to/file.py:object`; `others` are known to the caller.
 
     The file is executed with all the rights of this process: load only your own. The object is a TaskMetric
     or a function `(outputs, labels) -> float | [N]`.
@@ -42,11 +41,8 @@ def load_metric(name: str) -> TaskMetric:
         return TASK_METRICS[name]
     file, separator, attribute = name.rpartition(":")
     if not separator or not file.endswith(".py"):
-        near = difflib.get_close_matches(name, TASK_METRICS, n=1)
-        raise DataError(
-            f"metric {name!r} is not known; known are {', '.join(TASK_METRICS)}.",
-            hint=f"Did you mean {near[0]!r}?" if near else "Write path/to/file.py:function for your own.",
-        )
+        hint = f"{suggestion(name, (*TASK_METRICS, *others))} Or write path/to/file.py:function for your own."
+        raise DataError(f"metric '{name}' is not known.", hint=hint, option="metric")
     path = Path(file)
     if not path.is_file():
         raise DataError(f"metric {name!r}: no file {file}.")

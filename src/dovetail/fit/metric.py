@@ -65,7 +65,7 @@ def choose_metric(name: str | None, decisions: str | None, graph: Graph, samples
         )
     if name == DECISIONS:
         return _by_decisions(decisions, graph, samples)
-    metric = load_metric(name)
+    metric = load_metric(name, (DECISIONS,))
     seen = _seen(None, graph, samples) if name in TOP_METRICS else None
     if seen is not None:
         refuse_top1(metric, seen.view)

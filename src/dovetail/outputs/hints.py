@@ -15,6 +15,7 @@ from dovetail.outputs.view import HeadView, Kind, OutputRole, OutputsView
 
 _MOST_BYTES = 1 << 20
 _KIND = "kind"
+_EXAMPLE = "boxes=bbox_*,scores=cls_*,kind=detection"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class Hints:
     def role_of(self, output: str) -> OutputRole | None:
         """Return the role that is given to an output, or None."""
         for role, patterns in self.roles.items():
-            if any(fnmatchcase(output, pattern) for pattern in patterns):
+            if any(_fits(output, pattern) for pattern in patterns):
                 return role
         return None
 
@@ -41,11 +42,16 @@ class Hints:
         """Raise DataError for a pattern that fits no output."""
         for role, patterns in self.roles.items():
             for pattern in patterns:
-                if not any(fnmatchcase(output, pattern) for output in outputs):
+                if not any(_fits(output, pattern) for output in outputs):
                     raise DataError(
                         f"outputs: {role.value} = '{pattern}' fits no output; there are {', '.join(outputs)}.",
                         option="decisions",
                     )
+
+
+def _fits(output: str, pattern: str) -> bool:
+    """Tell whether a name fits a pattern; brackets stand for themselves."""
+    return fnmatchcase(output, pattern.replace("[", "[[]"))
 
 
 def parse_hints(text: str) -> Hints:
@@ -55,13 +61,10 @@ def parse_hints(text: str) -> Hints:
         key, separator, value = (part.strip() for part in item.partition("="))
         if not separator or not key or not value:
             raise DataError(
-                f"outputs: '{item.strip()}' is not role=name.", hint=f"For example: {EXAMPLE}.", option="decisions"
+                f"outputs: '{item.strip()}' is not role=name.", hint=f"For example: {_EXAMPLE}.", option="decisions"
             )
         values.setdefault(key, []).append(value)
     return _hints(values, "outputs")
-
-
-EXAMPLE = "boxes=bbox_*,scores=cls_*,kind=detection"
 
 
 def read_hints(text: str) -> Hints:
@@ -74,9 +77,12 @@ def load_hints(path: Path) -> Hints:
     try:
         with path.open("rb") as stream:
             data = stream.read(_MOST_BYTES + 1)
-        values = tomllib.loads(data[:_MOST_BYTES].decode()).get("outputs", {})
+        if len(data) > _MOST_BYTES:
+            raise DataError(f"{path}: larger than {_MOST_BYTES} bytes.", option="decisions")
+        values = tomllib.loads(data.decode()).get("outputs", {})
     except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror}).", option="decisions") from error
+        hint = f"Write a line such as '{_EXAMPLE}', or name a TOML file."
+        raise DataError(f"{path}: cannot be read ({error.strerror}).", hint=hint, option="decisions") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DataError(f"{path}: not a TOML file ({error}).", option="decisions") from error
     if not isinstance(values, dict) or not values:
@@ -115,11 +121,12 @@ def _hints(values: Mapping[str, Sequence[str]], where: str) -> Hints:
 def hints_line(view: OutputsView) -> str:
     """Return the line that says what is seen, ready to be corrected: of the surest head that decides something.
 
-    It is empty where nothing is recognised at all.
+    It is empty where nothing is recognised at all, and where a name cannot stand in a line.
     """
     known = (head for head in view.decisions if head.kind is not Kind.UNKNOWN)
     heads = sorted(known, key=lambda head: -head.confidence)
-    return "" if not heads else _line(heads[0])
+    sayable = bool(heads) and not any(sign in name for name in heads[0].roles for sign in ",=")
+    return _line(heads[0]) if sayable else ""
 
 
 def _line(head: HeadView) -> str:

@@ -55,9 +55,10 @@ def _as_said(hypotheses: Sequence[Hypothesis], outputs: Sequence[str], hints: Hi
     hints.check(outputs)
     heads = choose([item for item in hypotheses if hints.allow(item)], outputs)
     said = [head for head in heads if head.kind is not Kind.UNKNOWN]
-    missed = [name for name in outputs if hints.role_of(name) and not any(name in head.roles for head in said)]
+    taken = {name for head in said for name in head.roles}
+    missed = [f"'{name}' as {role.value}" for name in outputs if (role := hints.role_of(name)) and name not in taken]
     if missed or not said:
-        what = f"'{missed[0]}' as {hints.role_of(missed[0]).value}" if missed else "any output"  # type: ignore[union-attr]
+        what = missed[0] if missed else "any output"
         seen = ", ".join(sorted({item.kind.value for item in hypotheses})) or "nothing"
         raise DataError(f"outputs: nothing that is known has {what} with what is said; possible are {seen}.")
     return tuple(replace(head, confidence=1.0) if head in said else head for head in heads)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,16 +27,16 @@ class DecisionScore:
     """What a score stands for in the field's own unit, such as `32 dB`; empty where there is none."""
 
 
-class AgainstFloat:
+class AgainstFloat(ABC):
     """A metric whose labels are the float model's outputs; at most 1 a sample, a set scores as its mean."""
 
     name: str
     higher_is_better = True
     reference = Reference.GOLDEN
 
+    @abstractmethod
     def per_sample(self, outputs: Arrays, labels: Arrays) -> Floats:
         """Return `[N]`, each in 0..1."""
-        raise NotImplementedError
 
     def score(self, outputs: Arrays, labels: Arrays) -> float:
         """Return the mean over the samples."""

@@ -114,7 +114,7 @@ class Emulation:
 
     def _compute(self, given_in: dict[int, AnyArray], wanted: set[int]) -> dict[int, AnyArray]:
         assert self._steps is not None
-        alive, found = {**self._constants, **given_in}, {}
+        alive, kept = {**self._constants, **given_in}, dict[int, AnyArray]()
         spared = _spared(self._steps, wanted)
         for step in self._steps:
             if step.output in spared:
@@ -123,8 +123,8 @@ class Emulation:
             for tensor in step.dying:
                 value = alive.pop(tensor, None)
                 if tensor in wanted and value is not None:
-                    found[tensor] = value
-        return {tensor: found.get(tensor, alive.get(tensor)) for tensor in wanted}  # type: ignore[misc]
+                    kept[tensor] = value
+        return {tensor: kept[tensor] if tensor in kept else alive[tensor] for tensor in wanted}
 
     def _shape(self, name: str) -> tuple[int, ...]:
         return tuple(reversed(self._program.tensors[self._names[name]].shape))
