@@ -5,8 +5,10 @@ from __future__ import annotations
 import gc
 import itertools
 import weakref
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from threading import Barrier, current_thread
 
 import numpy as np
 import pytest
@@ -31,7 +33,7 @@ from dovetail.testing.planted import HeldSamples, labelled_samples, planted_dete
 LOW = parse_placement("vsi:a311d@u8")
 FLOAT = parse_placement("cpu@fp32")
 SHAPE = (1, 8, 12, 12)
-BLOCK = (4, 2)
+BLOCK = (4, 2, 5)
 
 
 def _residual(blocks: int = 6, every: int = 2) -> Graph:
@@ -54,14 +56,17 @@ def _policy(most: int, **bounds: int) -> EvaluationPolicy:
 class _Runner:
     """Run plans of one graph, and count what is built and run."""
 
-    def __init__(self, graph: Graph, most: int, **bounds: int) -> None:
+    def __init__(self, graph: Graph, most: int, threads: int = 1, **bounds: int) -> None:
         rng = np.random.default_rng(0)
         self.batches = [Batch({"x": rng.normal(size=SHAPE).astype(np.float32)}, ()) for _ in BLOCK]
         held = HeldSamples([Sample(str(index), dict(batch.inputs)) for index, batch in enumerate(self.batches)])
         self._quantizer = Quantizer(graph, calibrate(graph, held).ranges)
         self._graph = graph
         self._simulator = backend("npusim")
-        self.pieces = Pieces(graph, self._load, _policy(most, **bounds))
+        self.pieces = Pieces(graph, self._load, _policy(most, **bounds), threads)
+        self.meeting: Barrier | None = None
+        self.concurrent = True
+        self.threads: set[str] = set()
         self.built = 0
         self.runs = 0
 
@@ -90,10 +95,13 @@ class _Counted:
 
     def run(self, inputs: Mapping[str, AnyArray], taps: Sequence[str] = ()) -> Mapping[str, AnyArray]:
         self.runner.runs += 1
+        self.runner.threads.add(current_thread().name)
+        if self.runner.meeting is not None:
+            self.runner.meeting.wait(60)
         return self.executable.run(inputs, taps)
 
     def abilities(self) -> ExecutableAbilities:
-        return self.executable.abilities()
+        return replace(self.executable.abilities(), concurrent=self.runner.concurrent)
 
     def close(self) -> None:
         self.executable.close()
@@ -129,6 +137,44 @@ def test_a_plan_that_differs_at_the_end_builds_and_runs_only_the_end() -> None:
     runner.outputs((graph.nodes[-2].name,))
     assert runner.built == built + 1
     assert runner.runs == runs + len(runner.batches)
+
+
+def test_threads_give_the_bits_of_one() -> None:
+    graph = _residual()
+    alone, many = _Runner(graph, 6), _Runner(graph, 6, threads=3)
+    plans = [(), *((node.name,) for node in graph.nodes[::3])]
+    assert all(_same(alone.outputs(plan), many.outputs(plan)) for plan in plans)
+
+
+def test_as_many_batches_as_threads_are_under_way_and_alive() -> None:
+    """Each run waits for another to begin: in one thread at a time it would wait in vain."""
+    runner = _Runner(_residual(), 6, threads=2)
+    alive: deque[weakref.ref[AnyArray]] = deque()
+    most = 0
+
+    def batches() -> Iterator[Batch]:
+        nonlocal most
+        for number in range(6):
+            array = np.full(SHAPE, number, np.float32)
+            alive.append(weakref.ref(array))
+            yield Batch({"x": array}, ())
+            del array
+            gc.collect()
+            most = max(most, sum(item() is not None for item in alive))
+
+    runner.meeting = Barrier(2)
+    assert len(runner.pieces.run(runner.cut(), range(6), batches())) == 6
+    assert most <= 2
+
+
+def test_an_executable_for_one_thread_is_run_by_one() -> None:
+    runner = _Runner(_residual(), 6, threads=3)
+    want = runner.outputs()
+    runner = _Runner(_residual(), 6, threads=3)
+    runner.concurrent = False
+    runner.meeting = Barrier(1)
+    assert _same(runner.outputs(), want)
+    assert runner.threads == {current_thread().name}
 
 
 def test_what_does_not_fit_is_computed_again() -> None:

@@ -102,8 +102,10 @@ class OperatorTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutableAbilities:
-    """What an executable can do beyond running; None where it cannot."""
+    """What an executable can do beyond running; None or False where it cannot."""
 
+    concurrent: bool = False
+    """`run` without taps may be called from several threads at a time."""
     in_place: InPlace | None = None
     account: Callable[[], Mapping[str, str]] | None = None
     """Maps the operators that the backend holds, by the backend's names, to the device that each runs on."""

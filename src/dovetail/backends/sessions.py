@@ -197,8 +197,8 @@ class SessionExecutable:
         return {**tensors, **passed_on}
 
     def abilities(self) -> ExecutableAbilities:
-        """Return that it writes in place."""
-        return ExecutableAbilities(in_place=InPlace(self.empty, self.run_into))
+        """Return that it writes in place, and runs in several threads at a time."""
+        return ExecutableAbilities(in_place=InPlace(self.empty, self.run_into), concurrent=True)
 
     def empty(self, output: str, memory: AnyArray | None = None) -> AnyArray:
         """Return an array for an output of static shape, in `memory` where that is given."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
 from dovetail.backend.protocols import Fidelity
@@ -124,7 +125,7 @@ def open_search(
         Executor(target, whole, Fidelity.FAST, {target: simulator_of(target).name}, served),
         Executor(target, whole=False, fidelity=Fidelity.EXACT, targets=served),
     )
-    simulator = executors[0].evaluator(data, ranges)
+    simulator = replace(executors[0], threads=_cores()).evaluator(data, ranges)
     pipeline = Pipeline(data, ranges, PipelineOptions(targets=served))
     log = _open_log(request, simulator.identity, playback)
     journal = Journal(options.journal, _digest(f"{simulator.identity}\n{pipeline.identity}"), log)
@@ -200,6 +201,11 @@ def _open_log(request: TuneRequest, identity: str, playback: Playback | None) ->
         arguments=options.log_header,
     )
     return log
+
+
+def _cores() -> int:
+    """Return how many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _digest(text: str) -> str:

@@ -100,7 +100,9 @@ class Scorer:
 class Rewriter:
     """Evaluate plans on the simulator; what a plan has in common with earlier ones is kept."""
 
-    def __init__(self, data: EvaluationData, ranges: Ranges, target: str, fidelity: Fidelity = Fidelity.FAST) -> None:
+    def __init__(
+        self, data: EvaluationData, ranges: Ranges, target: str, fidelity: Fidelity = Fidelity.FAST, threads: int = 1
+    ) -> None:
         self._data = data
         self._fidelity = fidelity
         self._ranges = ranges
@@ -113,7 +115,7 @@ class Rewriter:
         simulated = target_of(self._backend, target)
         assert simulated is not None
         self._target = simulated
-        self._pieces = Pieces(data.graph, self._built, self._policy)
+        self._pieces = Pieces(data.graph, self._built, self._policy, threads)
         self._loaded: tuple[str, PiecedGraph] | None = None
 
     @property

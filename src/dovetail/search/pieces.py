@@ -7,10 +7,12 @@ and what crosses a cut is kept: a plan that differs from an earlier one in the s
 from __future__ import annotations
 
 import hashlib
+import itertools
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -25,6 +27,7 @@ from dovetail.search.cuts import GraphSection, cut_points, sections
 from dovetail.search.policy import EvaluationPolicy
 
 Values = Mapping[str, AnyArray]
+_Through = Callable[[int, Batch], list[Values]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +55,16 @@ class _BuiltPiece:
 
 
 class Pieces:
-    """Run quantised versions of one graph, of which `load` builds the pieces. Not for two threads."""
+    """Run quantised versions of one graph, of which `load` builds the pieces. Not for two threads.
 
-    def __init__(self, graph: Graph, load: Callable[[Graph], Executable], policy: EvaluationPolicy) -> None:
+    Batches go through the pieces in `threads` at a time, where the executables allow it: each is computed by one thread
+    alone, and comes out the same in any number of them.
+    """
+
+    def __init__(
+        self, graph: Graph, load: Callable[[Graph], Executable], policy: EvaluationPolicy, threads: int = 1
+    ) -> None:
+        self._threads = threads
         self._ends = cut_points(graph, policy.cuts)
         self._load = load
         self._policy = policy
@@ -78,20 +88,42 @@ class Pieces:
         first, known = self._furthest(pieced, samples)
         rest = pieced.pieces[first:]
         built = [self._executable(pieced, piece) for piece in rest]
-        crossings: list[list[Values]] = [[] for _ in rest]
-        for number, batch in enumerate(batches):
-            crossing = known[number] if known else {}
-            for piece, runnable, results in zip(rest, built, crossings, strict=True):
+
+        def through(number: int, batch: Batch) -> list[Values]:
+            crossing: Values = known[number] if known else {}
+            results: list[Values] = []
+            for piece, runnable in zip(rest, built, strict=True):
                 values = {**batch.inputs, **crossing}
                 values |= runnable.executable.run({name: values[name] for name in runnable.inputs})
                 crossing = {name: values[name] for name in piece.section.crossing}
                 results.append(crossing)
+            return results
+
+        concurrent = all(runnable.executable.abilities().concurrent for runnable in built)
+        each = self._mapped(through, batches) if concurrent else map(through, itertools.count(), batches)
+        crossings = [list(results) for results in zip(*each, strict=True)]
         for piece, results in zip(rest[:-1], crossings, strict=False):
             size = sum(array.nbytes for item in results for array in item.values())
             # What takes most of the room would push out all that is about to be used.
             if size <= self._policy.state_share * self._policy.state_bytes:
                 self._states.put((piece.state, samples), results, size)
         return crossings[-1]
+
+    def _mapped(
+        self, through: Callable[[int, Batch], list[Values]], batches: Iterable[Batch]
+    ) -> Iterator[list[Values]]:
+        """Yield what every batch gives, in order; no more batches are alive than there are threads."""
+        numbered = iter(enumerate(batches))
+        while some := list(itertools.islice(numbered, self._threads)):
+            if len(some) == 1:
+                yield through(*some[0])
+            else:
+                yield from self._pool.map(through, *zip(*some, strict=True))
+            some.clear()
+
+    @cached_property
+    def _pool(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(self._threads, "dovetail-pieces")
 
     def _furthest(self, pieced: PiecedGraph, samples: tuple[int, ...]) -> tuple[int, list[Values]]:
         """Return the first piece that has to be run, and what crosses the cut before it."""

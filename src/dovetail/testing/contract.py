@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
 from functools import partial
 
@@ -223,6 +224,21 @@ class BackendContract:
                     in_place.run(held, buffers)
                     for name in names:
                         assert buffers[name].tobytes() == right[name].tobytes(), trial.label
+
+    def test_several_threads(self) -> None:
+        """Where `run` may be called from several threads at a time, each gets what one alone would."""
+        for trial in self.trials():
+            executable = self.load(trial)
+            if not executable.abilities().concurrent:
+                # A skip keeps this frame, and with it what is loaded.
+                executable.close()
+                pytest.skip("the executables of this backend run in one thread at a time")
+            samples = list(trial.case.inputs[:2]) * 8
+            expected = [executable.run(sample) for sample in samples]
+            with ThreadPoolExecutor(4) as pool:
+                for values, right in zip(pool.map(executable.run, samples), expected, strict=True):
+                    for name in trial.case.graph.outputs:
+                        assert values[name].tobytes() == right[name].tobytes(), trial.label
 
     def test_taps(self) -> None:
         """A tap is answered with the stored tensor or with a DeviceError; an unknown name always with a DeviceError."""

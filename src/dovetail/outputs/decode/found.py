@@ -65,9 +65,8 @@ def _sure(scores: Floats, threshold: float, every_class: bool) -> tuple[np.ndarr
         if every_class:
             places, classes = np.nonzero(scores >= threshold)
         else:
-            best = np.nan_to_num(scores, nan=-1.0).argmax(axis=1)
-            places = np.flatnonzero(scores[np.arange(len(scores)), best] >= threshold)
-            classes = best[places]
+            places = np.flatnonzero((scores >= threshold).any(axis=1))
+            classes = np.nan_to_num(scores[places], nan=-1.0).argmax(axis=1)
     return places, classes
 
 

@@ -57,11 +57,13 @@ class Executor:
     fidelity: Fidelity = Fidelity.FAST
     backends: Mapping[str, str] = field(default_factory=dict)
     targets: tuple[str, ...] = ()
+    threads: int = 1
+    """Samples that are computed at a time; the scores are the same for any number."""
 
     def evaluator(self, data: EvaluationData, ranges: Ranges) -> Evaluator:
         """Return the evaluator."""
         if self.whole:
-            return Rewriter(data, ranges, self.target, self.fidelity)
+            return Rewriter(data, ranges, self.target, self.fidelity, self.threads)
         return Pipeline(data, ranges, PipelineOptions(self.fidelity, self.backends, self.targets))
 
 
