@@ -102,7 +102,11 @@ class Source:
         from cosmic_ray.mutating import mutate_code
 
         for key, (name, occurrence) in zip(keys(site), site.choices, strict=True):
-            code = mutate_code(self.text, operators()[name], occurrence)
+            try:
+                code = mutate_code(self.text, operators()[name], occurrence)
+            except AttributeError:
+                # cosmic-ray's operator for exceptions knows plain names only, and not `errors.Missing`.
+                continue
             if self._is_another_program(code):
                 yield Mutant(site, key, name.removeprefix("core/"), *_changed(self._lines, code.splitlines()), code)
 
