@@ -145,6 +145,7 @@ class OpenVinoExecutable:
             for name, port in self._ports.items():
                 array = inputs[name]
                 if self._read.get(name) is not array:
+                    self._refuse_empty(name, array)
                     view = array.transpose(_FORTH) if name in self._last else array
                     tensor, shared = _shared(view)
                     request.set_tensor(port, tensor)
@@ -155,12 +156,23 @@ class OpenVinoExecutable:
         except RuntimeError as error:
             raise DeviceError(f"{self._where}: {reason(error)}.") from error
 
+    def _refuse_empty(self, name: str, array: AnyArray) -> None:
+        """Raise DeviceError for what OpenVINO dies of where it has one processor (seen in 2026.4.1)."""
+        if array.size == 0:
+            raise DeviceError(
+                f"{self._where}: input '{name}' {list(array.shape)} is empty, which OpenVINO does not survive on one "
+                "processor.",
+                hint="Give at least one sample, or run the partition on 'cpu'.",
+            )
+
     def _run_tapped(self, inputs: Mapping[str, AnyArray], taps: tuple[str, ...]) -> dict[str, AnyArray]:
         if taps not in self._tapped:
             self._tapped[taps] = self._source.with_outputs(self._where, taps)
         request = self._tapped[taps]
         compiled = request.get_compiled_model()
         try:
+            for name in self._signature.inputs:
+                self._refuse_empty(name, inputs[name])
             held = {name: _shared(inputs[name])[0] for name in self._signature.inputs}
             for name, tensor in held.items():
                 request.set_tensor(compiled.input(name), tensor)
