@@ -15,7 +15,7 @@ from dovetail.compare.task import Arrays, TaskMetric, callable_metric
 from dovetail.data import open_samples, specs_of, split_samples
 from dovetail.errors import CostError
 from dovetail.ir import AnyArray
-from dovetail.plan import Limits, Plan, Recipe, parse_placement
+from dovetail.plan import Limits, Placement, Plan, Recipe, parse_placement
 from dovetail.report import make_report, page_text, report_page
 from dovetail.search import CostOptions, Goal, TuneOptions, TuneRequest, TuneResult, parse_goal, tune
 from dovetail.search.acceptance import simulate_on_holdout
@@ -38,6 +38,11 @@ FEW = range(120)
 UNSEEN = range(120, 800)
 COUNT = 100
 """Samples of each split of a planted search."""
+
+
+def _but(units: Sequence[str], unit: str) -> dict[str, Placement]:
+    """Return a plan that raises all units but one."""
+    return {name: WIDE for name in units if name != unit}
 
 
 def _some(lost: int) -> AnyArray:
@@ -193,6 +198,21 @@ def test_what_can_be_afforded_is_raised_worst_first_and_within_the_share(share: 
         assert set(more) == set(rest)
         few = affordable(prover, base, [first, *rest], share, MarginPolicy(units=2))
         assert list(few) == rest[:2]
+
+
+def test_without_a_share_not_even_what_costs_nothing_is_raised() -> None:
+    """Between two units that are raised the border goes, and the unit is free."""
+    context, _ = _open(_same(0.0), _same(0.0))
+    prover = context.prover
+    assert prover is not None
+    units = list(context.space.units)
+    free = [
+        unit for unit in units if prover.latency_ns(dict.fromkeys(units, WIDE)) <= prover.latency_ns(_but(units, unit))
+    ]
+    assert free
+    for unit in free:
+        assert list(affordable(prover, _but(units, unit), [unit], 1e-9, MarginPolicy())) == [unit]
+        assert affordable(prover, _but(units, unit), [unit], 0.0, MarginPolicy()) == {}
 
 
 @pytest.mark.parametrize("margin", [-0.1, float("nan"), float("inf")])

@@ -45,6 +45,14 @@ def test_what_is_not_rounded_to_integers_has_nothing_against_it() -> None:
     assert (prior.score, prior.reason) == (0.0, "tensor 'x' is not quantised")
 
 
+def test_a_tensor_without_a_live_channel_scores_nothing() -> None:
+    net = Network()
+    zeros = np.zeros((1, 3), np.float32)
+    prior = _ranked(net, net.op("Tanh", net.input("x", 1, 3)), U8, x=zeros)["n0"]
+    assert prior.score == 0.0
+    assert prior.reason.startswith("tensor 'x' keeps its channels apart (step ")
+
+
 @pytest.mark.parametrize(("operator", "extra"), [("Exp", 0.5), ("Tanh", 0.0)])
 def test_operators_that_are_known_to_suffer_score_more(operator: str, extra: float) -> None:
     net = Network()

@@ -97,6 +97,7 @@ def test_where_only_losses_count_gains_do_not_save_a_plan() -> None:
 
 def test_what_one_sample_can_lose_is_known_of_shares_only() -> None:
     assert Race.against(np.array([0.2, 1.0])).largest_loss == 1.0
+    assert Race.against(np.array([0.2, 1.5])).largest_loss is None
     assert Race.against(np.array([0.2, 30.0])).largest_loss is None
     assert Race.against(np.array([-3.0, 0.0])).largest_loss is None
 

@@ -171,6 +171,24 @@ def test_commands_that_are_not_there_are_mistakes_not_answers(tmp_path: Path) ->
             CommandOracle(command).ask()
 
 
+@pytest.mark.parametrize("code", [126, 127])
+def test_a_shell_that_cannot_run_the_command_says_so(code: int) -> None:
+    with pytest.raises(SearchError, match=rf"^'sh' cannot be run \(exit code {code}\): it says nothing"):
+        CommandOracle(["sh", "-c", f"exit {code}"]).ask()
+
+
+def test_a_setup_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "a" / "bisect.json").mkdir(parents=True)
+    with pytest.raises(SearchError, match=r"bisect\.json: damaged: .*Is a directory"):
+        Bisection.open(tmp_path / "a")
+
+
+def test_a_request_certifies_only_when_told_to() -> None:
+    request = BisectRequest("c", "exclude", LOW, (CPU,))
+    assert not request.certify
+    assert not setup_of_lines(["a"], request).certify
+
+
 def test_a_time_out_ends_the_children_too(tmp_path: Path) -> None:
     mark, script = tmp_path / "children", 'echo $$ > "$0"; sleep 3600 & echo $! >> "$0"; sleep 3600'
     processes: list[str] = []

@@ -95,6 +95,23 @@ def test_contraction_changes_neither_cost_nor_bound_of_the_programme(seed: int) 
     assert found.bound_ns == pytest.approx(whole.bound_ns)
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_what_a_contracted_problem_is_given_back_costs_as_much_on_the_whole(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    problem = _chain(rng, 30)
+    named = {int(unit) for unit in rng.choice(30, int(rng.integers(1, 4)), replace=False)}
+    movable = problem.movable(named)
+    smaller = contract(problem, named, movable, SolverPolicy())
+    assert smaller is not None
+    for _ in range(20):
+        levels = [int(rng.integers(len(ladder))) for ladder in smaller.problem.choices]
+        item = tuple(level if unit in smaller.movable else 0 for unit, level in enumerate(levels))
+        whole = smaller.expand(item)
+        assert [whole[unit] for unit in smaller.units] == list(item)
+        assert problem.stays(whole, movable)
+        assert problem.cost(whole) == pytest.approx(smaller.problem.cost(item))
+
+
 def _chain(rng: np.random.Generator, size: int) -> Problem:
     """Return residual blocks: every other unit also reads what the unit two before it reads."""
     pairs = [(a, b) for a in (LOW, WIDE, CPU) for b in (LOW, WIDE, CPU) if a != b]
