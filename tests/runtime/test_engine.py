@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import clocks
@@ -147,6 +148,23 @@ def test_many_threads_may_run_one_session() -> None:
         for thread in threads:
             thread.join()
     assert {index: float(value[0, 0]) for index, value in found.items()} == {index: index + 2.0 for index in range(16)}
+
+
+def test_what_can_run_in_several_threads_does() -> None:
+    """Each of the two runs waits in the first partition until the other has come there too."""
+
+    class Together(Waiting):
+        def run(self, inputs: Mapping[str, AnyArray], taps: Sequence[str] = ()) -> Mapping[str, AnyArray]:
+            both.wait(timeout=clocks.PATIENCE_S)
+            return {"s": inputs["x"] + np.float32(1)}
+
+        def abilities(self) -> ExecutableAbilities:
+            return ExecutableAbilities(concurrent=True)
+
+    both = threading.Barrier(2)
+    with _session(*CHAIN, change={0: Together(("s",))}) as session, ThreadPoolExecutor(2) as pool:
+        runs = list(pool.map(session.run, [_x(0.0), _x(5.0)]))
+    assert [float(run.outputs["t"][0, 0]) for run in runs] == [2.0, 7.0]
 
 
 @pytest.mark.parametrize("stages", [CHAIN, DIAMOND])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 from dovetail.backend.protocols import Executable, ExecutableAbilities, Signature
@@ -12,19 +13,24 @@ from dovetail.bundle.bundle import CompiledPartition
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A partition loaded on a device; an executable serves one request at a time."""
+    """A partition loaded on a device."""
 
     index: int
     part: CompiledPartition
     device: str
     executable: Executable
     signature: Signature
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    lock: AbstractContextManager[object] = field(init=False)
+    """Held while the executable runs: it serves one request at a time, unless it can run in several threads."""
     abilities: ExecutableAbilities = field(init=False)
     """Asked for once: a run has no time for it."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "abilities", self.executable.abilities())
+        abilities = self.executable.abilities()
+        object.__setattr__(self, "abilities", abilities)
+        # What writes in place is bound to its buffers.
+        together = abilities.concurrent and abilities.in_place is None
+        object.__setattr__(self, "lock", nullcontext() if together else threading.Lock())
 
     @property
     def where(self) -> str:

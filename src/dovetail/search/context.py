@@ -126,7 +126,7 @@ def open_search(
         Executor(target, whole=False, fidelity=Fidelity.EXACT, targets=served),
     )
     simulator = replace(executors[0], threads=_cores()).evaluator(data, ranges)
-    pipeline = Pipeline(data, ranges, PipelineOptions(targets=served))
+    pipeline = Pipeline(data, ranges, PipelineOptions(targets=served, threads=_cores()))
     log = _open_log(request, simulator.identity, playback)
     journal = Journal(options.journal, _digest(f"{simulator.identity}\n{pipeline.identity}"), log)
     if playback is not None:

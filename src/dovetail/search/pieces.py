@@ -7,12 +7,10 @@ and what crosses a cut is kept: a plan that differs from an earlier one in the s
 from __future__ import annotations
 
 import hashlib
-import itertools
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import numpy as np
 
@@ -25,9 +23,9 @@ from dovetail.partition.schedule import part_of_graph
 from dovetail.quantize.cache import BoundedCache
 from dovetail.search.cuts import GraphSection, cut_points, sections
 from dovetail.search.policy import EvaluationPolicy
+from dovetail.search.threads import Threads
 
 Values = Mapping[str, AnyArray]
-_Through = Callable[[int, Batch], list[Values]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +62,7 @@ class Pieces:
     def __init__(
         self, graph: Graph, load: Callable[[Graph], Executable], policy: EvaluationPolicy, threads: int = 1
     ) -> None:
-        self._threads = threads
+        self._threads = Threads(threads)
         self._ends = cut_points(graph, policy.cuts)
         self._load = load
         self._policy = policy
@@ -89,7 +87,8 @@ class Pieces:
         rest = pieced.pieces[first:]
         built = [self._executable(pieced, piece) for piece in rest]
 
-        def through(number: int, batch: Batch) -> list[Values]:
+        def through(numbered: tuple[int, Batch]) -> list[Values]:
+            number, batch = numbered
             crossing: Values = known[number] if known else {}
             results: list[Values] = []
             for piece, runnable in zip(rest, built, strict=True):
@@ -100,7 +99,7 @@ class Pieces:
             return results
 
         concurrent = all(runnable.executable.abilities().concurrent for runnable in built)
-        each = self._mapped(through, batches) if concurrent else map(through, itertools.count(), batches)
+        each = self._threads.map(through, enumerate(batches)) if concurrent else map(through, enumerate(batches))
         crossings = [list(results) for results in zip(*each, strict=True)]
         for piece, results in zip(rest[:-1], crossings, strict=False):
             size = sum(array.nbytes for item in results for array in item.values())
@@ -108,22 +107,6 @@ class Pieces:
             if size <= self._policy.state_share * self._policy.state_bytes:
                 self._states.put((piece.state, samples), results, size)
         return crossings[-1]
-
-    def _mapped(
-        self, through: Callable[[int, Batch], list[Values]], batches: Iterable[Batch]
-    ) -> Iterator[list[Values]]:
-        """Yield what every batch gives, in order; no more batches are alive than there are threads."""
-        numbered = iter(enumerate(batches))
-        while some := list(itertools.islice(numbered, self._threads)):
-            if len(some) == 1:
-                yield through(*some[0])
-            else:
-                yield from self._pool.map(through, *zip(*some, strict=True))
-            some.clear()
-
-    @cached_property
-    def _pool(self) -> ThreadPoolExecutor:
-        return ThreadPoolExecutor(self._threads, "dovetail-pieces")
 
     def _furthest(self, pieced: PiecedGraph, samples: tuple[int, ...]) -> tuple[int, list[Values]]:
         """Return the first piece that has to be run, and what crosses the cut before it."""

@@ -15,6 +15,7 @@ from dovetail.quantize.ranges import Ranges
 from dovetail.runtime.session import open_session
 from dovetail.search.evaluator import EvaluationData, Scorer, evaluation_identity
 from dovetail.search.samples import stack_outputs
+from dovetail.search.threads import Threads
 from dovetail.search.trial import Scores
 
 
@@ -28,6 +29,8 @@ class PipelineOptions:
     """The backend of a target where several could serve it."""
     targets: tuple[str, ...] = ()
     """The targets that the plans may name: the versions of their backends belong to the identity."""
+    threads: int = 1
+    """Samples that are computed at a time, where the executables allow it."""
 
 
 class Pipeline:
@@ -39,6 +42,7 @@ class Pipeline:
         self._options = options or PipelineOptions()
         self._quantizer = Quantizer(data.graph, ranges)
         self._scorer = Scorer(data)
+        self._threads = Threads(self._options.threads)
 
     @property
     def identity(self) -> str:
@@ -57,7 +61,8 @@ class Pipeline:
         partitioned = partition(self._quantizer.quantize(plan))
         bundle = compile_model(partitioned, self._request({part.target for part in partitioned.partitions}))
         with open_session(bundle) as session:
-            runs = [session.run(batch.inputs).outputs for batch in self._data.samples.batches(indices)]
+            batches = self._data.samples.batches(indices)
+            runs = list(self._threads.map(lambda batch: session.run(batch.inputs).outputs, batches))
         return stack_outputs(self._data.graph, runs)
 
     def _request(self, targets: Iterable[str]) -> CompileRequest:

@@ -64,7 +64,7 @@ class Executor:
         """Return the evaluator."""
         if self.whole:
             return Rewriter(data, ranges, self.target, self.fidelity, self.threads)
-        return Pipeline(data, ranges, PipelineOptions(self.fidelity, self.backends, self.targets))
+        return Pipeline(data, ranges, PipelineOptions(self.fidelity, self.backends, self.targets, self.threads))
 
 
 @dataclass(frozen=True, slots=True)

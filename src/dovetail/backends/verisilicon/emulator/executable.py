@@ -104,8 +104,8 @@ class Emulation:
         return {name: self._given_back(name, self._spread(found[self._names[name]], samples)) for name in names}
 
     def abilities(self) -> ExecutableAbilities:
-        """Return none beyond running."""
-        return ExecutableAbilities()
+        """Return that it runs in several threads at a time."""
+        return ExecutableAbilities(concurrent=True)
 
     def close(self) -> None:
         """Free the kernels."""
