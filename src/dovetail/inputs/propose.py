@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,10 +47,16 @@ from dovetail.outputs.ends import ImageInput, image_of
 from dovetail.outputs.evidence import FAIR, SLIGHT, STRONG
 from dovetail.outputs.recognise import recognise
 from dovetail.outputs.view import HeadView
+from dovetail.quantize.cache import BoundedCache
 from dovetail.quantize.calibrate import load_float
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 _FIRST_LOOK, _SECOND_LOOK = 6, 24
 """Pictures that all variants are tried on, and that those are which are still likely."""
+_KEPT_BYTES = 1 << 26
+"""Bytes of pictures in the size of the input that are kept while variants are tried."""
 _UNLIKELY_DB = 20.0
 """Decibans behind the best from which a variant is not looked at again: a hundred to one."""
 
@@ -117,6 +124,7 @@ class _Bench:
         if image is None:
             raise DataError(f"'{graph.name}' has no input that looks like a picture.", hint="Give arrays.")
         self.graph, self.image, self.pictures = graph, image, list(pictures)
+        self._pictures: BoundedCache[Image] = BoundedCache(_KEPT_BYTES)
         self.spec: InputSpec = next(spec for spec in specs if spec.name == image.name)
         self.executable: Executable = load_float(graph)
         self.shapes = {spec.name: tuple(1 if size is None else size for size in spec.shape) for spec in specs}
@@ -131,11 +139,20 @@ class _Bench:
 
     def feed(self, preprocess: Preprocess, number: int, warp: Warp = Warp.NONE) -> dict[str, AnyArray]:
         """Return the input made of a picture."""
+        name = self.pictures[number].name
+        tensor = to_tensor(self._placed(preprocess, number), preprocess, self.spec, f"picture '{name}'")
+        return {self.image.name: warped(conform(tensor, self.spec, name), warp, self.image)}
+
+    def _placed(self, preprocess: Preprocess, number: int) -> Image:
+        """Return a picture in the size of the input: variants differ mostly in what becomes of its numbers."""
+        key = number, preprocess.channels, preprocess.steps, preprocess.interpolation
+        known = self._pictures.get(key)
+        if known is not None:
+            return known
         path = self.pictures[number]
         where = f"picture '{path.name}'"
         picture, _ = place(load_image(path, preprocess.channels, where), preprocess, where)
-        tensor = conform(to_tensor(picture, preprocess, self.spec, where), self.spec, path.name)
-        return {self.image.name: warped(tensor, warp, self.image)}
+        return self._pictures.put(key, picture, picture.width * picture.height * len(picture.getbands()))
 
     def run(self, preprocess: Preprocess, number: int, warp: Warp = Warp.NONE) -> dict[str, AnyArray]:
         """Return the outputs for a picture."""
