@@ -75,6 +75,19 @@ def test_damaged_blobs_raise_nothing_but_device_errors(data: st.DataObject) -> N
     assert "\n" not in message
 
 
+@pytest.mark.parametrize("scale", [b"0.0", b"-0.5", b"1e-300", b"1e300", b"1e-45"])
+def test_a_scale_that_nothing_can_be_divided_by_is_damage(scale: bytes) -> None:
+    """Nought, or what is nought or infinite in float32."""
+    blob = backend.compile(GRAPH, V853, CompileOptions(Fidelity.EXACT))
+    payload = blob.payload.replace(b"0.00390625", scale.ljust(10))
+    assert payload != blob.payload
+    try:
+        executable = backend.devices()[0].load(Blob(blob.format, payload), Signature.of(GRAPH))
+        executable.run(SAMPLE)
+    except DeviceError as error:
+        assert "\n" not in str(error)
+
+
 @pytest.mark.parametrize("kind", [np.float32, np.float64, np.int64])
 def test_products(kind: type[np.generic]) -> None:
     generator = np.random.default_rng(0)

@@ -34,16 +34,25 @@ class KernelStep:
 
 
 def build_steps(program: Program, threads: int = 1) -> tuple[KernelStep, ...]:
-    """Return the steps of a program."""
+    """Return the steps of a program; raise DeviceError for an operator whose numbers make no sense."""
     whole = ProgramView(program)
     spare = {index for operator in program.operators for index in operator.joins}
     reads: list[tuple[int, ...]] = []
     kernels: list[Kernel] = []
     for item in whole.operators:
-        if item.operator.joins:
-            kernel, inputs = _joined(whole, item, threads)
-        else:
-            kernel, inputs = build_kernel(item, threads), item.operator.inputs
+        try:
+            if item.operator.joins:
+                kernel, inputs = _joined(whole, item, threads)
+            else:
+                kernel, inputs = build_kernel(item, threads), item.operator.inputs
+        except DovetailError:
+            raise
+        except Exception as error:
+            # A blob is a file: one changed byte may be a scale of 1e-300.
+            node = item.operator.node
+            raise DeviceError(
+                f"npusim: node '{node}' cannot be computed: {first_line(error)}.", hint="Compile the model again."
+            ) from error
         kernels.append(kernel)
         reads.append(inputs)
     last = {tensor: index for index, tensors in enumerate(reads) for tensor in tensors}
