@@ -16,6 +16,11 @@ from dovetail.outputs.layouts import BinsLayout, HeatmapsLayout, PointsLayout
 from dovetail.outputs.view import Kind, OutputRole
 
 _NAMES = (*words.LANDMARKS, *words.HEATMAP, "pose", "joints", "ld")
+_FEWEST = 12
+"""Numbers of the fewest points that tell a person."""
+_MOST_PEOPLE = 32
+_PERSON = {0: "", 1: " and a score", 4: " and a box", 5: ", a box and a score"}
+"""What a row may hold beside the points of a person."""
 _PEAK = 6.0
 """Standard deviations by which a heat map's peak stands out; a Gaussian field of 3,000 cells reaches 3.5."""
 
@@ -27,6 +32,8 @@ def hypotheses(ends: Ends) -> Iterator[Hypothesis]:
         if end.integer or end.ragged:
             continue
         yield from _coordinates(ends, end)
+        if image is not None and end.rank == 2 and 2 <= end.shape[0] <= _MOST_PEOPLE:
+            yield from _people(ends, end)
         for found in maps_of(end, image) if image is not None else ():
             if found.channels > 1 and found.channel_axis is not None:
                 yield _heatmaps(ends, found)
@@ -69,6 +76,24 @@ def _coordinates(ends: Ends, end: End) -> Iterator[Hypothesis]:
         sizes = [(shape[0] // width, width) for width in (2, 3, 5) if shape[0] % width == 0 and shape[0] >= 8]
     for points, width in sizes:
         yield _points(ends, end, points, width, split=len(shape) == 2)
+
+
+def _people(ends: Ends, end: End) -> Iterator[Hypothesis]:
+    """Yield a few rows of the points of one person each, with a box after them or not (MoveNet's several people)."""
+    people, width = end.shape
+    for more, text in _PERSON.items():
+        if width <= more + _FEWEST or (width - more) % 3 or (width - more) // 3 not in counts.POINTS:
+            continue
+        case = Case()
+        case.add(STRONG, f"{width} numbers a row, as {(width - more) // 3} points of three numbers{text} have")
+        case.when(words.named(end, _NAMES), DECISIVE, f"'{end.name}' is named as keypoints are")
+        case.when(ends.flat(end), FAIR, "every number is made of the whole picture")
+        case.when(end.in_unit, SLIGHT, "all numbers are shares of the picture")
+        case.when(not end.in_unit and end.low < 0, -SLIGHT, "some numbers are negative")
+        case.when(end.tail.activations == {"Softmax"}, -DECISIVE, f"'{end.name}' ends in a Softmax")
+        roles = {end.name: OutputRole.COMBINED}
+        # No layout: how rows of two runs pair up is a matter of the box, which designs place differently.
+        yield Hypothesis.of(case, Kind.KEYPOINTS, f"up to {people} people", roles)
 
 
 def _points(ends: Ends, end: End, points: int, width: int, *, split: bool) -> Hypothesis:

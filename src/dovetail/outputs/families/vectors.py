@@ -32,7 +32,7 @@ def hypotheses(ends: Ends) -> Iterator[Hypothesis]:
         size = end.shape[axis] if end.rank else 1
         yield _classes(ends, end, axis)
         if size >= 16:
-            yield _embedding(end, axis)
+            yield _embedding(ends, end, axis)
         if size <= _MOST_VALUES:
             yield _values(end, axis)
 
@@ -86,12 +86,13 @@ def _classes(ends: Ends, end: End, axis: int) -> Hypothesis:
     other = count > _MOST_VALUES and count not in taken and len(ends.outputs) == 1
     case.when(other and plain, FAIR, f"{count} numbers are too many for quantities, and no usual size of other things")
     case.when(words.named(end, (*words.BOXES, *words.LANDMARKS)), -DECISIVE, f"'{end.name}' is named as places are")
+    case.when(_as_goes_in(ends, count), -STRONG, f"'{end.name}' has as many numbers as go in")
     layout = ScoresLayout(end.name, max(axis, 0), count, applied, independent=sigmoid and not softmax)
     family = "probabilities" if applied is Activation.SOFTMAX else "scores" if sigmoid else "logits"
     return Hypothesis.of(case, Kind.CLASSIFICATION, family, {end.name: OutputRole.SCORES}, layout)
 
 
-def _embedding(end: End, axis: int) -> Hypothesis:
+def _embedding(ends: Ends, end: End, axis: int) -> Hypothesis:
     case = Case()
     size = end.shape[axis]
     case.when(_unit_length(end), DECISIVE, f"'{end.name}' has length 1")
@@ -106,6 +107,7 @@ def _embedding(end: End, axis: int) -> Hypothesis:
     case.when(pooled, STRONG, f"'{end.name}' is a mean over places")
     case.when("BatchNormalization" in end.tail.operators, FAIR, f"'{end.name}' is normalised")
     case.when(words.named(end, words.CLASSIFICATION), -STRONG, f"'{end.name}' is named as class scores are")
+    case.when(_as_goes_in(ends, size), -STRONG, f"'{end.name}' has as many numbers as go in")
     layout = VectorLayout(end.name, size)
     return Hypothesis.of(case, Kind.EMBEDDING, "", {end.name: OutputRole.EMBEDDING}, layout)
 
@@ -141,6 +143,11 @@ def _sure(end: End, axis: int, applied: Activation) -> bool:
     scores = np.moveaxis(np.asarray(end.values, np.float64), axis + 1, -1).reshape(len(end.values), -1)
     powers = np.exp(scores - scores.max(axis=1, keepdims=True))
     return float(np.mean(powers.max(axis=1) / powers.sum(axis=1))) > 0.5
+
+
+def _as_goes_in(ends: Ends, size: int) -> bool:
+    """Tell whether all that goes in is one list of so many numbers."""
+    return size >= 16 and [tuple(item for item in shape if item != 1) for shape in ends.inputs.values()] == [(size,)]
 
 
 def _made_by_product(end: End) -> bool:
