@@ -150,7 +150,7 @@ class Ends:
         return self.count("LSTM", "GRU", "RNN", "Loop", "Scan") > 0
 
     def flat(self, end: End) -> bool:
-        """Tell whether an output is made of one vector, as after a mean over the picture or a product over all of it."""
+        """Tell whether an output is made of one vector, as after a mean over the picture."""
         shapes = [() if self.graph is None else self.graph.types[leaf.tensor].shape for leaf in end.tail.leaves]
         return bool(shapes) and all(shape and sum(size != 1 for size in shape) <= 1 for shape in shapes)
 

@@ -61,7 +61,7 @@ def _readings(stack: Stack, weights: Collection[int]) -> Iterator[tuple[RoleAssi
 
 
 def _prototypes(ends: Ends) -> Mapping[int, str]:
-    """Return the outputs that may be prototypes of masks, by the number of their maps: one fine grid over the picture."""
+    """Return the outputs that may be prototypes of masks, by the number of their maps on one fine grid."""
     image = ends.image
     found: dict[int, str] = {}
     for end in ends.outputs:
