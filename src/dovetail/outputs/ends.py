@@ -141,8 +141,14 @@ class Ends:
 
     @cached_property
     def image(self) -> ImageInput | None:
-        """Return the input that looks like a picture, or None."""
-        return _only_image(self.inputs)
+        """Return the input that looks like a picture, the first of several of one size, or None."""
+        found = _images(self.inputs)
+        return found[0] if len({(image.rows, image.cols, image.channels) for image in found}) == 1 else None
+
+    @cached_property
+    def pictures(self) -> int:
+        """Return how many inputs look like pictures."""
+        return len(_images(self.inputs))
 
     @cached_property
     def recurrent(self) -> bool:
@@ -218,8 +224,12 @@ def image_of(graph: Graph) -> ImageInput | None:
 
 
 def _only_image(shapes: Mapping[str, Shape]) -> ImageInput | None:
-    found = [image for name, shape in shapes.items() if (image := _image(name, shape)) is not None]
+    found = _images(shapes)
     return found[0] if len(found) == 1 else None
+
+
+def _images(shapes: Mapping[str, Shape]) -> list[ImageInput]:
+    return [image for name, shape in shapes.items() if (image := _image(name, shape)) is not None]
 
 
 def _image(name: str, shape: Shape) -> ImageInput | None:

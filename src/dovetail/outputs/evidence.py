@@ -23,8 +23,12 @@ FAIR = 6.0
 SLIGHT = 3.0
 """Two to one: a habit."""
 
-UNKNOWN_ODDS = 10 ** (STRONG / 10)
-"""The odds of no hypothesis at all: one strong finding alone is as likely as not a coincidence."""
+UNKNOWN_ODDS = 10 ** (2 * FAIR / 10)
+"""The odds of no hypothesis at all: two fair findings, or a strong one, are as likely as not a coincidence.
+
+One decisive finding, or two strong ones, do not make sure: findings of one design hang together, and a third has to
+agree.
+"""
 
 
 @dataclass(slots=True)

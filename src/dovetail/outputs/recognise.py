@@ -13,6 +13,7 @@ from dovetail.outputs.evidence import DECISIVE, FAIR, STRONG, UNKNOWN_ODDS, Hypo
 from dovetail.outputs.families import (
     companions,
     dense,
+    features,
     heatmap,
     keypoints,
     rows,
@@ -25,7 +26,7 @@ from dovetail.outputs.families import (
 from dovetail.outputs.hints import Hints
 from dovetail.outputs.view import HeadView, Kind, OutputRole, OutputsView
 
-_FAMILIES = (dense, heatmap, companions, rows, segmentation, keypoints, sequences, vectors, signals)
+_FAMILIES = (dense, heatmap, companions, rows, segmentation, keypoints, features, sequences, vectors, signals)
 
 
 def recognise(

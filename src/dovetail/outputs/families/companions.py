@@ -29,6 +29,8 @@ def hypotheses(ends: Ends) -> Iterator[Hypothesis]:
             grids.setdefault((found.rows, found.cols, found.channel_axis), []).append(found)
     for same in grids.values():
         for heat in same:
+            if heat.stride >= 4 and heat.channels == heat.stride**2 + 1:
+                yield _cells(heat)
             rest = [item for item in same if item is not heat]
             related = [item for item in rest if item.channels in (2 * heat.channels, 2 * (heat.channels - 1))]
             if heat.channels >= _FEWEST_POINTS and any(item.channels == 2 * heat.channels for item in related):
@@ -54,6 +56,15 @@ def _points(heat: Map, related: Sequence[Map]) -> Hypothesis:
     roles = {name: OutputRole.HEATMAPS, **{item.end.name: OutputRole.OFFSETS for item in related}}
     layout = HeatmapsLayout(name, heat.channel_axis or 0, heat.channels)
     return Hypothesis.of(case, Kind.KEYPOINTS, "heat maps with vectors", roles, layout)
+
+
+def _cells(heat: Map) -> Hypothesis:
+    """Return keypoints as a class for every pixel of a cell, and one for none (SuperPoint)."""
+    case = Case()
+    name = heat.end.name
+    case.add(DECISIVE, f"'{name}' has a score for each of a cell's {heat.channels - 1} pixels and one for none")
+    case.when(words.named(heat.end, words.SEGMENTATION), -STRONG, f"'{name}' is named as masks are")
+    return Hypothesis.of(case, Kind.KEYPOINTS, "pixels of a cell", {name: OutputRole.HEATMAPS})
 
 
 def _regions(score: Map, geometry: Map) -> Hypothesis:

@@ -16,6 +16,8 @@ from dovetail.outputs.layouts import BinsLayout, HeatmapsLayout, PointsLayout
 from dovetail.outputs.view import Kind, OutputRole
 
 _NAMES = (*words.LANDMARKS, *words.HEATMAP, "pose", "joints", "ld")
+_WIDTHS = (2, 3, 4, 5)
+"""Numbers of a point: coordinates, how visible it is, whether it is there."""
 _FEWEST = 12
 """Numbers of the fewest points that tell a person."""
 _MOST_PEOPLE = 32
@@ -73,7 +75,7 @@ def _coordinates(ends: Ends, end: End) -> Iterator[Hypothesis]:
     shape = tuple(size for size in end.shape if size != 1)
     sizes = [(shape[0], shape[1])] if len(shape) == 2 and shape[1] in (2, 3, 4, 5) else []
     if len(shape) == 1:
-        sizes = [(shape[0] // width, width) for width in (2, 3, 5) if shape[0] % width == 0 and shape[0] >= 8]
+        sizes = [(shape[0] // width, width) for width in _WIDTHS if shape[0] % width == 0 and shape[0] >= 8]
     for points, width in sizes:
         yield _points(ends, end, points, width, split=len(shape) == 2)
 
@@ -107,7 +109,12 @@ def _points(ends: Ends, end: End, points: int, width: int, *, split: bool) -> Hy
     case.when(end.tail.activations <= {"Softmax"}, -DECISIVE, f"'{end.name}' ends in a Softmax")
     listed = not split and points * width in counts.POINT_LISTS
     case.when(listed and points in counts.POINTS, STRONG, f"{points * width} numbers, as lists of keypoints have")
-    case.when(not split and width == 5, -FAIR, "five numbers a point")
+    case.when(not split and width > 3, -FAIR, f"{width} numbers a point")
+    usual = points in counts.POINTS and ends.image is not None
+    for other in ends.outputs:
+        case.when(
+            usual and other is not end and _has_points(other, points), STRONG, f"'{other.name}' has as many points"
+        )
     case.when(ends.image is None, -STRONG, "no picture goes in")
     values = np.asarray(end.values, np.float64).reshape(len(end.values), -1, width)
     scored = split and width == 3 and _scored(values)
@@ -116,6 +123,14 @@ def _points(ends: Ends, end: End, points: int, width: int, *, split: bool) -> Hy
     movenet = scored and end.shape == (1, 17, 3)
     layout = PointsLayout(end.name, points, width, "yx" if movenet else "xy", 2 if scored else None)
     return Hypothesis.of(case, Kind.KEYPOINTS, "coordinates", {end.name: OutputRole.POINTS}, layout)
+
+
+def _has_points(end: End, points: int) -> bool:
+    """Tell whether an output has a map, or a few numbers in a list, for each of some keypoints."""
+    wide = [size for size in end.shape if size != 1]
+    if len(wide) == 3:
+        return points in wide
+    return len(wide) == 1 and wide[0] // points in _WIDTHS and wide[0] % points == 0
 
 
 def _scored(values: Floats) -> bool:

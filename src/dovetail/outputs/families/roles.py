@@ -16,8 +16,8 @@ BINS = (16, 8, 17, 32)
 """Numbers of bins of a distance's distribution: YOLOv8's, NanoDet's, generalised focal loss's."""
 
 _LANDMARKS = (10, 8, 12, 14, 34, 51, 15, 136, 63)
-_BOXES_AND_POINTS = (14, 16, 18)
-"""Channels of a box and five, six or seven points after it (MediaPipe's detectors)."""
+_BOXES_AND_POINTS = (12, 14, 16, 18, 38)
+"""Channels of a box and four to seven, or seventeen, points after it (MediaPipe's detectors)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from dovetail.outputs.view import Kind, OutputRole
 
 _SUPPRESSION = frozenset({"NonMaxSuppression", "TopK"})
 _MOST_ROWS = 1000
+_SMALLEST_MASK = 7
 
 
 def hypotheses(ends: Ends) -> Iterator[Hypothesis]:
@@ -118,8 +119,17 @@ def _scored_boxes(ends: Ends, end: End, image: tuple[int, int]) -> Iterator[Hypo
             classes=Columns(classes.name),
             suppressed=True,
         )
-        roles = {end.name: OutputRole.COMBINED, classes.name: OutputRole.CLASSES}
+        roles = {end.name: OutputRole.COMBINED, classes.name: OutputRole.CLASSES, **_masks(ends, end)}
         yield Hypothesis.of(case, Kind.DETECTION, "boxes, suppressed", roles, layout)
+
+
+def _masks(ends: Ends, boxes: End) -> Mapping[str, OutputRole]:
+    """Return the outputs that hold a picture for every row of boxes: the masks of what was found."""
+    return {
+        end.name: OutputRole.MASK
+        for end in ends.outputs
+        if end.rank in (3, 4) and end.shape[0] == boxes.shape[0] and min(end.shape[-2:]) >= _SMALLEST_MASK
+    }
 
 
 def _falling(scores: NDArray[np.generic]) -> bool:
@@ -145,6 +155,7 @@ def _lists(ends: Ends, boxes: End, scores: End, classes: End | None, image: tupl
         roles[classes.name] = OutputRole.CLASSES
         case.add(STRONG, f"'{classes.name}' holds a whole number a row")
         case.when(words.named(classes, words.CLASSES), FAIR, f"'{classes.name}' is named as classes are")
+    roles.update(_masks(ends, boxes))
     count = next((end for end in ends.outputs if end.name not in roles and _is_count(end)), None)
     if count is not None:
         roles[count.name] = OutputRole.COUNT

@@ -32,7 +32,7 @@ def hypotheses(ends: Ends) -> Iterator[Hypothesis]:
             yield _mask(ends, found)
             if found.channels == 1:
                 yield _text(found)
-            yield _picture(found)
+            yield _picture(ends, found)
 
 
 def _ids(found: Map) -> Hypothesis:
@@ -60,10 +60,13 @@ def _mask(ends: Ends, found: Map) -> Hypothesis:
     case.when(found.stride >= 16, -FAIR, f"a map as coarse as stride {found.stride:g}")
     case.when(found.stride < 1, -DECISIVE, f"'{end.name}' is larger than the picture")
     case.when(words.named(end, words.SEGMENTATION), STRONG, f"'{end.name}' is named as masks are")
-    case.when(
-        words.named(end, (*words.HEATMAP, *words.BOXES, "depth")), -FAIR, f"'{end.name}' is not named as masks are"
-    )
-    case.when(not many and found.activations == {""}, -FAIR, f"'{end.name}' has no bound")
+    case.when(words.named(end, (*words.HEATMAP, *words.BOXES)), -FAIR, f"'{end.name}' is not named as masks are")
+    case.when(words.named(end, words.REGRESSION), -STRONG, f"'{end.name}' is named as a quantity is")
+    signed = end.low < 0 < end.high
+    case.when(not many and found.activations == {""} and not signed, -FAIR, f"'{end.name}' has no bound")
+    case.when(many and found.activations == {"Clip"}, -STRONG, f"'{end.name}' is clamped")
+    pictures = ends.pictures > 1 and found.channels == 2 and not softmax
+    case.when(pictures, -FAIR, "two numbers a cell, of a pair of pictures")
     case.when(found.activations <= {"Relu", "Tanh", "Exp"}, -STRONG, f"'{end.name}' ends in no activation of scores")
     alike = sum(other.shape == end.shape for other in ends.outputs)
     case.when(len(ends.outputs) - alike > 2, -FAIR, "it is one output of many")
@@ -99,15 +102,23 @@ def _lines(layout: MaskLayout, end: End) -> bool:
     return several and float(np.mean(sizes[:, 0] > sizes[:, 1])) > 0.5
 
 
-def _picture(found: Map) -> Hypothesis:
+def _picture(ends: Ends, found: Map) -> Hypothesis:
     """Return a picture or a map of values: super-resolution, denoising, depth."""
     end = found.end
     case = Case()
     case.when(found.stride < 1, DECISIVE, f"'{end.name}' is larger than the picture")
     colour = found.channels == 3 and found.full
     case.when(colour and not end.sums_to_one(found.channel_axis or 0), FAIR, f"'{end.name}' is shaped as a picture")
+    added = any(leaf.tensor in ends.inputs for leaf in end.tail.leaves)
+    case.when(added and found.full, STRONG, f"'{end.name}' adds to the picture that goes in")
+    vectors = ends.pictures > 1 and found.channels == 2 and found.activations == {""}
+    case.when(vectors, STRONG, f"'{end.name}' has two numbers without a bound a cell, of a pair of pictures")
     unbounded = found.channels == 1 and found.activations <= {"", "Relu", "Softplus", "Exp", "Clip", "Tanh"}
-    case.when(unbounded and found.full, DECISIVE, f"'{end.name}' is one value without a bound for every pixel")
+    # Scores of a mask before their Sigmoid have both signs; so may values have.
+    signed = unbounded and found.activations == {""} and end.low < 0 < end.high
+    beside = any(other.rank < 2 or other.shape.count(1) >= other.rank - 1 for other in ends.outputs)
+    weight = FAIR if signed and beside else STRONG if signed else DECISIVE
+    case.when(unbounded and found.full, weight, f"'{end.name}' is one value without a bound for every pixel")
     case.when(unbounded and not found.full, FAIR, f"'{end.name}' is one value without a bound a cell")
     case.when(words.named(end, words.REGRESSION), DECISIVE, f"'{end.name}' is named as a quantity is")
     case.when(found.activations <= {"Softmax"}, -DECISIVE, f"'{end.name}' ends in a Softmax")

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from dovetail.outputs.ends import End, Ends
-from dovetail.outputs.evidence import FAIR, SLIGHT, STRONG, Case, Hypothesis
+from dovetail.outputs.evidence import DECISIVE, FAIR, SLIGHT, STRONG, Case, Hypothesis
 from dovetail.outputs.families import counts, words
 from dovetail.outputs.layouts import SequenceLayout
+from dovetail.outputs.places import grid_level
 from dovetail.outputs.view import Kind, OutputRole
 
 _WIDTH_SHARES = (2, 4, 8)
@@ -45,6 +46,9 @@ def _sequence(ends: Ends, end: End, time: int, symbols: int) -> Hypothesis:
     case.when(
         symbols < time and count < steps, SLIGHT if count in counts.SYMBOLS else -SLIGHT, "symbols come before time"
     )
+    grid = image is not None and any(grid_level(*size, image) for size in ((steps, count), (count, steps)))
+    case.when(grid, -DECISIVE, "both axes are those of a grid over the picture")
+    case.when(end.tail.activations == {"LogSoftmax"}, FAIR, f"'{end.name}' holds logarithms, as sequences do")
     blank = _blank(end, time, symbols)
     case.when(blank is not None, FAIR, "one symbol, the first or the last, holds most steps")
     case.when(image is None and _wave(ends) and count in counts.SYMBOLS, STRONG, "sound goes in")

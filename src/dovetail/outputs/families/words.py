@@ -20,9 +20,40 @@ FIELDS = ("paf", "pafs", "affinity", "displacement", "vectors", "limbs")
 SEGMENTATION = ("seg", "segmentation", "mask", "masks", "semantic", "argmax", "alpha", "matte", "pha", "saliency")
 EMBEDDING = ("embedding", "embeddings", "embed", "embeds", "feature", "features", "feat", "descriptor", "xvector", "fc")
 CLASSIFICATION = (*SCORES, "softmax", "predictions", "prediction", "class", "classes", "labels", "gender", "emotion")
-REGRESSION = ("age", "angle", "angles", "yaw", "pitch", "roll", "depth", "value", "distance", "steering", "disparity")
+REGRESSION = (
+    "age",
+    "disp",
+    "flow",
+    "rotation",
+    "forecast",
+    "tilt",
+    "angle",
+    "angles",
+    "yaw",
+    "pitch",
+    "roll",
+    "depth",
+    "value",
+    "distance",
+    "steering",
+    "disparity",
+)
+HIDDEN = ("hidden", "pooler", "encoder", "tokens", "desc", "descriptor", "descriptors")
 TEXT = ("ctc", "text", "chars", "char", "rec", "tokens", "transcript")
-SIGNAL = ("audio", "wav", "waveform", "signal", "speech", "enhanced", "denoised", "spec", "spectrum", "gain", "gains")
+SIGNAL = (
+    "audio",
+    "denoise",
+    "wav",
+    "waveform",
+    "signal",
+    "speech",
+    "enhanced",
+    "denoised",
+    "spec",
+    "spectrum",
+    "gain",
+    "gains",
+)
 STATE = ("state", "states", "hidden", "cache", "memory", "hn", "cn", "h", "c", "past", "present", "stateful", "rnn")
 
 
