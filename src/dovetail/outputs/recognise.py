@@ -14,7 +14,9 @@ from dovetail.outputs.families import (
     companions,
     dense,
     features,
+    flat,
     heatmap,
+    kernels,
     keypoints,
     rows,
     segmentation,
@@ -26,7 +28,20 @@ from dovetail.outputs.families import (
 from dovetail.outputs.hints import Hints
 from dovetail.outputs.view import HeadView, Kind, OutputRole, OutputsView
 
-_FAMILIES = (dense, heatmap, companions, rows, segmentation, keypoints, features, sequences, vectors, signals)
+_FAMILIES = (
+    dense,
+    heatmap,
+    kernels,
+    flat,
+    companions,
+    rows,
+    segmentation,
+    keypoints,
+    features,
+    sequences,
+    vectors,
+    signals,
+)
 
 
 def recognise(

@@ -6,7 +6,7 @@ Keypoints with affinity fields (OpenPose) or offsets (PoseNet), and text with th
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from dovetail.outputs.ends import Ends
 from dovetail.outputs.evidence import DECISIVE, FAIR, SLIGHT, STRONG, Case, Hypothesis
@@ -35,9 +35,18 @@ def hypotheses(ends: Ends) -> Iterator[Hypothesis]:
             related = [item for item in rest if item.channels in (2 * heat.channels, 2 * (heat.channels - 1))]
             if heat.channels >= _FEWEST_POINTS and any(item.channels == 2 * heat.channels for item in related):
                 yield _points(heat, related)
+            yield from _tagged(heat, grids.values())
         for score, geometry in itertools.permutations(same, 2):
             if score.channels == 1 and geometry.channels in _GEOMETRY:
                 yield _regions(score, geometry)
+
+
+def _tagged(heat: Map, grids: Iterable[Sequence[Map]]) -> Iterator[Hypothesis]:
+    """Yield keypoints whose maps come again on a grid half as fine, with a tag for each (associative embedding)."""
+    for item in itertools.chain.from_iterable(grids):
+        twice = item.channels == 2 * heat.channels and item.stride == 2 * heat.stride and heat.stride >= 2
+        if twice and item.channel_axis == heat.channel_axis and heat.channels in counts.POINTS:
+            yield _points(heat, [item])
 
 
 def _points(heat: Map, related: Sequence[Map]) -> Hypothesis:

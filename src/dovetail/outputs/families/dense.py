@@ -39,6 +39,7 @@ def hypotheses(ends: Ends) -> Iterator[Hypothesis]:
         best: Hypothesis | None = None
         for found, levels in _readings(stack, prototypes.keys()):
             hypothesis = _with_prototypes(_hypothesis(ends, stack, levels, found, arrays), found, prototypes)
+            hypothesis = _with_points(hypothesis, ends, levels) if stack.together else hypothesis
             if best is None or hypothesis.weight > best.weight:
                 best = hypothesis
         if best is not None:
@@ -58,6 +59,14 @@ def _readings(stack: Stack, weights: Collection[int]) -> Iterator[tuple[RoleAssi
         levels = tuple(replace(level, anchors=anchors) for level in stack.levels)
         for found in assignments(stack.rows, anchors, weights):
             yield found, levels
+
+
+def _with_points(hypothesis: Hypothesis, ends: Ends, levels: tuple[Level, ...]) -> Hypothesis:
+    """Return the hypothesis with the outputs `[P, points, numbers]` that say more of as many places."""
+    places = sum(level.places for level in levels)
+    more = [end.name for end in ends.outputs if end.rank == 3 and end.shape[0] == places and end.shape[2] <= 3]
+    roles = {**hypothesis.roles, **dict.fromkeys(more, OutputRole.LANDMARKS)}
+    return replace(hypothesis, roles=roles)
 
 
 def _prototypes(ends: Ends) -> Mapping[int, str]:

@@ -41,6 +41,7 @@ def _features(end: End, axis: int, where: str) -> Hypothesis:
     normalised = bool(leaves) and all(leaf.maker in _NORMALISED for leaf in leaves)
     case.when(normalised or end.tail.operators >= _IN_STEPS, STRONG, f"'{end.name}' ends in a normalisation of {where}")
     case.when(size in counts.EMBEDDINGS, FAIR, f"{size} numbers for {where}, a usual size of features")
+    case.when(words.named(end, ("logits",)), -STRONG, f"'{end.name}' is named as scores are")
     case.when(size < min(counts.EMBEDDINGS), -STRONG, f"{size} numbers are no features")
     case.when(words.named(end, (*words.EMBEDDING, *words.HIDDEN)), STRONG, f"'{end.name}' is named as features are")
     case.when(_unit(end, axis), DECISIVE, f"'{end.name}' has length 1 at {where}")

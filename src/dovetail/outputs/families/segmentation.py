@@ -64,6 +64,8 @@ def _mask(ends: Ends, found: Map) -> Hypothesis:
     case.when(words.named(end, words.REGRESSION), -STRONG, f"'{end.name}' is named as a quantity is")
     signed = end.low < 0 < end.high
     case.when(not many and found.activations == {""} and not signed, -FAIR, f"'{end.name}' has no bound")
+    colour = ends.image is not None and found.full and found.channels == ends.image.channels > 1 and not softmax
+    case.when(colour, -FAIR, "as many channels as the picture that goes in")
     case.when(many and found.activations == {"Clip"}, -STRONG, f"'{end.name}' is clamped")
     pictures = ends.pictures > 1 and found.channels == 2 and not softmax
     case.when(pictures, -FAIR, "two numbers a cell, of a pair of pictures")
@@ -108,7 +110,7 @@ def _picture(ends: Ends, found: Map) -> Hypothesis:
     case = Case()
     case.when(found.stride < 1, DECISIVE, f"'{end.name}' is larger than the picture")
     colour = found.channels == 3 and found.full
-    case.when(colour and not end.sums_to_one(found.channel_axis or 0), FAIR, f"'{end.name}' is shaped as a picture")
+    case.when(colour and not end.sums_to_one(found.channel_axis or 0), STRONG, f"'{end.name}' is shaped as a picture")
     added = any(leaf.tensor in ends.inputs for leaf in end.tail.leaves)
     case.when(added and found.full, STRONG, f"'{end.name}' adds to the picture that goes in")
     vectors = ends.pictures > 1 and found.channels == 2 and found.activations == {""}

@@ -40,6 +40,9 @@ def _sequence(ends: Ends, end: End, time: int, symbols: int) -> Hypothesis:
     case.when(end.tail.activations <= {"Softmax", "LogSoftmax"}, FAIR, f"'{end.name}' ends in a Softmax")
     case.when(count in counts.SYMBOLS, FAIR, f"{count} symbols, a usual alphabet")
     case.when(count < 10, -STRONG, f"{count} symbols are no alphabet")
+    word = image is not None and time < symbols and steps in counts.WORD_LENGTHS and count in counts.SYMBOLS
+    case.when(word, FAIR, f"{steps} steps, the most symbols of a word")
+    case.when(word and words.named(end, words.SCORES), SLIGHT, f"'{end.name}' is named as scores are")
     case.when(ends.recurrent, FAIR, "recurrent operators read along time")
     case.when(words.named(end, words.TEXT), FAIR, f"'{end.name}' is named as text is")
     case.when(words.named(end, (*words.BOXES, *words.LANDMARKS)), -STRONG, f"'{end.name}' is not named as text is")

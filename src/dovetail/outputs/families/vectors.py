@@ -64,7 +64,9 @@ def _classes(ends: Ends, end: End, axis: int) -> Hypothesis:
     count = end.shape[axis] if end.rank else 1
     applied = activation_of(end, axis) if end.rank else Activation.NONE
     softmax = count > 1 and end.sums_to_one(axis)
-    case.when(end.tail.activations == {"Softmax"}, DECISIVE, f"'{end.name}' ends in a Softmax")
+    whole = count == 1 or softmax or not end.tail.activations <= {"Softmax"}
+    case.when(end.tail.activations == {"Softmax"} and whole, DECISIVE, f"'{end.name}' ends in a Softmax")
+    case.when(not whole, -DECISIVE, f"'{end.name}' ends in a Softmax of parts of it")
     case.when(softmax, STRONG, f"'{end.name}' adds up to 1")
     case.when(end.tail.activations == {"LogSoftmax"}, DECISIVE, f"'{end.name}' ends in a LogSoftmax")
     sigmoid = end.tail.activations <= {"Sigmoid", "HardSigmoid"}
