@@ -141,9 +141,10 @@ class Ends:
 
     @cached_property
     def image(self) -> ImageInput | None:
-        """Return the input that looks like a picture, the first of several of one size, or None."""
+        """Return the input that looks like a picture, that with the most channels of several of one size, or None."""
         found = _images(self.inputs)
-        return found[0] if len({(image.rows, image.cols, image.channels) for image in found}) == 1 else None
+        one_size = len({(image.rows, image.cols) for image in found}) == 1
+        return max(found, key=lambda image: image.channels) if one_size else None
 
     @cached_property
     def pictures(self) -> int:

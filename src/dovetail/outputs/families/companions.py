@@ -33,12 +33,31 @@ def hypotheses(ends: Ends) -> Iterator[Hypothesis]:
                 yield _cells(heat)
             rest = [item for item in same if item is not heat]
             related = [item for item in rest if item.channels in (2 * heat.channels, 2 * (heat.channels - 1))]
-            if heat.channels >= _FEWEST_POINTS and any(item.channels == 2 * heat.channels for item in related):
+            exact = any(item.channels == 2 * heat.channels for item in related)
+            if heat.channels >= _FEWEST_POINTS and related and (exact or heat.channels - 1 in counts.POINTS):
                 yield _points(heat, related)
+            if heat is next(item for item in same if item.channels == heat.channels):
+                yield from _scored_offsets(heat, rest)
             yield from _tagged(heat, grids.values())
         for score, geometry in itertools.permutations(same, 2):
             if score.channels == 1 and geometry.channels in _GEOMETRY:
                 yield _regions(score, geometry)
+
+
+def _scored_offsets(heat: Map, rest: Sequence[Map]) -> Iterator[Hypothesis]:
+    """Yield keypoints as a score and two offsets in every cell, in outputs of their own, those of neighbours beside."""
+    alike = [item for item in rest if item.channels == heat.channels and not item.end.tail.resized]
+    more = [item for item in rest if item.channels > heat.channels and item.channels % heat.channels == 0]
+    if heat.channels not in counts.POINTS or heat.channels < _FEWEST_POINTS or len(alike) != 2 or heat.stride < 4:
+        return
+    case = Case()
+    case.add(STRONG, f"three outputs have {heat.channels} maps, as a score and two offsets of keypoints have")
+    case.when(len(more) == 2, STRONG, "two outputs have a multiple of them")
+    case.when({"x", "y"} <= heat.end.words.union(*(item.end.words for item in alike)), FAIR, "they are named x and y")
+    case.when(words.named(heat.end, words.SEGMENTATION), -STRONG, f"'{heat.end.name}' is named as masks are")
+    roles = {heat.end.name: OutputRole.HEATMAPS}
+    roles.update({item.end.name: OutputRole.OFFSETS for item in (*alike, *more)})
+    yield Hypothesis.of(case, Kind.KEYPOINTS, "scores and offsets", roles)
 
 
 def _tagged(heat: Map, grids: Iterable[Sequence[Map]]) -> Iterator[Hypothesis]:
@@ -56,7 +75,7 @@ def _points(heat: Map, related: Sequence[Map]) -> Hypothesis:
     usual = heat.channels in counts.POINTS or heat.channels - 1 in counts.POINTS
     case.when(usual, FAIR, f"{heat.channels} maps, a usual number of keypoints, with or without a background")
     for item in related:
-        exact = item.channels == 2 * heat.channels
+        exact = item.channels == 2 * heat.channels or heat.channels - 1 in counts.POINTS
         case.add(STRONG if exact else SLIGHT, f"'{item.end.name}' has two maps for each of '{name}'")
         case.when(words.named(item.end, (*words.OFFSETS, *words.FIELDS)), FAIR, f"'{item.end.name}' is named as such")
     case.when(words.named(heat.end, (*words.HEATMAP, *words.LANDMARKS)), STRONG, f"'{name}' is named as keypoints are")

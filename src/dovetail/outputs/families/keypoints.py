@@ -110,7 +110,7 @@ def _points(ends: Ends, end: End, points: int, width: int, *, split: bool) -> Hy
     listed = not split and points * width in counts.POINT_LISTS
     case.when(listed and points in counts.POINTS, STRONG, f"{points * width} numbers, as lists of keypoints have")
     threes = not split and width == 3 and _all_threes(ends)
-    case.when(threes, STRONG, "the numbers of all lists are multiples of three")
+    case.when(threes, STRONG, "all lists are three times a usual number of points")
     case.when(not split and width > 3, -FAIR, f"{width} numbers a point")
     usual = points in counts.POINTS and ends.image is not None
     for other in ends.outputs:
@@ -128,9 +128,9 @@ def _points(ends: Ends, end: End, points: int, width: int, *, split: bool) -> Hy
 
 
 def _all_threes(ends: Ends) -> bool:
-    """Tell whether there are several lists of numbers without a bound, each as long as some points of three numbers."""
+    """Tell whether there are several lists of numbers, each as long as a usual number of points of three numbers."""
     lists = [max(end.shape, default=1) for end in ends.outputs if sum(size != 1 for size in end.shape) == 1]
-    return len(lists) > 1 and all(size % 3 == 0 and size >= _FEWEST for size in lists)
+    return len(lists) > 1 and all(size % 3 == 0 and size // 3 in counts.POINTS for size in lists)
 
 
 def _has_points(end: End, points: int) -> bool:

@@ -49,7 +49,9 @@ def _sequence(ends: Ends, end: End, time: int, symbols: int) -> Hypothesis:
     case.when(
         symbols < time and count < steps, SLIGHT if count in counts.SYMBOLS else -SLIGHT, "symbols come before time"
     )
-    grid = image is not None and any(grid_level(*size, image) for size in ((steps, count), (count, steps)))
+    grid = image is not None and any(
+        size == (image.rows, image.cols) or grid_level(*size, image) for size in ((steps, count), (count, steps))
+    )
     case.when(grid, -DECISIVE, "both axes are those of a grid over the picture")
     case.when(end.tail.activations == {"LogSoftmax"}, FAIR, f"'{end.name}' holds logarithms, as sequences do")
     blank = _blank(end, time, symbols)

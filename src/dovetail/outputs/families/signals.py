@@ -27,7 +27,7 @@ def _signal(ends: Ends, end: End) -> Hypothesis:
         name for name, shape in ends.inputs.items() if _plain(shape) == _plain(end.shape) and len(_plain(shape)) > 0
     ]
     case.when(bool(same), STRONG, f"'{end.name}' is shaped as the input '{same[0] if same else ''}'")
-    rebuilt = len(ends.inputs) == len(ends.outputs) == 1 and bool(same) and len(_plain(end.shape)) == 1
+    rebuilt = len(ends.outputs) == 1 and bool(same) and len(_plain(end.shape)) == 1
     case.when(rebuilt and end.tail.activations == {""}, FAIR, "as many numbers come out as go in, without a bound")
     longest = max((max(shape, default=1) for shape in ends.inputs.values()), default=1)
     length = max(end.shape, default=1)

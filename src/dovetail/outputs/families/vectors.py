@@ -82,7 +82,10 @@ def _classes(ends: Ends, end: End, axis: int) -> Hypothesis:
     case.when(plain and count > 1, FAIR, f"'{end.name}' comes straight from a product with weights, as logits do")
     case.when(_unit_length(end), -DECISIVE, f"'{end.name}' has length 1")
     case.when(end.tail.activations <= {"Tanh", "Relu"}, -STRONG, f"'{end.name}' ends in {_names(end)}")
-    case.when(_quantity(end), -STRONG, f"'{end.name}' is named as a quantity is")
+    # Many numbers that are named as one quantity are scores of its bins.
+    few = count <= _MOST_VALUES
+    case.when(_quantity(end) and few, -STRONG, f"'{end.name}' is named as a quantity is")
+    case.when(_quantity(end) and not few, FAIR, f"'{end.name}' has {count} bins of a quantity")
     case.when(_sure(end, axis, applied), FAIR, f"a Softmax of '{end.name}' would be sure of one class")
     taken = counts.EMBEDDINGS | counts.POINT_LISTS | {size for shape in ends.inputs.values() for size in shape}
     other = count > _MOST_VALUES and count not in taken and len(ends.outputs) == 1
@@ -148,8 +151,8 @@ def _sure(end: End, axis: int, applied: Activation) -> bool:
 
 
 def _as_goes_in(ends: Ends, size: int) -> bool:
-    """Tell whether all that goes in is one list of so many numbers."""
-    return size >= 16 and [tuple(item for item in shape if item != 1) for shape in ends.inputs.values()] == [(size,)]
+    """Tell whether a list of so many numbers goes in."""
+    return size >= 16 and (size,) in [tuple(item for item in shape if item != 1) for shape in ends.inputs.values()]
 
 
 def _made_by_product(end: End) -> bool:
