@@ -195,7 +195,7 @@ def write_page(path: Path, models: Sequence[Model], sets: Sequence[Seen], option
         "A set was written before the recogniser saw any of it; `first look` is how it did then, with seeds 0 to 3 "
         "(the set *first* with 0 to 2), before it was changed for what was wrong. Only that is evidence of how it does "
         "on designs that it does not know: `now` says what is left. Heads of a family are alike, so that intervals "
-        "over heads are narrower than those over families would be. `without names` is one head a family whose outputs are "
+        "over heads are narrower than those over families would be. `without names` is one head a family, its outputs "
         "called by numbers only.",
         "",
         *markdown(*_summary(sets)).splitlines(),
