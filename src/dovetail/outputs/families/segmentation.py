@@ -15,6 +15,7 @@ from dovetail.outputs.families.maps import Map, maps_of
 from dovetail.outputs.layouts import Activation, MaskLayout, SignalLayout
 from dovetail.outputs.view import Kind, OutputRole
 
+_NEAR = 1e-2
 _TEXT_THRESHOLD = 0.3
 """What counts as text in a DB head's map, by the method's published code."""
 
@@ -104,6 +105,13 @@ def _lines(layout: MaskLayout, end: End) -> bool:
     return several and float(np.mean(sizes[:, 0] > sizes[:, 1])) > 0.5
 
 
+def _unit_vectors(found: Map) -> bool:
+    """Tell whether the values of every cell are a vector of length 1 with signs."""
+    values = np.asarray(found.end.values, np.float64)
+    lengths = np.sqrt(np.square(values).sum(axis=(found.channel_axis or 0) + 1))
+    return found.end.low < 0 and float(np.abs(lengths - 1).max(initial=0.0)) < _NEAR
+
+
 def _picture(ends: Ends, found: Map) -> Hypothesis:
     """Return a picture or a map of values: super-resolution, denoising, depth."""
     end = found.end
@@ -113,6 +121,12 @@ def _picture(ends: Ends, found: Map) -> Hypothesis:
     case.when(colour and not end.sums_to_one(found.channel_axis or 0), STRONG, f"'{end.name}' is shaped as a picture")
     added = any(leaf.tensor in ends.inputs for leaf in end.tail.leaves)
     case.when(added and found.full, STRONG, f"'{end.name}' adds to the picture that goes in")
+    # Whatever has a few values for every pixel is shaped as scores of a few classes are: neither is sure by that.
+    few = 2 <= found.channels <= 4 and not end.sums_to_one(found.channel_axis or 0)
+    case.when(few and found.full and not colour, STRONG, f"'{end.name}' has {found.channels} values for every pixel")
+    case.when(few and end.tail.resized, FAIR, f"'{end.name}' is resized at the end")
+    lengths = few and _unit_vectors(found)
+    case.when(lengths, DECISIVE, f"'{end.name}' is a direction at every cell")
     vectors = ends.pictures > 1 and found.channels == 2 and found.activations == {""}
     case.when(vectors, STRONG, f"'{end.name}' has two numbers without a bound a cell, of a pair of pictures")
     unbounded = found.channels == 1 and found.activations <= {"", "Relu", "Softplus", "Exp", "Clip", "Tanh"}
