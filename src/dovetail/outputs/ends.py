@@ -12,7 +12,7 @@ import numpy as np
 from dovetail.errors import DataError
 from dovetail.ir.dtypes import AnyArray
 from dovetail.ir.graph import Graph
-from dovetail.outputs.tail import Tail, trace_tail
+from dovetail.outputs.tail import Leaf, Tail, trace_tail
 
 Shape = tuple[int, ...]
 Run = Mapping[str, AnyArray]
@@ -181,7 +181,11 @@ def observe(graph: Graph, runs: Sequence[Run], inputs: Mapping[str, Shape]) -> E
 
 def bare_ends(outputs: Mapping[str, AnyArray], image: tuple[int, int]) -> Ends:
     """Return what is seen of outputs `[N, ...]` alone, of a model whose picture has that many rows and columns."""
-    ends = tuple(End(name, values.shape[1:], values, Tail((), frozenset()), False) for name, values in outputs.items())
+    # Without a graph no activation is seen; a tail without leaves would be within any set of activations.
+    ends = tuple(
+        End(name, values.shape[1:], values, Tail((Leaf({}, "", name),), frozenset()), False)
+        for name, values in outputs.items()
+    )
     return Ends(None, ends, {"image": (1, 3, *image)})
 
 
