@@ -45,7 +45,8 @@ def assert_the_guess_can_be_said(answer: HeadAnswer) -> None:
         return
     graph = normalize(answer.head.graph)
     rng = np.random.default_rng(answer.seed)
-    feeds = [{spec.name: rng.uniform(0, 1, spec.shape).astype(spec.dtype) for spec in specs_of(graph)}]
+    shapes = {spec.name: [size or 1 for size in spec.shape] for spec in specs_of(graph)}
+    feeds = [{name: rng.uniform(0, 1, shape).astype(np.float32) for name, shape in shapes.items()}]
     surest = max(answer.view.decisions, key=lambda head: head.confidence)
     said = see_outputs(graph, feeds, read_hints(line), threads=1).view
     assert {head.kind for head in said.decisions if head.sure} == {surest.kind}
