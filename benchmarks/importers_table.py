@@ -13,7 +13,6 @@ import argparse
 import os
 import time
 from collections import Counter
-from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -26,37 +25,17 @@ import dovetail.importers.darknet.layers as darknet_layers
 from dovetail.backend.arithmetic import TFLITE, Arithmetic
 from dovetail.backend.registry import find_target
 from dovetail.backends.reference import run_graph as run_reference
-from dovetail.environments import State, find_environment, state_of
 from dovetail.errors import LoadError
-from dovetail.importers import Conversion, LoadOptions, load_model
-from dovetail.importers.converted import recognise
-from dovetail.importers.formats import format_of
+from dovetail.importers import load_model
 from dovetail.ir import AnyArray, Graph, TensorType, quantize_array
 from dovetail.quantize import dequantize, is_quantized, load_float
 from importers_pairs import markdown as pairs_markdown
 from importers_pairs import rows as pair_rows
 from importers_tasks import task_lines
 from judges.frameworks import Ask, Outputs, output_pairs, relative, run_framework
-from zoo.inputs import ENTRIES, Entry, Example
+from zoo.inputs import ENTRIES, Entry, Example, missing_environment, options_of
 
 _SUFFIXES = (".tflite", ".onnx", ".prototxt", ".cfg", ".pb", ".pdmodel", ".jit", ".pth")
-_SHAPES: Mapping[str, Mapping[str, tuple[int, ...]]] = {
-    "ppocrv3_det/model.onnx": {"x": (1, 3, 480, 480)},
-    "silero_vad/silero_vad_16k_op15.onnx": {"input": (1, 576), "state": (2, 1, 128)},
-    "silero_vad/silero_vad.jit": {"x": (1, 576), "state": (2, 1, 128)},
-    "lenet_caffe/lenet.prototxt": {"data": (1, 1, 28, 28)},
-    "ic01_resnet8_cifar10/resnet8_float.onnx": {"input_1": (1, 32, 32, 3)},
-    "kws01_dscnn/kws_ref_model_float32.onnx": {"input_1": (1, 49, 10, 1)},
-    "vww01_mobilenetv1_025/vww_96_float.onnx": {"input_1": (1, 96, 96, 3)},
-    "mbv1_025_128_imagenet/mbnet128_0.25_f.onnx": {"input_3": (1, 128, 128, 3)},
-}
-_CONVERSIONS: Mapping[str, Conversion] = {
-    "silero_vad/silero_vad.jit": Conversion(submodule="_model"),
-    **{
-        f"kws_tf_pb/{name}.pb": Conversion(inputs=("Reshape:0",), outputs=("labels_softmax:0",))
-        for name in ("DS_CNN_S", "GRU_S", "Basic_LSTM_S")
-    },
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +72,9 @@ def _ours(graph: Graph, feeds: list[dict[str, AnyArray]], rules: Arithmetic) -> 
 def measure(path: Path, root: Path, limit: int) -> Row:
     """Return the line of one file."""
     name = str(path.relative_to(root))
-    options = LoadOptions(shapes=_SHAPES.get(name, {}), conversion=_CONVERSIONS.get(name, Conversion()))
+    options = options_of(name)
     try:
-        missing = _missing(path, options)
+        missing = missing_environment(path, options)
         if missing:
             return Row(name, missing, 0.0)
         load_model(path, options)
@@ -115,20 +94,12 @@ def measure(path: Path, root: Path, limit: int) -> Row:
     return _compare(Row(name, "loaded", load_s), graph, entry, path, limit)
 
 
-def _missing(path: Path, options: LoadOptions) -> str:
-    """Return why a model cannot be converted here; empty where it can, or needs no converter."""
-    if format_of(path).name != "converted":
-        return ""
-    state = state_of(find_environment(recognise(path, options).environment))
-    return "" if state.state is State.READY else f"left out: no environment '{state.environment.name}' here"
-
-
 def _compare(row: Row, graph: Graph, entry: Entry, path: Path, limit: int) -> Row:
     reals = dequantize(graph).graph if is_quantized(graph) else graph
     examples = list(islice(entry.source(reals, _root()), limit or None))
     feeds = [{name: _stored(graph.types[name], example.values[name]) for name in graph.inputs} for example in examples]
     found = _ours(graph, feeds, find_target("reference:ort").arithmetic if path.suffix == ".onnx" else TFLITE)
-    ask = Ask(path, feeds, _CONVERSIONS.get(row.file, Conversion()))
+    ask = Ask(path, feeds, options_of(row.file).conversion)
     framework, want = run_framework(ask)
     usual = run_framework(replace(ask, usual=True))[1] if path.suffix in _TWO_WAYS else None
     stated = f"{entry.stated:.4f}" if entry.stated is not None else ""

@@ -35,6 +35,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "importers_table": ("importers_table.py", "--limit", "5"),
     "importers_pairs": ("importers_pairs.py", "--only", "resnet8"),
     "decisions": ("decisions.py", "--model", "kws_dscnn", "--plans", "6"),
+    "outputs_table": ("outputs_table.py", "--model", "mobilenet", "--set", "first", "--seeds", "1"),
     "preprocess_table": ("preprocess_table.py", "--model", "mobilenet", "--pictures", "4"),
     "models_table": ("models_table.py", "--short"),
     "workers": ("workers.py", "--wait-s", "0.5", "--workers", "0", "2"),
@@ -54,6 +55,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 _NEED_MODELS = (
     "decisions",
     "models_table",
+    "outputs_table",
     "preprocess_table",
     "importers_tasks",
     "importers_pairs",

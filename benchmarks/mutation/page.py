@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scipy.stats import beta
-
 from mutation.reach import LONGEST_TEST_S, Reach
 from mutation.session import LEFT_OUT
 from mutation.sites import Mutant
 from zoo.machine import facts
+from zoo.shares import clopper_pearson
 from zoo.table import markdown
 
 _HEADS = ("room", "sampled", "equivalent", "killed", "survived", "score", "95 % interval")
@@ -81,11 +80,8 @@ class Score:
         return self.killed / able if able else float("nan")
 
     def interval(self, confidence: float = 0.95) -> tuple[float, float]:
-        """Return the bounds of Clopper and Pearson (1934) on the share that a sample of all mutants would have."""
-        tail = (1 - confidence) / 2
-        low = float(beta.ppf(tail, self.killed, self.survived + 1)) if self.killed else 0.0
-        high = float(beta.ppf(1 - tail, self.killed + 1, self.survived)) if self.survived else 1.0
-        return low, high
+        """Return the bounds on the share that a sample of all mutants would have."""
+        return clopper_pearson(self.killed, self.killed + self.survived, confidence)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,10 @@ import numpy as np
 from PIL import Image
 
 from dovetail.data import Channels, Interpolation, Preprocess, PreprocessStep, StepKind, open_samples, specs_of
-from dovetail.importers import LoadOptions, load_model
+from dovetail.environments import State, find_environment, state_of
+from dovetail.importers import Conversion, LoadOptions, load_model
+from dovetail.importers.converted import recognise
+from dovetail.importers.formats import format_of
 from dovetail.ir import AnyArray, Graph
 from dovetail.passes import normalize
 from zoo.catalogue import CASES
@@ -176,3 +179,34 @@ ENTRIES: Mapping[str, Entry] = {
     "yolox_nano.onnx": Entry(_case("yolox_nano_decoded")),
     "yolox_nano_decoded.onnx": Entry(_case("yolox_nano_decoded")),
 }
+
+_SHAPES: Mapping[str, Mapping[str, tuple[int, ...]]] = {
+    "ppocrv3_det/model.onnx": {"x": (1, 3, 480, 480)},
+    "silero_vad/silero_vad_16k_op15.onnx": {"input": (1, 576), "state": (2, 1, 128)},
+    "silero_vad/silero_vad.jit": {"x": (1, 576), "state": (2, 1, 128)},
+    "lenet_caffe/lenet.prototxt": {"data": (1, 1, 28, 28)},
+    "ic01_resnet8_cifar10/resnet8_float.onnx": {"input_1": (1, 32, 32, 3)},
+    "kws01_dscnn/kws_ref_model_float32.onnx": {"input_1": (1, 49, 10, 1)},
+    "vww01_mobilenetv1_025/vww_96_float.onnx": {"input_1": (1, 96, 96, 3)},
+    "mbv1_025_128_imagenet/mbnet128_0.25_f.onnx": {"input_3": (1, 128, 128, 3)},
+}
+_CONVERSIONS: Mapping[str, Conversion] = {
+    "silero_vad/silero_vad.jit": Conversion(submodule="_model"),
+    **{
+        f"kws_tf_pb/{name}.pb": Conversion(inputs=("Reshape:0",), outputs=("labels_softmax:0",))
+        for name in ("DS_CNN_S", "GRU_S", "Basic_LSTM_S")
+    },
+}
+
+
+def options_of(file: str) -> LoadOptions:
+    """Return how a file of the collection is loaded: the sizes that it leaves open, and what a converter is told."""
+    return LoadOptions(shapes=_SHAPES.get(file, {}), conversion=_CONVERSIONS.get(file, Conversion()))
+
+
+def missing_environment(path: Path, options: LoadOptions) -> str:
+    """Return why a model cannot be converted here; empty where it can, or needs no converter."""
+    if format_of(path).name != "converted":
+        return ""
+    state = state_of(find_environment(recognise(path, options).environment))
+    return "" if state.state is State.READY else f"left out: no environment '{state.environment.name}' here"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 sys.path.insert(0, str(FOLDER))
@@ -16,6 +17,9 @@ from dovetail.outputs.decode.detections import Detections  # noqa: E402
 from run_all import COMMANDS  # noqa: E402
 from zoo.detection import Ap50, DetectionF1, YoloRows, f1, objects_of, suppress  # noqa: E402
 from zoo.detectors import MaskIou  # noqa: E402
+from zoo.expected import EXPECTED  # noqa: E402
+from zoo.inputs import ENTRIES  # noqa: E402
+from zoo.shares import clopper_pearson  # noqa: E402
 from zoo.table import markdown, number, text  # noqa: E402
 
 
@@ -81,3 +85,16 @@ def test_tables():
     assert text(("a", "bb"), [("1", "2")]) == "a  bb\n-  --\n1  2"
     assert markdown(("a",), [("x|y",)]) == "| a |\n| --- |\n| x\\|y |"
     assert (number(None), number(float("nan")), number(0.5, 1)) == ("-", "-", "0.5")
+
+
+@pytest.mark.parametrize(("hits", "trials"), [(0, 7), (7, 7), (105, 123), (1, 40)])
+def test_the_ends_of_an_interval_make_what_was_counted_rare(hits, trials):
+    low, high = clopper_pearson(hits, trials)
+    assert low == 0 if hits == 0 else binom.sf(hits - 1, trials, low) == pytest.approx(0.025)
+    assert high == 1 if hits == trials else binom.cdf(hits, trials, high) == pytest.approx(0.025)
+
+
+def test_every_model_whose_outputs_are_known_has_inputs():
+    files = [item.file for item in EXPECTED]
+    assert len(set(files)) == len(files)
+    assert {Path(file).name for file in files} <= set(ENTRIES)

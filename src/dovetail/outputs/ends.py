@@ -12,7 +12,7 @@ import numpy as np
 from dovetail.errors import DataError
 from dovetail.ir.dtypes import AnyArray
 from dovetail.ir.graph import Graph
-from dovetail.outputs.tail import Tail, trace_tail
+from dovetail.outputs.tail import Leaf, Tail, trace_tail
 
 Shape = tuple[int, ...]
 Run = Mapping[str, AnyArray]
@@ -141,13 +141,25 @@ class Ends:
 
     @cached_property
     def image(self) -> ImageInput | None:
-        """Return the input that looks like a picture, or None."""
-        return _only_image(self.inputs)
+        """Return the input that looks like a picture, that with the most channels of several of one size, or None."""
+        found = _images(self.inputs)
+        one_size = len({(image.rows, image.cols) for image in found}) == 1
+        return max(found, key=lambda image: image.channels) if one_size else None
+
+    @cached_property
+    def pictures(self) -> int:
+        """Return how many inputs look like pictures."""
+        return len(_images(self.inputs))
 
     @cached_property
     def recurrent(self) -> bool:
         """Tell whether the graph holds recurrent operators, in bodies too."""
         return self.count("LSTM", "GRU", "RNN", "Loop", "Scan") > 0
+
+    def flat(self, end: End) -> bool:
+        """Tell whether an output is made of one vector, as after a mean over the picture."""
+        shapes = [() if self.graph is None else self.graph.types[leaf.tensor].shape for leaf in end.tail.leaves]
+        return bool(shapes) and all(shape and sum(size != 1 for size in shape) <= 1 for shape in shapes)
 
     def count(self, *operators: str) -> int:
         """Return how many nodes of some kinds there are."""
@@ -169,7 +181,11 @@ def observe(graph: Graph, runs: Sequence[Run], inputs: Mapping[str, Shape]) -> E
 
 def bare_ends(outputs: Mapping[str, AnyArray], image: tuple[int, int]) -> Ends:
     """Return what is seen of outputs `[N, ...]` alone, of a model whose picture has that many rows and columns."""
-    ends = tuple(End(name, values.shape[1:], values, Tail((), frozenset()), False) for name, values in outputs.items())
+    # Without a graph no activation is seen; a tail without leaves would be within any set of activations.
+    ends = tuple(
+        End(name, values.shape[1:], values, Tail((Leaf({}, "", name),), frozenset()), False)
+        for name, values in outputs.items()
+    )
     return Ends(None, ends, {"image": (1, 3, *image)})
 
 
@@ -213,8 +229,12 @@ def image_of(graph: Graph) -> ImageInput | None:
 
 
 def _only_image(shapes: Mapping[str, Shape]) -> ImageInput | None:
-    found = [image for name, shape in shapes.items() if (image := _image(name, shape)) is not None]
+    found = _images(shapes)
     return found[0] if len(found) == 1 else None
+
+
+def _images(shapes: Mapping[str, Shape]) -> list[ImageInput]:
+    return [image for name, shape in shapes.items() if (image := _image(name, shape)) is not None]
 
 
 def _image(name: str, shape: Shape) -> ImageInput | None:

@@ -23,8 +23,12 @@ FAIR = 6.0
 SLIGHT = 3.0
 """Two to one: a habit."""
 
-UNKNOWN_ODDS = 10 ** (STRONG / 10)
-"""The odds of no hypothesis at all: one strong finding alone is as likely as not a coincidence."""
+UNKNOWN_ODDS = 10 ** (2 * FAIR / 10)
+"""The odds of no hypothesis at all: two fair findings, or a strong one, are as likely as not a coincidence.
+
+One decisive finding, or two strong ones, do not make sure: findings of one design hang together, and a third has to
+agree.
+"""
 
 
 @dataclass(slots=True)
@@ -73,24 +77,38 @@ class Hypothesis:
         return cls(kind, family, roles, layout, case.weight, case.reasons())
 
 
+_EXPLAINED = 0.5
+"""Confidence from which an output counts as explained."""
+
+
+def _confidence(best: Hypothesis, hypotheses: Sequence[Hypothesis], unknown: float) -> float:
+    """Return the share of a hypothesis in the odds of all kinds that want one of its outputs, none included."""
+    rivals: dict[Kind, float] = {}
+    for other in hypotheses:
+        if other.kind is not best.kind and not set(other.roles).isdisjoint(best.roles):
+            rivals[other.kind] = max(rivals.get(other.kind, -1000.0), other.weight)
+    odds = 10 ** (best.weight / 10)
+    return odds / (odds + unknown + sum(10 ** (weight / 10) for weight in rivals.values()))
+
+
 def choose(hypotheses: Sequence[Hypothesis], outputs: Sequence[str]) -> tuple[HeadView, ...]:
     """Return heads that share no output: the weightiest hypothesis first, then what is left.
 
     The confidence of a head is its share of the odds of all kinds that want one of its outputs, no kind at all
-    included. An output that no hypothesis wants is of an unknown kind.
+    included. An output that no hypothesis wants is of an unknown kind. Outputs that nothing explains cast doubt on what
+    is said of the others: each counts once more for no kind at all.
     """
     free = set(outputs)
-    heads: list[HeadView] = []
+    chosen: list[Hypothesis] = []
     for best in sorted(hypotheses, key=lambda item: -item.weight):
-        if not free.issuperset(best.roles):
-            continue
-        rivals: dict[Kind, float] = {}
-        for other in hypotheses:
-            if other.kind is not best.kind and not set(other.roles).isdisjoint(best.roles):
-                rivals[other.kind] = max(rivals.get(other.kind, -1000.0), other.weight)
-        odds = 10 ** (best.weight / 10)
-        total = odds + UNKNOWN_ODDS + sum(10 ** (weight / 10) for weight in rivals.values())
-        heads.append(HeadView(best.kind, best.family, best.roles, best.layout, odds / total, best.reasons))
-        free -= set(best.roles)
+        if free.issuperset(best.roles):
+            chosen.append(best)
+            free -= set(best.roles)
+    unsure = sum(len(item.roles) for item in chosen if _confidence(item, hypotheses, UNKNOWN_ODDS) < _EXPLAINED)
+    doubt = UNKNOWN_ODDS * (1 + unsure + len(free))
+    heads = [
+        HeadView(item.kind, item.family, item.roles, item.layout, _confidence(item, hypotheses, doubt), item.reasons)
+        for item in chosen
+    ]
     heads += [HeadView(Kind.UNKNOWN, "", {name: OutputRole.UNKNOWN}, None, 0.0) for name in outputs if name in free]
     return tuple(sorted(heads, key=lambda head: min(list(outputs).index(name) for name in head.roles)))

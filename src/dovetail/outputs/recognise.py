@@ -10,11 +10,38 @@ from dovetail.ir.dtypes import AnyArray
 from dovetail.ir.graph import Graph
 from dovetail.outputs.ends import Ends, Run, Shape, bare_ends, observe
 from dovetail.outputs.evidence import DECISIVE, FAIR, STRONG, UNKNOWN_ODDS, Hypothesis, choose
-from dovetail.outputs.families import dense, heatmap, keypoints, rows, segmentation, sequences, signals, states, vectors
+from dovetail.outputs.families import (
+    companions,
+    dense,
+    features,
+    flat,
+    heatmap,
+    kernels,
+    keypoints,
+    rows,
+    segmentation,
+    sequences,
+    signals,
+    states,
+    vectors,
+)
 from dovetail.outputs.hints import Hints
 from dovetail.outputs.view import HeadView, Kind, OutputRole, OutputsView
 
-_FAMILIES = (dense, heatmap, rows, segmentation, keypoints, sequences, vectors, signals)
+_FAMILIES = (
+    dense,
+    heatmap,
+    kernels,
+    flat,
+    companions,
+    rows,
+    segmentation,
+    keypoints,
+    features,
+    sequences,
+    vectors,
+    signals,
+)
 
 
 def recognise(

@@ -19,6 +19,7 @@ MAKERS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul", "LSTM", "GRU", "R
 MEANS = frozenset({"ReduceMean", "GlobalAveragePool"})
 
 _MOVES = frozenset({"Identity", "Cast", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Expand"})
+_RESIZES = frozenset({"Resize", "Upsample"})
 _REAL = frozenset({"QuantizeLinear", "DequantizeLinear", "Requantize"})
 _ARITHMETIC = frozenset({"Add", "Sub", "Mul", "Div", "Pow", "Sqrt", "Neg", "Log", "Max", "Min", "Floor", "Square"})
 _MOST_STEPS = 4000
@@ -158,7 +159,7 @@ def _onward(graph: Graph, shapes: _Shapes, node: Node, walk: _Walk) -> list[_Wal
     inputs = [name for name in node.inputs if name and name not in graph.constants]
     if node.op in MAKERS or not inputs:
         return None
-    if node.op in _REAL:
+    if node.op in _REAL or node.op in _RESIZES:
         return [walk.to(inputs[0])]
     if node.op in _MOVES:
         labels = _moved(shapes, node, walk.labels)
@@ -292,7 +293,7 @@ def _resized(graph: Graph, output: str) -> bool:
         node = graph.producers.get(tensor)
         if node is None or node.op in MAKERS:
             return False
-        if node.op in ("Resize", "Upsample"):
+        if node.op in _RESIZES:
             return True
         inputs = [name for name in node.inputs if name and name not in graph.constants]
         if not inputs:

@@ -16,6 +16,8 @@ from dovetail.outputs.layouts import Coding, DenseLayout, LayoutPart
 
 _NEAR = 1.5
 """Largest median distance, in cells, of decoded boxes from the cells that they belong to."""
+_CHANCE = 0.5
+"""Largest share of that distance in the one that the same boxes have from the cells of other places."""
 _MOST_PICTURES = 8
 _MOST_PLACES = 200
 """Places a picture that neighbours are compared at."""
@@ -29,14 +31,23 @@ def decoded_coding(layout: DenseLayout, outputs: Arrays) -> DenseLayout | None:
     are not. Tells pixels from shares of the image, corners from centres, and the order of a cell's anchors.
     """
     best: tuple[float, DenseLayout] | None = None
+    chance = np.inf
     for candidate in _decoded(layout):
         boxes = corners_of(candidate, _first(outputs))
         if boxes is None:
             continue
-        error = _distance(boxes, cells_of(layout.levels))
+        cells = cells_of(layout.levels)
+        error = _distance(boxes, cells)
         if best is None or error < best[0] - 1e-9:
             best = error, candidate
-    return best[1] if best is not None and best[0] <= _NEAR else None
+            chance = _distance(boxes[:, _drawn(boxes.shape[1])], cells)
+    # On a grid of a few cells every box is near every cell: what counts is that it is nearer to its own.
+    return best[1] if best is not None and best[0] <= min(_NEAR, _CHANCE * chance) else None
+
+
+def _drawn(places: int) -> NDArray[np.intp]:
+    """Return the places in an order drawn at random, always the same."""
+    return np.random.default_rng(0).permutation(places)
 
 
 def _decoded(layout: DenseLayout) -> Iterator[DenseLayout]:

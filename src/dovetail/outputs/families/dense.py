@@ -6,7 +6,7 @@ several maps a stride (SCRFD, RetinaFace, FCOS); raw or decoded, all levels join
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -19,6 +19,7 @@ from dovetail.outputs.evidence import DECISIVE, FAIR, SLIGHT, STRONG, Case, Hypo
 from dovetail.outputs.families.activated import activation_of, background_of
 from dovetail.outputs.families.anchors import usual_anchors
 from dovetail.outputs.families.coding import agreeing_coding, decoded_coding
+from dovetail.outputs.families.maps import maps_of
 from dovetail.outputs.families.roles import RoleAssignment, Stretch, assignments
 from dovetail.outputs.families.sights import Sight, Stack, stacks
 from dovetail.outputs.layouts import Activation, Coding, DenseLayout, LayoutPart, Level, Plane
@@ -26,31 +27,72 @@ from dovetail.outputs.places import rarity_db
 from dovetail.outputs.view import Kind, OutputRole
 
 _ANCHORS = (1, 2, 3, 4, 5, 6, 9)
+_FEWEST_PROTOTYPES = 8
+_SELECTION = frozenset({"NonMaxSuppression", "TopK"})
 
 
 def hypotheses(ends: Ends) -> Iterator[Hypothesis]:
     """Yield the ways in which outputs are a dense detector."""
     arrays = {end.name: end.values for end in ends.outputs}
+    prototypes = _prototypes(ends)
     for stack in stacks(ends):
         best: Hypothesis | None = None
-        for found, levels in _readings(stack):
-            hypothesis = _hypothesis(ends, stack, levels, found, arrays)
+        for found, levels in _readings(stack, prototypes.keys()):
+            hypothesis = _with_prototypes(_hypothesis(ends, stack, levels, found, arrays), found, prototypes)
+            hypothesis = _with_points(hypothesis, ends, levels) if stack.together else hypothesis
             if best is None or hypothesis.weight > best.weight:
                 best = hypothesis
         if best is not None:
             yield best
 
 
-def _readings(stack: Stack) -> Iterator[tuple[RoleAssignment, tuple[Level, ...]]]:
-    """Yield roles with the levels that they imply: channels may hold several anchors where the shape has no axis."""
+def _readings(stack: Stack, weights: Collection[int]) -> Iterator[tuple[RoleAssignment, tuple[Level, ...]]]:
+    """Yield roles with the levels that they imply: channels may hold several anchors where the shape has no axis.
+
+    A place may have as many weights of masks as there are in `weights`.
+    """
     if stack.together or stack.anchors_known:
-        for found in assignments(stack.rows, 1):
+        for found in assignments(stack.rows, 1, weights):
             yield found, stack.levels
         return
     for anchors in _ANCHORS:
         levels = tuple(replace(level, anchors=anchors) for level in stack.levels)
-        for found in assignments(stack.rows, anchors):
+        for found in assignments(stack.rows, anchors, weights):
             yield found, levels
+
+
+def _with_points(hypothesis: Hypothesis, ends: Ends, levels: tuple[Level, ...]) -> Hypothesis:
+    """Return the hypothesis with the outputs `[P, points, numbers]` that say more of as many places."""
+    places = sum(level.places for level in levels)
+    more = [end.name for end in ends.outputs if end.rank == 3 and end.shape[0] == places and end.shape[2] <= 3]
+    roles = {**hypothesis.roles, **dict.fromkeys(more, OutputRole.LANDMARKS)}
+    return replace(hypothesis, roles=roles)
+
+
+def _prototypes(ends: Ends) -> Mapping[int, str]:
+    """Return the outputs that may be prototypes of masks, by the number of their maps on one fine grid."""
+    image = ends.image
+    found: dict[int, str] = {}
+    for end in ends.outputs:
+        for item in maps_of(end, image) if image is not None else ():
+            if 2 <= item.stride <= 8 and item.channels >= _FEWEST_PROTOTYPES and item.channel_axis is not None:
+                found[item.channels] = end.name
+    return found
+
+
+def _with_prototypes(hypothesis: Hypothesis, found: RoleAssignment, prototypes: Mapping[int, str]) -> Hypothesis:
+    """Return the hypothesis with the prototypes of masks that its places have weights of."""
+    stretch = found.roles.get(OutputRole.COEFFICIENTS)
+    name = None if stretch is None else prototypes.get(stretch.stop - stretch.start)
+    if stretch is None or name is None or name in hypothesis.roles:
+        return hypothesis
+    reason = f"'{name}' has {stretch.stop - stretch.start} maps, one for each weight of a place"
+    return replace(
+        hypothesis,
+        roles={**hypothesis.roles, name: OutputRole.PROTOTYPES},
+        weight=hypothesis.weight + STRONG,
+        reasons=(reason, *hypothesis.reasons),
+    )
 
 
 def _hypothesis(
@@ -66,6 +108,10 @@ def _hypothesis(
     blind = len(found.roles) == 1 or len({stretch.column for stretch in found.roles.values()}) == 1
     uniform = blind and found.anchors == 1 and len(stack.rows[0][0].end.cuts(stack.rows[0][0].axis)) == 1
     case.when(uniform and not decoded, -STRONG, "nothing in the output tells boxes from scores")
+    used = [stack.rows[0][stretch.column].end for stretch in found.roles.values()]
+    case.when(all(ends.flat(end) for end in used), -STRONG, "every number is made of the whole picture")
+    selected = sorted({name for end in used for name in end.tail.operators & _SELECTION})
+    case.when(bool(selected), -STRONG, f"{', '.join(selected)} has picked out the places")
     roles = _roles(stack, found)
     return Hypothesis.of(case, Kind.DETECTION, family, roles, layout)
 

@@ -16,6 +16,13 @@ from dovetail.outputs.layouts import BinsLayout, HeatmapsLayout, PointsLayout
 from dovetail.outputs.view import Kind, OutputRole
 
 _NAMES = (*words.LANDMARKS, *words.HEATMAP, "pose", "joints", "ld")
+_WIDTHS = (2, 3, 4, 5)
+"""Numbers of a point: coordinates, how visible it is, whether it is there."""
+_FEWEST = 12
+"""Numbers of the fewest points that tell a person."""
+_MOST_PEOPLE = 32
+_PERSON = {0: "", 1: " and a score", 4: " and a box", 5: ", a box and a score"}
+"""What a row may hold beside the points of a person."""
 _PEAK = 6.0
 """Standard deviations by which a heat map's peak stands out; a Gaussian field of 3,000 cells reaches 3.5."""
 
@@ -27,6 +34,8 @@ def hypotheses(ends: Ends) -> Iterator[Hypothesis]:
         if end.integer or end.ragged:
             continue
         yield from _coordinates(ends, end)
+        if image is not None and end.rank == 2 and 2 <= end.shape[0] <= _MOST_PEOPLE:
+            yield from _people(ends, end)
         for found in maps_of(end, image) if image is not None else ():
             if found.channels > 1 and found.channel_axis is not None:
                 yield _heatmaps(ends, found)
@@ -66,9 +75,27 @@ def _coordinates(ends: Ends, end: End) -> Iterator[Hypothesis]:
     shape = tuple(size for size in end.shape if size != 1)
     sizes = [(shape[0], shape[1])] if len(shape) == 2 and shape[1] in (2, 3, 4, 5) else []
     if len(shape) == 1:
-        sizes = [(shape[0] // width, width) for width in (2, 3, 5) if shape[0] % width == 0 and shape[0] >= 8]
+        sizes = [(shape[0] // width, width) for width in _WIDTHS if shape[0] % width == 0 and shape[0] >= 8]
     for points, width in sizes:
         yield _points(ends, end, points, width, split=len(shape) == 2)
+
+
+def _people(ends: Ends, end: End) -> Iterator[Hypothesis]:
+    """Yield a few rows of the points of one person each, with a box after them or not (MoveNet's several people)."""
+    people, width = end.shape
+    for more, text in _PERSON.items():
+        if width <= more + _FEWEST or (width - more) % 3 or (width - more) // 3 not in counts.POINTS:
+            continue
+        case = Case()
+        case.add(STRONG, f"{width} numbers a row, as {(width - more) // 3} points of three numbers{text} have")
+        case.when(words.named(end, _NAMES), DECISIVE, f"'{end.name}' is named as keypoints are")
+        case.when(ends.flat(end), FAIR, "every number is made of the whole picture")
+        case.when(end.in_unit, SLIGHT, "all numbers are shares of the picture")
+        case.when(not end.in_unit and end.low < 0, -SLIGHT, "some numbers are negative")
+        case.when(end.tail.activations == {"Softmax"}, -DECISIVE, f"'{end.name}' ends in a Softmax")
+        roles = {end.name: OutputRole.COMBINED}
+        # No layout: how rows of two runs pair up is a matter of the box, which designs place differently.
+        yield Hypothesis.of(case, Kind.KEYPOINTS, f"up to {people} people", roles)
 
 
 def _points(ends: Ends, end: End, points: int, width: int, *, split: bool) -> Hypothesis:
@@ -82,15 +109,36 @@ def _points(ends: Ends, end: End, points: int, width: int, *, split: bool) -> Hy
     case.when(end.tail.activations <= {"Softmax"}, -DECISIVE, f"'{end.name}' ends in a Softmax")
     listed = not split and points * width in counts.POINT_LISTS
     case.when(listed and points in counts.POINTS, STRONG, f"{points * width} numbers, as lists of keypoints have")
-    case.when(not split and width == 5, -FAIR, "five numbers a point")
+    threes = not split and width == 3 and _all_threes(ends)
+    case.when(threes, STRONG, "all lists are three times a usual number of points")
+    case.when(not split and width > 3, -FAIR, f"{width} numbers a point")
+    usual = points in counts.POINTS and ends.image is not None
+    for other in ends.outputs:
+        case.when(
+            usual and other is not end and _has_points(other, points), STRONG, f"'{other.name}' has as many points"
+        )
     case.when(ends.image is None, -STRONG, "no picture goes in")
     values = np.asarray(end.values, np.float64).reshape(len(end.values), -1, width)
     scored = split and width == 3 and _scored(values)
-    case.when(scored, FAIR, "two coordinates in shares of the picture and a score")
+    case.when(scored, STRONG, "two coordinates in shares of the picture and a score")
     case.when(bool(values.size) and _spread_like_points(values), SLIGHT, "points lie inside the picture or near it")
     movenet = scored and end.shape == (1, 17, 3)
     layout = PointsLayout(end.name, points, width, "yx" if movenet else "xy", 2 if scored else None)
     return Hypothesis.of(case, Kind.KEYPOINTS, "coordinates", {end.name: OutputRole.POINTS}, layout)
+
+
+def _all_threes(ends: Ends) -> bool:
+    """Tell whether there are several lists of numbers, each as long as a usual number of points of three numbers."""
+    lists = [max(end.shape, default=1) for end in ends.outputs if sum(size != 1 for size in end.shape) == 1]
+    return len(lists) > 1 and all(size % 3 == 0 and size // 3 in counts.POINTS for size in lists)
+
+
+def _has_points(end: End, points: int) -> bool:
+    """Tell whether an output has a map, or a few numbers in a list, for each of some keypoints."""
+    wide = [size for size in end.shape if size != 1]
+    if len(wide) == 3:
+        return points in wide
+    return len(wide) == 1 and wide[0] // points in _WIDTHS and wide[0] % points == 0
 
 
 def _scored(values: Floats) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dovetail.outputs.evidence import FAIR, SLIGHT, STRONG, Case
@@ -16,9 +16,8 @@ BINS = (16, 8, 17, 32)
 """Numbers of bins of a distance's distribution: YOLOv8's, NanoDet's, generalised focal loss's."""
 
 _LANDMARKS = (10, 8, 12, 14, 34, 51, 15, 136, 63)
-_BOXES_AND_POINTS = (14, 16, 18)
-"""Channels of a box and five, six or seven points after it (MediaPipe's detectors)."""
-_MASK_WEIGHTS = 32
+_BOXES_AND_POINTS = (12, 14, 16, 18, 38)
+"""Channels of a box and four to seven, or seventeen, points after it (MediaPipe's detectors)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +42,12 @@ class RoleAssignment:
     case: Case
 
 
-def assignments(rows: Sequence[Sequence[Sight]], anchors: int) -> Iterator[RoleAssignment]:
+def assignments(
+    rows: Sequence[Sequence[Sight]], anchors: int, weights: Collection[int] = ()
+) -> Iterator[RoleAssignment]:
     """Yield the ways to give roles to the outputs of all levels, for a number of anchors that channels hold.
+
+    `weights` are the numbers of prototypes of masks that there are.
 
     Every level must have the same channels a place; outputs of different levels are paired in their order.
     """
@@ -53,9 +56,9 @@ def assignments(rows: Sequence[Sequence[Sight]], anchors: int) -> Iterator[RoleA
         return
     signature = widths[0] or ()
     if len(signature) == 1:
-        yield from _combined(rows, signature[0], anchors)
+        yield from _combined(rows, signature[0], anchors, weights)
     else:
-        yield from _separate(rows[0], signature, anchors)
+        yield from _separate(rows[0], signature, anchors, weights)
 
 
 def _widths(row: Sequence[Sight], anchors: int) -> tuple[int, ...] | None:
@@ -65,7 +68,9 @@ def _widths(row: Sequence[Sight], anchors: int) -> tuple[int, ...] | None:
     return tuple(sight.channels // anchors for sight in row)
 
 
-def _separate(row: Sequence[Sight], signature: Sequence[int], anchors: int) -> Iterator[RoleAssignment]:
+def _separate(
+    row: Sequence[Sight], signature: Sequence[int], anchors: int, weights: Collection[int]
+) -> Iterator[RoleAssignment]:
     """Yield assignments where boxes and scores are outputs of their own."""
     columns = range(len(signature))
     for box, score in itertools.permutations(columns, 2):
@@ -80,7 +85,7 @@ def _separate(row: Sequence[Sight], signature: Sequence[int], anchors: int) -> I
         _judge_score(case, row[score], signature[score])
         rest = [column for column in columns if column not in (box, score)]
         for column in rest:
-            role = _role_of_rest(case, row[column], signature[column])
+            role = _role_of_rest(case, row[column], signature[column], weights)
             if role in roles and role is not OutputRole.UNKNOWN:
                 case.add(-STRONG, f"two outputs could be {role.value}")
             roles[role] = _whole(column, signature)
@@ -131,7 +136,7 @@ def _judge_score(case: Case, sight: Sight, classes: int) -> None:
     case.when(classes in counts.OBJECTS, SLIGHT, f"'{name}' has {classes} classes, a usual number")
 
 
-def _role_of_rest(case: Case, sight: Sight, width: int) -> OutputRole:
+def _role_of_rest(case: Case, sight: Sight, width: int, weights: Collection[int]) -> OutputRole:
     end = sight.end
     if width == 1:
         if words.named(end, words.CENTRENESS):
@@ -149,17 +154,19 @@ def _role_of_rest(case: Case, sight: Sight, width: int) -> OutputRole:
     if width in _LANDMARKS:
         case.add(SLIGHT, f"'{end.name}' has {width} channels, as landmarks have")
         return OutputRole.LANDMARKS
-    if width == _MASK_WEIGHTS:
+    if width in weights:
         return OutputRole.COEFFICIENTS
     case.add(-FAIR, f"'{end.name}' with {width} channels has no part in it")
     return OutputRole.UNKNOWN
 
 
-def _combined(rows: Sequence[Sequence[Sight]], width: int, anchors: int) -> Iterator[RoleAssignment]:
+def _combined(
+    rows: Sequence[Sequence[Sight]], width: int, anchors: int, weights: Collection[int]
+) -> Iterator[RoleAssignment]:
     """Yield assignments where one output holds boxes and scores."""
     sight = rows[0][0]
     cuts = _periodic(sight, width, anchors)
-    for names, sizes, bins in _splits(width):
+    for names, sizes, bins in _splits(width, weights):
         starts = [0, *itertools.accumulate(sizes)]
         roles = {
             role: Stretch(0, start, start + size, width)
@@ -177,7 +184,7 @@ def _combined(rows: Sequence[Sequence[Sight]], width: int, anchors: int) -> Iter
 _Split = tuple[tuple[OutputRole, ...], tuple[int, ...], int]
 
 
-def _splits(width: int) -> Iterator[_Split]:
+def _splits(width: int, weights: Collection[int]) -> Iterator[_Split]:
     """Yield roles, sizes and bins: published orders of the channels of one place."""
     if width > 5:
         yield (OutputRole.BOXES, OutputRole.OBJECTNESS, OutputRole.SCORES), (4, 1, width - 5), 0
@@ -197,18 +204,12 @@ def _splits(width: int) -> Iterator[_Split]:
         )
     if width == 16:
         yield (OutputRole.BOXES, OutputRole.OBJECTNESS, OutputRole.LANDMARKS, OutputRole.SCORES), (4, 1, 10, 1), 0
-    if width > 4 + _MASK_WEIGHTS:
-        yield (
-            (OutputRole.BOXES, OutputRole.SCORES, OutputRole.COEFFICIENTS),
-            (4, width - 4 - _MASK_WEIGHTS, _MASK_WEIGHTS),
-            0,
-        )
-    if width > 5 + _MASK_WEIGHTS:
-        yield (
-            (OutputRole.BOXES, OutputRole.OBJECTNESS, OutputRole.SCORES, OutputRole.COEFFICIENTS),
-            (4, 1, width - 5 - _MASK_WEIGHTS, _MASK_WEIGHTS),
-            0,
-        )
+    for masks in weights:
+        box, there, score = OutputRole.BOXES, OutputRole.OBJECTNESS, OutputRole.SCORES
+        if width > 4 + masks:
+            yield (box, score, OutputRole.COEFFICIENTS), (4, width - 4 - masks, masks), 0
+        if width > 5 + masks:
+            yield (box, there, score, OutputRole.COEFFICIENTS), (4, 1, width - 5 - masks, masks), 0
     for points in (34, 51, 10, 15):
         if width in (5 + points, 6 + points):
             yield (OutputRole.BOXES, OutputRole.SCORES, OutputRole.LANDMARKS), (4, width - 4 - points, points), 0

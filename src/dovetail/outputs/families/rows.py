@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dovetail.outputs.decode.planes import Floats
 from dovetail.outputs.ends import End, Ends
@@ -16,6 +17,7 @@ from dovetail.outputs.view import Kind, OutputRole
 
 _SUPPRESSION = frozenset({"NonMaxSuppression", "TopK"})
 _MOST_ROWS = 1000
+_SMALLEST_MASK = 7
 
 
 def hypotheses(ends: Ends) -> Iterator[Hypothesis]:
@@ -28,6 +30,8 @@ def hypotheses(ends: Ends) -> Iterator[Hypothesis]:
             yield _queries_joined(ends, end, image)
         if end.rank == 2 and end.shape[1] == 4:
             yield from _with_boxes(ends, end, image)
+        if end.rank == 2 and end.shape[1] == 5:
+            yield from _scored_boxes(ends, end, image)
 
 
 def _one_table(ends: Ends, end: End, image: tuple[int, int]) -> Iterator[Hypothesis]:
@@ -88,6 +92,53 @@ def _with_boxes(ends: Ends, boxes: End, image: tuple[int, int]) -> Iterator[Hypo
             yield _lists(ends, boxes, scores, None, image)
 
 
+def _scored_boxes(ends: Ends, end: End, image: tuple[int, int]) -> Iterator[Hypothesis]:
+    """Yield boxes with their scores in one output, and classes in another (MMDeploy, torchvision's successors)."""
+    for classes in ends.outputs:
+        if classes.rank != 1 or classes.shape != end.shape[:1] or not classes.whole:
+            continue
+        rows = np.asarray(end.values, np.float64).reshape(-1, 5)
+        rows = rows[np.isfinite(rows).all(axis=1)]
+        scores = rows[:, 4]
+        case = Case()
+        case.add(STRONG, f"'{classes.name}' holds a whole number for every row of '{end.name}'")
+        case.when(words.named(classes, words.CLASSES), FAIR, f"'{classes.name}' is named as classes are")
+        case.when(words.named(end, words.BOXES), FAIR, f"'{end.name}' is named as boxes are")
+        case.when(_proper(rows[:, :4]) > 0.9, FAIR, "the first corner lies before the second")
+        bounded = bool(scores.size) and float(scores.min()) >= -1e-3 and float(scores.max()) <= 1.001
+        case.add(FAIR if bounded else -DECISIVE, f"column 4 {'stays in' if bounded else 'leaves'} 0..1")
+        case.when(_falling(end.values[..., 4]), FAIR, "scores fall from row to row")
+        selected = sorted(end.tail.operators & _SUPPRESSION)
+        case.when(bool(selected), STRONG, f"{', '.join(selected)} before '{end.name}'")
+        layout = RowsLayout(
+            image,
+            Columns(end.name, 0, 4),
+            Columns(end.name, 4, 5),
+            Coding.CORNERS,
+            unit=bool(rows.size) and float(np.abs(rows[:, :4]).max()) <= 2.0,
+            classes=Columns(classes.name),
+            suppressed=True,
+        )
+        roles = {end.name: OutputRole.COMBINED, classes.name: OutputRole.CLASSES, **_masks(ends, end)}
+        yield Hypothesis.of(case, Kind.DETECTION, "boxes, suppressed", roles, layout)
+
+
+def _masks(ends: Ends, boxes: End) -> Mapping[str, OutputRole]:
+    """Return the outputs that hold a picture for every row of boxes: the masks of what was found."""
+    return {
+        end.name: OutputRole.MASK
+        for end in ends.outputs
+        if end.rank in (3, 4) and end.shape[0] == boxes.shape[0] and min(end.shape[-2:]) >= _SMALLEST_MASK
+    }
+
+
+def _falling(scores: NDArray[np.generic]) -> bool:
+    """Tell whether scores `[N, K]` never rise from a row to the next, and fall somewhere."""
+    steps = np.diff(np.asarray(scores, np.float64), axis=1)
+    steps = steps[np.isfinite(steps)]
+    return bool(steps.size) and float(steps.max()) <= 0 and float(steps.min()) < 0
+
+
 def _lists(ends: Ends, boxes: End, scores: End, classes: End | None, image: tuple[int, int]) -> Hypothesis:
     case = Case()
     roles = {boxes.name: OutputRole.BOXES, scores.name: OutputRole.SCORES}
@@ -98,11 +149,13 @@ def _lists(ends: Ends, boxes: End, scores: End, classes: End | None, image: tupl
     found = sorted(operators & _SUPPRESSION)
     case.when(bool(found), STRONG, f"{', '.join(found)} before the outputs")
     case.when(scores.in_unit, SLIGHT, f"'{scores.name}' stays in 0..1")
+    case.when(_falling(scores.values), FAIR, "scores fall from row to row")
     case.when(not scores.in_unit, -STRONG, f"'{scores.name}' leaves 0..1")
     if classes is not None:
         roles[classes.name] = OutputRole.CLASSES
         case.add(STRONG, f"'{classes.name}' holds a whole number a row")
         case.when(words.named(classes, words.CLASSES), FAIR, f"'{classes.name}' is named as classes are")
+    roles.update(_masks(ends, boxes))
     count = next((end for end in ends.outputs if end.name not in roles and _is_count(end)), None)
     if count is not None:
         roles[count.name] = OutputRole.COUNT

@@ -15,6 +15,7 @@ from dovetail.outputs.families.maps import Map, maps_of
 from dovetail.outputs.layouts import Activation, MaskLayout, SignalLayout
 from dovetail.outputs.view import Kind, OutputRole
 
+_NEAR = 1e-2
 _TEXT_THRESHOLD = 0.3
 """What counts as text in a DB head's map, by the method's published code."""
 
@@ -32,7 +33,7 @@ def hypotheses(ends: Ends) -> Iterator[Hypothesis]:
             yield _mask(ends, found)
             if found.channels == 1:
                 yield _text(found)
-            yield _picture(found)
+            yield _picture(ends, found)
 
 
 def _ids(found: Map) -> Hypothesis:
@@ -60,10 +61,15 @@ def _mask(ends: Ends, found: Map) -> Hypothesis:
     case.when(found.stride >= 16, -FAIR, f"a map as coarse as stride {found.stride:g}")
     case.when(found.stride < 1, -DECISIVE, f"'{end.name}' is larger than the picture")
     case.when(words.named(end, words.SEGMENTATION), STRONG, f"'{end.name}' is named as masks are")
-    case.when(
-        words.named(end, (*words.HEATMAP, *words.BOXES, "depth")), -FAIR, f"'{end.name}' is not named as masks are"
-    )
-    case.when(not many and found.activations == {""}, -FAIR, f"'{end.name}' has no bound")
+    case.when(words.named(end, (*words.HEATMAP, *words.BOXES)), -FAIR, f"'{end.name}' is not named as masks are")
+    case.when(words.named(end, words.REGRESSION), -STRONG, f"'{end.name}' is named as a quantity is")
+    signed = end.low < 0 < end.high
+    case.when(not many and found.activations == {""} and not signed, -FAIR, f"'{end.name}' has no bound")
+    colour = ends.image is not None and found.full and found.channels == ends.image.channels > 1 and not softmax
+    case.when(colour, -FAIR, "as many channels as the picture that goes in")
+    case.when(many and found.activations == {"Clip"}, -STRONG, f"'{end.name}' is clamped")
+    pictures = ends.pictures > 1 and found.channels == 2 and not softmax
+    case.when(pictures, -FAIR, "two numbers a cell, of a pair of pictures")
     case.when(found.activations <= {"Relu", "Tanh", "Exp"}, -STRONG, f"'{end.name}' ends in no activation of scores")
     alike = sum(other.shape == end.shape for other in ends.outputs)
     case.when(len(ends.outputs) - alike > 2, -FAIR, "it is one output of many")
@@ -99,15 +105,36 @@ def _lines(layout: MaskLayout, end: End) -> bool:
     return several and float(np.mean(sizes[:, 0] > sizes[:, 1])) > 0.5
 
 
-def _picture(found: Map) -> Hypothesis:
+def _unit_vectors(found: Map) -> bool:
+    """Tell whether the values of every cell are a vector of length 1 with signs."""
+    values = np.asarray(found.end.values, np.float64)
+    lengths = np.sqrt(np.square(values).sum(axis=(found.channel_axis or 0) + 1))
+    return found.end.low < 0 and float(np.abs(lengths - 1).max(initial=0.0)) < _NEAR
+
+
+def _picture(ends: Ends, found: Map) -> Hypothesis:
     """Return a picture or a map of values: super-resolution, denoising, depth."""
     end = found.end
     case = Case()
     case.when(found.stride < 1, DECISIVE, f"'{end.name}' is larger than the picture")
     colour = found.channels == 3 and found.full
-    case.when(colour and not end.sums_to_one(found.channel_axis or 0), FAIR, f"'{end.name}' is shaped as a picture")
+    case.when(colour and not end.sums_to_one(found.channel_axis or 0), STRONG, f"'{end.name}' is shaped as a picture")
+    added = any(leaf.tensor in ends.inputs for leaf in end.tail.leaves)
+    case.when(added and found.full, STRONG, f"'{end.name}' adds to the picture that goes in")
+    # Whatever has a few values for every pixel is shaped as scores of a few classes are: neither is sure by that.
+    few = 2 <= found.channels <= 4 and not end.sums_to_one(found.channel_axis or 0)
+    case.when(few and found.full and not colour, STRONG, f"'{end.name}' has {found.channels} values for every pixel")
+    case.when(few and end.tail.resized, FAIR, f"'{end.name}' is resized at the end")
+    lengths = few and _unit_vectors(found)
+    case.when(lengths, DECISIVE, f"'{end.name}' is a direction at every cell")
+    vectors = ends.pictures > 1 and found.channels == 2 and found.activations == {""}
+    case.when(vectors, STRONG, f"'{end.name}' has two numbers without a bound a cell, of a pair of pictures")
     unbounded = found.channels == 1 and found.activations <= {"", "Relu", "Softplus", "Exp", "Clip", "Tanh"}
-    case.when(unbounded and found.full, DECISIVE, f"'{end.name}' is one value without a bound for every pixel")
+    # Scores of a mask before their Sigmoid have both signs; so may values have.
+    signed = unbounded and found.activations == {""} and end.low < 0 < end.high
+    beside = any(other.rank < 2 or other.shape.count(1) >= other.rank - 1 for other in ends.outputs)
+    weight = FAIR if signed and beside else STRONG if signed else DECISIVE
+    case.when(unbounded and found.full, weight, f"'{end.name}' is one value without a bound for every pixel")
     case.when(unbounded and not found.full, FAIR, f"'{end.name}' is one value without a bound a cell")
     case.when(words.named(end, words.REGRESSION), DECISIVE, f"'{end.name}' is named as a quantity is")
     case.when(found.activations <= {"Softmax"}, -DECISIVE, f"'{end.name}' ends in a Softmax")

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from dovetail.outputs.ends import End, Ends
-from dovetail.outputs.evidence import FAIR, SLIGHT, STRONG, Case, Hypothesis
+from dovetail.outputs.evidence import DECISIVE, FAIR, SLIGHT, STRONG, Case, Hypothesis
 from dovetail.outputs.families import counts, words
 from dovetail.outputs.layouts import SequenceLayout
+from dovetail.outputs.places import grid_level
 from dovetail.outputs.view import Kind, OutputRole
 
 _WIDTH_SHARES = (2, 4, 8)
@@ -39,12 +40,20 @@ def _sequence(ends: Ends, end: End, time: int, symbols: int) -> Hypothesis:
     case.when(end.tail.activations <= {"Softmax", "LogSoftmax"}, FAIR, f"'{end.name}' ends in a Softmax")
     case.when(count in counts.SYMBOLS, FAIR, f"{count} symbols, a usual alphabet")
     case.when(count < 10, -STRONG, f"{count} symbols are no alphabet")
+    word = image is not None and time < symbols and steps in counts.WORD_LENGTHS and count in counts.SYMBOLS
+    case.when(word, FAIR, f"{steps} steps, the most symbols of a word")
+    case.when(word and words.named(end, words.SCORES), SLIGHT, f"'{end.name}' is named as scores are")
     case.when(ends.recurrent, FAIR, "recurrent operators read along time")
     case.when(words.named(end, words.TEXT), FAIR, f"'{end.name}' is named as text is")
     case.when(words.named(end, (*words.BOXES, *words.LANDMARKS)), -STRONG, f"'{end.name}' is not named as text is")
     case.when(
         symbols < time and count < steps, SLIGHT if count in counts.SYMBOLS else -SLIGHT, "symbols come before time"
     )
+    grid = image is not None and any(
+        size == (image.rows, image.cols) or grid_level(*size, image) for size in ((steps, count), (count, steps))
+    )
+    case.when(grid, -DECISIVE, "both axes are those of a grid over the picture")
+    case.when(end.tail.activations == {"LogSoftmax"}, FAIR, f"'{end.name}' holds logarithms, as sequences do")
     blank = _blank(end, time, symbols)
     case.when(blank is not None, FAIR, "one symbol, the first or the last, holds most steps")
     case.when(image is None and _wave(ends) and count in counts.SYMBOLS, STRONG, "sound goes in")

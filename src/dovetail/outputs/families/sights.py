@@ -114,6 +114,9 @@ def _grid_stacks(grids: dict[tuple[int, int], list[Sight]], channels_last: bool)
     counts = {len(row) for row in rows}
     if len(counts) == 1:
         yield _grid_stack(rows)
+    branches = _branches(rows)
+    if len(branches) > len(rows):
+        yield _grid_stack(branches)
     if len(rows) > 1:
         # An output on a grid of its own, such as the prototypes of masks, must not hide the others.
         for row in rows:
@@ -122,6 +125,16 @@ def _grid_stacks(grids: dict[tuple[int, int], list[Sight]], channels_last: bool)
         fullest = [row for row in rows if len(row) == most]
         if 1 < len(fullest) < len(rows):
             yield _grid_stack(fullest)
+
+
+def _branches(rows: Sequence[tuple[Sight, ...]]) -> list[tuple[Sight, ...]]:
+    """Return the rows with those split that hold several branches of one grid; none where rows do not repeat."""
+    shortest = min(rows, key=len)
+    signature = tuple(sight.channels for sight in shortest)
+    size = len(signature)
+    split = [row[start : start + size] for row in rows for start in range(0, len(row), size)]
+    alike = all(tuple(sight.channels for sight in part) == signature for part in split)
+    return split if alike and size > 1 else []
 
 
 def _grid_stack(rows: Sequence[tuple[Sight, ...]]) -> Stack:

@@ -32,7 +32,7 @@ def hypotheses(ends: Ends) -> Iterator[Hypothesis]:
         size = end.shape[axis] if end.rank else 1
         yield _classes(ends, end, axis)
         if size >= 16:
-            yield _embedding(end, axis)
+            yield _embedding(ends, end, axis)
         if size <= _MOST_VALUES:
             yield _values(end, axis)
 
@@ -64,7 +64,9 @@ def _classes(ends: Ends, end: End, axis: int) -> Hypothesis:
     count = end.shape[axis] if end.rank else 1
     applied = activation_of(end, axis) if end.rank else Activation.NONE
     softmax = count > 1 and end.sums_to_one(axis)
-    case.when(end.tail.activations == {"Softmax"}, DECISIVE, f"'{end.name}' ends in a Softmax")
+    whole = count == 1 or softmax or not end.tail.activations <= {"Softmax"}
+    case.when(end.tail.activations == {"Softmax"} and whole, DECISIVE, f"'{end.name}' ends in a Softmax")
+    case.when(not whole, -DECISIVE, f"'{end.name}' ends in a Softmax of parts of it")
     case.when(softmax, STRONG, f"'{end.name}' adds up to 1")
     case.when(end.tail.activations == {"LogSoftmax"}, DECISIVE, f"'{end.name}' ends in a LogSoftmax")
     sigmoid = end.tail.activations <= {"Sigmoid", "HardSigmoid"}
@@ -80,18 +82,22 @@ def _classes(ends: Ends, end: End, axis: int) -> Hypothesis:
     case.when(plain and count > 1, FAIR, f"'{end.name}' comes straight from a product with weights, as logits do")
     case.when(_unit_length(end), -DECISIVE, f"'{end.name}' has length 1")
     case.when(end.tail.activations <= {"Tanh", "Relu"}, -STRONG, f"'{end.name}' ends in {_names(end)}")
-    case.when(_quantity(end), -STRONG, f"'{end.name}' is named as a quantity is")
+    # Many numbers that are named as one quantity are scores of its bins.
+    few = count <= _MOST_VALUES
+    case.when(_quantity(end) and few, -STRONG, f"'{end.name}' is named as a quantity is")
+    case.when(_quantity(end) and not few, FAIR, f"'{end.name}' has {count} bins of a quantity")
     case.when(_sure(end, axis, applied), FAIR, f"a Softmax of '{end.name}' would be sure of one class")
     taken = counts.EMBEDDINGS | counts.POINT_LISTS | {size for shape in ends.inputs.values() for size in shape}
     other = count > _MOST_VALUES and count not in taken and len(ends.outputs) == 1
     case.when(other and plain, FAIR, f"{count} numbers are too many for quantities, and no usual size of other things")
     case.when(words.named(end, (*words.BOXES, *words.LANDMARKS)), -DECISIVE, f"'{end.name}' is named as places are")
+    case.when(_as_goes_in(ends, count), -STRONG, f"'{end.name}' has as many numbers as go in")
     layout = ScoresLayout(end.name, max(axis, 0), count, applied, independent=sigmoid and not softmax)
     family = "probabilities" if applied is Activation.SOFTMAX else "scores" if sigmoid else "logits"
     return Hypothesis.of(case, Kind.CLASSIFICATION, family, {end.name: OutputRole.SCORES}, layout)
 
 
-def _embedding(end: End, axis: int) -> Hypothesis:
+def _embedding(ends: Ends, end: End, axis: int) -> Hypothesis:
     case = Case()
     size = end.shape[axis]
     case.when(_unit_length(end), DECISIVE, f"'{end.name}' has length 1")
@@ -106,6 +112,7 @@ def _embedding(end: End, axis: int) -> Hypothesis:
     case.when(pooled, STRONG, f"'{end.name}' is a mean over places")
     case.when("BatchNormalization" in end.tail.operators, FAIR, f"'{end.name}' is normalised")
     case.when(words.named(end, words.CLASSIFICATION), -STRONG, f"'{end.name}' is named as class scores are")
+    case.when(_as_goes_in(ends, size), -STRONG, f"'{end.name}' has as many numbers as go in")
     layout = VectorLayout(end.name, size)
     return Hypothesis.of(case, Kind.EMBEDDING, "", {end.name: OutputRole.EMBEDDING}, layout)
 
@@ -141,6 +148,11 @@ def _sure(end: End, axis: int, applied: Activation) -> bool:
     scores = np.moveaxis(np.asarray(end.values, np.float64), axis + 1, -1).reshape(len(end.values), -1)
     powers = np.exp(scores - scores.max(axis=1, keepdims=True))
     return float(np.mean(powers.max(axis=1) / powers.sum(axis=1))) > 0.5
+
+
+def _as_goes_in(ends: Ends, size: int) -> bool:
+    """Tell whether a list of so many numbers goes in."""
+    return size >= 16 and (size,) in [tuple(item for item in shape if item != 1) for shape in ends.inputs.values()]
 
 
 def _made_by_product(end: End) -> bool:

@@ -16,12 +16,50 @@ COUNT = ("num", "count", "detections")
 HEATMAP = ("hm", "heatmap", "heatmaps", "heat")
 SIZES = ("wh", "size", "sizes", "scale", "dims")
 OFFSETS = ("offset", "offsets", "reg", "off")
+FIELDS = ("paf", "pafs", "affinity", "displacement", "vectors", "limbs")
 SEGMENTATION = ("seg", "segmentation", "mask", "masks", "semantic", "argmax", "alpha", "matte", "pha", "saliency")
 EMBEDDING = ("embedding", "embeddings", "embed", "embeds", "feature", "features", "feat", "descriptor", "xvector", "fc")
 CLASSIFICATION = (*SCORES, "softmax", "predictions", "prediction", "class", "classes", "labels", "gender", "emotion")
-REGRESSION = ("age", "angle", "angles", "yaw", "pitch", "roll", "depth", "value", "distance", "steering", "disparity")
+REGRESSION = (
+    "age",
+    "disp",
+    "flow",
+    "rotation",
+    "gaze",
+    "normal",
+    "normals",
+    "translation",
+    "quaternion",
+    "throttle",
+    "forecast",
+    "tilt",
+    "angle",
+    "angles",
+    "yaw",
+    "pitch",
+    "roll",
+    "depth",
+    "value",
+    "distance",
+    "steering",
+    "disparity",
+)
+HIDDEN = ("hidden", "pooler", "encoder", "tokens", "desc", "descriptor", "descriptors")
 TEXT = ("ctc", "text", "chars", "char", "rec", "tokens", "transcript")
-SIGNAL = ("audio", "wav", "waveform", "signal", "speech", "enhanced", "denoised", "spec", "spectrum", "gain", "gains")
+SIGNAL = (
+    "audio",
+    "denoise",
+    "wav",
+    "waveform",
+    "signal",
+    "speech",
+    "enhanced",
+    "denoised",
+    "spec",
+    "spectrum",
+    "gain",
+    "gains",
+)
 STATE = ("state", "states", "hidden", "cache", "memory", "hn", "cn", "h", "c", "past", "present", "stateful", "rnn")
 
 
