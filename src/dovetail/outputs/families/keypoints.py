@@ -120,7 +120,7 @@ def _points(ends: Ends, end: End, points: int, width: int, *, split: bool) -> Hy
     case.when(ends.image is None, -STRONG, "no picture goes in")
     values = np.asarray(end.values, np.float64).reshape(len(end.values), -1, width)
     scored = split and width == 3 and _scored(values)
-    case.when(scored, STRONG, "two coordinates in shares of the picture and a score")
+    case.when(scored, FAIR, "two coordinates in shares of the picture and a score")
     case.when(bool(values.size) and _spread_like_points(values), SLIGHT, "points lie inside the picture or near it")
     movenet = scored and end.shape == (1, 17, 3)
     layout = PointsLayout(end.name, points, width, "yx" if movenet else "xy", 2 if scored else None)
