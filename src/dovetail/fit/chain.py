@@ -17,6 +17,7 @@ from dovetail.data import (
     specs_of,
     split_samples,
 )
+from dovetail.fit.decided import plan_decisions
 from dovetail.fit.evidence import holdout_note, refuse_few
 from dovetail.fit.folder import claim_folder
 from dovetail.fit.listener import FitListener, SearchStages, SilentFit
@@ -59,6 +60,8 @@ def fit(request: FitRequest, listener: FitListener | None = None) -> Fit:
     )
     asked = opened.tune_request(options, progress)
     result = tune(asked, SearchStages(progress))
+    progress.stage("comparing decisions")
+    decided = plan_decisions(asked, result.plan, opened.metric, opened.preprocess.preprocess)
     progress.stage("compiling")
     partitioned = partition(quantize(opened.graph, result.plan, asked.calibration.ranges))
     bundle = predict_partitions(compile_model(partitioned), opened.graph)
@@ -70,7 +73,14 @@ def fit(request: FitRequest, listener: FitListener | None = None) -> Fit:
         wishes=opened.wishes,
         result=result,
         bundle=bundle,
-        report=replace(report, outputs=output_rows(opened.metric.view), notes=opened.notes),
+        report=replace(
+            report,
+            outputs=output_rows(opened.metric.view),
+            notes=opened.notes,
+            decisions=decided.figures,
+            differing=decided.differing,
+        ),
+        pictures=decided.pictures,
         preprocess=opened.preprocess.toml,
     )
 

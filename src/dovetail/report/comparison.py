@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from dovetail.backend.target import TargetVerdict
 from dovetail.compare.record import CompareVerdict, Comparison, TensorRow
+from dovetail.report.decisions import decision_table
 from dovetail.report.figures import number_text
 from dovetail.report.page import Block, Page, Prose, Table, Tone, flexible, left, right, wrapped
 
@@ -38,6 +39,7 @@ def comparison_page(comparison: Comparison, title: str) -> Page:
     if comparison.tasks:
         rows = tuple((task.name, number_text(task.golden), number_text(task.measured)) for task in comparison.tasks)
         blocks.append(Table("Metrics", (left("metric"), right("golden"), right("measured")), rows))
+        blocks += [decision_table(task.parts, task.name) for task in comparison.tasks if task.parts]
     for what, names in (("Not measured", comparison.missing), ("Without a golden tensor", comparison.extra)):
         if names:
             blocks.append(Prose(what, (", ".join(names),)))

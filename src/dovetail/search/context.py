@@ -10,6 +10,7 @@ from functools import cached_property, partial
 
 from dovetail.backend.protocols import Fidelity
 from dovetail.errors import CostError, SearchError
+from dovetail.ir.graph import Graph
 from dovetail.plan.placement import Placement
 from dovetail.plan.plan import Override
 from dovetail.search.candidate import Candidate
@@ -119,9 +120,9 @@ def open_search(
     identity = request.metric_identity or request.metric.name
     data = EvaluationData(request.graph, samples, request.metric, identity, policy.evaluation)
     ranges, target = request.calibration.ranges, request.low.target
-    whole, served = simulates_whole(data.graph, target), space.targets
+    served = space.targets
     executors = (
-        Executor(target, whole, Fidelity.FAST, {target: simulator_of(target).name}, served),
+        fast_executor(data.graph, target, served),
         Executor(target, whole=False, fidelity=Fidelity.EXACT, targets=served),
     )
     simulator = executors[0].evaluator(data, ranges)
@@ -156,6 +157,15 @@ def open_search(
         fast.close()
         journal.close()
         log.close()
+
+
+def fast_executor(graph: Graph, target: str, targets: tuple[str, ...] = ()) -> Executor:
+    """Return how most plans of a search are evaluated: quickly, and as far as they can be on one target's simulator.
+
+    `targets` are all that plans name.
+    """
+    backends = {target: simulator_of(target).name}
+    return Executor(target, simulates_whole(graph, target), Fidelity.FAST, backends, targets)
 
 
 def _refuse_nothing_to_lose(request: TuneRequest, oracle: Oracle) -> None:

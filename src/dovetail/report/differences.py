@@ -1,0 +1,68 @@
+"""The samples on which a candidate differs most from float: in words, and as pictures where the model takes some."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dovetail.compare.task import Arrays
+from dovetail.data.preprocess import Preprocess
+from dovetail.data.sample import Sample
+from dovetail.data.tensor import to_image
+from dovetail.outputs.ends import Ends
+from dovetail.outputs.view import OutputsView
+from dovetail.report.decided import decided_text
+from dovetail.report.figures import number_text
+from dovetail.report.page import Picture, Pictures
+from dovetail.report.pictures import LEGEND, draw_decisions, picture_png
+from dovetail.report.record import DifferingSample
+
+MOST_SHOWN = 5
+"""Samples that are shown: a page of their pictures stays below 3 MB."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecidedSample:
+    """A sample, what float and a candidate make of it, and what is lost."""
+
+    sample: Sample
+    golden: Arrays
+    """Float's outputs `[1, ...]`."""
+    measured: Arrays
+    loss: float
+
+
+def differing_rows(view: OutputsView, samples: Sequence[DecidedSample]) -> tuple[DifferingSample, ...]:
+    """Return what is decided about every sample in words."""
+    return tuple(
+        DifferingSample(item.sample.id, item.loss, decided_text(view, item.golden), decided_text(view, item.measured))
+        for item in samples
+    )
+
+
+def differing_pictures(
+    view: OutputsView, samples: Sequence[DecidedSample], preprocess: Preprocess | None
+) -> tuple[Picture, ...]:
+    """Return a picture of every sample; none where the model takes no picture, or decides nothing to be drawn.
+
+    `preprocess` is how pictures became inputs; None is not known.
+    """
+    found = (_picture(view, item, preprocess) for item in samples)
+    return tuple(picture for picture in found if picture is not None)
+
+
+def pictures_block(pictures: tuple[Picture, ...]) -> Pictures:
+    """Return pictures as a part of a page."""
+    return Pictures("What float and the candidate see", pictures, LEGEND)
+
+
+def _picture(view: OutputsView, item: DecidedSample, preprocess: Preprocess | None) -> Picture | None:
+    inputs = item.sample.inputs
+    image = Ends(None, (), {name: array.shape for name, array in inputs.items()}).image
+    if image is None:
+        return None
+    pixels = to_image(inputs[image.name][0], preprocess, channels_last=image.channels_last)
+    drawn = draw_decisions(view, pixels, (("float", item.golden), ("candidate", item.measured)))
+    if drawn is None:
+        return None
+    return Picture(f"{item.sample.id}: loss {number_text(item.loss, 3)}", picture_png(drawn))
