@@ -33,16 +33,16 @@ if TYPE_CHECKING:
     from PIL.Image import Image
     from PIL.ImageDraw import ImageDraw
 
-_SMALLEST = 320
-"""Pixels of the longer side that a picture is enlarged to, in whole steps."""
-_LARGEST = 640
-"""Pixels of the longer side from which on a picture is made smaller."""
+_SIDE = 640
+"""Pixels of the longer side: smaller pictures are enlarged in whole steps as far as they fit, larger ones shrunk."""
 _MOST_BYTES = 400_000
 """Of one file: a page of a handful stays small enough to be sent."""
 _CAPTION = 16
 _LETTER = 6
 """Pixels that a letter of Pillow's own small font takes at most."""
 _GAP = 6
+_LINE = 11
+"""Pixels from one line of text to the next."""
 _SAME_IOU = 0.5
 """Overlap from which a box is there on the other side too."""
 _SHARED, _ALONE = (60, 180, 75), (230, 25, 75)
@@ -118,7 +118,7 @@ def picture_png(picture: Image) -> bytes:
 
 
 def _scale(longer: int) -> float:
-    return max(1, _SMALLEST // longer) if longer <= _LARGEST else _LARGEST / longer
+    return _SIDE // longer if longer <= _SIDE else _SIDE / longer
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ class _Panel:
                 continue
             colour = _SHARED if both else _ALONE
             pen.rectangle((left, top, right, low), outline=colour, width=2)
-            _write(pen, (left + 3, top + 1), f"{label} {score:.2f}", colour)
+            _write(pen, (left, max(top - _LINE, 0)), f"{label} {score:.2f}", colour)
 
     def _draw_mask(self, layout: MaskLayout) -> None:
         """Lay colours over all classes but the one that float sees most of."""
