@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dovetail.cli.fitting import FitVerb
-from dovetail.cli.options import CalibrationVerb, DataVerb, LabelsOption, ModelVerb
+from dovetail.cli.options import CalibrationVerb, DataVerb, DecisionsOption, LabelsOption, ModelVerb
 from dovetail.cli.pricing import PriceVerb
 from dovetail.cli.texts import named_values, one_of, split_commas
 from dovetail.errors import SearchError
@@ -100,15 +100,7 @@ class Tune(WorkersVerb, PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
             show_default=False,
         ),
     ] = None
-    decisions: Annotated[
-        str | None,
-        typer.Option(
-            "--decisions",
-            metavar="LINE|FILE",
-            help="What outputs decide: boxes=bbox_*,scores=cls_*,kind=detection, or a TOML file; else recognised.",
-            show_default=False,
-        ),
-    ] = None
+    decisions: DecisionsOption = None
     anyway: Annotated[
         bool, typer.Option("--anyway", help="Go on with fewer than 10 samples, which are too few for an answer.")
     ] = False

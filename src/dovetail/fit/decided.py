@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from dovetail.compare.decisions import DecisionLosses, Decisions, DecisionScore, decision_losses, metric_for
+from dovetail.compare.decisions import DecisionLosses, DecisionScore, decision_losses
 from dovetail.compare.task import Arrays
 from dovetail.data.preprocess import Preprocess
 from dovetail.fit.metric import ChosenMetric
@@ -38,11 +38,9 @@ def plan_decisions(
 
     The plan is evaluated as the search did. `preprocess` is how pictures became inputs.
     """
-    by_decisions = chosen.metric if isinstance(chosen.metric, Decisions) else None
-    if chosen.seen is None or (by_decisions is None and not chosen.seen.view.sure):
+    view, metric = chosen.view, chosen.decisions
+    if view is None or metric is None:
         return PlanDecisions()
-    view = chosen.seen.view
-    metric = by_decisions or metric_for(view, chosen.seen.golden)
     samples = SampleSet(asked.graph, asked.samples.subset(asked.splits.holdout))
     data = EvaluationData(asked.graph, samples, metric, metric.name, asked.options.policy.evaluation)
     target, used = asked.low.target, tuple(plan.targets)

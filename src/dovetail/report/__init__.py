@@ -15,6 +15,7 @@ from dovetail.report.differences import (
     DecidedSample,
     differing_pictures,
     differing_rows,
+    differing_samples,
     pictures_block,
 )
 from dovetail.report.html import page_html
@@ -54,6 +55,7 @@ __all__ = [
     "describe_graph",
     "differing_pictures",
     "differing_rows",
+    "differing_samples",
     "differing_table",
     "json_text",
     "make_report",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dovetail.compare import LayerRuns
+from dovetail.compare.decisions import Decisions, decision_losses
 from dovetail.compare.task import Arrays
 from dovetail.data.preprocess import Preprocess
 from dovetail.data.sample import Sample
@@ -30,6 +32,23 @@ class DecidedSample:
     """Float's outputs `[1, ...]`."""
     measured: Arrays
     loss: float
+
+
+def differing_samples(metric: Decisions, runs: LayerRuns) -> list[DecidedSample]:
+    """Return the samples that lose most of those that a model and its bundle ran on."""
+    # Tensors of layers may be there too, and not all of those have a sample a row.
+    names = [name for part in metric.parts for name in part.outputs]
+    golden, measured = ({name: side[name] for name in names} for side in (runs.golden, runs.measured))
+    losses = decision_losses(metric, [(golden, measured)])
+    return [
+        DecidedSample(
+            runs.samples[index],
+            {name: values[index : index + 1] for name, values in golden.items()},
+            {name: values[index : index + 1] for name, values in measured.items()},
+            float(losses.by_sample[index]),
+        )
+        for index in losses.most(MOST_SHOWN)
+    ]
 
 
 def differing_rows(view: OutputsView, samples: Sequence[DecidedSample]) -> tuple[DifferingSample, ...]:

@@ -26,7 +26,7 @@ def page_html(page: Page) -> str:
     verdict = [f'<p class="verdict {page.tone.value}">{_text(page.verdict)}</p>'] if page.verdict else []
     lines = [
         "<!DOCTYPE html>",
-        '<html lang="en"><head><meta charset="utf-8">',
+        '<html lang="en"><head><meta charset="utf-8"><meta name="generator" content="Dovetail: a report">',
         f"<title>{_text(page.title)}</title>",
         f"<style>{_STYLE}</style></head><body>",
         f"<h1>{_text(page.title)}</h1>",

@@ -179,6 +179,8 @@ class _Panel:
 
         pen = PIL.ImageDraw.Draw(self.canvas)
         places, scores = find_points(layout, self.outputs)
+        if not isinstance(layout, PointsLayout):
+            places = places + 0.5  # The middle of a cell or of a bin.
         size = np.array(self.canvas.size, np.float64)
         extent = _extent(layout, self.float_outputs, size / self.scale)
         sure = scores[0] / max(float(np.nanmax(scores[0])), 1e-9)
