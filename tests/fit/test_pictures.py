@@ -52,6 +52,12 @@ def test_a_folder_is_enough(request_: FitRequest, tmp_path: Path) -> None:
     assert outputs.startswith("outputs: detection (fastestdet), 99 % sure: 'output' combined; float detects ")
     assert guessed.startswith("preprocessing guessed on 11 pictures: ")
     assert enough.startswith("4 samples on the hold-out cannot show the goal with 95% confidence; 299 on the hold-out")
+    (figure,) = answer.report.decisions
+    assert (figure.kind, figure.score) == ("detection", pytest.approx(answer.result.holdout.tuned, rel=1e-3))
+    assert [picture.caption.split(": ")[0] for picture in answer.pictures] == [
+        row.sample for row in answer.report.differing
+    ]
+    assert answer.pictures
     files = answer.save(tmp_path / "out")
     assert files["preprocess"].read_text().startswith(f"# {guessed}\n")
     confirmed = fit(replace(asked, preprocess=files["preprocess"]))
