@@ -71,7 +71,8 @@ class Tune(WorkersVerb, PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
 
     Everything goes into one folder: plan.json, recipe.toml (the plan for you to edit), ranges.json, bundle/,
     result.json, report.txt, report.html (with pictures of what differs) and journal.sqlite. Interrupt it, even with
-    kill -9: the same command goes on where it was and repeats no evaluation. Without --calib the ranges come from the part of --data that the search may see.
+    kill -9: the same command goes on where it was and repeats no evaluation. Without --calib the ranges come from the
+    part of --data that the search may see.
     """
 
     labels: LabelsOption = None
