@@ -131,7 +131,7 @@ def test_grey_and_mixed_pictures_are_said(request_: FitRequest, tmp_path: Path) 
 
 def test_what_is_no_folder_of_pictures_is_not_guessed_at(request_: FitRequest, tmp_path: Path) -> None:
     np.savez(tmp_path / "arrays.npz", images=np.zeros((12, 3, 320, 320), np.float32))
-    with pytest.raises(DataError, match="no folder of pictures") as error:
+    with pytest.raises(DataError, match="no pictures and no videos") as error:
         fit(replace(request_, data=tmp_path / "arrays.npz", preprocess="auto"))
     assert error.value.option == "preprocess"
 

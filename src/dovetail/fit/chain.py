@@ -141,7 +141,7 @@ class _Opened:
         pictures = list_pictures(Path(request.data))
         if pictures and not request.anyway:
             refuse_few(len(pictures), goal, request.split)
-        preprocess, specs = choose_preprocess(request, pictures, source, graph), specs_of(graph)
+        preprocess, specs = choose_preprocess(request, source, graph), specs_of(graph)
         steps = preprocess.preprocess
         labels = None if request.labels is None else Path(request.labels)
         samples = open_samples(request.data, specs, steps, labels)
