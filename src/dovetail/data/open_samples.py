@@ -36,8 +36,9 @@ def data_kind(path: Path) -> DataKind | None:
     """Return what a file or a folder holds; the first of arrays, pictures, videos and sounds of which it holds any."""
     if not path.is_dir():
         suffix = path.suffix.lower()
-        kinds = ((VIDEO_SUFFIXES, DataKind.VIDEOS), (AUDIO_SUFFIXES, DataKind.SOUNDS), ({".npz"}, DataKind.ARRAYS))
-        return next((kind for suffixes, kind in kinds if suffix in suffixes), None)
+        if suffix == ".npz":
+            return DataKind.ARRAYS
+        return DataKind.VIDEOS if suffix in VIDEO_SUFFIXES else DataKind.SOUNDS if suffix in AUDIO_SUFFIXES else None
     if any(path.glob("*.npy")) or any(path.glob("*/*.npy")):
         return DataKind.ARRAYS
     kinds = ((IMAGE_SUFFIXES, DataKind.PICTURES), (VIDEO_SUFFIXES, DataKind.VIDEOS), (AUDIO_SUFFIXES, DataKind.SOUNDS))
