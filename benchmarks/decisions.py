@@ -307,8 +307,23 @@ def write_page(path: Path, rows: Sequence[Row], plans: int) -> None:
         f"{sum(value >= 0.9 for value in spearman)} of {len(spearman)} rows (lowest {min(spearman):.3f}). "
         f"The verdict is the same in {np.mean(same):.0%} of all cases, "
         f"at least 90 % in {sum(value >= 0.9 for value in same)} of {len(rows)} rows (lowest {min(same):.0%}).",
+        *_among_labels([row for row in rows if row.same < 0.9]),
     ]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _among_labels(rows: Sequence[Row]) -> list[str]:
+    """Return what labels say of labels in rows, as a measure of the verdicts there."""
+    if not rows:
+        return []
+    others = [row.same_by_other for row in rows if not np.isnan(row.same_by_other)]
+    by_other = f", two labelled metrics on the same samples in {np.mean(others):.0%}" if others else ""
+    return [
+        "",
+        f"In the other {len(rows)} rows, of at most {max(row.samples for row in rows)} samples, it is the same in "
+        f"{np.mean([row.same for row in rows]):.0%} of the cases. There the labels of even and of odd samples give the "
+        f"same verdict in {np.mean([row.same_among_labels for row in rows]):.0%}{by_other}.",
+    ]
 
 
 def _arguments() -> argparse.Namespace:
