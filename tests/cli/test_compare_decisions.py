@@ -120,3 +120,16 @@ def test_where_no_picture_goes_in_there_is_none(run: Run, tmp_path: Path) -> Non
     assert "<img" not in page
     assert "What float and the candidate see" not in page
     assert document["differing"][0]["float_decides"].startswith("class ")
+
+
+def test_a_quantised_file_is_compared_as_the_float_model_that_tune_took(files: Files, run: Run, tmp_path: Path) -> None:
+    quantised = tmp_path / "quantised.onnx"
+    said = run("quantize", files.model, "--plan", files.out / "plan.json", "--ranges", files.out / "ranges.json",
+               "-o", quantised)  # fmt: skip
+    assert said.code == 0, said.err
+    data = ("--data", files.photos, "--preprocess", files.preprocess)
+    assert run("tune", quantised, *data, "--max-drop", "50%", "--proof-tests", 0, "-o", tmp_path / "out").code == 0
+    said = run("compare", quantised, tmp_path / "out" / "bundle", *data, "--metric", "decisions", "--max-drop", 0.5,
+               "--min-sqnr", 0, "--json")  # fmt: skip
+    assert said.code == 0, said.err
+    assert json.loads(said.out)["tasks"][0]["golden"] > 0

@@ -19,8 +19,10 @@ from dovetail.errors import DataError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dovetail.bundle import Bundle
     from dovetail.compare import CompareOptions, Comparison, LayerRuns, TaskMetric
     from dovetail.fit.metric import ChosenMetric
+    from dovetail.ir import Graph
     from dovetail.report import DifferingSample, Picture
 
 
@@ -116,7 +118,7 @@ class Compare(SamplesVerb, LoadingVerb):
         from dovetail.fit.metric import choose_metric
 
         bundle = dovetail.load_bundle(self.measured)
-        graph = self.load(self.golden)
+        graph = self._float_model(self.load(self.golden), bundle)
         samples = self.open(self.data or "", dovetail.specs_of(graph), self.labels, limit=self.limit)
         chosen = choose_metric(DECISIONS, self.decisions, graph, samples) if self._decides else None
         options = self._options(None if chosen is None else chosen.metric)
@@ -132,6 +134,15 @@ class Compare(SamplesVerb, LoadingVerb):
         if chosen is None:
             return comparison, (), ()
         return comparison, *self._differing(chosen, runs)
+
+    def _float_model(self, graph: Graph, bundle: Bundle) -> Graph:
+        """Return the model, in float where the bundle was made of a quantised file taken as its float model."""
+        import dovetail
+        from dovetail.quantize import is_quantized
+
+        if bundle.plan.graph_digest == graph.digest or not is_quantized(graph):
+            return graph
+        return dovetail.dequantize(graph).graph
 
     def _differing(self, chosen: ChosenMetric, runs: LayerRuns) -> tuple[Sequence[DifferingSample], Sequence[Picture]]:
         """Return the samples on which decisions differ most: in words and, for a page, as pictures."""

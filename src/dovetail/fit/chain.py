@@ -61,7 +61,7 @@ def fit(request: FitRequest, listener: FitListener | None = None) -> Fit:
     asked = opened.tune_request(options, progress)
     result = tune(asked, SearchStages(progress))
     progress.stage("comparing decisions")
-    decided = plan_decisions(asked, result.plan, opened.metric, opened.preprocess.preprocess)
+    decided = plan_decisions(asked, result, opened.metric, opened.preprocess.preprocess)
     progress.stage("compiling")
     partitioned = partition(quantize(opened.graph, result.plan, asked.calibration.ranges))
     bundle = predict_partitions(compile_model(partitioned), opened.graph)

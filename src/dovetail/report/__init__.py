@@ -13,6 +13,7 @@ from dovetail.report.decisions import decision_table, differing_table
 from dovetail.report.differences import (
     MOST_SHOWN,
     DecidedSample,
+    decided_samples,
     differing_pictures,
     differing_rows,
     differing_samples,
@@ -51,6 +52,7 @@ __all__ = [
     "Tone",
     "choices_page",
     "comparison_page",
+    "decided_samples",
     "decision_table",
     "describe_graph",
     "differing_pictures",

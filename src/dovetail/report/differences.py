@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from dovetail.compare import LayerRuns
 from dovetail.compare.decisions import Decisions, decision_losses
+from dovetail.compare.decisions.golden import Floats
 from dovetail.compare.task import Arrays
 from dovetail.data.preprocess import Preprocess
 from dovetail.data.sample import Sample
@@ -40,14 +41,20 @@ def differing_samples(metric: Decisions, runs: LayerRuns) -> list[DecidedSample]
     names = [name for part in metric.parts for name in part.outputs]
     golden, measured = ({name: side[name] for name in names} for side in (runs.golden, runs.measured))
     losses = decision_losses(metric, [(golden, measured)])
+    worst = losses.most(MOST_SHOWN)
+    golden, measured = ({name: values[worst] for name, values in side.items()} for side in (golden, measured))
+    return decided_samples([runs.samples[index] for index in worst], golden, measured, losses.by_sample[worst])
+
+
+def decided_samples(samples: Sequence[Sample], golden: Arrays, measured: Arrays, losses: Floats) -> list[DecidedSample]:
+    """Return samples with what float and a candidate make of each, given outputs `[N, ...]` and losses `[N]`."""
+    sides = (
+        [{name: values[row : row + 1] for name, values in side.items()} for row in range(len(samples))]
+        for side in (golden, measured)
+    )
     return [
-        DecidedSample(
-            runs.samples[index],
-            {name: values[index : index + 1] for name, values in golden.items()},
-            {name: values[index : index + 1] for name, values in measured.items()},
-            float(losses.by_sample[index]),
-        )
-        for index in losses.most(MOST_SHOWN)
+        DecidedSample(sample, real, found, float(loss))
+        for sample, real, found, loss in zip(samples, *sides, losses, strict=True)
     ]
 
 

@@ -123,7 +123,7 @@ def open_search(
     served = space.targets
     executors = (
         fast_executor(data.graph, target, served),
-        Executor(target, whole=False, fidelity=Fidelity.EXACT, targets=served),
+        exact_executor(target, served),
     )
     simulator = executors[0].evaluator(data, ranges)
     pipeline = Pipeline(data, ranges, PipelineOptions(targets=served))
@@ -166,6 +166,11 @@ def fast_executor(graph: Graph, target: str, targets: tuple[str, ...] = ()) -> E
     """
     backends = {target: simulator_of(target).name}
     return Executor(target, simulates_whole(graph, target), Fidelity.FAST, backends, targets)
+
+
+def exact_executor(target: str, targets: tuple[str, ...] = ()) -> Executor:
+    """Return how a search evaluates what it accepts: as bundles, exactly."""
+    return Executor(target, whole=False, fidelity=Fidelity.EXACT, targets=targets)
 
 
 def _refuse_nothing_to_lose(request: TuneRequest, oracle: Oracle) -> None:
