@@ -60,7 +60,8 @@ def fit(request: FitRequest, listener: FitListener | None = None) -> Fit:
     )
     asked = opened.tune_request(options, progress)
     result = tune(asked, SearchStages(progress))
-    progress.stage("comparing decisions")
+    if opened.metric.decisions is not None:
+        progress.stage("comparing decisions")
     decided = plan_decisions(asked, result, opened.metric, opened.preprocess.preprocess)
     progress.stage("compiling")
     partitioned = partition(quantize(opened.graph, result.plan, asked.calibration.ranges))
