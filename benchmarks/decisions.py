@@ -75,6 +75,10 @@ class Row:
     """The rank correlation over all plans that were drawn."""
     same: float
     """Share of plans and goals with the same verdict."""
+    same_among_labels: float
+    """The same for the labelled metric on the even samples and on the odd ones, each against float's on these."""
+    same_by_other: float
+    """The same for another labelled metric of the model; NaN where it has none."""
 
     @property
     def harmed(self) -> bool:
@@ -91,55 +95,77 @@ def main() -> int:
         if options.model and case.name not in options.model:
             continue
         started = time.monotonic()
-        found, table = run_case(case, root, options.plans)
+        kept = None if options.keep is None else options.keep / f"{case.name}.json"
+        found, table = run_case(case, root, options.plans, _read(kept))
         rows += found
         print(text(*_table(found)), f"{time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
-        if options.keep is not None:
-            options.keep.mkdir(parents=True, exist_ok=True)
-            (options.keep / f"{case.name}.json").write_text(json.dumps({key: list(v) for key, v in table.items()}))
+        if kept is not None:
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            kept.write_text(json.dumps({key: list(v) for key, v in table.items()}))
     if options.page is not None:
         write_page(options.page, rows, options.plans)
     print(text(*_table(rows)))
     return 0
 
 
-def run_case(case: Labelled, root: Path, plans: int) -> tuple[list[Row], Mapping[str, Scores]]:
-    """Return the rows of a model, one for each labelled metric, and the scores of all plans that were drawn."""
+def _read(kept: Path | None) -> Mapping[str, Scores]:
+    """Return the scores of plans that an earlier run has kept; none where there are none."""
+    if kept is None or not kept.is_file():
+        return {}
+    return {name: np.array(values) for name, values in json.loads(kept.read_text()).items()}
+
+
+def run_case(
+    case: Labelled, root: Path, plans: int, kept: Mapping[str, Scores]
+) -> tuple[list[Row], Mapping[str, Scores]]:
+    """Return the rows of a model, one for each labelled metric, and the scores of all plans that were drawn.
+
+    With scores that are kept no plan is evaluated.
+    """
     graph = case.graph(root)
     data = case.open(graph, root)
     view, golden = _seen(graph, data.samples)
     metric = metric_for(view, golden)
     labels = _stacked(data.samples)
-    halves = [list(range(start, len(data.samples), 2)) for start in (0, 1)]
-    table: dict[str, list[float]] = {"decisions": []}
-    for outputs in _outputs(graph, data, DRAWN * plans, case.name):
-        table["decisions"].append(metric.score(outputs, golden))
+
+    def scored(outputs: Arrays) -> Iterator[tuple[str, float]]:
+        yield "decisions", metric.score(outputs, golden)
         for labelled in data.metrics:
-            table.setdefault(labelled.name, []).append(labelled.score(outputs, labels))
-            for number, half in enumerate(halves):
-                score = labelled.score(_some(outputs, half), _some(labels, half))
-                table.setdefault(f"{labelled.name}, half {number}", []).append(score)
-    scores = {name: np.array(values) for name, values in table.items()}
-    floats = {labelled.name: labelled.score(golden, labels) for labelled in data.metrics}
-    about = Row(case.name, view.kind.value, "", len(data.samples), 0, metric.score(golden, golden), 0, 0, 0, 0, 0)
-    return [_row(replace(about, labelled=name, float_score=floats[name]), scores, plans) for name in floats], scores
+            yield labelled.name, labelled.score(outputs, labels)
+            for number in (0, 1):
+                half = list(range(number, len(data.samples), 2))
+                yield f"{labelled.name}, half {number}", labelled.score(_some(outputs, half), _some(labels, half))
+
+    floats = dict(scored(golden))
+    if not kept:
+        rows = [dict(scored(outputs)) for outputs in _outputs(graph, data, DRAWN * plans, case.name)]
+        kept = {name: np.array([row[name] for row in rows]) for name in floats}
+    names = [labelled.name for labelled in data.metrics]
+    about = Row(case.name, view.kind.value, "", len(data.samples), 0, floats["decisions"], 0, 0, 0, 0, 0, 0, 0)
+    return [_row(replace(about, labelled=name), kept, floats, names, plans) for name in names], kept
 
 
-def _row(about: Row, scores: Mapping[str, Scores], plans: int) -> Row:
+def _row(
+    about: Row, scores: Mapping[str, Scores], floats: Mapping[str, float], labelled: Sequence[str], plans: int
+) -> Row:
     """Return a row with its figures, of the plans whose labelled scores are spread evenly."""
     name = about.labelled
     chosen = _evenly(scores[name], plans)
-    labelled, agreement = scores[name][chosen], scores["decisions"][chosen]
-    same = [
-        (labelled >= about.float_score * (1 - goal)) == (agreement >= about.own_score * (1 - goal)) for goal in GOALS
-    ]
+    verdicts = {
+        key: np.array([values[chosen] >= floats[key] * (1 - goal) for goal in GOALS]) for key, values in scores.items()
+    }
+    halves = [f"{name}, half {number}" for number in (0, 1)]
+    others = [float(np.mean(verdicts[name] == verdicts[other])) for other in labelled if other != name]
     return replace(
         about,
-        lowest=float(labelled.min()),
-        spearman=_rank_correlation(labelled, agreement),
-        among_labels=_rank_correlation(*(scores[f"{name}, half {number}"][chosen] for number in (0, 1))),
+        float_score=floats[name],
+        lowest=float(scores[name][chosen].min()),
+        spearman=_rank_correlation(scores[name][chosen], scores["decisions"][chosen]),
+        among_labels=_rank_correlation(*(scores[half][chosen] for half in halves)),
         spearman_all=_rank_correlation(scores[name], scores["decisions"]),
-        same=float(np.mean(same)),
+        same=float(np.mean(verdicts[name] == verdicts["decisions"])),
+        same_among_labels=float(np.mean(verdicts[halves[0]] == verdicts[halves[1]])),
+        same_by_other=min(others, default=float("nan")),
     )
 
 
@@ -223,6 +249,8 @@ _HEADS = (
     "labels, half and half",
     "Spearman, all drawn",
     "same verdict",
+    "labels, half and half: verdict",
+    "other labelled metric: verdict",
 )
 
 
@@ -240,6 +268,8 @@ def _table(rows: Sequence[Row]) -> tuple[Sequence[str], list[list[str]]]:
             f"{row.among_labels:.3f}",
             f"{row.spearman_all:.3f}",
             f"{row.same:.0%}",
+            f"{row.same_among_labels:.0%}",
+            "" if np.isnan(row.same_by_other) else f"{row.same_by_other:.0%}",
         ]
         for row in rows
     ]
@@ -266,7 +296,10 @@ def write_page(path: Path, rows: Sequence[Row], plans: int) -> None:
         "candidate decides on the same samples, and knows none. `float` is what each gives the float model, `lowest` "
         "the worst plan by labels. `labels, half and half` is the rank correlation of the labelled metric on the even "
         "samples with itself on the odd ones: how well labels agree with labels. `same verdict`: plans and goals "
-        f"(drops of {goals} of the float score) that both accept or both reject.",
+        f"(drops of {goals} of the float score) that both accept or both reject. The two columns behind it say the "
+        "same of labels with labels, as a measure of what can be expected: of the labelled metric on even and odd "
+        "samples, and of the two labelled metrics of a detector (average precision asks in which order boxes come, F1 "
+        "how many pass a threshold).",
         "",
         *markdown(*_table(rows)).splitlines(),
         "",
@@ -274,15 +307,30 @@ def write_page(path: Path, rows: Sequence[Row], plans: int) -> None:
         f"{sum(value >= 0.9 for value in spearman)} of {len(spearman)} rows (lowest {min(spearman):.3f}). "
         f"The verdict is the same in {np.mean(same):.0%} of all cases, "
         f"at least 90 % in {sum(value >= 0.9 for value in same)} of {len(rows)} rows (lowest {min(same):.0%}).",
+        *_among_labels([row for row in rows if row.same < 0.9]),
     ]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _among_labels(rows: Sequence[Row]) -> list[str]:
+    """Return what labels say of labels in rows, as a measure of the verdicts there."""
+    if not rows:
+        return []
+    others = [row.same_by_other for row in rows if not np.isnan(row.same_by_other)]
+    by_other = f", two labelled metrics on the same samples in {np.mean(others):.0%}" if others else ""
+    return [
+        "",
+        f"In the other {len(rows)} rows, of at most {max(row.samples for row in rows)} samples, it is the same in "
+        f"{np.mean([row.same for row in rows]):.0%} of the cases. There the labels of even and of odd samples give the "
+        f"same verdict in {np.mean([row.same_among_labels for row in rows]):.0%}{by_other}.",
+    ]
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", action="append", help="only this one; may be repeated")
     parser.add_argument("--plans", type=int, default=40)
-    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="write the scores of every plan there")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep scores there, and take those that are")
     parser.add_argument("--page", type=Path, nargs="?", const=_PAGE)
     return parser.parse_args()
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dovetail.compare.detection import Objects, mean_average_precision
 from dovetail.compare.task import Arrays, Reference
 from dovetail.ir import AnyArray
-from dovetail.outputs.decode.detections import Detections, box_iou, suppress
+from dovetail.outputs.decode.detections import Detections
 
 Decode = Callable[[Arrays, int], Detections]
 """Return what the outputs say of sample `index`, suppressed."""
@@ -29,6 +29,32 @@ _DARKNET_ANCHORS = ((12, 18), (37, 49), (52, 132), (115, 73), (119, 199), (242, 
 _DARKNET_MASKS = ((3, 4, 5), (0, 1, 2))
 _REGION_LEAST = 0.2
 """OpenCV's Darknet layer drops lower scores; the manifest's figures come from it."""
+
+
+def overlaps(box: Floats, others: Floats) -> Floats:
+    """Return the IoU of one box with `[K, 4]` others.
+
+    What judges here shares no code with the metrics that are judged: a mistake in both would not be seen.
+    """
+    width = np.minimum(box[2], others[:, 2]) - np.maximum(box[0], others[:, 0])
+    height = np.minimum(box[3], others[:, 3]) - np.maximum(box[1], others[:, 1])
+    common = np.where((width > 0) & (height > 0), width * height, 0.0)
+    sizes = (others[:, 2] - others[:, 0]) * (others[:, 3] - others[:, 1])
+    union = (box[2] - box[0]) * (box[3] - box[1]) + sizes - common
+    return np.asarray(np.where(union > 0, common / np.where(union > 0, union, 1.0), 0.0), np.float64)
+
+
+def suppress(found: Detections, iou: float, most: int = 300) -> Detections:
+    """Return the surest box of those of one class that overlap by more than `iou`, the surest first."""
+    usable = np.isfinite(found.scores) & np.isfinite(found.boxes).all(axis=1)
+    order = [int(row) for row in np.argsort(-found.scores, kind="stable") if usable[row]]
+    kept: list[int] = []
+    while order and len(kept) < most:
+        kept.append(order.pop(0))
+        share = overlaps(found.boxes[kept[-1]], found.boxes[order])
+        rivals = (share > iou) & (found.classes[order] == found.classes[kept[-1]])
+        order = [row for row, rival in zip(order, rivals, strict=True) if not rival]
+    return Detections(found.boxes[kept], found.scores[kept], found.classes[kept])
 
 
 def yolox_rows(outputs: Outputs) -> Rows:
@@ -190,12 +216,11 @@ def f1(found: Detections, real: Detections, iou: float = 0.5) -> float:
     total = len(found.scores) + len(real.scores)
     if total == 0:
         return 1.0
-    overlap = box_iou(found.boxes, real.boxes)
-    overlap[found.classes[:, None] != real.classes[None, :]] = 0.0
+    free = np.ones(len(real.scores), bool)
     pairs = 0
-    for row in range(len(found.scores)):
-        best = int(overlap[row].argmax()) if overlap.shape[1] else -1
-        if best >= 0 and overlap[row, best] >= iou:
+    for box, label in zip(found.boxes, found.classes, strict=True):
+        share = np.where(free & (real.classes == label), overlaps(box, real.boxes), 0.0)
+        if share.max(initial=0.0) >= iou:
             pairs += 1
-            overlap[:, best] = 0.0
+            free[share.argmax()] = False
     return 2 * pairs / total

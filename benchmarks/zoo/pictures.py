@@ -13,6 +13,7 @@ import dovetail
 from dovetail.data import Anchor, Channels, Interpolation, Preprocess, PreprocessStep, StepKind
 from dovetail.ir import Graph
 from dovetail.outputs import Kind
+from dovetail.quantize import is_quantized
 
 _DEVIATION = np.array([0.229, 0.224, 0.225])
 IMAGENET = tuple((np.array([0.485, 0.456, 0.406]) * 255).tolist()), tuple((1 / (255 * _DEVIATION)).tolist())
@@ -35,7 +36,7 @@ class Pictured:
         """Return the float model in normal form."""
         loaded = dovetail.load_model(root / self.file, dovetail.LoadOptions(shapes=self.shapes))
         graph = dovetail.normalize(loaded)
-        return dovetail.dequantize(graph).graph if dovetail.is_quantized(graph) else graph
+        return dovetail.dequantize(graph).graph if is_quantized(graph) else graph
 
 
 def _stretch(rows: int, cols: int, **options: object) -> Preprocess:

@@ -122,7 +122,7 @@ def _contents(folder: Path) -> dict[str, object]:
             document = json.loads(path.read_text())
             del document["cost"]["elapsed_s"]
             found[name] = document
-        elif name.endswith("report.txt"):
+        elif name.endswith(("report.txt", "report.html")):
             found[name] = [line for line in path.read_text().splitlines() if "full evaluations" not in line]
         elif "sqlite" not in name:
             found[name] = path.read_bytes()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -15,6 +17,8 @@ from dovetail.compare import (
     from_json,
     to_json,
 )
+from dovetail.compare.decisions import Decision, Decisions
+from dovetail.compare.decisions.vectors import EmbeddingAngle
 from dovetail.errors import DataError
 from dovetail.ir import AnyArray
 
@@ -130,6 +134,25 @@ def test_json_round_trip_keeps_everything_with_infinities():
     comparison = compare_outputs(golden, measured, options)
     assert any(row.sqnr_db == np.inf for row in comparison.rows)
     assert from_json(to_json(comparison)) == comparison
+
+
+def test_a_metric_of_several_decisions_gives_each_its_figure():
+    parts = tuple(Decision(name, "embedding", (name,), EmbeddingAngle(name)) for name in ("kept", "turned"))
+    golden = {name: np.array([[1.0, 0.0]]) for name in ("kept", "turned")}
+    measured = {**golden, "turned": np.array([[1.0, 1.0]])}
+    options = CompareOptions(tasks=(TaskCheck(Decisions(parts), 0.1),))
+    comparison = compare_outputs(golden, measured, options)
+    (task,) = comparison.tasks
+    assert (task.name, task.golden, task.measured) == ("decisions", 1.0, pytest.approx(0.5))
+    assert [(part.name, round(part.loss, 3), part.unit) for part in task.parts] == [
+        ("kept", 0.0, "0.0 degrees"),
+        ("turned", 0.5, "45.0 degrees"),
+    ]
+    text = to_json(comparison)
+    assert from_json(text) == comparison
+    document = json.loads(text)
+    del document["tasks"][0]["parts"]
+    assert from_json(json.dumps(document)).tasks[0].parts == ()
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,12 @@ def test_a_folder_is_enough(request_: FitRequest, tmp_path: Path) -> None:
     assert outputs.startswith("outputs: detection (fastestdet), 99 % sure: 'output' combined; float detects ")
     assert guessed.startswith("preprocessing guessed on 11 pictures: ")
     assert enough.startswith("4 samples on the hold-out cannot show the goal with 95% confidence; 299 on the hold-out")
+    (figure,) = answer.report.decisions
+    assert (figure.kind, figure.score) == ("detection", pytest.approx(answer.result.holdout.tuned))
+    assert [picture.caption.split(": ")[0] for picture in answer.pictures] == [
+        row.sample for row in answer.report.differing
+    ]
+    assert answer.pictures
     files = answer.save(tmp_path / "out")
     assert files["preprocess"].read_text().startswith(f"# {guessed}\n")
     confirmed = fit(replace(asked, preprocess=files["preprocess"]))
@@ -125,7 +131,7 @@ def test_grey_and_mixed_pictures_are_said(request_: FitRequest, tmp_path: Path) 
 
 def test_what_is_no_folder_of_pictures_is_not_guessed_at(request_: FitRequest, tmp_path: Path) -> None:
     np.savez(tmp_path / "arrays.npz", images=np.zeros((12, 3, 320, 320), np.float32))
-    with pytest.raises(DataError, match="no folder of pictures") as error:
+    with pytest.raises(DataError, match="no pictures and no videos") as error:
         fit(replace(request_, data=tmp_path / "arrays.npz", preprocess="auto"))
     assert error.value.option == "preprocess"
 

@@ -10,14 +10,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dovetail.cli.loading import LoadingVerb
-from dovetail.cli.options import LabelsOption, SamplesVerb
+from dovetail.cli.options import DecisionsOption, LabelsOption, SamplesVerb
 from dovetail.cli.render import Screen
 from dovetail.cli.tally import bundle_here
 from dovetail.cli.verb import Answer, ExitCode
 from dovetail.errors import DataError
 
 if TYPE_CHECKING:
-    from dovetail.compare import CompareOptions, Comparison
+    from collections.abc import Sequence
+
+    from dovetail.bundle import Bundle
+    from dovetail.compare import CompareOptions, Comparison, LayerRuns, TaskMetric
+    from dovetail.fit.metric import ChosenMetric
+    from dovetail.ir import Graph
+    from dovetail.report import DifferingSample, Picture
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +32,8 @@ class Compare(SamplesVerb, LoadingVerb):
 
     Two folders from `dovetail run --save`, or two .npz files: tensors of equal names are compared. A model and a
     bundle need --data: both run, and with --layers every layer is compared too, the one that adds most error first.
-    The verdict rests on the worst slice of every output, and on --metric.
+    The verdict rests on the worst slice of every output, and on --metric. `--metric decisions` compares what a model
+    and its bundle decide; --show writes a page with pictures of that.
     """
 
     golden: Annotated[
@@ -46,6 +53,16 @@ class Compare(SamplesVerb, LoadingVerb):
         list[str],
         typer.Option("--metric", metavar="NAME", help="Also judge a metric, or file.py:function; repeatable."),
     ] = field(default_factory=list)
+    decisions: DecisionsOption = None
+    show: Annotated[
+        Path | None,
+        typer.Option(
+            "--show",
+            metavar="FILE",
+            help="Write a page (HTML) with what model and bundle decide on the samples that differ most.",
+            show_default=False,
+        ),
+    ] = None
     max_drop: Annotated[float, typer.Option("--max-drop", metavar="DROP", help="How much a metric may lose.")] = 0.01
     min_sqnr: Annotated[
         float, typer.Option("--min-sqnr", metavar="DB", help="Least SQNR of the worst slice of an output.")
@@ -55,35 +72,56 @@ class Compare(SamplesVerb, LoadingVerb):
 
     def run(self, screen: Screen) -> Answer:
         from dovetail.compare import CompareVerdict, to_json
-        from dovetail.report import comparison_page
+        from dovetail.files import write_file
+        from dovetail.report import comparison_page, page_html, plain_data
 
         bundle = bundle_here(self.measured)
         if bundle and self.data is None:
             raise DataError(f"{self.measured} is a bundle: comparing it needs samples.", hint="Add --data.")
-        if not bundle and (self.data is not None or self.layers):
+        if not bundle and (self.data is not None or self.layers or self._decides):
             raise DataError(
-                f"{self.measured}: no such bundle; --data and --layers compare a model with its bundle.",
+                f"{self.measured}: no such bundle; --data, --layers, --show and decisions are of a model and a bundle.",
                 hint="Make one with 'dovetail compile'.",
             )
-        comparison = self._bundle(screen) if bundle else self._saved()
-        page = comparison_page(comparison, f"{self.measured} against {self.golden}")
+        comparison, differing, pictures = self._bundle(screen) if bundle else (self._saved(), (), ())
+        page = comparison_page(comparison, f"{self.measured} against {self.golden}", differing, pictures)
+        if self.show is not None:
+            write_file(self.show, page_html(page))
         code = ExitCode.DONE if comparison.verdict is CompareVerdict.PASS else ExitCode.NO
-        return Answer(json.loads(to_json(comparison)), page, code)
+        document = {**json.loads(to_json(comparison)), "differing": plain_data(differing)}
+        return Answer(document, page, code)
 
-    def _options(self) -> CompareOptions:
+    @property
+    def _decides(self) -> bool:
+        """Tell whether it has to be known what the outputs decide."""
+        from dovetail.compare.decisions import DECISIONS
+
+        return DECISIONS in self.metric or self.show is not None or self.decisions is not None
+
+    def _options(self, decisions: TaskMetric | None) -> CompareOptions:
+        """Return what is judged; `decisions` is the metric of that name, where it is known."""
         from dovetail.compare import CompareOptions, TaskCheck, load_metric
+        from dovetail.compare.decisions import DECISIONS
 
-        checks = tuple(TaskCheck(load_metric(name), self.max_drop) for name in self.metric)
+        metrics = (
+            decisions if name == DECISIONS and decisions is not None else load_metric(name, (DECISIONS,))
+            for name in self.metric
+        )
+        checks = tuple(TaskCheck(metric, self.max_drop) for metric in metrics)
         return CompareOptions(min_sqnr_db=self.min_sqnr, tasks=checks)
 
-    def _bundle(self, screen: Screen) -> Comparison:
+    def _bundle(self, screen: Screen) -> tuple[Comparison, Sequence[DifferingSample], Sequence[Picture]]:
+        """Run model and bundle, and return how they compare with the samples on which decisions differ most."""
         import dovetail
-        from dovetail.compare import LayerRequest, compare_layers
+        from dovetail.compare import LayerRequest, judge_layers, run_layers
+        from dovetail.compare.decisions import DECISIONS
+        from dovetail.fit.metric import choose_metric
 
-        options = self._options()
         bundle = dovetail.load_bundle(self.measured)
-        graph = self.load(self.golden)
+        graph = self._float_model(self.load(self.golden), bundle)
         samples = self.open(self.data or "", dovetail.specs_of(graph), self.labels, limit=self.limit)
+        chosen = choose_metric(DECISIONS, self.decisions, graph, samples) if self._decides else None
+        options = self._options(None if chosen is None else chosen.metric)
         request = LayerRequest(graph, bundle, samples, options, self.layers, self.layers)
         with screen.progress("comparing") as bar:
 
@@ -91,11 +129,34 @@ class Compare(SamplesVerb, LoadingVerb):
                 bar.rename(title)
                 bar.advance(done)
 
-            return compare_layers(request, listen)
+            runs = run_layers(request, listen)
+            comparison = judge_layers(request, runs, listen)
+        if chosen is None:
+            return comparison, (), ()
+        return comparison, *self._differing(chosen, runs)
+
+    def _float_model(self, graph: Graph, bundle: Bundle) -> Graph:
+        """Return the model, in float where the bundle was made of a quantised file taken as its float model."""
+        import dovetail
+        from dovetail.quantize import is_quantized
+
+        if bundle.plan.graph_digest == graph.digest or not is_quantized(graph):
+            return graph
+        return dovetail.dequantize(graph).graph
+
+    def _differing(self, chosen: ChosenMetric, runs: LayerRuns) -> tuple[Sequence[DifferingSample], Sequence[Picture]]:
+        """Return the samples on which decisions differ most: in words and, for a page, as pictures."""
+        from dovetail.report import differing_pictures, differing_rows, differing_samples
+
+        view, metric = chosen.view, chosen.decisions
+        if view is None or metric is None:
+            return (), ()
+        shown = differing_samples(metric, runs)
+        return differing_rows(view, shown), differing_pictures(view, shown, self.steps)
 
     def _saved(self) -> Comparison:
         from dovetail.compare import compare_outputs, load_tensor_pair
 
-        options = self._options()
+        options = self._options(None)
         golden, measured = load_tensor_pair(self.golden, self.measured)
         return compare_outputs(golden, measured, options)

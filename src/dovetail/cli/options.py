@@ -16,7 +16,7 @@ from dovetail.cli.verb import Verb
 from dovetail.errors import DovetailError
 
 if TYPE_CHECKING:
-    from dovetail.data import InputSpec, SampleSource
+    from dovetail.data import InputSpec, Preprocess, SampleSource
     from dovetail.ir import Graph
     from dovetail.ir.precision import Precision
     from dovetail.plan import Placement, Plan
@@ -30,6 +30,15 @@ DrawingOption = Annotated[
 ]
 LabelsOption = Annotated[
     Path | None, typer.Option("--labels", metavar="FILE", help="Labels beside the samples (CSV or JSON).")
+]
+DecisionsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--decisions",
+        metavar="LINE|FILE",
+        help="What outputs decide: boxes=bbox_*,scores=cls_*,kind=detection, or a TOML file; else recognised.",
+        show_default=False,
+    ),
 ]
 PlanOption = Annotated[Path, typer.Option("--plan", metavar="FILE", help="Plan (dovetail plan).")]
 RangesOption = Annotated[Path, typer.Option("--ranges", metavar="FILE", help="Ranges (dovetail calibrate).")]
@@ -85,10 +94,16 @@ class SamplesVerb(Verb):
     ) -> SampleSource:
         """Open samples, all of them or the first so many."""
         import dovetail
-        from dovetail.data import first_samples, load_preprocess
+        from dovetail.data import first_samples
 
-        steps = None if self.preprocess is None else load_preprocess(self.preprocess)
-        return first_samples(dovetail.open_samples(source, specs, steps, labels), limit)
+        return first_samples(dovetail.open_samples(source, specs, self.steps, labels), limit)
+
+    @property
+    def steps(self) -> Preprocess | None:
+        """Return how images become tensors, where that is said."""
+        from dovetail.data import load_preprocess
+
+        return None if self.preprocess is None else load_preprocess(self.preprocess)
 
 
 @dataclass(frozen=True, kw_only=True)

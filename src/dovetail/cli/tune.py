@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dovetail.cli.fitting import FitVerb
-from dovetail.cli.options import CalibrationVerb, DataVerb, LabelsOption, ModelVerb
+from dovetail.cli.options import CalibrationVerb, DataVerb, DecisionsOption, LabelsOption, ModelVerb
 from dovetail.cli.pricing import PriceVerb
 from dovetail.cli.texts import named_values, one_of, split_commas
 from dovetail.errors import SearchError
@@ -70,8 +70,9 @@ class Tune(WorkersVerb, PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
     """Find the cheapest placement that meets the target, and prove it.
 
     Everything goes into one folder: plan.json, recipe.toml (the plan for you to edit), ranges.json, bundle/,
-    result.json, report.txt and journal.sqlite. Interrupt it, even with kill -9: the same command goes on where it was
-    and repeats no evaluation. Without --calib the ranges come from the part of --data that the search may see.
+    result.json, report.txt, report.html (with pictures of what differs) and journal.sqlite. Interrupt it, even with
+    kill -9: the same command goes on where it was and repeats no evaluation. Without --calib the ranges come from the
+    part of --data that the search may see.
     """
 
     labels: LabelsOption = None
@@ -100,15 +101,7 @@ class Tune(WorkersVerb, PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
             show_default=False,
         ),
     ] = None
-    decisions: Annotated[
-        str | None,
-        typer.Option(
-            "--decisions",
-            metavar="LINE|FILE",
-            help="What outputs decide: boxes=bbox_*,scores=cls_*,kind=detection, or a TOML file; else recognised.",
-            show_default=False,
-        ),
-    ] = None
+    decisions: DecisionsOption = None
     anyway: Annotated[
         bool, typer.Option("--anyway", help="Go on with fewer than 10 samples, which are too few for an answer.")
     ] = False

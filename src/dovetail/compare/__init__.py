@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dovetail.compare.golden import GoldenSet, load_golden, save_golden
-from dovetail.compare.layers import LayerRequest, compare_layers, stack_samples
+from dovetail.compare.layers import LayerRequest, LayerRuns, compare_layers, judge_layers, run_layers, stack_samples
 from dovetail.compare.outputs import CompareOptions, TaskCheck, compare_outputs
 from dovetail.compare.record import CompareVerdict, Comparison, TaskRow, TensorRow
 from dovetail.compare.registry import TASK_METRICS, load_metric
@@ -24,6 +24,7 @@ __all__ = [
     "GoldenSet",
     "Head",
     "LayerRequest",
+    "LayerRuns",
     "Reference",
     "SliceScore",
     "Steps",
@@ -38,12 +39,14 @@ __all__ = [
     "compare_layers",
     "compare_outputs",
     "from_json",
+    "judge_layers",
     "judged_slices",
     "load_golden",
     "load_metric",
     "load_tensor_pair",
     "lsb_histogram",
     "random_samples",
+    "run_layers",
     "save_golden",
     "sqnr_db_along",
     "stack_samples",

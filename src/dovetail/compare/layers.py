@@ -38,29 +38,51 @@ class LayerRequest:
     isolate: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class LayerRuns:
+    """The real values of tensors `[N, ...]` by the float model's names, and the samples that they are of."""
+
+    golden: Mapping[str, AnyArray]
+    measured: Mapping[str, AnyArray]
+    samples: tuple[Sample, ...]
+
+
 def compare_layers(request: LayerRequest, progress: Progress = lambda title, done: None) -> Comparison:
     """Compare the real values of a bundle's tensors with the float model's, aligned by origin.
 
     The verdict rests on the model's outputs and the tasks in the options. All tensors of all samples are in memory.
     Raises PlanError when the bundle was made from another graph, DataError when there is no sample.
     """
-    graph = request.graph
-    request.bundle.plan.check(graph)
-    pairs = align_tensors(graph, request.bundle) if request.layers else {}
-    golden, measured, samples = _run_both(request, pairs, progress)
+    return judge_layers(request, run_layers(request, progress), progress)
+
+
+def run_layers(request: LayerRequest, progress: Progress = lambda title, done: None) -> LayerRuns:
+    """Run the float model and the bundle; errors are those of `compare_layers`."""
+    request.bundle.plan.check(request.graph)
+    return _run_both(request, _pairs(request), progress)
+
+
+def judge_layers(request: LayerRequest, runs: LayerRuns, progress: Progress = lambda title, done: None) -> Comparison:
+    """Compare what the float model and the bundle gave."""
+    graph, golden, measured = request.graph, runs.golden, runs.measured
     outputs = {name: golden[name] for name in graph.outputs}
     judged = compare_outputs(
         outputs,
         {name: measured[name] for name in graph.outputs},
         replace(request.options, outputs=graph.outputs),
-        _labels(samples) if request.options.tasks else None,
+        _labels(runs.samples) if request.options.tasks else None,
     )
     if not request.layers:
         return judged
-    errors = isolated_errors(graph, request.bundle, samples, list(pairs), progress) if request.isolate else {}
+    layers = list(_pairs(request))
+    errors = isolated_errors(graph, request.bundle, runs.samples, layers, progress) if request.isolate else {}
     origins = {name: _maker(graph, name) for name in golden}
     everything = replace(request.options, outputs=graph.outputs, tasks=(), origins=origins, isolated_errors=errors)
     return replace(judged, rows=compare_outputs(golden, measured, everything).rows)
+
+
+def _pairs(request: LayerRequest) -> Mapping[str, str]:
+    return align_tensors(request.graph, request.bundle) if request.layers else {}
 
 
 def align_tensors(graph: Graph, bundle: Bundle) -> Mapping[str, str]:
@@ -87,9 +109,7 @@ def align_tensors(graph: Graph, bundle: Bundle) -> Mapping[str, str]:
     return pairs
 
 
-def _run_both(
-    request: LayerRequest, pairs: Mapping[str, str], progress: Progress
-) -> tuple[dict[str, AnyArray], dict[str, AnyArray], list[Sample]]:
+def _run_both(request: LayerRequest, pairs: Mapping[str, str], progress: Progress) -> LayerRuns:
     graph = request.graph
     aligned = {**pairs, **{name: name for name in graph.outputs}}
     golden: dict[str, list[AnyArray]] = {name: [] for name in aligned}
@@ -110,7 +130,7 @@ def _run_both(
         executable.close()
     if not samples:
         raise DataError("the data set is empty: there is nothing to compare on.", hint="Give at least one sample.")
-    return _stacked(golden), _stacked(measured), samples
+    return LayerRuns(_stacked(golden), _stacked(measured), tuple(samples))
 
 
 def _stacked(parts: Mapping[str, Sequence[AnyArray]]) -> dict[str, AnyArray]:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from dovetail.compare.decisions.worst import Decisions
 from dovetail.compare.record import CompareVerdict, Comparison, TaskRow, TensorRow
 from dovetail.compare.slices import Head, SliceScore, judged_slices
 from dovetail.compare.task import Arrays, Reference, TaskMetric
@@ -141,4 +142,5 @@ def _task_row(metric: TaskMetric, golden: Arrays, measured: Arrays, labels: Arra
         metric.higher_is_better,
         metric.score(golden, reference),
         metric.score(measured, reference),
+        metric.figures(measured, golden) if isinstance(metric, Decisions) else (),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from dovetail.compare.decisions.golden import DecisionScore
 from dovetail.compare.slices import SliceScore
 
 
@@ -46,6 +47,8 @@ class TaskRow:
     higher_is_better: bool
     golden: float
     measured: float
+    parts: tuple[DecisionScore, ...] = ()
+    """The decisions that a metric is made of, each by itself; the worst of a sample counts."""
 
 
 @dataclass(frozen=True, slots=True)

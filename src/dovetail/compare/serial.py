@@ -9,6 +9,7 @@ import json
 import math
 from collections.abc import Mapping
 
+from dovetail.compare.decisions.golden import DecisionScore
 from dovetail.compare.record import CompareVerdict, Comparison, TaskRow, TensorRow
 from dovetail.compare.slices import SliceScore
 from dovetail.errors import DataError
@@ -30,6 +31,7 @@ def to_json(comparison: Comparison) -> str:
                 "higher_is_better": task.higher_is_better,
                 "golden": _number_out(task.golden),
                 "measured": _number_out(task.measured),
+                "parts": [_part_out(part) for part in task.parts],
             }
             for task in comparison.tasks
         ],
@@ -122,7 +124,32 @@ def _task_in(task: _Object) -> TaskRow:
     higher = task.get("higher_is_better")
     if not isinstance(higher, bool):
         raise DataError(f"comparison: {task.where}.higher_is_better is not true or false.")
-    return TaskRow(task.text("name"), higher, task.number("golden"), task.number("measured"))
+    # A file of before there were parts has none.
+    items = task.items("parts") if task.has("parts") else []
+    parts = tuple(_part_in(_Object(item, f"{task.where}.parts[{i}]")) for i, item in enumerate(items))
+    return TaskRow(task.text("name"), higher, task.number("golden"), task.number("measured"), parts)
+
+
+def _part_out(part: DecisionScore) -> dict[str, object]:
+    return {
+        "name": part.name,
+        "kind": part.kind,
+        "outputs": list(part.outputs),
+        "score": _number_out(part.score),
+        "float_score": _number_out(part.float_score),
+        "unit": part.unit,
+    }
+
+
+def _part_in(part: _Object) -> DecisionScore:
+    return DecisionScore(
+        part.text("name"),
+        part.text("kind"),
+        part.texts("outputs"),
+        part.number("score"),
+        part.number("float_score"),
+        part.text("unit"),
+    )
 
 
 def _integers(value: object, where: str) -> tuple[int, ...]:
@@ -141,6 +168,9 @@ class _Object:
             raise DataError(f"comparison: {where} is not an object.")
         self._values = value
         self.where = where
+
+    def has(self, key: str) -> bool:
+        return key in self._values
 
     def get(self, key: str) -> object:
         if key not in self._values:

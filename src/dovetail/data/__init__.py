@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dovetail.data.labels import LabelTable, load_labels
-from dovetail.data.open_samples import open_samples
+from dovetail.data.open_samples import DataKind, data_kind, open_samples
 from dovetail.data.preprocess import Anchor, Channels, Interpolation, Layout, Preprocess, PreprocessStep, StepKind
 from dovetail.data.preprocess_file import load_preprocess
 from dovetail.data.preprocess_text import preprocess_to_toml
@@ -15,6 +15,7 @@ from dovetail.data.survey import PictureSurvey, survey_pictures
 __all__ = [
     "Anchor",
     "Channels",
+    "DataKind",
     "InputSpec",
     "Interpolation",
     "LabelTable",
@@ -27,6 +28,7 @@ __all__ = [
     "SplitOptions",
     "Splits",
     "StepKind",
+    "data_kind",
     "first_samples",
     "load_labels",
     "load_preprocess",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from enum import Enum
 from pathlib import Path
 
 from dovetail.data.audio_store import AUDIO_SUFFIXES, AudioStore
-from dovetail.data.image_store import ImageStore, list_images
+from dovetail.data.image_store import IMAGE_SUFFIXES, ImageStore
 from dovetail.data.iterable_store import Item, IterableStore
 from dovetail.data.labels import LabelTable, load_labels
 from dovetail.data.listing import list_files
@@ -20,6 +21,28 @@ from dovetail.data.video_store import VIDEO_SUFFIXES, VideoStore
 from dovetail.errors import DataError
 
 _LABEL_FILE = "labels.csv"
+
+
+class DataKind(Enum):
+    """What a file or a folder holds."""
+
+    ARRAYS = "arrays"
+    PICTURES = "pictures"
+    VIDEOS = "videos"
+    SOUNDS = "sounds"
+
+
+def data_kind(path: Path) -> DataKind | None:
+    """Return what a file or a folder holds; the first of arrays, pictures, videos and sounds of which it holds any."""
+    if not path.is_dir():
+        suffix = path.suffix.lower()
+        if suffix == ".npz":
+            return DataKind.ARRAYS
+        return DataKind.VIDEOS if suffix in VIDEO_SUFFIXES else DataKind.SOUNDS if suffix in AUDIO_SUFFIXES else None
+    if any(path.glob("*.npy")) or any(path.glob("*/*.npy")):
+        return DataKind.ARRAYS
+    kinds = ((IMAGE_SUFFIXES, DataKind.PICTURES), (VIDEO_SUFFIXES, DataKind.VIDEOS), (AUDIO_SUFFIXES, DataKind.SOUNDS))
+    return next((kind for suffixes, kind in kinds if list_files(path, suffixes)), None)
 
 
 def open_samples(
@@ -50,23 +73,18 @@ def _store(source: str, wanted: Wanted, labels: Path | None) -> SampleStore:
     if "#" in path.name and not path.exists():
         name, member = source.rsplit("#", 1)
         path = Path(name)
-    if path.is_dir():
-        if any(path.glob("*.npy")) or any(path.glob("*/*.npy")):
-            table = _labels(path, labels)
-            return NpyStore(path, wanted, table)
-        if not labels and not list_images(path):
-            if list_files(path, VIDEO_SUFFIXES):
-                return VideoStore(path, wanted)
-            if list_files(path, AUDIO_SUFFIXES):
-                return AudioStore(path, wanted)
-        return ImageStore(path, wanted, _labels(path, labels) if labels or list_images(path) else None)
-    if not path.is_file():
+    if not path.is_dir() and not path.is_file():
         raise DataError(f"{path}: no such file or folder.")
-    if path.suffix.lower() in VIDEO_SUFFIXES:
-        return VideoStore(path, wanted)
-    if path.suffix.lower() in AUDIO_SUFFIXES:
-        return AudioStore(path, wanted)
-    if path.suffix.lower() != ".npz":
+    kind = data_kind(path)
+    if kind in (DataKind.VIDEOS, DataKind.SOUNDS):
+        if labels is not None:
+            raise DataError(f"{path}: a labels file serves a folder of pictures or arrays, not {kind.value}.")
+        return VideoStore(path, wanted) if kind is DataKind.VIDEOS else AudioStore(path, wanted)
+    if path.is_dir():
+        if kind is DataKind.ARRAYS:
+            return NpyStore(path, wanted, _labels(path, labels))
+        return ImageStore(path, wanted, _labels(path, labels) if labels or kind is DataKind.PICTURES else None)
+    if kind is not DataKind.ARRAYS:
         raise DataError(f"{path}: not a data set.", hint="Give an .npz file, a folder of .npy files or of images.")
     if labels is not None:
         raise DataError(f"{path}: a labels file serves a folder.", hint="Put the labels into the .npz as [N, ...].")

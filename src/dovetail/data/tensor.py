@@ -36,6 +36,28 @@ def to_tensor(image: Image, preprocess: Preprocess, spec: InputSpec, where: str)
     return np.ascontiguousarray(tensor.transpose(2, 0, 1) if layout is Layout.NCHW else tensor)
 
 
+def to_image(tensor: NDArray[Any], preprocess: Preprocess | None, *, channels_last: bool) -> Image:
+    """Return the 8-bit picture that a tensor `[C, H, W]` or `[H, W, C]` was made of, as RGB or grey.
+
+    Where nobody says how it was made, bytes are pixels, and other values are stretched from the smallest to the
+    largest. Of more than three channels the first three are taken; what is not finite is black.
+    """
+    import PIL.Image
+
+    values = np.asarray(tensor, np.float64)
+    values = values if channels_last else values.transpose(1, 2, 0)
+    values = values[..., : 1 if values.shape[2] < 3 else 3]
+    if preprocess is not None:
+        values = values / np.array(preprocess.scale) + np.array(preprocess.mean)
+        values = values[..., ::-1] if preprocess.channels is Channels.BGR else values
+    elif tensor.dtype != np.uint8:
+        known = values[np.isfinite(values)]
+        low, high = (known.min(), known.max()) if known.size else (0.0, 1.0)
+        values = (values - low) * (255.0 / max(high - low, 1e-12))
+    pixels = np.clip(np.rint(np.nan_to_num(values)), 0, 255).astype(np.uint8)
+    return PIL.Image.fromarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels)
+
+
 def layout_of(spec: InputSpec, channel_count: int) -> Layout:
     """Read the layout from an input's shape.
 

@@ -43,8 +43,7 @@ class VideoStore:
             raise DataError(f"{root}: a video needs a preprocess file.", hint="For example: resize = [224, 224].")
         self._spec = wanted.single("a video")
         self._wanted = wanted
-        self._root = root if root.is_dir() else root.parent
-        self._files = list_files(root, VIDEO_SUFFIXES) if root.is_dir() else [root.name]
+        self._root, self._files = _files_of(root)
         self._frames = [frame for file in self._files for frame in _frames_of(self._root, file)]
         if not self._frames:
             raise DataError(f"{root}: the data set is empty: no frame in any video.")
@@ -69,6 +68,32 @@ class VideoStore:
         finally:
             if opened is not None:
                 opened[1].release()
+
+
+def write_frames(root: Path, folder: Path, most: int) -> list[Path]:
+    """Write frames of videos as PNG files, at most so many, spread evenly over all that a `VideoStore` takes.
+
+    `root` is a video or a folder of some. Raises DataError for videos that cannot be read.
+    """
+    import PIL.Image
+
+    home, files = _files_of(root)
+    frames = [frame for file in files for frame in _frames_of(home, file)]
+    cv2, written = _opencv(home), list[Path]()
+    for index in np.unique(np.linspace(0, len(frames) - 1, min(most, len(frames))).astype(int)):
+        capture = cv2.VideoCapture(str(home / frames[index].file))
+        try:
+            pixels = _read(cv2, capture, frames[index])
+        finally:
+            capture.release()
+        written.append(folder / f"{index:06d}.png")
+        PIL.Image.fromarray(pixels).save(written[-1])
+    return written
+
+
+def _files_of(root: Path) -> tuple[Path, list[str]]:
+    """Return the folder of videos and the files in it."""
+    return (root, list_files(root, VIDEO_SUFFIXES)) if root.is_dir() else (root.parent, [root.name])
 
 
 def _frames_of(root: Path, file: str) -> list[_Frame]:

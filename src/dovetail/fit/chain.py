@@ -17,6 +17,7 @@ from dovetail.data import (
     specs_of,
     split_samples,
 )
+from dovetail.fit.decided import plan_decisions
 from dovetail.fit.evidence import holdout_note, refuse_few
 from dovetail.fit.folder import claim_folder
 from dovetail.fit.listener import FitListener, SearchStages, SilentFit
@@ -59,6 +60,9 @@ def fit(request: FitRequest, listener: FitListener | None = None) -> Fit:
     )
     asked = opened.tune_request(options, progress)
     result = tune(asked, SearchStages(progress))
+    if opened.metric.decisions is not None:
+        progress.stage("comparing decisions")
+    decided = plan_decisions(asked, result, opened.metric, opened.preprocess.preprocess)
     progress.stage("compiling")
     partitioned = partition(quantize(opened.graph, result.plan, asked.calibration.ranges))
     bundle = predict_partitions(compile_model(partitioned), opened.graph)
@@ -70,7 +74,14 @@ def fit(request: FitRequest, listener: FitListener | None = None) -> Fit:
         wishes=opened.wishes,
         result=result,
         bundle=bundle,
-        report=replace(report, outputs=output_rows(opened.metric.view), notes=opened.notes),
+        report=replace(
+            report,
+            outputs=output_rows(opened.metric.view),
+            notes=opened.notes,
+            decisions=decided.figures,
+            differing=decided.differing,
+        ),
+        pictures=decided.pictures,
         preprocess=opened.preprocess.toml,
     )
 
@@ -131,7 +142,7 @@ class _Opened:
         pictures = list_pictures(Path(request.data))
         if pictures and not request.anyway:
             refuse_few(len(pictures), goal, request.split)
-        preprocess, specs = choose_preprocess(request, pictures, source, graph), specs_of(graph)
+        preprocess, specs = choose_preprocess(request, source, graph), specs_of(graph)
         steps = preprocess.preprocess
         labels = None if request.labels is None else Path(request.labels)
         samples = open_samples(request.data, specs, steps, labels)

@@ -8,7 +8,15 @@ from itertools import islice
 from pathlib import Path
 
 from dovetail.compare import TaskMetric, load_metric
-from dovetail.compare.decisions import DECISIONS, TOP_METRICS, SeenOutputs, metric_for, refuse_top1, see_outputs
+from dovetail.compare.decisions import (
+    DECISIONS,
+    TOP_METRICS,
+    Decisions,
+    SeenOutputs,
+    metric_for,
+    refuse_top1,
+    see_outputs,
+)
 from dovetail.data.sample import SampleSource
 from dovetail.errors import DataError
 from dovetail.ir import Graph
@@ -34,6 +42,13 @@ class ChosenMetric:
     def view(self) -> OutputsView | None:
         """Return what the outputs are, where that was asked."""
         return None if self.seen is None else self.seen.view
+
+    @property
+    def decisions(self) -> Decisions | None:
+        """Return what compares decisions: the metric, or another beside it where it is known for sure what they are."""
+        if isinstance(self.metric, Decisions):
+            return self.metric
+        return metric_for(self.seen.view, self.seen.golden) if self.seen is not None and self.seen.view.sure else None
 
     @property
     def note(self) -> str:

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from dovetail.data import Preprocess, load_preprocess, preprocess_to_toml, survey_pictures
+from dovetail.data import DataKind, Preprocess, data_kind, load_preprocess, preprocess_to_toml, survey_pictures
+from dovetail.data.audio_store import AUDIO_SUFFIXES
 from dovetail.data.image_store import list_images
+from dovetail.data.listing import list_files
+from dovetail.data.video_store import VIDEO_SUFFIXES, write_frames
 from dovetail.errors import DataError
 from dovetail.fit.request import AUTO, FitRequest
 from dovetail.inputs import InputTypes, Proposals, propose_preprocess, stated_preprocess
@@ -16,6 +20,10 @@ from dovetail.outputs.ends import image_of
 
 _LOOK = 24
 """Pictures that the usual ways are tried on."""
+
+
+_FRAMES = "frames of one video resemble each other: they are less evidence than as many pictures"
+_WINDOWS = "sounds are cut into windows as long as the input, mono, in -1..1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,37 +43,49 @@ class ChosenPreprocess:
         return preprocess_to_toml(self.proposals.best.preprocess, (_choice(self.proposals),))
 
 
-def choose_preprocess(request: FitRequest, pictures: Sequence[Path], source: Graph, graph: Graph) -> ChosenPreprocess:
-    """Return how pictures become inputs: as it is given, else stated or proposed for a folder of pictures.
+def choose_preprocess(request: FitRequest, source: Graph, graph: Graph) -> ChosenPreprocess:
+    """Return how pictures become inputs: as it is given, else stated or proposed for pictures and frames of videos.
 
-    `pictures` are those of the data, `source` is the model as it came, `graph` its float form. Raises DataError for
-    pictures that cannot be read, and where a way is to be found although the data is no folder of pictures.
+    `source` is the model as it came, `graph` its float form. Windows of sounds are inputs as they are. Raises DataError
+    for what cannot be read, and where a way is to be found for arrays.
     """
     given, root = request.preprocess, Path(request.data)
     if isinstance(given, Preprocess):
         return ChosenPreprocess(given)
-    notes = _notes(root) if pictures else ()
+    kind = data_kind(root)
+    notes = _notes(root) if kind is DataKind.PICTURES else (_FRAMES,) if kind is DataKind.VIDEOS else ()
     if given is not None and given != AUTO:
         return ChosenPreprocess(load_preprocess(Path(given)), None, notes)
-    if not pictures:
-        if given is None:
-            return ChosenPreprocess(None)
-        raise DataError(f"{root}: no folder of pictures, so that no preprocessing can be tried.", option="preprocess")
+    if kind is DataKind.PICTURES:
+        pictures = list_pictures(root)
+        step = max(1, len(pictures) // _LOOK)
+        return _proposed(request, pictures[::step][:_LOOK], source, graph, notes)
+    if kind is DataKind.VIDEOS:
+        with TemporaryDirectory() as folder:
+            return _proposed(request, write_frames(root, Path(folder), _LOOK), source, graph, notes)
+    if given == AUTO and kind is not DataKind.SOUNDS:
+        raise DataError(
+            f"{root}: no pictures and no videos, so that no preprocessing can be tried.", option="preprocess"
+        )
+    return ChosenPreprocess(None, None, (_WINDOWS,) if kind is DataKind.SOUNDS else ())
+
+
+def _proposed(
+    request: FitRequest, pictures: Sequence[Path], source: Graph, graph: Graph, notes: tuple[str, ...]
+) -> ChosenPreprocess:
+    """Return what is stated by a model, or proposed for some pictures."""
     image = image_of(graph)
     stated = None
     if image is not None:
         types = InputTypes(source.types.get(image.name, graph.types[image.name]), graph.types[image.name])
         stated = stated_preprocess(Path(request.model), types, image)
-    step = max(1, len(pictures) // _LOOK)
-    found = propose_preprocess(graph, pictures[::step][:_LOOK], stated)
+    found = propose_preprocess(graph, pictures, stated)
     return ChosenPreprocess(found.best.preprocess, found, (_choice(found), *notes))
 
 
 def list_pictures(root: Path) -> Sequence[Path]:
-    """Return the pictures of a folder; none where it holds arrays."""
-    if not root.is_dir() or any(root.glob("*.npy")) or any(root.glob("*/*.npy")):
-        return []
-    return [root / name for name in list_images(root)]
+    """Return the pictures of a folder; none where it holds something else."""
+    return [root / name for name in list_images(root)] if data_kind(root) is DataKind.PICTURES else []
 
 
 def _notes(root: Path) -> tuple[str, ...]:
@@ -78,7 +98,9 @@ def _notes(root: Path) -> tuple[str, ...]:
             hint="Repair or remove them.",
             option="data",
         )
-    return survey.notes
+    media = [name for suffixes in (VIDEO_SUFFIXES, AUDIO_SUFFIXES) for name in list_files(root, suffixes)]
+    left_out = (f"{len(media)} videos and sounds beside the pictures are left out",) if media else ()
+    return (*survey.notes, *left_out)
 
 
 def _choice(found: Proposals) -> str:

@@ -93,14 +93,15 @@ class FitRequest:
     model: Place
     """Model file of any known format; a quantised one is taken as the float model that it stands for."""
     data: Place
-    """Samples: an .npz (`file.npz#array` names one), a folder of .npy files or of images."""
+    """Samples: an .npz (`file.npz#array` names one); a folder of .npy files, images, videos or sounds; one of these."""
     target: str = "vsi:v853"
     _: KW_ONLY
     load: LoadOptions = field(default_factory=LoadOptions)
     labels: Place | None = None
     """Labels beside the samples (CSV or JSON)."""
     preprocess: Place | Preprocess | None = None
-    """How images become tensors, or the TOML file that says it; `auto` finds it, which None does for pictures too."""
+    """How images become tensors, or the TOML file that says it; `auto` finds it, which None does for pictures and
+    videos too."""
     metric: str | None = None
     """Name, or `file.py:function`; None is top1 where samples have labels, else `decisions`: agreement with float's."""
     decisions: str | None = None

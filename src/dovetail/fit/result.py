@@ -15,7 +15,7 @@ from dovetail.fit.request import FitRequest
 from dovetail.ir import Graph
 from dovetail.plan import Placement, Recipe, plan_to_recipe, recipe_to_toml
 from dovetail.quantize import Calibration
-from dovetail.report import Report, page_text, report_page, report_to_json
+from dovetail.report import Picture, Report, page_html, page_text, report_page, report_to_json
 from dovetail.search import TuneResult
 
 _RECIPE_HEAD = "# Made by dovetail tune; edit it, then: dovetail plan --recipe recipe.toml\n"
@@ -36,6 +36,8 @@ class Fit:
     bundle: Bundle
     """The plan compiled; it runs as it is."""
     report: Report
+    pictures: tuple[Picture, ...] = ()
+    """What float and the plan see in the samples of the hold-out that differ most."""
     preprocess: str = ""
     """How pictures become inputs as a file to confirm or edit, where that was found out; else empty."""
 
@@ -60,6 +62,7 @@ class Fit:
             "ranges": ("ranges.json", self.calibration.ranges.to_json()),
             "recipe": ("recipe.toml", _RECIPE_HEAD + self._recipe()),
             "report": ("report.txt", str(self)),
+            "page": ("report.html", page_html(report_page(self.report, self.pictures))),
             "result": ("result.json", report_to_json(self.report)),
         }
         if self.preprocess:

@@ -7,14 +7,22 @@ from collections.abc import Sequence
 
 from dovetail.backend.target import TargetVerdict
 from dovetail.compare.record import CompareVerdict, Comparison, TensorRow
+from dovetail.report.decisions import decision_table, differing_table
+from dovetail.report.differences import pictures_block
 from dovetail.report.figures import number_text
-from dovetail.report.page import Block, Page, Prose, Table, Tone, flexible, left, right, wrapped
+from dovetail.report.page import Block, Page, Picture, Prose, Table, Tone, flexible, left, right, wrapped
+from dovetail.report.record import DifferingSample
 
 _SHOWN_REASONS = 20
 
 
-def comparison_page(comparison: Comparison, title: str) -> Page:
-    """Return the page of a comparison, worst layers first."""
+def comparison_page(
+    comparison: Comparison,
+    title: str,
+    differing: Sequence[DifferingSample] = (),
+    pictures: Sequence[Picture] = (),
+) -> Page:
+    """Return the page of a comparison, worst layers first; `differing` are samples that decisions differ on."""
     isolated = any(row.isolated_error is not None for row in comparison.rows)
     columns = (
         flexible("tensor"),
@@ -38,6 +46,11 @@ def comparison_page(comparison: Comparison, title: str) -> Page:
     if comparison.tasks:
         rows = tuple((task.name, number_text(task.golden), number_text(task.measured)) for task in comparison.tasks)
         blocks.append(Table("Metrics", (left("metric"), right("golden"), right("measured")), rows))
+        blocks += [decision_table(task.parts, "samples compared") for task in comparison.tasks if task.parts]
+    if differing:
+        blocks.append(differing_table(differing, "samples compared"))
+    if pictures:
+        blocks.append(pictures_block(tuple(pictures)))
     for what, names in (("Not measured", comparison.missing), ("Without a golden tensor", comparison.extra)):
         if names:
             blocks.append(Prose(what, (", ".join(names),)))

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from dovetail.report.decisions import decision_table, differing_table
+from dovetail.report.differences import pictures_block
 from dovetail.report.figures import bytes_text, number_text, time_text
 from dovetail.report.outputs import output_table
-from dovetail.report.page import Block, Column, Facts, Page, Prose, Table, Tone, flexible, left, right
+from dovetail.report.page import Block, Column, Facts, Page, Picture, Prose, Table, Tone, flexible, left, right
 from dovetail.report.record import PartitionRow, ProofSummary, Report
 from dovetail.search.result import Margin, TuneCost
 from dovetail.search.trial import Trial
 
 
-def report_page(report: Report) -> Page:
-    """Return the page of a report."""
+def report_page(report: Report, pictures: tuple[Picture, ...] = ()) -> Page:
+    """Return the page of a report; `pictures` are of the samples that differ most."""
     blocks: list[Block] = [output_table(report.outputs)] if report.outputs else []
     blocks += [Prose("Before the search", report.notes)] if report.notes else []
-    blocks += [_facts(report), _scores(report), _gate(report)]
+    blocks += [_facts(report), _scores(report)]
+    if report.decisions:
+        blocks.append(decision_table(report.decisions, "hold-out"))
+    if report.differing:
+        blocks.append(differing_table(report.differing, "hold-out"))
+    if pictures:
+        blocks.append(pictures_block(pictures))
+    blocks.append(_gate(report))
     if report.culprits:
         blocks += [_culprits(report), _reasons(report)]
     if report.evidence:

@@ -50,7 +50,24 @@ class Prose:
     lines: tuple[str, ...]
 
 
-Block = Table | Facts | Prose
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A PNG file with what is said of it."""
+
+    caption: str
+    png: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Pictures:
+    """Pictures one below the other; `note` is said above. Where pictures cannot be shown, none of it is."""
+
+    title: str
+    items: tuple[Picture, ...]
+    note: str = ""
+
+
+Block = Table | Facts | Prose | Pictures
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,23 +1,21 @@
-"""Pictures of decisions: what float and the candidate see, side by side."""
+"""Pictures of decisions: what float and a candidate see, side by side."""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dovetail.compare.decisions.golden import AgainstFloat
 from dovetail.compare.task import Arrays
-from dovetail.outputs.decode.detections import Detections
+from dovetail.outputs.decode.detections import Detections, box_iou
 from dovetail.outputs.decode.found import find_detections
 from dovetail.outputs.decode.masks import class_map
-from dovetail.outputs.decode.planes import activate
 from dovetail.outputs.decode.points import find_points
-from dovetail.outputs.decode.symbols import read_symbols
 from dovetail.outputs.layouts import (
-    Activation,
     BinsLayout,
     DenseLayout,
     HeatmapsLayout,
@@ -28,17 +26,26 @@ from dovetail.outputs.layouts import (
     SequenceLayout,
 )
 from dovetail.outputs.view import HeadView, OutputsView
+from dovetail.report.decided import decided_text
+from dovetail.report.text import shorten
 
 if TYPE_CHECKING:
     from PIL.Image import Image
     from PIL.ImageDraw import ImageDraw
 
-_SMALLEST = 320
-"""Pixels of the longer side that a picture is enlarged to."""
+_SIDE = 640
+"""Pixels of the longer side: smaller pictures are enlarged in whole steps as far as they fit, larger ones shrunk."""
+_MOST_BYTES = 400_000
+"""Of one file: a page of a handful stays small enough to be sent."""
 _CAPTION = 16
+_LETTER = 6
+"""Pixels that a letter of Pillow's own small font takes at most."""
 _GAP = 6
-_MOST_SYMBOLS = 40
-_MOST_CLASSES = 3
+_LINE = 11
+"""Pixels from one line of text to the next."""
+_SAME_IOU = 0.5
+"""Overlap from which a box is there on the other side too."""
+_SHARED, _ALONE = (60, 180, 75), (230, 25, 75)
 _COLOURS = (
     (230, 25, 75),
     (60, 180, 75),
@@ -50,136 +57,170 @@ _COLOURS = (
     (128, 128, 0),
 )
 
+LEGEND = (
+    "Boxes are green where both sides have one of the same class, red where the other has none. Masks are coloured by "
+    "class, but for the one that float sees most of. Keypoints are green, orange where the model is less sure."
+)
 
-def most_different(metric: AgainstFloat, measured: Arrays, golden: Arrays, count: int) -> list[int]:
-    """Return the samples that lose most against float, the worst first; those that lose nothing are left out."""
-    losses = metric.per_sample(golden, golden) - metric.per_sample(measured, golden)
-    order = np.argsort(-losses, kind="stable")[:count]
-    return [int(index) for index in order if losses[index] > 0]
+_PICTURED = (
+    DenseLayout,
+    RowsLayout,
+    MaskLayout,
+    HeatmapsLayout,
+    PointsLayout,
+    BinsLayout,
+    ScoresLayout,
+    SequenceLayout,
+)
+"""Layouts of which something can be drawn or written on a picture."""
 
 
-def draw_decisions(view: OutputsView, picture: Image, sides: Sequence[tuple[str, Arrays]], index: int) -> Image | None:
+def draw_decisions(view: OutputsView, picture: Image, sides: Sequence[tuple[str, Arrays]]) -> Image | None:
     """Return one picture with what every side sees in it, or None where no head has anything to draw.
 
-    `picture` is as the model gets it: of the input's size, before it becomes numbers. `sides` are captions with outputs
-    `[N, ...]`, such as float's and the candidate's; `index` is the sample.
+    `picture` is as the model gets it: of the input's size, before it becomes numbers. `sides` are captions with the
+    outputs `[1, ...]` of the sample, float's first.
     """
     import PIL.Image
 
-    heads = [head for head in view.decisions if _drawable(head)]
+    heads = [head for head in view.decisions if isinstance(head.layout, _PICTURED)]
     if not heads:
         return None
-    scale = max(1, round(_SMALLEST / max(picture.size)))
-    panels = [_panel(heads, picture, scale, caption, _sample(outputs, index)) for caption, outputs in sides]
-    width = sum(panel.width for panel in panels) + _GAP * (len(panels) - 1)
-    whole = PIL.Image.new("RGB", (width, panels[0].height), (255, 255, 255))
+    scale = _scale(max(picture.size))
+    size = (round(picture.width * scale), round(picture.height * scale))
+    filters = PIL.Image.Resampling
+    base = picture.convert("RGB").resize(size, filters.NEAREST if scale >= 1 else filters.BILINEAR)
+    panels: list[Image] = []
+    for number, (caption, outputs) in enumerate(sides):
+        others = tuple(arrays for index, (_, arrays) in enumerate(sides) if index != number)
+        panel = _Panel(base.copy(), scale, outputs, sides[0][1], others)
+        for head in heads:
+            panel.draw(head)
+        panels.append(_captioned(panel.canvas, f"{caption}: {decided_text(view, outputs)}"))
+    whole = PIL.Image.new("RGB", (sum(item.width + _GAP for item in panels) - _GAP, panels[0].height), (255, 255, 255))
     left = 0
-    for panel in panels:
-        whole.paste(panel, (left, 0))
-        left += panel.width + _GAP
+    for item in panels:
+        whole.paste(item, (left, 0))
+        left += item.width + _GAP
     return whole
 
 
-def _sample(outputs: Arrays, index: int) -> Arrays:
-    return {name: values[index : index + 1] for name, values in outputs.items()}
-
-
-def _drawable(head: HeadView) -> bool:
-    kinds = (
-        DenseLayout,
-        RowsLayout,
-        MaskLayout,
-        HeatmapsLayout,
-        PointsLayout,
-        BinsLayout,
-        ScoresLayout,
-        SequenceLayout,
-    )
-    return isinstance(head.layout, kinds)
-
-
-def _panel(heads: Sequence[HeadView], picture: Image, scale: int, caption: str, outputs: Arrays) -> Image:
+def picture_png(picture: Image) -> bytes:
+    """Return a picture as a PNG file of at most 400 kB: in 256 colours, and made smaller until it fits."""
     import PIL.Image
-    import PIL.ImageDraw
 
-    size = (picture.width * scale, picture.height * scale)
-    canvas = PIL.Image.new("RGB", (size[0], size[1] + _CAPTION), (255, 255, 255))
-    canvas.paste(picture.convert("RGB").resize(size, PIL.Image.Resampling.NEAREST), (0, _CAPTION))
-    lines: list[str] = []
-    for head in heads:
+    while True:
+        file = io.BytesIO()
+        picture.quantize(256, method=PIL.Image.Quantize.FASTOCTREE).save(file, "PNG", optimize=True)
+        if file.tell() <= _MOST_BYTES:
+            return file.getvalue()
+        picture = picture.resize((picture.width * 3 // 4, picture.height * 3 // 4), PIL.Image.Resampling.BILINEAR)
+
+
+def _scale(longer: int) -> float:
+    return _SIDE // longer if longer <= _SIDE else _SIDE / longer
+
+
+@dataclass(frozen=True, slots=True)
+class _Panel:
+    """One side's picture."""
+
+    canvas: Image
+    scale: float
+    """Pixels of the canvas for one of the input."""
+    outputs: Arrays
+    float_outputs: Arrays
+    others: tuple[Arrays, ...]
+    """The outputs of all other sides."""
+
+    def draw(self, head: HeadView) -> None:
+        """Draw what a head decides; classes and symbols are said in the caption."""
         layout = head.layout
         if isinstance(layout, MaskLayout):
-            _draw_mask(canvas, class_map(layout, outputs[layout.output][0]))
-        draw = PIL.ImageDraw.Draw(canvas)
-        if isinstance(layout, DenseLayout | RowsLayout):
-            (found,) = find_detections(layout, outputs)
-            _draw_boxes(draw, found, scale)
-            lines.append(f"{len(found.scores)} found")
+            self._draw_mask(layout)
+        elif isinstance(layout, DenseLayout | RowsLayout):
+            self._draw_boxes(layout)
         elif isinstance(layout, HeatmapsLayout | PointsLayout | BinsLayout):
-            _draw_points(draw, layout, outputs, size)
-        elif isinstance(layout, ScoresLayout):
-            lines.append(_classes(layout, outputs))
-        elif isinstance(layout, SequenceLayout):
-            (symbols,) = read_symbols(layout, outputs)
-            lines.append(" ".join(map(str, symbols[:_MOST_SYMBOLS])))
-    PIL.ImageDraw.Draw(canvas).text((2, 2), ": ".join([caption, "; ".join(lines)]).rstrip(": "), fill=(0, 0, 0))
-    return canvas
+            self._draw_points(layout)
+
+    def _draw_boxes(self, layout: DenseLayout | RowsLayout) -> None:
+        import PIL.ImageDraw
+
+        pen = PIL.ImageDraw.Draw(self.canvas)
+        (found,) = find_detections(layout, self.outputs)
+        shared = np.ones(len(found.scores), bool)
+        for outputs in self.others:
+            (other,) = find_detections(layout, outputs)
+            shared &= _has_partner(found, other)
+        for box, score, label, both in zip(found.boxes, found.scores, found.classes, shared, strict=True):
+            left, top, right, low = np.clip(np.nan_to_num(box * self.scale), -1e4, 1e4).tolist()
+            if right < left or low < top:
+                continue
+            colour = _SHARED if both else _ALONE
+            pen.rectangle((left, top, right, low), outline=colour, width=2)
+            _write(pen, (left, max(top - _LINE, 0)), f"{label} {score:.2f}", colour)
+
+    def _draw_mask(self, layout: MaskLayout) -> None:
+        """Lay colours over all classes but the one that float sees most of."""
+        import PIL.Image
+
+        classes, own = (class_map(layout, arrays[layout.output][0]) for arrays in (self.outputs, self.float_outputs))
+        labels, counts = np.unique(own, return_counts=True)
+        palette = np.array(_COLOURS, np.uint8)[classes % len(_COLOURS)]
+        strength = np.where(classes == labels[counts.argmax()], 0, 120).astype(np.uint8)
+        colours, opacity = (
+            PIL.Image.fromarray(plane).resize(self.canvas.size, PIL.Image.Resampling.NEAREST)
+            for plane in (palette, strength)
+        )
+        self.canvas.paste(colours, (0, 0), opacity)
+
+    def _draw_points(self, layout: HeatmapsLayout | PointsLayout | BinsLayout) -> None:
+        import PIL.ImageDraw
+
+        pen = PIL.ImageDraw.Draw(self.canvas)
+        places, scores = find_points(layout, self.outputs)
+        if not isinstance(layout, PointsLayout):
+            places = places + 0.5  # The middle of a cell or of a bin.
+        size = np.array(self.canvas.size, np.float64)
+        extent = _extent(layout, self.float_outputs, size / self.scale)
+        sure = scores[0] / max(float(np.nanmax(scores[0])), 1e-9)
+        for (x, y), share in zip(np.nan_to_num(places[0] / extent * size).tolist(), sure, strict=True):
+            colour = _SHARED if share > 0.5 else (245, 130, 48)
+            pen.ellipse((x - 3, y - 3, x + 3, y + 3), fill=colour, outline=(0, 0, 0))
 
 
-def _draw_boxes(draw: ImageDraw, found: Detections, scale: int) -> None:
-    for box, score, label in zip(found.boxes, found.scores, found.classes, strict=True):
-        corners = np.clip(np.nan_to_num(box * scale), -1e4, 1e4)
-        left, top, right, low = corners + np.array([0, _CAPTION, 0, _CAPTION])
-        if right < left or low < top:
-            continue
-        colour = _COLOURS[int(label) % len(_COLOURS)]
-        draw.rectangle((left, top, right, low), outline=colour, width=2)
-        draw.text((left + 3, top + 1), f"{label} {score:.2f}", fill=colour)
-
-
-def _draw_mask(canvas: Image, classes: NDArray[np.int64]) -> None:
-    """Lay colours over all classes but the most common one."""
-    import PIL.Image
-
-    labels, counts = np.unique(classes, return_counts=True)
-    usual = labels[counts.argmax()]
-    palette = np.array(_COLOURS, np.uint8)[classes % len(_COLOURS)]
-    strength = np.where(classes == usual, 0, 120).astype(np.uint8)
-    size = (canvas.width, canvas.height - _CAPTION)
-    colours = PIL.Image.fromarray(palette).resize(size, PIL.Image.Resampling.NEAREST)
-    canvas.paste(colours, (0, _CAPTION), PIL.Image.fromarray(strength).resize(size, PIL.Image.Resampling.NEAREST))
-
-
-def _draw_points(
-    draw: ImageDraw, layout: HeatmapsLayout | PointsLayout | BinsLayout, outputs: Arrays, size: tuple[int, int]
-) -> None:
-    places, scores = find_points(layout, outputs)
-    extent = _extent(layout, outputs, places)
-    sure = scores[0] / max(float(np.nanmax(scores[0])), 1e-9)
-    for place, share in zip(np.nan_to_num(places[0] / extent), sure, strict=True):
-        x, y = place[0] * size[0], place[1] * size[1] + _CAPTION
-        colour = _COLOURS[1] if share > 0.5 else _COLOURS[3]
-        draw.ellipse((x - 3, y - 3, x + 3, y + 3), fill=colour, outline=(0, 0, 0))
+def _has_partner(found: Detections, other: Detections) -> NDArray[np.bool_]:
+    """Tell of every box whether one of the same class on the other side overlaps it enough."""
+    same = found.classes[:, None] == other.classes[None, :]
+    overlap = np.where(same, box_iou(found.boxes, other.boxes), 0.0)
+    return np.asarray(overlap.max(axis=1, initial=0.0) >= _SAME_IOU, np.bool_)
 
 
 def _extent(
-    layout: HeatmapsLayout | PointsLayout | BinsLayout, outputs: Arrays, places: NDArray[np.float64]
+    layout: HeatmapsLayout | PointsLayout | BinsLayout, golden: Arrays, size: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the width and the height that places are counted in."""
+    """Return the width and the height that places are counted in; `size` is that of the input."""
     if isinstance(layout, HeatmapsLayout):
-        shape = [size for axis, size in enumerate(outputs[layout.output].shape[1:]) if axis != layout.point_axis]
-        return np.array([shape[1], shape[0]], np.float64)
+        rows, cols = (side for axis, side in enumerate(golden[layout.output].shape[1:]) if axis != layout.point_axis)
+        return np.array([cols, rows], np.float64)
     if isinstance(layout, BinsLayout):
-        return np.array([outputs[layout.x].shape[-1], outputs[layout.y].shape[-1]], np.float64)
-    # Coordinates come in shares of the picture, or in pixels of one that the largest of them still fits in.
-    return np.ones(2) if float(np.nanmax(np.abs(places))) <= 2 else np.full(2, float(np.nanmax(places)))
+        return np.array([golden[layout.x].shape[-1], golden[layout.y].shape[-1]], np.float64)
+    # Coordinates come in shares of the picture or in pixels of the input: nothing tells but how large they are.
+    places, _ = find_points(layout, golden)
+    return np.ones(2) if float(np.nanmax(np.abs(places))) <= 2 else size
 
 
-def _classes(layout: ScoresLayout, outputs: Arrays) -> str:
-    values = outputs[layout.output].reshape(1, -1)
-    if layout.labels:
-        return f"class {int(values[0, 0])}"
-    single = layout.independent or values.shape[1] == 1
-    shares = activate(values, layout.activation, Activation.SIGMOID if single else Activation.SOFTMAX)[0]
-    best = np.argsort(-np.nan_to_num(shares), kind="stable")[:_MOST_CLASSES]
-    return ", ".join(f"{label} {shares[label]:.2f}" for label in best)
+def _write(pen: ImageDraw, place: tuple[float, float], text: str, colour: tuple[int, int, int]) -> None:
+    """Write on a dark ground, so that it can be read on any picture."""
+    pen.rectangle(pen.textbbox(place, text), fill=(0, 0, 0))
+    pen.text(place, text, fill=tuple((part + 255) // 2 for part in colour))
+
+
+def _captioned(picture: Image, caption: str) -> Image:
+    import PIL.Image
+    import PIL.ImageDraw
+
+    whole = PIL.Image.new("RGB", (picture.width, picture.height + _CAPTION), (255, 255, 255))
+    whole.paste(picture, (0, _CAPTION))
+    PIL.ImageDraw.Draw(whole).text((2, 2), shorten(caption, picture.width // _LETTER), fill=(0, 0, 0))
+    return whole

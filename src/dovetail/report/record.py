@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dovetail.compare.decisions import DecisionScore
 from dovetail.search.certificate import Alternative
 from dovetail.search.front import FrontPoint, ParetoPoint
 from dovetail.search.result import Culprit, Evidence, GateCheck, Margin, SplitScores, TuneCost
@@ -36,6 +37,18 @@ class OutputRow:
     confidence: float
     reasons: tuple[str, ...]
     """The evidence in words, the strongest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class DifferingSample:
+    """A sample on which a candidate decides otherwise than float."""
+
+    sample: str
+    loss: float
+    """What the worst decision loses."""
+    float_decides: str
+    """In a few words, such as `3 detections`."""
+    candidate_decides: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,3 +117,7 @@ class Report:
     """What the outputs were recognised as, where that was asked."""
     notes: tuple[str, ...] = ()
     """What was found out before the search."""
+    decisions: tuple[DecisionScore, ...] = ()
+    """What the tuned plan decides as float does on the hold-out, decision by decision."""
+    differing: tuple[DifferingSample, ...] = ()
+    """The samples of the hold-out that differ most, the worst first."""

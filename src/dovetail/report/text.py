@@ -11,7 +11,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from dovetail.report.page import Block, Facts, Page, Prose, Table, Tone
+from dovetail.report.page import Facts, Page, Pictures, Prose, Table, Tone
 
 WIDTH = 100
 """Columns that every table fits."""
@@ -34,6 +34,8 @@ def page_pieces(page: Page, width: int) -> Iterator[RenderableType]:
     """Yield what a console prints for a page."""
     yield Text(printable(page.title), style="bold underline")
     for block in page.blocks:
+        if isinstance(block, Pictures):
+            continue
         yield Text("")
         yield from _block(block, width)
     if page.verdict:
@@ -79,7 +81,7 @@ def column_widths(natural: Sequence[int], flexible: Sequence[bool], width: int) 
     return widths
 
 
-def _block(block: Block, width: int) -> Iterator[RenderableType]:
+def _block(block: Table | Facts | Prose, width: int) -> Iterator[RenderableType]:
     if block.title:
         yield Text(printable(block.title), style="bold")
     match block:

@@ -11,6 +11,7 @@ from functools import cached_property, partial
 
 from dovetail.backend.protocols import Fidelity
 from dovetail.errors import CostError, SearchError
+from dovetail.ir.graph import Graph
 from dovetail.plan.placement import Placement
 from dovetail.plan.plan import Override
 from dovetail.search.candidate import Candidate
@@ -19,7 +20,6 @@ from dovetail.search.fanout import Executor, Work, open_channels
 from dovetail.search.journal import Journal
 from dovetail.search.log import SCHEMA, LogLine, SearchLog
 from dovetail.search.oracle import Oracle, Split
-from dovetail.search.pipeline import Pipeline, PipelineOptions
 from dovetail.search.policy import SearchPolicy
 from dovetail.search.prior import UnitPrior, rank_units
 from dovetail.search.proof import Prover, make_prover
@@ -120,13 +120,9 @@ def open_search(
     identity = request.metric_identity or request.metric.name
     data = EvaluationData(request.graph, samples, request.metric, identity, policy.evaluation)
     ranges, target = request.calibration.ranges, request.low.target
-    whole, served = simulates_whole(data.graph, target), space.targets
-    executors = (
-        Executor(target, whole, Fidelity.FAST, {target: simulator_of(target).name}, served),
-        Executor(target, whole=False, fidelity=Fidelity.EXACT, targets=served),
-    )
-    simulator = replace(executors[0], threads=_cores()).evaluator(data, ranges)
-    pipeline = Pipeline(data, ranges, PipelineOptions(targets=served, threads=_cores()))
+    served = space.targets
+    executors = fast_executor(data.graph, target, served), exact_executor(target, served)
+    simulator, pipeline = (replace(item, threads=_cores()).evaluator(data, ranges) for item in executors)
     log = _open_log(request, simulator.identity, playback)
     journal = Journal(options.journal, _digest(f"{simulator.identity}\n{pipeline.identity}"), log)
     if playback is not None:
@@ -157,6 +153,20 @@ def open_search(
         fast.close()
         journal.close()
         log.close()
+
+
+def fast_executor(graph: Graph, target: str, targets: tuple[str, ...] = ()) -> Executor:
+    """Return how most plans of a search are evaluated: quickly, and as far as they can be on one target's simulator.
+
+    `targets` are all that plans name.
+    """
+    backends = {target: simulator_of(target).name}
+    return Executor(target, simulates_whole(graph, target), Fidelity.FAST, backends, targets)
+
+
+def exact_executor(target: str, targets: tuple[str, ...] = ()) -> Executor:
+    """Return how a search evaluates what it accepts: as bundles, exactly."""
+    return Executor(target, whole=False, fidelity=Fidelity.EXACT, targets=targets)
 
 
 def _refuse_nothing_to_lose(request: TuneRequest, oracle: Oracle) -> None:

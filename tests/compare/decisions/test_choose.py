@@ -50,12 +50,16 @@ def test_every_head_has_its_figure():
     assert names == [
         "classes 1",
         "classes 2",
-        "angle 3",
-        "ranking 4",
-        "signal 5",
-        "noise of u 6",
-        "state h 7",
-        "mask 8",
+        "angle",
+        "ranking",
+        "signal",
+        "noise of u",
+        "state h",
+        "mask",
+    ]
+    assert [(figure.kind, figure.outputs) for figure in metric.figures(golden, golden)][1:3] == [
+        ("classification", ("b",)),
+        ("embedding", ("e",)),
     ]
     np.testing.assert_allclose(metric.per_sample(golden, golden), 1)
     measured = outputs(seed=1)

@@ -15,7 +15,7 @@ from dovetail.compare.decisions.noise import AnyNoise, noise_against
 from dovetail.compare.decisions.points import PointAgreement
 from dovetail.compare.decisions.symbols import TextAgreement, edit_distance
 from dovetail.compare.decisions.vectors import EmbeddingAngle, EmbeddingRanking, SignalAgreement
-from dovetail.compare.decisions.worst import Decisions
+from dovetail.compare.decisions.worst import Decision, Decisions
 from dovetail.errors import DataError
 from dovetail.outputs.decode.detections import Detections
 from dovetail.outputs.layouts import Activation, MaskLayout, PointsLayout, ScoresLayout, SequenceLayout
@@ -219,18 +219,19 @@ def test_noise_of_any_output():
 
 
 def test_of_several_decisions_the_worst_counts():
-    first = ClassAgreement(ScoresLayout("y", 0, 2, Activation.SOFTMAX))
-    second = EmbeddingAngle("e")
+    first = Decision("classes", "classification", ("y",), ClassAgreement(ScoresLayout("y", 0, 2, Activation.SOFTMAX)))
+    second = Decision("angle", "embedding", ("e",), EmbeddingAngle("e"))
     metric = Decisions((first, second))
     golden = {"y": np.array([[0.6, 0.4], [0.6, 0.4]]), "e": np.array([[1.0, 0.0], [1.0, 0.0]])}
     measured = {"y": np.array([[0.4, 0.6], [0.9, 0.1]]), "e": np.array([[1.0, 0.0], [1.0, 1.0]])}
     np.testing.assert_allclose(metric.per_sample(golden, golden), [1, 1])
     np.testing.assert_allclose(metric.per_sample(measured, golden), [0.8, 0.5])
     figures = metric.figures(measured, golden)
-    assert [(item.name, round(item.score, 3), round(item.float_score, 3)) for item in figures] == [
-        ("classes", 0.5, 0.6),
-        ("angle", 0.75, 1.0),
+    assert [(item.name, item.kind, item.outputs, round(item.score, 3), round(item.loss, 3)) for item in figures] == [
+        ("classes", "classification", ("y",), 0.5, 0.1),
+        ("angle", "embedding", ("e",), 0.75, 0.25),
     ]
+    assert figures[1].unit == "30.0 degrees"
     alone = Decisions((first,))
     np.testing.assert_allclose(alone.per_sample(golden, golden), [0.6, 0.6])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -15,7 +16,7 @@ from dovetail.compare.decisions.noise import noise_against
 from dovetail.compare.decisions.points import PointAgreement
 from dovetail.compare.decisions.symbols import TextAgreement
 from dovetail.compare.decisions.vectors import EmbeddingAngle, EmbeddingRanking, SignalAgreement
-from dovetail.compare.decisions.worst import Decisions
+from dovetail.compare.decisions.worst import Decision, Decisions
 from dovetail.compare.task import Arrays, TaskMetric
 from dovetail.errors import DataError
 from dovetail.ir.dtypes import AnyArray
@@ -45,16 +46,23 @@ def metric_for(view: OutputsView, golden: Arrays) -> Decisions:
     `golden` are the float model's outputs `[N, ...]` on some samples: what has no decision is measured against their
     range. Whether the view is sure enough is for the caller to ask (`view.sure`).
     """
-    parts = [part for head in view.heads for part in _parts(head, golden)]
+    parts = [
+        Decision(metric.name, head.kind.value, tuple(head.roles), metric)
+        for head in view.heads
+        for metric in _metrics(head, golden)
+    ]
     if not parts:
         raise DataError("metric: the model has no output.")
-    names = [part.name for part in parts]
-    if len(set(names)) < len(names):
-        parts = [_renamed(part, f"{part.name} {number}") for number, part in enumerate(parts, 1)]
-    return Decisions(tuple(parts))
+    counts = Counter(part.name for part in parts)
+    return Decisions(
+        tuple(
+            replace(part, name=f"{part.name} {number}") if counts[part.name] > 1 else part
+            for number, part in enumerate(parts, 1)
+        )
+    )
 
 
-def _parts(head: HeadView, golden: Arrays) -> Iterator[AgainstFloat]:
+def _metrics(head: HeadView, golden: Arrays) -> Iterator[AgainstFloat]:
     layout = head.layout
     match layout:
         case DenseLayout() | RowsLayout():
@@ -80,10 +88,6 @@ def _parts(head: HeadView, golden: Arrays) -> Iterator[AgainstFloat]:
 
 def _rows(values: AnyArray) -> tuple[tuple[float, ...], ...]:
     return tuple(tuple(row) for row in np.asarray(values, np.float64).reshape(len(values), -1).tolist())
-
-
-def _renamed(part: AgainstFloat, name: str) -> AgainstFloat:
-    return replace(part, name=name)  # type: ignore[type-var]
 
 
 def refuse_top1(metric: TaskMetric, view: OutputsView) -> None:

@@ -17,14 +17,23 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class DecisionScore:
-    """One score with the name of what it is about."""
+    """The score of one decision of a model."""
 
     name: str
+    kind: str
+    """What is decided, such as `detection`."""
+    outputs: tuple[str, ...]
+    """The outputs that it is read from."""
     score: float
     float_score: float
     """What the float model has; below 1 where a score is what float expects of itself."""
     unit: str = ""
     """What a score stands for in the field's own unit, such as `32 dB`; empty where there is none."""
+
+    @property
+    def loss(self) -> float:
+        """Return what is lost against float."""
+        return self.float_score - self.score
 
 
 class AgainstFloat(ABC):

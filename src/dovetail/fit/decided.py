@@ -1,0 +1,59 @@
+"""What the plan of a fit decides otherwise than float on the hold-out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dovetail.compare.decisions import DecisionScore, decision_losses
+from dovetail.compare.task import Arrays
+from dovetail.data.preprocess import Preprocess
+from dovetail.fit.metric import ChosenMetric
+from dovetail.plan import Plan
+from dovetail.report import MOST_SHOWN, DifferingSample, Picture, decided_samples, differing_pictures, differing_rows
+from dovetail.search import TuneRequest, TuneResult
+from dovetail.search.context import exact_executor, fast_executor
+from dovetail.search.evaluator import EvaluationData, Evaluator
+from dovetail.search.samples import SampleSet
+
+_BLOCK = 32
+"""Samples whose outputs are in memory together."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanDecisions:
+    """What a plan decides, beside float."""
+
+    figures: tuple[DecisionScore, ...] = ()
+    differing: tuple[DifferingSample, ...] = ()
+    """The samples that lose most."""
+    pictures: tuple[Picture, ...] = ()
+    """Of these samples, where the model takes pictures."""
+
+
+def plan_decisions(
+    asked: TuneRequest, result: TuneResult, chosen: ChosenMetric, preprocess: Preprocess | None
+) -> PlanDecisions:
+    """Return what the plan decides otherwise than float on the hold-out; nothing where the outputs are not known.
+
+    It is evaluated as it was for its score there, exactly or not. `preprocess` is how pictures became inputs.
+    """
+    view, metric = chosen.view, chosen.decisions
+    if view is None or metric is None:
+        return PlanDecisions()
+    samples = SampleSet(asked.graph, asked.samples.subset(asked.splits.holdout))
+    data = EvaluationData(asked.graph, samples, metric, metric.name, asked.options.policy.evaluation)
+    plan, target = result.plan, asked.low.target
+    used, exact = tuple(plan.targets), result.holdout.tuned_exact is not None
+    executor = exact_executor(target, used) if exact else fast_executor(asked.graph, target, used)
+    evaluator = executor.evaluator(data, asked.calibration.ranges)
+    blocks = [range(start, min(start + _BLOCK, samples.count)) for start in range(0, samples.count, _BLOCK)]
+    losses = decision_losses(metric, (_run(evaluator, plan, block) for block in blocks))
+    indices = losses.most(MOST_SHOWN)
+    worst = list(samples.samples(indices))
+    shown = decided_samples(worst, *_run(evaluator, plan, indices), losses.by_sample[indices]) if indices else []
+    return PlanDecisions(losses.figures, differing_rows(view, shown), differing_pictures(view, shown, preprocess))
+
+
+def _run(evaluator: Evaluator, plan: Plan, indices: Sequence[int]) -> tuple[Arrays, Arrays]:
+    return evaluator.golden(indices), evaluator.outputs(plan, indices)

@@ -1,0 +1,76 @@
+"""Render pages as one HTML file: nothing is fetched, pictures are inside."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterator
+from html import escape
+
+from dovetail.report.page import Block, Facts, Page, Pictures, Prose, Table
+from dovetail.report.text import printable
+
+_STYLE = """
+body { font: 15px/1.45 system-ui, sans-serif; color: #222; max-width: 70em; margin: 2em auto; padding: 0 1em; }
+h1 { font-size: 1.4em; } h2 { font-size: 1.1em; margin: 2em 0 .4em; }
+.good { color: #17692b; } .bad { color: #a01621; } .verdict { font-weight: bold; }
+div.wide { overflow-x: auto; }
+table { border-collapse: collapse; } th, td { padding: .2em .8em .2em 0; text-align: left; vertical-align: top; }
+th { border-bottom: 1px solid #888; } td { border-bottom: 1px solid #ddd; overflow-wrap: anywhere; }
+.right { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
+.note, figcaption { color: #555; } figure { margin: 1em 0; } img { max-width: 100%; }
+"""
+
+
+def page_html(page: Page) -> str:
+    """Return a page as a whole HTML document."""
+    verdict = [f'<p class="verdict {page.tone.value}">{_text(page.verdict)}</p>'] if page.verdict else []
+    lines = [
+        "<!DOCTYPE html>",
+        '<html lang="en"><head><meta charset="utf-8"><meta name="generator" content="Dovetail: a report">',
+        f"<title>{_text(page.title)}</title>",
+        f"<style>{_STYLE}</style></head><body>",
+        f"<h1>{_text(page.title)}</h1>",
+        *verdict,
+        *(line for block in page.blocks for line in _block(block)),
+        "</body></html>",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _text(text: str) -> str:
+    return escape(printable(text))
+
+
+def _block(block: Block) -> Iterator[str]:
+    if block.title:
+        yield f"<h2>{_text(block.title)}</h2>"
+    match block:
+        case Table():
+            yield from _table(block)
+        case Facts():
+            yield '<div class="wide"><table>'
+            yield from (f"<tr><th>{_text(name)}</th><td>{_text(value)}</td></tr>" for name, value in block.pairs)
+            yield "</table></div>"
+        case Prose():
+            yield from (f"<p>{_text(line)}</p>" for line in block.lines)
+        case Pictures():
+            yield from _note(block.note)
+            for item in block.items:
+                source = b64encode(item.png).decode("ascii")
+                image = f'<img src="data:image/png;base64,{source}" alt="{_text(item.caption)}">'
+                yield f"<figure>{image}<figcaption>{_text(item.caption)}</figcaption></figure>"
+
+
+def _table(table: Table) -> Iterator[str]:
+    sides = [' class="right"' if column.right else "" for column in table.columns]
+    heads = "".join(f"<th{side}>{_text(column.title)}</th>" for column, side in zip(table.columns, sides, strict=True))
+    yield f'<div class="wide"><table><tr>{heads}</tr>'
+    for row in table.rows:
+        yield f"<tr>{''.join(f'<td{side}>{_text(cell)}</td>' for cell, side in zip(row, sides, strict=True))}</tr>"
+    yield "</table></div>"
+    yield from _note(table.note)
+
+
+def _note(note: str) -> Iterator[str]:
+    if note:
+        yield f'<p class="note">{_text(note)}</p>'
