@@ -52,6 +52,14 @@ class _BuiltPiece:
     inputs: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A batch, and what of it crosses the cut before the first piece that is run."""
+
+    batch: Batch
+    crossing: Values
+
+
 class Pieces:
     """Run quantised versions of one graph, of which `load` builds the pieces. Not for two threads.
 
@@ -87,19 +95,18 @@ class Pieces:
         rest = pieced.pieces[first:]
         built = [self._executable(pieced, piece) for piece in rest]
 
-        def through(numbered: tuple[int, Batch]) -> list[Values]:
-            number, batch = numbered
-            crossing: Values = known[number] if known else {}
-            results: list[Values] = []
+        def through(entry: _Entry) -> list[Values]:
+            crossing, results = entry.crossing, list[Values]()
             for piece, runnable in zip(rest, built, strict=True):
-                values = {**batch.inputs, **crossing}
+                values = {**entry.batch.inputs, **crossing}
                 values |= runnable.executable.run({name: values[name] for name in runnable.inputs})
                 crossing = {name: values[name] for name in piece.section.crossing}
                 results.append(crossing)
             return results
 
+        entries = (_Entry(batch, known[number] if known else {}) for number, batch in enumerate(batches))
         concurrent = all(runnable.executable.abilities().concurrent for runnable in built)
-        each = self._threads.map(through, enumerate(batches)) if concurrent else map(through, enumerate(batches))
+        each = self._threads.map(through, entries) if concurrent else map(through, entries)
         crossings = [list(results) for results in zip(*each, strict=True)]
         for piece, results in zip(rest[:-1], crossings, strict=False):
             size = sum(array.nbytes for item in results for array in item.values())
