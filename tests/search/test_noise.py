@@ -35,6 +35,16 @@ def test_a_lost_column_counts_more_than_the_same_noise_spread():
     assert noise_of(golden, lost) > 2 * noise_of(golden, spread)
 
 
+@pytest.mark.parametrize("shape", [(50, 10), (1, 50, 10), (1, 5, 10, 10), (1, 2, 5, 5, 10)])
+def test_columns_are_those_of_the_last_axis_and_of_axis_1(shape):
+    golden = np.ones(shape)
+    last, second = golden.copy(), golden.copy()
+    last[..., 3] = 0.0
+    second[:, 1] = 0.0
+    assert noise_of(golden, last) == pytest.approx(0.5 + 0.05)
+    assert noise_of(golden, second) == pytest.approx(0.5 + 0.5 / shape[1])
+
+
 def test_a_column_that_is_empty_in_both_does_not_count():
     golden = np.zeros((4, 3))
     assert noise_of(golden, golden) == 0.0

@@ -44,3 +44,14 @@ def test_up_to_a_gibibyte_is_kept_and_more_is_read_again_a_batch_at_a_time() -> 
         assert len(list(SampleSet(chain(1), source).samples(range(64)))) == 64
     assert kept.read == []
     assert [len(part) for part in streamed.read] == [32, 32]
+
+
+def test_labels_are_stacked_however_many_there_are() -> None:
+    shape = (1, 4)
+    held = HeldSamples(
+        [Sample(str(number), {"x": np.zeros(shape, np.float32)}, {"y": np.array(number)}) for number in range(3)]
+    )
+    samples = SampleSet(chain(1), held)
+    assert samples.labels([2])["y"].tolist() == [2]
+    assert samples.labels([2, 0])["y"].tolist() == [2, 0]
+    assert samples.labels([]) == {}

@@ -26,6 +26,7 @@ def test_the_result_says_what_was_raised_what_it_scores_and_what_it_costs(priced
     assert result.accepted
     assert [item.unit for item in (*result.culprits, *result.companions)] == list(candidate.raised)
     assert (result.search.low, result.search.tuned) == pytest.approx((0.6, 1.0))
+    assert result.search.low_samples == gate.checks[0].trial.samples
     assert (result.holdout.low, result.holdout.tuned) == pytest.approx((0.6, 1.0))
     assert result.events == ("an event",)
     assert result.cost.elapsed_s == 3.5
