@@ -54,6 +54,12 @@ def test_a_loss_within_the_goal_is_accepted_though_its_bound_is_not() -> None:
     assert sure.summary == "hold-out loss 0.02 within 0.03, but its bound is 0.05436"
 
 
+def test_a_plan_that_is_better_than_float_has_lost_nothing() -> None:
+    accepted = _accept(np.full(60, -0.25), Goal(0.03), best=0.5)
+    assert accepted.accepted
+    assert accepted.summary == "hold-out loss 0 within 0.03"
+
+
 def test_many_samples_make_the_same_share_certain() -> None:
     assert _accept(_lost(40, 2000), Goal(0.03, confident=True)).accepted
 
