@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -63,13 +63,13 @@ class Session:
         """Return what became of each mutant, by key.
 
         A test that killed one is run alone on the unchanged code. Where it fails there it proves nothing: what it
-        killed is judged again without it.
+        killed is judged again without it. What survived tests of less time is judged again, what they killed is not.
         """
-        notes = _Notes(self.store / "verdicts" / self._digest())
+        notes = _Notes(self.store / "verdicts" / self._digest(), self.cap_s)
         while True:
             pending = [mutant for mutant in mutants if mutant.key not in notes.verdicts]
             for count, verdict in enumerate(self._judged(pending, reach, notes.unreliable), 1):
-                notes.add_verdict(verdict)
+                notes.add_verdict(replace(verdict, cap_s=self.cap_s))
                 self.say(f"{count} of {len(pending)}: {verdict.key} {verdict.how} {verdict.by} {verdict.cpu_s:.1f} s")
             wanted = {mutant.key for mutant in mutants}
             killers = {verdict.by for key, verdict in notes.verdicts.items() if key in wanted and verdict.by}
@@ -94,7 +94,7 @@ class Session:
 
     def _digest(self) -> str:
         """Return a digest of what verdicts depend on."""
-        digest = hashlib.sha256(f"{self.cap_s}|{self.tests}".encode())
+        digest = hashlib.sha256(f"{self.tests}".encode())
         for name in self.files:
             if name.startswith(_DEPENDS_ON) and name != _EXCEPT:
                 digest.update(f"|{name}|".encode() + (self._copy / name).read_bytes())
@@ -104,12 +104,13 @@ class Session:
 class _Notes:
     """Verdicts and controls in a folder, a line of JSON for each."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, cap_s: float) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._verdicts, self._controls = folder / "verdicts.jsonl", folder / "controls.jsonl"
         self.controlled: dict[str, bool] = {entry["test"]: entry["passes"] for entry in _lines(self._controls)}
         verdicts = [Verdict(**entry) for entry in _lines(self._verdicts)]
-        self.verdicts = {verdict.key: verdict for verdict in verdicts if verdict.by not in self.unreliable}
+        holding = (verdict for verdict in verdicts if verdict.killed or verdict.cap_s >= cap_s)
+        self.verdicts = {verdict.key: verdict for verdict in holding if verdict.by not in self.unreliable}
 
     @property
     def unreliable(self) -> frozenset[str]:

@@ -28,6 +28,8 @@ class Verdict:
     """The test that killed it; empty where none did or where the package cannot even be imported."""
     cpu_s: float = 0.0
     """Processor time of its tests."""
+    cap_s: float = 0.0
+    """Processor time that they could take: what survived is judged again where they may take more."""
 
     @property
     def killed(self) -> bool:
