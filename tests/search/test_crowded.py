@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -110,6 +111,35 @@ def test_what_the_hold_out_split_refuses_is_not_made_smaller(alike: Crowd, monke
     refused = alike.find(TIGHT)
     assert len(refused.raised) == COUNT - 24
     assert len(alike.ledger.trials) < 25
+
+
+@pytest.mark.parametrize("least", [COUNT, 40, 3])
+def test_a_large_set_is_halved_as_far_as_the_hold_out_split_agrees(monkeypatch: pytest.MonkeyPatch, least: int) -> None:
+    asked: list[int] = []
+
+    def with_enough(candidate: Candidate) -> bool:
+        asked.append(len(candidate.raised))
+        return asked[-1] >= least
+
+    _agree(monkeypatch, with_enough)
+    # The search split needs four units, of which one seemed to do least harm.
+    few = Crowd.of(lambda number: 1e-6)
+    matter = {*few.harm[:3], few.harm[-1]}
+    few.weights.update(dict.fromkeys(matter, 0.5))
+    culprits = replace(few.context.policy.culprits, many=3)
+    options = replace(few.context.request.options, policy=replace(few.context.policy, culprits=culprits))
+    few.context = replace(few.context, request=replace(few.context.request, options=options))
+    candidate = few.find(Tolerance(0.1))
+    halves = list(itertools.pairwise(asked))
+    assert asked[0] == COUNT
+    assert halves
+    assert all(2 * after <= before for before, after in halves)
+    if least == 3:
+        assert set(candidate.raised) == matter
+        return
+    assert asked[-1] < least <= asked[-2] == len(candidate.raised)
+    assert all(item.reason.startswith("raised with others, not tested alone") for item in candidate.raised.values())
+    assert len(few.ledger.trials) < 20
 
 
 @pytest.mark.usefixtures("alike")
