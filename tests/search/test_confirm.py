@@ -9,11 +9,12 @@ import pytest
 
 from dovetail.plan import Plan
 from dovetail.search.candidate import Candidate
-from dovetail.search.confirm import confirm
+from dovetail.search.confirm import _agree, confirm
 from dovetail.search.context import SearchContext
 from dovetail.search.culprits import find_culprits
 from dovetail.search.ledger import Ledger
 from dovetail.search.tolerance import Tolerance
+from dovetail.search.trial import Status, Trial
 
 from .stages import FLOAT, WIDE, Setting, open_stages
 from .test_culprits import LOW, chain, needs
@@ -68,3 +69,12 @@ def test_a_unit_that_was_not_needed_the_second_time_is_evidence_no_more() -> Non
     assert confirmed.evidence == ()
     failed = {f"without '{unit}' it failed and now passes" for unit in ("n1", "n3")}
     assert {event.partition(":")[0] for event in events[:2]} == failed
+
+
+@pytest.mark.parametrize(
+    ("samples", "score", "agree"), [(30, 0.5, True), (30, 0.4, False), (20, 0.4, True), (40, 0.4, True)]
+)
+def test_scores_of_as_many_samples_have_to_be_the_same(samples: int, score: float, agree: bool) -> None:
+    first = Trial("plan", (), Status.FAIL, 0.5, 1.0, 30, 40)
+    assert _agree(first, replace(first, samples=samples, score=score)) is agree
+    assert not _agree(first, replace(first, status=Status.PASS))

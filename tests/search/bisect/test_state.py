@@ -260,3 +260,23 @@ def test_the_candidate_is_replaced_at_once(tmp_path: Path) -> None:
     assert [item.name for item in tmp_path.iterdir() if "draft" in item.name] == []
     assert json.loads((tmp_path / "a" / "log.jsonl").read_text())["status"] == "fail"
     assert not os.stat(tmp_path / "candidate.txt").st_mode & stat.S_IXUSR
+
+
+@pytest.mark.parametrize(
+    ("rule", "text", "figure"),
+    [
+        (MetricRule(r"mAP=([0-9.]+) \((\w+)\)", at_least=0.5), "mAP=0.2 (a)\nmAP=0.7 (b)\n", 0.7),
+        (MetricRule(r"mAP=([0-9.]+)", at_least=0.5), "mAP=0.2\nmAP=0.7\n", 0.7),
+        (MetricRule(r"mAP=(\w+)", at_least=0.5), "mAP=0.2\nmAP=nan\n", None),
+        (MetricRule(r"mAP=(\w+)", at_least=0.5), "nothing", None),
+        (MetricRule(json_path="eval.map[1]", at_least=0.5), '{"eval": {"map": [0.1, 0.9]}}\nbye', 0.9),
+    ],
+)
+def test_the_last_figure_counts(rule: MetricRule, text: str, figure: float | None) -> None:
+    rule.check()
+    assert rule.read(text) == figure
+
+
+def test_a_figure_passes_on_its_side_of_the_limit() -> None:
+    assert [MetricRule("(x)", at_least=0.5).passes(value) for value in (0.4, 0.5, 0.6)] == [False, True, True]
+    assert [MetricRule("(x)", at_most=0.5).passes(value) for value in (0.4, 0.5, 0.6)] == [True, True, False]

@@ -26,3 +26,12 @@ def test_one_unit_adds_what_the_costs_differ_by(problem: Problem, data: st.DataO
 def test_every_wire_is_known_at_both_of_its_ends(problem: Problem) -> None:
     for unit, wires in enumerate(problem.wires_of):
         assert list(wires) == [wire for wire in problem.wires if unit in (wire.producer, *wire.consumers)]
+
+
+@settings(max_examples=100, deadline=None)
+@given(problems())
+def test_neighbours_share_a_wire(problem: Problem) -> None:
+    for unit, near in enumerate(problem.neighbours):
+        reads = {(wire.producer, consumer) for wire in problem.wires for consumer in wire.consumers}
+        other = {a if b == unit else b for a, b in reads if unit in (a, b)}
+        assert near == {item for item in other if item >= 0 and item != unit}

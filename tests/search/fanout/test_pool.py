@@ -1,0 +1,256 @@
+"""The pool of workers, on an executor whose tasks end when the test says so: every way that a task can end."""
+
+from __future__ import annotations
+
+from concurrent.futures import BrokenExecutor, Executor, Future
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from dovetail.errors import SearchError
+from dovetail.search.fanout import Place, PoolOptions
+from dovetail.search.fanout.contained import run_contained
+from dovetail.search.fanout.pool import WorkerPool
+from dovetail.search.fanout.task import Measure, Task, run_task
+from dovetail.search.trial import Scores
+
+GOOD = Scores(0.5, None)
+
+
+def _task(number: int) -> Task:
+    return Task("work", Measure.SCORE, f"plan {number}", (number,))
+
+
+@dataclass
+class Sent:
+    """One task that an executor was given."""
+
+    call: Any
+    task: Task
+    rest: tuple[Any, ...]
+    future: Future[Scores | None] = field(default_factory=Future)
+
+
+class ByHand(Executor):
+    """An executor whose futures the test settles; one that is `broken` takes nothing."""
+
+    def __init__(self) -> None:
+        self.sent: list[Sent] = []
+        self.broken = False
+
+    def submit(self, fn, /, *args, **kwargs):
+        if self.broken:
+            raise BrokenExecutor("broken before")
+        self.sent.append(Sent(fn, args[0], args[1:]))
+        return self.sent[-1].future
+
+
+@dataclass
+class Bench:
+    """A pool on executors that are settled by hand, with what was done to them."""
+
+    options: PoolOptions = PoolOptions()  # noqa: RUF009
+    width: int = 2
+    ours: bool = True
+    made: list[ByHand] = field(default_factory=list)
+    killed: list[Executor] = field(default_factory=list)
+    stopped: list[Executor] = field(default_factory=list)
+    closed: int = 0
+
+    def pool(self) -> WorkerPool:
+        def make() -> ByHand:
+            self.made.append(ByHand())
+            return self.made[-1]
+
+        def close() -> None:
+            self.closed += 1
+
+        kill = self.killed.append if self.ours else None
+        place = Place("by hand", self.width, make, kill, self.stopped.append, close)
+        return WorkerPool(place, [SimpleNamespace(key="work")], self.options)  # type: ignore[list-item]
+
+
+def test_a_task_is_sent_once_and_ends_with_its_scores() -> None:
+    bench = Bench()
+    pool = bench.pool()
+    assert pool.poll() == []
+    assert pool.submit(_task(1))
+    assert not pool.submit(_task(1))
+    assert pool.submit(_task(2))
+    assert (pool.width, pool.under_way) == (2, (_task(1), _task(2)))
+    (executor,) = bench.made
+    assert [(item.call, item.task, item.rest) for item in executor.sent] == [
+        (run_task, _task(1), (None,)),
+        (run_task, _task(2), (None,)),
+    ]
+    executor.sent[1].future.set_result(GOOD)
+    (ended,) = pool.wait()
+    assert (ended.task, ended.scores) == (_task(2), GOOD)
+    assert ended.elapsed_ns > 0
+    assert pool.under_way == (_task(1),)
+    assert pool.events == []
+    with pytest.raises(AttributeError):
+        ended.task = _task(1)  # type: ignore[misc]
+
+
+def test_a_worker_without_the_work_is_sent_it() -> None:
+    bench = Bench()
+    pool = bench.pool()
+    pool.submit(_task(1))
+    (executor,) = bench.made
+    executor.sent[0].future.set_result(None)
+    assert pool.wait() == []
+    first, second = executor.sent
+    assert first.rest == (None,)
+    assert second.rest[0].key == "work"
+    assert pool.under_way == (_task(1),)
+    second.future.set_result(GOOD)
+    assert [item.scores for item in pool.wait()] == [GOOD]
+
+
+@pytest.mark.parametrize("retries", [0, 2])
+def test_what_cannot_be_tested_is_tried_again(retries: int) -> None:
+    bench = Bench(PoolOptions(retries=retries))
+    pool = bench.pool()
+    pool.submit(_task(1))
+    (executor,) = bench.made
+    for number in range(retries):
+        executor.sent[number].future.set_result(Scores.failed("no memory"))
+        assert pool.wait() == []
+    assert len(executor.sent) == retries + 1
+    executor.sent[-1].future.set_result(Scores.failed("no memory"))
+    (ended,) = pool.wait()
+    assert ended.scores.failure == "no memory"
+    assert pool.under_way == ()
+    assert pool.events == [f"try {number + 1} of plan cannot be tested: no memory" for number in range(retries + 1)]
+
+
+def test_tasks_are_sent_again_when_a_worker_dies_then_alone_then_given_up() -> None:
+    bench = Bench()
+    pool = bench.pool()
+    for number in (1, 2):
+        pool.submit(_task(number))
+    for executor in range(2):
+        bench.made[executor].sent[0].future.set_exception(BrokenExecutor("killed"))
+        assert pool.wait() == []
+        assert bench.stopped == bench.made[: executor + 1]
+        assert pool.events[executor] == "a worker died with 2 evaluations under way: killed"
+    # Both were there twice when a worker died: each runs alone now, and what dies then is by itself.
+    assert bench.made[2].sent == []
+    assert pool.under_way == (_task(1), _task(2))
+    bench.made[2].broken = True
+    (ended,) = pool.wait()
+    assert ended.task == _task(1)
+    assert ended.scores.failure == "the process that ran it died"
+    assert pool.under_way == (_task(2),)
+    assert len(bench.made) == 4
+    assert bench.made[3].sent == []
+
+
+def test_work_is_sent_again_to_new_workers() -> None:
+    bench = Bench()
+    pool = bench.pool()
+    pool.submit(_task(1))
+    bench.made[0].sent[0].future.set_result(None)
+    assert pool.wait() == []
+    bench.made[0].sent[1].future.set_exception(BrokenExecutor("killed"))
+    assert pool.wait() == []
+    assert bench.made[1].sent[0].rest == (None,)
+
+
+def test_what_ended_beside_a_death_counts() -> None:
+    bench = Bench()
+    pool = bench.pool()
+    for number in (1, 2):
+        pool.submit(_task(number))
+    bench.made[0].sent[0].future.set_result(GOOD)
+    bench.made[0].sent[1].future.set_exception(BrokenExecutor("killed"))
+    assert [item.task for item in pool.wait()] == [_task(1)]
+    assert pool.under_way == (_task(2),)
+
+
+def test_what_takes_too_long_is_killed_and_the_others_go_on() -> None:
+    bench = Bench(PoolOptions(timeout_s=1e-9))
+    pool = bench.pool()
+    for number in (1, 2):
+        pool.submit(_task(number))
+    slow, queued = bench.made[0].sent
+    slow.future.set_running_or_notify_cancel()
+    (ended,) = pool.wait()
+    assert ended.task == _task(1)
+    assert ended.scores.failure == "took longer than 1e-09 s"
+    assert bench.killed == bench.stopped == bench.made[:1]
+    # What has not begun has not taken long.
+    assert not queued.future.done()
+    assert [item.task for item in bench.made[1].sent] == [_task(2)]
+    assert pool.under_way == (_task(2),)
+
+
+def test_no_more_tasks_are_late_than_there_are_workers() -> None:
+    bench = Bench(PoolOptions(timeout_s=1e-9), width=1)
+    pool = bench.pool()
+    for number in (1, 2):
+        pool.submit(_task(number))
+    for item in bench.made[0].sent:
+        item.future.set_running_or_notify_cancel()
+    assert [item.task for item in pool.wait()] == [_task(1)]
+    assert pool.under_way == (_task(2),)
+
+
+def test_workers_of_others_contain_what_they_run_and_have_time_for_it() -> None:
+    bench = Bench(PoolOptions(timeout_s=1e-9), ours=False)
+    pool = bench.pool()
+    pool.submit(_task(1))
+    (sent,) = bench.made[0].sent
+    assert (sent.call, sent.rest) == (run_contained, (None, 1e-9))
+    sent.future.set_running_or_notify_cancel()
+    assert pool.wait() == []
+    assert pool.under_way == (_task(1),)
+    sent.future.set_result(GOOD)
+    assert [item.scores for item in pool.wait()] == [GOOD]
+
+
+class KilledWorker(Exception):
+    """What Dask raises when several workers have died under a task, by its name."""
+
+
+def test_what_kills_every_worker_of_a_cluster_is_given_up() -> None:
+    bench = Bench(ours=False)
+    pool = bench.pool()
+    pool.submit(_task(1))
+    bench.made[0].sent[0].future.set_exception(KilledWorker("four of them"))
+    (ended,) = pool.wait()
+    assert ended.scores.failure == "every worker that tried it died"
+    assert pool.events[0] == "workers died: four of them"
+
+
+def test_a_worker_that_is_not_able_and_a_place_that_is_gone_end_the_search() -> None:
+    bench = Bench()
+    pool = bench.pool()
+    pool.submit(_task(1))
+    bench.made[0].sent[0].future.set_exception(ImportError("no module named onnxruntime"))
+    with pytest.raises(SearchError, match="by hand: a worker cannot do its task: ImportError: no module"):
+        pool.wait()
+    gone = Bench()
+    pool = gone.pool()
+    pool.submit(_task(1))
+    gone.made[0].sent[0].future.cancel()
+    gone.made[0].sent[0].future.set_running_or_notify_cancel()
+    with pytest.raises(SearchError, match="by hand: is gone, and the evaluations under way with it"):
+        pool.wait()
+
+
+@pytest.mark.parametrize("ours", [True, False])
+@pytest.mark.parametrize("busy", [True, False])
+def test_closing_gives_up_what_is_under_way(ours: bool, busy: bool) -> None:
+    bench = Bench(ours=ours)
+    pool = bench.pool()
+    if busy:
+        pool.submit(_task(1))
+    pool.close()
+    assert bench.killed == (bench.made if ours and busy else [])
+    assert bench.stopped == bench.made
+    assert bench.closed == 1
+    assert all(item.future.cancelled() for item in bench.made[0].sent)
