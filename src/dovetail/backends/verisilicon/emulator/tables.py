@@ -23,7 +23,7 @@ from dovetail.backends.verisilicon.emulator.functions import (
     Function,
     clip_function,
 )
-from dovetail.backends.verisilicon.parts.generation import NEWEST, Generation
+from dovetail.backends.verisilicon.generation import NEWEST, Generation
 from dovetail.backends.verisilicon.views import OperatorView, all_codes, scale_of, zero_of
 from dovetail.ir import AnyArray, DType
 

@@ -179,7 +179,7 @@ def lower_pad(view: NodeView) -> None:
     if view.has(2) and mode == "constant":
         stored, kind = view.constant(2), view.kind(2)
         value = float((stored if kind.quant is None else dequantize_array(stored, kind.quant)).reshape(-1)[0])
-    view.need(rank <= 4 and view.kind(0).holds_reals, "more than four dimensions")
+    view.need(rank <= 4 and view.kind(0).holds_reals, f"{rank} dimensions > 4")
     move(view, "pad", (modes[mode], *reversed(front), *reversed(back)), (value,))
 
 
@@ -226,7 +226,10 @@ def lower_space_to_depth(view: NodeView) -> None:
 def lower_resize(view: NodeView) -> None:
     """Lower Resize of the two last axes, nearest or linear, where the vendor's grid is ONNX's."""
     sizes, made, node = view.shape(0), view.made_shape(), view.node
-    view.need(len(sizes) == 4 and made[:2] == sizes[:2], "other axes than the last two are resized")
+    view.need(
+        len(sizes) == 4 and made[:2] == sizes[:2],
+        f"{list(sizes)} to {list(made)}: of four axes the last two can be resized",
+    )
     mode = node.text("mode", "nearest")
     grid = node.text("coordinate_transformation_mode", "half_pixel")
     view.need(mode in ("nearest", "linear"), f"mode={mode!r}")
@@ -236,9 +239,12 @@ def lower_resize(view: NodeView) -> None:
     if mode == "nearest":
         whole = all(big % small == 0 for big, small in zip(made[2:], sizes[2:], strict=True))
         rounding = node.text("nearest_mode", "round_prefer_floor")
-        view.need(whole, "a nearest resize by a factor that is not whole")
+        view.need(whole, f"a nearest resize of {list(sizes)} to {list(made)}: only whole factors are possible")
         exact = (grid == "asymmetric" and rounding == "floor") or grid in ("half_pixel", "pytorch_half_pixel")
-        view.need(exact, f"nearest with grid {grid!r} and rounding {rounding!r}")
+        view.need(
+            exact,
+            f"nearest with grid {grid!r} and rounding {rounding!r} (half_pixel is possible, and asymmetric with floor)",
+        )
         # By a whole factor both grids repeat every value: the simpler one.
         grid = "asymmetric"
     view.need(view.kind(0).dtype is view.made().dtype and view.kind(0).holds_reals, "its input is stored otherwise")

@@ -9,7 +9,7 @@ import numpy as np
 
 from dovetail.backends.verisilicon.lowering.accumulating import read_window
 from dovetail.backends.verisilicon.lowering.elementwise import check_same_kind_of
-from dovetail.backends.verisilicon.lowering.view import NodeView
+from dovetail.backends.verisilicon.lowering.view import NodeView, same_storage
 from dovetail.ir import DType, Quantization
 
 _AVERAGE, _AVERAGE_WITH_PAD, _MAXIMUM = 0, 1, 2
@@ -31,13 +31,16 @@ class Pool:
         node, sizes = view.node, view.shape(0)
         view.need(len(sizes) in (3, 4), f"{len(sizes) - 2} spatial axes")
         window = read_window(view, node.integers("kernel_shape"), sizes[2:], pooled=True)
-        view.need(window.dilations == (1, 1), "a dilated pooling")
+        view.need(window.dilations == (1, 1), f"dilations {list(window.dilations)} of a pooling (1 is possible)")
         view.need(not node.integer("storage_order", 0), "storage_order=1")
         flat = len(sizes) == 3
         plane = (1, sizes[2]) if flat else sizes[2:]
         counted = bool(node.integer("count_include_pad", 0))
         # The vendor counts what hangs over the padded edge as if it were padding; ONNX never does.
-        view.need(not (window.ceil and counted and not self.maximum), "ceil_mode with count_include_pad")
+        view.need(
+            not (window.ceil and counted and not self.maximum),
+            "ceil_mode with count_include_pad (either alone is possible)",
+        )
         result = window.outputs(plane)
         view.expect((*sizes[:2], *(result[1:] if flat else result)))
         how = _MAXIMUM if self.maximum else _AVERAGE_WITH_PAD if counted else _AVERAGE
@@ -103,7 +106,7 @@ class Reduce:
             view.emit("reduce", (view.input(0),), (out,), (self.code, 1, *axes))
             return
         # The vendor's minimum of 8-bit signed integers is always 0: negate, take the maximum, negate again.
-        view.need(data.quant is not None and data.quant == made.quant, "it requantises")
+        view.need(data.quant is not None, "its input is not quantised")
         assert data.quant is not None
         mirrored = Quantization(data.quant.scale, (-1 - data.quant.zero_point[0],))
         turned = view.new(replace(data, quant=mirrored))
@@ -111,7 +114,10 @@ class Reduce:
         most = view.new(replace(data, shape=shape, quant=mirrored))
         view.emit("neg", (view.input(0),), (turned,))
         view.emit("reduce", (turned,), (most,), (1, 1, *axes))
-        view.emit("neg", (most,), (out,))
+        least = out if same_storage(data, made) else view.new(replace(data, shape=shape))
+        view.emit("neg", (most,), (least,))
+        if least != out:
+            view.emit("data_convert", (least,), (out,))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from dovetail.backends.verisilicon.generation import CONVERTING, OLDEST, Generation
 from dovetail.backends.verisilicon.lowering.sums import joined_operators, sum_route
-from dovetail.backends.verisilicon.parts.generation import CONVERTING, OLDEST, Generation
 from dovetail.backends.verisilicon.program import Program, ProgramOperator, Route
 from dovetail.backends.verisilicon.views import OperatorView, ProgramView
 from dovetail.ir import DType, TensorType

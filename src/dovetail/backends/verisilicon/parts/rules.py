@@ -22,11 +22,12 @@ from dovetail.backend.constraints import (
     StaticShapes,
 )
 from dovetail.backend.target import Engine, HardwareFacts, OperatorRule
+from dovetail.backends.verisilicon.generation import Generation
 from dovetail.backends.verisilicon.parts import operators as ops
-from dovetail.backends.verisilicon.parts.generation import Generation
 from dovetail.backends.verisilicon.parts.measured import measured_parts
 from dovetail.backends.verisilicon.parts.pads import ZeroPadding
 from dovetail.backends.verisilicon.parts.part import VsiProfile
+from dovetail.backends.verisilicon.parts.powers import ExponentIsWhole
 from dovetail.ir.dtypes import DType
 from dovetail.ir.precision import Precision
 
@@ -102,7 +103,9 @@ def _rules(generation: Generation) -> tuple[OperatorRule, ...]:
         OperatorRule(frozenset({"Resize"}), _INTEGERS, Engine.TP, (*_RESIZE, ConstantInputs((1, 2, 3)))),
         OperatorRule(frozenset({"Resize"}), _FLOATS, Engine.SH, (*_RESIZE, ConstantInputs((1, 2, 3)))),
         OperatorRule(ops.BOUNDARIES, _ALL, Engine.TP),
-        OperatorRule(ops.BINARY | ops.UNARY | ops.NORMALISATIONS | ops.REDUCTIONS, _ALL, Engine.SH),
+        OperatorRule(frozenset({"Pow"}), _BYTES - {_P.I8DFP}, Engine.SH, (ExponentIsWhole(or_never_negative=True),)),
+        OperatorRule(frozenset({"Pow"}), _ALL - _BYTES | {_P.I8DFP}, Engine.SH, (ExponentIsWhole(),)),
+        OperatorRule((ops.BINARY - {"Pow"}) | ops.UNARY | ops.NORMALISATIONS | ops.REDUCTIONS, _ALL, Engine.SH),
         OperatorRule(frozenset({"Mean"}), _ALL, Engine.SH, (MostInputs(2),)),
         OperatorRule(frozenset({"ReduceL2"}), _ALL - _coarse_lengths(generation), Engine.SH),
         OperatorRule(frozenset({"Shrink"}), _ALL, Engine.SH, (NumberIs("bias", 0.0),)),
