@@ -51,6 +51,14 @@ def _room(draw: Draw, kernel: tuple[int, ...], window: dict[str, object]) -> tup
     return tuple(size + draw.pick(0, 1, draw.whole(0, 20)) for size in least)
 
 
+def _leaves_something(places: tuple[int, ...], kernel: tuple[int, ...], window: dict[str, object]) -> bool:
+    """Tell whether the pads of a transposed convolution are narrower than what it makes."""
+    rank = len(kernel)
+    steps, pads = _sizes(window, "strides", (1,) * rank), _sizes(window, "pads", (0,) * 2 * rank)
+    made = [step * (place - 1) + size for step, place, size in zip(steps, places, kernel, strict=True)]
+    return all(size > pads[axis] + pads[rank + axis] for axis, size in enumerate(made))
+
+
 def _groups(draw: Draw, weights: int) -> tuple[int, int, int]:
     """Return groups and the channels of each on both sides, so that there are at most so many weights."""
     while True:
@@ -73,6 +81,8 @@ def _accumulating(draw: Draw, spatial: int, *, transposed: bool) -> OperatorCase
         places = _room(draw, kernel, window)
         if transposed:
             places = tuple(min(place, 6) for place in places)
+            if not _leaves_something(places, kernel, window):
+                continue
         work = group * inner * outer * math.prod(kernel) * math.prod(places)
         if work <= _MOST_PRODUCTS and math.prod(places) * group * max(inner, outer) <= _PLACES:
             break

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from dovetail.backends.verisilicon.generation import Generation
 from dovetail.backends.verisilicon.lowering.view import NO_TENSOR, NodeView
 from dovetail.backends.verisilicon.program import Quant
 from dovetail.backends.verisilicon.translate import fraction_bits
@@ -164,6 +165,10 @@ def lower_convolution(view: NodeView) -> None:
         data = view.reshaped(data, view.kind(0), (sizes[0], channels, *plane))
         out = view.new(replace(view.made(), shape=(sizes[0], made, *result)))
     depthwise = group == channels and group > 1
+    sparse = depthwise and view.draft.part.generation is Generation.VIP8000 and view.kind(0).quant is not None
+    both = max(window.dilations) > 1 and max(window.strides) > 1
+    told = f"a depthwise convolution with dilations {list(window.dilations)} and strides {list(window.strides)}"
+    view.need(not (sparse and both), f"{told} comes out as garbage (either alone is possible)")
     half = view.kind(0).dtype is DType.F16 and group > 1 and not depthwise
     view.need(not half, "a grouped 16-bit float convolution does not compile")
     if depthwise:

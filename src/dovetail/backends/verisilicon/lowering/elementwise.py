@@ -106,6 +106,15 @@ def _negated(view: NodeView) -> int:
     return made
 
 
+def lower_mul(view: NodeView) -> None:
+    """Lower Mul; the vendor's compiler has a table of squares for a product of 16 bits with itself."""
+    names, dtype = view.node.inputs, view.kind(0).dtype
+    if len(names) == 2 and names[0] == names[1] and dtype is DType.I16 and view.kind(0).quant is not None:
+        Unary("square")(view)
+        return
+    Binary("mul")(view)
+
+
 @dataclass(frozen=True, slots=True)
 class LowerComparison:
     """Lower a comparison: its output is a bool."""
@@ -366,7 +375,6 @@ BINARY: dict[str, Binary] = {
     "Div": Binary("div"),
     "Max": Binary("maximum"),
     "Min": Binary("minimum"),
-    "Mul": Binary("mul"),
 }
 
 COMPARISONS: dict[str, LowerComparison | Logical] = {

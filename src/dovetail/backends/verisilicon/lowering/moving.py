@@ -155,6 +155,10 @@ def _open(end: int, step: int) -> int | None:
     return None if step < 0 and end < -(2**30) else end
 
 
+_BATCHED = 4
+"""Dimensions of a tensor whose first is the batch."""
+
+
 def lower_pad(view: NodeView) -> None:
     """Lower Pad with constant widths."""
     sizes = view.shape(0)
@@ -175,6 +179,8 @@ def lower_pad(view: NodeView) -> None:
             all(max(low, high) < size for low, size, high in zip(front, sizes, back, strict=True)),
             "a width is too large",
         )
+    repeated = mode != "constant" and rank == _BATCHED and (front[0] or back[0])
+    view.need(not repeated, f"mode={mode!r} along the batch, which comes out as garbage (zeros are possible)")
     value = 0.0
     if view.has(2) and mode == "constant":
         stored, kind = view.constant(2), view.kind(2)

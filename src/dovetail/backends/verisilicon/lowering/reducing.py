@@ -9,11 +9,14 @@ import numpy as np
 
 from dovetail.backends.verisilicon.lowering.accumulating import read_window
 from dovetail.backends.verisilicon.lowering.elementwise import check_same_kind_of
+from dovetail.backends.verisilicon.lowering.moving import move
 from dovetail.backends.verisilicon.lowering.view import NodeView, same_storage
 from dovetail.ir import DType, Quantization
 
 _AVERAGE, _AVERAGE_WITH_PAD, _MAXIMUM = 0, 1, 2
 _MINIMUM = 2
+_BYTES, _ROW = (DType.U8, DType.I8), 16
+"""Of a LayerNormalization: the vendor's kernels read whole rows of so many bytes."""
 _LENGTH = 100
 """The square root of the sum of squares has an operator of its own there."""
 
@@ -43,6 +46,11 @@ class Pool:
         )
         result = window.outputs(plane)
         view.expect((*sizes[:2], *(result[1:] if flat else result)))
+        if self.maximum and window.kernel == (1, 1):
+            # The vendor's pooling of single values with a stride is garbage.
+            steps = (1, 1, *window.strides[-len(sizes) + 2 :])
+            move(view, "strided_slice", (*(0 for _ in sizes), *reversed(sizes), *reversed(steps)))
+            return
         how = _MAXIMUM if self.maximum else _AVERAGE_WITH_PAD if counted else _AVERAGE
         data, out = view.input(0), view.output()
         if flat:
@@ -194,6 +202,10 @@ def lower_layer_norm(view: NodeView) -> None:
     view.need(len(view.node.outputs) == 1, "its statistics are asked for")
     axis = view.axis(view.node.integer("axis", -1), len(sizes))
     view.need(axis == 0, "more than the last axis is normalised")
+    even = view.kind(0).dtype not in _BYTES or sizes[-1] % _ROW == 0
+    view.need(
+        even, f"rows of {sizes[-1]} bytes are normalised to garbage (multiples of {_ROW} and 16 bits are possible)"
+    )
     scale, bias = _parameter(view, 1, sizes[-1], 1.0), _parameter(view, 2, sizes[-1], 0.0)
     floats = (view.node.number("epsilon", 1e-5),)
     view.emit("layer_norm", (view.input(0), bias, scale), (view.output(),), (0,), floats)
@@ -236,6 +248,8 @@ def lower_lrn(view: NodeView) -> None:
     view.expect(sizes)
     size = node.integer("size", 1)
     view.need(size >= 1 and size % 2 == 1, f"size={size} (odd sizes are possible)")
+    exact = view.kind(0).dtype is not DType.I16 or node.number("bias", 1.0) == 1.0
+    view.need(exact, f"bias={node.number('bias', 1.0):g} at 16 bits (1 is possible)")
     # ONNX divides alpha by the size; the vendor does not.
     floats = (node.number("alpha", 1e-4) / size, node.number("beta", 0.75), node.number("bias", 1.0))
     view.emit("lrn", (view.input(0),), (view.output(),), (size, 2), floats)
