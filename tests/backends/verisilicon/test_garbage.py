@@ -11,6 +11,7 @@ from dovetail.backend.protocols import Signature
 from dovetail.backends.reference import run_graph
 from dovetail.backends.verisilicon.emulator.executable import Emulation
 from dovetail.backends.verisilicon.lowering.table import lower_graph
+from dovetail.backends.verisilicon.parts.part import part_of
 from dovetail.ir import DType, Graph, Node, Quantization, TensorType
 from dovetail.ir.precision import Precision
 from dovetail.testing.networks import Network
@@ -73,7 +74,7 @@ def _kinds(**shapes: tuple[tuple[int, ...], Quantization]) -> dict[str, TensorTy
 
 def _check_like_the_reference(graph: Graph, kinds: tuple[str, ...]) -> None:
     """Fail unless the emulator gives what the reference gives, and the program has these operators."""
-    program = lower_graph(graph, target_named("vsi:v853").part)
+    program = lower_graph(graph, part_of(target_named("vsi:v853")))
     assert tuple(operator.kind for operator in program.operators) == kinds
     rng = np.random.default_rng(3)
     sample = {name: rng.integers(-128, 128, graph.types[name].static_shape).astype(np.int8) for name in graph.inputs}
@@ -112,7 +113,7 @@ def test_rows_are_requantised_before_they_are_scattered_or_reversed() -> None:
     types["i"] = TensorType(DType.I64, (2,))
     node = Node("n", "ReverseSequence", ("x", "i"), ("y",))
     graph = Graph("g", (node,), ("x",), ("y",), types, {"i": np.array([3, 1])})
-    program = lower_graph(graph, target_named("vsi:v853").part)
+    program = lower_graph(graph, part_of(target_named("vsi:v853")))
     assert program.operators[0].kind == "data_convert"
 
 
@@ -120,6 +121,6 @@ def test_a_product_of_16_bits_with_itself_is_the_square_that_the_vendor_makes_of
     quant = Quantization((2.0**-12,), (0,))
     types = dict.fromkeys("xy", TensorType(DType.I16, (2, 5), quant))
     program = lower_graph(
-        Graph("g", (Node("n", "Mul", ("x", "x"), ("y",)),), ("x",), ("y",), types), target_named("vsi:v853").part
+        Graph("g", (Node("n", "Mul", ("x", "x"), ("y",)),), ("x",), ("y",), types), part_of(target_named("vsi:v853"))
     )
     assert [operator.kind for operator in program.operators] == ["square"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -39,33 +39,54 @@ class TrialDraft(ProgramDraft):
         return made
 
 
+class TrialInput(NamedTuple):
+    """One input of a node that is tried."""
+
+    place: int
+    """Of its tensor among the inputs: the first of those that read it."""
+    kind: TensorType
+    role: Role
+    constant: bool
+    value: bytes | None
+    """Elements of a constant that lowering may read."""
+
+
 class Trial(NamedTuple):
-    """A node without its name and what a lowering may not depend on: equal nodes are tried once."""
+    """A node without its name and what lowering may not depend on: equal nodes are tried once."""
 
     op: str
     domain: str
     attributes: tuple[tuple[str, type, object], ...]
+    """Name, type and value: 1 and 1.0 are not the same attribute."""
     inputs: tuple[TrialInput | None, ...]
     """None where an optional input is left out."""
     outputs: tuple[TensorType | None, ...]
+    channel_axis: int
+    """Of a constant weight; negative where its channels have no scales of their own."""
+    passes_through: bool
     precision: Precision
     part: Part
 
-
-class TrialInput(NamedTuple):
-    """One input: its place among different ones, its type, whether it is constant, and a value that is read."""
-
-    place: int
-    kind: TensorType
-    constant: bool
-    value: bytes | None
+    @property
+    def keeps_types(self) -> bool:
+        """Tell whether quantisation changes no type."""
+        return self.precision.activation.dtype is DType.F32 or self.op in _STORED_AS_THEY_ARE
 
 
 def lowering_refusal(graph: Graph, node: Node, precision: Precision, part: Part) -> str | None:
     """Return why a part's lowering would refuse a node of a graph at a precision, or None."""
-    attributes = tuple((name, type(value), value) for name, value in node.attributes.items() if not is_fact(name))
-    makes = tuple(graph.types[name] if name else None for name in node.outputs)
-    trial = Trial(node.op, node.domain, attributes, _read_inputs(graph, node), makes, precision, part)
+    layout = weight_layout(graph, node)
+    trial = Trial(
+        op=node.op,
+        domain=node.domain,
+        attributes=tuple((name, type(value), value) for name, value in node.attributes.items() if not is_fact(name)),
+        inputs=_read_inputs(graph, node),
+        outputs=tuple(graph.types[name] if name else None for name in node.outputs),
+        channel_axis=-1 if layout is None else layout.channel_axis,
+        passes_through=is_pass_through(graph, node),
+        precision=precision,
+        part=part,
+    )
     try:
         hash(trial)
     except TypeError:
@@ -82,14 +103,14 @@ def _read_inputs(graph: Graph, node: Node) -> tuple[TrialInput | None, ...]:
             continue
         value = graph.constants.get(name)
         read = value.tobytes() if value is not None and role is Role.CONTROL else None
-        found.append(TrialInput(node.inputs.index(name), graph.types[name], value is not None, read))
+        found.append(TrialInput(node.inputs.index(name), graph.types[name], role, value is not None, read))
     return tuple(found)
 
 
 @lru_cache(maxsize=1 << 14)
 def _try(trial: Trial) -> str | None:
     try:
-        single, _ = bind_batch(_stored(_float_graph(trial), trial.precision, trial.part.target))
+        single, _ = bind_batch(_stored_graph(trial))
         lower_node(TrialDraft(single, trial.part), single.nodes[0])
     except LoweringRefusal as error:
         return error.reason
@@ -98,80 +119,72 @@ def _try(trial: Trial) -> str | None:
     return None
 
 
-def _float_graph(trial: Trial) -> Graph:
-    """Return a graph of the node alone, as the model has it; constants that are not read are zeros."""
-    types: dict[str, TensorType] = {}
-    constants: dict[str, AnyArray] = {}
-    reads: list[str] = []
-    for item in trial.inputs:
-        name = "" if item is None else f"input {item.place}"
-        reads.append(name)
-        if item is None or name in types:
-            continue
-        types[name] = item.kind
-        if item.constant:
-            shape, carrier = item.kind.static_shape or (), item.kind.dtype.carrier
-            zeros = item.value is None
-            constants[name] = (
-                _zeros(carrier, shape) if zeros else np.frombuffer(item.value or b"", carrier).reshape(shape)
-            )
+def _stored_graph(trial: Trial) -> Graph:
+    """Return a graph of the node alone with the types that quantisation will give its tensors.
+
+    Constants that lowering may not read are zeros. Raises LoweringRefusal where a bias cannot have a scale for each
+    channel.
+    """
+    types, reads = _input_types(trial)
+    constants = {
+        name: _value(item, types[name])
+        for name, item in zip(reads, trial.inputs, strict=True)
+        if item and item.constant
+    }
     makes = ["" if kind is None else f"output {index}" for index, kind in enumerate(trial.outputs)]
-    types.update({name: kind for name, kind in zip(makes, trial.outputs, strict=True) if kind is not None})
+    shared = types[reads[0]].quant if trial.passes_through else None
+    for name, kind in zip(makes, trial.outputs, strict=True):
+        if kind is not None:
+            stored = kind if trial.keeps_types else _in_form(kind, trial.precision.activation, scale=2.0)
+            types[name] = replace(stored, quant=shared) if shared is not None and stored.quant is not None else stored
     attributes = {name: value for name, _, value in trial.attributes}
     node = Node("node", trial.op, tuple(reads), tuple(makes), attributes, trial.domain)
     edges = tuple(dict.fromkeys(name for name in reads if name and name not in constants))
     return Graph("node", (node,), edges, tuple(name for name in makes if name), types, constants)
 
 
-def _zeros(carrier: np.dtype[Any], shape: tuple[int, ...]) -> AnyArray:
-    """Return zeros that take no memory."""
-    return np.broadcast_to(np.zeros((), carrier), shape)
-
-
-def _stored(graph: Graph, precision: Precision, target: str) -> Graph:
-    """Return a graph of one node with the types that quantisation will give its tensors.
-
-    Raises LoweringRefusal where a bias cannot have a scale for each channel.
-    """
-    (node,), form = graph.nodes, precision.activation
-    if form.dtype is DType.F32 or node.op in _STORED_AS_THEY_ARE:
-        return graph
-    types = dict(graph.types)
-    _retype_inputs(graph, precision, types, target)
-    shared = types[node.inputs[0]].quant if is_pass_through(graph, node) else None
-    for name in graph.outputs:
-        kind = _in_form(types[name], form, scale=2.0)
-        types[name] = replace(kind, quant=shared) if shared is not None and kind.quant is not None else kind
-    constants = {
-        name: value if types[name] is graph.types[name] else _zeros(types[name].dtype.carrier, value.shape)
-        for name, value in graph.constants.items()
-    }
-    return graph.evolve(types=types, constants=constants)
-
-
-def _retype_inputs(graph: Graph, precision: Precision, types: dict[str, TensorType], target: str) -> None:
-    (node,) = graph.nodes
-    layout = weight_layout(graph, node)
-    weight = ""
-    for name, role in zip(node.inputs, input_roles(graph, node), strict=True):
-        if role is Role.CONTROL:
+def _input_types(trial: Trial) -> tuple[dict[str, TensorType], list[str]]:
+    """Return the types of the inputs as they will be stored, and the names of all inputs in order."""
+    types: dict[str, TensorType] = {}
+    names: list[str] = []
+    weight = data = None
+    for item in trial.inputs:
+        names.append("" if item is None else f"input {item.place}")
+        if item is None:
             continue
-        kind = graph.types[name]
-        if role is Role.WEIGHT and layout is not None:
-            weight = name
-            types[name] = _weight_type(kind, precision.weight, layout.channel_axis)
-        elif role is Role.BIAS and precision.is_quantized and kind.quant is None:
-            data, weights = types[node.inputs[0]].quant, types[weight].quant
-            assert data is not None
-            assert weights is not None
-            count = len(weights.scale)
-            if count > 1 and kind.shape != (count,):
-                reason = f"its bias has shape {list(kind.shape or ())} where {[count]} has a scale for each channel"
-                raise LoweringRefusal(node.label, target, reason)
-            product = float(np.float32(data.scale[0] * weights.scale[0]))
-            types[name] = TensorType(precision.bias, kind.shape, _scales(product, count, 0 if count > 1 else None))
+        kind = item.kind
+        if trial.keeps_types or item.role is Role.CONTROL:
+            stored = kind
+        elif item.role is Role.WEIGHT:
+            stored = weight = _weight_type(kind, trial.precision.weight, trial.channel_axis)
+        elif item.role is Role.BIAS and trial.precision.is_quantized and kind.quant is None:
+            stored = _bias_type(trial, kind, data, weight)
         else:
-            types[name] = _in_form(kind, precision.activation)
+            stored = _in_form(kind, trial.precision.activation)
+        data = data or stored
+        types[names[-1]] = stored
+    return types, names
+
+
+def _bias_type(trial: Trial, kind: TensorType, data: TensorType | None, weight: TensorType | None) -> TensorType:
+    assert data is not None
+    assert data.quant is not None
+    assert weight is not None
+    assert weight.quant is not None
+    count = len(weight.quant.scale)
+    if count > 1 and kind.shape != (count,):
+        reason = f"its bias has shape {list(kind.shape or ())} where {[count]} has a scale for each channel"
+        raise LoweringRefusal(f"node ({trial.op})", trial.part.target, reason)
+    product = float(np.float32(data.quant.scale[0] * weight.quant.scale[0]))
+    return TensorType(trial.precision.bias, kind.shape, _scales(product, count, 0 if count > 1 else None))
+
+
+def _value(item: TrialInput, kind: TensorType) -> AnyArray:
+    """Return a constant: its elements, or zeros that take no memory."""
+    shape, carrier = kind.static_shape or (), kind.dtype.carrier
+    if item.value is None:
+        return np.broadcast_to(np.zeros((), carrier), shape)
+    return np.frombuffer(item.value, carrier).reshape(shape)
 
 
 def _in_form(kind: TensorType, form: NumberFormat, scale: float = 1.0) -> TensorType:
