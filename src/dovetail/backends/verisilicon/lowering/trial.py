@@ -87,12 +87,8 @@ def lowering_refusal(graph: Graph, node: Node, precision: Precision, part: Part)
         precision=precision,
         part=part,
     )
-    try:
-        hash(trial)
-    except TypeError:
-        # An attribute is an array or a graph.
-        return _try.__wrapped__(trial)
-    return _try(trial)
+    hashable = not any(isinstance(value, np.ndarray | Graph) for value in node.attributes.values())
+    return _try(trial) if hashable else _try.__wrapped__(trial)
 
 
 def _read_inputs(graph: Graph, node: Node) -> tuple[TrialInput | None, ...]:
