@@ -41,7 +41,7 @@ def _pair(draw: Draw) -> tuple[Operand, Operand]:
 
 
 def _binary(draw: Draw) -> OperatorCase:
-    return draw.case(*_pair(draw), **({"fmod": 1} if draw.op == "Mod" else {}))
+    return draw.case(*_pair(draw))
 
 
 def _many(draw: Draw) -> OperatorCase:
@@ -52,7 +52,8 @@ def _many(draw: Draw) -> OperatorCase:
 
 def _division(draw: Draw) -> OperatorCase:
     shape = draw.shape()
-    return draw.case(draw.data(shape), Data(draw.broadcast(shape), 0.5, 4.0))
+    attributes = {"fmod": draw.pick(1, 1, 0)} if draw.op == "Mod" else {}
+    return draw.case(draw.data(shape), Data(draw.broadcast(shape), 0.5, 4.0), **attributes)
 
 
 def _power(draw: Draw) -> OperatorCase:
