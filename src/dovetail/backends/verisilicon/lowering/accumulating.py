@@ -26,7 +26,7 @@ def read_window(
     A window over one axis gets a first one of 1.
     """
     node, rank = view.node, len(sizes)
-    view.need(rank in (1, 2), f"{rank} spatial axes > 2")
+    view.need(rank in (1, 2), f"{rank} spatial axes (1 and 2 are possible)")
     view.need(len(kernel) == rank, f"a window of {len(kernel)} axes over {rank}")
     strides = node.integers("strides") or (1,) * rank
     dilations = node.integers("dilations") or (1,) * rank
@@ -147,7 +147,6 @@ def lower_convolution(view: NodeView) -> None:
     """Lower Conv: dense, grouped or depthwise, over one or two axes."""
     value, weight = read_weight(view)
     sizes, group = view.shape(0), view.node.integer("group", 1)
-    view.need(len(sizes) in (3, 4), f"{len(sizes) - 2} spatial axes")
     view.need(value.ndim == len(sizes), "its weight has another rank than its input")
     channels, made = sizes[1], value.shape[0]
     view.need(group >= 1 and channels % group == 0 and made % group == 0, f"{group} groups of {channels} -> {made}")

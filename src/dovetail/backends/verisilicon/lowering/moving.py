@@ -173,7 +173,7 @@ def lower_pad(view: NodeView) -> None:
     view.expect([low + size + high for low, size, high in zip(front, sizes, back, strict=True)])
     modes = {"constant": 0, "edge": 1, "reflect": 3}
     mode = view.node.text("mode", "constant")
-    view.need(mode in modes, f"mode={mode!r}")
+    view.need(mode in modes, f"mode={mode!r} (constant, edge and reflect are possible)")
     if mode == "reflect":
         view.need(
             all(max(low, high) < size for low, size, high in zip(front, sizes, back, strict=True)),
@@ -238,8 +238,9 @@ def lower_resize(view: NodeView) -> None:
     )
     mode = node.text("mode", "nearest")
     grid = node.text("coordinate_transformation_mode", "half_pixel")
-    view.need(mode in ("nearest", "linear"), f"mode={mode!r}")
-    view.need(grid in ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners"), f"grid {grid!r}")
+    view.need(mode in ("nearest", "linear"), f"mode={mode!r} (nearest and linear are possible)")
+    grids = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners")
+    view.need(grid in grids, f"coordinate_transformation_mode={grid!r} ({', '.join(grids)} are possible)")
     view.need(not node.integer("antialias", 0), "antialias=1")
     _check_scales(view, sizes, made)
     if mode == "nearest":

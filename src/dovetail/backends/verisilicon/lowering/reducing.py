@@ -32,7 +32,6 @@ class Pool:
         view.need(len([name for name in view.node.outputs if name]) == 1, "its indices are asked for")
         check_same_kind_of(view, (0,))
         node, sizes = view.node, view.shape(0)
-        view.need(len(sizes) in (3, 4), f"{len(sizes) - 2} spatial axes")
         window = read_window(view, node.integers("kernel_shape"), sizes[2:], pooled=True)
         view.need(window.dilations == (1, 1), f"dilations {list(window.dilations)} of a pooling (1 is possible)")
         view.need(not node.integer("storage_order", 0), "storage_order=1")
@@ -215,7 +214,7 @@ def lower_instance_norm(view: NodeView) -> None:
     """Lower InstanceNormalization over two spatial axes."""
     check_same_kind_of(view, (0,))
     sizes = view.shape(0)
-    view.need(len(sizes) == 4, f"{len(sizes) - 2} spatial axes")
+    view.need(len(sizes) == 4, f"{len(sizes) - 2} spatial axes (2 are possible)")
     view.expect(sizes)
     scale, bias = _parameter(view, 1, sizes[1], 1.0), _parameter(view, 2, sizes[1], 0.0)
     floats = (view.node.number("epsilon", 1e-5),)
@@ -226,7 +225,7 @@ def lower_group_norm(view: NodeView) -> None:
     """Lower GroupNormalization with a scale for each channel."""
     check_same_kind_of(view, (0,))
     sizes, groups = view.shape(0), view.node.integer("num_groups", 1)
-    view.need(len(sizes) == 4, f"{len(sizes) - 2} spatial axes")
+    view.need(len(sizes) == 4, f"{len(sizes) - 2} spatial axes (2 are possible)")
     view.need(groups >= 1 and sizes[1] % groups == 0, f"{groups} groups of {sizes[1]} channels")
     view.need(all(view.constant(index).size == sizes[1] for index in (1, 2)), "its parameters are not per channel")
     view.expect(sizes)
@@ -244,7 +243,7 @@ def lower_lrn(view: NodeView) -> None:
     """Lower LRN across channels."""
     check_same_kind_of(view, (0,))
     sizes, node = view.shape(0), view.node
-    view.need(len(sizes) == 4, f"{len(sizes) - 2} spatial axes")
+    view.need(len(sizes) == 4, f"{len(sizes) - 2} spatial axes (2 are possible)")
     view.expect(sizes)
     size = node.integer("size", 1)
     view.need(size >= 1 and size % 2 == 1, f"size={size} (odd sizes are possible)")

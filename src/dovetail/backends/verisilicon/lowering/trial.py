@@ -118,8 +118,7 @@ def _try(trial: Trial) -> str | None:
 def _stored_graph(trial: Trial) -> Graph:
     """Return a graph of the node alone with the types that quantisation will give its tensors.
 
-    Constants that lowering may not read are zeros. Raises LoweringRefusal where a bias cannot have a scale for each
-    channel.
+    Constants that lowering may not read are zeros.
     """
     types, reads = _input_types(trial)
     constants = {
@@ -167,12 +166,12 @@ def _bias_type(trial: Trial, kind: TensorType, data: TensorType | None, weight: 
     assert data.quant is not None
     assert weight is not None
     assert weight.quant is not None
-    count = len(weight.quant.scale)
-    if count > 1 and kind.shape != (count,):
-        reason = f"its bias has shape {list(kind.shape or ())} where {[count]} has a scale for each channel"
-        raise LoweringRefusal(f"node ({trial.op})", trial.part.target, reason)
+    count, shape, axis = len(weight.quant.scale), kind.static_shape or (), None
+    if count > 1:
+        shape = (*shape[:-1], count)
+        axis = len(shape) - 1
     product = float(np.float32(data.quant.scale[0] * weight.quant.scale[0]))
-    return TensorType(trial.precision.bias, kind.shape, _scales(product, count, 0 if count > 1 else None))
+    return TensorType(trial.precision.bias, shape, _scales(product, count, axis))
 
 
 def _value(item: TrialInput, kind: TensorType) -> AnyArray:
