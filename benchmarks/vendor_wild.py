@@ -100,18 +100,22 @@ def shrink(given: argparse.Namespace) -> None:
     """Write a case file for every row that is wrong and has none."""
     settings = Settings(find_verisilicon().folder, _LIMITS)
     profiles = {profile.name: profile for profile in VSI_PROFILES}
-    for item in read_rows(given.shrink):
-        path = _FOLDER / f"{item.name}.npz"
-        if item.is_wrong and not path.exists() and item.target in given.target:
-            with VendorJudge(profiles[item.target], settings) as judge:
-                write_smallest(item, judge, path)
+    with ExitStack() as stack:
+        judges = {name: stack.enter_context(VendorJudge(profiles[name], settings)) for name in given.target}
+        for item in read_rows(given.shrink):
+            path = _FOLDER / f"{item.name}.npz"
+            if item.is_wrong and not path.exists() and item.target in judges:
+                write_smallest(item, judges[item.target], path)
 
 
 def write_smallest(item: Row, judge: VendorJudge, path: Path) -> None:
     """Write the smallest case that shows what a row does."""
     precision, case = WildCell(Kind(item.kind), item.target, item.seed, item.index).draw()
-    small = shrunk(case, lambda smaller: judge.judge(smaller, precision).outcome.value == item.outcome)
+    small = shrunk(case, lambda smaller: judge.judge(smaller, precision, confirmed=False).outcome.value == item.outcome)
     found = judge.judge(small, precision)
+    if not found.is_wrong:
+        print(f"{item.name}: nothing smaller shows it in a process of its own", flush=True)
+        return
     facts = {"target": item.target, "precision": item.precision, "outcome": found.outcome.value}
     data = small.to_bytes({**facts, "largest": found.steps.largest, "reason": found.reason})
     path.parent.mkdir(parents=True, exist_ok=True)

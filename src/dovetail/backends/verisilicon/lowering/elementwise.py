@@ -107,9 +107,9 @@ def _negated(view: NodeView) -> int:
 
 
 def lower_mul(view: NodeView) -> None:
-    """Lower Mul; the vendor's compiler has a table of squares for a product of 16 bits with itself."""
-    names, dtype = view.node.inputs, view.kind(0).dtype
-    if len(names) == 2 and names[0] == names[1] and dtype is DType.I16 and view.kind(0).quant is not None:
+    """Lower Mul; the vendor's compiler has a table of squares for a product of integers with themselves."""
+    names = view.node.inputs
+    if len(names) == 2 and names[0] == names[1] and view.kind(0).quant is not None:
         Unary("square")(view)
         return
     Binary("mul")(view)

@@ -17,6 +17,7 @@ _AVERAGE, _AVERAGE_WITH_PAD, _MAXIMUM = 0, 1, 2
 _MINIMUM = 2
 _BYTES, _ROW = (DType.U8, DType.I8), 16
 """Of a LayerNormalization: the vendor's kernels read whole rows of so many bytes."""
+_MOST_AXES = 4
 _LENGTH = 100
 """The square root of the sum of squares has an operator of its own there."""
 
@@ -93,6 +94,7 @@ class Reduce:
             axes = tuple(range(rank))
         found = sorted({view.axis(axis, rank) for axis in axes})
         view.need(len(found) == len(axes), "an axis is given twice")
+        view.need(len(found) <= _MOST_AXES, f"{len(found)} axes at once end the compiler ({_MOST_AXES} are possible)")
         keep = bool(node.integer("keepdims", 1))
         gone = {rank - 1 - axis for axis in found}
         kept = [1 if axis in gone else size for axis, size in enumerate(sizes) if keep or axis not in gone]
@@ -256,6 +258,8 @@ def lower_lrn(view: NodeView) -> None:
 
 def lower_cumsum(view: NodeView) -> None:
     """Lower CumSum along a constant axis."""
+    turned = view.node.integer("reverse", 0) and view.kind(0).dtype in _BYTES
+    view.need(not turned, "reverse=1 of bytes, which comes out as garbage (0 is possible, and 16 bits)")
     check_same_kind_of(view, (0,))
     view.need(view.kind(0).dtype is not DType.I16, "its 16-bit kernel stops the simulator", always=True)
     sizes, node = view.shape(0), view.node
