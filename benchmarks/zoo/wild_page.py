@@ -9,7 +9,51 @@ from dataclasses import asdict, dataclass
 from scipy.stats import binomtest
 
 _FREE: frozenset[str] = frozenset()
-CAUSES: tuple[tuple[frozenset[str], frozenset[str], frozenset[str], str], ...] = ()
+_FIXED = frozenset({"i16", "i8dfp"})
+_TABLES = frozenset(
+    {"Atan", "Celu", "Clip", "Elu", "Erf", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish", "Neg"}
+) | {"Selu", "Softsign", "Tan", "Tanh"}
+CAUSES: tuple[tuple[frozenset[str], frozenset[str], frozenset[str], str], ...] = (
+    (
+        frozenset({"Sigmoid"}),
+        _FREE,
+        _FREE,
+        "the vendor's compiler makes one table of a sigmoid that gates its own input, and leaves a function of a single"
+        " value to a shader: both modelled after the first look",
+    ),
+    (
+        _TABLES,
+        _FIXED,
+        _FREE,
+        "vendor defect, or last bits: a scale in fixed point below 2^-15 in a table; and a function of a single value"
+        " is a shader's. Modelled after the first look but for last bits of Gelu, LeakyRelu and Tanh",
+    ),
+    (
+        frozenset({"Mul"}),
+        _FREE,
+        _FREE,
+        "a product of bytes with themselves is a table of squares: modelled after the first look",
+    ),
+    (
+        frozenset({"Softplus"}),
+        _FREE,
+        _FREE,
+        "e^x above the largest float32 is infinite, and the result the largest stored value: modelled after the first"
+        " look",
+    ),
+    (
+        frozenset({"CumSum"}),
+        _FREE,
+        _FREE,
+        "vendor defect: a reverse sum of bytes is garbage: refused after the first look",
+    ),
+    (
+        frozenset({"Concat", "ScatterND"}),
+        _FREE,
+        _FREE,
+        "vendor defect: an operand whose steps are less than about 1/500 of the output's arrives 128 steps too low",
+    ),
+)
 """Operators of the smallest case, precisions and parts (all where empty), and why they differ; the first that fits."""
 
 

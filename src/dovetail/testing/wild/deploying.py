@@ -108,6 +108,10 @@ class VendorJudge:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         """End the simulator."""
+        self.close()
+
+    def close(self) -> None:
+        """End the simulator; a second call does nothing."""
         self._shared.close()
         self._alone.close()
 

@@ -65,11 +65,10 @@ def with_routes(program: Program) -> Program:
     view = ProgramView(program)
     operators: list[ProgramOperator] = []
     for index, item in enumerate(view.operators):
-        joins = _JOINED[item.operator.kind](view, index) if item.operator.kind in _JOINED else ()
-        if joins:
-            route = Route.ADDER if item.operator.kind == "add" else operators[joins[0]].route
-        else:
-            route = route_of(item)
+        kind = item.operator.kind
+        joins = _JOINED[kind](view, index) if kind in _JOINED else ()
+        # A product with a gate is a table where the gate is one.
+        route = Route.ADDER if joins and kind == "add" else route_of(view.operators[joins[0]] if joins else item)
         operators.append(replace(item.operator, route=route, joins=joins))
     return replace(program, operators=tuple(operators))
 
