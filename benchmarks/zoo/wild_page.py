@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from textwrap import shorten
 
 from scipy.stats import binomtest
 
 _FREE: frozenset[str] = frozenset()
+_LONGEST_REASON = 160
 _FIXED = frozenset({"i16", "i8dfp"})
 _TABLES = frozenset(
     {"Atan", "Celu", "Clip", "Elu", "Erf", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish", "Neg"}
 ) | {"Selu", "Softsign", "Tan", "Tanh"}
+_FOLLOWING = frozenset({"Add", "LeakyRelu", "Sub"})
 CAUSES: tuple[tuple[frozenset[str], frozenset[str], frozenset[str], str], ...] = (
     (
         frozenset({"Sigmoid"}),
@@ -21,6 +24,13 @@ CAUSES: tuple[tuple[frozenset[str], frozenset[str], frozenset[str], str], ...] =
         "the vendor's compiler makes one table of a sigmoid that gates its own input, and leaves a function of a single"
         " value to a shader: both modelled after the first look",
     ),
+    (
+        frozenset({"Max", "Min"}),
+        _FREE,
+        _FREE,
+        "vendor defect: operands whose scales are more than about 1,000 times apart; not refused yet",
+    ),
+    (frozenset({"Resize"}), _FREE, _FREE, "last bits of linear weights; not known"),
     (
         _TABLES,
         _FIXED,
@@ -96,7 +106,7 @@ class Row:
         """Return what is wrong."""
         if self.differing:
             return f"{self.differing} of {self.elements} by up to {self.largest}"
-        return f"{self.outcome}: {' '.join(self.reason.split())}".replace("|", "/")
+        return shorten(f"{self.outcome}: {self.reason}", _LONGEST_REASON).replace("|", "/")
 
     def to_json(self) -> str:
         """Return the row as a line of a log."""
@@ -111,6 +121,8 @@ class Row:
 
 def cause(operators: Sequence[str], precision: str, target: str) -> str:
     """Return why a smallest case differs, or that it is not known."""
+    if len(operators) > 1 and precision != "i16" and _FOLLOWING.intersection(operators):
+        return "each operator of the smallest case is equal alone: the vendor's compiler joins them; not modelled"
     for names, precisions, parts, text in CAUSES:
         fits = names.intersection(operators) and (not precisions or precision in precisions)
         if fits and (not parts or target.removeprefix("vsi:") in parts):

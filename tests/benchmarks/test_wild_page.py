@@ -7,7 +7,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
-from zoo.wild_page import Row, as_markdown, cause, share  # noqa: E402
+from zoo.wild_page import Row, as_markdown, cause, share
 
 
 def row(index: int, outcome: str = "equal", kind: str = "operator", largest: int = 0) -> Row:

@@ -45,7 +45,7 @@ def judges(vendor: VsiBackend) -> Iterator[Judges]:
 @pytest.mark.parametrize("name", sorted(path.stem for path in CASES.glob("*.npz")))
 def test_what_once_differed_is_equal_or_refused(name: str, judges: Judges, request: pytest.FixtureRequest) -> None:
     if name in OPEN:
-        request.applymarker(pytest.mark.xfail(strict=True, reason="known: docs/reference/vendor_wild.md names the cause"))
+        request.applymarker(pytest.mark.xfail(strict=True, reason="known: see docs/reference/vendor_wild.md"))
     case, facts = read_case(CASES / f"{name}.npz")
     found = judges(facts["target"]).judge(case, Precision(facts["precision"]))
     assert not found.is_wrong, f"{found.outcome.value}: {found.steps} {found.reason}"
