@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dovetail.backends.verisilicon.driver.session import Settings
+from dovetail.backends.verisilicon.parts.part import profile_of
 from dovetail.backends.verisilicon.plugin import VsiBackend
 from dovetail.ir.precision import Precision
 from dovetail.testing.wild.campaign import Kind, WildCell
@@ -34,7 +35,7 @@ def judges(vendor: VsiBackend) -> Iterator[Judges]:
 
     def judge(target: str) -> VendorJudge:
         if target not in known:
-            known[target] = VendorJudge(target_named(target), Settings(vendor.folder))
+            known[target] = VendorJudge(profile_of(target_named(target)), Settings(vendor.folder))
         return known[target]
 
     yield judge
