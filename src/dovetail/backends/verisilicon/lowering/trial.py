@@ -51,7 +51,7 @@ class TrialInput(NamedTuple):
     """Elements of a constant that lowering may read."""
 
 
-class Trial(NamedTuple):
+class LoweringTrial(NamedTuple):
     """A node without its name and what lowering may not depend on: equal nodes are tried once."""
 
     op: str
@@ -76,7 +76,7 @@ class Trial(NamedTuple):
 def lowering_refusal(graph: Graph, node: Node, precision: Precision, part: Part) -> str | None:
     """Return why a part's lowering would refuse a node of a graph at a precision, or None."""
     layout = weight_layout(graph, node)
-    trial = Trial(
+    trial = LoweringTrial(
         op=node.op,
         domain=node.domain,
         attributes=tuple((name, type(value), value) for name, value in node.attributes.items() if not is_fact(name)),
@@ -104,7 +104,7 @@ def _read_inputs(graph: Graph, node: Node) -> tuple[TrialInput | None, ...]:
 
 
 @lru_cache(maxsize=1 << 14)
-def _try(trial: Trial) -> str | None:
+def _try(trial: LoweringTrial) -> str | None:
     try:
         single, _ = bind_batch(_stored_graph(trial))
         lower_node(TrialDraft(single, trial.part), single.nodes[0])
@@ -115,7 +115,7 @@ def _try(trial: Trial) -> str | None:
     return None
 
 
-def _stored_graph(trial: Trial) -> Graph:
+def _stored_graph(trial: LoweringTrial) -> Graph:
     """Return a graph of the node alone with the types that quantisation will give its tensors.
 
     Constants that lowering may not read are zeros.
@@ -138,7 +138,7 @@ def _stored_graph(trial: Trial) -> Graph:
     return Graph("node", (node,), edges, tuple(name for name in makes if name), types, constants)
 
 
-def _input_types(trial: Trial) -> tuple[dict[str, TensorType], list[str]]:
+def _input_types(trial: LoweringTrial) -> tuple[dict[str, TensorType], list[str]]:
     """Return the types of the inputs as they will be stored, and the names of all inputs in order."""
     types: dict[str, TensorType] = {}
     names: list[str] = []
@@ -161,7 +161,9 @@ def _input_types(trial: Trial) -> tuple[dict[str, TensorType], list[str]]:
     return types, names
 
 
-def _bias_type(trial: Trial, kind: TensorType, data: TensorType | None, weight: TensorType | None) -> TensorType:
+def _bias_type(
+    trial: LoweringTrial, kind: TensorType, data: TensorType | None, weight: TensorType | None
+) -> TensorType:
     assert data is not None
     assert data.quant is not None
     assert weight is not None
