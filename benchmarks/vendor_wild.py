@@ -21,9 +21,9 @@ from dovetail.backends.verisilicon.driver.process import DriverLimits
 from dovetail.backends.verisilicon.driver.session import Settings
 from dovetail.backends.verisilicon.parts.named import VSI_PROFILES
 from dovetail.sdk import find_verisilicon
-from dovetail.testing.wild.campaign import Kind, WildCell
+from dovetail.testing.wild.campaign import WildCell, WildKind
 from dovetail.testing.wild.case import read_case
-from dovetail.testing.wild.deploying import Finding, Outcome, VendorJudge
+from dovetail.testing.wild.deploying import Finding, SimulatorJudge, WildOutcome
 from dovetail.testing.wild.shrinking import shrunk
 from zoo.wild_page import Row, as_markdown
 
@@ -31,7 +31,7 @@ _LIMITS = DriverLimits(compile_s=120.0, run_s=120.0)
 _FOLDER = Path("tests/backends/verisilicon/cases")
 
 
-def row(cell: WildCell, judge: VendorJudge) -> Row:
+def row(cell: WildCell, judge: SimulatorJudge) -> Row:
     """Return what becomes of a cell."""
     precision, case = cell.draw()
     begin = time.perf_counter()
@@ -39,7 +39,7 @@ def row(cell: WildCell, judge: VendorJudge) -> Row:
         found = judge.judge(case, precision)
     except Exception:
         # What breaks in our own arithmetic is a finding, and the run goes on.
-        found = Finding(Outcome.BROKEN, reason=traceback.format_exc(limit=-2))
+        found = Finding(WildOutcome.BROKEN, reason=traceback.format_exc(limit=-2))
     return Row(
         kind=cell.kind.value,
         target=cell.target,
@@ -65,8 +65,8 @@ def read_rows(path: Path) -> list[Row]:
 def cells(given: argparse.Namespace, held: list[Row]) -> Iterator[WildCell]:
     """Yield cells in turns over the parts until each has its share of what is accepted; `held` may grow meanwhile."""
     parts = len(given.target)
-    shares = {Kind.OPERATOR: -(-given.operators // parts), Kind.GRAPH: -(-given.graphs // parts)}
-    wanted = [(kind, target) for kind in Kind for target in given.target]
+    shares = {WildKind.OPERATOR: -(-given.operators // parts), WildKind.GRAPH: -(-given.graphs // parts)}
+    wanted = [(kind, target) for kind in WildKind for target in given.target]
     while True:
         short = False
         for kind, target in wanted:
@@ -84,7 +84,7 @@ def run(given: argparse.Namespace) -> None:
     profiles = {profile.name: profile for profile in VSI_PROFILES}
     held, end = read_rows(given.log), time.monotonic() + 60.0 * given.minutes
     with ExitStack() as stack:
-        judges = {name: stack.enter_context(VendorJudge(profiles[name], settings)) for name in given.target}
+        judges = {name: stack.enter_context(SimulatorJudge(profiles[name], settings)) for name in given.target}
         for cell in cells(given, held):
             if time.monotonic() > end:
                 break
@@ -101,16 +101,16 @@ def shrink(given: argparse.Namespace) -> None:
     settings = Settings(find_verisilicon().folder, _LIMITS)
     profiles = {profile.name: profile for profile in VSI_PROFILES}
     with ExitStack() as stack:
-        judges = {name: stack.enter_context(VendorJudge(profiles[name], settings)) for name in given.target}
+        judges = {name: stack.enter_context(SimulatorJudge(profiles[name], settings)) for name in given.target}
         for item in read_rows(given.shrink):
             path = _FOLDER / f"{item.name}.npz"
             if item.is_wrong and not path.exists() and item.target in judges:
                 write_smallest(item, judges[item.target], path)
 
 
-def write_smallest(item: Row, judge: VendorJudge, path: Path) -> None:
+def write_smallest(item: Row, judge: SimulatorJudge, path: Path) -> None:
     """Write the smallest case that shows what a row does."""
-    precision, case = WildCell(Kind(item.kind), item.target, item.seed, item.index).draw()
+    precision, case = WildCell(WildKind(item.kind), item.target, item.seed, item.index).draw()
     small = shrunk(case, lambda smaller: judge.judge(smaller, precision, confirmed=False).outcome.value == item.outcome)
     found = judge.judge(small, precision)
     if not found.is_wrong:

@@ -12,7 +12,7 @@ from dovetail.backends.reference import run_graph
 from dovetail.backends.verisilicon.emulator.executable import Emulation
 from dovetail.backends.verisilicon.parts.named import VSI_PROFILES
 from dovetail.testing.running import run_graph as run_onnx
-from dovetail.testing.wild.campaign import Kind, WildCell
+from dovetail.testing.wild.campaign import WildCell, WildKind
 from dovetail.testing.wild.case import WildCase, read_case
 from dovetail.testing.wild.deploying import deploy
 from dovetail.testing.wild.graphs import wild_graph
@@ -23,7 +23,7 @@ SEEDS = range(40)
 
 def test_the_same_seed_gives_the_same_graph() -> None:
     assert [wild_graph(seed).graph.digest for seed in range(5)] == [wild_graph(seed).graph.digest for seed in range(5)]
-    cells = [WildCell(kind, "vsi:v853", 3, 4).draw()[1].graph.digest for kind in (*Kind, *Kind)]
+    cells = [WildCell(kind, "vsi:v853", 3, 4).draw()[1].graph.digest for kind in (*WildKind, *WildKind)]
     assert cells[:2] == cells[2:]
 
 
@@ -51,7 +51,7 @@ def test_whatever_a_part_accepts_is_emulated() -> None:
     print(f"seed {seed}")  # noqa: T201
     for index in range(12):
         profile = VSI_PROFILES[index % len(VSI_PROFILES)]
-        precision, case = WildCell(Kind.GRAPH, profile.name, seed, index).draw()
+        precision, case = WildCell(WildKind.GRAPH, profile.name, seed, index).draw()
         for part in deploy(case, profile, precision)[1]:
             emulation = Emulation(part.program, Signature.of(part.graph))
             for sample in part.samples:

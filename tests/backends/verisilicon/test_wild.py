@@ -12,9 +12,9 @@ from dovetail.backends.verisilicon.driver.session import Settings
 from dovetail.backends.verisilicon.parts.part import profile_of
 from dovetail.backends.verisilicon.plugin import VsiBackend
 from dovetail.ir.precision import Precision
-from dovetail.testing.wild.campaign import Kind, WildCell
+from dovetail.testing.wild.campaign import WildCell, WildKind
 from dovetail.testing.wild.case import read_case
-from dovetail.testing.wild.deploying import Outcome, VendorJudge
+from dovetail.testing.wild.deploying import SimulatorJudge, WildOutcome
 
 from .conftest import target_named
 
@@ -26,16 +26,16 @@ OPEN = frozenset((CASES / "open.txt").read_text().split())
 _TARGETS = ("vsi:v853", "vsi:a311d")
 _OPERATORS, _GRAPHS = 10, 2
 
-Judges = Callable[[str], VendorJudge]
+Judges = Callable[[str], SimulatorJudge]
 
 
 @pytest.fixture(scope="module")
 def judges(vendor: VsiBackend) -> Iterator[Judges]:
-    known: dict[str, VendorJudge] = {}
+    known: dict[str, SimulatorJudge] = {}
 
-    def judge(target: str) -> VendorJudge:
+    def judge(target: str) -> SimulatorJudge:
         if target not in known:
-            known[target] = VendorJudge(profile_of(target_named(target)), Settings(vendor.folder))
+            known[target] = SimulatorJudge(profile_of(target_named(target)), Settings(vendor.folder))
         return known[target]
 
     yield judge
@@ -57,10 +57,10 @@ def test_new_cases_are_lowered_and_run(judges: Judges) -> None:
     seed = int(np.random.SeedSequence().generate_state(1)[0])
     print(f"seed {seed}")  # noqa: T201
     target = _TARGETS[seed % len(_TARGETS)]
-    numbers = ((Kind.OPERATOR, _OPERATORS), (Kind.GRAPH, _GRAPHS))
+    numbers = ((WildKind.OPERATOR, _OPERATORS), (WildKind.GRAPH, _GRAPHS))
     cells = [WildCell(kind, target, seed, index) for kind, count in numbers for index in range(count)]
     found = [judges(target).judge(case, precision) for precision, case in (cell.draw() for cell in cells)]
-    late = [finding for finding in found if finding.outcome in (Outcome.LATE, Outcome.VENDOR)]
+    late = [finding for finding in found if finding.outcome in (WildOutcome.LATE, WildOutcome.VENDOR)]
     assert not late, f"seed {seed}: {late}"
     wrong = [cell.name for cell, finding in zip(cells, found, strict=True) if finding.is_wrong]
     # Nineteen of twenty operators and two of three graphs were equal: five of twelve has a chance of one in 10,000.

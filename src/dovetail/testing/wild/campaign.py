@@ -20,7 +20,7 @@ OPERATORS = tuple(op for op in WILD_OPERATORS if op not in _BOUNDARIES)
 _LARGEST_SEED = 2**32
 
 
-class Kind(Enum):
+class WildKind(Enum):
     """What is drawn."""
 
     OPERATOR = "operator"
@@ -31,7 +31,7 @@ class Kind(Enum):
 class WildCell:
     """One case at one precision on one part."""
 
-    kind: Kind
+    kind: WildKind
     target: str
     seed: int
     index: int
@@ -47,7 +47,7 @@ class WildCell:
         precision = QUICK[int(rng.integers(len(QUICK)))]
         while True:
             seed = int(rng.integers(_LARGEST_SEED))
-            if self.kind is Kind.GRAPH:
+            if self.kind is WildKind.GRAPH:
                 return precision, wild_graph(seed)
             case = case_of(wild_operator(OPERATORS[int(rng.integers(len(OPERATORS)))], seed), seed)
             # An exponential of 10,000 has no range.

@@ -30,7 +30,7 @@ _SAMPLES = 3
 _NONE = Steps()
 
 
-class Outcome(Enum):
+class WildOutcome(Enum):
     """What became of a case at one precision on one part."""
 
     EQUAL = "equal"
@@ -49,7 +49,7 @@ class Outcome(Enum):
 class Finding:
     """What was found of a case."""
 
-    outcome: Outcome
+    outcome: WildOutcome
     nodes: int = 0
     """Nodes of the float graph that the part takes."""
     steps: Steps = _NONE
@@ -58,7 +58,7 @@ class Finding:
     @property
     def is_wrong(self) -> bool:
         """Tell whether the part did not keep its word."""
-        return self.outcome not in (Outcome.EQUAL, Outcome.REFUSED)
+        return self.outcome not in (WildOutcome.EQUAL, WildOutcome.REFUSED)
 
 
 class Deployed(NamedTuple):
@@ -94,7 +94,7 @@ def deploy(case: WildCase, profile: VsiProfile, precision: Precision) -> tuple[i
     return len(graph.nodes) - len(refused), found
 
 
-class VendorJudge:
+class SimulatorJudge:
     """Compare the emulator with the vendor's simulator of one part; a context manager."""
 
     def __init__(self, profile: VsiProfile, settings: Settings) -> None:
@@ -102,7 +102,7 @@ class VendorJudge:
         # Shader kernels are compiled once per process: what is run alone does not end the process that has them.
         self._shared, self._alone = (GraphBench(profile.part.sdk_name, settings) for _ in range(2))
 
-    def __enter__(self) -> VendorJudge:
+    def __enter__(self) -> SimulatorJudge:
         """Return the judge."""
         return self
 
@@ -120,16 +120,16 @@ class VendorJudge:
         try:
             nodes, deployed = deploy(case, self._profile, precision)
         except CompileError as error:
-            return Finding(Outcome.LATE, reason=error.message)
+            return Finding(WildOutcome.LATE, reason=error.message)
         if not nodes:
-            return Finding(Outcome.REFUSED)
+            return Finding(WildOutcome.REFUSED)
         steps = _NONE
         for part in deployed:
             try:
                 steps += self._compare(part, confirmed=confirmed)
             except CompileError as error:
-                return Finding(Outcome.VENDOR, nodes, reason=error.message)
-        return Finding(Outcome.DIFFERS if steps.differing else Outcome.EQUAL, nodes, steps)
+                return Finding(WildOutcome.VENDOR, nodes, reason=error.message)
+        return Finding(WildOutcome.DIFFERS if steps.differing else WildOutcome.EQUAL, nodes, steps)
 
     def _compare(self, part: Deployed, *, confirmed: bool) -> Steps:
         emulation = Emulation(part.program, Signature.of(part.graph))
