@@ -71,12 +71,15 @@ def _modules() -> Iterator[ModuleType]:
         yield from (importlib.import_module(item.name) for item in walked if not item.name.endswith("__main__"))
 
 
+MODULES = tuple(_modules())
+
+
 def _name(module: ModuleType, *parts: str) -> str:
     return ".".join((module.__name__, *parts)).removeprefix("dovetail.")
 
 
 def _classes() -> Iterator[tuple[str, type]]:
-    for module in _modules():
+    for module in MODULES:
         for value in vars(module).values():
             if isinstance(value, type) and value.__module__ == module.__name__:
                 yield _name(module, value.__qualname__), value
@@ -155,7 +158,7 @@ def _defaults() -> Iterator[str]:
 
 def _functions() -> Iterator[tuple[str, object]]:
     """Yield the functions of the modules, and those of their classes."""
-    for module in _modules():
+    for module in MODULES:
         for name, value in vars(module).items():
             if getattr(value, "__module__", None) == module.__name__ and not isinstance(value, type):
                 yield _name(module, name), value
@@ -180,7 +183,7 @@ def test_defaults_are_these() -> None:
 
 
 def _constants() -> Iterator[str]:
-    for module in _modules():
+    for module in MODULES:
         tree = ast.parse(inspect.getsource(module))
         targets = [target for node in tree.body if isinstance(node, ast.Assign) for target in node.targets]
         targets += [node.target for node in tree.body if isinstance(node, ast.AnnAssign)]
