@@ -298,7 +298,7 @@ def _data(kind: str) -> Values:
 KINDS = ["normal", "heavy", "relu", "positive", "negative", "few", "two"]
 
 
-FORMS = [(2, 96), (4, 96), (3, 300)]
+FORMS = [(2, 96), (4, 96), (3, 400)]
 """Bits and bins: few enough that every window is tried, and too many for that."""
 
 
