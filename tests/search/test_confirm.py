@@ -7,9 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from dovetail.plan import Plan
+from dovetail.plan import Placement, Plan
+from dovetail.search.acceptance import simulate_on_holdout
 from dovetail.search.candidate import Candidate
-from dovetail.search.confirm import _agree, confirm
+from dovetail.search.cheapest import cheapest
+from dovetail.search.confirm import _agree, confirm, contradictions
 from dovetail.search.context import SearchContext
 from dovetail.search.culprits import find_culprits
 from dovetail.search.ledger import Ledger
@@ -69,6 +71,64 @@ def test_a_unit_that_was_not_needed_the_second_time_is_evidence_no_more() -> Non
     assert confirmed.evidence == ()
     failed = {f"without '{unit}' it failed and now passes" for unit in ("n1", "n3")}
     assert {event.partition(":")[0] for event in events[:2]} == failed
+
+
+def test_a_person_reads_of_twenty_contradictions_at_most() -> None:
+    units = [f"u{index:02d}" for index in range(30)]
+    trial = Trial("plan", (), Status.PASS, 0.5, 1.0, 30, 40)
+    low: dict[str, Placement] = {units[0]: WIDE}
+    failing = [
+        ({**low, **dict.fromkeys(units[1 : 2 + index], WIDE)}, replace(trial, status=Status.FAIL, score=index / 100))
+        for index in range(25)
+    ]
+    texts = contradictions([(low, trial), *failing], dict.fromkeys(units, (WIDE, FLOAT)))
+    assert texts[:4] == [
+        "1 raised units pass, but not with u01 raised too: 0 on 30 samples",
+        "1 raised units pass, but not with u01, u02 raised too: 0.01 on 30 samples",
+        "1 raised units pass, but not with u01, u02, u03 raised too: 0.02 on 30 samples",
+        "1 raised units pass, but not with u01, u02, u03 raised too: 0.03 on 30 samples",
+    ]
+    assert len(texts) == 20
+    assert len(contradictions([(low, trial), *failing[:20]], dict.fromkeys(units, (WIDE, FLOAT)))) == 20
+    assert len(contradictions([(low, trial), *failing[:19]], dict.fromkeys(units, (WIDE, FLOAT)))) == 19
+
+
+def test_a_higher_rung_of_a_unit_is_more_and_a_lower_one_is_not() -> None:
+    trial = Trial("plan", (), Status.PASS, 0.5, 1.0, 30, 40)
+    worse, untested = replace(trial, status=Status.FAIL), replace(trial, status=Status.CANNOT_TEST)
+    ladders = dict.fromkeys("ab", (WIDE, FLOAT))
+    low: dict[str, Placement] = {"a": WIDE}
+    (text,) = contradictions([(low, trial), ({"a": FLOAT}, worse)], ladders)
+    assert text == "1 raised units pass, but not with a raised too: 0.5 on 30 samples"
+    assert contradictions([({"a": FLOAT}, trial), ({"a": WIDE, "b": WIDE}, worse)], ladders) == []
+    assert contradictions([(low, trial), ({"a": FLOAT}, untested)], ladders) == []
+    (everything,) = contradictions([({}, trial), ({"b": WIDE}, worse)], ladders)
+    assert everything.startswith("0 raised units pass, but not with b raised too")
+
+
+def test_what_wavers_is_not_accepted_and_its_bound_not_gone_by() -> None:
+    loss = _Wavering()
+    context, ledger = open_stages(Setting(chain(6), loss, low=LOW))
+    candidate = find_culprits(context, ledger, Tolerance(0.1), climbs=True)
+    assert candidate is not None
+    assert context.prover is not None
+    candidate = cheapest(context, ledger, candidate, Tolerance(0.1), context.prover)
+    candidate = simulate_on_holdout(context, ledger, candidate)
+    assert candidate.accepted
+    assert candidate.certificate is not None
+    assert candidate.certificate.monotone
+    once, twice = (
+        replace(context, request=replace(context.request, options=replace(context.request.options, confirm=times)))
+        for times in (1, 2)
+    )
+    assert confirm(once, ledger, candidate) == (candidate, ())
+    loss.instead = 0.15
+    wavering, events = confirm(twice, ledger, candidate)
+    assert not wavering.accepted
+    assert wavering.acceptance is not None
+    assert wavering.acceptance.summary == f"the oracle wavers: {events[0]}"
+    assert wavering.certificate is not None
+    assert not wavering.certificate.monotone
 
 
 @pytest.mark.parametrize(

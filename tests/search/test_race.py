@@ -102,6 +102,21 @@ def test_what_one_sample_can_lose_is_known_of_shares_only() -> None:
     assert Race.against(np.array([-3.0, 0.0])).largest_loss is None
 
 
+@pytest.mark.parametrize(
+    ("scores", "best"),
+    [
+        ([0.2, 0.9], 1.0),
+        ([0.2, 1.0], 1.0),
+        ([0.2, 1.5], 1.5),
+        ([-0.5, 0.5], 0.5),
+        ([-3.0, -1.0], 0.0),
+        ([0.0, 0.0], 0.0),
+    ],
+)
+def test_the_best_score_is_one_of_shares_none_of_errors_and_else_the_largest(scores: list[float], best: float) -> None:
+    assert Race.against(np.array(scores)).best == best
+
+
 def test_scores_above_the_best_that_was_assumed_stop_the_race() -> None:
     good = np.full(200, 30.0)
     scores = np.zeros(200)
