@@ -127,6 +127,33 @@ def test_what_cannot_be_tested_is_tried_again(retries: int) -> None:
     assert pool.events == [f"try {number + 1} of plan cannot be tested: no memory" for number in range(retries + 1)]
 
 
+def test_what_is_said_of_a_failure_is_cut_short() -> None:
+    bench = Bench()
+    pool = bench.pool()
+    pool.submit(_task(1))
+    bench.made[0].sent[0].future.set_result(Scores.failed("x" * 121))
+    (ended,) = pool.wait()
+    assert ended.scores.failure == "x" * 121
+    assert pool.events == ["try 1 of plan cannot be tested: " + "x" * 120]
+
+
+def test_what_is_said_of_a_death_is_cut_short() -> None:
+    bench = Bench()
+    pool = bench.pool()
+    pool.submit(_task(1))
+    bench.made[0].sent[0].future.set_exception(BrokenExecutor("x" * 81))
+    pool.wait()
+    assert pool.events == ["a worker died with 1 evaluations under way: " + "x" * 80]
+    bench.made[1].sent[0].future.set_exception(KilledWorker("y" * 81))
+    pool.wait()
+    assert pool.events[1] == "workers died: " + "y" * 80
+    pool.submit(_task(1))
+    bench.made[1].sent[1].future.set_exception(ImportError("z" * 161))
+    with pytest.raises(SearchError) as caught:
+        pool.wait()
+    assert caught.value.message == "by hand: a worker cannot do its task: ImportError: " + "z" * 160 + "."
+
+
 def test_tasks_are_sent_again_when_a_worker_dies_then_alone_then_given_up() -> None:
     bench = Bench()
     pool = bench.pool()
