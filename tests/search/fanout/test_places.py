@@ -15,10 +15,12 @@ from dovetail.search.fanout.places import _threads
 def test_a_place_that_stops_waits_for_nothing_and_begins_nothing_more() -> None:
     executor, go_on = ThreadPoolExecutor(1), Event()
     running, waiting = (executor.submit(go_on.wait) for _ in range(2))
-    Place("here", 1, lambda: executor).stop(executor)
-    assert waiting.cancelled()
-    assert not running.done()
-    go_on.set()
+    try:
+        Place("here", 1, lambda: executor).stop(executor)
+        assert waiting.cancelled()
+        assert not running.done()
+    finally:
+        go_on.set()
     assert running.result()
 
 

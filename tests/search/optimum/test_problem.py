@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dovetail.search.optimum import Problem
+from dovetail.search.optimum import Assignment, Demands, Literal, Problem, solve
+from dovetail.search.optimum.clauses import clause_of
 
 from .problems import problems
 
@@ -19,6 +22,52 @@ def test_one_unit_adds_what_the_costs_differ_by(problem: Problem, data: st.DataO
     level = data.draw(st.integers(0, problem.top[unit]))
     after = [*before[:unit], level, *before[unit + 1 :]]
     assert problem.added_ns(before, unit, level) == pytest.approx(problem.cost(after) - problem.cost(before))
+
+
+PAIR = Problem(((0, 1), (0, 1)), ((1.0, 2.0), (3.0, 4.0)), (), (0, 1), weight_bytes=((1, 2), (3, 4)))
+"""Two units that do not read from each other."""
+
+
+@pytest.mark.parametrize("levels", [(0,), (0, 0, 0)])
+def test_an_assignment_of_another_problem_is_refused(levels: Assignment) -> None:
+    """A level too few or too many would be a plan of other units."""
+    with pytest.raises(ValueError, match="zip"):
+        PAIR.cost(levels)
+    with pytest.raises(ValueError, match="zip"):
+        PAIR.stays(levels, frozenset())
+    with pytest.raises(ValueError, match="zip"):
+        clause_of(PAIR, levels)
+
+
+@pytest.mark.parametrize("sizes", [((1, 2),), ((1, 2), (3, 4), (5, 6))])
+def test_weights_are_those_of_every_unit(sizes: tuple[tuple[int, ...], ...]) -> None:
+    bounded = replace(PAIR, weight_bytes=sizes, demands=Demands(most_weight_bytes=9))
+    with pytest.raises(ValueError, match="zip"):
+        bounded.meets_demands((0, 0))
+    with pytest.raises(ValueError, match="zip"):
+        solve(bounded)
+
+
+@pytest.mark.parametrize("costs", [((1.0, 2.0), (3.0,)), ((1.0, 2.0, 3.0), (3.0, 4.0))])
+def test_every_place_of_a_unit_has_its_cost(costs: tuple[tuple[float, ...], ...]) -> None:
+    with pytest.raises(ValueError, match="zip"):
+        solve(replace(PAIR, cost_ns=costs))
+
+
+@pytest.mark.parametrize(
+    ("name", "least"),
+    [("most_weight_bytes", 4), ("most_latency_ns", 4.0), ("most_partitions", 1), ("most_crossing_bytes", 0)],
+)
+def test_what_is_just_allowed_keeps_the_demands(name: str, least: float) -> None:
+    assert replace(PAIR, demands=Demands(**{name: least})).meets_demands((0, 0))  # type: ignore[arg-type]
+    assert not replace(PAIR, demands=Demands(**{name: least - 1})).meets_demands((0, 0))  # type: ignore[arg-type]
+
+
+def test_levels_below_a_fault_are_raised_in_any_unit_that_can_be() -> None:
+    literals = clause_of(replace(PAIR, choices=((0, 1), (0,))), (0, 0)).literals
+    assert literals == {Literal(0, 1)}
+    assert clause_of(PAIR, (1, 0)).literals == {Literal(1, 1)}
+    assert clause_of(PAIR, (1, 1)).literals == frozenset()
 
 
 @settings(max_examples=100, deadline=None)
