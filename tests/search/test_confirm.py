@@ -28,11 +28,11 @@ class _Wavering:
     def __init__(self) -> None:
         self.instead: float | None = None
         self.evaluated: list[tuple[str, int]] = []
-        self._loss = needs({"n1", "n3"}, WIDE, FLOAT)
+        self.loss = needs({"n1", "n3"}, WIDE, FLOAT)
 
     def __call__(self, plan: Plan, indices: Sequence[int]) -> float:
         self.evaluated.append((plan.digest, len(indices)))
-        return float(self._loss(plan, indices)) if self.instead is None else self.instead
+        return float(self.loss(plan, indices)) if self.instead is None else self.instead
 
 
 def _found(loss: _Wavering, times: int) -> tuple[SearchContext, Ledger, Candidate]:
@@ -61,6 +61,24 @@ def test_a_plan_that_fails_the_second_time_is_said() -> None:
     loss.instead = 0.15
     _, events = confirm(context, ledger, candidate)
     assert events[0] == "the plan passed and now does not: 0.85 on 30 samples"
+
+
+def test_a_plan_is_evaluated_again_on_all_samples_however_much_it_loses() -> None:
+    loss = _Wavering()
+    context, ledger, candidate = _found(loss, 1)
+    loss.instead = 1.0
+    _, events = confirm(context, ledger, candidate)
+    assert events[0] == "the plan passed and now does not: 0 on 30 samples"
+
+
+def test_a_removal_is_evaluated_again_without_the_unit_that_it_is_evidence_of() -> None:
+    """The second time n3 does no harm any more, and n1 does."""
+    loss = _Wavering()
+    context, ledger, candidate = _found(loss, 1)
+    loss.loss = needs({"n1"}, WIDE, FLOAT)
+    confirmed, events = confirm(context, ledger, candidate)
+    assert [event.partition(":")[0] for event in events] == ["without 'n3' it failed and now passes"]
+    assert [item.unit for item in confirmed.evidence] == ["n1"]
 
 
 def test_a_unit_that_was_not_needed_the_second_time_is_evidence_no_more() -> None:

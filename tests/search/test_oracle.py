@@ -94,13 +94,43 @@ def test_a_plan_that_breaks_cannot_be_tested() -> None:
     assert np.isnan(trial.score)
 
 
-def test_a_float_model_that_breaks_ends_the_search() -> None:
+def test_what_cannot_be_tested_on_one_block_is_not_tried_on_the_next_and_has_no_losses() -> None:
+    class Breaking(Planted):
+        def evaluate(self, plan: Plan, indices: Sequence[int]) -> Scores:
+            scores = super().evaluate(plan, indices)
+            return Scores.failed("no memory") if plan == LOW and 20 in indices else scores
+
+    evaluator = Breaking(np.zeros(64))
+    oracle = _oracle(evaluator, 64)
+    evaluator.asked.clear()
+    trial = oracle.judge(LOW, (), Tolerance(0.1), race=False)
+    assert (trial.status, trial.samples, trial.reason) == (Status.CANNOT_TEST, 16, "no memory")
+    assert evaluator.asked == [(LOW.digest, 16), (LOW.digest, 16)]
+    assert oracle.losses(LOW) is None
+
+
+def test_losses_are_those_of_every_sample_in_the_order_of_the_split() -> None:
+    losses = np.arange(10) / 100
+    oracle = Oracle(RecordedEvaluator(Planted(losses), Journal(None, "c")), Split.shuffled("s", range(10), 3), FLOAT)
+    lost = oracle.losses(LOW)
+    assert lost is not None
+    np.testing.assert_allclose(lost, losses[list(oracle.indices)])
+
+
+@pytest.mark.parametrize("count", [1, 10])
+def test_a_float_model_that_breaks_ends_the_search(count: int) -> None:
     class Breaking(Planted):
         def evaluate(self, plan: Plan, indices: Sequence[int]) -> Scores:
             raise DovetailError("no kernel.")
 
     with pytest.raises(DovetailError, match="float model cannot be evaluated: no kernel"):
-        _oracle(Breaking(np.zeros(10)), 10)
+        _oracle(Breaking(np.zeros(count)), count)
+
+
+def test_a_split_of_one_sample_is_a_split() -> None:
+    trial = _oracle(Planted(np.zeros(1)), 1).judge(LOW, (), Tolerance(0.1))
+    assert (trial.status, trial.samples, trial.complete) == (Status.PASS, 1, True)
+    assert _oracle(Planted(np.ones(1)), 1).judge(LOW, (), Tolerance(0.1)).status is Status.FAIL
 
 
 def test_a_set_level_metric_is_judged_on_the_whole_split() -> None:
@@ -110,6 +140,7 @@ def test_a_set_level_metric_is_judged_on_the_whole_split() -> None:
 
     planted = Pooled(np.full(500, 0.5))
     oracle = _oracle(planted, 500)
+    assert oracle.losses(LOW) is None
     trial = oracle.judge(LOW, (), Tolerance(0.1))
     assert (trial.status, trial.samples, trial.score) == (Status.FAIL, 500, 0.5)
     assert oracle.screen(LOW, Tolerance(0.1)).status is Status.FAIL
