@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dovetail.search.optimum import Assignment, Demands, Literal, Problem, solve
+from dovetail.search.optimum import Assignment, Clause, Demands, Literal, PricedWire, Problem, solve
 from dovetail.search.optimum.clauses import clause_of
+from dovetail.search.optimum.problem import OUTSIDE
 
 from .problems import problems
 
@@ -61,6 +62,31 @@ def test_every_place_of_a_unit_has_its_cost(costs: tuple[tuple[float, ...], ...]
 def test_what_is_just_allowed_keeps_the_demands(name: str, least: float) -> None:
     assert replace(PAIR, demands=Demands(**{name: least})).meets_demands((0, 0))  # type: ignore[arg-type]
     assert not replace(PAIR, demands=Demands(**{name: least - 1})).meets_demands((0, 0))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("migrates", "named", "movable"),
+    [
+        (True, set(), {0, 1, 2, 3}),
+        (False, set(), set()),
+        (False, {1}, {1, 2}),
+        (False, {0}, {0, 1, 2}),
+        (False, {3}, {3}),
+    ],
+)
+def test_what_may_leave_its_target_is_named_or_comes_after_what_is(
+    migrates: bool, named: set[int], movable: set[int]
+) -> None:
+    """Three units in a chain, and one beside it."""
+    wires = (PricedWire(0, (1,), {}), PricedWire(1, (2,), {}), PricedWire(OUTSIDE, (0, 3), {}))
+    problem = Problem(((0, 1),) * 4, ((1.0, 2.0),) * 4, wires, (0, 1), migrates=migrates)
+    assert problem.movable(named) == movable
+    assert problem.stays((1, 0, 0, 0), problem.movable(named)) == (0 in movable)
+    solution = solve(
+        replace(problem, cost_ns=((2.0, 1.0),) * 4), [Clause(frozenset({Literal(u, 0)}), ()) for u in named]
+    )
+    assert solution is not None
+    assert {unit for unit, level in enumerate(solution.assignment) if level} == movable
 
 
 def test_levels_below_a_fault_are_raised_in_any_unit_that_can_be() -> None:
