@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -62,6 +63,60 @@ def test_every_place_of_a_unit_has_its_cost(costs: tuple[tuple[float, ...], ...]
 def test_what_is_just_allowed_keeps_the_demands(name: str, least: float) -> None:
     assert replace(PAIR, demands=Demands(**{name: least})).meets_demands((0, 0))  # type: ignore[arg-type]
     assert not replace(PAIR, demands=Demands(**{name: least - 1})).meets_demands((0, 0))  # type: ignore[arg-type]
+
+
+FORK = Problem(
+    choices=((0, 1), (0, 1), (0, 1)),
+    cost_ns=((1.0, 2.0), (4.0, 8.0), (16.0, 32.0)),
+    wires=(
+        PricedWire(OUTSIDE, (0,), {(0, 1): 100.0}, {(0, 1): 1}),
+        PricedWire(0, (1, 2), {(0, 1): 200.0, (1, 0): 400.0}, {(0, 1): 2, (1, 0): 4}),
+        PricedWire(2, (OUTSIDE,), {}, {(1, 0): 8}),
+    ),
+    target_of=(0, 1),
+    switch_ns=1000.0,
+)
+"""Two units read from a third, and the result of one of them leaves the graph."""
+
+
+@pytest.mark.parametrize(
+    ("levels", "switches", "cost", "crossing"),
+    [
+        ((0, 0, 0), 0, 21.0, 0),
+        ((0, 1, 0), 1, 1225.0, 2),
+        ((0, 0, 1), 2, 2237.0, 10),
+        ((0, 1, 1), 2, 2241.0, 10),
+        ((1, 0, 0), 2, 2522.0, 5),
+        ((1, 1, 1), 2, 2142.0, 9),
+        ((1, 0, 1), 2, 2538.0, 13),
+    ],
+)
+def test_a_cost_by_hand(levels: Assignment, switches: int, cost: float, crossing: int) -> None:
+    """What two readers at one place need is brought there once."""
+    assert FORK.switches(levels) == switches
+    assert FORK.cost(levels) == cost
+    assert FORK.crossing_bytes(levels) == crossing
+
+
+def _most_changes(problem: Problem, levels: Assignment) -> int:
+    """Return the most changes of target on any way along the wires from home, by trying all ways."""
+    readers = {(wire.producer, unit) for wire in problem.wires for unit in wire.consumers}
+    target = [problem.target_of[problem.place(levels, unit)] for unit in range(problem.size)]
+    home, most = problem.target_of[problem.home], 0
+    ways = [([home, target[unit]], unit) for unit in range(problem.size)]
+    while ways:
+        way, last = ways.pop()
+        ends = [way, [*way, home]] if (last, OUTSIDE) in readers else [way]
+        most = max(most, *(sum(first != second for first, second in pairwise(end)) for end in ends))
+        ways += [([*way, target[unit]], unit) for unit in range(problem.size) if (last, unit) in readers]
+    return most
+
+
+@settings(max_examples=60, deadline=None)
+@given(problems(most=5), st.data())
+def test_switches_are_the_changes_on_the_way_that_has_most(problem: Problem, data: st.DataObject) -> None:
+    levels = tuple(data.draw(st.integers(0, top)) for top in problem.top)
+    assert problem.switches(levels) == _most_changes(problem, levels)
 
 
 @pytest.mark.parametrize(
