@@ -113,6 +113,17 @@ def test_what_the_hold_out_split_refuses_is_not_made_smaller(alike: Crowd, monke
     assert len(alike.ledger.trials) < 25
 
 
+@pytest.mark.usefixtures("alike")
+@pytest.mark.parametrize("side", [1, -1])
+def test_the_cheaper_end_of_the_network_is_raised(side: int) -> None:
+    """What weighs most is at one end: raising that takes fewer units than raising the other."""
+    crowd = Crowd.of(lambda number: 0.01 + side * 0.01 * (number - 31.5) / 63)
+    places = [crowd.units.index(unit) for unit in crowd.find(TIGHT).raised]
+    assert len(places) < 0.6 * COUNT
+    wanted = range(COUNT)[-len(places) :] if side > 0 else range(COUNT)[: len(places)]
+    assert sorted(places) == list(wanted)
+
+
 @pytest.mark.parametrize("least", [COUNT, 40, 3])
 def test_a_large_set_is_halved_as_far_as_the_hold_out_split_agrees(monkeypatch: pytest.MonkeyPatch, least: int) -> None:
     asked: list[int] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from concurrent.futures import BrokenExecutor, Executor, Future
+from concurrent.futures import BrokenExecutor, Executor, Future, wait
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -125,6 +125,150 @@ def test_what_cannot_be_tested_is_tried_again(retries: int) -> None:
     assert ended.scores.failure == "no memory"
     assert pool.under_way == ()
     assert pool.events == [f"try {number + 1} of plan cannot be tested: no memory" for number in range(retries + 1)]
+
+
+class Clock:
+    """The time that a test says it is."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr("dovetail.search.fanout.pool.time", clock)
+    return clock
+
+
+def test_a_task_took_from_when_it_was_sent_to_when_it_was_seen_to_have_ended(clock: Clock) -> None:
+    bench = Bench()
+    pool = bench.pool()
+    pool.submit(_task(1))
+    clock.now_s += 2.5
+    bench.made[0].sent[0].future.set_result(GOOD)
+    assert [item.elapsed_ns for item in pool.wait()] == [2_500_000_000]
+
+
+@pytest.mark.parametrize(("ours", "allowed_s"), [(True, 3.0), (False, 16.0)])
+def test_workers_of_others_have_twice_the_time_and_some_to_end_it_themselves(
+    ours: bool, allowed_s: float, clock: Clock
+) -> None:
+    cancelled: list[Task] = []
+
+    class Endless(Future[Scores | None]):
+        def cancel(self) -> bool:
+            cancelled.append(_task(1))
+            return super().cancel()
+
+    bench = Bench(PoolOptions(timeout_s=3.0), ours=ours)
+    pool = bench.pool()
+    pool.submit(_task(1))
+    endless = Endless()
+    endless.set_running_or_notify_cancel()
+    pool._running[_task(1)].future = endless
+    clock.now_s += allowed_s
+    assert pool.poll() == []
+    clock.now_s += 0.01
+    (late,) = pool.poll()
+    assert late.scores.failure == "took longer than 3 s"
+    assert cancelled == ([] if ours else [_task(1)])
+    assert bench.killed == (bench.made[:1] if ours else [])
+
+
+def test_an_idle_pool_waits_for_nothing() -> None:
+    pool = Bench().pool()
+    assert pool.wait() == pool.poll() == []
+
+
+def test_what_died_with_others_is_tried_alone_only_when_nothing_else_is_under_way() -> None:
+    bench = Bench()
+    pool = bench.pool()
+    for number in (1, 2):
+        pool.submit(_task(number))
+    for executor in range(2):
+        bench.made[executor].sent[0].future.set_exception(BrokenExecutor("killed"))
+        pool.wait()
+    pool.submit(_task(3))
+    (third,) = bench.made[2].sent
+    third.future.set_result(GOOD)
+    assert [item.task for item in pool.wait()] == [_task(3)]
+    assert bench.made[2].sent == [third]
+    pool.poll()
+    assert bench.made[2].sent == [third]
+
+
+@pytest.mark.parametrize(("limit", "patience"), [(None, None), (1.0, 0.25), (2.0, 0.5), (1000.0, 0.5)])
+def test_a_wait_is_short_enough_to_see_in_time_what_takes_too_long(
+    limit: float | None, patience: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[float | None] = []
+
+    def waited(futures: list[Future[Any]], timeout: float | None, return_when: str) -> Any:
+        asked.append(timeout)
+        return wait(futures, timeout, return_when)
+
+    monkeypatch.setattr("dovetail.search.fanout.pool.wait", waited)
+    bench = Bench(PoolOptions(timeout_s=limit))
+    pool = bench.pool()
+    for number, collect in ((0, pool.wait), (1, pool.poll)):
+        pool.submit(_task(number))
+        bench.made[0].sent[number].future.set_result(GOOD)
+        assert [item.task for item in collect()] == [_task(number)]
+    assert asked == [patience, 0.0]
+
+
+@pytest.mark.parametrize(("limit", "ours"), [(None, True), (None, False), (9.0, True), (9.0, False)])
+def test_only_what_has_a_limit_and_is_not_ours_to_kill_is_contained(limit: float | None, ours: bool) -> None:
+    bench = Bench(PoolOptions(timeout_s=limit), ours=ours)
+    bench.pool().submit(_task(1))
+    (sent,) = bench.made[0].sent
+    contained = limit is not None and not ours
+    assert (sent.call, sent.rest) == ((run_contained, (None, limit)) if contained else (run_task, (None,)))
+
+
+def test_what_was_sent_again_waits_behind_what_was_sent_before() -> None:
+    bench = Bench(PoolOptions(timeout_s=1e-9, retries=1), width=1)
+    pool = bench.pool()
+    pool.submit(_task(1))
+    bench.made[0].sent[0].future.set_result(Scores.failed("no memory"))
+    pool.submit(_task(2))
+    assert pool.poll() == []
+    for item in bench.made[0].sent[1:]:
+        item.future.set_running_or_notify_cancel()
+    assert pool.poll() == []
+    assert pool.events[1:] == ["try 1 of plan cannot be tested: took longer than 1e-09 s"]
+    assert [item.task for item in bench.made[0].sent] == [_task(1), _task(2), _task(1)]
+
+
+def test_what_is_said_of_a_failure_is_cut_short() -> None:
+    bench = Bench()
+    pool = bench.pool()
+    pool.submit(_task(1))
+    bench.made[0].sent[0].future.set_result(Scores.failed("x" * 121))
+    (ended,) = pool.wait()
+    assert ended.scores.failure == "x" * 121
+    assert pool.events == ["try 1 of plan cannot be tested: " + "x" * 120]
+
+
+def test_what_is_said_of_a_death_is_cut_short() -> None:
+    bench = Bench()
+    pool = bench.pool()
+    pool.submit(_task(1))
+    bench.made[0].sent[0].future.set_exception(BrokenExecutor("x" * 81))
+    pool.wait()
+    assert pool.events == ["a worker died with 1 evaluations under way: " + "x" * 80]
+    bench.made[1].sent[0].future.set_exception(KilledWorker("y" * 81))
+    pool.wait()
+    assert pool.events[1] == "workers died: " + "y" * 80
+    pool.submit(_task(1))
+    bench.made[1].sent[1].future.set_exception(ImportError("z" * 161))
+    with pytest.raises(SearchError) as caught:
+        pool.wait()
+    assert caught.value.message == "by hand: a worker cannot do its task: ImportError: " + "z" * 160 + "."
 
 
 def test_tasks_are_sent_again_when_a_worker_dies_then_alone_then_given_up() -> None:
