@@ -56,7 +56,7 @@ def _gate(whole: ProgramView, index: int) -> tuple[int, ...]:
     return ()
 
 
-_JOINED = {"add": joined_operators, "mul": _gate}
+_JOINED = {"add": joined_operators, "mul": _gate, "sub": joined_operators}
 """Operators that the vendor's compiler joins with earlier ones, and which those are."""
 
 
@@ -68,7 +68,7 @@ def with_routes(program: Program) -> Program:
         kind = item.operator.kind
         joins = _JOINED[kind](view, index) if kind in _JOINED else ()
         # A product with a gate is a table where the gate is one.
-        route = Route.ADDER if joins and kind == "add" else route_of(view.operators[joins[0]] if joins else item)
+        route = Route.ADDER if joins and kind in _SUMS else route_of(view.operators[joins[0]] if joins else item)
         operators.append(replace(item.operator, route=route, joins=joins))
     return replace(program, operators=tuple(operators))
 

@@ -25,8 +25,8 @@ def sum_route(item: OperatorView) -> Route:
     exact = Route.STREAM if item.generation is Generation.STREAM else Route.SHADER
     if not _adds_bytes(item):
         return exact
-    if item.made().dtype is DType.U8 and item.generation in NEWEST and not _inside(item):
-        # Unsigned bytes that the graph takes or gives are a shader's.
+    if item.made().dtype is DType.U8 and item.generation in NEWEST and item.whole.edges.issuperset(item.operator.inputs):
+        # Two tensors of unsigned bytes that the graph takes are a shader's.
         return exact
     return _adding_route(item) or exact
 
@@ -34,25 +34,33 @@ def sum_route(item: OperatorView) -> Route:
 def joined_operators(whole: ProgramView, index: int) -> tuple[int, ...]:
     """Return the operators that are computed together with a sum: a convolution, and its ReLU; of two the earlier.
 
-    Empty where the sum is computed by itself.
+    Empty where the sum is computed by itself. What is subtracted is always computed before.
     """
     item = whole.operators[index]
-    if item.generation not in NEWEST or not _adds_bytes(item) or _adding_route(item) is not Route.ADDER:
+    in_fixed_point = item.in_fixed_point and item.made().dtype is DType.I8 and _has_two_alike(item)
+    if item.generation in CONVERTING or not (in_fixed_point or _adds_bytes(item)):
         return ()
-    if item.made().dtype is DType.I8 and item.kept:
+    if _adding_route(item) is not Route.ADDER:
         return ()
-    chains = [_chain(whole, tensor) for tensor in item.operator.inputs]
+    if item.made().dtype is DType.I8 and item.kept and not in_fixed_point:
+        return ()
+    first, second = item.operator.inputs
+    chains = [_chain(whole, tensor) for tensor in ((first,) if item.operator.kind == "sub" else (first, second))]
     return min((chain for chain in chains if chain), default=())
 
 
 def _adds_bytes(item: OperatorView) -> bool:
     """Tell whether it adds two tensors of one shape and of affine bytes that no shader has to take."""
-    dtype, inputs = item.made().dtype, item.operator.inputs
+    dtype = item.made().dtype
     unsigned = dtype is DType.U8 and (item.generation not in CONVERTING or _inside(item))
-    if not (unsigned or dtype is DType.I8) or item.in_fixed_point or inputs[0] == inputs[1]:
-        return False
-    kinds = (item.kind(0), item.kind(1))
-    return all(is_stored(kind) and kind.dtype is dtype for kind in kinds) and kinds[0].shape == kinds[1].shape
+    return (unsigned or dtype is DType.I8) and not item.in_fixed_point and _has_two_alike(item)
+
+
+def _has_two_alike(item: OperatorView) -> bool:
+    """Tell whether it has two operands of one shape, stored in the type of the result."""
+    kinds, inputs = (item.kind(0), item.kind(1)), item.operator.inputs
+    alike = all(is_stored(kind) and kind.dtype is item.made().dtype for kind in kinds)
+    return alike and inputs[0] != inputs[1] and kinds[0].shape == kinds[1].shape
 
 
 def _inside(item: OperatorView) -> bool:
