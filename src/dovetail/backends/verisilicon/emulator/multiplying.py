@@ -20,14 +20,17 @@ from dovetail.backends.verisilicon.views import OperatorView
 from dovetail.ir import AnyArray
 
 
-def build_fully_connected(item: OperatorView, threads: int) -> Kernel:
+def fully_connected(item: OperatorView, threads: int) -> WeightedSum:
     """Return rows `[N, C]` times a constant weight `[O, C]`."""
     weight = centred_weight(item)
     working = working_type(item, weight)
     columns = np.ascontiguousarray(weight.T).astype(working)
-    return weighted_kernel(
-        WeightedSum(item, working, lambda batch: multiply(batch, columns, threads), item.constant(2))
-    )
+    return WeightedSum(item, working, lambda batch: multiply(batch, columns, threads), item.constant(2))
+
+
+def build_fully_connected(item: OperatorView, threads: int) -> Kernel:
+    """Return a fully connected layer as a kernel."""
+    return weighted_kernel(fully_connected(item, threads))
 
 
 def build_matmul(item: OperatorView, threads: int) -> Kernel:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dovetail.backends.verisilicon.generation import CONVERTING, OLDEST, Generation
-from dovetail.backends.verisilicon.lowering.sums import joined_operators, sum_route
+from dovetail.backends.verisilicon.lowering.sums import CONVOLUTIONS, joined_operators, sum_route
 from dovetail.backends.verisilicon.program import Program, ProgramOperator, Route
 from dovetail.backends.verisilicon.views import OperatorView, ProgramView
 from dovetail.ir import DType, TensorType
@@ -68,7 +68,8 @@ def with_routes(program: Program) -> Program:
         kind = item.operator.kind
         joins = _JOINED[kind](view, index) if kind in _JOINED else ()
         # A product with a gate is a table where the gate is one.
-        route = Route.ADDER if joins and kind in _SUMS else route_of(view.operators[joins[0]] if joins else item)
+        first = view.operators[joins[0]] if joins else item
+        route = Route.ADDER if joins and first.operator.kind in CONVOLUTIONS else route_of(first)
         operators.append(replace(item.operator, route=route, joins=joins))
     return replace(program, operators=tuple(operators))
 

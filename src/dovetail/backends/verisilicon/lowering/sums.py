@@ -5,6 +5,8 @@ Derived on the vendor's simulator from all 65536 pairs of stored values under ra
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 import numpy as np
 
 from dovetail.backends.verisilicon.generation import CONVERTING, NEWEST, Generation
@@ -16,7 +18,8 @@ _WIDEST_SCALE = 2.0
 """The adder takes operands of at most so many output steps."""
 _NEAR, _FAR = 2.0, 20.0
 """Ratios of the operands' scales that make no byte weights any more: where a scale is above 1, and where none is."""
-_CONVOLUTIONS = frozenset({"conv2d", "grouped_conv2d"})
+CONVOLUTIONS = frozenset({"conv2d", "grouped_conv2d"})
+_LAYERS = frozenset({"fully_connected"})
 _LONGEST_CHAIN = 2
 
 
@@ -34,9 +37,14 @@ def sum_route(item: OperatorView) -> Route:
 def joined_operators(whole: ProgramView, index: int) -> tuple[int, ...]:
     """Return the operators that are computed together with a sum: a convolution, and its ReLU; of two the earlier.
 
+    A constant that is added to one row of a fully connected layer becomes its bias.
+
     Empty where the sum is computed by itself. What is subtracted is always computed before.
     """
     item = whole.operators[index]
+    layer = _layer(whole, item)
+    if layer:
+        return layer
     in_fixed_point = item.in_fixed_point and item.made().dtype is DType.I8 and _has_two_alike(item)
     if item.generation in CONVERTING or not (in_fixed_point or _adds_bytes(item)):
         return ()
@@ -47,6 +55,20 @@ def joined_operators(whole: ProgramView, index: int) -> tuple[int, ...]:
     first, second = item.operator.inputs
     chains = [_chain(whole, tensor) for tensor in ((first,) if item.operator.kind == "sub" else (first, second))]
     return min((chain for chain in chains if chain), default=())
+
+
+def _layer(whole: ProgramView, item: OperatorView) -> tuple[int, ...]:
+    """Return the layer without a bias, and the reshaping of its one row, to which a constant is added."""
+    fits = item.operator.kind == "add" and item.is_stored and (item.in_fixed_point or item.made().dtype is DType.U8)
+    positions = [index for index in (0, 1) if item.is_constant(index)]
+    if not fits or len(positions) != 1 or item.shape(0) != item.shape(1):
+        return ()
+    chain = _chain(whole, item.operator.inputs[1 - positions[0]], through="reshape", to=_LAYERS)
+    if not chain:
+        return ()
+    layer = whole.operators[chain[0]]
+    has_one_row = layer.made_shape()[0] == 1 and layer.is_stored
+    return chain if has_one_row and layer.operator.inputs[2] < 0 else ()
 
 
 def _adds_bytes(item: OperatorView) -> bool:
@@ -85,8 +107,10 @@ def _adding_route(item: OperatorView) -> Route | None:
     return Route.ARRAY if ratio < (_NEAR if max(first, second) > 1.0 else _FAR) else None
 
 
-def _chain(whole: ProgramView, tensor: int) -> tuple[int, ...]:
-    """Return the convolution, and its ReLU, that make a tensor for one reader only; empty for another maker."""
+def _chain(
+    whole: ProgramView, tensor: int, *, through: str = "relu", to: Container[str] = CONVOLUTIONS
+) -> tuple[int, ...]:
+    """Return the product, and what it goes through, that make a tensor for one reader only; empty for another maker."""
     chain: list[int] = []
     while len(chain) < _LONGEST_CHAIN:
         maker = whole.makers.get(tensor)
@@ -94,9 +118,9 @@ def _chain(whole: ProgramView, tensor: int) -> tuple[int, ...]:
             return ()
         chain.insert(0, maker)
         operator = whole.program.operators[maker]
-        if operator.kind in _CONVOLUTIONS:
+        if operator.kind in to:
             return tuple(chain)
-        if operator.kind != "relu":
+        if operator.kind != through:
             return ()
         tensor = operator.inputs[0]
     return ()
