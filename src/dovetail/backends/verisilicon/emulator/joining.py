@@ -1,4 +1,4 @@
-"""What the vendor's compiler computes as one: a sum with a convolution or a layer before it, a gate with its product."""
+"""What the vendor's compiler computes as one: sums and slopes with the products before them, gates with theirs."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from dovetail.backends.verisilicon.emulator.convolving import convolution, weigh
 from dovetail.backends.verisilicon.emulator.kernel import Kernel, Values, given, samples_first, with_samples
 from dovetail.backends.verisilicon.emulator.multiplying import fully_connected
 from dovetail.backends.verisilicon.emulator.operators import build_kernel
-from dovetail.backends.verisilicon.emulator.storing import reals_of
+from dovetail.backends.verisilicon.emulator.storing import Store, reals_of
 from dovetail.backends.verisilicon.emulator.sums import build_joined_sum
 from dovetail.backends.verisilicon.program import ProgramOperator
-from dovetail.backends.verisilicon.views import OperatorView, ProgramView, scale_of
+from dovetail.backends.verisilicon.views import OperatorView, ProgramView, scale_of, zero_of
 from dovetail.ir import AnyArray
 
 
@@ -24,6 +24,8 @@ def build_joined(whole: ProgramView, item: OperatorView, threads: int) -> tuple[
         return build_kernel(_as_output(source, item, "swish"), threads), source.operator.inputs
     if source.operator.kind == "fully_connected":
         return _with_bias(source, item, threads), source.operator.inputs[:1]
+    if item.operator.kind == "leaky_relu":
+        return _with_slope(source, item, threads), source.operator.inputs[:1]
     last = item.operator.joins[-1]
     operand = item.operator.inputs.index(whole.program.operators[last].outputs[0])
     total = build_joined_sum(item, operand, clamped=len(item.operator.joins) > 1)
@@ -49,9 +51,26 @@ def _with_bias(source: OperatorView, item: OperatorView, threads: int) -> Kernel
     assert constant is not None
     assert weight is not None
     steps = np.rint(reals_of(constant.reshape(-1), item.kind(position)) / (scale_of(source.kind()) * weight.scale[0]))
-    layer = replace(fully_connected(_as_output(source, item, "fully_connected"), threads), bias=steps)
-    if layer.working == np.float32:
-        # What proves float32 exact knows nothing of this bias.
-        layer = replace(layer, working=np.dtype(np.float64))
+    layer = fully_connected(_as_output(source, item, "fully_connected"), threads, steps)
     kernel, shape = weighted_kernel(layer), item.made_shape()
     return lambda values: kernel(values).reshape(-1, *shape)
+
+
+def _with_slope(source: OperatorView, item: OperatorView, threads: int) -> Kernel:
+    """Return a convolution whose negative results are scaled before they are rounded.
+
+    What it could not store is cut off first, but not where its channels have scales of their own.
+    """
+    weighted, made, kind, weight = convolution(source, threads), item.made(), source.made(), source.kind(1).quant
+    slope, output, ends = float(np.float32(item.floats[0])), Store(made), kind.dtype.integer_range
+    factor = scale_of(kind) / scale_of(made)
+    low, high = ((end - zero_of(kind)) * factor for end in ends)
+    is_cut = weight is not None and len(weight.scale) == 1
+
+    def run(values: Values) -> AnyArray:
+        steps = weighted.steps(samples_first(given(values)), made)
+        if is_cut:
+            steps = np.clip(steps, low, high)
+        return with_samples(output.from_steps(np.where(steps < 0, steps * slope, steps)), len(given(values)))
+
+    return run

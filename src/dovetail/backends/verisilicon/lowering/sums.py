@@ -53,7 +53,8 @@ def joined_operators(whole: ProgramView, index: int) -> tuple[int, ...]:
     if item.made().dtype is DType.I8 and item.kept and not in_fixed_point:
         return ()
     first, second = item.operator.inputs
-    chains = [_chain(whole, tensor) for tensor in ((first,) if item.operator.kind == "sub" else (first, second))]
+    added = (first,) if item.operator.kind == "sub" else (first, second)
+    chains = [product_before(whole, tensor, ("relu",)) for tensor in added]
     return min((chain for chain in chains if chain), default=())
 
 
@@ -63,7 +64,7 @@ def _layer(whole: ProgramView, item: OperatorView) -> tuple[int, ...]:
     positions = [index for index in (0, 1) if item.is_constant(index)]
     if not fits or len(positions) != 1 or item.shape(0) != item.shape(1):
         return ()
-    chain = _chain(whole, item.operator.inputs[1 - positions[0]], through="reshape", to=_LAYERS)
+    chain = product_before(whole, item.operator.inputs[1 - positions[0]], ("reshape",), _LAYERS)
     if not chain:
         return ()
     layer = whole.operators[chain[0]]
@@ -107,10 +108,10 @@ def _adding_route(item: OperatorView) -> Route | None:
     return Route.ARRAY if ratio < (_NEAR if max(first, second) > 1.0 else _FAR) else None
 
 
-def _chain(
-    whole: ProgramView, tensor: int, *, through: str = "relu", to: Container[str] = CONVOLUTIONS
+def product_before(
+    whole: ProgramView, tensor: int, through: Container[str] = (), to: Container[str] = CONVOLUTIONS
 ) -> tuple[int, ...]:
-    """Return the product, and what it goes through, that make a tensor for one reader only; empty for another maker."""
+    """Return the product, and what it goes `through`, that make a tensor for one reader only; empty where none does."""
     chain: list[int] = []
     while len(chain) < _LONGEST_CHAIN:
         maker = whole.makers.get(tensor)
@@ -120,7 +121,7 @@ def _chain(
         operator = whole.program.operators[maker]
         if operator.kind in to:
             return tuple(chain)
-        if operator.kind != through:
+        if operator.kind not in through:
             return ()
         tensor = operator.inputs[0]
     return ()
