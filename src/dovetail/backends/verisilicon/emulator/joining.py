@@ -16,6 +16,8 @@ from dovetail.backends.verisilicon.program import ProgramOperator
 from dovetail.backends.verisilicon.views import OperatorView, ProgramView, scale_of, zero_of
 from dovetail.ir import AnyArray
 
+_TOO_LARGE = 2.0**31
+
 
 def build_joined(whole: ProgramView, item: OperatorView, threads: int) -> tuple[Kernel, tuple[int, ...]]:
     """Return the kernel of an operator with the earlier ones that it joins, and the tensors that it reads."""
@@ -51,6 +53,8 @@ def _with_bias(source: OperatorView, item: OperatorView, threads: int) -> Kernel
     assert constant is not None
     assert weight is not None
     steps = np.rint(reals_of(constant.reshape(-1), item.kind(position)) / (scale_of(source.kind()) * weight.scale[0]))
+    # The vendor's compiler makes what does not fit the least integer, of either sign.
+    steps = np.where(np.abs(steps) < _TOO_LARGE, steps, -_TOO_LARGE)
     layer = fully_connected(_as_output(source, item, "fully_connected"), threads, steps)
     kernel, shape = weighted_kernel(layer), item.made_shape()
     return lambda values: kernel(values).reshape(-1, *shape)

@@ -66,7 +66,7 @@ def byte_sum(item: OperatorView, first: int = 0) -> ByteSum:
         (zeros[0], zeros[1], zeros[2]),
         -1.0 if item.operator.kind == "sub" else 1.0,
         item.made(),
-        item.generation in NEWEST and (unsigned or not item.kept),
+        item.in_fixed_point or (item.generation in NEWEST and (unsigned or not item.kept)),
         item.generation,
     )
 
