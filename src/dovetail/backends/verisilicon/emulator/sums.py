@@ -95,11 +95,13 @@ def _shaded(item: OperatorView) -> Callable[[AnyArray, AnyArray], AnyArray]:
     Equal on all pairs of bytes under 60 random scales.
     """
     kinds = (item.kind(0), item.kind(1), item.made())
-    scales = [np.float32(scale_of(kind)) for kind in kinds]
     zeros = [np.float32(zero_of(kind)) for kind in kinds]
-    inverse = np.float32(1) / scales[2]
-    sign = np.float32(-1 if item.operator.kind == "sub" else 1)
-    first_factor, second_factor = scales[0] * inverse, sign * (scales[1] * inverse)
+    with np.errstate(all="ignore"):
+        scales = np.array([scale_of(kind) for kind in kinds]).astype(np.float32)
+        inverse = np.float32(1) / scales[2]
+        first_factor, second_factor = scales[:2] * inverse
+    if item.operator.kind == "sub":
+        second_factor = -second_factor
     carrier, limits = item.made().dtype.carrier, item.made().dtype.integer_range
 
     def run(first: AnyArray, second: AnyArray) -> AnyArray:
