@@ -28,11 +28,8 @@ def sum_route(item: OperatorView) -> Route:
     exact = Route.STREAM if item.generation is Generation.STREAM else Route.SHADER
     if not _adds_bytes(item):
         return exact
-    if (
-        item.made().dtype is DType.U8
-        and item.generation in NEWEST
-        and item.whole.edges.issuperset(item.operator.inputs)
-    ):
+    taken = item.whole.makers.keys().isdisjoint(item.operator.inputs)
+    if item.made().dtype is DType.U8 and item.generation in NEWEST and taken:
         # Two tensors of unsigned bytes that the graph takes are a shader's.
         return exact
     return _adding_route(item) or exact
