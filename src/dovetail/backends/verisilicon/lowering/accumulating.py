@@ -161,7 +161,7 @@ def lower_convolution(view: NodeView) -> None:
     data, out = view.input(0), view.output()
     if flat:
         value = value.reshape(made, value.shape[1], 1, -1)
-        data = view.reshaped(data, view.kind(0), (sizes[0], channels, *plane))
+        data = view.reshaped(data, (sizes[0], channels, *plane))
         out = view.new(replace(view.made(), shape=(sizes[0], made, *result)))
     depthwise = group == channels and group > 1
     sparse = depthwise and view.draft.part.generation is Generation.VIP8000 and view.kind(0).quant is not None
@@ -274,7 +274,7 @@ def _product(view: NodeView, rows: AnyArray, weight: TensorType, sizes: tuple[in
     view.expect((*lead, made))
     weights = view.hold(rows, replace(weight, shape=(made, width)))
     bias = make_bias(view, 2, weight, made)
-    data = view.reshaped(view.input(0), view.kind(0), sizes)
+    data = view.reshaped(view.input(0), sizes)
     out = view.output()
     if len(lead) != 1:
         out = view.new(replace(view.made(), shape=(sizes[0], made)))
@@ -301,6 +301,6 @@ def lower_matmul(view: NodeView) -> None:
     first, second = (1,) * (rank - len(one)) + one, (1,) * (rank - len(other)) + other
     view.need(first[:-2] == second[:-2], f"{list(first)} and {list(second)} are broadcast along a batch dimension")
     view.expect((*first[:-1], second[-1]))
-    data = view.reshaped(view.input(0), view.kind(0), first)
-    operand = view.reshaped(view.input(1), view.kind(1), second)
+    data = view.reshaped(view.input(0), first)
+    operand = view.reshaped(view.input(1), second)
     view.emit("matmul", (data, operand), (view.output(),), (0, 0))

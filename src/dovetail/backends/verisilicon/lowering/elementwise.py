@@ -44,7 +44,7 @@ def aligned(view: NodeView, indices: tuple[int, ...], read: Callable[[int], int]
     for index, shape in zip(indices, shapes, strict=True):
         wide = (1,) * (len(result) - len(shape)) + shape
         tensor = (read or view.input)(index)
-        made.append(view.reshaped(tensor, view.kind(index), wide or (1,)))
+        made.append(view.reshaped(tensor, wide or (1,)))
     return made
 
 

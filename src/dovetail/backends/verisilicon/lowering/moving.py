@@ -207,7 +207,7 @@ def lower_expand(view: NodeView) -> None:
     if wide == made:
         lower_reshape(view)
         return
-    data = view.reshaped(view.input(0), view.kind(0), wide)
+    data = view.reshaped(view.input(0), wide)
     times = [size // one for one, size in zip(wide, made, strict=True)]
     view.emit("tile", (data,), (view.output(),), tuple(reversed(times)))
 

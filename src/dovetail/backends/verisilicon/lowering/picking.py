@@ -35,10 +35,6 @@ def _rows(view: NodeView, index: int, sizes: Sequence[int]) -> tuple[AnyArray, i
     return flat, length
 
 
-def _matrix(view: NodeView, tensor: int, kind: TensorType, rows: int, length: int) -> int:
-    return view.reshaped(tensor, kind, (rows, length))
-
-
 def lower_gather_nd(view: NodeView) -> None:
     """Lower GatherND with constant indices as a gathering of rows."""
     sizes = view.shape(0)
@@ -48,7 +44,7 @@ def lower_gather_nd(view: NodeView) -> None:
     flat, length = _rows(view, 1, sizes)
     view.expect((*view.constant(1).shape[:-1], *sizes[view.constant(1).shape[-1] :]))
     rows = int(np.prod(sizes)) // length
-    data = _matrix(view, view.input(0), view.kind(0), rows, length)
+    data = view.reshaped(view.input(0), (rows, length))
     held = view.hold(flat.astype(np.int32), TensorType(DType.I32, (flat.size,)))
     out = view.output()
     narrow = vendor_shape(view.made_shape()) != (length, flat.size)
@@ -72,8 +68,8 @@ def lower_scatter_nd(view: NodeView) -> None:
     rows = int(np.prod(sizes)) // length
     taken = np.arange(rows, dtype=np.int32)
     taken[flat] = rows + np.arange(flat.size, dtype=np.int32)
-    data = _matrix(view, view.stored_as(0, view.made()), view.made(), rows, length)
-    updates = _matrix(view, view.stored_as(2, view.made()), view.made(), flat.size, length)
+    data = view.reshaped(view.stored_as(0, view.made()), (rows, length))
+    updates = view.reshaped(view.stored_as(2, view.made()), (flat.size, length))
     joined = view.new(replace(view.made(), shape=(rows + flat.size, length)))
     held = view.hold(taken, TensorType(DType.I32, (rows,)))
     view.emit("concat", (data, updates), (joined,), (1,))
@@ -99,7 +95,7 @@ def lower_reverse_sequence(view: NodeView) -> None:
     flat = turned * sizes[1] + np.arange(sizes[1]) if time == 0 else (turned + np.arange(sizes[0]) * sizes[1]).T
     length = int(np.prod(sizes[2:]))
     rows = sizes[0] * sizes[1]
-    data = _matrix(view, view.stored_as(0, view.made()), view.made(), rows, length)
+    data = view.reshaped(view.stored_as(0, view.made()), (rows, length))
     held = view.hold(flat.reshape(-1).astype(np.int32), TensorType(DType.I32, (rows,)))
     same = vendor_shape(sizes) == (length, rows)
     out = view.output() if same else view.new(replace(view.made(), shape=(rows, length)))

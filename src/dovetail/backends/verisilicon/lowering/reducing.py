@@ -54,7 +54,7 @@ class Pool:
         how = _MAXIMUM if self.maximum else _AVERAGE_WITH_PAD if counted else _AVERAGE
         data, out = view.input(0), view.output()
         if flat:
-            data = view.reshaped(data, view.kind(0), (*sizes[:2], *plane))
+            data = view.reshaped(data, (*sizes[:2], *plane))
             out = view.new(replace(view.made(), shape=(*sizes[:2], *result)))
         view.emit("pool2d", (data,), (out,), (how, *window.parameters, int(window.ceil)))
         if flat:

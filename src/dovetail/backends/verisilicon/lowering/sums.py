@@ -28,7 +28,7 @@ def sum_route(item: OperatorView) -> Route:
     exact = Route.STREAM if item.generation is Generation.STREAM else Route.SHADER
     if not _adds_bytes(item):
         return exact
-    taken = item.whole.makers.keys().isdisjoint(item.operator.inputs)
+    taken = item.whole.makers.keys().isdisjoint(_sources(item))
     if item.made().dtype is DType.U8 and item.generation in NEWEST and taken:
         # Two tensors of unsigned bytes that the graph takes are a shader's.
         return exact
@@ -89,7 +89,18 @@ def _has_two_alike(item: OperatorView) -> bool:
 
 def _inside(item: OperatorView) -> bool:
     """Tell whether the graph neither takes nor gives an operand."""
-    return item.whole.edges.isdisjoint(item.operator.inputs)
+    return item.whole.edges.isdisjoint(_sources(item))
+
+
+def _sources(item: OperatorView) -> list[int]:
+    """Return the operands as they were before they were only seen with another shape."""
+    whole, found = item.whole, []
+    for tensor in item.operator.inputs:
+        source = tensor
+        while source in whole.makers and whole.program.operators[whole.makers[source]].kind == "reshape":
+            source = whole.program.operators[whole.makers[source]].inputs[0]
+        found.append(source)
+    return found
 
 
 def _adding_route(item: OperatorView) -> Route | None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from dovetail.backends.verisilicon.lowering.folding import fold
 from dovetail.backends.verisilicon.lowering.refusals import LoweringRefusal
 from dovetail.backends.verisilicon.part import Part
 from dovetail.backends.verisilicon.program import Code, ProgramOperator, ProgramTensor, Quant, StoredForm, TensorRole
@@ -196,21 +197,41 @@ class NodeView:
         ints: Sequence[int] = (),
         floats: Sequence[float] = (),
     ) -> None:
-        """Add an operator."""
+        """Add an operator, seen with fewer axes where the vendor's takes no more."""
         made = ProgramOperator(kind, tuple(inputs), tuple(outputs), tuple(ints), tuple(floats), self.node.name)
-        self.draft.operators.append(made)
+        shapes = [self.draft.tensors[one].shape for one in (*inputs, outputs[0]) if one != NO_TENSOR]
+        try:
+            seen = fold(kind, made.ints, shapes[:-1], shapes[-1])
+        except ValueError as error:
+            raise self.refuse(str(error)) from error
+        if seen is None:
+            self.draft.operators.append(made)
+            return
+        operands = tuple(self._seen(one, shape) for one, shape in zip(inputs, seen.shapes, strict=True))
+        held = self._like(outputs[0], seen.result)
+        self.draft.operators.append(replace(made, inputs=operands, outputs=(held,), ints=seen.ints))
+        self.emit("reshape", (held,), outputs, shapes[-1])
 
-    def reshaped(self, tensor: int, kind: TensorType, shape: Sequence[int]) -> int:
-        """Return a tensor seen with another shape; constants are only renamed."""
-        if tuple(vendor_shape(tuple(shape))) == self.draft.tensors[tensor].shape:
-            return tensor
+    def _like(self, tensor: int, shape: tuple[int, ...]) -> int:
+        """Return a new inner tensor that is stored as another; `shape` has the fastest axis first."""
+        self.draft.tensors.append(ProgramTensor(self.form(tensor), shape, TensorRole.INNER))
+        return len(self.draft.tensors) - 1
+
+    def _seen(self, tensor: int, shape: tuple[int, ...]) -> int:
+        """Return a tensor seen with another shape, the fastest axis first; constants are only renamed."""
         held = self.draft.tensors[tensor]
+        if held.shape == shape:
+            return tensor
         if held.role is TensorRole.CONSTANT:
-            self.draft.tensors.append(replace(held, shape=vendor_shape(tuple(shape))))
+            self.draft.tensors.append(replace(held, shape=shape))
             return len(self.draft.tensors) - 1
-        made = self.new(replace(kind, shape=tuple(shape)))
-        self.emit("reshape", (tensor,), (made,), vendor_shape(tuple(shape)))
+        made = self._like(tensor, shape)
+        self.emit("reshape", (tensor,), (made,), shape)
         return made
+
+    def reshaped(self, tensor: int, shape: Sequence[int]) -> int:
+        """Return a tensor seen with another shape; constants are only renamed."""
+        return self._seen(tensor, vendor_shape(tuple(shape)))
 
     def stored_as(self, index: int, wanted: TensorType) -> int:
         """Return an input stored as another tensor is: constants are converted here, the rest by the part."""
