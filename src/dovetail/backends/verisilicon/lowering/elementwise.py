@@ -11,7 +11,6 @@ import numpy as np
 from dovetail.backends.verisilicon.lowering.view import NodeView
 from dovetail.ir import DType, Quantization, TensorType, dequantize_array, quantize_array
 
-_FINEST_STEPS = 1 / 512
 _REALS = (DType.U8, DType.I8, DType.I16, DType.F32, DType.F16, DType.BF16)
 
 
@@ -85,25 +84,14 @@ class Binary:
 
 @dataclass(frozen=True, slots=True)
 class Extreme:
-    """Lower the larger or the smaller of two inputs with broadcasting.
-
-    The vendor's kernels for affine bytes make garbage of an operand whose steps are below 1/512 of the output's
-    (measured from 1/100 to 1/1,000,000 on v853): it is first stored as the output is.
-    """
+    """Lower the larger or the smaller of two inputs with broadcasting.."""
 
     kind: str
 
     def __call__(self, view: NodeView) -> None:
         """Emit the operator."""
         Binary(self.kind).check(view)
-        view.emit(self.kind, aligned(view, (0, 1), lambda index: self._operand(view, index)), (view.output(),))
-
-    def _operand(self, view: NodeView, index: int) -> int:
-        steps, made = view.kind(index).quant, view.made().quant
-        if steps is None or made is None or view.draft.fixed_point or view.made().dtype is DType.I16:
-            return view.input(index)
-        is_lost = steps.scale[0] < made.scale[0] * _FINEST_STEPS
-        return view.stored_as(index, view.made()) if is_lost else view.input(index)
+        view.emit(self.kind, aligned(view, (0, 1), view.coarse), (view.output(),))
 
 
 def lower_sub(view: NodeView) -> None:

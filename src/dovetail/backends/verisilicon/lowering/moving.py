@@ -85,7 +85,8 @@ def lower_concat(view: NodeView) -> None:
     if count == 1:
         _copy(view)
         return
-    view.emit("concat", tuple(view.input(index) for index in range(count)), (view.output(),), (axis,))
+    operands = (view.coarse(index) if math.prod(shapes[index]) == 1 else view.input(index) for index in range(count))
+    view.emit("concat", tuple(operands), (view.output(),), (axis,))
 
 
 def lower_split(view: NodeView) -> None:

@@ -17,6 +17,7 @@ from dovetail.errors import CompileError
 from dovetail.ir import AnyArray, DType, Graph, Node, Quantization, TensorType, quantize_array
 
 MAX_RANK = 6
+MOST_STEPS = 128
 MAX_ELEMENTS = 1 << 28
 NO_TENSOR = -1
 
@@ -243,9 +244,17 @@ class NodeView:
         if value is not None and wanted.quant is not None:
             real = value if kind.quant is None else _reals(value, kind.quant)
             return self.hold(quantize_array(real.astype(np.float64), wanted.dtype, wanted.quant), target)
-        made = self.new(target)
-        self.emit("data_convert", (self.input(index),), (made,))
-        return made
+        held = self.input(index)
+        for step in (*_finer(kind, wanted), wanted):
+            made = self.new(TensorType(wanted.dtype, shape, step.quant))
+            self.emit("data_convert", (held,), (made,))
+            held = made
+        return held
+
+    def coarse(self, index: int) -> int:
+        """Return an input, stored as the output is where the vendor's kernels would lose its much finer steps."""
+        kind, made = self.kind(index), self.made()
+        return self.stored_as(index, made) if not self.draft.fixed_point and _finer(kind, made) else self.input(index)
 
     def form(self, tensor: int) -> StoredForm:
         """Return how a tensor is stored."""
@@ -261,6 +270,21 @@ def _reals(value: AnyArray, quant: Quantization) -> AnyArray:
     return np.asarray(centred.astype(np.float64) * quant.scale_array(value.ndim))
 
 
+def _finer(kind: TensorType, wanted: TensorType) -> list[TensorType]:
+    """Return the forms in which bytes are stored on the way to much larger steps.
+
+    The vendor's conversions of one affine byte to steps of more than about 256 are garbage: up to 200 is right and from
+    300 on nothing is, on v853 and a311d. Its extremes of two tensors are garbage from 512 on, whatever their size.
+    """
+    if kind.quant is None or wanted.quant is None or DType.I16 in (kind.dtype, wanted.dtype):
+        return []
+    found, scale = [], kind.quant.scale[0]
+    while scale * MOST_STEPS < wanted.quant.scale[0]:
+        scale *= MOST_STEPS
+        found.append(replace(wanted, quant=Quantization((scale,), kind.quant.zero_point)))
+    return found
+
+
 def same_storage(one: TensorType, other: TensorType) -> bool:
     """Tell whether two tensors store the same integers or floats for the same reals."""
     return one.dtype is other.dtype and one.quant == other.quant
@@ -268,6 +292,7 @@ def same_storage(one: TensorType, other: TensorType) -> bool:
 
 __all__ = [
     "MAX_RANK",
+    "MOST_STEPS",
     "NO_TENSOR",
     "NodeView",
     "ProgramDraft",
