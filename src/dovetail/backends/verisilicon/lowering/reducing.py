@@ -217,6 +217,11 @@ def lower_layer_norm(view: NodeView) -> None:
     view.need(len(view.node.outputs) == 1, "its statistics are asked for")
     axis = view.axis(view.node.integer("axis", -1), len(sizes))
     view.need(axis == 0, "more than the last axis is normalised")
+    stream = view.draft.part.generation is Generation.STREAM
+    view.need(
+        not (view.draft.fixed_point and view.kind(0).dtype is DType.I8) or stream,
+        "rows of bytes in dynamic fixed point are normalised to garbage (16 bits are possible)",
+    )
     even = view.kind(0).dtype not in _BYTES or sizes[-1] % _ROW == 0
     view.need(
         even, f"rows of {sizes[-1]} bytes are normalised to garbage (multiples of {_ROW} and 16 bits are possible)"
