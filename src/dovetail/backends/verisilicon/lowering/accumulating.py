@@ -170,15 +170,22 @@ def lower_convolution(view: NodeView) -> None:
     view.need(not (sparse and both), f"{told} comes out as garbage (either alone is possible)")
     half = view.kind(0).dtype is DType.F16 and group > 1 and not depthwise
     view.need(not half, "a grouped 16-bit float convolution does not compile")
+    grouped = group > 1 and not depthwise
+    by_channel = weight.quant is not None and weight.quant.axis is not None and view.draft.part.converts_signed_bytes
+    told = f"a grouped convolution with a scale per channel over a batch of {sizes[0]} does not compile"
+    view.need(not (grouped and by_channel and sizes[0] > 1), f"{told} (one scale, or a batch of 1, is possible)")
     if depthwise:
         weights = _depthwise(view, value, weight)
     else:
         weights = view.hold(value, replace(weight, shape=tuple(value.shape)))
     bias = make_bias(view, 2, weight, made)
-    if bias == NO_TENSOR and depthwise and view.kind(0).dtype is DType.I16:
+    # Without a bias the compiler ends on grouped signed bytes.
+    if bias == NO_TENSOR and (
+        (depthwise and view.kind(0).dtype is DType.I16) or (grouped and weight.quant is not None)
+    ):
         bias = _no_bias(view, weight, made)
     tail = (*window.dilations[::-1], group, made // channels if depthwise else 0, made)
-    kind = "grouped_conv2d" if group > 1 and not depthwise else "conv2d"
+    kind = "grouped_conv2d" if grouped else "conv2d"
     view.emit(kind, (data, weights, bias), (out,), (*window.parameters, *tail))
     if flat:
         view.emit("reshape", (out,), (view.output(),), tuple(reversed(view.made_shape())))
