@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -11,6 +10,7 @@ from dovetail.backend.costs import Quality
 from dovetail.backend.modelled import BoardSettings, CycleModel, ModelledGraph, OperatorCycles
 from dovetail.backend.registry import available_backends, find_target
 from dovetail.backend.target import Engine, TargetProfile
+from dovetail.cost.joined import share_joined
 from dovetail.cost.roofline import SHADER_MODEL, NpuRoofline
 from dovetail.cost.sizes import Sizer
 from dovetail.cost.table import CostEntry, CostTable
@@ -25,8 +25,6 @@ from dovetail.quantize.quantizer import quantize
 from dovetail.quantize.ranges import Range, Ranges
 
 _WIDE = Range(-8.0, 8.0)
-_LONGEST_FUSION = 3
-_ARRAY = re.compile("convolution|depth_wise|fully")
 _UNIT = frozenset({"Sigmoid", "Softmax", "HardSigmoid"})
 
 
@@ -91,7 +89,7 @@ def model_plan(graph: Graph, plan: Plan, request: ModelRequest | None = None) ->
         if model is not None:
             board = options.boards.get(part.target, BoardSettings())
             answer = model(part.graph, find_target(part.target), board)
-            rows.append(_partition(graph, plan, part, answer))
+            rows.append(attribute(graph, plan, part, answer))
     return tuple(rows)
 
 
@@ -133,38 +131,27 @@ def _model_of(target: str) -> CycleModel | None:
     return None
 
 
-def _partition(graph: Graph, plan: Plan, part: Partition, answer: ModelledGraph) -> ModelledPartition:
-    by_node: dict[str, list[OperatorCycles]] = {}
+def attribute(graph: Graph, plan: Plan, part: Partition, answer: ModelledGraph) -> ModelledPartition:
+    """Return the model's answer for a partition of a plan by node, with our rates for what it does not know."""
+    recorded: dict[str, list[OperatorCycles]] = {}
     for item in answer.operators:
-        by_node.setdefault(item.node, []).append(item)
+        recorded.setdefault(item.node, []).append(item)
+    by_node = share_joined(part.graph, recorded)
     known = {node.name for node in graph.nodes}
     rows: list[OperatorRow] = []
     stated_alone = 0
     for node in part.graph.nodes:
-        items = by_node.get(node.name, [])
+        items = by_node.get(node.name, ())
         precision = plan.placement(node.name).precision if node.name in known else None
         row = _row(node, items, precision, answer.clock_mhz)
         if precision is not None and all(item.engine is Engine.SH for item in items):
-            shaded = bool(items) or not _fused(part.graph, node, by_node)
-            stated = _stated_cycles(graph, part.target, node, precision, shaded=shaded)
+            stated = _stated_cycles(graph, part.target, node, precision)
             if stated:
                 stated_alone += not items
                 row = _with_stated(row, stated, answer.clock_mhz)
         rows.append(row)
     source = _source_text(answer, max(0, answer.missing - stated_alone))
     return ModelledPartition(part.target, source, answer.clock_mhz, tuple(rows))
-
-
-def _fused(graph: Graph, node: Node, by_node: Mapping[str, Sequence[OperatorCycles]]) -> bool:
-    """Tell whether a node without a record is part of the array's operation that its reader is recorded as."""
-    for _ in range(_LONGEST_FUSION):
-        readers = graph.consumers.get(node.outputs[0], ())
-        if len(readers) != 1:
-            return False
-        (node,) = readers
-        if items := by_node.get(node.name, []):
-            return any(item.engine is not Engine.SH and _ARRAY.search(item.operation) for item in items)
-    return False
 
 
 def _row(node: Node, items: Sequence[OperatorCycles], precision: Precision | None, clock_mhz: float) -> OperatorRow:
@@ -192,10 +179,10 @@ def _with_stated(row: OperatorRow, stated: int, clock_mhz: float) -> OperatorRow
     return replace(changed, engine=Engine.SH, stated=stated > row.cycles)
 
 
-def _stated_cycles(graph: Graph, target: str, node: Node, precision: Precision, *, shaded: bool) -> int:
+def _stated_cycles(graph: Graph, target: str, node: Node, precision: Precision) -> int:
     """Return our model's cycles of a node that the target runs on its shaders, else 0.
 
-    A node that multiplies is taken at the records' word (`shaded`): the profile may have hoped for the array.
+    A node that multiplies is taken at the records' word: the profile may have hoped for the array.
     """
     profile = find_target(target)
     if not isinstance(profile, TargetProfile) or profile.hardware is None:
@@ -203,7 +190,7 @@ def _stated_cycles(graph: Graph, target: str, node: Node, precision: Precision, 
     original = graph.node(node.name)
     sizer = Sizer(graph)
     meant = profile.verdict(graph, original, precision).engine is Engine.SH
-    if not meant and not (shaded and sizer.macs(graph, original)):
+    if not meant and not sizer.macs(graph, original):
         return 0
     return NpuRoofline(profile, profile.hardware, sizer).shader_cycles(graph, original, precision)
 
