@@ -214,6 +214,41 @@ def _pyramid(net: Sketch, tensor: str, act: Act) -> str:
     return act(net, net.layer(net.joined(upper, tensor), net.shape(tensor)[1], (1, 1)))
 
 
+def _shuffled(net: Sketch, tensor: str, act: Act) -> str:
+    batch, channels, height, width = net.shape(tensor)
+    if channels % 4:
+        return _separable(net, tensor, act)
+    left, right = net.split(tensor)
+    inner = net.depthwise(act(net, net.layer(right, channels // 2, (1, 1))), 3)
+    made = net.joined(left, act(net, net.layer(inner, channels // 2, (1, 1))))
+    split = net.rows(made, batch, 2, channels // 2, height, width)
+    turned = net.op("Transpose", split, shape=(batch, channels // 2, 2, height, width), perm=(0, 2, 1, 3, 4))
+    return net.rows(turned, batch, channels, height, width)
+
+
+def _upsampled(net: Sketch, tensor: str, act: Act) -> str:
+    batch, read, height, width = net.shape(tensor)
+    made = _room(net, tensor, read // 2, 4) if height * width * read * 4 < _MOST_ELEMENTS else 0
+    if not made:
+        return _separable(net, tensor, act)
+    form = {"kernel_shape": (2, 2), "strides": (2, 2)}
+    shape = (batch, made, 2 * height, 2 * width)
+    return act(net, net.op("ConvTranspose", tensor, net.weight(read, made, 2, 2), shape=shape, **form))
+
+
+def _scaled(net: Sketch, tensor: str, act: Act) -> str:
+    inner = act(net, net.layer(tensor, net.shape(tensor)[1], (3, 3)))
+    return net.op("Mul", inner, net.uniform(net.shape(inner)[1], 1, 1))
+
+
+def _crossed(net: Sketch, tensor: str, act: Act) -> str:
+    """Add half of a partial network: one side goes through a residual block, and both meet."""
+    channels = max(8, net.shape(tensor)[1] // 2)
+    sides = [act(net, net.layer(tensor, channels, (1, 1))) for _ in range(2)]
+    made = net.joined(_residual(net, sides[0], act), sides[1])
+    return act(net, net.layer(made, net.shape(tensor)[1], (1, 1)))
+
+
 _BLOCKS: tuple[Block, ...] = (
     *(_plain,) * 4,
     *(_separable,) * 3,
@@ -226,10 +261,24 @@ _BLOCKS: tuple[Block, ...] = (
 )
 
 
-def _convolutional(net: Sketch, operators: int) -> list[str]:
+_MOVING: tuple[Block, ...] = (
+    *(_shuffled,) * 3,
+    *(_crossed,) * 3,
+    *(_plain,) * 2,
+    *(_separable,) * 2,
+    _inverted,
+    _upsampled,
+    _scaled,
+    _pooled,
+    _pyramid,
+)
+"""Of every fourth network: more that moves data, and gates on every map."""
+
+
+def _convolutional(net: Sketch, operators: int, blocks: Sequence[Block], acts: Sequence[Act]) -> list[str]:
     height = net.pick((10, 16, 28, 32, 40, 48, 56, 64, 96, 112, 128, 160, 192, 224, 256, 320))
     width = height if net.chance(0.7) else net.pick((10, 20, 32, 40, 49, 64, 96, 160, 240, 320))
-    act = _ACTS[net.pick(range(len(_ACTS)))]
+    act = acts[net.pick(range(len(acts)))]
     tensor = net.input("x", 1, net.pick((1, 3, 3, 3)), height, width)
     kernel = net.pick((3, 3, 3, 5, 7))
     stride = 2 if height * width > 1600 else 1
@@ -239,7 +288,7 @@ def _convolutional(net: Sketch, operators: int) -> list[str]:
         tensor = _separable(net, net.pool("MaxPool", tensor, 2, 2), act)
     ends: list[str] = []
     while len(net.nodes) < operators:
-        tensor = _BLOCKS[net.pick(range(len(_BLOCKS)))](net, tensor, act)
+        tensor = blocks[net.pick(range(len(blocks)))](net, tensor, act)
         if min(net.shape(tensor)[2:]) < 3:
             break
         if net.chance(0.08):
@@ -281,5 +330,10 @@ def network(seed: int) -> Graph:
     """
     net = Sketch(seed)
     operators = int(net.rng.integers(6, 40))
-    ends = _attention(net, operators) if seed % 24 == 23 else _convolutional(net, operators)
+    if seed % 24 == 23:
+        ends = _attention(net, operators)
+    elif seed % 4 == 3:
+        ends = _convolutional(net, operators, _MOVING, (*_ACTS[:4], _silu))
+    else:
+        ends = _convolutional(net, operators, _BLOCKS, _ACTS)
     return net.graph(*dict.fromkeys(ends), name=f"seed{seed}")

@@ -11,28 +11,19 @@ import dovetail
 from dovetail.backend.modelled import BoardSettings, ModelledGraph, OperatorCycles
 from dovetail.backend.registry import backend
 from dovetail.backend.target import Engine
-from dovetail.cost.modelled import stated_ranges
+from dovetail.cost import OperatorRow
+from dovetail.cost.modelled import attribute, stated_ranges
 from dovetail.errors import DovetailError
 from dovetail.ir import Graph
-from dovetail.partition import partition
+from dovetail.partition import Partition, partition
 from dovetail.plan import Plan
 from dovetail.quantize.quantizer import quantize
-from prices.networks import network
-
-PLACES: tuple[str, ...] = (
-    *("vsi:v853@u8", "vsi:a311d@u8", "vsi:imx8mp@u8", "vsi:rv1126@u8"),
-    *("vsi:v853@i16", "vsi:a311d@i16", "vsi:imx8mp@i16", "vsi:rv1126@i16"),
-    "vsi:v853@i8pc",
-    *("vsi:v853@i8", "vsi:a311d@i8", "vsi:imx8mp@i8", "vsi:rv1126@i8"),
-)
-"""Weights per channel run on the shaders of the older parts, of which the vendor's model knows only the traffic."""
-
 
 @dataclass(frozen=True, slots=True)
 class Probe:
     """The answers for one network at one placement: a modelled graph for each partition, or why there is none."""
 
-    seed: int
+    name: str
     place: str
     answers: tuple[ModelledGraph, ...]
     error: str = ""
@@ -45,19 +36,31 @@ def plan_of(graph: Graph, place: str) -> Plan:
     return dovetail.make_plan(graph, dovetail.Recipe(placement, (host,)), targets)
 
 
-def ask(seed: int, place: str) -> Probe:
-    """Ask the vendor's model about the network of a seed; needs the SDK."""
-    graph = dovetail.normalize(network(seed))
-    target = place.partition("@")[0]
+def partitions_of(graph: Graph, plan: Plan) -> list[Partition]:
+    """Return the partitions of a plan that its default target runs."""
+    parts = partition(quantize(graph, plan, stated_ranges(graph))).partitions
+    return [part for part in parts if part.target == plan.default.target]
+
+
+def ask(name: str, graph: Graph, place: str) -> Probe:
+    """Ask the vendor's model about a network; needs the SDK."""
     model = backend("vsi").abilities().model_cycles
     assert model is not None
     try:
-        quantized = quantize(graph, plan_of(graph, place), stated_ranges(graph))
-        parts = [part for part in partition(quantized).partitions if part.target == target]
-        answers = tuple(model(part.graph, dovetail.find_target(target), BoardSettings()) for part in parts)
+        plan = plan_of(graph, place)
+        target = dovetail.find_target(plan.default.target)
+        answers = tuple(model(part.graph, target, BoardSettings()) for part in partitions_of(graph, plan))
     except DovetailError as error:
-        return Probe(seed, place, (), error.message)
-    return Probe(seed, place, answers)
+        return Probe(name, place, (), error.message)
+    return Probe(name, place, answers)
+
+
+def rows_of(graph: Graph, probe: Probe) -> dict[str, OperatorRow]:
+    """Return what each node takes by the model's answers; conversions that the plan put in are left out."""
+    plan = plan_of(graph, probe.place)
+    parts = zip(partitions_of(graph, plan), probe.answers, strict=True)
+    rows = (row for part, answer in parts for row in attribute(graph, plan, part, answer).rows)
+    return {row.node: row for row in rows if row.precision is not None}
 
 
 def read_probes(path: Path) -> Iterator[Probe]:
@@ -69,18 +72,17 @@ def read_probes(path: Path) -> Iterator[Probe]:
             entry = json.loads(line)
         except ValueError:
             continue
-        yield Probe(entry["seed"], entry["place"], tuple(map(_answer, entry["answers"])), entry["error"])
+        yield Probe(entry["name"], entry["place"], tuple(map(_answer, entry["answers"])), entry["error"])
 
 
 def append_probe(path: Path, probe: Probe) -> None:
     """Add a probe to a file."""
-    entry = {"seed": probe.seed, "place": probe.place, "error": probe.error}
     answers = [{**asdict(item), "facts": {}} for item in probe.answers]
     for answer in answers:
-        for row in answer["operators"]:
-            row["engine"] = row["engine"].value
+        answer["operators"] = [{**row, "engine": row["engine"].value} for row in answer["operators"]]
+    entry = {"name": probe.name, "place": probe.place, "error": probe.error, "answers": answers}
     with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps({**entry, "answers": answers}) + "\n")
+        file.write(json.dumps(entry) + "\n")
 
 
 def _answer(entry: dict[str, object]) -> ModelledGraph:

@@ -1,0 +1,94 @@
+"""Fit the prices of operators to VeriSilicon's performance model: `python benchmarks/fit_prices.py probe` and `fit`.
+
+`probe` asks the vendor's compiler about generated networks (`prices/networks.py`; nothing is run) and appends the
+answers to a file; it goes on where it was. `fit` makes `prices.json` of the package from them. Needs the SDK for `probe`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+from pathlib import Path
+
+import dovetail
+from dovetail.backend.fitted import FittedForm, FittedPrices
+from dovetail.backend.target import TargetProfile
+from dovetail.backends.verisilicon.parts.prices import FILE, prices_to_json
+from dovetail.ir.precision import Precision
+from prices.fitting import fit_kind, group, operators_of
+from prices.networks import network
+from prices.probes import Probe, append_probe, ask, read_probes
+
+TARGETS = ("vsi:v853", "vsi:a311d", "vsi:imx8mp", "vsi:rv1126")
+PLACES: tuple[str, ...] = (
+    *(f"{target}@{precision}" for precision in ("u8", "i16") for target in TARGETS),
+    "vsi:v853@i8pc",
+    *(f"{target}@i8" for target in TARGETS),
+)
+"""Weights per channel run on the shaders of the older parts, of which the vendor's model knows only the traffic."""
+_SPARSE, _EVERY = "@i8", 4
+"""Signed bytes per tensor are probed on every fourth network: few use them."""
+
+
+def probe(path: Path, seeds: range) -> None:
+    """Ask about the networks of some seeds, but for what is in the file."""
+    known = {(item.name, item.place) for item in read_probes(path)}
+    for seed in seeds:
+        graph = dovetail.normalize(network(seed))
+        for place in PLACES:
+            if (graph.name, place) in known or (place.endswith(_SPARSE) and seed % _EVERY):
+                continue
+            answer = ask(graph.name, graph, place)
+            append_probe(path, answer)
+            print(graph.name, place, answer.error or sum(len(item.operators) for item in answer.answers), flush=True)
+
+
+def fit(probes: Iterable[Probe]) -> dict[str, FittedPrices]:
+    """Return the prices by the simulator's name of the part; print how far off they are."""
+    operators, graphs, versions = [], {}, dict[str, None]()
+    for item in probes:
+        seed = int(item.name.removeprefix("seed"))
+        if seed not in graphs:
+            graphs[seed] = dovetail.normalize(network(seed))
+        operators += list(operators_of(graphs[seed], item))
+        versions.update((answer.version, None) for answer in item.answers)
+    forms: dict[str, dict[tuple[str, Precision], FittedForm]] = {}
+    for (target, kind, precision), members in sorted(group(operators).items(), key=str):
+        form = fit_kind(members)
+        if form is not None:
+            forms.setdefault(target, {})[kind, precision] = form
+            errors = f"median {form.median_error:.0%}, nine tenths {form.upper_error:.0%}"
+            print(f"{target} {precision.value} {kind}: {form.operators} operators, off by {errors}")
+    (version,) = versions
+    return {_sdk_name(target): FittedPrices(version, found) for target, found in forms.items()}
+
+
+def _sdk_name(target: str) -> str:
+    profile = dovetail.find_target(target)
+    assert isinstance(profile, TargetProfile)
+    assert profile.hardware is not None
+    return profile.hardware.sdk_name
+
+
+def main() -> None:
+    """Probe, or fit."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=("probe", "fit"))
+    parser.add_argument("--probes", type=Path, default=Path("build/prices/probes.jsonl"))
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--last", type=int, default=63)
+    given = parser.parse_args()
+    given.probes.parent.mkdir(parents=True, exist_ok=True)
+    seeds = range(given.first, given.last)
+    if given.what == "probe":
+        probe(given.probes, seeds)
+        return
+    names = {f"seed{seed}" for seed in seeds}
+    prices = fit(item for item in read_probes(given.probes) if item.name in names and not item.error)
+    (version,) = {part.version for part in prices.values()}
+    source = f"benchmarks/fit_prices.py: generated networks of seeds {given.first} to {given.last - 1}"
+    FILE.write_bytes(prices_to_json(prices, version, source))
+
+
+if __name__ == "__main__":
+    main()

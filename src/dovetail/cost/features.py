@@ -1,0 +1,186 @@
+"""What the price of an operator is made of: quantities in cycles of an ideal part, each with a coefficient to fit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from dovetail.backend.target import HardwareFacts
+from dovetail.cost.sizes import Sizer, Traffic, stored_bytes, work_elements
+from dovetail.ir.graph import Graph
+from dovetail.ir.node import Node
+from dovetail.ir.precision import Precision
+from dovetail.plan.units import clamp_host
+
+COMPUTE = ("rounds", "lanes", "elements")
+"""Multiply-accumulates in whole rounds over the cores and over 64 lanes; elements that any other operator touches."""
+PORTS = ("stored", "loaded")
+"""Bytes through the array's ports: 8 a cycle out, 16 in."""
+TRAFFIC = (
+    *("weights", "near_in", "middle_in", "far_in", "shared_in", "first_in"),
+    *("near_out", "middle_out", "far_out", "shared_out", "last_out"),
+    *("strided_in", "strided_out", "dilated_in", "window_in", "repeated_in"),
+)
+"""Bytes over the bus to DDR. Near: input and output fit into half of the part's own memory; middle: three times that;
+shared: not near, and several read it, for which it is seldom kept; first and last: the graph's own. A window's and a
+wide layer's input is read again."""
+EXTRA = ("clamped", "clipped_in", "turned_in", "turned_out", "tiles")
+"""What comes on top of the slowest of the three: a clamp on both sides, which may run alone, before or behind; tensors
+that come from or go to another engine, which may be copied on the way; cutting into tiles."""
+FIXED = "fixed"
+FEATURES = (*COMPUTE, *PORTS, *TRAFFIC, *EXTRA, FIXED)
+SHARPNESS = 4.0
+"""How much the slowest of compute, ports and traffic hides the others: they add as a norm of this order."""
+
+_LANES = 64
+_PORT_OUT, _PORT_IN = 8.0, 16.0
+_NEAR, _MIDDLE = 0.5, 1.5
+_KERNELS = 4
+"""Kernels that a core holds at once: more of them read the input again."""
+_TILE_CYCLES = 1000.0
+_PRODUCTS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
+_SUMS = frozenset({"Add", "Sub"})
+
+
+def kind_of(graph: Graph, node: Node) -> str:
+    """Return the kind of work of a node: convolutions by their kernels, products by their operands, else the operator."""
+    if node.op == "Conv":
+        weight = graph.types[node.inputs[1]].static_shape or ()
+        if node.integer("group", 1) > 1:
+            return "depthwise" if weight[1:2] == (1,) else "grouped"
+        return "pointwise" if math.prod(weight[2:]) == 1 else "window"
+    if node.op in ("Gemm", "MatMul"):
+        return "dense" if node.inputs[1] in graph.constants else "dynamic"
+    return node.op
+
+
+@dataclass(frozen=True)
+class Features:
+    """The quantities of one node of a graph at one precision on a part with these figures."""
+
+    graph: Graph
+    node: Node
+    precision: Precision
+    facts: HardwareFacts
+    sizer: Sizer
+
+    def values(self) -> dict[str, float]:
+        """Return the quantities that are not 0, in cycles."""
+        made = {**self._compute(), **self._ports(), **self._traffic(), **self._extra(), FIXED: 1.0}
+        return {name: value for name, value in made.items() if value}
+
+    @cached_property
+    def _moved(self) -> Traffic:
+        return self.sizer.traffic_in(self.graph, [self.node], self.precision)
+
+    @cached_property
+    def _macs(self) -> float:
+        return self.sizer.macs(self.graph, self.node) / (self.facts.nn_cores * _LANES)
+
+    @cached_property
+    def _shape(self) -> tuple[int, ...]:
+        """The sizes of the result; symbolic and unknown ones count as 1, as everywhere in costs."""
+        sizes = self.graph.types[self.node.outputs[0]].shape or ()
+        return tuple(size if isinstance(size, int) else 1 for size in sizes) or (1,)
+
+    @property
+    def _channels(self) -> int:
+        spatial = self.node.op in ("Conv", "ConvTranspose") and len(self._shape) > 1
+        return self._shape[1] if spatial else self._shape[-1]
+
+    def _compute(self) -> dict[str, float]:
+        if not self._macs:
+            return {"elements": float(work_elements(self.graph, self.node))}
+        channels, cores = max(1, self._channels), self.facts.nn_cores
+        pixels = max(1, math.prod(self._shape) // channels)
+        return {
+            "rounds": self._macs * math.ceil(channels / cores) * cores / channels,
+            "lanes": self._macs * math.ceil(pixels / _LANES) * _LANES / pixels,
+        }
+
+    def _ports(self) -> dict[str, float]:
+        return {"stored": self._moved.written_bytes / _PORT_OUT, "loaded": self._moved.read_bytes / _PORT_IN}
+
+    def _traffic(self) -> dict[str, float]:
+        bus = self.facts.ddr_bytes_per_cycle
+        read, written = self._moved.read_bytes / bus, self._moved.written_bytes / bus
+        kernel, strides, dilations = self._window()
+        return {
+            "weights": self._moved.constant_bytes / bus,
+            self._source(): read,
+            self._destination(): written,
+            "strided_in": read if strides > 1 else 0.0,
+            "strided_out": written if strides > 1 else 0.0,
+            "dilated_in": read if dilations > 1 else 0.0,
+            "window_in": read * (kernel - 1) * max(1, strides // 2),
+            "repeated_in": read * (math.ceil(self._channels / (self.facts.nn_cores * _KERNELS)) - 1)
+            if self.node.op in _PRODUCTS
+            else 0.0,
+        }
+
+    def _window(self) -> tuple[int, int, int]:
+        """Return the elements of the kernel, the product of the strides, and that of the dilations."""
+        if self.node.op == "Conv":
+            kernel = math.prod((self.graph.types[self.node.inputs[1]].static_shape or (1, 1))[2:])
+        else:
+            kernel = math.prod(self.node.integers("kernel_shape", (1,)))
+        return kernel, *(math.prod(self.node.integers(name, (1,))) for name in ("strides", "dilations"))
+
+    def _source(self) -> str:
+        if any(tensor in self.graph.inputs for tensor in self.node.inputs):
+            return "first_in"
+        shared = len(self.graph.consumers.get(self.node.inputs[0], ())) > 1
+        return f"{self._distance(self._moved.read_bytes + self._moved.written_bytes, shared)}_in"
+
+    def _destination(self) -> str:
+        if any(tensor in self.graph.outputs for tensor in self.node.outputs):
+            return "last_out"
+        readers = [user for tensor in self.node.outputs for user in self.graph.consumers.get(tensor, ())]
+        results = [stored_bytes(self.graph, user.outputs[0], self.precision) for user in readers]
+        total = self._moved.written_bytes + max(results, default=0)
+        return f"{self._distance(total, len(readers) > 1)}_out"
+
+    def _distance(self, total: int, shared: bool) -> str:
+        share = total / self.facts.sram_bytes
+        if share < _NEAR:
+            return "near"
+        return "shared" if shared else "middle" if share < _MIDDLE else "far"
+
+    def _extra(self) -> dict[str, float]:
+        bus, total = self.facts.ddr_bytes_per_cycle, self._moved.read_bytes + self._moved.written_bytes
+        readers = self.graph.consumers.get(self.node.outputs[0], ())
+        clips = sum(user.op == "Clip" and clamp_host(self.graph, user) is not None for user in readers)
+        producers = {
+            tensor: self.graph.producers[tensor] for tensor in self.node.inputs if tensor in self.graph.producers
+        }
+        clipped = [tensor for tensor, node in producers.items() if node.op == "Clip"]
+        turned = [tensor for tensor, node in producers.items() if self._on_array(node) != self._on_array(self.node)]
+        leaves = any(self._on_array(user) != self._on_array(self.node) for user in readers)
+        return {
+            "clamped": clips * self._moved.written_bytes / bus,
+            "clipped_in": sum(self._bytes(tensor) for tensor in clipped) / bus,
+            "turned_in": sum(self._bytes(tensor) for tensor in turned) / bus,
+            "turned_out": self._moved.written_bytes / bus if leaves else 0.0,
+            "tiles": max(0.0, total / self.facts.sram_bytes - 1.0) * _TILE_CYCLES,
+        }
+
+    def _on_array(self, node: Node) -> bool:
+        host = clamp_host(self.graph, node)
+        return (node if host is None else host).op in _PRODUCTS | _SUMS
+
+    def _bytes(self, tensor: str) -> int:
+        return stored_bytes(self.graph, tensor, self.precision)
+
+
+def cycles(coefficients: Mapping[str, float], values: Mapping[str, float]) -> float:
+    """Return what quantities take: the slowest of compute, ports and traffic, a little of the others, and the extras."""
+
+    def total(names: tuple[str, ...]) -> float:
+        return sum(coefficients.get(name, 0.0) * values.get(name, 0.0) for name in names)
+
+    slowest = sum(total(names) ** SHARPNESS for names in (COMPUTE, PORTS, TRAFFIC)) ** (1.0 / SHARPNESS)
+    return slowest + total((*EXTRA, FIXED))
+
+
