@@ -19,6 +19,7 @@ from dovetail.partition import Partition, partition
 from dovetail.plan import Plan
 from dovetail.quantize.quantizer import quantize
 
+
 @dataclass(frozen=True, slots=True)
 class Probe:
     """The answers for one network at one placement: a modelled graph for each partition, or why there is none."""

@@ -45,7 +45,7 @@ _SUMS = frozenset({"Add", "Sub"})
 
 
 def kind_of(graph: Graph, node: Node) -> str:
-    """Return the kind of work of a node: convolutions by their kernels, products by their operands, else the operator."""
+    """Return the kind of work: convolutions by their kernels, products by their operands, else the operator."""
     if node.op == "Conv":
         weight = graph.types[node.inputs[1]].static_shape or ()
         if node.integer("group", 1) > 1:
@@ -126,7 +126,8 @@ class Features:
             kernel = math.prod((self.graph.types[self.node.inputs[1]].static_shape or (1, 1))[2:])
         else:
             kernel = math.prod(self.node.integers("kernel_shape", (1,)))
-        return kernel, *(math.prod(self.node.integers(name, (1,))) for name in ("strides", "dilations"))
+        strides, dilations = (math.prod(self.node.integers(name, (1,))) for name in ("strides", "dilations"))
+        return kernel, strides, dilations
 
     def _source(self) -> str:
         if any(tensor in self.graph.inputs for tensor in self.node.inputs):
@@ -175,12 +176,10 @@ class Features:
 
 
 def cycles(coefficients: Mapping[str, float], values: Mapping[str, float]) -> float:
-    """Return what quantities take: the slowest of compute, ports and traffic, a little of the others, and the extras."""
+    """Return what quantities take: the slowest of compute, ports and traffic, a little of the others, the extras."""
 
     def total(names: tuple[str, ...]) -> float:
         return sum(coefficients.get(name, 0.0) * values.get(name, 0.0) for name in names)
 
-    slowest = sum(total(names) ** SHARPNESS for names in (COMPUTE, PORTS, TRAFFIC)) ** (1.0 / SHARPNESS)
+    slowest = math.pow(sum(math.pow(total(names), SHARPNESS) for names in (COMPUTE, PORTS, TRAFFIC)), 1.0 / SHARPNESS)
     return slowest + total((*EXTRA, FIXED))
-
-

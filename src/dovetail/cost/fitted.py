@@ -38,7 +38,7 @@ class FittedRoofline:
             host = clamp_host(graph, node)
             if node.op not in FREE and (host is None or host.name not in inside):
                 latency_ns += self._latency_ns(graph, node, precision)
-        return Figure(latency_ns, Quality.FITTED, self._source(form))
+        return Figure(latency_ns, Quality.FITTED, self.source)
 
     def _latency_ns(self, graph: Graph, node: Node, precision: Precision) -> float:
         form = self._form(graph, node, precision)
@@ -51,8 +51,7 @@ class FittedRoofline:
     def _form(self, graph: Graph, node: Node, precision: Precision) -> FittedForm | None:
         return self.prices.forms.get((kind_of(graph, node), _ALIKE.get(precision, precision)))
 
-    def _source(self, form: FittedForm) -> str:
-        return (
-            f"roofline fitted to VeriSilicon's performance model ({self.prices.version}): "
-            f"{form.operators} generated operators of this kind, median error {form.median_error:.0%}"
-        )
+    @property
+    def source(self) -> str:
+        """Return where the figures come from."""
+        return f"roofline fitted to VeriSilicon's performance model ({self.prices.version}) on generated operators"

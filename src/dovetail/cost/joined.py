@@ -76,6 +76,4 @@ def _piece(item: OperatorCycles, before: float, upto: float) -> OperatorCycles:
     def cut(total: int) -> int:
         return round(total * upto) - round(total * before)
 
-    return replace(
-        item, cycles=cut(item.cycles), read_bytes=cut(item.read_bytes), write_bytes=cut(item.write_bytes)
-    )
+    return replace(item, cycles=cut(item.cycles), read_bytes=cut(item.read_bytes), write_bytes=cut(item.write_bytes))

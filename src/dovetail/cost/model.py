@@ -181,9 +181,7 @@ def make_cost_model(
         for source in cost_sources()
     ]
     fallback = HostRoofline(HOST, facts, sizer)
-    fitted = [
-        FittedRoofline(plain, plain.facts.prices) for plain in npus.values() if plain.facts.prices is not None
-    ]
+    fitted = [FittedRoofline(plain, plain.facts.prices) for plain in npus.values() if plain.facts.prices is not None]
     sources = (*extra, *offered, *fitted, *npus.values(), fallback)
     return CostModel(graph, units, wire_units(graph, units), sources, npus, fallback, sizer)
 

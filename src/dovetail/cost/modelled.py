@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from dovetail.backend.costs import Quality
 from dovetail.backend.modelled import BoardSettings, CycleModel, ModelledGraph, OperatorCycles
+from dovetail.backend.protocols import Backend
 from dovetail.backend.registry import available_backends, find_target
 from dovetail.backend.target import Engine, TargetProfile
 from dovetail.cost.joined import share_joined
@@ -123,12 +124,17 @@ def _bound(graph: Graph, node: Node, index: int) -> float:
     return math.copysign(math.inf, index - 1.5) if value is None or value.size != 1 else float(value.reshape(-1)[0])
 
 
-def _model_of(target: str) -> CycleModel | None:
+def model_owner(target: str) -> Backend | None:
+    """Return the backend that has a vendor's performance model of a target, or None."""
     for owner in available_backends():
-        model = owner.abilities().model_cycles
-        if model is not None and target in {item.name for item in owner.targets()}:
-            return model
+        if owner.abilities().model_cycles is not None and target in {item.name for item in owner.targets()}:
+            return owner
     return None
+
+
+def _model_of(target: str) -> CycleModel | None:
+    owner = model_owner(target)
+    return None if owner is None else owner.abilities().model_cycles
 
 
 def attribute(graph: Graph, plan: Plan, part: Partition, answer: ModelledGraph) -> ModelledPartition:
