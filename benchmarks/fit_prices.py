@@ -1,13 +1,13 @@
 """Fit the prices of operators to VeriSilicon's performance model: `python benchmarks/fit_prices.py probe` and `fit`.
 
 `probe` asks the vendor's compiler about generated networks (`prices/networks.py`; nothing is run) and appends the
-answers to a file; it goes on where it was. `fit` makes `prices.json` of the package from them. Needs the SDK for `probe`.
+answers to a file; it goes on where it was. `fit` makes `prices.json` of the package from them. `probe` needs the SDK.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import dovetail
@@ -28,9 +28,10 @@ PLACES: tuple[str, ...] = (
 """Weights per channel run on the shaders of the older parts, of which the vendor's model knows only the traffic."""
 _SPARSE, _EVERY = "@i8", 4
 """Signed bytes per tensor are probed on every fourth network: few use them."""
+_SEEDS = (*range(100, 130), *range(100))
 
 
-def probe(path: Path, seeds: range) -> None:
+def probe(path: Path, seeds: Sequence[int]) -> None:
     """Ask about the networks of some seeds, but for what is in the file."""
     known = {(item.name, item.place) for item in read_probes(path)}
     for seed in seeds:
@@ -75,18 +76,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=("probe", "fit"))
     parser.add_argument("--probes", type=Path, default=Path("build/prices/probes.jsonl"))
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--last", type=int, default=63)
+    parser.add_argument("--seeds", type=int, nargs="+", default=_SEEDS)
     given = parser.parse_args()
     given.probes.parent.mkdir(parents=True, exist_ok=True)
-    seeds = range(given.first, given.last)
     if given.what == "probe":
-        probe(given.probes, seeds)
+        probe(given.probes, given.seeds)
         return
-    names = {f"seed{seed}" for seed in seeds}
+    names = {f"seed{seed}" for seed in given.seeds}
     prices = fit(item for item in read_probes(given.probes) if item.name in names and not item.error)
     (version,) = {part.version for part in prices.values()}
-    source = f"benchmarks/fit_prices.py: generated networks of seeds {given.first} to {given.last - 1}"
+    source = f"benchmarks/fit_prices.py: generated networks, seeds {' '.join(map(str, given.seeds))}"
     FILE.write_bytes(prices_to_json(prices, version, source))
 
 

@@ -24,7 +24,7 @@ _FEWEST = 5
 
 @dataclass(frozen=True, slots=True)
 class UnitPrice:
-    """What a unit takes: by the vendor's model, by us without the SDK, and by the roofline that nothing was fitted to."""
+    """What a unit takes: by the vendor's model, by us without the SDK, and by the plain roofline."""
 
     unit: str
     vendor_ns: float

@@ -19,6 +19,8 @@ _MOST_WEIGHTS = 1_500_000
 _MOST_ELEMENTS = 1_200_000
 """Of one map: the vendor's compiler takes seconds beyond."""
 _WIDTHS = (8, 16, 16, 24, 32, 32, 40, 48, 64, 64, 80, 96, 128, 128, 160, 192, 256, 256, 320, 384, 512)
+_GATED_FROM = 100
+"""From this seed on every activation is a gate, `x * sigmoid(x)`, and large pictures are split into quarters first."""
 _HEADS = (1, 2, 4, 5, 10, 18, 21, 35, 75, 85, 100, 255)
 
 
@@ -214,6 +216,18 @@ def _pyramid(net: Sketch, tensor: str, act: Act) -> str:
     return act(net, net.layer(net.joined(upper, tensor), net.shape(tensor)[1], (1, 1)))
 
 
+def _focused(net: Sketch, tensor: str) -> str:
+    """Add the four halves of a picture, rows and columns apart, side by side as channels."""
+    batch, channels, height, width = net.shape(tensor)
+    parts = []
+    for row, column in ((0, 0), (1, 0), (0, 1), (1, 1)):
+        starts, ends = net.constant([row, column]), net.constant([height, width])
+        axes, steps = net.constant([2, 3]), net.constant([2, 2])
+        shape = (batch, channels, height // 2, width // 2)
+        parts.append(net.op("Slice", tensor, starts, ends, axes, steps, shape=shape))
+    return net.joined(*parts)
+
+
 def _shuffled(net: Sketch, tensor: str, act: Act) -> str:
     batch, channels, height, width = net.shape(tensor)
     if channels % 4:
@@ -280,6 +294,8 @@ def _convolutional(net: Sketch, operators: int, blocks: Sequence[Block], acts: S
     width = height if net.chance(0.7) else net.pick((10, 20, 32, 40, 49, 64, 96, 160, 240, 320))
     act = acts[net.pick(range(len(acts)))]
     tensor = net.input("x", 1, net.pick((1, 3, 3, 3)), height, width)
+    if acts == (_silu,) and height % 2 == width % 2 == 0 and height * width > 1600:
+        tensor = _focused(net, tensor)
     kernel = net.pick((3, 3, 3, 5, 7))
     stride = 2 if height * width > 1600 else 1
     tensor = act(net, net.layer(tensor, net.pick((8, 16, 24, 32, 32, 64)), (kernel, kernel), stride))
@@ -323,14 +339,16 @@ def _attention(net: Sketch, operators: int) -> list[str]:
 
 
 def network(seed: int) -> Graph:
-    """Return the network of a seed, 6 to 40 operators; every 24th is one of attention.
+    """Return the network of a seed, 6 to 40 operators; every 24th is one of attention, from 100 on all are gated.
 
     Operators of the shaders are rarer than in life: their kernels take the vendor's compiler seconds, and its model
     knows only their traffic.
     """
     net = Sketch(seed)
     operators = int(net.rng.integers(6, 40))
-    if seed % 24 == 23:
+    if seed >= _GATED_FROM:
+        ends = _convolutional(net, operators, (*_MOVING, *_BLOCKS), (_silu,))
+    elif seed % 24 == 23:
         ends = _attention(net, operators)
     elif seed % 4 == 3:
         ends = _convolutional(net, operators, _MOVING, (*_ACTS[:4], _silu))

@@ -26,13 +26,13 @@ from dovetail.search.proof import make_prover
 from dovetail.search.space import make_space
 from dovetail.testing.networks import Network, networks
 
-LOW, WIDE, CPU = (parse_placement(text) for text in ("vsi:v853@i8pc", "vsi:v853@i16", "cpu@fp32"))
+LOW, WIDE, CPU = (parse_placement(text) for text in ("vsi:t527@i8pc", "vsi:t527@i16", "cpu@fp32"))
 
 
 @settings(max_examples=80, deadline=None)
 @given(networks(most=12), st.data())
 def test_the_problem_costs_what_the_plan_costs(graph: Graph, data: st.DataObject) -> None:
-    targets = {name: find_target(name) for name in ("vsi:v853", "cpu")}
+    targets = {name: find_target(name) for name in ("vsi:t527", "cpu")}
     base = make_plan(graph, Recipe(LOW, (WIDE, CPU)), targets)
     assume(any(base.placement(node.name) == LOW for node in graph.nodes))
     model = make_cost_model(graph, placeable_units(graph, LOW, targets), list(targets.values()))
@@ -127,7 +127,7 @@ def test_pins_and_forbidden_targets_are_kept(request_: TuneRequest) -> None:
     assert result.plan.placement("pixels") == LOW
     limited = _tune(request_, Recipe(LOW, limits=Limits(forbid=("cpu",))))
     assert limited.accepted
-    assert limited.plan.targets == ("vsi:v853",)
+    assert limited.plan.targets == ("vsi:t527",)
 
 
 def test_a_plan_outside_the_limits_is_not_accepted(request_: TuneRequest) -> None:

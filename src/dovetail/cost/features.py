@@ -45,15 +45,35 @@ _SUMS = frozenset({"Add", "Sub"})
 
 
 def kind_of(graph: Graph, node: Node) -> str:
-    """Return the kind of work: convolutions by their kernels, products by their operands, else the operator."""
+    """Return the kind of work: convolutions by kernels, products by operands, what is joined, else the operator."""
     if node.op == "Conv":
         weight = graph.types[node.inputs[1]].static_shape or ()
         if node.integer("group", 1) > 1:
             return "depthwise" if weight[1:2] == (1,) else "grouped"
         return "pointwise" if math.prod(weight[2:]) == 1 else "window"
+    if node.op in ("Mul", "Sigmoid") and _gates(graph, node):
+        return f"gate {node.op}"
+    if node.op == "Concat" and _quarters(graph, node):
+        return "quarter Concat"
     if node.op in ("Gemm", "MatMul"):
         return "dense" if node.inputs[1] in graph.constants else "dynamic"
     return node.op
+
+
+def _gates(graph: Graph, node: Node) -> bool:
+    """Tell whether a node is part of `x * sigmoid(x)`, which the vendor's compiler makes one table."""
+    if node.op == "Sigmoid":
+        users = graph.consumers.get(node.outputs[0], ())
+        return len(users) == 1 and users[0].op == "Mul" and node.inputs[0] in users[0].inputs
+    gates = [graph.producers[name] for name in node.inputs if name in graph.producers]
+    return any(gate.op == "Sigmoid" and gate.inputs[0] in node.inputs for gate in gates)
+
+
+def _quarters(graph: Graph, node: Node) -> bool:
+    """Tell whether a Concat joins slices of one tensor: every other row and column, as some detectors begin."""
+    before = [graph.producers[name] for name in node.inputs if name in graph.producers]
+    sources = {item.inputs[0] for item in before if item.op == "Slice"}
+    return len(sources) == 1 and len(before) == len(node.inputs) and all(item.op == "Slice" for item in before)
 
 
 @dataclass(frozen=True)
