@@ -21,6 +21,11 @@ _MOST_ELEMENTS = 1_200_000
 _WIDTHS = (8, 16, 16, 24, 32, 32, 40, 48, 64, 64, 80, 96, 128, 128, 160, 192, 256, 256, 320, 384, 512)
 _GATED_FROM = 100
 """From this seed on every activation is a gate, `x * sigmoid(x)`, and large pictures are split into quarters first."""
+_WIDE_FROM = 200
+"""From this seed on networks are wide and small."""
+_WIDE_WEIGHTS = 3_000_000
+_HEADS_FROM = 300
+"""From this seed on networks are detectors' heads."""
 _HEADS = (1, 2, 4, 5, 10, 18, 21, 35, 75, 85, 100, 255)
 
 
@@ -312,6 +317,43 @@ def _convolutional(net: Sketch, operators: int, blocks: Sequence[Block], acts: S
     return [*ends, _head(net, tensor)]
 
 
+def _wide(net: Sketch, operators: int) -> list[str]:
+    """Add the second half of a classifier: hundreds of channels on small maps, equal blocks one after the other."""
+    side, width = net.pick((7, 10, 13, 14, 14, 20, 28)), net.pick((96, 128, 192, 256, 320, 384, 512))
+    act = _ACTS[net.pick(range(5))]
+    tensor = act(net, net.layer(net.input("x", 1, net.pick((32, 64, 128)), side, side), width, (1, 1)))
+    block = (_even, _even, _inverted, _residual, _bottleneck)[net.pick(range(5))]
+    while len(net.nodes) < operators and net.weights < _WIDE_WEIGHTS:
+        tensor = block(net, tensor, act)
+        if min(net.shape(tensor)[2:]) >= 12 and net.chance(0.15):
+            tensor = act(net, net.layer(act(net, net.depthwise(tensor, 3, 2)), 2 * net.shape(tensor)[1], (1, 1)))
+    return [_head(net, tensor)]
+
+
+def _detecting(net: Sketch) -> list[str]:
+    """Add heads over a pyramid of maps, each laid out anew with a row for every place, and all rows together."""
+    side, width = net.pick((20, 28, 32, 40, 52, 64)), net.pick((16, 24, 32, 64))
+    act, rows = _ACTS[net.pick(range(5))], net.pick(_HEADS)
+    tensor = act(net, net.layer(net.input("x", 1, net.pick((8, 16, 32)), side, side), width, (3, 3)))
+    parts, joins = [], net.chance(0.5)
+    for _ in range(3):
+        made = net.layer(tensor, rows, (1, 1))
+        _, _, height, across = net.shape(made)
+        flat = net.rows(made, 1, rows, height * across)
+        shape = (1, height * across, rows)
+        parts.append(flat if joins else net.op("Transpose", flat, shape=shape, perm=(0, 2, 1)))
+        tensor = _separable(net, net.pool("MaxPool", tensor, 2, 2), act)
+    axis = 2 if joins else 1
+    total = sum(net.shape(part)[axis] for part in parts)
+    whole = net.op("Concat", *parts, shape=(1, rows, total) if joins else (1, total, rows), axis=axis)
+    return [net.op("Transpose", whole, shape=(1, total, rows), perm=(0, 2, 1)) if joins else whole]
+
+
+def _even(net: Sketch, tensor: str, act: Act) -> str:
+    made = act(net, net.depthwise(tensor, net.pick((3, 3, 3, 5))))
+    return act(net, net.layer(made, net.shape(tensor)[1], (1, 1)))
+
+
 def _head(net: Sketch, tensor: str) -> str:
     kind = net.pick((0, 0, 0, 0, 0, 0, 1, 2))
     if kind == 0:
@@ -339,14 +381,18 @@ def _attention(net: Sketch, operators: int) -> list[str]:
 
 
 def network(seed: int) -> Graph:
-    """Return the network of a seed, 6 to 40 operators; every 24th is one of attention, from 100 on all are gated.
+    """Return the network of a seed, 6 to 40 operators; every 24th is one of attention.
 
     Operators of the shaders are rarer than in life: their kernels take the vendor's compiler seconds, and its model
     knows only their traffic.
     """
     net = Sketch(seed)
     operators = int(net.rng.integers(6, 40))
-    if seed >= _GATED_FROM:
+    if seed >= _HEADS_FROM:
+        ends = _detecting(net)
+    elif seed >= _WIDE_FROM:
+        ends = _wide(net, operators)
+    elif seed >= _GATED_FROM:
         ends = _convolutional(net, operators, (*_MOVING, *_BLOCKS), (_silu,))
     elif seed % 24 == 23:
         ends = _attention(net, operators)

@@ -10,9 +10,6 @@ from dovetail.ir.node import Node
 from dovetail.partition.schedule import part_of_graph
 from dovetail.plan.units import Unit, Units
 
-_MOST_VALUES = 64
-"""Larger constants are weights: they go by their shapes, so that a network that was trained again is known."""
-
 
 @dataclass(frozen=True, slots=True)
 class Neighbourhood:
@@ -44,7 +41,10 @@ def neighbourhood(graph: Graph, group: Sequence[Unit], units: Units, runs: Calla
 
 
 def _signature(piece: Graph, own: set[str]) -> str:
-    """Return nodes, attributes, wiring, types and small constants, with tensors by number."""
+    """Return nodes, attributes, wiring, types and constants, with tensors by number.
+
+    Weights go by their shapes, so that equal blocks, and a network that was trained again, are known.
+    """
     number = {tensor: index for index, tensor in enumerate(piece.types)}
     lines = [f"{[number[name] for name in piece.inputs]} {[number[name] for name in piece.outputs]}"]
     for node in piece.nodes:
@@ -53,6 +53,8 @@ def _signature(piece: Graph, own: set[str]) -> str:
         lines.append(f"{node.domain}:{node.op} {wires} {attributes} {node.name in own}")
     lines.extend(f"{kind.dtype.name} {kind.shape}" for kind in piece.types.values())
     lines.extend(
-        f"{number[name]} {value.tolist()}" for name, value in piece.constants.items() if value.size <= _MOST_VALUES
+        f"{number[name]} {value.tolist()}"
+        for name, value in piece.constants.items()
+        if value.size == 1 or not piece.types[name].holds_reals
     )
     return "\n".join(lines)
