@@ -64,6 +64,14 @@ def fit(probes: Iterable[Probe]) -> dict[str, FittedPrices]:
     return {_sdk_name(target): FittedPrices(version, found) for target, found in forms.items()}
 
 
+def spans(numbers: Sequence[int]) -> str:
+    """Return numbers as spans without gaps, such as `0-62 100-119`."""
+    ordered = sorted(set(numbers))
+    starts = [number for number in ordered if number - 1 not in ordered]
+    ends = [number for number in ordered if number + 1 not in ordered]
+    return " ".join(f"{start}-{end}" for start, end in zip(starts, ends, strict=True))
+
+
 def _sdk_name(target: str) -> str:
     profile = dovetail.find_target(target)
     assert isinstance(profile, TargetProfile)
@@ -85,7 +93,7 @@ def main() -> None:
     names = {f"seed{seed}" for seed in given.seeds}
     prices = fit(item for item in read_probes(given.probes) if item.name in names and not item.error)
     (version,) = {part.version for part in prices.values()}
-    source = f"benchmarks/fit_prices.py: generated networks, seeds {' '.join(map(str, given.seeds))}"
+    source = f"benchmarks/fit_prices.py: generated networks, seeds {spans(given.seeds)}"
     FILE.write_bytes(prices_to_json(prices, version, source))
 
 

@@ -107,8 +107,11 @@ def raise_rows(prices: Prices) -> list[list[str]]:
 def model_rows(prices: Prices) -> list[list[str]]:
     """Return a row for each model at each placement."""
     return [
-        [name, place, str(len(units)), f"{_total_ms(units, 'vendor_ns'):.3f}", f"{_total_ms(units, 'ours_ns'):.3f}"]
-        + [f"{_ratio(units):.2f}", f"{_rank(units):.3f}"]
+        [
+            *(name, place, str(len(units))),
+            *(f"{_total_ms(units, field):.3f}" for field in ("vendor_ns", "ours_ns")),
+            *(f"{_ratio(units):.2f}", f"{_rank(units):.3f}"),
+        ]
         for (name, place), units in prices.items()
     ]
 
@@ -130,7 +133,8 @@ def form_rows() -> list[list[str]]:
 _TEXT = """# Prices without the SDK
 
 Made by `python benchmarks/price_page.py page`, after `ask`. Where VeriSilicon's SDK is not there, units are priced by
-a roofline that was fitted to the vendor's performance model ({version}) by `benchmarks/fit_prices.py`: {source}.
+a roofline that was fitted to the vendor's performance model ({version}) by `benchmarks/fit_prices.py`:
+{source}.
 Here it is judged by that model on other networks: those of the collection and MobileNetV1 1.0 at 224 (weights of
 seed 0). No coefficient was chosen on any of them, nor on a figure from a board. Three families of generated networks
 were added after a first look at this page, because nothing like them had been generated: gates with quartered
@@ -187,7 +191,11 @@ def page(prices: Prices) -> str:
     weak = [row[0] for row in raised if float(row[1]) < _RANK_GOAL]
     missed = [
         f"\n{text}: {', '.join(names)}.\n"
-        for text, names in (("Ranks of units miss it at", low), ("of increments at", weak), ("sums at", far))
+        for text, names in (
+            ("Ranks of units are below the goal at", low),
+            ("Ranks of increments are below it at", weak),
+            ("Sums are off by more at", far),
+        )
         if names
     ]
     heads = ("model", "placement", "units", "vendor ms", "ours ms", "ratio", "rank")

@@ -110,7 +110,7 @@ class Memory:
             return
         steps = np.array([[step.layer, step.operator, step.engine.value] for step in found.steps], dtype="U120")
         arrays = {f"{i}:{name}": value for i, result in enumerate(found.results) for name, value in result.items()}
-        np.savez_compressed(path, steps=steps, count=np.array(len(found.results)), **arrays)
+        np.savez_compressed(path, steps=steps, count=np.array(len(found.results)), **arrays)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)

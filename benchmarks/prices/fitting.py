@@ -29,6 +29,8 @@ _PULL = 0.01
 """Weight of each coefficient's start: what the operators do not tell stays near it."""
 _OUTLIER = 0.2
 """Relative errors beyond count with their size, not its square."""
+_WORST = 0.5
+"""A form that is off by more than this on half of what it had not seen is none: the plain roofline stands."""
 _JOINED = 0.5
 """Kinds of which more than this share has no time of its own are free."""
 
@@ -87,6 +89,8 @@ def fit_kind(operators: Sequence[Operator]) -> FittedForm | None:
             if (own := measured[folds == fold]).size
         ]
     )
+    if np.median(errors) > _WORST:
+        return None
     found = _solve(table, measured)
     # Digits beyond the third say nothing, and a coefficient of a quantity that never occurred is none.
     kept = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import vendor_table
-
 from dovetail.backends.verisilicon.lowering.table import lower_graph
 from dovetail.backends.verisilicon.parts.named import VSI_PROFILES
 from dovetail.backends.verisilicon.parts.part import part_of

@@ -102,6 +102,16 @@ def test_quarters_of_a_picture() -> None:
     assert [kind_of(graph, graph.node(name)) for name in ("n2", "n3")] == ["quarter Concat", "Concat"]
 
 
+@pytest.mark.parametrize(
+    ("perm", "kind"), [((0, 2, 1, 3), "Transpose"), ((0, 1, 3, 2), "turning Transpose"), ((), "turning Transpose")]
+)
+def test_a_transpose_that_moves_the_last_axis_is_another_one(perm: tuple[int, ...], kind: str) -> None:
+    net = Network()
+    attributes = {"perm": perm} if perm else {}
+    graph = net.graph(net.op("Transpose", net.input("x", 1, 2, 2, 2), **attributes))
+    assert kind_of(graph, graph.nodes[0]) == kind
+
+
 def test_the_slowest_of_three_hides_the_others() -> None:
     quantities = {"rounds": 100.0, "stored": 10.0, "weights": 20.0, "tiles": 50.0, "fixed": 1.0}
     coefficients = {"rounds": 2.0, "stored": 1.0, "weights": 0.5, "tiles": 3.0, "fixed": 7.0, "far_in": 9.0}

@@ -55,6 +55,9 @@ def kind_of(graph: Graph, node: Node) -> str:
         return f"gate {node.op}"
     if node.op == "Concat" and _quarters(graph, node):
         return "quarter Concat"
+    if node.op == "Transpose":
+        order = node.integers("perm")
+        return "Transpose" if order and order[-1] == len(order) - 1 else "turning Transpose"
     if node.op in ("Gemm", "MatMul"):
         return "dense" if node.inputs[1] in graph.constants else "dynamic"
     return node.op

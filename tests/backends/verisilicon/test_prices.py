@@ -25,7 +25,9 @@ def test_the_file_holds_what_it_is_made_of() -> None:
     prices = fitted_prices()
     document = json.loads(FILE.read_bytes())
     assert prices_from_json(prices_to_json(prices, document["sdk"], document["source"]), "again") == prices
-    assert not any(f"{seed}" in document["source"].split() for seed in FRESH)
+    spans = [part.split("-") for part in document["source"].split() if part[0].isdigit()]
+    assert not any(int(start) <= seed <= int(end) for start, end in spans for seed in FRESH)
+    assert len(spans) == 4
 
 
 @pytest.mark.parametrize(
