@@ -221,11 +221,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("what", choices=("ask", "page"))
     parser.add_argument("--answers", type=Path, default=Path("build/prices/unseen.jsonl"))
     parser.add_argument("--models", type=Path, default=None)
+    parser.add_argument("--names", nargs="*", default=[], help="ask about these models only")
     given = parser.parse_args(arguments)
     graphs = unseen(models_root(given.models))
     if given.what == "ask":
         given.answers.parent.mkdir(parents=True, exist_ok=True)
-        ask_all(given.answers, graphs)
+        ask_all(given.answers, {name: graphs[name] for name in given.names or graphs})
         return
     probes = [item for item in read_probes(given.answers) if not item.error]
     prices = {(item.name, item.place): unit_prices(graphs[item.name], item) for item in probes}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,11 +11,14 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from dovetail.backend.costs import Quality
+from dovetail.backend.modelled import OperatorCycles
 from dovetail.backend.registry import find_target
+from dovetail.backend.target import Engine
 from dovetail.compare import callable_metric
 from dovetail.cost import make_cost_model
 from dovetail.data import Sample, SplitOptions, open_samples, specs_of, split_samples
-from dovetail.errors import PlanError
+from dovetail.errors import CostError, PlanError
 from dovetail.ir import AnyArray, Graph
 from dovetail.plan import Group, Limits, Override, Recipe, Rule, make_plan, parse_placement
 from dovetail.plan.resolve import placeable_units
@@ -174,3 +177,27 @@ def test_the_oracle_has_passed_what_is_chosen(request_: TuneRequest) -> None:
     result = _tune(request_)
     assert all(item.trial.status is Status.FAIL for item in result.evidence)
     assert result.search.tuned >= result.search.float_score - 0.05
+
+
+def test_units_are_priced_by_the_vendors_model_where_it_may_take_time(install: Callable[[str], None]) -> None:
+    install("clockback")
+    import clockback
+
+    net = Network()
+    graph = net.graph(net.conv(net.input("x", 1, 2, 8, 8), 2, 3))
+    record = OperatorCycles("n0", "convolution", Engine.NN, 1000, 0, 0, 1, "", "", "")
+    clockback.RECORDS.append(record)
+    low, high = (parse_placement(f"clock:one@{name}") for name in ("u8", "i16"))
+    space = make_space(graph, low, (high,))
+    found = {}
+    for seconds in (0.0, 20.0):
+        model = make_prover(space, Limits(), CostOptions(vendor_s=seconds), ()).model
+        found[seconds] = [model.unit_figure(model.units.items[0], place).quality for place in (low, high)]
+    clockback.RECORDS.clear()
+    assert found == {0.0: [Quality.ROOFLINE] * 2, 20.0: [Quality.MODELLED] * 2}
+
+
+@pytest.mark.parametrize("seconds", [-1.0, float("inf"), float("nan")])
+def test_time_for_prices_is_a_time(seconds: float) -> None:
+    with pytest.raises(CostError, match=r"prices cannot take .* s"):
+        CostOptions(vendor_s=seconds)

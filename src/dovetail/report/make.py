@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
-from dovetail.backend.costs import Figure, Quality
+from dovetail.backend.costs import Figure
 from dovetail.cost import PlanCost
 from dovetail.ir.graph import Graph
 from dovetail.partition.partitioned import Partition, PartitionedGraph
@@ -66,19 +66,18 @@ def _proof(certificate: Certificate) -> ProofSummary:
         monotone=certificate.monotone,
         complete=certificate.complete,
         clauses=tuple(item.alternatives for item in certificate.clauses),
-        sources=tuple(_source_text(origin, cost) for origin in dict.fromkeys(map(_origin, figures))),
+        sources=tuple(_source_text(text, cost) for text in dict.fromkeys(map(_origin, figures))),
     )
 
 
-def _origin(figure: Figure) -> tuple[Quality, str]:
-    return figure.quality, figure.source
+def _origin(figure: Figure) -> str:
+    return f"{figure.quality.value}: {figure.source}"
 
 
-def _source_text(origin: tuple[Quality, str], cost: PlanCost) -> str:
-    """Return a source of figures, and how many units it prices where there are any."""
-    quality, source = origin
+def _source_text(origin: str, cost: PlanCost) -> str:
+    """Return an origin of figures, and how many units it prices where there are any."""
     count = sum(_origin(item.figure) == origin for item in cost.units)
-    return f"{quality.value}: {source}" + (f" ({count} of {len(cost.units)} units)" if count else "")
+    return f"{origin} ({count} of {len(cost.units)} units)" if count else origin
 
 
 def partition_rows(partitioned: PartitionedGraph) -> tuple[PartitionRow, ...]:
