@@ -6,6 +6,7 @@ python benchmarks/run_all.py [--only NAME ...] [--limit-s N]
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 import time
@@ -51,6 +52,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "vendor_run": ("vendor_run.py", "--targets", "vsi:v853", "--samples", "1"),
     "worker_overhead": ("worker_overhead.py", "--rounds", "2", "--runs", "2"),
     "vendor_table": ("vendor_table.py", "--target", "vsi:v853", "--precision", "u8", "--operator", "Conv"),
+    "vendor_wild": ("vendor_wild.py", "--operators", "3", "--graphs", "1", "--target", "vsi:v853", "--log", os.devnull),
 }
 """Every benchmark of this folder, with what makes it short."""
 

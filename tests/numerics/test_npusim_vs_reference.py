@@ -23,9 +23,9 @@ from dovetail.backend.target import TargetProfile
 from dovetail.backends.npusim import backend as simulator
 from dovetail.backends.reference import backend as reference
 from dovetail.backends.verisilicon.emulator.functions import NATIVE, ODD, USER
+from dovetail.backends.verisilicon.generation import Generation
 from dovetail.backends.verisilicon.lowering.routes import PRODUCTS
 from dovetail.backends.verisilicon.lowering.table import lower_graph
-from dovetail.backends.verisilicon.parts.generation import Generation
 from dovetail.backends.verisilicon.parts.named import VSI_PROFILES
 from dovetail.backends.verisilicon.parts.part import part_of
 from dovetail.backends.verisilicon.program import Program, ProgramOperator, Route

@@ -453,3 +453,15 @@ def test_any_plan_computes_about_the_same(drawn: tuple[Graph, Plan], seed: int) 
     feeds = _feeds(graph, seed)
     found = quantize(graph, plan, ranges_of(graph, feeds))
     assert set(run_graph(found.graph, feeds)) >= set(graph.outputs)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (1, 3), (2, 3)])
+def test_a_bias_of_any_shape_has_a_scale_for_each_channel(shape: tuple[int, ...]) -> None:
+    net = Network()
+    bias = net.constant(np.random.default_rng(5).uniform(-4.0, 4.0, shape).astype(np.float32))
+    graph = net.graph(net.op("Gemm", net.input("x", 2, 4), net.uniform(4, 3), bias, shape=(2, 3)))
+    found = _quantized(graph, _npu(P.I8PC)).graph
+    (gemm,) = (node for node in found.nodes if node.op == "Gemm")
+    assert found.types[gemm.inputs[2]].shape == (*shape[:-1], 3)
+    (name,) = graph.outputs
+    np.testing.assert_allclose(run_graph(found, _feeds(graph))[name], run_graph(graph, _feeds(graph))[name], atol=0.1)

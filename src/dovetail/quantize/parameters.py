@@ -72,9 +72,11 @@ def choose_weight_quantization(
 def bias_scale_floor(bias: AnyArray, input_scale: float) -> AnyArray:
     """Return per channel the smallest weight scale at which the bias fits into int32 with room to spare.
 
-    The scale of the bias, `s_x * s_w`, is a normal float32 then, whatever weights a dead channel has left.
+    The scale of the bias, `s_x * s_w`, is a normal float32 then, whatever weights a dead channel has left. Channels are
+    the last axis of a bias.
     """
-    smallest = np.maximum(np.abs(bias.astype(np.float64)) / _BIAS_LIMIT, 2.0 * _TINY)
+    largest = np.abs(bias.astype(np.float64)).max(axis=tuple(range(bias.ndim - 1)))
+    smallest = np.maximum(largest / _BIAS_LIMIT, 2.0 * _TINY)
     floor: AnyArray = smallest / input_scale
     return floor
 
@@ -82,9 +84,15 @@ def bias_scale_floor(bias: AnyArray, input_scale: float) -> AnyArray:
 def quantize_bias(
     bias: AnyArray, dtype: DType, input_scale: float, weight: Quantization
 ) -> tuple[AnyArray, Quantization]:
-    """Return the stored bias and its quantisation: scale `s_x * s_w`, zero point 0."""
+    """Return the stored bias and its quantisation: scale `s_x * s_w`, zero point 0.
+
+    With a scale for each channel there is a value for each channel, along the last axis.
+    """
     scales = tuple(_single(input_scale * scale) for scale in weight.scale)
-    axis = 0 if len(scales) > 1 else None
+    axis = None
+    if len(scales) > 1:
+        bias = np.broadcast_to(bias, (*bias.shape[:-1], len(scales)))
+        axis = bias.ndim - 1
     steps = np.rint(bias.astype(np.float64) / np.asarray(scales, dtype=np.float64))
     # The largest int64 is not a double; stay below it.
     limit = min(float(dtype.integer_range[1]), 2.0**62)

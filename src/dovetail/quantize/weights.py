@@ -68,7 +68,6 @@ class WeightStore:
         value = self._real(tensor)
         needs_floor = bias is not None and precision.bias is DType.I32
         floor = bias_scale_floor(self._real(bias), input_scale) if bias and needs_floor else None
-        floor = None if floor is None or floor.ndim != 1 else floor
         quant = choose_weight_quantization(value, precision.weight, layout.channel_axis, floor)
         form = precision.weight
         return self._keep(key, _stored(tensor, self._suffix(tensor, form, quant), value, form.dtype, quant))

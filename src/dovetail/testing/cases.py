@@ -126,7 +126,7 @@ class _Build:
             assert data is not None
             assert weight is not None
             stored, quant = quantize_bias(value, self.precision.bias, data.scale[0], weight)
-            return TensorType(self.precision.bias, kind.shape, quant), stored
+            return TensorType(self.precision.bias, tuple(stored.shape), quant), stored
         if role is Role.WEIGHT and layout is not None:
             quant = choose_weight_quantization(value, form, layout.channel_axis)
         else:

@@ -15,7 +15,7 @@ import pytest
 from dovetail.backend.protocols import CompileOptions, Fidelity
 from dovetail.backends.npusim import backend
 from dovetail.backends.npusim.fast import FloatConstants, build_model
-from dovetail.backends.verisilicon.parts.generation import Generation
+from dovetail.backends.verisilicon.generation import Generation
 from dovetail.backends.verisilicon.parts.named import VSI_PROFILES
 from dovetail.ir import DType, Graph, Node, Quantization, TensorType
 from dovetail.ir.precision import Precision

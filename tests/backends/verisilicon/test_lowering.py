@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dovetail.backends.verisilicon.blob import program_from_bytes, program_to_bytes
 from dovetail.backends.verisilicon.lowering.table import LOWERINGS, lower_graph
 from dovetail.backends.verisilicon.parts.part import part_of
-from dovetail.backends.verisilicon.program import TensorRole
+from dovetail.backends.verisilicon.program import Route, TensorRole
 from dovetail.errors import CompileError, DeviceError
 from dovetail.ir import AnyArray, DType, Graph, Node, Quantization, TensorType
 from dovetail.ir.precision import Precision
@@ -169,3 +169,24 @@ def test_a_depthwise_convolution_of_16_bits_always_has_a_bias() -> None:
     assert held.data is not None
     assert not any(held.data)
     assert held.form.fl == 28
+
+
+def _gated(dtype: DType, scale: float, *shape: int) -> Graph:
+    kind = TensorType(dtype, shape, Quantization((scale,), (0,)))
+    nodes = (Node("s", "Sigmoid", ("x",), ("g",)), Node("m", "Mul", ("g", "x"), ("y",)))
+    return Graph("gate", nodes, ("x",), ("y",), dict.fromkeys("xgy", kind))
+
+
+@pytest.mark.parametrize(("dtype", "joined"), [(DType.U8, True), (DType.I16, True), (DType.I8, False)])
+def test_a_gate_of_its_own_input_is_one_table_but_of_affine_signed_bytes(dtype: DType, joined: bool) -> None:
+    scale = 2.0**-6 if dtype is DType.I16 else 0.03
+    program = lower_graph(_gated(dtype, scale, 1, 2, 3, 4), part_of(target_named("vsi:v853")))
+    assert program.operators[1].joins == ((0,) if joined else ())
+
+
+def test_a_function_of_a_single_value_is_left_to_a_shader() -> None:
+    routes = [
+        lower_graph(_gated(DType.U8, 0.03, *shape), part_of(target_named("vsi:v853"))).operators[0].route
+        for shape in ((3, 1, 1, 1), (1, 1), (1, 1, 1, 2), (130,))
+    ]
+    assert routes == [Route.SHADER, Route.SHADER, Route.PROCESSOR, Route.PROCESSOR]

@@ -10,7 +10,7 @@ import re
 from dataclasses import fields
 from typing import Any
 
-from dovetail.backends.verisilicon.parts.generation import Generation
+from dovetail.backends.verisilicon.generation import Generation
 from dovetail.backends.verisilicon.program import (
     Code,
     Program,

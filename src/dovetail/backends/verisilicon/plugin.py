@@ -28,8 +28,9 @@ from dovetail.backends.verisilicon.driver.process import DriverLimits
 from dovetail.backends.verisilicon.driver.session import Settings, VendorSession, split_samples, write_binary
 from dovetail.backends.verisilicon.edges import check_edges
 from dovetail.backends.verisilicon.lowering.table import lower_graph
+from dovetail.backends.verisilicon.part import Part
 from dovetail.backends.verisilicon.parts.named import VSI_PROFILES, vsi_profile
-from dovetail.backends.verisilicon.parts.part import Part, part_of
+from dovetail.backends.verisilicon.parts.part import part_of
 from dovetail.backends.verisilicon.program import Program, labelled, tapped, with_binary
 from dovetail.backends.verisilicon.project.write import project_files
 from dovetail.errors import CompileError, DeviceError

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, IntEnum
 
 from dovetail.backend.target import Engine
-from dovetail.backends.verisilicon.parts.generation import Generation
+from dovetail.backends.verisilicon.generation import Generation
 
 
 class Code(IntEnum):

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from dovetail.backends.verisilicon.parts.generation import Generation
+from dovetail.backends.verisilicon.generation import Generation
 from dovetail.backends.verisilicon.program import Program, ProgramOperator, ProgramTensor, Quant, StoredForm, TensorRole
 from dovetail.backends.verisilicon.translate import from_vendor, real_form
 from dovetail.ir import AnyArray, DType, Quantization, TensorType

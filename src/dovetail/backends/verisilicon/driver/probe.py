@@ -12,8 +12,8 @@ from dovetail.backends.verisilicon.driver.bench import GraphBench
 from dovetail.backends.verisilicon.driver.session import Settings
 from dovetail.backends.verisilicon.lowering.refusals import LoweringRefusal
 from dovetail.backends.verisilicon.lowering.table import lower_graph
+from dovetail.backends.verisilicon.part import Part
 from dovetail.backends.verisilicon.parts.measured import MeasuredPart, PartFigures
-from dovetail.backends.verisilicon.parts.part import Part
 from dovetail.backends.verisilicon.program import Program
 from dovetail.errors import CompileError
 from dovetail.ir import AnyArray, Graph

@@ -18,7 +18,7 @@ from dovetail.backends.verisilicon.emulator.elementwise import finished
 from dovetail.backends.verisilicon.emulator.floats import single
 from dovetail.backends.verisilicon.emulator.kernel import Kernel, Values, given, samples_first, with_samples
 from dovetail.backends.verisilicon.emulator.storing import centred, reals_of, stored_from
-from dovetail.backends.verisilicon.parts.generation import OLDEST, Generation
+from dovetail.backends.verisilicon.generation import OLDEST, Generation
 from dovetail.backends.verisilicon.program import Quant, Route
 from dovetail.backends.verisilicon.views import OperatorView, scale_of
 from dovetail.backends.verisilicon.windows import PlaneWindow, pad_spatial, window_of

@@ -16,7 +16,7 @@ from dovetail.backends.verisilicon.emulator.floats import fp21, saturated, singl
 from dovetail.backends.verisilicon.emulator.kernel import Kernel, Values, given
 from dovetail.backends.verisilicon.emulator.storing import centred, reals_of, store_of, stored_from
 from dovetail.backends.verisilicon.emulator.tables import copied, read_table, table_of
-from dovetail.backends.verisilicon.parts.generation import Generation
+from dovetail.backends.verisilicon.generation import Generation
 from dovetail.backends.verisilicon.program import Route
 from dovetail.backends.verisilicon.views import OperatorView, all_codes, is_stored, scale_of, zero_of
 from dovetail.ir import AnyArray, DType, TensorType, dequantize_array

@@ -24,7 +24,7 @@ from dovetail.backends.verisilicon.emulator.kernel import (
 from dovetail.backends.verisilicon.emulator.matrix import multiply
 from dovetail.backends.verisilicon.emulator.shading import shaded_product
 from dovetail.backends.verisilicon.emulator.storing import Store, centred, largest_size, store_of
-from dovetail.backends.verisilicon.parts.generation import OLDEST
+from dovetail.backends.verisilicon.generation import OLDEST
 from dovetail.backends.verisilicon.program import Route
 from dovetail.backends.verisilicon.views import OperatorView, scale_of
 from dovetail.backends.verisilicon.windows import PlaneWindow, pad_spatial, window_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -67,9 +67,15 @@ def build_steps(program: Program, threads: int = 1) -> tuple[KernelStep, ...]:
 
 
 def _joined(whole: ProgramView, item: OperatorView, threads: int) -> tuple[Kernel, tuple[int, ...]]:
-    """Return a sum that is computed with a convolution, and what that reads: the convolution's data, the other."""
+    """Return what is computed with earlier operators, and what that reads.
+
+    Of a sum with a convolution: the convolution's data, and the other operand.
+    """
     first, last = item.operator.joins[0], item.operator.joins[-1]
     source = whole.operators[first]
+    if item.operator.kind == "mul":
+        table = replace(source.operator, kind="swish", outputs=item.operator.outputs)
+        return build_kernel(OperatorView(whole, table), threads), source.operator.inputs
     operand = item.operator.inputs.index(whole.program.operators[last].outputs[0])
     total = build_joined_sum(item, operand, clamped=len(item.operator.joins) > 1)
     inputs = (source.operator.inputs[0], item.operator.inputs[1 - operand])

@@ -119,6 +119,10 @@ def _sigmoid(x: AnyArray) -> AnyArray:
     return float32(1) / (float32(1) + _exp(-x))
 
 
+def _swish(x: AnyArray) -> AnyArray:
+    return x * _sigmoid(x)
+
+
 def _hard_swish(x: AnyArray) -> AnyArray:
     return np.asarray(x * np.clip(x / 6.0 + 0.5, 0.0, 1.0))
 
@@ -129,6 +133,7 @@ NATIVE: dict[str, Maker] = {
     "leaky_relu": lambda item: _leaky(item.floats[0]),
     "sigmoid": lambda _: _in_float32(_sigmoid),
     "square": lambda _: np.square,
+    "swish": lambda _: _in_float32(_swish),
 }
 """Functions that the driver evaluates at the knots."""
 

@@ -39,6 +39,14 @@ def _plain(function: Function) -> Callable[[OperatorView], Function]:
     return lambda _: function
 
 
+_LARGEST_EXPONENT = float(np.log(np.finfo(np.float32).max))
+
+
+def _softplus(x: AnyArray) -> AnyArray:
+    """Return the logarithm of 1 + e^x, infinite where a float32 cannot hold e^x."""
+    return np.where(x > _LARGEST_EXPONENT, np.inf, np.logaddexp(x, 0.0))
+
+
 UNARY: dict[str, Callable[[OperatorView], Function]] = {
     "abs": _plain(np.abs),
     "acosh": _plain(np.arccosh),
@@ -66,10 +74,11 @@ UNARY: dict[str, Callable[[OperatorView], Function]] = {
     "sigmoid": _plain(lambda x: np.asarray(1.0 / (1.0 + np.exp(-x)))),
     "sign": _plain(np.sign),
     "sin": _plain(np.sin),
-    "softplus": _plain(lambda x: np.asarray(np.logaddexp(x, 0.0))),
+    "softplus": _plain(_softplus),
     "softsign": _plain(lambda x: np.asarray(x / (1.0 + np.abs(x)))),
     "sqrt": _plain(np.sqrt),
     "square": _plain(np.square),
+    "swish": _plain(lambda x: np.asarray(x / (1.0 + np.exp(-x)))),
     "tan": _plain(np.tan),
     "tanh": _plain(np.tanh),
 }

@@ -16,7 +16,7 @@ from dovetail.backends.verisilicon.emulator.kernel import Kernel, Values, given
 from dovetail.backends.verisilicon.emulator.singles import in_turn
 from dovetail.backends.verisilicon.emulator.storing import centred, reals_of, store_of, stored_from
 from dovetail.backends.verisilicon.emulator.tables import scales_of, squares
-from dovetail.backends.verisilicon.parts.generation import Generation
+from dovetail.backends.verisilicon.generation import Generation
 from dovetail.backends.verisilicon.program import Route
 from dovetail.backends.verisilicon.views import OperatorView, scale_of
 from dovetail.backends.verisilicon.windows import PlaneWindow

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dovetail.backends.verisilicon.parts.generation import Generation
+from dovetail.backends.verisilicon.generation import Generation
 from dovetail.backends.verisilicon.views import OperatorView, quant_of, scale_of
 from dovetail.ir import AnyArray, DType, TensorType
 

@@ -16,7 +16,7 @@ from dovetail.backends.verisilicon.emulator.floats import rounded, single, trunc
 from dovetail.backends.verisilicon.emulator.kernel import Kernel, given
 from dovetail.backends.verisilicon.emulator.reals import BINARY
 from dovetail.backends.verisilicon.emulator.storing import reals_of
-from dovetail.backends.verisilicon.parts.generation import NEWEST, Generation
+from dovetail.backends.verisilicon.generation import NEWEST, Generation
 from dovetail.backends.verisilicon.program import Route
 from dovetail.backends.verisilicon.views import OperatorView, is_stored, scale_of, zero_of
 from dovetail.ir import AnyArray, DType, TensorType

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from dovetail.backends.verisilicon.generation import Generation
 from dovetail.backends.verisilicon.lowering.view import NO_TENSOR, NodeView
 from dovetail.backends.verisilicon.program import Quant
 from dovetail.backends.verisilicon.translate import fraction_bits
@@ -25,7 +26,7 @@ def read_window(
     A window over one axis gets a first one of 1.
     """
     node, rank = view.node, len(sizes)
-    view.need(rank in (1, 2), f"{rank} spatial axes > 2")
+    view.need(rank in (1, 2), f"{rank} spatial axes (1 and 2 are possible)")
     view.need(len(kernel) == rank, f"a window of {len(kernel)} axes over {rank}")
     strides = node.integers("strides") or (1,) * rank
     dilations = node.integers("dilations") or (1,) * rank
@@ -43,9 +44,9 @@ def read_window(
     else:
         view.need(mode in ("NOTSET", "VALID"), f"auto_pad={mode!r}")
     view.need(all(pad >= 0 for pad in pads), "a pad is negative")
-    view.need(
-        all(pad < size for pad, size in zip(pads, (*spread, *spread), strict=True)), "a pad is as wide as its kernel"
-    )
+    narrow = all(pad < size for pad, size in zip(pads, (*spread, *spread), strict=True))
+    reach = "x".join(map(str, spread))
+    view.need(narrow, f"a pad is as wide as its kernel: {list(pads)} around {reach} (narrower ones are possible)")
     if not transposed:
         for axis, size in enumerate(sizes):
             view.need(spread[axis] <= size + pads[axis] + pads[rank + axis], "its window is larger than its input")
@@ -119,12 +120,18 @@ def make_bias(view: NodeView, index: int, weight: TensorType, channels: int) -> 
         return view.hold(value.reshape(-1).astype(np.float32), TensorType(DType.F32, (channels,)))
     view.need(kind.dtype in (DType.I32, DType.I64) and kind.quant is not None, "its bias is not a wide integer")
     assert kind.quant is not None
-    products = [float(np.float32(np.float32(data.scale[0]) * np.float32(scale))) for scale in weight.quant.scale]
+    products = _products(data, weight.quant)
     wanted = products * (len(kind.quant.scale) if len(products) == 1 else 1)
     fits = len(kind.quant.scale) == len(wanted) and np.allclose(kind.quant.scale, wanted, rtol=1e-5, atol=0.0)
     view.need(fits, "its bias is not at the scale of input times weight")
     fixed = view.form(view.input(0)).quant is Quant.FIXED_POINT
-    return view.hold(value.reshape(-1), _bias_type(flat, tuple(products)), fixed_point=fixed)
+    return view.hold(value.reshape(-1), _bias_type(flat, products), fixed_point=fixed)
+
+
+def _products(data: Quantization, weight: Quantization) -> tuple[float, ...]:
+    """Return the scales of input times weight in float32, none below its smallest normal number."""
+    found = np.float32(data.scale[0]) * np.asarray(weight.scale, np.float32)
+    return tuple(np.maximum(found, np.finfo(np.float32).tiny).tolist())
 
 
 def _bias_type(kind: TensorType, products: tuple[float, ...]) -> TensorType:
@@ -140,7 +147,6 @@ def lower_convolution(view: NodeView) -> None:
     """Lower Conv: dense, grouped or depthwise, over one or two axes."""
     value, weight = read_weight(view)
     sizes, group = view.shape(0), view.node.integer("group", 1)
-    view.need(len(sizes) in (3, 4), f"{len(sizes) - 2} spatial axes")
     view.need(value.ndim == len(sizes), "its weight has another rank than its input")
     channels, made = sizes[1], value.shape[0]
     view.need(group >= 1 and channels % group == 0 and made % group == 0, f"{group} groups of {channels} -> {made}")
@@ -158,6 +164,10 @@ def lower_convolution(view: NodeView) -> None:
         data = view.reshaped(data, view.kind(0), (sizes[0], channels, *plane))
         out = view.new(replace(view.made(), shape=(sizes[0], made, *result)))
     depthwise = group == channels and group > 1
+    sparse = depthwise and view.draft.part.generation is Generation.VIP8000 and view.kind(0).quant is not None
+    both = max(window.dilations) > 1 and max(window.strides) > 1
+    told = f"a depthwise convolution with dilations {list(window.dilations)} and strides {list(window.strides)}"
+    view.need(not (sparse and both), f"{told} comes out as garbage (either alone is possible)")
     half = view.kind(0).dtype is DType.F16 and group > 1 and not depthwise
     view.need(not half, "a grouped 16-bit float convolution does not compile")
     if depthwise:
@@ -183,7 +193,7 @@ def _no_bias(view: NodeView, weight: TensorType, channels: int) -> int:
     data = view.kind(0).quant
     assert data is not None
     assert weight.quant is not None
-    products = tuple(float(np.float32(np.float32(data.scale[0]) * np.float32(scale))) for scale in weight.quant.scale)
+    products = _products(data, weight.quant)
     kind = TensorType(DType.I64, (channels,), Quantization(products, (0,) * len(products), weight.quant.axis))
     fixed = view.form(view.input(0)).quant is Quant.FIXED_POINT
     return view.hold(np.zeros(channels, np.int64), _bias_type(kind, products), fixed_point=fixed)
@@ -203,12 +213,14 @@ def lower_transposed(view: NodeView) -> None:
     """Lower ConvTranspose over two axes, one group."""
     value, weight = read_weight(view)
     sizes = view.shape(0)
-    view.need(len(sizes) == 4 and value.ndim == 4, "only two spatial axes are possible")
-    view.need(view.node.integer("group", 1) == 1, "groups of a transposed convolution")
+    view.need(len(sizes) == 4 and value.ndim == 4, f"{len(sizes) - 2} spatial axes (2 are possible)")
+    view.need(view.node.integer("group", 1) == 1, "groups of a transposed convolution (1 is possible)")
     view.need(value.shape[0] == sizes[1], "its weight reads another number of channels")
     view.need(not view.node.integers("output_shape"), "output_shape is given; give pads")
     window = read_window(view, value.shape[2:], sizes[2:], transposed=True)
-    view.need(window.dilations == (1, 1), f"dilations {list(window.dilations)} of a transposed convolution")
+    view.need(
+        window.dilations == (1, 1), f"dilations {list(window.dilations)} of a transposed convolution (1 is possible)"
+    )
     extra = view.node.integers("output_padding") or (0, 0)
     result = [
         step * (size - 1) + grow + wide - sum(pads)
@@ -222,7 +234,7 @@ def lower_transposed(view: NodeView) -> None:
     if quant is not None and quant.axis is not None:
         view.need(quant.axis == 1, "its weight has scales along another axis than the output channels")
         quant = Quantization(quant.scale, quant.zero_point, 0)
-    turned = np.ascontiguousarray(value.transpose(1, 0, 2, 3))
+    turned = value.transpose(1, 0, 2, 3)
     weights = view.hold(turned, TensorType(weight.dtype, tuple(turned.shape), quant))
     bias = make_bias(view, 2, weight, made)
     ints = (*window.parameters, *extra[::-1], 1, made)
@@ -235,8 +247,11 @@ def lower_gemm(view: NodeView) -> None:
     value, weight = read_weight(view)
     sizes = view.shape(0)
     view.need(len(sizes) == 2 and value.ndim == 2, "its operands are not matrices")
-    view.need(not node.integer("transA", 0), "transA=1")
-    view.need(node.number("alpha", 1.0) == 1.0 and node.number("beta", 1.0) == 1.0, "alpha or beta is not 1")
+    view.need(not node.integer("transA", 0), "transA=1 (0 is possible)")
+    view.need(
+        node.number("alpha", 1.0) == 1.0 and node.number("beta", 1.0) == 1.0,
+        "alpha or beta is not 1, which is possible",
+    )
     transposed = bool(node.integer("transB", 0))
     _product(view, value if transposed else value.T, _turned(weight, transposed), (sizes[0], sizes[1]))
 
@@ -257,8 +272,7 @@ def _product(view: NodeView, rows: AnyArray, weight: TensorType, sizes: tuple[in
     view.need(weight.quant is None or weight.quant.axis in (None, 0), "its weight has scales along its inputs")
     lead = view.shape(0)[:-1]
     view.expect((*lead, made))
-    matrix = np.ascontiguousarray(rows)
-    weights = view.hold(matrix, replace(weight, shape=(made, width)))
+    weights = view.hold(rows, replace(weight, shape=(made, width)))
     bias = make_bias(view, 2, weight, made)
     data = view.reshaped(view.input(0), view.kind(0), sizes)
     out = view.output()
@@ -285,7 +299,7 @@ def lower_matmul(view: NodeView) -> None:
     view.need(quant is None or quant.axis is None, "its second operand has a scale per channel")
     rank = max(len(one), len(other))
     first, second = (1,) * (rank - len(one)) + one, (1,) * (rank - len(other)) + other
-    view.need(first[:-2] == second[:-2], "its operands are broadcast along a batch dimension")
+    view.need(first[:-2] == second[:-2], f"{list(first)} and {list(second)} are broadcast along a batch dimension")
     view.expect((*first[:-1], second[-1]))
     data = view.reshaped(view.input(0), view.kind(0), first)
     operand = view.reshaped(view.input(1), view.kind(1), second)

@@ -20,6 +20,8 @@ from dovetail.ir import AnyArray, DType, Quantization, TensorType, quantize_arra
 
 _MORE, _LESS, _OR = 0, 2, 1
 """Codes of the shim's comparisons and logical operators."""
+_OR_EQUAL = 1
+"""Makes another comparison of one: at least, at most."""
 
 
 def _stored(view: NodeView, value: AnyArray, like: TensorType) -> int:
@@ -32,7 +34,10 @@ def _stored(view: NodeView, value: AnyArray, like: TensorType) -> int:
 
 
 def _beyond(view: NodeView, bound: float, code: int) -> int:
-    """Return the id of the truth of `x > bound` or `x < bound`; integers are compared with the step at the bound."""
+    """Return the id of the truth of `x > bound` or `x < bound`; integers are compared with the step at the bound.
+
+    Where the input does not reach the bound, its own last step is compared with: all or none of it lies beyond.
+    """
     kind, shape = view.kind(0), view.shape(0)
     ones = (1,) * max(len(shape), 1)
     if kind.quant is None:
@@ -41,7 +46,9 @@ def _beyond(view: NodeView, bound: float, code: int) -> int:
         steps = bound / float(kind.quant.scale[0])
         step = (math.floor(steps) if code == _MORE else math.ceil(steps)) + kind.quant.zero_point[0]
         low, high = kind.dtype.integer_range
-        view.need(low <= step <= high, f"its bound {bound:g} lies outside what its input holds")
+        if (code == _MORE and step < low) or (code == _LESS and step > high):
+            code += _OR_EQUAL
+        step = min(max(step, low), high)
         edge = view.hold(np.full(ones, step, kind.dtype.carrier), TensorType(kind.dtype, ones, kind.quant))
     truth = view.new(TensorType(DType.BOOL, shape))
     view.emit("compare", (view.input(0), edge), (truth,), (code,))
@@ -66,8 +73,9 @@ def lower_shrink(view: NodeView) -> None:
     check_same_kind_of(view, (0,))
     view.expect(view.shape(0))
     bound = view.node.number("lambd", 0.5)
-    view.need(view.node.number("bias", 0.0) == 0.0, "a bias is added to what is kept")
-    view.need(bound >= 0.0, f"lambd={bound:g} is negative")
+    bias = view.node.number("bias", 0.0)
+    view.need(bias == 0.0, f"bias={bias:g} (0 is possible)")
+    view.need(bound >= 0.0, f"lambd={bound:g} (0 and more are possible)")
     sides = (_beyond(view, bound, _MORE), _beyond(view, -bound, _LESS))
     either = view.new(TensorType(DType.BOOL, view.shape(0)))
     view.emit("logical", sides, (either,), (_OR,))

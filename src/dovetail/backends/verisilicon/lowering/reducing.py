@@ -9,11 +9,15 @@ import numpy as np
 
 from dovetail.backends.verisilicon.lowering.accumulating import read_window
 from dovetail.backends.verisilicon.lowering.elementwise import check_same_kind_of
-from dovetail.backends.verisilicon.lowering.view import NodeView
+from dovetail.backends.verisilicon.lowering.moving import move
+from dovetail.backends.verisilicon.lowering.view import NodeView, same_storage
 from dovetail.ir import DType, Quantization
 
 _AVERAGE, _AVERAGE_WITH_PAD, _MAXIMUM = 0, 1, 2
 _MINIMUM = 2
+_BYTES, _ROW = (DType.U8, DType.I8), 16
+"""Of a LayerNormalization: the vendor's kernels read whole rows of so many bytes."""
+_MOST_AXES = 4
 _LENGTH = 100
 """The square root of the sum of squares has an operator of its own there."""
 
@@ -29,17 +33,24 @@ class Pool:
         view.need(len([name for name in view.node.outputs if name]) == 1, "its indices are asked for")
         check_same_kind_of(view, (0,))
         node, sizes = view.node, view.shape(0)
-        view.need(len(sizes) in (3, 4), f"{len(sizes) - 2} spatial axes")
         window = read_window(view, node.integers("kernel_shape"), sizes[2:], pooled=True)
-        view.need(window.dilations == (1, 1), "a dilated pooling")
+        view.need(window.dilations == (1, 1), f"dilations {list(window.dilations)} of a pooling (1 is possible)")
         view.need(not node.integer("storage_order", 0), "storage_order=1")
         flat = len(sizes) == 3
         plane = (1, sizes[2]) if flat else sizes[2:]
         counted = bool(node.integer("count_include_pad", 0))
         # The vendor counts what hangs over the padded edge as if it were padding; ONNX never does.
-        view.need(not (window.ceil and counted and not self.maximum), "ceil_mode with count_include_pad")
+        view.need(
+            not (window.ceil and counted and not self.maximum),
+            "ceil_mode with count_include_pad (either alone is possible)",
+        )
         result = window.outputs(plane)
         view.expect((*sizes[:2], *(result[1:] if flat else result)))
+        if self.maximum and window.kernel == (1, 1):
+            # The vendor's pooling of single values with a stride is garbage.
+            steps = (1, 1, *window.strides[-len(sizes) + 2 :])
+            move(view, "strided_slice", (*(0 for _ in sizes), *reversed(sizes), *reversed(steps)))
+            return
         how = _MAXIMUM if self.maximum else _AVERAGE_WITH_PAD if counted else _AVERAGE
         data, out = view.input(0), view.output()
         if flat:
@@ -83,6 +94,7 @@ class Reduce:
             axes = tuple(range(rank))
         found = sorted({view.axis(axis, rank) for axis in axes})
         view.need(len(found) == len(axes), "an axis is given twice")
+        view.need(len(found) <= _MOST_AXES, f"{len(found)} axes at once end the compiler ({_MOST_AXES} are possible)")
         keep = bool(node.integer("keepdims", 1))
         gone = {rank - 1 - axis for axis in found}
         kept = [1 if axis in gone else size for axis, size in enumerate(sizes) if keep or axis not in gone]
@@ -103,7 +115,7 @@ class Reduce:
             view.emit("reduce", (view.input(0),), (out,), (self.code, 1, *axes))
             return
         # The vendor's minimum of 8-bit signed integers is always 0: negate, take the maximum, negate again.
-        view.need(data.quant is not None and data.quant == made.quant, "it requantises")
+        view.need(data.quant is not None, "its input is not quantised")
         assert data.quant is not None
         mirrored = Quantization(data.quant.scale, (-1 - data.quant.zero_point[0],))
         turned = view.new(replace(data, quant=mirrored))
@@ -111,7 +123,10 @@ class Reduce:
         most = view.new(replace(data, shape=shape, quant=mirrored))
         view.emit("neg", (view.input(0),), (turned,))
         view.emit("reduce", (turned,), (most,), (1, 1, *axes))
-        view.emit("neg", (most,), (out,))
+        least = out if same_storage(data, made) else view.new(replace(data, shape=shape))
+        view.emit("neg", (most,), (least,))
+        if least != out:
+            view.emit("data_convert", (least,), (out,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +203,10 @@ def lower_layer_norm(view: NodeView) -> None:
     view.need(len(view.node.outputs) == 1, "its statistics are asked for")
     axis = view.axis(view.node.integer("axis", -1), len(sizes))
     view.need(axis == 0, "more than the last axis is normalised")
+    even = view.kind(0).dtype not in _BYTES or sizes[-1] % _ROW == 0
+    view.need(
+        even, f"rows of {sizes[-1]} bytes are normalised to garbage (multiples of {_ROW} and 16 bits are possible)"
+    )
     scale, bias = _parameter(view, 1, sizes[-1], 1.0), _parameter(view, 2, sizes[-1], 0.0)
     floats = (view.node.number("epsilon", 1e-5),)
     view.emit("layer_norm", (view.input(0), bias, scale), (view.output(),), (0,), floats)
@@ -197,7 +216,7 @@ def lower_instance_norm(view: NodeView) -> None:
     """Lower InstanceNormalization over two spatial axes."""
     check_same_kind_of(view, (0,))
     sizes = view.shape(0)
-    view.need(len(sizes) == 4, f"{len(sizes) - 2} spatial axes")
+    view.need(len(sizes) == 4, f"{len(sizes) - 2} spatial axes (2 are possible)")
     view.expect(sizes)
     scale, bias = _parameter(view, 1, sizes[1], 1.0), _parameter(view, 2, sizes[1], 0.0)
     floats = (view.node.number("epsilon", 1e-5),)
@@ -208,7 +227,7 @@ def lower_group_norm(view: NodeView) -> None:
     """Lower GroupNormalization with a scale for each channel."""
     check_same_kind_of(view, (0,))
     sizes, groups = view.shape(0), view.node.integer("num_groups", 1)
-    view.need(len(sizes) == 4, f"{len(sizes) - 2} spatial axes")
+    view.need(len(sizes) == 4, f"{len(sizes) - 2} spatial axes (2 are possible)")
     view.need(groups >= 1 and sizes[1] % groups == 0, f"{groups} groups of {sizes[1]} channels")
     view.need(all(view.constant(index).size == sizes[1] for index in (1, 2)), "its parameters are not per channel")
     view.expect(sizes)
@@ -226,10 +245,12 @@ def lower_lrn(view: NodeView) -> None:
     """Lower LRN across channels."""
     check_same_kind_of(view, (0,))
     sizes, node = view.shape(0), view.node
-    view.need(len(sizes) == 4, f"{len(sizes) - 2} spatial axes")
+    view.need(len(sizes) == 4, f"{len(sizes) - 2} spatial axes (2 are possible)")
     view.expect(sizes)
     size = node.integer("size", 1)
     view.need(size >= 1 and size % 2 == 1, f"size={size} (odd sizes are possible)")
+    exact = view.kind(0).dtype is not DType.I16 or node.number("bias", 1.0) == 1.0
+    view.need(exact, f"bias={node.number('bias', 1.0):g} at 16 bits (1 is possible)")
     # ONNX divides alpha by the size; the vendor does not.
     floats = (node.number("alpha", 1e-4) / size, node.number("beta", 0.75), node.number("bias", 1.0))
     view.emit("lrn", (view.input(0),), (view.output(),), (size, 2), floats)
@@ -237,6 +258,8 @@ def lower_lrn(view: NodeView) -> None:
 
 def lower_cumsum(view: NodeView) -> None:
     """Lower CumSum along a constant axis."""
+    turned = view.node.integer("reverse", 0) and view.kind(0).dtype in _BYTES
+    view.need(not turned, "reverse=1 of bytes, which comes out as garbage (0 is possible, and 16 bits)")
     check_same_kind_of(view, (0,))
     view.need(view.kind(0).dtype is not DType.I16, "its 16-bit kernel stops the simulator", always=True)
     sizes, node = view.shape(0), view.node

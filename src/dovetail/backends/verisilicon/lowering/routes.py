@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from dovetail.backends.verisilicon.generation import CONVERTING, OLDEST, Generation
 from dovetail.backends.verisilicon.lowering.sums import joined_operators, sum_route
-from dovetail.backends.verisilicon.parts.generation import CONVERTING, OLDEST, Generation
 from dovetail.backends.verisilicon.program import Program, ProgramOperator, Route
 from dovetail.backends.verisilicon.views import OperatorView, ProgramView
 from dovetail.ir import DType, TensorType
@@ -18,7 +18,7 @@ _SUMS = frozenset({"add", "sub"})
 _TABLES = frozenset(
     {
         *("abs", "atan", "celu", "clip", "elu", "erf", "gelu", "hard_sigmoid", "hard_swish", "leaky_relu", "log"),
-        *("mish", "neg", "reciprocal", "relu", "selu", "sigmoid", "softsign", "square", "tan", "tanh"),
+        *("mish", "neg", "reciprocal", "relu", "selu", "sigmoid", "softsign", "square", "swish", "tan", "tanh"),
     }
 )
 """Functions that the tensor processor has tables of, or copies with."""
@@ -31,8 +31,33 @@ _MOVEMENTS = frozenset(
 """What else the tensor processor does."""
 _SHADED_BESIDE_A_STREAM = frozenset({"batch_norm", "cos", "exp", "sin"})
 """What a part with a stream processor gives to a shader in 16 bits, or computes as one does (batch_norm)."""
+_PLANE = 3
+"""Axes that are all 1 where a function is left to a shader: channels, height and width."""
 _MEAN, _MOST_AVERAGE = 0, 1
 """Codes of a reduction by its mean, and the last of a pooling that averages."""
+
+
+def _gate(whole: ProgramView, index: int) -> tuple[int, ...]:
+    """Return the sigmoid by which a product gates its own input: the vendor's compiler has a table of both.
+
+    Not of affine signed bytes, which stay two operators.
+    """
+    item = whole.operators[index]
+    if not item.is_stored or (item.made().dtype is DType.I8 and not item.in_fixed_point):
+        return ()
+    data, gate = item.operator.inputs
+    for one, other in ((data, gate), (gate, data)):
+        maker = whole.makers.get(other)
+        if maker is None or whole.reader_count(other) != 1 or other in whole.edges:
+            continue
+        operator = whole.program.operators[maker]
+        if operator.kind == "sigmoid" and operator.inputs[0] == one:
+            return (maker,)
+    return ()
+
+
+_JOINED = {"add": joined_operators, "mul": _gate}
+"""Operators that the vendor's compiler joins with earlier ones, and which those are."""
 
 
 def with_routes(program: Program) -> Program:
@@ -40,8 +65,10 @@ def with_routes(program: Program) -> Program:
     view = ProgramView(program)
     operators: list[ProgramOperator] = []
     for index, item in enumerate(view.operators):
-        joins = joined_operators(view, index) if item.operator.kind == "add" else ()
-        route = Route.ADDER if joins else route_of(item)
+        kind = item.operator.kind
+        joins = _JOINED[kind](view, index) if kind in _JOINED else ()
+        # A product with a gate is a table where the gate is one.
+        route = Route.ADDER if joins and kind == "add" else route_of(view.operators[joins[0]] if joins else item)
         operators.append(replace(item.operator, route=route, joins=joins))
     return replace(program, operators=tuple(operators))
 
@@ -62,6 +89,8 @@ def route_of(item: OperatorView) -> Route:
         return _beside_a_stream(item)
     if kind == "data_convert" and item.generation in CONVERTING and _moves_signed_bytes(item):
         return Route.ARRAY
+    if kind in _TABLES and all(size == 1 for size in item.made_shape()[-_PLANE:]):
+        return Route.SHADER
     return Route.PROCESSOR if kind in _TABLES | _MOVEMENTS else Route.SHADER
 
 

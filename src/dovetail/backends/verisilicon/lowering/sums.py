@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dovetail.backends.verisilicon.parts.generation import CONVERTING, NEWEST, Generation
+from dovetail.backends.verisilicon.generation import CONVERTING, NEWEST, Generation
 from dovetail.backends.verisilicon.program import Route
 from dovetail.backends.verisilicon.views import OperatorView, ProgramView, is_stored, scale_of
 from dovetail.ir import DType

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from dovetail.backends.verisilicon.lowering.accumulating import (
     lower_matmul,
     lower_transposed,
 )
+from dovetail.backends.verisilicon.lowering.batch import bind_batch
 from dovetail.backends.verisilicon.lowering.choosing import CHOOSING
 from dovetail.backends.verisilicon.lowering.defects import keep_signed_bytes
 from dovetail.backends.verisilicon.lowering.elementwise import (
@@ -22,6 +22,7 @@ from dovetail.backends.verisilicon.lowering.elementwise import (
     lower_cast,
     lower_clip,
     lower_convert,
+    lower_mul,
     lower_not,
     lower_pow,
     lower_prelu,
@@ -35,11 +36,10 @@ from dovetail.backends.verisilicon.lowering.reducing import REDUCING
 from dovetail.backends.verisilicon.lowering.refusals import LoweringRefusal
 from dovetail.backends.verisilicon.lowering.routes import with_routes
 from dovetail.backends.verisilicon.lowering.view import NodeView, ProgramDraft
-from dovetail.backends.verisilicon.parts.part import Part
+from dovetail.backends.verisilicon.part import Part
 from dovetail.backends.verisilicon.program import Program, ProgramOperator, TensorRole
 from dovetail.errors import CompileError
-from dovetail.ir import DOVETAIL_DOMAIN, Graph, TensorType
-from dovetail.ir.types import Dim
+from dovetail.ir import DOVETAIL_DOMAIN, Graph, Node
 
 Lowering = Callable[[NodeView], None]
 
@@ -58,6 +58,7 @@ LOWERINGS: Mapping[str, Lowering] = {
     "DequantizeLinear": lower_convert,
     "Gemm": lower_gemm,
     "MatMul": lower_matmul,
+    "Mul": lower_mul,
     "Not": lower_not,
     "PRelu": lower_prelu,
     "Pow": lower_pow,
@@ -77,11 +78,7 @@ def lower_graph(graph: Graph, part: Part) -> Program:
     for name in single.inputs:
         draft.tensor(name, f"input '{name}'")
     for node in single.nodes:
-        lowering = LOWERINGS.get(node.op) if node.domain in ("", DOVETAIL_DOMAIN) else None
-        if lowering is None:
-            missing = f"there is no lowering of {node.domain or 'ONNX'}::{node.op}"
-            raise LoweringRefusal(node.label, part.target, missing, always=True)
-        _lower(lowering, NodeView(draft, node))
+        lower_node(draft, node)
     _check_edges(single, part)
     outputs = tuple((name, _output(draft, name)) for name in single.outputs)
     program = Program(
@@ -109,8 +106,11 @@ def _output(draft: ProgramDraft, name: str) -> int:
     return tensor
 
 
-def _lower(lowering: Lowering, view: NodeView) -> None:
+def lower_node(draft: ProgramDraft, node: Node) -> None:
     """Lower one node; what its attributes or constants break in our own arithmetic is a refusal like any other."""
+    lowering, view = LOWERINGS.get(node.op) if node.domain in ("", DOVETAIL_DOMAIN) else None, NodeView(draft, node)
+    if lowering is None:
+        raise view.refuse(f"there is no lowering of {node.domain or 'ONNX'}::{node.op}", always=True)
     try:
         with np.errstate(all="ignore"):
             lowering(view)
@@ -130,30 +130,3 @@ def _check_edges(graph: Graph, part: Part) -> None:
         raise LoweringRefusal(where, part.target, "an output is named twice")
     if graph.captures:
         raise LoweringRefusal(where, part.target, "it is the body of control flow")
-
-
-def bind_batch(graph: Graph) -> tuple[Graph, bool]:
-    """Return the graph for one sample, and whether it has a symbolic batch that is run sample by sample.
-
-    The batch is a symbolic first size of every input and output, by whatever name: converters give outputs one of their
-    own. Raise CompileError where another size is not known.
-    """
-    edges = {name: graph.types[name].shape or () for name in (*graph.inputs, *graph.outputs)}
-    symbols = {dim for shape in edges.values() for dim in shape if not isinstance(dim, int)}
-    if not symbols:
-        return graph, False
-    for name, shape in edges.items():
-        if not shape or isinstance(shape[0], int) or not all(isinstance(dim, int) for dim in shape[1:]):
-            raise CompileError(
-                f"graph '{graph.name}': '{name}' does not have the batch as its first size only.",
-                hint="Import the model with static shapes.",
-            )
-    return graph.evolve(types={name: _bound(kind, symbols) for name, kind in graph.types.items()}), True
-
-
-def _bound(kind: TensorType, symbols: Set[Dim]) -> TensorType:
-    """Return a type with 1 for a first size that is a batch; inner tensors have names of their own for it, too."""
-    if not kind.shape or isinstance(kind.shape[0], int):
-        return kind
-    rest = tuple(1 if dim in symbols else dim for dim in kind.shape[1:])
-    return replace(kind, shape=(1, *rest))

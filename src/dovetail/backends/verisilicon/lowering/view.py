@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from dovetail.backends.verisilicon.lowering.refusals import LoweringRefusal
-from dovetail.backends.verisilicon.parts.part import Part
+from dovetail.backends.verisilicon.part import Part
 from dovetail.backends.verisilicon.program import Code, ProgramOperator, ProgramTensor, Quant, StoredForm, TensorRole
 from dovetail.backends.verisilicon.translate import to_vendor, vendor_axis, vendor_form, vendor_shape
 from dovetail.errors import CompileError
@@ -153,7 +153,7 @@ class NodeView:
         self.kind(index)
         value = self.graph.constants.get(self.node.inputs[index])
         if value is None:
-            raise self.refuse(f"input {index} ('{self.node.inputs[index]}') is not a constant")
+            raise self.refuse(f"input {index} is not a constant")
         return value
 
     def integers(self, index: int) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dovetail.backend.target import HardwareFacts
-from dovetail.backends.verisilicon.parts.generation import Generation
+from dovetail.backends.verisilicon.generation import Generation
 from dovetail.backends.verisilicon.parts.measured import PartFigures, measured_parts
 from dovetail.backends.verisilicon.parts.part import VsiProfile
 from dovetail.backends.verisilicon.parts.prices import fitted_prices

@@ -9,6 +9,7 @@ from __future__ import annotations
 CONVOLUTIONS = frozenset({"Conv", "ConvTranspose"})
 FULLY_CONNECTED = frozenset({"Gemm"})
 SUMS = frozenset({"Add", "Sub"})
+CHOICES = frozenset({"Mean", "Shrink", "Where"})
 BINARY = frozenset({"Div", "Max", "Min", "Mod", "Mul", "Pow", "PRelu", "Sum"})
 LOOKUPS = frozenset(
     {

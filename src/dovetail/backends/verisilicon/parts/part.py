@@ -1,12 +1,17 @@
-"""A part as lowering and driver see it, and the target that describes it to everybody else."""
+"""The target that describes a part to everybody."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from dovetail.backend.target import Target, TargetProfile
-from dovetail.backends.verisilicon.parts.generation import CONVERTING, OLDEST, Generation
+from dovetail.backend.target import Target, TargetProfile, TargetVerdict
+from dovetail.backends.verisilicon.generation import Generation
+from dovetail.backends.verisilicon.lowering.trial import lowering_refusal
+from dovetail.backends.verisilicon.part import Part
 from dovetail.errors import CompileError
+from dovetail.ir.graph import Graph
+from dovetail.ir.node import Node
+from dovetail.ir.precision import Precision
 from dovetail.sdk.parts import part_pid
 
 
@@ -15,34 +20,20 @@ class VsiProfile(TargetProfile):
     """A VeriSilicon target: rules, and the generation of its engines."""
 
     generation: Generation = field(kw_only=True)
+    part: Part = field(init=False, repr=False, compare=False)
+    """What lowering must know of it."""
 
+    def __post_init__(self) -> None:
+        name = "" if self.hardware is None else self.hardware.sdk_name
+        object.__setattr__(self, "part", Part(self.name, name, part_pid(name), self.generation))
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """What lowering must know of a part."""
-
-    target: str
-    """Dovetail's name of the part, for messages."""
-    sdk_name: str
-    """The simulator's name of the part."""
-    pid: int
-    """The product id."""
-    generation: Generation
-    """The engines."""
-    wide_kernels: int = 15
-    """Larger kernels keep the vendor's compiler busy for minutes."""
-    wide_windows: int = 64
-    """Poolings over more were not tried."""
-
-    @property
-    def converts_signed_bytes(self) -> bool:
-        """Tell whether the array computes with unsigned bytes only."""
-        return self.generation in CONVERTING
-
-    @property
-    def encodes_by_running(self) -> bool:
-        """Tell whether weights come into a binary network only while the graph runs."""
-        return self.generation in OLDEST
+    def verdict(self, graph: Graph, node: Node, precision: Precision) -> TargetVerdict:
+        """Say whether the target runs the node at the precision: what the rules allow and lowering takes."""
+        verdict = TargetProfile.verdict(self, graph, node, precision)
+        if not verdict.supported:
+            return verdict
+        reason = lowering_refusal(graph, node, precision, self.part)
+        return verdict if reason is None else replace(verdict, engine=None, reason=reason)
 
 
 def profile_of(target: Target) -> VsiProfile:
@@ -54,6 +45,4 @@ def profile_of(target: Target) -> VsiProfile:
 
 def part_of(target: Target) -> Part:
     """Return the part of a target; raise CompileError when it is not VeriSilicon's."""
-    profile = profile_of(target)
-    name = "" if profile.hardware is None else profile.hardware.sdk_name
-    return Part(profile.name, name, part_pid(name), profile.generation)
+    return profile_of(target).part

@@ -11,22 +11,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dovetail.backend.arithmetic import Arithmetic, Carrier, Rounding, Tie, ZeroPointOrder
-from dovetail.backend.constraints import (
-    AttributeIn,
-    ConstantInputs,
-    MaxRank,
-    MostInputs,
-    NumberIs,
-    RealTensors,
-    SpatialRank,
-    StaticShapes,
-)
+from dovetail.backend.constraints import ConstantInputs, MaxRank, RealTensors, StaticShapes
 from dovetail.backend.target import Engine, HardwareFacts, OperatorRule
+from dovetail.backends.verisilicon.generation import Generation
 from dovetail.backends.verisilicon.parts import operators as ops
-from dovetail.backends.verisilicon.parts.generation import Generation
 from dovetail.backends.verisilicon.parts.measured import measured_parts
 from dovetail.backends.verisilicon.parts.pads import ZeroPadding
 from dovetail.backends.verisilicon.parts.part import VsiProfile
+from dovetail.backends.verisilicon.parts.powers import ExponentIsWhole
 from dovetail.ir.dtypes import DType
 from dovetail.ir.precision import Precision
 
@@ -39,46 +31,35 @@ _INTEGERS = _BYTES | {_P.I16}
 _FLOATS = frozenset({_P.FP16, _P.FP32})
 _ALL = _INTEGERS | _FLOATS
 
-_WEIGHT = ConstantInputs((1,))
-_FLAT = SpatialRank(2)
+_FIXED = ConstantInputs((1,))
+_MATMUL = frozenset({"MatMul"})
 
 
 def _matrix_rules(generation: Generation) -> tuple[OperatorRule, ...]:
     newest = generation in (Generation.VIP9000, Generation.VIP9000_PLUS, Generation.STREAM)
     integers = _INTEGERS if newest else _INTEGERS - {_P.I8PC}
     shader = _FLOATS if newest else _FLOATS | {_P.I8PC}
-    fixed = ops.FULLY_CONNECTED | {"MatMul"}
-    product = Engine.NN if newest else Engine.SH
+    weighted = ops.CONVOLUTIONS | ops.FULLY_CONNECTED
     return (
-        OperatorRule(ops.CONVOLUTIONS, integers, Engine.NN, (_WEIGHT, _FLAT)),
-        OperatorRule(ops.CONVOLUTIONS, shader, Engine.SH, (_WEIGHT, _FLAT)),
-        OperatorRule(fixed, integers, Engine.NN, (_WEIGHT,)),
-        OperatorRule(fixed, shader, Engine.SH, (_WEIGHT,)),
-        OperatorRule(frozenset({"MatMul"}), _INTEGERS, product),
-        OperatorRule(frozenset({"MatMul"}), _FLOATS, Engine.SH),
+        OperatorRule(weighted, integers, Engine.NN, (_FIXED,)),
+        OperatorRule(weighted, shader, Engine.SH, (_FIXED,)),
+        OperatorRule(_MATMUL, integers, Engine.NN, (_FIXED,)),
+        OperatorRule(_MATMUL, _INTEGERS, Engine.NN if newest else Engine.SH),
+        OperatorRule(_MATMUL, _FLOATS, Engine.SH),
     )
 
 
 def _pool_rules(generation: Generation) -> tuple[OperatorRule, ...]:
     maximum = Engine.TP if generation in (Generation.V7, Generation.V7_BYTES) else Engine.NN
     return (
-        OperatorRule(frozenset({"MaxPool"}) | ops.GLOBAL_MAX, _INTEGERS, maximum, (_FLAT,)),
-        OperatorRule(frozenset({"MaxPool"}) | ops.GLOBAL_MAX, _FLOATS, Engine.SH, (_FLAT,)),
-        OperatorRule(frozenset({"AveragePool"}), _BYTES, Engine.NN, (_FLAT,)),
-        OperatorRule(frozenset({"AveragePool"}), _FLOATS | {_P.I16}, Engine.SH, (_FLAT,)),
+        OperatorRule(frozenset({"MaxPool"}) | ops.GLOBAL_MAX, _INTEGERS, maximum),
+        OperatorRule(frozenset({"MaxPool"}) | ops.GLOBAL_MAX, _FLOATS, Engine.SH),
+        OperatorRule(frozenset({"AveragePool"}), _BYTES, Engine.NN),
+        OperatorRule(frozenset({"AveragePool"}), _FLOATS | {_P.I16}, Engine.SH),
     )
 
 
 _SIGNED_SUMS = _BYTES - {_P.U8}
-_RESIZE = (
-    AttributeIn("mode", "nearest", ("nearest", "linear")),
-    AttributeIn(
-        "coordinate_transformation_mode",
-        "half_pixel",
-        ("half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel"),
-    ),
-)
-_PAD = (AttributeIn("mode", "constant", ("constant", "edge", "reflect")),)
 
 
 def _coarse_lengths(generation: Generation) -> frozenset[Precision]:
@@ -94,22 +75,20 @@ def _rules(generation: Generation) -> tuple[OperatorRule, ...]:
         OperatorRule(ops.SUMS, _ALL - _SIGNED_SUMS, Engine.SH),
         OperatorRule(ops.LOOKUPS, _INTEGERS, Engine.TP),
         OperatorRule(ops.LOOKUPS, _FLOATS, Engine.SH),
-        OperatorRule(frozenset({"Pad"}), _INTEGERS, Engine.TP, (*_PAD, ZeroPadding())),
-        OperatorRule(frozenset({"Pad"}), frozenset({_P.FP16}), Engine.TP, _PAD),
-        OperatorRule(frozenset({"Pad"}), frozenset({_P.FP32}), Engine.SH, _PAD),
+        OperatorRule(frozenset({"Pad"}), _INTEGERS, Engine.TP, (ZeroPadding(),)),
+        OperatorRule(frozenset({"Pad"}), frozenset({_P.FP16}), Engine.TP),
+        OperatorRule(frozenset({"Pad"}), frozenset({_P.FP32}), Engine.SH),
         OperatorRule(ops.MOVEMENT - {"Pad"}, _INTEGERS | {_P.FP16}, Engine.TP),
         OperatorRule(ops.MOVEMENT - {"Pad"}, frozenset({_P.FP32}), Engine.SH),
-        OperatorRule(frozenset({"Resize"}), _INTEGERS, Engine.TP, (*_RESIZE, ConstantInputs((1, 2, 3)))),
-        OperatorRule(frozenset({"Resize"}), _FLOATS, Engine.SH, (*_RESIZE, ConstantInputs((1, 2, 3)))),
+        OperatorRule(frozenset({"Resize"}), _INTEGERS, Engine.TP),
+        OperatorRule(frozenset({"Resize"}), _FLOATS, Engine.SH),
         OperatorRule(ops.BOUNDARIES, _ALL, Engine.TP),
-        OperatorRule(ops.BINARY | ops.UNARY | ops.NORMALISATIONS | ops.REDUCTIONS, _ALL, Engine.SH),
-        OperatorRule(frozenset({"Mean"}), _ALL, Engine.SH, (MostInputs(2),)),
+        OperatorRule(frozenset({"Pow"}), _BYTES - {_P.I8DFP}, Engine.SH, (ExponentIsWhole(or_never_negative=True),)),
+        OperatorRule(frozenset({"Pow"}), _ALL - _BYTES | {_P.I8DFP}, Engine.SH, (ExponentIsWhole(),)),
+        OperatorRule((ops.BINARY - {"Pow"}) | ops.UNARY | ops.NORMALISATIONS | ops.REDUCTIONS, _ALL, Engine.SH),
         OperatorRule(frozenset({"ReduceL2"}), _ALL - _coarse_lengths(generation), Engine.SH),
-        OperatorRule(frozenset({"Shrink"}), _ALL, Engine.SH, (NumberIs("bias", 0.0),)),
-        OperatorRule(frozenset({"Trilu"}), _ALL, Engine.SH, (ConstantInputs((1,)),)),
-        OperatorRule(ops.GATHERS, _ALL, Engine.SH, (ConstantInputs((1,)),)),
-        OperatorRule(frozenset({"Where"}) | ops.REGIONS, _ALL, Engine.SH),
-        OperatorRule(ops.COMPARISONS, _ALL, Engine.SH),
+        OperatorRule(ops.GATHERS | {"Trilu"}, _ALL, Engine.SH, (_FIXED,)),
+        OperatorRule(ops.CHOICES | ops.REGIONS | ops.COMPARISONS, _ALL, Engine.SH),
     )
 
 

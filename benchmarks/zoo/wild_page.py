@@ -1,0 +1,214 @@
+"""The page of `vendor_wild.py`: shares with their intervals, and what was wrong."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from textwrap import shorten
+
+from scipy.stats import binomtest
+
+_FREE: frozenset[str] = frozenset()
+_LONGEST_REASON = 160
+_FIXED = frozenset({"i16", "i8dfp"})
+_TABLES = frozenset(
+    {"Atan", "Celu", "Clip", "Elu", "Erf", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish", "Neg"}
+) | {"Selu", "Softsign", "Tan", "Tanh"}
+_FOLLOWING = frozenset({"Add", "LeakyRelu", "Sub"})
+CAUSES: tuple[tuple[frozenset[str], frozenset[str], frozenset[str], str], ...] = (
+    (
+        frozenset({"Sigmoid"}),
+        _FREE,
+        _FREE,
+        "the vendor's compiler makes one table of a sigmoid that gates its own input, and leaves a function of a single"
+        " value to a shader: both modelled after the first look",
+    ),
+    (
+        frozenset({"Max", "Min"}),
+        _FREE,
+        _FREE,
+        "vendor defect: operands whose scales are more than about 1,000 times apart; not refused yet",
+    ),
+    (frozenset({"Resize"}), _FREE, _FREE, "last bits of linear weights; not known"),
+    (
+        _TABLES,
+        _FIXED,
+        _FREE,
+        "vendor defect, or last bits: a scale in fixed point below 2^-15 in a table; and a function of a single value"
+        " is a shader's. Modelled after the first look but for last bits of Gelu, LeakyRelu and Tanh",
+    ),
+    (
+        frozenset({"Mul"}),
+        _FREE,
+        _FREE,
+        "a product of bytes with themselves is a table of squares: modelled after the first look",
+    ),
+    (
+        frozenset({"Softplus"}),
+        _FREE,
+        _FREE,
+        "e^x above the largest float32 is infinite, and the result the largest stored value: modelled after the first"
+        " look",
+    ),
+    (
+        frozenset({"CumSum"}),
+        _FREE,
+        _FREE,
+        "vendor defect: a reverse sum of bytes is garbage: refused after the first look",
+    ),
+    (
+        frozenset({"Concat", "ScatterND"}),
+        _FREE,
+        _FREE,
+        "vendor defect: an operand whose steps are less than about 1/500 of the output's arrives 128 steps too low",
+    ),
+)
+"""Operators of the smallest case, precisions and parts (all where empty), and why they differ; the first that fits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What became of one cell."""
+
+    kind: str
+    target: str
+    seed: int
+    index: int
+    precision: str
+    operators: tuple[str, ...]
+    outcome: str
+    nodes: int
+    """Nodes that the part takes."""
+    elements: int
+    differing: int
+    largest: int
+    reason: str
+    seconds: float
+
+    @property
+    def name(self) -> str:
+        """Return what tells it from all others."""
+        return f"{self.kind}-{self.target.removeprefix('vsi:')}-{self.seed}-{self.index}"
+
+    @property
+    def is_accepted(self) -> bool:
+        """Tell whether the verdict accepts anything of it."""
+        return self.outcome != "refused"
+
+    @property
+    def is_wrong(self) -> bool:
+        """Tell whether the part did not keep its word."""
+        return self.outcome not in ("equal", "refused")
+
+    @property
+    def text(self) -> str:
+        """Return what is wrong."""
+        if self.differing:
+            return f"{self.differing} of {self.elements} by up to {self.largest}"
+        return shorten(f"{self.outcome}: {self.reason}", _LONGEST_REASON).replace("|", "/")
+
+    def to_json(self) -> str:
+        """Return the row as a line of a log."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, line: str) -> Row:
+        """Return the row of a line."""
+        fields = json.loads(line)
+        return cls(**{**fields, "operators": tuple(fields["operators"])})
+
+
+def cause(operators: Sequence[str], precision: str, target: str) -> str:
+    """Return why a smallest case differs, or that it is not known."""
+    if len(operators) > 1 and precision != "i16" and _FOLLOWING.intersection(operators):
+        return "each operator of the smallest case is equal alone: the vendor's compiler joins them; not modelled"
+    for names, precisions, parts, text in CAUSES:
+        fits = names.intersection(operators) and (not precisions or precision in precisions)
+        if fits and (not parts or target.removeprefix("vsi:") in parts):
+            return text
+    return "not known"
+
+
+def share(rows: Sequence[Row]) -> str:
+    """Return how many accepted rows are equal, and the exact 95 % interval of their share."""
+    accepted = [item for item in rows if item.is_accepted]
+    if not accepted:
+        return "-"
+    equal = sum(not item.is_wrong for item in accepted)
+    interval = binomtest(equal, len(accepted)).proportion_ci(0.95, method="exact")
+    return f"{equal} of {len(accepted)}, {equal / len(accepted):.1%} ({interval.low:.1%} to {interval.high:.1%})"
+
+
+_INTRODUCTION = """# Random operators and graphs against the vendor's simulator
+
+Made by `python benchmarks/vendor_wild.py --write docs/reference/vendor_wild.md --logs LABEL=FILE ...` from logs of
+`vendor_wild.py --operators N --graphs N --seed S` with VeriSilicon's SDK 6.57.1.
+
+`dovetail.testing.wild` draws single operators and graphs of 4 to 30 nodes with shapes, attributes, weights and ranges
+that nobody picked. A case is quantised for a part at one of five integer precisions; what the part's verdict accepts is
+lowered, compiled and run by the vendor's simulator and by `npusim --fidelity exact`, on three samples. What differs is
+run again in a process of its own. A case is equal where every element of every output is; a difference is counted in
+steps of the stored type. Shares are of what the verdict accepts, with their exact 95 % interval (Clopper and Pearson).
+
+A look at a seed that nothing had been mended for is evidence; the same cells after mending are not, and are not shown.
+"""
+
+
+def as_markdown(looks: Mapping[str, Sequence[Row]], smallest: Mapping[str, Sequence[str]]) -> str:
+    """Return the page of some labelled runs; `smallest` has the operators of the smallest case of a row."""
+    lines = [_INTRODUCTION]
+    for label, rows in looks.items():
+        lines += [f"## {label}", "", *_look(rows, smallest), ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _look(rows: Sequence[Row], smallest: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    seeds = ", ".join(str(seed) for seed in sorted({item.seed for item in rows}))
+    yield f"Seeds: {seeds}. {len(rows)} cases drawn, {sum(not item.is_accepted for item in rows)} refused beforehand."
+    yield ""
+    yield "| | equal | beyond one step | refused late | vendor refuses or dies | broken |"
+    yield "|---|---|---|---|---|---|"
+    for kind in ("operator", "graph"):
+        mine = [item for item in rows if item.kind == kind]
+        counts = (sum(item.outcome == name for item in mine) for name in ("refused late", "vendor refuses", "broken"))
+        far = sum(item.largest > 1 for item in mine)
+        yield f"| {kind}s | {share(mine)} | {far} | {' | '.join(map(str, counts))} |"
+    yield ""
+    yield from _shares(rows, "part", lambda item: item.target.removeprefix("vsi:"))
+    yield from _shares(rows, "precision", lambda item: item.precision)
+    yield from _operators(rows)
+    wrong = [item for item in rows if item.is_wrong]
+    if wrong:
+        yield "| case | precision | nodes | what is wrong | smallest case | cause |"
+        yield "|---|---|---|---|---|---|"
+    for item in wrong:
+        found = smallest.get(item.name, item.operators if item.kind == "operator" else ())
+        why = cause(found, item.precision, item.target)
+        yield f"| {item.name} | {item.precision} | {item.nodes} | {item.text} | {' '.join(found) or '-'} | {why} |"
+
+
+def _shares(rows: Sequence[Row], title: str, key: Callable[[Row], str]) -> Iterator[str]:
+    yield f"| {title} | operators | graphs |"
+    yield "|---|---|---|"
+    for value in sorted({key(item) for item in rows}):
+        mine = [item for item in rows if key(item) == value]
+        both = (share([item for item in mine if item.kind == kind]) for kind in ("operator", "graph"))
+        yield f"| {value} | {' | '.join(both)} |"
+    yield ""
+
+
+def _operators(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield the operators with something wrong, and the names of the others."""
+    single = [item for item in rows if item.kind == "operator" and item.is_accepted]
+    wrong = {item.operators[0] for item in single if item.is_wrong}
+    if wrong:
+        yield "| operator | equal |"
+        yield "|---|---|"
+    for op in sorted(wrong):
+        yield f"| {op} | {share([item for item in single if item.operators[0] == op])} |"
+    sound = sorted({item.operators[0] for item in single} - wrong)
+    counts = (f"{op} {sum(item.operators[0] == op for item in single)}" for op in sound)
+    yield ""
+    yield f"Always equal: {', '.join(counts)}."
+    yield ""

@@ -1,0 +1,55 @@
+"""Seeded sequences of wild cells: an operator or a graph at a precision on a part."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from dovetail.ir.precision import Precision
+from dovetail.testing.probing import QUICK
+from dovetail.testing.wild.case import WildCase, case_of
+from dovetail.testing.wild.graphs import wild_graph
+from dovetail.testing.wild.table import WILD_OPERATORS, wild_operator
+
+_BOUNDARIES = frozenset({"DequantizeLinear", "QuantizeLinear", "Requantize"})
+"""Of a float graph they are Identities; quantising one puts them where they belong."""
+OPERATORS = tuple(op for op in WILD_OPERATORS if op not in _BOUNDARIES)
+_LARGEST_SEED = 2**32
+
+
+class WildKind(Enum):
+    """What is drawn."""
+
+    OPERATOR = "operator"
+    GRAPH = "graph"
+
+
+@dataclass(frozen=True, slots=True)
+class WildCell:
+    """One case at one precision on one part."""
+
+    kind: WildKind
+    target: str
+    seed: int
+    index: int
+
+    @property
+    def name(self) -> str:
+        """Return what tells it from all others."""
+        return f"{self.kind.value}-{self.target.removeprefix('vsi:')}-{self.seed}-{self.index}"
+
+    def draw(self) -> tuple[Precision, WildCase]:
+        """Return the precision and the case; the same for the same cell."""
+        rng = np.random.default_rng((zlib.crc32(self.target.encode()), len(self.kind.value), self.seed, self.index))
+        precision = QUICK[int(rng.integers(len(QUICK)))]
+        while True:
+            seed = int(rng.integers(_LARGEST_SEED))
+            if self.kind is WildKind.GRAPH:
+                return precision, wild_graph(seed)
+            case = case_of(wild_operator(OPERATORS[int(rng.integers(len(OPERATORS)))], seed), seed)
+            # An exponential of 10,000 has no range.
+            if all(np.isfinite((item.low, item.high)).all() for item in case.ranges.values()):
+                return precision, case
