@@ -338,7 +338,8 @@ def test_the_report_lists_the_units_of_the_margin_apart(
     pages = [_page(digits, result) for result in (plain, wide)]
     assert wide.margin is not None
     count = len(wide.margin.units)
-    assert f"{len(wide.culprits)} break, {count} are a margin" in pages[1]
+    along = f"{len(wide.companions)} go along as that is cheaper, " if wide.companions else ""
+    assert f"{len(wide.culprits)} break, {along}{count} are a margin" in pages[1]
     assert "Units raised for the margin" in pages[1]
     assert "and the margin of" in pages[1]
     assert "without the units of the margin" in pages[1]
