@@ -10,7 +10,7 @@ import hashlib
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,10 +21,9 @@ from dovetail.cost.model import CostModel
 from dovetail.cost.modelled import model_owner, model_plan
 from dovetail.cost.neighbourhood import Neighbourhood, neighbourhood
 from dovetail.cost.probed import ProbedAnswer, keep_answer, price_folder, read_answer
+from dovetail.cost.unit_prices import ProbedPrices, UnitPlace
 from dovetail.errors import DovetailError
-from dovetail.ir.graph import Graph
 from dovetail.ir.node import Node
-from dovetail.ir.precision import Precision
 from dovetail.plan.placement import Placement
 from dovetail.plan.plan import Plan
 from dovetail.plan.units import Unit
@@ -46,17 +45,6 @@ class ProbeOptions:
     folder: Path = field(default_factory=price_folder)
 
 
-@dataclass(frozen=True, slots=True)
-class ProbedPrices:
-    """Figures of units by the name of their first node, target and precision: a source that comes before rooflines."""
-
-    figures: Mapping[tuple[str, str, Precision], Figure]
-
-    def latency(self, graph: Graph, nodes: Sequence[Node], target: str, precision: Precision) -> Figure | None:
-        """Return what the model said of the unit that these nodes are, or None."""
-        return self.figures.get((nodes[0].name, target, precision))
-
-
 def probe_units(model: CostModel, places: Iterable[Placement], options: ProbeOptions | None = None) -> ProbedPrices:
     """Return the vendor's prices of a model's units at placements, as many as there is time for.
 
@@ -72,7 +60,7 @@ def probe_units(model: CostModel, places: Iterable[Placement], options: ProbeOpt
     late = [scope for scope, whole in zip(scopes, wholes, strict=True) if not inquiry.answer(whole)]
     pieces = sorted((piece for scope in late for piece in scope.pieces()), key=lambda piece: -piece.plain_ns)
     inquiry.ask(pieces, start + chosen.limit_s, chosen.jobs)
-    figures: dict[tuple[str, str, Precision], Figure] = {}
+    figures: dict[UnitPlace, Figure] = {}
     # What the whole says comes last, and so stands.
     for question in (*pieces, *wholes):
         figures |= question.figures(inquiry.answer(question))
@@ -89,7 +77,7 @@ class _Question:
     plain_ns: float
     """What the units take without the vendor's model."""
 
-    def figures(self, answer: ProbedAnswer | None) -> dict[tuple[str, str, Precision], Figure]:
+    def figures(self, answer: ProbedAnswer | None) -> dict[UnitPlace, Figure]:
         """Return the figures of an answer by unit."""
         if answer is None:
             return {}

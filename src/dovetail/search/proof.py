@@ -10,7 +10,7 @@ from dovetail.backend.costs import CostSource
 from dovetail.backend.profiles.hosts import HostFacts
 from dovetail.backend.registry import find_target
 from dovetail.backend.target import Target
-from dovetail.cost import CostModel, ProbeOptions, make_cost_model, probe_units
+from dovetail.cost import CostModel, make_cost_model
 from dovetail.errors import CostError
 from dovetail.plan.limits import Limits
 from dovetail.plan.placement import HOST, Placement
@@ -20,6 +20,7 @@ from dovetail.plan.units import Units
 from dovetail.search.certificate import Alternative, Certificate, NamedClause
 from dovetail.search.optimum import Assignment, Clause, Demands, Optimum, ProofOptions, prove
 from dovetail.search.policy import SearchPolicy
+from dovetail.search.price_record import PriceRecord
 from dovetail.search.pricing import PricedSpace, placements_of, price_space
 from dovetail.search.space import Space
 from dovetail.search.trial import Status
@@ -172,16 +173,17 @@ def make_prover(
     options: CostOptions,
     order: Sequence[str],
     policy: SearchPolicy | None = None,
+    record: PriceRecord | None = None,
 ) -> Prover:
     """Return the prover of a space; raise CostError when nothing prices some placement.
 
-    `order` lists units, those first that are most likely to do harm.
+    `order` lists units, those first that are most likely to do harm; `record` keeps what a vendor's model says.
     """
     names = {space.low.target, HOST, *space.base.targets}
     names.update(place.target for ladder in space.ladders.values() for place in ladder)
     targets = {name: find_target(name) for name in sorted(names, key=lambda name: (name != space.low.target, name))}
     units = placeable_units(space.graph, space.low, targets)
-    model = _priced(space, units, list(targets.values()), options)
+    model = _priced(space, units, list(targets.values()), options, record or PriceRecord())
     index = {unit: number for number, unit in enumerate(model.wiring.order)}
     groups = group_units(space.graph, limits, units)
     demands = Demands(
@@ -195,11 +197,13 @@ def make_prover(
     return Prover(space, model, priced, limits, options, policy or SearchPolicy(), order)
 
 
-def _priced(space: Space, units: Units, targets: Sequence[Target], options: CostOptions) -> CostModel:
-    """Return the cost model, with the vendor's prices of units where there is a model and time for it."""
+def _priced(
+    space: Space, units: Units, targets: Sequence[Target], options: CostOptions, record: PriceRecord
+) -> CostModel:
+    """Return the cost model, with the vendor's prices of units where there are any."""
     model = make_cost_model(space.graph, units, targets, options.sources, options.host)
-    if options.vendor_s == 0:
+    places = dict.fromkeys(place for unit in units.items for place in placements_of(space, unit.name))
+    probed = record.settle(model, tuple(places), options.vendor_s)
+    if not probed.figures:
         return model
-    places = [place for unit in units.items for place in placements_of(space, unit.name)]
-    probed = probe_units(model, places, ProbeOptions(limit_s=options.vendor_s))
     return make_cost_model(space.graph, units, targets, (*options.sources, probed), options.host)
