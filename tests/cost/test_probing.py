@@ -132,6 +132,21 @@ def test_nobody_waits_for_what_is_late_but_it_is_kept(vendor: Vendor, tmp_path: 
     assert _latencies(probe_units(model, [U8], ProbeOptions(limit_s=0.0, folder=tmp_path)), model) == [2000.0] * 3
 
 
+def test_nobody_waits_for_the_whole_where_all_pieces_are_known(vendor: Vendor, tmp_path: Path) -> None:
+    vendor.refuses_above = 20
+    model, options = _model(40), ProbeOptions(folder=tmp_path)
+    probe_units(model, [U8], options)
+    (whole,) = [path for path in tmp_path.glob("*.json") if '"latencies_ns": []' in path.read_text()]
+    whole.unlink()
+    assert _latencies(probe_units(model, [U8], options), model) == [2000.0] * 40
+    assert len(vendor.asked) == 4
+    # With a piece of them missing the whole is asked about first.
+    next(iter(tmp_path.glob("*.json"))).unlink()
+    assert _latencies(probe_units(model, [U8], options), model) == [2000.0] * 40
+    assert sorted(vendor.asked[4:])[1] == 40
+    assert len(vendor.asked) == 6
+
+
 def test_damaged_answers_are_asked_for_again(vendor: Vendor, tmp_path: Path) -> None:
     probe_units(_model(), [U8], ProbeOptions(folder=tmp_path))
     (kept,) = tmp_path.glob("*.json")

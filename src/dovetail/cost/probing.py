@@ -1,7 +1,8 @@
 """Ask a vendor's performance model what units take, for as long as a search may wait; what is late is kept for later.
 
 The whole of what a target runs is asked about first: a unit's price depends on what lies around it. Where that takes
-too long or is refused, pieces are asked about, the dearest first.
+too long or is refused, pieces are asked about, the dearest first. Once the answers on all pieces are kept, nobody waits
+for the whole again.
 """
 
 from __future__ import annotations
@@ -54,15 +55,16 @@ def probe_units(model: CostModel, places: Iterable[Placement], options: ProbeOpt
     chosen = options or ProbeOptions()
     start = time.monotonic()
     scopes = [scope for place in dict.fromkeys(places) if (scope := _scope(model, place)) is not None]
-    wholes = [scope.question(model.units.items) for scope in scopes]
+    asked = [(scope, scope.question(model.units.items)) for scope in scopes]
     inquiry = _Inquiry(chosen.folder)
-    inquiry.ask(wholes, start + chosen.limit_s * _WHOLE_SHARE, len(wholes))
-    late = [scope for scope, whole in zip(scopes, wholes, strict=True) if not inquiry.answer(whole)]
+    untold = [whole for scope, whole in asked if not inquiry.recall(whole, *scope.pieces())]
+    inquiry.ask(untold, start + chosen.limit_s * _WHOLE_SHARE, len(untold))
+    late = [scope for scope, whole in asked if not inquiry.answer(whole)]
     pieces = sorted((piece for scope in late for piece in scope.pieces()), key=lambda piece: -piece.plain_ns)
     inquiry.ask(pieces, start + chosen.limit_s, chosen.jobs)
     figures: dict[UnitPlace, Figure] = {}
     # What the whole says comes last, and so stands.
-    for question in (*pieces, *wholes):
+    for question in (*pieces, *(whole for _, whole in asked)):
         figures |= question.figures(inquiry.answer(question))
     return ProbedPrices(figures)
 
@@ -145,15 +147,19 @@ class _Inquiry:
             found = self._answers.get(question.key)
         return found if found is not None and found.latencies_ns else None
 
+    def recall(self, question: _Question, *pieces: _Question) -> bool:
+        """Tell whether there is nothing to ask: no unit that runs, or a kept answer or refusal, be it to all pieces."""
+        known = read_answer(self._folder, question.key)
+        if known is not None:
+            with self._guard:
+                self._answers[question.key] = known
+        if known is not None or not question.piece.units:
+            return True
+        return bool(pieces) and all(map(self.recall, pieces))
+
     def ask(self, questions: Sequence[_Question], deadline: float, count: int) -> None:
         """Ask until a time, several at once; what is under way then goes on, and is kept for the next search."""
-        waiting: deque[_Question] = deque()
-        for question in questions:
-            known = read_answer(self._folder, question.key)
-            if known is not None:
-                self._answers[question.key] = known
-            elif question.piece.units:
-                waiting.append(question)
+        waiting = deque(question for question in questions if not self.recall(question))
         # Daemons: a compiler that hangs must not keep the program from ending.
         threads = [threading.Thread(target=self._work, args=(waiting, deadline), daemon=True) for _ in range(count)]
         for thread in threads[: len(waiting)]:
