@@ -13,7 +13,7 @@ from dovetail.backend.modelled import BoardSettings, ModelledGraph, OperatorCycl
 from dovetail.backend.registry import find_target
 from dovetail.backend.target import Engine, Target
 from dovetail.cost import CostModel, ProbedPrices, ProbeOptions, make_cost_model, probe_units
-from dovetail.errors import CompileError
+from dovetail.errors import CompileError, CompileInterrupted
 from dovetail.ir import Graph
 from dovetail.plan import find_units, parse_placement
 from dovetail.testing.networks import Network
@@ -34,12 +34,15 @@ class Vendor:
     def __init__(self) -> None:
         self.asked: list[int] = []
         self.refuses_above = 1_000_000
+        self.is_killed = False
         self.open = threading.Event()
         self.open.set()
 
     def __call__(self, graph: Graph, target: Target, board: BoardSettings) -> ModelledGraph:
         self.open.wait()
         self.asked.append(len(graph.nodes))
+        if self.is_killed:
+            raise CompileInterrupted("the vendor's compiler is killed.")
         if len(graph.nodes) > self.refuses_above:
             raise CompileError("the vendor's compiler dies.")
         rows = [node.name for node in graph.nodes if node.op == "Conv"]
@@ -119,6 +122,14 @@ def test_refusals_are_kept_too(vendor: Vendor, tmp_path: Path) -> None:
         assert _latencies(probe_units(_model(), [U8], ProbeOptions(folder=tmp_path)), _model()) == [None] * 3
     # The whole and its only piece are one question.
     assert vendor.asked == [3]
+
+
+def test_a_compiler_that_was_killed_has_refused_nothing(vendor: Vendor, tmp_path: Path) -> None:
+    vendor.is_killed = True
+    assert _latencies(probe_units(_model(), [U8], ProbeOptions(folder=tmp_path)), _model()) == [None] * 3
+    assert not list(tmp_path.iterdir())
+    vendor.is_killed = False
+    assert _latencies(probe_units(_model(), [U8], ProbeOptions(folder=tmp_path)), _model()) == [2000.0] * 3
 
 
 def test_nobody_waits_for_what_is_late_but_it_is_kept(vendor: Vendor, tmp_path: Path) -> None:

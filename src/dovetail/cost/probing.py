@@ -23,7 +23,7 @@ from dovetail.cost.modelled import model_owner, model_plan
 from dovetail.cost.neighbourhood import Neighbourhood, neighbourhood
 from dovetail.cost.probed import ProbedAnswer, keep_answer, price_folder, read_answer
 from dovetail.cost.unit_prices import ProbedPrices, UnitPlace
-from dovetail.errors import DovetailError
+from dovetail.errors import CompileInterrupted, DovetailError
 from dovetail.ir.node import Node
 from dovetail.plan.placement import Placement
 from dovetail.plan.plan import Plan
@@ -89,11 +89,13 @@ class _Question:
             for place, latency_ns in zip(places, answer.latencies_ns, strict=True)
         }
 
-    def ask(self) -> ProbedAnswer:
-        """Return what the vendor's model says; without latencies where its compiler refuses."""
+    def ask(self) -> ProbedAnswer | None:
+        """Return what the vendor's model says, without latencies where its compiler refuses; None if it was killed."""
         graph = self.piece.graph
         try:
             parts = model_plan(graph, Plan(graph.digest, self.place))
+        except CompileInterrupted:
+            return None
         except DovetailError as error:
             return ProbedAnswer((), error.message)
         latency_ns = {row.node: row.latency_ns for part in parts for row in part.rows}
@@ -175,6 +177,8 @@ class _Inquiry:
             except IndexError:
                 return
             found = question.ask()
+            if found is None:
+                continue
             keep_answer(self._folder, question.key, found)
             with self._guard:
                 self._answers[question.key] = found
