@@ -1,8 +1,8 @@
 """Change the code in small ways and see whether a test notices: a seeded sample of the rooms of the core.
 
-Run `make mutants` (`COUNT=300`, `SEED=1`). Each mutant is run against the tests that execute the changed lines, those
-of its room first, until one fails. What was measured and judged is kept in `build/mutants`: after Ctrl-C the same
-command goes on where it was. `--page` writes docs/reference/tests.md. Needs the extra `mutants`.
+Run `make mutants` (`COUNT=300`, `SEED=1`). Each mutant is run against the tests that execute the changed lines, the
+nearest first, until one fails. What was measured and judged is kept in `build/mutants`: after Ctrl-C the same command
+goes on where it was. `--page` writes docs/reference/tests.md. Needs the extra `mutants`.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ _HEADS = ("room", "sampled", "equivalent", "killed", "survived", "score", "95 % 
 _ABOUT = """# Tests
 
 Made by `make mutants ARGS=--page`; do not edit. What the tests notice: the code is changed in one small way, and the
-tests that execute the changed lines are run, those of its room first, until one fails. A mutant that none notices has
+tests that execute the changed lines are run, the nearest first, until one fails. A mutant that none notices has
 survived.
 
 {facts}

@@ -59,7 +59,8 @@ class _Wanted:
     file: TestFile
     tests: Mapping[str, float]
     distance: int
-    """0 for the file that mirrors the module, 1 for its room's others, 2 for the rest."""
+    """-1 for a general file where the site runs at import: such files look at that, and the others may take all time; 0
+    for the file that mirrors the module, 1 for its room's others, 2 for the rest."""
 
     @property
     def order(self) -> tuple[int, float]:
@@ -74,7 +75,7 @@ class Reach:
         self.files = tuple(files)
 
     def batches(self, site: Site, cap_s: float, without: frozenset[str] = frozenset()) -> Iterator[Batch]:
-        """Yield the tests that reach a site, ever more files at once, those of the site's room first.
+        """Yield the tests that reach a site, ever more files at once, the nearest first.
 
         Ends where the tests would take more than `cap_s` of processor time on the unchanged code.
         """
@@ -100,20 +101,35 @@ class Reach:
         return Batch((file.name,), {test: limit_s(file.tests[test] + file.setup_s)}, limit_s(file.collect_s))
 
     def _wanted(self, site: Site, without: frozenset[str]) -> Iterator[_Wanted]:
-        room, _, module = site.file.partition("/")
         for file in self.files:
             tests = {test: file.tests[test] for test in self._reaching(file, site) - without if test in file.tests}
-            is_own = file.name.startswith(f"tests/{room}/")
-            is_mirror = is_own and Path(file.name).name == f"test_{module}"
             if tests:
-                yield _Wanted(file, tests, 2 - is_own - is_mirror)
+                yield _Wanted(file, tests, _distance(file, site))
 
     def _reaching(self, file: TestFile, site: Site) -> set[str]:
-        """Return the tests of a file that execute a site; all of them where it runs at import."""
-        if site.at_import and not site.body and site.file in file.imported:
+        """Return the tests of a file that execute a site; all of them where it runs at import.
+
+        The header of a function is for those that execute the body, and for general files, which look at signatures.
+        """
+        is_imported = site.at_import and site.file in file.imported
+        if is_imported and (site.body is None or _is_general(file)):
             return set(file.tests)
         reached = file.lines.get(site.file, {})
         return {test for line in site.body or site.lines for test in reached.get(line, ())}
+
+
+def _is_general(file: TestFile) -> bool:
+    """Tell whether a test file lies directly in `tests` and not in a room's folder."""
+    return Path(file.name).parent == Path("tests")
+
+
+def _distance(file: TestFile, site: Site) -> int:
+    room, _, module = site.file.partition("/")
+    if site.at_import and _is_general(file):
+        return -1
+    is_own = file.name.startswith(f"tests/{room}/")
+    is_mirror = is_own and Path(file.name).name == f"test_{module}"
+    return 2 - is_own - is_mirror
 
 
 def limit_s(cpu_s: float) -> float:

@@ -134,8 +134,9 @@ class Source:
         statement = max(around, key=lambda node: self._span(node)[0])
         lines = frozenset(range(self._span(statement)[0][0], _header_end(statement) + 1))
         scopes = [node for node in self._outward(statement) if isinstance(node, _Scope)]
-        is_function = isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef)
-        body = frozenset(range(statement.body[0].lineno, statement.end_lineno + 1)) if is_function else None
+        body = None
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+            body = frozenset(range(statement.body[0].lineno, (statement.end_lineno or 0) + 1))
         outer = scopes if isinstance(statement, _Scope) else [statement, *scopes]
         at_import = not any(isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) for node in outer)
         name = ".".join(scope.name for scope in reversed([statement, *scopes]) if isinstance(scope, _Scope))

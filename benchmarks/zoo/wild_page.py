@@ -28,7 +28,8 @@ CAUSES: tuple[tuple[frozenset[str], frozenset[str], frozenset[str], str], ...] =
         frozenset({"Max", "Min"}),
         _FREE,
         _FREE,
-        "vendor defect: operands whose scales are more than about 1,000 times apart; not refused yet",
+        "vendor defect: operands whose steps are below 1/512 of the output's: stored as the output first, "
+        "after the second look",
     ),
     (frozenset({"Resize"}), _FREE, _FREE, "last bits of linear weights; not known"),
     (
@@ -122,7 +123,10 @@ class Row:
 def cause(operators: Sequence[str], precision: str, target: str) -> str:
     """Return why a smallest case differs, or that it is not known."""
     if len(operators) > 1 and precision != "i16" and _FOLLOWING.intersection(operators):
-        return "each operator of the smallest case is equal alone: the vendor's compiler joins them; not modelled"
+        return (
+            "each operator of the smallest case is equal alone: the vendor's compiler joins them; sums, slopes and "
+            "biases behind products were modelled after the second look"
+        )
     for names, precisions, parts, text in CAUSES:
         fits = names.intersection(operators) and (not precisions or precision in precisions)
         if fits and (not parts or target.removeprefix("vsi:") in parts):

@@ -14,7 +14,7 @@ from dovetail.data import Channels
 from dovetail.errors import DataError
 from dovetail.inputs import Stated, propose_preprocess
 from dovetail.inputs.balance import balance_db, first_layer, order_of
-from dovetail.inputs.sameness import Warp, sameness, warped
+from dovetail.inputs.sameness import Outputs, Warp, decided, sameness, warped
 from dovetail.inputs.usual import Normal, PictureFit, convention_of, fits_for, normals_for, variant
 from dovetail.outputs import Kind, OutputRole
 from dovetail.outputs.ends import ImageInput
@@ -99,6 +99,13 @@ def test_red_outweighs_blue():
     assert order_of(layer, dataclasses.replace(IMAGE, channels=1)) is None
 
 
+def alike(seer: HeadView, first: Outputs, second: Outputs, warp: Warp) -> float:
+    one, other = decided(seer, first), decided(seer, second)
+    assert one is not None
+    assert other is not None
+    return sameness(seer, one, other, warp, IMAGE)
+
+
 def test_warps_move_pictures_and_what_is_seen_moves_back():
     array = np.arange(32, dtype=np.float32).reshape(1, 1, 1, 32).repeat(3, 1).repeat(32, 2)
     assert warped(array, Warp.MIRRORED, IMAGE)[0, 0, 0, :3].tolist() == [31, 30, 29]
@@ -109,22 +116,22 @@ def test_warps_move_pictures_and_what_is_seen_moves_back():
     one = {"b": np.array([[[4.0, 4, 12, 12]]]), "s": np.array([[0.9]])}
     for warp, left in ((Warp.NONE, 4), (Warp.MIRRORED, 20), (Warp.MOVED, 6), (Warp.MOVED_BACK, 2)):
         other = {"b": np.array([[[left, 4.0, left + 8, 12]]]), "s": one["s"]}
-        assert sameness(detector, one, other, warp, IMAGE) == pytest.approx(2 * 0.9 / 1.9)
+        assert alike(detector, one, other, warp) == pytest.approx(2 * 0.9 / 1.9)
     far = {"b": np.array([[[20.0, 20, 30, 30]]]), "s": one["s"]}
-    assert sameness(detector, one, far, Warp.NONE, IMAGE) == 0
+    assert alike(detector, one, far, Warp.NONE) == 0
 
 
 def test_sameness_of_classes_and_masks():
     classes = head(Kind.CLASSIFICATION, ScoresLayout("y", 0, 2, Activation.SOFTMAX))
     first, second = {"y": np.array([[0.9, 0.1]])}, {"y": np.array([[0.8, 0.2]])}
-    assert sameness(classes, first, second, Warp.MIRRORED, IMAGE) == pytest.approx(0.72 + 0.02)
+    assert alike(classes, first, second, Warp.MIRRORED) == pytest.approx(0.72 + 0.02)
     mask = head(Kind.SEGMENTATION, MaskLayout("y", None, 2, Activation.SIGMOID))
     seen = np.zeros((1, 1, 32, 32))
     seen[..., 2:8] = 1
-    assert sameness(mask, {"y": seen}, {"y": seen[..., ::-1]}, Warp.MIRRORED, IMAGE) == 1
-    assert sameness(mask, {"y": seen}, {"y": np.roll(seen, 2, 3)}, Warp.MOVED, IMAGE) == 1
-    assert sameness(mask, {"y": seen}, {"y": np.roll(seen, 6, 3)}, Warp.NONE, IMAGE) == 0
-    assert sameness(head(Kind.EMBEDDING, None), first, second, Warp.NONE, IMAGE) is None
+    assert alike(mask, {"y": seen}, {"y": seen[..., ::-1]}, Warp.MIRRORED) == 1
+    assert alike(mask, {"y": seen}, {"y": np.roll(seen, 2, 3)}, Warp.MOVED) == 1
+    assert alike(mask, {"y": seen}, {"y": np.roll(seen, 6, 3)}, Warp.NONE) == 0
+    assert decided(head(Kind.EMBEDDING, None), first) is None
 
 
 def test_conventions():

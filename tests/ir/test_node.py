@@ -128,3 +128,11 @@ def test_unlike_attributes_make_unlike_nodes(one: object, other: object) -> None
 def test_a_node_is_all_of_its_fields(other: object) -> None:
     assert _node() != other
     assert _node() == Node("n", "Op", ("x",), ("y",))
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "f4"])
+def test_attributes_of_another_type_are_others(dtype: str) -> None:
+    one, other = (Node("n", "Op", ("x",), ("y",), {"a": np.zeros(0, kind)}) for kind in (dtype, "i8"))
+    assert one != other
+    assert other != one
+    assert one == Node("n", "Op", ("x",), ("y",), {"a": np.zeros(0, dtype)})

@@ -116,6 +116,7 @@ def test_output_channels_lie_on_an_axis_of_the_weight(
 
 
 def test_a_weight_is_a_constant_that_is_there() -> None:
+    assert weight_layout(*_node("Conv", 0)) is None
     assert weight_layout(*_node("Conv", 1)) is None
     assert weight_layout(*_node("Conv", 2)) is None
     assert weight_layout(*_node("Conv", 2, domain="my.own", constants="b")) is None

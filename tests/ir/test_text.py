@@ -45,3 +45,10 @@ def test_large_unsigned_integers_survive() -> None:
     np.testing.assert_array_equal(parse_graph(print_graph(graph)).constants["c"], values)
     with pytest.raises(GraphError, match="line"):
         parse_graph(print_graph(graph).replace("[0, ", "[-1, "))
+
+
+def test_names_of_the_source_file_are_written_and_read() -> None:
+    text = 'graph "g" opset 21\ninput "x": f32[1]\noutput "x"\norigin "x": "net/x:0"\nend\n'
+    graph = parse_graph(text)
+    assert graph.origins == {"x": "net/x:0"}
+    assert print_graph(graph) == text

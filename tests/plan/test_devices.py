@@ -140,3 +140,9 @@ def test_what_an_affinity_asks_in_vain_falls_through_the_list() -> None:
 def test_wrong_affinities(affinity: str, says: str) -> None:
     with pytest.raises(PlanError, match=says):
         _places("vsi:a311d,cpu", affinity)
+
+
+@pytest.mark.parametrize("text", ["cpu(workers=3)", "cpu(zthreads=3)", "cpu(runs=3)", "cpu(threads=-3)"])
+def test_only_threads_count_threads(text: str) -> None:
+    with pytest.raises(PlanError, match="is no option"):
+        parse_devices(text)

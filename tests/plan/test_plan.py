@@ -115,6 +115,24 @@ def test_fields_of_the_wrong_type_are_refused() -> None:
             plan_from_json(json.dumps(document))
 
 
+def test_a_file_has_a_line_for_each_entry_so_that_two_can_be_compared() -> None:
+    plan = Plan("abc", NPU, {"größe": Override(CPU, "breaks")})
+    assert plan.to_json().splitlines() == [
+        "{",
+        ' "schema": 1,',
+        ' "kind": "dovetail-plan",',
+        ' "graph": "abc",',
+        ' "default": "vsi:v853@i8pc",',
+        ' "overrides": {',
+        '  "größe": {',
+        '   "place": "cpu@fp32",',
+        '   "reason": "breaks"',
+        "  }",
+        " }",
+        "}",
+    ]
+
+
 def test_files(tmp_path: Path) -> None:
     plan = Plan("g", NPU, {"a": Override(CPU, "größer")})
     plan.save(tmp_path / "plan.json")

@@ -237,11 +237,13 @@ def test_weights_of_a_tensor_without_channels_share_one_scale() -> None:
 @given(
     st.lists(st.floats(-1e6, 1e6, width=32), min_size=1, max_size=6),
     st.floats(2.0**-40, 2.0**10, width=32),
-    st.sampled_from([I8_PER_CHANNEL, I8_SYMMETRIC]),
+    st.sampled_from([I8_PER_CHANNEL, I8_SYMMETRIC, U8, I8, I8_FIXED]),
     st.integers(0, 2**16),
 )
 @example([1e6, 0.0], 2.0**-40, I8_PER_CHANNEL, 0)
 @example([-1e6, 1e-3], 2.0**-40, I8_SYMMETRIC, 0)
+@example([-1e6, 1e-3], 2.0**-40, U8, 0)
+@example([-1e6, 1e-3], 2.0**-40, I8_FIXED, 0)
 def test_a_bias_never_saturates(biases: list[float], input_scale: float, form: NumberFormat, seed: int) -> None:
     bias = np.array(biases, dtype=np.float32)
     weight = np.random.default_rng(seed).normal(scale=1e-4, size=(len(bias), 3)).astype(np.float32)
@@ -283,9 +285,13 @@ def test_one_scale_for_weights_leaves_room_for_the_largest_bias() -> None:
         quant = choose_weight_quantization(weight, I8_SYMMETRIC, 0, np.array(floors))
         assert quant == Quantization((scale,), (0,))
     assert choose_weight_quantization(weight, I8_SYMMETRIC, 0, np.array([])).scale == (1.0,)
-    # A zero point or a power of two has no room to give.
-    assert choose_weight_quantization(-weight, U8, 0, np.array([3.0])).scale == (float(np.float32(127 / 255)),)
-    assert choose_weight_quantization(weight, I8_FIXED, 0, np.array([3.0])).scale == (1.0,)
+    # Zero points follow: -127 is stored as 0, or as near as the lowest integers are.
+    assert choose_weight_quantization(-weight, U8, 0, np.array([3.0])) == Quantization((3.0,), (42,))
+    assert choose_weight_quantization(-weight, I8, 0, np.array([3.0])) == Quantization((3.0,), (-86,))
+    assert choose_weight_quantization(weight, U8, 0, np.array([3.0])) == Quantization((3.0,), (0,))
+    assert choose_weight_quantization(-weight, U8, 0, np.array([0.25])).scale == (float(np.float32(127 / 255)),)
+    assert choose_weight_quantization(weight, I8_FIXED, 0, np.array([3.0])) == Quantization((4.0,), (0,))
+    assert choose_weight_quantization(weight, I8_FIXED, 0, np.array([1.0])).scale == (1.0,)
 
 
 def test_scales_per_channel_leave_room_for_each_bias() -> None:

@@ -64,3 +64,9 @@ def test_nothing_has_no_power() -> None:
     assert PowerMeter().statistics().tensors == {}
     (power,) = _powers(np.zeros((0, 2), np.float32))
     np.testing.assert_array_equal(power.mean_square, [0.0, 0.0])
+
+
+def test_an_axis_of_another_size_does_not_hide_the_next_one() -> None:
+    rows, columns = _powers(np.full((1, 2, 3), 1.0), np.full((1, 4, 3), 3.0))
+    np.testing.assert_allclose(rows.mean_square, [1.0] * 2)
+    np.testing.assert_allclose(columns.mean_square, [(2 + 36) / 6] * 3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -110,6 +111,46 @@ def test_what_the_hold_out_split_refuses_is_not_made_smaller(alike: Crowd, monke
     refused = alike.find(TIGHT)
     assert len(refused.raised) == COUNT - 24
     assert len(alike.ledger.trials) < 25
+
+
+@pytest.mark.usefixtures("alike")
+@pytest.mark.parametrize("side", [1, -1])
+def test_the_cheaper_end_of_the_network_is_raised(side: int) -> None:
+    """What weighs most is at one end: raising that takes fewer units than raising the other."""
+    crowd = Crowd.of(lambda number: 0.01 + side * 0.01 * (number - 31.5) / 63)
+    places = [crowd.units.index(unit) for unit in crowd.find(TIGHT).raised]
+    assert len(places) < 0.6 * COUNT
+    wanted = range(COUNT)[-len(places) :] if side > 0 else range(COUNT)[: len(places)]
+    assert sorted(places) == list(wanted)
+
+
+@pytest.mark.parametrize("least", [COUNT, 40, 3])
+def test_a_large_set_is_halved_as_far_as_the_hold_out_split_agrees(monkeypatch: pytest.MonkeyPatch, least: int) -> None:
+    asked: list[int] = []
+
+    def with_enough(candidate: Candidate) -> bool:
+        asked.append(len(candidate.raised))
+        return asked[-1] >= least
+
+    _agree(monkeypatch, with_enough)
+    # The search split needs four units, of which one seemed to do least harm.
+    few = Crowd.of(lambda number: 1e-6)
+    matter = {*few.harm[:3], few.harm[-1]}
+    few.weights.update(dict.fromkeys(matter, 0.5))
+    culprits = replace(few.context.policy.culprits, many=3)
+    options = replace(few.context.request.options, policy=replace(few.context.policy, culprits=culprits))
+    few.context = replace(few.context, request=replace(few.context.request, options=options))
+    candidate = few.find(Tolerance(0.1))
+    halves = list(itertools.pairwise(asked))
+    assert asked[0] == COUNT
+    assert halves
+    assert all(2 * after <= before for before, after in halves)
+    if least == 3:
+        assert set(candidate.raised) == matter
+        return
+    assert asked[-1] < least <= asked[-2] == len(candidate.raised)
+    assert all(item.reason.startswith("raised with others, not tested alone") for item in candidate.raised.values())
+    assert len(few.ledger.trials) < 20
 
 
 @pytest.mark.usefixtures("alike")

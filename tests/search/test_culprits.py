@@ -135,3 +135,9 @@ def test_a_stricter_tolerance_is_met_by_the_smallest_plan_that_was_tried_already
     assert list(raised) == units[:2]
     assert [item.plan_digest for item in ledger.trials] == [item.plan_digest for item in before]
     assert ledger.fewest_raised(Tolerance(0.001)) is None
+
+
+def test_a_reason_does_not_say_of_what_was_raised_untested_that_it_breaks() -> None:
+    context, _ = open_stages(Setting(chain(3), needs({"n1"}, WIDE), low=LOW))
+    assert context.override("n1", WIDE).reason.startswith("breaks at")
+    assert context.override("n1", WIDE, tested=False).reason.startswith("raised with others, not tested alone")

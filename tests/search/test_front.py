@@ -51,3 +51,13 @@ def test_raced_and_unpriced_plans_do_not_count() -> None:
     front = pareto_front([whole, raced, broken], {"a": 1.0, "b": 1.0, "c": 1.0}, "a")
     assert [point.score for point in front] == [0.5]
     assert pareto_front([whole], {}, "a") == ()
+
+
+def test_the_knee_is_furthest_above_the_line_between_the_ends() -> None:
+    """Between (2, 0) and (12, 1) the line rises by 0.1 a step: (4, 0.5) is 0.3 above it and (9, 0.9) 0.2."""
+    trials, latencies = _trials([(2, 0, True), (4, 4, True), (9, 8, True), (12, 9, True)])
+    front = pareto_front(trials, latencies, "3")
+    assert [point.knee for point in front] == [False, True, False, False]
+    # (2, 0), (7, 6), (8, 8), (12, 9): 0.67 - 0.5, 0.89 - 0.6.
+    trials, latencies = _trials([(2, 0, True), (7, 6, True), (8, 8, True), (12, 9, True)])
+    assert [point.knee for point in pareto_front(trials, latencies, "3")] == [False, False, True, False]

@@ -144,6 +144,13 @@ def test_without_room_there_is_no_margin(change: dict[str, object]) -> None:
     assert not _margin_of(*_open(_some(3), _same(0.0), **change)).margin_units  # type: ignore[arg-type]
 
 
+def test_plans_with_a_margin_do_not_count_against_the_budget() -> None:
+    context, ledger = _open(_some(3), _same(0.055), max_plans=1)
+    assert _margin_of(context, ledger).margin_units
+    assert ledger.trials
+    assert not ledger.is_exhausted
+
+
 def test_what_is_within_the_goal_needs_no_margin() -> None:
     plain = _margin_of(*_open(_same(0.0), _same(0.0)))
     assert plain.accepted

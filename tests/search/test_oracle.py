@@ -12,10 +12,11 @@ from dovetail.ir import AnyArray
 from dovetail.ir.precision import Precision
 from dovetail.plan import Placement, Plan
 from dovetail.search import Journal, Status
+from dovetail.search.fanout import Query
 from dovetail.search.oracle import Oracle, Split
 from dovetail.search.policy import RacePolicy
 from dovetail.search.recorded import RecordedEvaluator
-from dovetail.search.tolerance import Tolerance
+from dovetail.search.tolerance import SplitFacts, Tolerance
 from dovetail.search.trial import Scores
 
 FLOAT = Plan("g", Placement("cpu", Precision.FP32))
@@ -93,13 +94,43 @@ def test_a_plan_that_breaks_cannot_be_tested() -> None:
     assert np.isnan(trial.score)
 
 
-def test_a_float_model_that_breaks_ends_the_search() -> None:
+def test_what_cannot_be_tested_on_one_block_is_not_tried_on_the_next_and_has_no_losses() -> None:
+    class Breaking(Planted):
+        def evaluate(self, plan: Plan, indices: Sequence[int]) -> Scores:
+            scores = super().evaluate(plan, indices)
+            return Scores.failed("no memory") if plan == LOW and 20 in indices else scores
+
+    evaluator = Breaking(np.zeros(64))
+    oracle = _oracle(evaluator, 64)
+    evaluator.asked.clear()
+    trial = oracle.judge(LOW, (), Tolerance(0.1), race=False)
+    assert (trial.status, trial.samples, trial.reason) == (Status.CANNOT_TEST, 16, "no memory")
+    assert evaluator.asked == [(LOW.digest, 16), (LOW.digest, 16)]
+    assert oracle.losses(LOW) is None
+
+
+def test_losses_are_those_of_every_sample_in_the_order_of_the_split() -> None:
+    losses = np.arange(10) / 100
+    oracle = Oracle(RecordedEvaluator(Planted(losses), Journal(None, "c")), Split.shuffled("s", range(10), 3), FLOAT)
+    lost = oracle.losses(LOW)
+    assert lost is not None
+    np.testing.assert_allclose(lost, losses[list(oracle.indices)])
+
+
+@pytest.mark.parametrize("count", [1, 10])
+def test_a_float_model_that_breaks_ends_the_search(count: int) -> None:
     class Breaking(Planted):
         def evaluate(self, plan: Plan, indices: Sequence[int]) -> Scores:
             raise DovetailError("no kernel.")
 
     with pytest.raises(DovetailError, match="float model cannot be evaluated: no kernel"):
-        _oracle(Breaking(np.zeros(10)), 10)
+        _oracle(Breaking(np.zeros(count)), count)
+
+
+def test_a_split_of_one_sample_is_a_split() -> None:
+    trial = _oracle(Planted(np.zeros(1)), 1).judge(LOW, (), Tolerance(0.1))
+    assert (trial.status, trial.samples, trial.complete) == (Status.PASS, 1, True)
+    assert _oracle(Planted(np.ones(1)), 1).judge(LOW, (), Tolerance(0.1)).status is Status.FAIL
 
 
 def test_a_set_level_metric_is_judged_on_the_whole_split() -> None:
@@ -109,6 +140,7 @@ def test_a_set_level_metric_is_judged_on_the_whole_split() -> None:
 
     planted = Pooled(np.full(500, 0.5))
     oracle = _oracle(planted, 500)
+    assert oracle.losses(LOW) is None
     trial = oracle.judge(LOW, (), Tolerance(0.1))
     assert (trial.status, trial.samples, trial.score) == (Status.FAIL, 500, 0.5)
     assert oracle.screen(LOW, Tolerance(0.1)).status is Status.FAIL
@@ -184,6 +216,102 @@ def test_verdicts_that_rest_on_the_race_are_counted() -> None:
     winner = _oracle(Planted(np.zeros(1000)), 1000)
     winner.judge(LOW, (), Tolerance(0.01))
     assert winner.rejected_early == 0
+
+
+class Wide(RecordedEvaluator):
+    """An evaluator with workers: what is announced to them is listed."""
+
+    def __init__(self, evaluator: Planted, width: int = 2) -> None:
+        super().__init__(evaluator, Journal(None, "c"))
+        self.announced: list[list[tuple[str, int]]] = []
+        self._width = width
+
+    @property
+    def width(self) -> int:
+        return self._width
+
+    def expect(self, queries: Sequence[Query]) -> None:
+        self.announced.append([(query.plan.digest, len(query.indices)) for query in queries])
+
+
+def _wide(width: int = 2) -> tuple[Oracle, Wide]:
+    """Return an oracle over blocks of 8, 8 and 16 samples."""
+    evaluator = Wide(Planted(np.zeros(32)), width)
+    return Oracle(evaluator, Split("search", tuple(range(32))), FLOAT), evaluator
+
+
+def test_plans_are_announced_block_by_block_and_the_next_plan_before_the_last_blocks() -> None:
+    oracle, evaluator = _wide()
+    assert evaluator.announced == [[(FLOAT.digest, size) for size in (8, 8, 16)]]
+    evaluator.announced.clear()
+    oracle.expect([LOW, FLOAT])
+    low, other = LOW.digest, FLOAT.digest
+    assert evaluator.announced == [[(low, 8), (low, 8), (other, 8), (low, 16), (other, 8), (other, 16)]]
+
+
+def test_all_blocks_are_announced_where_no_race_may_end_them_early() -> None:
+    oracle, evaluator = _wide()
+    evaluator.announced.clear()
+    oracle.judge(LOW, (), Tolerance(0.1))
+    assert evaluator.announced == []
+    oracle.judge(LOW, (), Tolerance(0.1), race=False)
+    oracle.losses(LOW)
+    assert evaluator.announced == [[(LOW.digest, 8), (LOW.digest, 8), (LOW.digest, 16)]] * 2
+
+
+def test_one_worker_is_announced_nothing() -> None:
+    oracle, evaluator = _wide(width=1)
+    oracle.expect([LOW])
+    oracle.judge(LOW, (), Tolerance(0.1), race=False)
+    oracle.losses(LOW)
+    assert evaluator.announced == []
+
+
+@pytest.mark.parametrize(
+    ("count", "sizes"),
+    [
+        (1, [1]),
+        (3, [1, 1, 1]),
+        (8, [2, 2, 4]),
+        (64, [16, 16, 32]),
+        (71, [16, 16, 39]),
+        (95, [16, 16, 63]),
+        (96, [16, 16, 32, 32]),
+        (160, [16, 16, 32, 96]),
+    ],
+)
+def test_each_block_doubles_what_was_seen_and_a_small_rest_goes_with_the_last(count: int, sizes: list[int]) -> None:
+    assert [len(block) for block in Split("s", tuple(range(count))).blocks(RACE)] == sizes
+
+
+def test_a_preview_is_as_many_blocks_as_have_enough_samples() -> None:
+    for preview, samples in ((1, 8), (8, 8), (9, 16), (16, 16), (17, 32), (1000, 32)):
+        evaluator = RecordedEvaluator(Planted(np.zeros(32)), Journal(None, "c"))
+        policy = RacePolicy(preview=preview)
+        oracle = Oracle(evaluator, Split("search", tuple(range(32))), FLOAT, policy)
+        assert oracle.preview(LOW, Tolerance(0.1), evaluator).samples == samples
+
+
+def test_what_is_known_of_a_split_beforehand() -> None:
+    class Given(Planted):
+        scores: AnyArray | None = None
+
+        def evaluate(self, plan: Plan, indices: Sequence[int]) -> Scores:
+            return Scores(0.5, None if self.scores is None else self.scores[list(indices)])
+
+    given = Given(np.zeros(10))
+    assert _oracle(given, 10).facts == SplitFacts(10, has_samples=False, float_is_perfect=False)
+    given.scores = np.ones(10)
+    assert _oracle(given, 10).facts == SplitFacts(10, True, float_is_perfect=True, largest_loss=1.0)
+    given.scores = np.r_[np.ones(9), 0.5]
+    assert _oracle(given, 10).facts == SplitFacts(10, True, float_is_perfect=False, largest_loss=1.0)
+    given.scores = np.full(10, -2.0)
+    assert _oracle(given, 10).facts == SplitFacts(10, True, float_is_perfect=False, largest_loss=None)
+    assert not _oracle(given, 10).scores_nothing
+    given.scores = np.zeros(10)
+    assert _oracle(given, 10).scores_nothing
+    given.scores = np.r_[-1.0, np.zeros(8), 1.0]
+    assert not _oracle(given, 10).scores_nothing
 
 
 def test_a_shuffled_split_holds_every_sample_once_and_is_the_same_every_time() -> None:

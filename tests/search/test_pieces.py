@@ -185,6 +185,16 @@ def test_what_does_not_fit_is_computed_again() -> None:
     assert runner.runs == 2 * runs
 
 
+def test_what_is_built_counts_its_weights_and_so_much_for_each_node() -> None:
+    weights, more = (_Runner(_residual(), 6, node_bytes=size) for size in (0, 1000))
+    for runner in (weights, more):
+        runner.outputs()
+    pieced = weights.cut()
+    constants = sum(4 * array.size for array in pieced.graph.constants.values())
+    assert weights.pieces._built.size_bytes >= constants > 0
+    assert more.pieces._built.size_bytes - weights.pieces._built.size_bytes == 1000 * len(pieced.graph.nodes)
+
+
 def test_a_key_names_constants_by_what_they_hold() -> None:
     runner = _Runner(_residual(), 6)
     graph = runner.cut().graph

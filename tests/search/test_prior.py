@@ -39,6 +39,18 @@ def test_a_tensor_scores_its_worst_channel_and_the_mean_of_all() -> None:
     assert prior.reason == "tensor 'x' spans [0, 255], step 1, but index 1 of axis 1 has an RMS of 0.1"
 
 
+def test_units_are_ranked_worst_first_and_ties_as_in_the_graph() -> None:
+    """The bisection takes the order as it is: the other way round it begins with what does most harm."""
+    net = Network()
+    last = net.input("x", 1, 3)
+    for operator in ("Tanh", "Exp", "Tanh", "Div", "Exp"):
+        last = net.op(operator, *[last] * (2 if operator == "Div" else 1))
+    ranked = _ranked(net, last, FP16, x=np.ones((1, 3), np.float32))
+    assert [(unit, item.score) for unit, item in ranked.items()] == [
+        *(("n1", 0.5), ("n4", 0.5), ("n3", 0.3), ("n0", 0.0), ("n2", 0.0))
+    ]
+
+
 def test_what_is_not_rounded_to_integers_has_nothing_against_it() -> None:
     net = Network()
     prior = _ranked(net, net.op("Tanh", net.input("x", 1, 3)), FP16, x=np.ones((1, 3), np.float32))["n0"]

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from itertools import chain as chained
 from itertools import combinations, islice
 
-from dovetail.plan import Plan
+import pytest
+
+from dovetail.plan import Limits, Plan, Recipe
 from dovetail.search.proposals import propose
 from dovetail.search.tolerance import Tolerance
 
 from .stages import FLOAT, WIDE, Setting, open_stages
-from .test_culprits import LOW, chain
+from .test_culprits import LOW, chain, needs
 
 
 def test_where_only_the_last_rung_helps_the_strictest_round_is_still_the_first() -> None:
@@ -42,6 +44,18 @@ def test_rounds_end_with_what_is_raised_without_proof_by_the_first_rung() -> Non
     assert places[:shares] == [{WIDE}] * shares
     assert all(FLOAT in item for item in places[shares:])
     assert len(places) == 2 * shares
+
+
+@pytest.mark.parametrize(("latency_ns", "keeps"), [(1e12, True), (1.0, False), (None, True)])
+def test_where_there_are_limits_nothing_is_raised_without_proof(latency_ns: float | None, keeps: bool) -> None:
+    wishes = None if latency_ns is None else Recipe(LOW, (WIDE,), limits=Limits(latency_ns=latency_ns))
+    loss = needs({"n1"}, WIDE)
+    context, ledger = open_stages(Setting(chain(5), loss, low=LOW, wishes=wishes))
+    first, *more = propose(context, ledger, [Tolerance(0.01)])
+    assert first.within_limits is keeps
+    if keeps:
+        assert first.placements["n1"] == WIDE
+    assert bool(more) == (latency_ns is None)
 
 
 def test_when_the_budget_is_spent_only_what_was_tried_is_proposed() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from dovetail.ir import AnyArray
+from dovetail.search.policy import RacePolicy
 from dovetail.search.race import Race
 
 Draw = Callable[[np.random.Generator, int], tuple[AnyArray, AnyArray]]
@@ -100,6 +102,64 @@ def test_what_one_sample_can_lose_is_known_of_shares_only() -> None:
     assert Race.against(np.array([0.2, 1.5])).largest_loss is None
     assert Race.against(np.array([0.2, 30.0])).largest_loss is None
     assert Race.against(np.array([-3.0, 0.0])).largest_loss is None
+
+
+def _wealth(values: AnyArray, total: int, mean: float, floor: float, stakes: tuple[float, ...]) -> list[float]:
+    """Return the wealth after each value, as the papers define it: bet by bet, in plain loops."""
+    wealth = dict.fromkeys(stakes, 1.0)
+    after: list[float] = []
+    below = False
+    for number, value in enumerate(values):
+        rest = (total * mean - values[:number].sum()) / (total - number)
+        for stake in stakes:
+            wealth[stake] *= 1 + stake * max((value - rest) / (rest - floor), -1.0) if rest - floor > 1e-9 else 1.0
+        left = total - number - 1
+        lost = left > 0 and (total * mean - values[: number + 1].sum()) / left - floor < -1e-9
+        below |= bool(value < floor - 1e-9)
+        after.append(0.0 if below else math.inf if lost else sum(wealth.values()) / len(stakes))
+    return after
+
+
+@pytest.mark.parametrize("losses_only", [False, True])
+@pytest.mark.parametrize("draw", _DRAWS, ids=lambda item: item.__name__.strip("_"))
+def test_a_race_ends_where_the_definition_says(draw: Draw, losses_only: bool) -> None:
+    rng, policy = np.random.default_rng(6), RacePolicy(alpha=0.1)
+    verdicts: list[bool] = []
+    for _ in range(8):
+        good, scores = draw(rng, 24)
+        race = Race.against(good, policy)
+        losses = np.maximum(good - scores, 0.0) if losses_only else good - scores
+        allowance = max(0.0, float((good - scores).mean())) * rng.uniform(0.0, 1.2)
+        shortfall = race.best - float(good.mean()) + allowance
+        floor = 0.0 if losses_only else float(good.min()) - race.best
+        first = _wealth(losses, 24, allowance, floor, policy.stakes)
+        second = _wealth(race.best - scores, 24, shortfall, 0.0, policy.stakes)
+        for count in range(25):
+            most = max(
+                ((one + other) / 2 for one, other in zip(first[:count], second[:count], strict=True)), default=0.0
+            )
+            assert race.rejects(scores[:count], allowance, losses_only=losses_only) == (most >= 10.0)
+            verdicts.append(most >= 10.0)
+    assert {True, False} == set(verdicts)
+
+
+def test_before_the_first_sample_nothing_is_rejected() -> None:
+    assert not Race.against(np.ones(10), RacePolicy(alpha=1.0)).rejects(np.ones(0), 0.0)
+
+
+@pytest.mark.parametrize(
+    ("scores", "best"),
+    [
+        ([0.2, 0.9], 1.0),
+        ([0.2, 1.0], 1.0),
+        ([0.2, 1.5], 1.5),
+        ([-0.5, 0.5], 0.5),
+        ([-3.0, -1.0], 0.0),
+        ([0.0, 0.0], 0.0),
+    ],
+)
+def test_the_best_score_is_one_of_shares_none_of_errors_and_else_the_largest(scores: list[float], best: float) -> None:
+    assert Race.against(np.array(scores)).best == best
 
 
 def test_scores_above_the_best_that_was_assumed_stop_the_race() -> None:

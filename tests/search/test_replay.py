@@ -128,6 +128,16 @@ def test_a_changed_figure_a_cut_log_and_another_question_are_said(
     assert any(item.startswith("goal:") for item in asked.deviations)
 
 
+@pytest.mark.parametrize(("length", "shown"), [(40, "g" * 40), (41, "g" * 12 + "...")])
+def test_what_a_question_was_is_said_up_to_a_length(
+    logged: tuple[TuneRequest, TuneResult, Path], tmp_path: Path, length: int, shown: str
+) -> None:
+    request, _, log = logged
+    edited = _edit(log, tmp_path / "log", lambda lines: lines[0].update(goal="g" * length))
+    (deviation,) = (item for item in replay(request, edited).deviations if item.startswith("goal:"))
+    assert deviation.startswith(f"goal: the log has {shown}, now it is ")
+
+
 @pytest.mark.parametrize(
     "text", ["", "{}\n", "[1]\n", '{"event": "search", "schema": 9}\n', "\x00\n", "[" * 100000 + "\n"]
 )

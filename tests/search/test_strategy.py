@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dovetail.search.policy import CulpritPolicy, GroupTestPolicy
-from dovetail.search.strategy import GroupTest, isolate, minimise, shortest_prefix
+from dovetail.search.strategy import GroupTest, LocateBudget, isolate, locate, minimise, shortest_prefix
 from dovetail.search.trial import Status
 
 Test = Callable[[frozenset[str]], Status]
@@ -39,6 +41,74 @@ def _draw(*seeds: object) -> int:
 
 def _names(count: int) -> list[str]:
     return [f"u{index}" for index in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("last", "sizes"),
+    [(0, [1]), (3, [1, 2, 4, 3]), (10, [1, 2, 4, 8, 16, 12, 10, 11]), (15, [1, 2, 4, 8, 16, 12, 14, 15])],
+)
+def test_prefixes_double_until_one_passes_and_the_gap_is_halved(last: int, sizes: list[int]) -> None:
+    oracle = Counted(lambda units: f"u{last}" in units)
+    assert shortest_prefix(_names(16), oracle) == last + 1
+    assert [len(units) for units in oracle.asked] == sizes
+
+
+@pytest.mark.parametrize(
+    ("culprits", "first", "sizes"),
+    [
+        (set(), 3, [13, 7, 0]),
+        ({0, 9}, 4, [12, 4, 8, 10, 6, 8, 9, 9, 7, 3, 1, 2, 1, 1]),
+        ({0, 9}, 1, [15, 13, 9, 11, 7, 9, 10, 8, 9, 9, 7, 3, 1, 2, 1, 1]),
+        ({2, 3}, 0, [15, 13, 9, 1, 5, 0, 3, 4, 2, 3, 3, 3, 2, 1, 1]),
+    ],
+)
+def test_chunks_double_after_a_success_and_halve_after_a_failure(
+    culprits: set[int], first: int, sizes: list[int]
+) -> None:
+    needed = {f"u{index}" for index in culprits}
+    oracle = Counted(lambda units: needed <= units)
+    minimal = minimise(_names(16), oracle, first)
+    assert [len(units) for units in oracle.asked] == sizes
+    assert set(minimal.kept) == needed
+    assert minimal.is_minimal
+
+
+@pytest.mark.parametrize("most", [0, 1, 2, 3])
+def test_what_is_left_when_no_more_may_be_tested_is_what_passed_last(most: int) -> None:
+    oracle = Counted(lambda units: "u0" in units)
+    minimal = minimise(_names(16), oracle, 4, lambda: len(oracle.asked) < most)
+    assert len(oracle.asked) == most
+    assert len(minimal.kept) == [16, 12, 4, 4][most]
+    assert minimal.removals == ()
+    assert not minimal.is_minimal
+
+
+@pytest.mark.parametrize(
+    ("most", "blocks", "announced", "harm"),
+    [
+        (0, 4, [], {}),
+        (1, 4, [[16]], dict.fromkeys(range(16), 1.25 / 16)),
+        (3, 4, [[5, 5, 6]], dict.fromkeys(range(5, 10), 0.2) | dict.fromkeys(range(10, 16), 0.25 / 6)),
+        (5, 4, [[4, 4, 4, 4]], dict.fromkeys(range(4, 8), 0.25) | dict.fromkeys(range(12, 16), 0.0625)),
+        (6, 4, [[4, 4, 4, 4], [2, 2]], {4: 0.5, 5: 0.5} | dict.fromkeys(range(12, 16), 0.0625)),
+        (8, 4, [[4, 4, 4, 4], [2, 2], [1, 1]], {5: 1.0} | dict.fromkeys(range(12, 16), 0.0625)),
+        (15, 4, [[4, 4, 4, 4], [2, 2], [1, 1], [2, 2], [1, 1]], {5: 1.0, 12: 0.25}),
+        (16, 4, [[1] * 16], {5: 1.0, 12: 0.25}),
+    ],
+)
+def test_the_block_that_does_most_harm_is_split_first(
+    most: int, blocks: int, announced: list[list[int]], harm: dict[int, float]
+) -> None:
+    alone, told, measured = {"u5": 1.0, "u12": 0.25}, list[list[int]](), list[int]()
+
+    def measure(units: Sequence[str]) -> float:
+        measured.append(len(units))
+        return sum(alone.get(unit, 0.0) for unit in units)
+
+    found = locate(_names(16), measure, LocateBudget(most, blocks), lambda groups: told.append([*map(len, groups)]))
+    assert told == announced
+    assert measured == [size for sizes in announced for size in sizes]
+    assert found == pytest.approx({f"u{index}": harm.get(index, 0.0) for index in range(16)})
 
 
 @st.composite
@@ -167,6 +237,24 @@ def test_isolating_returns_what_has_passed_when_it_has_to_stop_or_the_oracle_wav
 
         found = isolate(units, oracle, GROUPS, goes_on)
         assert frozenset(found.kept) in passed
+
+
+@pytest.mark.parametrize(
+    ("enough", "sizes", "kept"),
+    [
+        (0, [0, 17, 26, 21, 23, 22, 11, 3, 6, 4, 5, 2, 4, 3], ("u3", "u20", "u39")),
+        (3, [0, 17, 26, 21, 23, 22, 11, 3, 6, 4, 5, 2, 4, 3], ("u3", "u20", "u39")),
+        (10, [0, 17, 26, 21, 23, 22, 11, 3, 6], ("u0", "u1", "u2", "u3", "u20", "u39")),
+        (22, [0, 17, 26, 21, 23, 22], (*_names(21), "u39")),
+        (40, [], tuple(_names(40))),
+    ],
+)
+def test_isolating_begins_at_the_end_that_matters_least(enough: int, sizes: list[int], kept: tuple[str, ...]) -> None:
+    """The last unit completed the set that passes: it is taken to matter, and stays raised longest."""
+    oracle = Counted(lambda units: {"u3", "u20", "u39"} <= units)
+    isolated = isolate(_names(40), oracle, replace(GROUPS, enough=enough))
+    assert [len(units) for units in oracle.asked] == sizes
+    assert isolated.kept == kept
 
 
 def test_isolating_stops_soon_where_nearly_every_unit_matters() -> None:

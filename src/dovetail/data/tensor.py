@@ -22,18 +22,31 @@ def to_tensor(image: Image, preprocess: Preprocess, spec: InputSpec, where: str)
     planes = pixels[..., None] if pixels.ndim == 2 else pixels
     if preprocess.channels is Channels.BGR:
         planes = planes[..., ::-1]
-    values = (planes.astype(np.float64) - np.array(preprocess.mean)) * np.array(preprocess.scale)
+    # A pixel has one of 256 values: what becomes of each is computed once.
+    levels = np.arange(256, dtype=np.float64)[:, None]
+    table = (levels - np.array(preprocess.mean)) * np.array(preprocess.scale)
+    table = np.broadcast_to(table, (256, planes.shape[2]))
     if spec.dtype.kind in "iu":
-        limits = np.iinfo(spec.dtype)
-        values = np.rint(values)
-        if values.min() < limits.min or values.max() > limits.max:
-            raise DataError(
-                f"{where}: values in [{values.min():g}, {values.max():g}] leave the range of {spec.dtype}.",
-                hint="Correct mean and scale in the preprocess file.",
-            )
-    tensor = values.astype(spec.dtype)
+        table = np.rint(table)
+        _check_range(table, planes, spec, where)
     layout = preprocess.layout or layout_of(spec, preprocess.channel_count)
-    return np.ascontiguousarray(tensor.transpose(2, 0, 1) if layout is Layout.NCHW else tensor)
+    first = layout is Layout.NCHW
+    # Of integers, what lies outside the range does not occur.
+    with np.errstate(invalid="ignore"):
+        values = np.ascontiguousarray(table.T).astype(spec.dtype)
+    tensor = np.stack([np.take(row, planes[..., channel]) for channel, row in enumerate(values)])
+    return tensor if first else np.ascontiguousarray(tensor.transpose(1, 2, 0))
+
+
+def _check_range(table: NDArray[np.float64], planes: NDArray[np.uint8], spec: InputSpec, where: str) -> None:
+    limits = np.iinfo(spec.dtype)
+    spans = [(plane.min(), plane.max()) for plane in planes.transpose(2, 0, 1)]
+    values = np.array([table[list(span), channel] for channel, span in enumerate(spans)])
+    if values.min() < limits.min or values.max() > limits.max:
+        raise DataError(
+            f"{where}: values in [{values.min():g}, {values.max():g}] leave the range of {spec.dtype}.",
+            hint="Correct mean and scale in the preprocess file.",
+        )
 
 
 def to_image(tensor: NDArray[Any], preprocess: Preprocess | None, *, channels_last: bool) -> Image:

@@ -29,7 +29,7 @@ from dovetail.data.specs import specs_of
 from dovetail.data.tensor import to_tensor
 from dovetail.errors import DataError
 from dovetail.inputs.balance import FirstLayer, balance_db, first_layer, order_of
-from dovetail.inputs.sameness import Warp, sameness, warped
+from dovetail.inputs.sameness import Warp, decided, sameness, warped
 from dovetail.inputs.stated import Stated
 from dovetail.inputs.usual import (
     Convention,
@@ -254,19 +254,19 @@ def _balance(bench: _Bench, layer: FirstLayer, item: Variant) -> float:
 def _look(bench: _Bench, head: HeadView, trials: Sequence[_Trial], span: tuple[int, int]) -> None:
     """Add the consistency of some pictures: alike in mirror and shift, less how alike the next picture is."""
     numbers = range(*span)
+    if len(numbers) < 2:
+        return
     for trial in trials:
-        runs = {number: bench.run(trial.variant.preprocess, number) for number in numbers}
+        preprocess = trial.variant.preprocess
+        plain = {number: decided(head, bench.run(preprocess, number)) for number in numbers}
         for number in numbers:
             others = [item for item in numbers if item != number]
-            stranger = runs[others[number % len(others)]] if others else runs[number]
-            kept = [
-                sameness(head, runs[number], bench.run(trial.variant.preprocess, number, warp), warp, bench.image)
-                for warp in bench.warps
-            ]
-            chance = sameness(head, runs[number], stranger, Warp.NONE, bench.image)
-            known = [value for value in kept if value is not None]
-            if known and chance is not None and others:
-                trial.consistency.append(float(np.mean(known)) - chance)
+            own, stranger = plain[number], plain[others[number % len(others)]]
+            if own is None or stranger is None:
+                return
+            changes = ((warp, decided(head, bench.run(preprocess, number, warp))) for warp in bench.warps)
+            kept = [sameness(head, own, other, warp, bench.image) for warp, other in changes if other is not None]
+            trial.consistency.append(float(np.mean(kept)) - sameness(head, own, stranger, Warp.NONE, bench.image))
 
 
 def _likely(trials: Sequence[_Trial]) -> list[_Trial]:

@@ -51,24 +51,33 @@ def step_of(warp: Warp, image: ImageInput) -> int:
     return {Warp.MOVED: step, Warp.MOVED_BACK: -step}.get(warp, 0)
 
 
-def sameness(head: HeadView, first: Outputs, second: Outputs, warp: Warp, image: ImageInput) -> float | None:
-    """Return in 0..1 how much alike the decisions of two runs are, the second of a changed picture.
+Decided = Detections | AnyArray
+"""What is decided in a picture: detections, a share of each class, or a map of classes."""
 
-    None where a head has no decision that can be followed through the change.
-    """
+
+def decided(head: HeadView, outputs: Outputs) -> Decided | None:
+    """Return what a run decides; None where a head has no decision that can be followed through a change."""
     layout = head.layout
     if isinstance(layout, DenseLayout | RowsLayout):
-        (golden,), (measured,) = find_detections(layout, first), find_detections(layout, second)
-        own = expected_f1(golden, golden, layout.threshold)
-        found = expected_f1(golden, _back(measured, warp, image), layout.threshold)
-        # Pictures in which nothing is seen say nothing.
-        return found if len(golden.scores) and own > 0 else 0.0
+        return find_detections(layout, outputs)[0]
     if isinstance(layout, ScoresLayout) and not layout.labels:
-        shares = [_shares(layout, outputs) for outputs in (first, second)]
-        return float(np.clip((shares[0] * shares[1]).sum(), 0.0, 1.0))
+        return _shares(layout, outputs)
+    return class_map(layout, outputs[layout.output][0]) if isinstance(layout, MaskLayout) else None
+
+
+def sameness(head: HeadView, first: Decided, second: Decided, warp: Warp, image: ImageInput) -> float:
+    """Return in 0..1 how much alike two decisions are, the second of a changed picture."""
+    layout = head.layout
+    if isinstance(first, Detections) and isinstance(second, Detections):
+        assert isinstance(layout, DenseLayout | RowsLayout)
+        own = expected_f1(first, first, layout.threshold)
+        found = expected_f1(first, _back(second, warp, image), layout.threshold)
+        # Pictures in which nothing is seen say nothing.
+        return found if len(first.scores) and own > 0 else 0.0
+    golden, measured = np.asarray(first), np.asarray(second)
     if isinstance(layout, MaskLayout):
-        return _mask(layout, first, second, warp, image)
-    return None
+        return _mask(golden, measured, warp, image)
+    return float(np.clip((golden * measured).sum(), 0.0, 1.0))
 
 
 def _back(found: Detections, warp: Warp, image: ImageInput) -> Detections:
@@ -92,9 +101,8 @@ def _shares(layout: ScoresLayout, outputs: Outputs) -> AnyArray:
     return activate(values, layout.activation, Activation.SOFTMAX)
 
 
-def _mask(layout: MaskLayout, first: Outputs, second: Outputs, warp: Warp, image: ImageInput) -> float:
+def _mask(golden: AnyArray, measured: AnyArray, warp: Warp, image: ImageInput) -> float:
     """Return the mean IoU over the classes but the most common one."""
-    golden, measured = (class_map(layout, outputs[layout.output][0]) for outputs in (first, second))
     if warp is Warp.MIRRORED:
         measured = measured[:, ::-1]
     step = round(step_of(warp, image) * golden.shape[1] / image.cols)

@@ -56,10 +56,8 @@ def choose_weight_quantization(
         per_tensor = NumberFormat(form.dtype, form.symmetric, power_of_two=form.power_of_two)
         limits = Range(float(weight.min(initial=0.0)), float(weight.max(initial=0.0)))
         quant = choose_quantization(limits, per_tensor)
-        floor = 0.0 if bias_floor is None or form.power_of_two else float(bias_floor.max(initial=0.0))
-        if floor > quant.scale[0] and quant.zero_point == (0,):
-            return Quantization((_single(floor),), (0,))
-        return quant
+        floor = 0.0 if bias_floor is None else float(bias_floor.max(initial=0.0))
+        return quant if floor <= quant.scale[0] else _widened(floor, limits, per_tensor)
     others = tuple(axis for axis in range(weight.ndim) if axis != channel_axis)
     largest = np.abs(weight.astype(np.float64)).max(axis=others, initial=0.0)
     scales = largest / form.dtype.integer_range[1]
@@ -67,6 +65,17 @@ def choose_weight_quantization(
         scales = np.maximum(scales, bias_floor)
     scales = np.where(scales == 0.0, 1.0, np.maximum(scales, _TINY))
     return Quantization(tuple(_single(scale) for scale in scales), (0,) * len(scales), channel_axis)
+
+
+def _widened(floor: float, limits: Range, form: NumberFormat) -> Quantization:
+    """Return the quantisation with a scale of at least a floor; its zero point still holds 0 and the lower limit."""
+    if form.power_of_two:
+        return Quantization((2.0 ** math.ceil(math.log2(floor)),), (0,))
+    scale = _single(floor)
+    if form.symmetric:
+        return Quantization((scale,), (0,))
+    lowest, highest = form.dtype.integer_range
+    return Quantization((scale,), (int(np.clip(np.rint(lowest - min(limits.low, 0.0) / scale), lowest, highest)),))
 
 
 def bias_scale_floor(bias: AnyArray, input_scale: float) -> AnyArray:

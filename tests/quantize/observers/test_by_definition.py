@@ -273,6 +273,12 @@ def _widest_of_the_best(windows: list[tuple[int, int]], counts: list[float], lev
     return ordered[int(np.argmin(errors))]
 
 
+def _spaced(first: int, last: int) -> list[int]:
+    """Return all whole numbers between two, or 128 of them that are as far apart as they can be."""
+    count = min(128, last - first + 1)
+    return sorted({round(first + (last - first) * index / max(1, count - 1)) for index in range(count)})
+
+
 def _data(kind: str) -> Values:
     rng = np.random.default_rng(11)
     values = {
@@ -292,33 +298,37 @@ def _data(kind: str) -> Values:
 KINDS = ["normal", "heavy", "relu", "positive", "negative", "few", "two"]
 
 
+FORMS = [(2, 96), (4, 96), (3, 400)]
+"""Bits and bins: few enough that every window is tried, and too many for that."""
+
+
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("bits", [2, 4])
-def test_both_ends_together_are_the_best_window_around_zero(kind: str, bits: int) -> None:
+@pytest.mark.parametrize(("bits", "bins"), FORMS)
+def test_both_ends_together_are_the_best_window_around_zero(kind: str, bits: int, bins: int) -> None:
     values, levels = _data(kind), 1 << bits
-    counts, edges, zero = _padded(values, 96)
+    counts, edges, zero = _padded(values, bins)
     size = len(counts)
-    halves = range(levels // 2, max(zero + 1, size - zero) + 1)
+    halves = _spaced(levels // 2, max(zero + 1, size - zero))
     windows = [(max(0, zero - half), min(size, zero + half + 1)) for half in halves]
     start, stop = _widest_of_the_best(windows, counts, levels)
-    options = ObserverOptions(bits=bits, bins=96, symmetric=True)
+    options = ObserverOptions(bits=bits, bins=bins, symmetric=True)
     low, high = _observed(CalibrationMethod.KL, values, options).range()
     assert low == pytest.approx(max(edges[start], float(values.min())))
     assert high == pytest.approx(min(edges[stop], float(values.max())))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("bits", [2, 4])
-def test_the_ends_in_turn_are_each_the_best_beside_the_other(kind: str, bits: int) -> None:
+@pytest.mark.parametrize(("bits", "bins"), FORMS)
+def test_the_ends_in_turn_are_each_the_best_beside_the_other(kind: str, bits: int, bins: int) -> None:
     values, levels = _data(kind), 1 << bits
-    counts, edges, zero = _padded(values, 96)
+    counts, edges, zero = _padded(values, bins)
     start, stop = 0, len(counts)
     for _ in range(2):
-        ends = [(start, end) for end in range(max(start + levels, zero + 1), len(counts) + 1)]
+        ends = [(start, end) for end in _spaced(max(start + levels, zero + 1), len(counts))]
         start, stop = _widest_of_the_best(ends or [(start, stop)], counts, levels)
-        begins = [(begin, stop) for begin in range(min(stop - levels, zero) + 1)]
+        begins = [(begin, stop) for begin in _spaced(0, min(stop - levels, zero))]
         start, stop = _widest_of_the_best(begins or [(start, stop)], counts, levels)
-    low, high = _observed(CalibrationMethod.KL, values, ObserverOptions(bits=bits, bins=96)).range()
+    low, high = _observed(CalibrationMethod.KL, values, ObserverOptions(bits=bits, bins=bins)).range()
     assert low == pytest.approx(float(np.clip(edges[start], values.min(), values.max())))
     assert high == pytest.approx(float(np.clip(edges[stop], values.min(), values.max())))
 

@@ -13,7 +13,7 @@ import clocks
 import pytest
 
 from dovetail.errors import SearchError
-from dovetail.plan import parse_placement
+from dovetail.plan import Plan, parse_placement
 from dovetail.search.bisect import (
     BisectCandidate,
     Bisection,
@@ -98,6 +98,106 @@ def test_damaged_logs_are_one_line(tmp_path: Path) -> None:
         (tmp_path / "a" / "log.jsonl").write_text(line + "\n")
         with pytest.raises(SearchError):
             Bisection.open(tmp_path / "a")
+
+
+def test_the_answer_that_does_not_fit_is_named_by_its_number(tmp_path: Path) -> None:
+    whole = _finish(start_bisection(tmp_path / "a", _setup(tmp_path)), {"n2"})
+    log = tmp_path / "a" / "log.jsonl"
+    lines = log.read_text().splitlines()
+    log.write_text("\n".join([*lines[:2], json.dumps({**json.loads(lines[2]), "raised": ["n0"]}), *lines[3:], ""]))
+    with pytest.raises(SearchError, match=r"log\.jsonl: answer 3 is to another candidate than the one asked for"):
+        Bisection.open(tmp_path / "a")
+    with pytest.raises(SearchError, match="answer 1 is to another candidate"):
+        whole.replay(whole.answers[1:])
+
+
+def test_the_line_that_is_damaged_is_named_by_its_number(tmp_path: Path) -> None:
+    _finish(start_bisection(tmp_path / "a", _setup(tmp_path)), {"n2"}, most=2)
+    log = tmp_path / "a" / "log.jsonl"
+    log.write_text(log.read_text() + "x\n")
+    with pytest.raises(SearchError, match=r"log\.jsonl:3: no answer of a bisection: "):
+        read_log(log)
+
+
+def test_a_log_that_goes_on_after_the_end_is_refused(tmp_path: Path) -> None:
+    whole = _finish(start_bisection(tmp_path / "a", _setup(tmp_path)), {"n2"})
+    log = tmp_path / "a" / "log.jsonl"
+    log.write_text(log.read_text() + whole.answers[-1].to_json() + "\n")
+    with pytest.raises(SearchError, match="it goes on after the end"):
+        Bisection.open(tmp_path / "a")
+    with pytest.raises(SearchError, match="the bisection has ended"):
+        whole.record(Status.PASS)
+
+
+def test_a_log_that_is_no_text_or_not_there_cannot_be_read(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    assert read_log(log, missing_is_empty=True) == []
+    with pytest.raises(SearchError, match=r"log\.jsonl: is not there"):
+        read_log(log)
+    log.write_bytes(b"\xff\xfe\n")
+    for missing_is_empty in (False, True):
+        with pytest.raises(SearchError, match=r"log\.jsonl: cannot be read: 'utf-8' codec"):
+            read_log(log, missing_is_empty=missing_is_empty)
+    log.unlink()
+    log.mkdir()
+    with pytest.raises(SearchError, match=r"log\.jsonl: cannot be read: .*Is a directory"):
+        read_log(log)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"lines": [], "weights": []}, {"weights": [1.0] * 11}, {"weights": [1.0] * 11 + [0.0]}],
+    ids=["no lines", "a weight too few", "a line that cannot do harm"],
+)
+def test_lines_and_weights_have_to_fit(tmp_path: Path, change: dict[str, object]) -> None:
+    start_bisection(tmp_path / "a", _setup(tmp_path))
+    path = tmp_path / "a" / "bisect.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    with pytest.raises(SearchError, match="damaged: lines and weights do not fit"):
+        Bisection.open(tmp_path / "a")
+
+
+@pytest.mark.parametrize("damaged", ["setup", "plan"])
+def test_what_is_said_of_damage_is_cut_short(tmp_path: Path, damaged: str) -> None:
+    start_bisection(tmp_path / "a", _setup(tmp_path))
+    path = tmp_path / "a" / "bisect.json"
+    if damaged == "setup":
+        path.write_text("1" * 5000)
+    else:
+        plan = Plan("g", LOW).to_json().replace(str(LOW), "x" * 500)
+        path.write_text(replace(_setup(tmp_path), base_plan=plan).to_json())
+    with pytest.raises(SearchError, match=r"bisect\.json: damaged: ") as caught:
+        Bisection.open(tmp_path / "a")
+    assert len(caught.value.message) == len(f"{path}: damaged: .") + 120
+
+
+def test_the_setup_has_a_line_for_each_entry_so_that_a_person_can_read_it(tmp_path: Path) -> None:
+    text = replace(_setup(tmp_path), lines=("größe",), weights=(1.0,)).to_json()
+    assert text == json.dumps(json.loads(text), indent=1, ensure_ascii=False) + "\n"
+    assert text.startswith('{\n "schema": 2,\n "kind": "dovetail-bisect",\n "lines": [\n  "größe"\n ],\n')
+
+
+def test_a_figure_that_is_no_number_is_not_written(tmp_path: Path) -> None:
+    found = start_bisection(tmp_path / "a", _setup(tmp_path))
+    for metric in (0.5, float("nan"), float("inf")):
+        found.record(Status.FAIL, metric, "größe")
+    lines = (tmp_path / "a" / "log.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line)["metric"] for line in lines] == [0.5, None, None]
+    assert all("größe" in line for line in lines)
+
+
+def test_why_a_format_cannot_say_a_candidate_is_cut_short(tmp_path: Path) -> None:
+    def write(candidate: BisectCandidate) -> str:
+        if candidate.low and candidate.raised:
+            raise UnsayableCandidate("x" * 200)
+        return ""
+
+    register_writer("wordy", write)
+    found = start_bisection(tmp_path / "a", replace(_setup(tmp_path, 3), format="wordy"))
+    found.record(Status.FAIL)
+    found.write_candidate()
+    notes = {answer.note for answer in found.answers if answer.status is Status.CANNOT_TEST}
+    assert notes == {"not written: " + "x" * (160 - len("not written: "))}
 
 
 def test_folders_that_are_not_ours_stay(tmp_path: Path) -> None:
@@ -260,3 +360,23 @@ def test_the_candidate_is_replaced_at_once(tmp_path: Path) -> None:
     assert [item.name for item in tmp_path.iterdir() if "draft" in item.name] == []
     assert json.loads((tmp_path / "a" / "log.jsonl").read_text())["status"] == "fail"
     assert not os.stat(tmp_path / "candidate.txt").st_mode & stat.S_IXUSR
+
+
+@pytest.mark.parametrize(
+    ("rule", "text", "figure"),
+    [
+        (MetricRule(r"mAP=([0-9.]+) \((\w+)\)", at_least=0.5), "mAP=0.2 (a)\nmAP=0.7 (b)\n", 0.7),
+        (MetricRule(r"mAP=([0-9.]+)", at_least=0.5), "mAP=0.2\nmAP=0.7\n", 0.7),
+        (MetricRule(r"mAP=(\w+)", at_least=0.5), "mAP=0.2\nmAP=nan\n", None),
+        (MetricRule(r"mAP=(\w+)", at_least=0.5), "nothing", None),
+        (MetricRule(json_path="eval.map[1]", at_least=0.5), '{"eval": {"map": [0.1, 0.9]}}\nbye', 0.9),
+    ],
+)
+def test_the_last_figure_counts(rule: MetricRule, text: str, figure: float | None) -> None:
+    rule.check()
+    assert rule.read(text) == figure
+
+
+def test_a_figure_passes_on_its_side_of_the_limit() -> None:
+    assert [MetricRule("(x)", at_least=0.5).passes(value) for value in (0.4, 0.5, 0.6)] == [False, True, True]
+    assert [MetricRule("(x)", at_most=0.5).passes(value) for value in (0.4, 0.5, 0.6)] == [True, True, False]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dovetail.search.fanout.foresight import foresee
-from dovetail.search.strategy import minimise, shortest_prefix
+from dovetail.search.strategy import TestSet, minimise, shortest_prefix
 from dovetail.search.trial import Status
 
 
@@ -33,6 +34,34 @@ def test_the_first_foreseen_set_is_the_one_that_is_asked_next(
             return known[asked]
 
         strategy(test)
+
+
+@pytest.mark.parametrize(
+    ("chance", "sizes"),
+    [(0.9, [15, 13, 9, 1]), (0.1, [15, 15, 15, 15]), (0.5, [15, 13, 15, 9]), (0.65, [15, 13, 9, 15])],
+)
+def test_the_more_likely_answers_are_followed_first(chance: float, sizes: list[int]) -> None:
+    """What passes lets a chunk of twice the size go next, what fails one unit alone."""
+    units = [f"u{index}" for index in range(16)]
+    assert [len(item) for item in foresee(partial(minimise, units), {}, chance, 4)] == sizes
+
+
+def test_a_strategy_is_run_no_more_often_than_pays() -> None:
+    runs: list[int] = []
+
+    def strategy(test: TestSet) -> None:
+        runs.append(len(runs))
+        for index in range(1000):
+            test(frozenset({f"u{index}"}))
+
+    assert len(foresee(strategy, {}, 0.5, 1000)) == 7
+    # A binary tree of guesses that asks for one set a level, breadth first.
+    assert len(runs) == 64
+    assert len(foresee(strategy, {}, 0.5, 3)) == 3
+
+
+def test_a_strategy_that_knows_enough_foresees_nothing() -> None:
+    assert foresee(lambda test: None, {}, 0.5, 4) == []
 
 
 def test_both_answers_of_a_bisection_are_foreseen() -> None:

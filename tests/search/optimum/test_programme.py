@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dovetail.errors import SearchError
-from dovetail.search.optimum import Clause, Literal, Problem, solve
+from dovetail.search.optimum import Clause, Demands, Literal, PricedWire, Problem, solve
+from dovetail.search.optimum.problem import OUTSIDE
 from dovetail.search.policy import SolverPolicy
 from zoo.minimum_cut import minimum_cut
 
@@ -24,8 +25,6 @@ def test_the_cut_is_the_cheapest_of_all_assignments(problem: Problem) -> None:
 
 
 def test_a_tensor_with_two_readers_crosses_once() -> None:
-    from dovetail.search.optimum import PricedWire
-
     wire = PricedWire(0, (1, 2), {(0, 1): 10.0, (1, 0): 10.0})
     problem = Problem(((0,), (0, 1), (0, 1)), ((0.0,), (6.0, 0.0), (6.0, 0.0)), (wire,), (0, 1))
     assert minimum_cut(problem) == (0, 1, 1)
@@ -77,6 +76,66 @@ def test_large_programmes_are_solved_as_well_by_way_of_their_relaxation(
 
 def _any_literal(problem: Problem) -> tuple[st.SearchStrategy[int], st.SearchStrategy[int]]:
     return st.integers(0, problem.size - 1), st.integers(1, 2)
+
+
+@pytest.mark.parametrize("whole", [0, 600])
+def test_units_are_raised_whole_where_halves_would_be_cheaper(whole: int) -> None:
+    """Of three units any two need one: half of each is 1.5, and no plan."""
+    problem = Problem(((0, 1),) * 3, ((0.0, 1.0),) * 3, (), (0, 0))
+    clauses = [
+        Clause(frozenset({Literal(first, 1), Literal(second, 1)}), (0, 0, 0))
+        for first, second in ((0, 1), (1, 2), (0, 2))
+    ]
+    solution = solve(problem, clauses, policy=SolverPolicy(whole=whole))
+    assert solution is not None
+    assert sum(solution.assignment) == 2
+    assert all(clause.holds(solution.assignment) for clause in clauses)
+    assert solution.cost_ns == solution.bound_ns == 2.0
+
+
+@pytest.mark.parametrize("readers", [(0, 1), (1, 0)])
+@pytest.mark.parametrize("priced", [True, False])
+def test_every_source_of_a_unit_counts_for_the_longest_path(readers: tuple[int, int], priced: bool) -> None:
+    """A unit reads from two: one is at home, and the other is cheap elsewhere, where it would be two switches."""
+    cost = {(0, 1): 1.0, (1, 0): 1.0} if priced else {}
+    wires = [PricedWire(OUTSIDE, (0, 1, 2), {}), PricedWire(2, (OUTSIDE,), {})]
+    wires += [PricedWire(unit, (2,), cost, {(1, 0): 1}) for unit in readers]
+    problem = Problem(
+        choices=((0,), (1, 0), (0,)),
+        cost_ns=((5.0,), (5.0, 50.0), (5.0,)),
+        wires=tuple(wires),
+        target_of=(0, 1),
+        demands=Demands(most_partitions=2),
+    )
+    solution = solve(problem)
+    assert solution is not None
+    assert solution.assignment == (0, 1, 0)
+    assert solution.bound_ns == pytest.approx(60.0)
+    free = solve(replace(problem, demands=Demands(most_partitions=3)))
+    assert free is not None
+    assert free.assignment == (0, 0, 0)
+
+
+@pytest.mark.parametrize("switch_ns", [0.0, 7.0])
+def test_demands_that_are_just_met_are_met_and_stricter_ones_are_not(switch_ns: float) -> None:
+    """A unit is cheaper away from home, where both of its tensors have to be brought."""
+    wires = (
+        PricedWire(OUTSIDE, (0,), {(0, 1): 1.0}, {(0, 1): 4}),
+        PricedWire(0, (OUTSIDE,), {(1, 0): 1.0}, {(1, 0): 6}),
+    )
+    problem = Problem(((0, 1),), ((90.0, 20.0),), wires, (0, 1), switch_ns=switch_ns, weight_bytes=((9, 3),))
+    away = 22.0 + 2 * switch_ns
+    for met, missed in (
+        (Demands(most_partitions=3), Demands(most_partitions=2)),
+        (Demands(most_crossing_bytes=10), Demands(most_crossing_bytes=9)),
+        (Demands(most_weight_bytes=13), Demands(most_weight_bytes=12)),
+    ):
+        for bounds, level, cost in ((met, 1, away), (missed, 0, 90.0)):
+            solution = solve(replace(problem, demands=bounds))
+            assert solution is not None
+            assert (solution.assignment, solution.cost_ns) == ((level,), cost)
+    assert solve(replace(problem, demands=Demands(most_latency_ns=away))) is not None
+    assert solve(replace(problem, demands=Demands(most_latency_ns=away - 1e-3))) is None
 
 
 @settings(max_examples=60, deadline=None)

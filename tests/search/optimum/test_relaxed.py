@@ -49,6 +49,29 @@ def test_covers_are_least_whichever_way_they_are_found(middle: int, monkeypatch:
     assert (len(cuts) > 20) == (middle == 0)
 
 
+@pytest.mark.parametrize(("scale", "less"), [(1.0, 5e-6), (10.0, 5e-6), (100.0, 2e-5), (1e6, 0.2)])
+def test_only_what_is_better_by_more_than_rounding_is_looked_for(
+    scale: float, less: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of three any two need one, and half of each is no solution: the least costs twice the scale."""
+    cuts: list[float] = []
+    original = relaxed._below
+
+    def counted(model: MixedProgramme, most: float) -> MixedProgramme:
+        cuts.append(most)
+        return original(model, most)
+
+    monkeypatch.setattr(relaxed, "_below", counted)
+    matrix = csr_matrix(np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 1.0], [1.0, 0.0, 1.0]]))
+    ones, above = np.ones(3), np.full(3, np.inf)
+    model = MixedProgramme(scale * ones, ones, np.ones(3, dtype=bool), matrix, ones, above)
+    solved = solve_mixed(model, 10.0, SolverPolicy(whole=0, direct=0))
+    assert solved.x is not None
+    assert (solved.x.round().sum(), solved.proven) == (2.0, True)
+    assert solved.bound == pytest.approx(2 * scale)
+    assert [2 * scale - most for most in cuts] == [pytest.approx(less, rel=1e-3)]
+
+
 def test_what_has_no_solution_is_said_to_have_none() -> None:
     one, two = np.ones(2), np.full(1, 3.0)
     model = MixedProgramme(one, one, np.ones(2, dtype=bool), csr_matrix(np.ones((1, 2))), two, two)

@@ -111,12 +111,11 @@ def centred_weight(item: OperatorView) -> AnyArray:
     return value.astype(np.float64) if item.kind(1).quant is None else centred(value, item.kind(1))
 
 
-def working_type(item: OperatorView, rows: AnyArray) -> np.dtype[np.generic]:
+def working_type(item: OperatorView, rows: AnyArray, bias: AnyArray | None) -> np.dtype[np.generic]:
     """Return the fastest type in which sums are exact; `rows` are the weights as `[O, terms]`."""
     if item.kind().quant is None:
         return np.dtype(np.float64)
     largest = float((np.abs(rows).sum(axis=1, dtype=np.float64) * largest_size(item.kind())).max(initial=0.0))
-    bias = item.constant(2)
     if bias is not None:
         largest += float(np.abs(bias.astype(np.float64)).max(initial=0.0))
     return exact_type(largest)
@@ -128,7 +127,7 @@ def convolution(item: OperatorView, threads: int) -> WeightedSum:
     weight = centred_weight(item)
     inner = item.shape()[1] // groups
     weight = weight.reshape(groups, made // groups, inner, *weight.shape[2:])
-    working = working_type(item, weight.reshape(made, -1))
+    working = working_type(item, weight.reshape(made, -1), item.constant(2))
     window = window_of(item.ints[:8], item.ints[8:10])
     return WeightedSum(item, working, _Convolution(weight.astype(working), window, threads), item.constant(2))
 
@@ -193,7 +192,7 @@ def transposed_convolution(item: OperatorView, threads: int) -> WeightedSum:
     weight = centred_weight(item)
     made, inner = weight.shape[:2]
     window = window_of(item.ints[:8])
-    working = working_type(item, weight.reshape(made, -1))
+    working = working_type(item, weight.reshape(made, -1), item.constant(2))
     matrix = np.ascontiguousarray(weight.reshape(made, inner, -1).transpose(0, 2, 1)).reshape(-1, inner)
     spread = _Spread(matrix.astype(working), window, item.made_shape()[2:], threads)
     return WeightedSum(item, working, spread, item.constant(2))

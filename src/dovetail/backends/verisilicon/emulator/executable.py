@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from dovetail.backend.protocols import ExecutableAbilities, Signature
 from dovetail.backends.feeds import check_feeds
 from dovetail.backends.sessions import first_line
-from dovetail.backends.verisilicon.emulator.convolving import WeightedSum, convolution
-from dovetail.backends.verisilicon.emulator.kernel import Kernel, Values, given, samples_first, with_samples
+from dovetail.backends.verisilicon.emulator.joining import build_joined
+from dovetail.backends.verisilicon.emulator.kernel import Kernel
 from dovetail.backends.verisilicon.emulator.operators import build_kernel
-from dovetail.backends.verisilicon.emulator.sums import build_joined_sum
 from dovetail.backends.verisilicon.program import Program
-from dovetail.backends.verisilicon.views import OperatorView, ProgramView
+from dovetail.backends.verisilicon.views import ProgramView
 from dovetail.errors import DeviceError, DovetailError
-from dovetail.ir import AnyArray, TensorType
+from dovetail.ir import AnyArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ def build_steps(program: Program, threads: int = 1) -> tuple[KernelStep, ...]:
     for item in whole.operators:
         try:
             if item.operator.joins:
-                kernel, inputs = _joined(whole, item, threads)
+                kernel, inputs = build_joined(whole, item, threads)
             else:
                 kernel, inputs = build_kernel(item, threads), item.operator.inputs
         except DovetailError:
@@ -64,30 +63,6 @@ def build_steps(program: Program, threads: int = 1) -> tuple[KernelStep, ...]:
         kept = tuple(sorted(tensor for tensor in dying if program.tensors[tensor].data is None))
         steps.append(KernelStep(operator.node, kernel, reads[index], output, kept, index in spare))
     return tuple(steps)
-
-
-def _joined(whole: ProgramView, item: OperatorView, threads: int) -> tuple[Kernel, tuple[int, ...]]:
-    """Return what is computed with earlier operators, and what that reads.
-
-    Of a sum with a convolution: the convolution's data, and the other operand.
-    """
-    first, last = item.operator.joins[0], item.operator.joins[-1]
-    source = whole.operators[first]
-    if item.operator.kind == "mul":
-        table = replace(source.operator, kind="swish", outputs=item.operator.outputs)
-        return build_kernel(OperatorView(whole, table), threads), source.operator.inputs
-    operand = item.operator.inputs.index(whole.program.operators[last].outputs[0])
-    total = build_joined_sum(item, operand, clamped=len(item.operator.joins) > 1)
-    inputs = (source.operator.inputs[0], item.operator.inputs[1 - operand])
-    return _joined_kernel(convolution(source, threads), item.made(), total), inputs
-
-
-def _joined_kernel(weighted: WeightedSum, made: TensorType, total: Callable[[AnyArray, AnyArray], AnyArray]) -> Kernel:
-    def run(values: Values) -> AnyArray:
-        steps = weighted.steps(samples_first(given(values)), made)
-        return total(with_samples(steps, len(given(values))), given(values, 1))
-
-    return run
 
 
 class Emulation:

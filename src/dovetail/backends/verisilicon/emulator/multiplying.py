@@ -20,14 +20,18 @@ from dovetail.backends.verisilicon.views import OperatorView
 from dovetail.ir import AnyArray
 
 
-def build_fully_connected(item: OperatorView, threads: int) -> Kernel:
-    """Return rows `[N, C]` times a constant weight `[O, C]`."""
+def fully_connected(item: OperatorView, threads: int, bias: AnyArray | None = None) -> WeightedSum:
+    """Return rows `[N, C]` times a constant weight `[O, C]`; `bias` stands for one that the operator has not."""
+    bias = item.constant(2) if bias is None else bias
     weight = centred_weight(item)
-    working = working_type(item, weight)
+    working = working_type(item, weight, bias)
     columns = np.ascontiguousarray(weight.T).astype(working)
-    return weighted_kernel(
-        WeightedSum(item, working, lambda batch: multiply(batch, columns, threads), item.constant(2))
-    )
+    return WeightedSum(item, working, lambda batch: multiply(batch, columns, threads), bias)
+
+
+def build_fully_connected(item: OperatorView, threads: int) -> Kernel:
+    """Return a fully connected layer as a kernel."""
+    return weighted_kernel(fully_connected(item, threads))
 
 
 def build_matmul(item: OperatorView, threads: int) -> Kernel:

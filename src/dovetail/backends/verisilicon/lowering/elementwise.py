@@ -11,6 +11,7 @@ import numpy as np
 from dovetail.backends.verisilicon.lowering.view import NodeView
 from dovetail.ir import DType, Quantization, TensorType, dequantize_array, quantize_array
 
+_FINEST_STEPS = 1 / 512
 _REALS = (DType.U8, DType.I8, DType.I16, DType.F32, DType.F16, DType.BF16)
 
 
@@ -72,10 +73,37 @@ class Binary:
 
     def __call__(self, view: NodeView) -> None:
         """Emit the operator."""
+        self.check(view)
+        view.emit(self.kind, aligned(view, (0, 1)), (view.output(),), self.ints)
+
+    def check(self, view: NodeView) -> None:
+        """Refuse what is not two operands of reals stored alike."""
         check_same_kind(view)
         view.need(len(view.node.inputs) == 2, f"{len(view.node.inputs)} operands (two are possible)")
         view.need(view.kind(0).holds_reals and view.kind(1).holds_reals, "its operands are not real")
-        view.emit(self.kind, aligned(view, (0, 1)), (view.output(),), self.ints)
+
+
+@dataclass(frozen=True, slots=True)
+class Extreme:
+    """Lower the larger or the smaller of two inputs with broadcasting.
+
+    The vendor's kernels for affine bytes make garbage of an operand whose steps are below 1/512 of the output's
+    (measured from 1/100 to 1/1,000,000 on v853): it is first stored as the output is.
+    """
+
+    kind: str
+
+    def __call__(self, view: NodeView) -> None:
+        """Emit the operator."""
+        Binary(self.kind).check(view)
+        view.emit(self.kind, aligned(view, (0, 1), lambda index: self._operand(view, index)), (view.output(),))
+
+    def _operand(self, view: NodeView, index: int) -> int:
+        steps, made = view.kind(index).quant, view.made().quant
+        if steps is None or made is None or view.draft.fixed_point or view.made().dtype is DType.I16:
+            return view.input(index)
+        is_lost = steps.scale[0] < made.scale[0] * _FINEST_STEPS
+        return view.stored_as(index, view.made()) if is_lost else view.input(index)
 
 
 def lower_sub(view: NodeView) -> None:
@@ -370,11 +398,11 @@ UNARY: dict[str, Unary] = {
     "Tanh": Unary("tanh"),
 }
 
-BINARY: dict[str, Binary] = {
+BINARY: dict[str, Binary | Extreme] = {
     "Add": Binary("add"),
     "Div": Binary("div"),
-    "Max": Binary("maximum"),
-    "Min": Binary("minimum"),
+    "Max": Extreme("maximum"),
+    "Min": Extreme("minimum"),
 }
 
 COMPARISONS: dict[str, LowerComparison | Logical] = {

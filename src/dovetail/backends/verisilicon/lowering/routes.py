@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dovetail.backends.verisilicon.generation import CONVERTING, OLDEST, Generation
-from dovetail.backends.verisilicon.lowering.sums import joined_operators, sum_route
+from dovetail.backends.verisilicon.lowering.sums import CONVOLUTIONS, joined_operators, product_before, sum_route
 from dovetail.backends.verisilicon.program import Program, ProgramOperator, Route
 from dovetail.backends.verisilicon.views import OperatorView, ProgramView
 from dovetail.ir import DType, TensorType
@@ -56,7 +56,15 @@ def _gate(whole: ProgramView, index: int) -> tuple[int, ...]:
     return ()
 
 
-_JOINED = {"add": joined_operators, "mul": _gate}
+def _slope(whole: ProgramView, index: int) -> tuple[int, ...]:
+    """Return the convolution whose affine bytes a LeakyRelu would scale: the array's output does, in newer parts."""
+    item = whole.operators[index]
+    if item.generation in CONVERTING or not item.is_stored or item.in_fixed_point or item.made().dtype is DType.I16:
+        return ()
+    return product_before(whole, item.operator.inputs[0])
+
+
+_JOINED = {"add": joined_operators, "leaky_relu": _slope, "mul": _gate, "sub": joined_operators}
 """Operators that the vendor's compiler joins with earlier ones, and which those are."""
 
 
@@ -68,7 +76,8 @@ def with_routes(program: Program) -> Program:
         kind = item.operator.kind
         joins = _JOINED[kind](view, index) if kind in _JOINED else ()
         # A product with a gate is a table where the gate is one.
-        route = Route.ADDER if joins and kind == "add" else route_of(view.operators[joins[0]] if joins else item)
+        first = view.operators[joins[0]] if joins else item
+        route = Route.ADDER if kind in _SUMS and first.operator.kind in CONVOLUTIONS else route_of(first)
         operators.append(replace(item.operator, route=route, joins=joins))
     return replace(program, operators=tuple(operators))
 
