@@ -158,6 +158,16 @@ def test_nobody_waits_for_the_whole_where_all_pieces_are_known(vendor: Vendor, t
     assert len(vendor.asked) == 6
 
 
+def test_who_waits_is_told_so_before_and_nobody_is_where_all_is_known(vendor: Vendor, tmp_path: Path) -> None:
+    asked_by_then: list[int] = []
+    for _ in range(2):
+        probe_units(_model(), [U8, I16], ProbeOptions(folder=tmp_path), lambda: asked_by_then.append(len(vendor.asked)))
+    assert asked_by_then == [0]
+    # There is no such model of the CPU.
+    probe_units(_model(), [CPU], ProbeOptions(folder=tmp_path), lambda: asked_by_then.append(-1))
+    assert asked_by_then == [0]
+
+
 def test_damaged_answers_are_asked_for_again(vendor: Vendor, tmp_path: Path) -> None:
     probe_units(_model(), [U8], ProbeOptions(folder=tmp_path))
     (kept,) = tmp_path.glob("*.json")

@@ -12,11 +12,14 @@ import pytest
 from dovetail.backend.modelled import BoardSettings, ModelledGraph, OperatorCycles
 from dovetail.backend.protocols import Backend
 from dovetail.backend.target import Engine, Target
+from dovetail.cli.fitting import FitProgress
+from dovetail.cli.render import Screen
 from dovetail.compare.task import callable_metric
 from dovetail.cost import modelled, probing
 from dovetail.cost.probed import FOLDER_VARIABLE
 from dovetail.data import split_samples
 from dovetail.errors import SearchError
+from dovetail.fit.listener import SearchStages
 from dovetail.ir import DType, Graph
 from dovetail.plan import parse_placement
 from dovetail.quantize import calibrate
@@ -143,6 +146,24 @@ def test_prices_that_come_late_are_for_the_next_search(vendor: Vendor, request_:
     assert replay(request_, tmp_path / "log.jsonl").agrees
     assert vendor.asked == 0
     assert tune(request_).plan != first.plan
+
+
+def test_a_wait_for_the_vendors_model_is_shown_as_a_stage(
+    vendor: Vendor, request_: TuneRequest, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = "searching: asking the vendor's model for prices, for 20 s at most"
+    shown = []
+    for _ in range(2):
+        with Screen(machine=True, force_progress=True).progress("loading") as bar:
+            journal = TuneOptions(journal=tmp_path / "journal.sqlite")
+            tune(_options(request_, journal), SearchStages(FitProgress(bar)))
+        shown.append(capsys.readouterr().err.splitlines())
+    # It is another stage's turn when the prices are there; they are on record the second time.
+    assert shown[0].index(said) < shown[0].index("searching: gate")
+    assert said not in shown[1]
+    vendor.here = False
+    tune(request_, SearchStages(FitProgress(bar)))
+    assert said not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

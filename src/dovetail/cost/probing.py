@@ -11,7 +11,7 @@ import hashlib
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -46,11 +46,16 @@ class ProbeOptions:
     folder: Path = field(default_factory=price_folder)
 
 
-def probe_units(model: CostModel, places: Iterable[Placement], options: ProbeOptions | None = None) -> ProbedPrices:
+def probe_units(
+    model: CostModel,
+    places: Iterable[Placement],
+    options: ProbeOptions | None = None,
+    waits: Callable[[], None] | None = None,
+) -> ProbedPrices:
     """Return the vendor's prices of a model's units at placements, as many as there is time for.
 
     Targets that no vendor's model is here for have none, nor have units that the vendor's compiler refuses, and
-    products on shaders, of which its model knows only the traffic.
+    products on shaders, of which its model knows only the traffic. `waits` is called before anything is waited for.
     """
     chosen = options or ProbeOptions()
     start = time.monotonic()
@@ -58,6 +63,8 @@ def probe_units(model: CostModel, places: Iterable[Placement], options: ProbeOpt
     asked = [(scope, scope.question(model.units.items)) for scope in scopes]
     inquiry = _Inquiry(chosen.folder)
     untold = [whole for scope, whole in asked if not inquiry.recall(whole, *scope.pieces())]
+    if untold and waits is not None:
+        waits()
     inquiry.ask(untold, start + chosen.limit_s * _WHOLE_SHARE, len(untold))
     late = [scope for scope, whole in asked if not inquiry.answer(whole)]
     pieces = sorted((piece for scope in late for piece in scope.pieces()), key=lambda piece: -piece.plain_ns)

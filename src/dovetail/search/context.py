@@ -139,7 +139,7 @@ def open_search(
         oracle = Oracle(fast, search, space.float_plan, policy.race)
         _refuse_nothing_to_lose(request, oracle)
         prior = rank_units(space, request.calibration, policy.prior)
-        record = PriceRecord(journal, log, None if playback is None else playback.prices)
+        record = PriceRecord(journal, log, None if playback is None else playback.prices, listener.stage)
         yield SearchContext(
             request=request,
             space=space,

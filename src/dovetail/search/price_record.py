@@ -7,7 +7,7 @@ answer of a search must not.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dovetail.cost.model import CostModel
@@ -20,11 +20,15 @@ from dovetail.search.log import SearchLog
 
 @dataclass(frozen=True, slots=True)
 class PriceRecord:
-    """Where the prices of one search are written; a replay goes by those that are `given`."""
+    """Where the prices of one search are written; a replay goes by those that are `given`.
+
+    `told` is called with the stage that begins when the vendor's model is waited for.
+    """
 
     journal: Journal | None = None
     log: SearchLog | None = None
     given: ProbedPrices | None = None
+    told: Callable[[str], None] | None = None
 
     def settle(self, model: CostModel, places: Sequence[Placement], limit_s: float) -> ProbedPrices:
         """Return the prices of units at placements; the vendor's model is asked for `limit_s` if none are on record."""
@@ -37,13 +41,20 @@ class PriceRecord:
 
     def _recalled(self, model: CostModel, places: Sequence[Placement], limit_s: float) -> ProbedPrices:
         if self.journal is None:
-            return probe_units(model, places, ProbeOptions(limit_s))
+            return self._probed(model, places, limit_s)
         question = _question(model, places)
         known = self.journal.recall_prices(question)
         if known is None:
-            known = probe_units(model, places, ProbeOptions(limit_s))
+            known = self._probed(model, places, limit_s)
             self.journal.record_prices(question, known)
         return known
+
+    def _probed(self, model: CostModel, places: Sequence[Placement], limit_s: float) -> ProbedPrices:
+        def waits() -> None:
+            if self.told is not None:
+                self.told(f"asking the vendor's model for prices, for {limit_s:g} s at most")
+
+        return probe_units(model, places, ProbeOptions(limit_s), waits)
 
 
 def _question(model: CostModel, places: Sequence[Placement]) -> str:
