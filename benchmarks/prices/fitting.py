@@ -29,7 +29,7 @@ _PULL = 0.01
 """Weight of each coefficient's start: what the operators do not tell stays near it."""
 _OUTLIER = 0.2
 """Relative errors beyond count with their size, not its square."""
-_WORST = 0.5
+WORST = 0.5
 """A form that is off by more than this on half of what it had not seen is none: the plain roofline stands."""
 _JOINED = 0.5
 """Kinds of which more than this share has no time of its own are free."""
@@ -69,7 +69,7 @@ def operators_of(graph: Graph, probe: Probe) -> Iterator[Operator]:
             continue
         values = Features(graph, node, place.precision, target.hardware, sizer).values()
         cycles = rows[node.name].cycles + clamps.get(node.name, 0)
-        yield Operator(probe.name, place.target, kind_of(graph, node), place.precision, values, cycles)
+        yield Operator(probe.name, place.target, kind_of(graph, node, place.precision), place.precision, values, cycles)
 
 
 def fit_kind(operators: Sequence[Operator]) -> FittedForm | None:
@@ -89,7 +89,7 @@ def fit_kind(operators: Sequence[Operator]) -> FittedForm | None:
             if (own := measured[folds == fold]).size
         ]
     )
-    if np.median(errors) > _WORST:
+    if np.median(errors) > WORST:
         return None
     found = _solve(table, measured)
     # Digits beyond the third say nothing, and a coefficient of a quantity that never occurred is none.

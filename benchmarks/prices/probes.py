@@ -12,7 +12,8 @@ from dovetail.backend.modelled import BoardSettings, ModelledGraph, OperatorCycl
 from dovetail.backend.registry import backend
 from dovetail.backend.target import Engine
 from dovetail.cost import OperatorRow
-from dovetail.cost.modelled import attribute, stated_ranges
+from dovetail.cost.modelled import attribute
+from dovetail.cost.stated import stated_ranges
 from dovetail.errors import DovetailError
 from dovetail.ir import Graph
 from dovetail.partition import Partition, partition

@@ -1,4 +1,4 @@
-"""Models that no price was fitted to: those of the collection, and MobileNetV1 1.0 at 224 with seeded weights."""
+"""Models that no price was fitted to: those of the collection, MobileNetV1 1.0 at 224, and networks of new seeds."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import dovetail
 from dovetail.importers import LoadOptions
 from dovetail.ir import Graph
 from dovetail.quantize import is_quantized
+from prices.networks import network
 from zoo.mobilenet import mobilenet_v1
 
 FILES: Mapping[str, str] = {
@@ -39,3 +40,12 @@ def unseen(root: Path) -> dict[str, Graph]:
         graph = dovetail.normalize(dovetail.load_model(root / file, LoadOptions(shapes=_SHAPES.get(name, {}))))
         found[name] = dovetail.dequantize(graph).graph if is_quantized(graph) else graph
     return found
+
+
+FRESH = (*range(64, 80), *range(140, 146), *range(240, 246), *range(340, 346))
+"""Seeds of generated networks that nothing was fitted to or chosen on: who chooses anything by them, takes others."""
+
+
+def fresh() -> dict[str, Graph]:
+    """Return the networks of the new seeds, of every family."""
+    return {graph.name: graph for graph in (dovetail.normalize(network(seed)) for seed in FRESH)}

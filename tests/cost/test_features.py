@@ -43,6 +43,8 @@ def test_a_convolution_in_the_middle_of_a_graph() -> None:
         "near_out": 5 * 64 / 4,
         "window_in": 8 * 4 * 64 / 4,
         "turned_in": 4 * 64 / 4,  # a clamp that clamps no product runs on another engine
+        "turns_in": 1000.0,
+        "late": 1000.0 * 5 * 64 / 1200,
         "fixed": 1.0,
     }
 
@@ -77,6 +79,30 @@ def test_what_several_read_is_seldom_kept() -> None:
     assert "shared_in" in values(graph, "n1")
 
 
+def test_what_enters_and_leaves_a_graph_or_goes_to_another_engine_may_be_copied() -> None:
+    net = Network()
+    first = net.conv(net.input("x", 1, 4, 8, 8), 4)
+    graph = net.graph(net.op("Sigmoid", net.op("MaxPool", first, shape=(1, 4, 8, 8), kernel_shape=(1, 1))))
+    copies = ("entered", "enters", "turned_in", "turns_in", "turned_out", "turns_out", "left", "leaves")
+    found = {
+        node.name: {key: value for key, value in values(graph, node.name).items() if key in copies}
+        for node in graph.nodes
+    }
+    size = 4 * 64 / 4
+    assert found == {
+        "n0": {"entered": size, "enters": 1000.0, "turned_out": size, "turns_out": 1000.0},
+        "n1": {"turned_in": size, "turns_in": 1000.0},
+        "n2": {"left": size, "leaves": 1000.0},
+    }
+
+
+def test_small_tensors_hide_the_latency_of_the_memory() -> None:
+    net = Network()
+    graph = net.graph(net.op("Sigmoid", net.input("x", 1, 600)), net.op("Sigmoid", net.input("y", 1, 2400)))
+    assert (values(graph, "n0")["late"], values(graph, "n1")["late"]) == (500.0, 1000.0)
+    assert values(graph, "n0", Precision.I16)["late"] == 1000.0
+
+
 def test_kinds_of_work() -> None:
     net = Network()
     x = net.input("x", 1, 4, 8, 8)
@@ -86,7 +112,7 @@ def test_kinds_of_work() -> None:
     dense = net.op("MatMul", gate, net.uniform(8, 8))
     turned = net.op("MatMul", dense, gate)
     graph = net.graph(net.conv(net.conv(net.op("Mul", turned, net.op("Sigmoid", x)), 4, 3), 2))
-    assert [kind_of(graph, node) for node in graph.nodes] == [
+    assert [kind_of(graph, node, Precision.U8) for node in graph.nodes] == [
         *("depthwise", "grouped", "gate Sigmoid", "gate Mul", "dense", "dynamic", "Sigmoid", "Mul", "window"),
         "pointwise",
     ]
@@ -99,7 +125,38 @@ def test_quarters_of_a_picture() -> None:
     parts = [net.op("Slice", x, *numbers, shape=(1, 1, 2, 2)) for _ in range(2)]
     whole = net.op("Concat", *parts, shape=(1, 2, 2, 2), axis=1)
     graph = net.graph(net.op("Concat", whole, parts[0], shape=(1, 3, 2, 2), axis=1))
-    assert [kind_of(graph, graph.node(name)) for name in ("n2", "n3")] == ["quarter Concat", "Concat"]
+    kinds = [kind_of(graph, graph.node(name), Precision.U8) for name in ("n2", "n3")]
+    assert kinds == ["quarter Concat", "shared Concat"]
+
+
+@pytest.mark.parametrize(
+    ("before", "precision", "kind"),
+    [
+        ("Tanh", Precision.U8, "plain Concat"),
+        ("Relu", Precision.U8, "copying Concat"),  # of one sign, and so on other bytes than what it is joined to
+        ("Relu", Precision.I16, "plain Concat"),  # the same power of two
+        ("Sigmoid", Precision.I16, "copying Concat"),
+        ("Relu", Precision.I8, "copying Concat"),
+        ("Relu", Precision.I8DFP, "plain Concat"),
+        ("Relu", Precision.FP16, "plain Concat"),
+    ],
+)
+def test_what_is_rescaled_is_copied_when_it_is_joined(before: str, precision: Precision, kind: str) -> None:
+    net = Network()
+    parts = [net.op(before, net.input(name, 1, 2, 4, 4)) for name in "xy"]
+    graph = net.graph(net.op("Concat", *parts, shape=(1, 4, 4, 4), axis=1))
+    assert kind_of(graph, graph.nodes[-1], precision) == kind
+    assert values(graph, "n2", precision)["joins"] == 2000.0
+
+
+@pytest.mark.parametrize(("axis", "kind"), [(1, "plain"), (-3, "plain"), (2, "copying"), (-1, "copying")])
+def test_what_lies_apart_is_copied_when_it_is_joined(axis: int, kind: str) -> None:
+    net = Network()
+    sizes = [2, 4, 4]
+    sizes[axis if axis < 0 else axis - 1] *= 2
+    parts = [net.op("Tanh", net.input(name, 1, 2, 4, 4)) for name in "xy"]
+    graph = net.graph(net.op("Concat", *parts, shape=(1, *sizes), axis=axis))
+    assert kind_of(graph, graph.nodes[-1], Precision.U8) == f"{kind} Concat"
 
 
 @pytest.mark.parametrize(
@@ -109,7 +166,7 @@ def test_a_transpose_that_moves_the_last_axis_is_another_one(perm: tuple[int, ..
     net = Network()
     attributes = {"perm": perm} if perm else {}
     graph = net.graph(net.op("Transpose", net.input("x", 1, 2, 2, 2), **attributes))
-    assert kind_of(graph, graph.nodes[0]) == kind
+    assert kind_of(graph, graph.nodes[0], Precision.U8) == kind
 
 
 def test_the_slowest_of_three_hides_the_others() -> None:

@@ -12,7 +12,7 @@ from dovetail.backend.costs import Figure, Quality
 from dovetail.backend.modelled import BoardSettings, OperatorCycles
 from dovetail.backend.target import Engine
 from dovetail.cost import CostEntry, ModelledPartition, ModelRequest, OperatorRow, model_plan, model_tables
-from dovetail.cost.modelled import stated_ranges
+from dovetail.cost.stated import stated_ranges
 from dovetail.errors import CostError, QuantizeError
 from dovetail.ir import DType, Graph, TensorType
 from dovetail.ir.precision import Precision

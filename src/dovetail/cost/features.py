@@ -9,10 +9,12 @@ from functools import cached_property
 
 from dovetail.backend.target import HardwareFacts
 from dovetail.cost.sizes import Sizer, Traffic, stored_bytes, work_elements
+from dovetail.cost.stated import stated_range
 from dovetail.ir.graph import Graph
 from dovetail.ir.node import Node
 from dovetail.ir.precision import Precision
 from dovetail.plan.units import clamp_host
+from dovetail.quantize.parameters import choose_quantization
 
 COMPUTE = ("rounds", "lanes", "elements")
 """Multiply-accumulates in whole rounds over the cores and over 64 lanes; elements that any other operator touches."""
@@ -26,9 +28,14 @@ TRAFFIC = (
 """Bytes over the bus to DDR. Near: input and output fit into half of the part's own memory; middle: three times that;
 shared: not near, and several read it, for which it is seldom kept; first and last: the graph's own. A window's and a
 wide layer's input is read again."""
-EXTRA = ("clamped", "clipped_in", "turned_in", "turned_out", "tiles")
+EXTRA = (
+    *("clamped", "clipped_in", "turned_in", "turned_out", "entered", "left", "tiles"),
+    *("turns_in", "turns_out", "enters", "leaves", "joins", "late"),
+)
 """What comes on top of the slowest of the three: a clamp on both sides, which may run alone, before or behind; tensors
-that come from or go to another engine, which may be copied on the way; cutting into tiles."""
+that come from or go to another engine, and the graph's own, which may be copied on the way; cutting into tiles. Then
+numbers of tensors: a copy has a cost of its own, be it ever so small; of what is joined; and how far the latency of
+the memory shows, which very small tensors hide."""
 FIXED = "fixed"
 FEATURES = (*COMPUTE, *PORTS, *TRAFFIC, *EXTRA, FIXED)
 SHARPNESS = 4.0
@@ -40,11 +47,14 @@ _NEAR, _MIDDLE = 0.5, 1.5
 _KERNELS = 4
 """Kernels that a core holds at once: more of them read the input again."""
 _TILE_CYCLES = 1000.0
+_COPY_CYCLES = 1000.0
+_LATE_BYTES = 1200
+_LATE_CYCLES = 1000.0
 _PRODUCTS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 _SUMS = frozenset({"Add", "Sub"})
 
 
-def kind_of(graph: Graph, node: Node) -> str:
+def kind_of(graph: Graph, node: Node, precision: Precision) -> str:
     """Return the kind of work: convolutions by kernels, products by operands, what is joined, else the operator."""
     if node.op == "Conv":
         weight = graph.types[node.inputs[1]].static_shape or ()
@@ -53,8 +63,8 @@ def kind_of(graph: Graph, node: Node) -> str:
         return "pointwise" if math.prod(weight[2:]) == 1 else "window"
     if node.op in ("Mul", "Sigmoid") and _gates(graph, node):
         return f"gate {node.op}"
-    if node.op == "Concat" and _quarters(graph, node):
-        return "quarter Concat"
+    if node.op == "Concat":
+        return f"{_joining(graph, node, precision)} Concat"
     if node.op == "Transpose":
         order = node.integers("perm")
         return "Transpose" if order and order[-1] == len(order) - 1 else "turning Transpose"
@@ -70,6 +80,30 @@ def _gates(graph: Graph, node: Node) -> bool:
         return len(users) == 1 and users[0].op == "Mul" and node.inputs[0] in users[0].inputs
     gates = [graph.producers[name] for name in node.inputs if name in graph.producers]
     return any(gate.op == "Sigmoid" and gate.inputs[0] in node.inputs for gate in gates)
+
+
+def _joining(graph: Graph, node: Node, precision: Precision) -> str:
+    """Tell how tensors are joined: from quarters of one; copied, as they lie apart or are rescaled; or where they are.
+
+    A tensor that several read is seldom made where it is joined on every part, and so is of a kind of its own.
+    """
+    if _quarters(graph, node):
+        return "quarter"
+    made = graph.types[node.outputs[0]].shape or ()
+    axis = node.integer("axis", 1)
+    apart = any(isinstance(size, int) and size != 1 for size in made[: axis if axis >= 0 else axis + len(made)])
+    if apart or _rescales(graph, node, precision):
+        return "copying"
+    return "shared" if any(len(graph.consumers.get(name, ())) > 1 for name in node.inputs) else "plain"
+
+
+def _rescales(graph: Graph, node: Node, precision: Precision) -> bool:
+    """Tell whether tensors that a node joins have other scales than its result, by the ranges that are stated."""
+    tensors = (*(name for name in node.inputs if name not in graph.constants), node.outputs[0])
+    form = precision.activation
+    return (
+        precision.is_quantized and len({choose_quantization(stated_range(graph, name), form) for name in tensors}) > 1
+    )
 
 
 def _quarters(graph: Graph, node: Node) -> bool:
@@ -181,13 +215,23 @@ class Features:
         }
         clipped = [tensor for tensor, node in producers.items() if node.op == "Clip"]
         turned = [tensor for tensor, node in producers.items() if self._on_array(node) != self._on_array(self.node)]
-        leaves = any(self._on_array(user) != self._on_array(self.node) for user in readers)
+        turns = any(self._on_array(user) != self._on_array(self.node) for user in readers)
+        entered = [tensor for tensor in self.node.inputs if tensor in self.graph.inputs]
+        leaves = any(tensor in self.graph.outputs for tensor in self.node.outputs)
         return {
             "clamped": clips * self._moved.written_bytes / bus,
             "clipped_in": sum(self._bytes(tensor) for tensor in clipped) / bus,
             "turned_in": sum(self._bytes(tensor) for tensor in turned) / bus,
-            "turned_out": self._moved.written_bytes / bus if leaves else 0.0,
+            "turned_out": self._moved.written_bytes / bus if turns else 0.0,
+            "entered": sum(self._bytes(tensor) for tensor in entered) / bus,
+            "left": self._moved.written_bytes / bus if leaves else 0.0,
             "tiles": max(0.0, total / self.facts.sram_bytes - 1.0) * _TILE_CYCLES,
+            "turns_in": len(turned) * _COPY_CYCLES,
+            "turns_out": _COPY_CYCLES if turns else 0.0,
+            "enters": len(entered) * _COPY_CYCLES,
+            "leaves": _COPY_CYCLES if leaves else 0.0,
+            "late": min(1.0, max(self._moved.read_bytes, self._moved.written_bytes) / _LATE_BYTES) * _LATE_CYCLES,
+            "joins": len(self.node.inputs) * _COPY_CYCLES if self.node.op == "Concat" else 0.0,
         }
 
     def _on_array(self, node: Node) -> bool:

@@ -49,7 +49,7 @@ class FittedRoofline:
         return cycles(form.coefficients, values) / self.plain.facts.clock_hz * 1e9
 
     def _form(self, graph: Graph, node: Node, precision: Precision) -> FittedForm | None:
-        return self.prices.forms.get((kind_of(graph, node), _ALIKE.get(precision, precision)))
+        return self.prices.forms.get((kind_of(graph, node, precision), _ALIKE.get(precision, precision)))
 
     @property
     def source(self) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -14,6 +13,7 @@ from dovetail.backend.target import Engine, TargetProfile
 from dovetail.cost.joined import share_joined
 from dovetail.cost.roofline import SHADER_MODEL, NpuRoofline
 from dovetail.cost.sizes import Sizer
+from dovetail.cost.stated import stated_ranges
 from dovetail.cost.table import CostEntry, CostTable
 from dovetail.errors import CostError
 from dovetail.ir.graph import Graph
@@ -23,10 +23,7 @@ from dovetail.partition import partition
 from dovetail.partition.partitioned import Partition
 from dovetail.plan.plan import Plan
 from dovetail.quantize.quantizer import quantize
-from dovetail.quantize.ranges import Range, Ranges
-
-_WIDE = Range(-8.0, 8.0)
-_UNIT = frozenset({"Sigmoid", "Softmax", "HardSigmoid"})
+from dovetail.quantize.ranges import Ranges
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,26 +99,6 @@ def model_tables(parts: Sequence[ModelledPartition]) -> tuple[CostTable, ...]:
         entries.setdefault(part.target, []).extend(rows)
     sources = {part.target: part.source for part in parts}
     return tuple(CostTable(target, sources[target], Quality.MODELLED, tuple(rows)) for target, rows in entries.items())
-
-
-def stated_ranges(graph: Graph) -> Ranges:
-    """Return ranges that nobody measured; clamps and squashing operators have those that they imply."""
-    ranges = dict.fromkeys((name for name, kind in graph.types.items() if kind.holds_reals), _WIDE)
-    for node in graph.nodes:
-        if node.op in _UNIT:
-            ranges[node.outputs[0]] = Range(0.0, 1.0)
-        elif node.op == "Relu":
-            ranges[node.outputs[0]] = Range(0.0, _WIDE.high)
-        elif node.op == "Clip":
-            low, high = (_bound(graph, node, index) for index in (1, 2))
-            wide = Range(max(low, _WIDE.low), min(high, _WIDE.high))
-            ranges[node.outputs[0]] = wide if wide.low < wide.high else _WIDE
-    return Ranges(graph.digest, "stated", 0, ranges)
-
-
-def _bound(graph: Graph, node: Node, index: int) -> float:
-    value = graph.constants.get(node.inputs[index]) if index < len(node.inputs) else None
-    return math.copysign(math.inf, index - 1.5) if value is None or value.size != 1 else float(value.reshape(-1)[0])
 
 
 def model_owner(target: str) -> Backend | None:
