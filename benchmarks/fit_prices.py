@@ -7,13 +7,14 @@ answers to a file; it goes on where it was. `fit` makes `prices.json` of the pac
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import dovetail
 from dovetail.backend.fitted import FittedForm, FittedPrices
 from dovetail.backend.target import TargetProfile
-from dovetail.backends.verisilicon.parts.prices import FILE, prices_to_json
+from dovetail.backends.verisilicon.parts.prices import FILE, fitted_prices, prices_to_json
 from dovetail.ir.precision import Precision
 from prices.fitting import fit_kind, group, operators_of
 from prices.networks import network
@@ -44,8 +45,11 @@ def probe(path: Path, seeds: Sequence[int]) -> None:
             print(graph.name, place, answer.error or sum(len(item.operators) for item in answer.answers), flush=True)
 
 
-def fit(probes: Iterable[Probe]) -> dict[str, FittedPrices]:
-    """Return the prices by the simulator's name of the part; print how far off they are."""
+def fit(probes: Iterable[Probe], kinds: Collection[str] = ()) -> dict[str, FittedPrices]:
+    """Return the prices by the simulator's name of the part; print how far off they are.
+
+    With `kinds` only these are fitted.
+    """
     operators, graphs, versions = [], {}, dict[str, None]()
     for item in probes:
         seed = int(item.name.removeprefix("seed"))
@@ -55,13 +59,22 @@ def fit(probes: Iterable[Probe]) -> dict[str, FittedPrices]:
         versions.update((answer.version, None) for answer in item.answers)
     forms: dict[str, dict[tuple[str, Precision], FittedForm]] = {}
     for (target, kind, precision), members in sorted(group(operators).items(), key=str):
-        form = fit_kind(members)
+        form = None if kinds and kind not in kinds else fit_kind(members)
         if form is not None:
             forms.setdefault(target, {})[kind, precision] = form
             errors = f"median {form.median_error:.0%}, nine tenths {form.upper_error:.0%}"
             print(f"{target} {precision.value} {kind}: {form.operators} operators, off by {errors}")
     (version,) = versions
     return {_sdk_name(target): FittedPrices(version, found) for target, found in forms.items()}
+
+
+def _beside(fitted: Mapping[str, FittedPrices], kinds: Collection[str]) -> dict[str, FittedPrices]:
+    """Return the forms of some kinds among those that the package has of the others; with no kinds only those."""
+    found = dict(fitted)
+    for part, prices in (fitted_prices() if kinds else {}).items():
+        others = {key: form for key, form in prices.forms.items() if key[0] not in kinds}
+        found[part] = replace(prices, forms={**others, **(fitted[part].forms if part in fitted else {})})
+    return found
 
 
 def spans(numbers: Sequence[int]) -> str:
@@ -85,13 +98,15 @@ def main() -> None:
     parser.add_argument("what", choices=("probe", "fit"))
     parser.add_argument("--probes", type=Path, default=Path("build/prices/probes.jsonl"))
     parser.add_argument("--seeds", type=int, nargs="+", default=_SEEDS)
+    parser.add_argument("--kinds", nargs="+", default=[], help="fit these anew, and leave the others as they are")
     given = parser.parse_args()
     given.probes.parent.mkdir(parents=True, exist_ok=True)
     if given.what == "probe":
         probe(given.probes, given.seeds)
         return
     names = {f"seed{seed}" for seed in given.seeds}
-    prices = fit(item for item in read_probes(given.probes) if item.name in names and not item.error)
+    probes = (item for item in read_probes(given.probes) if item.name in names and not item.error)
+    prices = _beside(fit(probes, given.kinds), given.kinds)
     (version,) = {part.version for part in prices.values()}
     source = f"benchmarks/fit_prices.py: generated networks, seeds {spans(given.seeds)}"
     FILE.write_bytes(prices_to_json(prices, version, source))

@@ -160,6 +160,27 @@ def test_what_lies_apart_is_copied_when_it_is_joined(axis: int, kind: str) -> No
 
 
 @pytest.mark.parametrize(
+    ("channels", "ends", "crossed"),
+    [
+        (3, "output", 3 * 20 * 20 / 16),
+        (3, "Concat", 3 * 20 * 20 / 16),
+        (3, "Sigmoid", 0.0),  # stays in the part's own memory
+        (1, "output", 0.0),  # one row is a column already
+    ],
+)
+def test_rows_that_become_columns_in_memory_are_read_once_for_every_element(
+    channels: int, ends: str, crossed: float
+) -> None:
+    net = Network()
+    turned = net.op("Transpose", net.input("x", 1, channels, 20), shape=(1, 20, channels), perm=(0, 2, 1))
+    if ends == "Concat":
+        turned = net.op("Concat", turned, turned, shape=(1, 40, channels), axis=1)
+    elif ends == "Sigmoid":
+        turned = net.op("Sigmoid", turned)
+    assert values(net.graph(turned), "n0").get("crossed", 0.0) == pytest.approx(crossed / 4)
+
+
+@pytest.mark.parametrize(
     ("perm", "kind"), [((0, 2, 1, 3), "Transpose"), ((0, 1, 3, 2), "turning Transpose"), ((), "turning Transpose")]
 )
 def test_a_transpose_that_moves_the_last_axis_is_another_one(perm: tuple[int, ...], kind: str) -> None:

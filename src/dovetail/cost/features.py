@@ -23,11 +23,11 @@ PORTS = ("stored", "loaded")
 TRAFFIC = (
     *("weights", "near_in", "middle_in", "far_in", "shared_in", "first_in"),
     *("near_out", "middle_out", "far_out", "shared_out", "last_out"),
-    *("strided_in", "strided_out", "dilated_in", "window_in", "repeated_in"),
+    *("strided_in", "strided_out", "dilated_in", "window_in", "repeated_in", "crossed"),
 )
 """Bytes over the bus to DDR. Near: input and output fit into half of the part's own memory; middle: three times that;
 shared: not near, and several read it, for which it is seldom kept; first and last: the graph's own. A window's and a
-wide layer's input is read again."""
+wide layer's input is read again, and so is what is turned, once for every element of a row in a burst."""
 EXTRA = (
     *("clamped", "clipped_in", "turned_in", "turned_out", "entered", "left", "tiles"),
     *("turns_in", "turns_out", "enters", "leaves", "joins", "late"),
@@ -47,6 +47,7 @@ _NEAR, _MIDDLE = 0.5, 1.5
 _KERNELS = 4
 """Kernels that a core holds at once: more of them read the input again."""
 _TILE_CYCLES = 1000.0
+_BURST = 16
 _COPY_CYCLES = 1000.0
 _LATE_BYTES = 1200
 _LATE_CYCLES = 1000.0
@@ -66,11 +67,16 @@ def kind_of(graph: Graph, node: Node, precision: Precision) -> str:
     if node.op == "Concat":
         return f"{_joining(graph, node, precision)} Concat"
     if node.op == "Transpose":
-        order = node.integers("perm")
-        return "Transpose" if order and order[-1] == len(order) - 1 else "turning Transpose"
+        return "turning Transpose" if _turns(node) else "Transpose"
     if node.op in ("Gemm", "MatMul"):
         return "dense" if node.inputs[1] in graph.constants else "dynamic"
     return node.op
+
+
+def _turns(node: Node) -> bool:
+    """Tell whether a node moves the last axis."""
+    order = node.integers("perm")
+    return node.op == "Transpose" and not (order and order[-1] == len(order) - 1)
 
 
 def _gates(graph: Graph, node: Node) -> bool:
@@ -175,7 +181,22 @@ class Features:
             "repeated_in": read * (math.ceil(self._channels / (self.facts.nn_cores * _KERNELS)) - 1)
             if self.node.op in _PRODUCTS
             else 0.0,
+            "crossed": read * self._row / _BURST if self._crosses else 0.0,
         }
+
+    @property
+    def _crosses(self) -> bool:
+        """Tell whether several rows become columns in DDR; what goes on alone is kept in the part's own memory."""
+        made = self.node.outputs[0]
+        joined = any(user.op == "Concat" for user in self.graph.consumers.get(made, ()))
+        several = self.graph.element_counts[made] > self._row
+        return _turns(self.node) and several and (joined or made in self.graph.outputs)
+
+    @property
+    def _row(self) -> int:
+        """The elements of the last axis of what is read."""
+        last = (self.graph.types[self.node.inputs[0]].shape or (1,))[-1]
+        return last if isinstance(last, int) else 1
 
     def _window(self) -> tuple[int, int, int]:
         """Return the elements of the kernel, the product of the strides, and that of the dilations."""
