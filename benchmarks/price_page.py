@@ -144,14 +144,14 @@ seed 0). No coefficient was fitted to any of them, nor to a figure from a board.
 But the models of the collection are not unseen. After results on them had been looked at, three families of generated
 networks were added: gates with quartered pictures (seeds from 100), wide layers on small maps (from 200), and
 detectors' heads (from 300); kinds of work of their own were made of gates, quartered pictures, and what is copied when
-it is joined; rows that become columns got a cost that grows with their square; and a form whose median error is beyond {worst:.0%} was left to the plain roofline. So the tables of these
-models are no evidence of how far off prices are on models that nobody has looked at. Nor is the last table, that of
-what was fitted: its errors are on networks that each fit had left out, but it is these errors that decide which forms
-stay, and the quantities were chosen by them.
+it is joined; rows that become columns got a cost that grows with their square; and a form whose median error is
+beyond {worst:.0%} was left to the plain roofline. So the tables of these models are no evidence of how far off prices
+are on models that nobody has looked at. Nor is the last table, that of what was fitted: its errors are on networks
+that each fit had left out, but it is these errors that decide which forms stay, and the quantities were chosen by them.
 
-What is evidence of the unseen is the first table: networks of new seeds
-({seeds}), on which nothing was fitted or
-chosen. They are from the same generator, so they say what to expect of networks like those, and not of others.
+What is evidence of the unseen is the first table: networks of new seeds ({seeds}), on
+which nothing was fitted or chosen. They are from the same generator, so they say what to expect of networks like
+those, and not of others.
 
 Goals: ranks of at least {rank_goal}, totals within {total_goal:.0%}. What is below them is below them.
 {missed}

@@ -165,6 +165,7 @@ def test_what_lies_apart_is_copied_when_it_is_joined(axis: int, kind: str) -> No
         (3, "output", 3 * 20 * 20 / 16),
         (3, "Concat", 3 * 20 * 20 / 16),
         (3, "Sigmoid", 0.0),  # stays in the part's own memory
+        (200, "Sigmoid", 200 * 20 * 20 / 16),  # does not fit into it
         (1, "output", 0.0),  # one row is a column already
     ],
 )

@@ -186,11 +186,13 @@ class Features:
 
     @property
     def _crosses(self) -> bool:
-        """Tell whether several rows become columns in DDR; what goes on alone is kept in the part's own memory."""
+        """Tell whether several rows become columns in DDR; what is small and goes on alone stays in the part's own."""
         made = self.node.outputs[0]
+        if not _turns(self.node) or self.graph.element_counts[made] <= self._row:
+            return False
         joined = any(user.op == "Concat" for user in self.graph.consumers.get(made, ()))
-        several = self.graph.element_counts[made] > self._row
-        return _turns(self.node) and several and (joined or made in self.graph.outputs)
+        stays = self._distance(self._moved.read_bytes + self._moved.written_bytes, shared=False) == "near"
+        return joined or made in self.graph.outputs or not stays
 
     @property
     def _row(self) -> int:
