@@ -46,6 +46,8 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "racing": ("racing.py", "--plans", "50"),
     "holdout": ("holdout.py", "--splits", "3", "--fresh", "1000"),
     "evaluators": ("evaluators.py", "--task", "digits"),
+    "fit_prices": ("fit_prices.py", "probe", "--seeds", "0"),
+    "price_page": ("price_page.py", "ask", "--names", "lenet"),
     "vendor_model": ("vendor_model.py",),
     "vendor_run": ("vendor_run.py", "--targets", "vsi:v853", "--samples", "1"),
     "worker_overhead": ("worker_overhead.py", "--rounds", "2", "--runs", "2"),

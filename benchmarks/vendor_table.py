@@ -39,6 +39,7 @@ from dovetail.errors import CompileError
 from dovetail.ir import AnyArray
 from dovetail.ir.precision import Precision
 from dovetail.sdk import find_verisilicon
+from dovetail.sdk.location import fingerprint
 from dovetail.testing.agreement import load_on
 from dovetail.testing.cases import CASES, QuantizedCase, quantized
 from dovetail.testing.probing import QUICK
@@ -71,14 +72,16 @@ def twin(target: VsiProfile) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Keep the vendor's results in a folder, by program and samples."""
+    """The vendor's results in a folder, by the SDK's contents, program and samples."""
 
     folder: Path
+    sdk: str
+    """Fingerprint of the SDK that the results are of."""
 
     def path(self, program: Program, found: QuantizedCase, *, alone: bool) -> Path:
         """Return the file of a measurement."""
         message, raw = program_message(program)
-        hasher = hashlib.sha256(json.dumps(message, sort_keys=True).encode() + raw)
+        hasher = hashlib.sha256(self.sdk.encode() + json.dumps(message, sort_keys=True).encode() + raw)
         for sample in found.inputs:
             for name in sorted(sample):
                 hasher.update(np.ascontiguousarray(sample[name]).tobytes())
@@ -107,7 +110,7 @@ class Memory:
             return
         steps = np.array([[step.layer, step.operator, step.engine.value] for step in found.steps], dtype="U120")
         arrays = {f"{i}:{name}": value for i, result in enumerate(found.results) for name, value in result.items()}
-        np.savez_compressed(path, steps=steps, count=np.array(len(found.results)), **arrays)
+        np.savez_compressed(path, steps=steps, count=np.array(len(found.results)), **arrays)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,13 +242,14 @@ def main() -> None:
     parser.add_argument("--with", dest="earlier", nargs="*", type=Path, default=[])
     parser.add_argument("--only-earlier", action="store_true", help="measure nothing, write what --with holds")
     given = parser.parse_args()
-    if not find_verisilicon().usable:
-        sys.exit(f"{find_verisilicon().reason}: run 'dovetail sdk install verisilicon'")
+    installed = find_verisilicon()
+    if not installed.usable:
+        sys.exit(f"{installed.reason}: run 'dovetail sdk install verisilicon'")
     wanted = Wanted(
         tuple(one for one in VSI_PROFILES if not given.target or one.name in given.target),
         tuple(one for one in QUICK if not given.precision or one.value in given.precision),
         frozenset(given.operator),
-        Memory(given.cache),
+        Memory(given.cache, fingerprint(installed.folder.sdk, installed.folder.timvx)),
     )
     found: list[Cell] = []
     for cell in () if given.only_earlier else cells(wanted):

@@ -13,6 +13,7 @@ import needs
 import pytest
 
 from dovetail.backend import registry
+from dovetail.cost.probed import FOLDER_VARIABLE
 
 pytest_plugins = ("skips",)
 # Both of these are clocks on the wall.
@@ -20,6 +21,14 @@ hypothesis.settings.register_profile("patient", deadline=None, suppress_health_c
 hypothesis.settings.load_profile("patient")
 ROOT = Path(__file__).parents[1]
 DEFAULT_MODELS = ROOT.parent / "shared" / "models"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _prices(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep the vendor's prices of a run apart from the user's."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(FOLDER_VARIABLE, str(tmp_path_factory.mktemp("prices")))
+        yield
 
 
 @pytest.fixture(scope="session")

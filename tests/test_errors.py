@@ -7,7 +7,14 @@ import pickle
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dovetail.errors import CompileError, DovetailError, FormatError, PassError, UnsupportedPlacement
+from dovetail.errors import (
+    CompileError,
+    CompileInterrupted,
+    DovetailError,
+    FormatError,
+    PassError,
+    UnsupportedPlacement,
+)
 
 
 @given(st.text(max_size=30), st.one_of(st.none(), st.text(max_size=30)))
@@ -17,6 +24,7 @@ def test_an_error_is_one_line_and_survives_a_trip_to_another_process(text: str, 
         PassError(text, pass_name="fold", hint=hint),
         UnsupportedPlacement(text, "cpu", "i16", text, hint=hint),
         CompileError(text, partition=3, log_path="log", hint=hint),
+        CompileInterrupted(text, hint=hint),
         FormatError(text, path=text, line=4, code="E1", hint=hint),
     ]
     for error in errors:

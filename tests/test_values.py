@@ -32,6 +32,7 @@ MUTABLE = {
 NO_DATACLASSES = {"ir.node.Body", "search.fanout.contained._ThreadChild"}
 """Classes with fields that are something else: a protocol, and what a thread has of its own."""
 OPEN = {
+    "cost.features.Features",
     "cost.table.CostTable",
     "cost.wiring.Wiring",
     "ir.graph.Graph",

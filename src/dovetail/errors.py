@@ -117,6 +117,10 @@ class CompileError(DovetailError):
         super().__init__(message, hint=hint, option=option)
 
 
+class CompileInterrupted(CompileError):
+    """A compiler was killed from outside: another time the same partition may compile."""
+
+
 class BundleError(DovetailError):
     """A bundle is damaged, unsafe or made for something else."""
 

@@ -92,7 +92,7 @@ def test_a_measured_table_goes_before_the_roofline(tmp_path: Path) -> None:
     assert load_cost_table(path) == table
     rows = _model(graph, load_cost_table(path)).plan_cost(Plan(graph.digest, LOW)).units
     assert (rows[0].figure.latency_ns, rows[0].figure.source) == (123.0, "stop-watch")
-    assert [row.figure.quality for row in rows] == [Quality.MEASURED, Quality.ROOFLINE]
+    assert [row.figure.quality for row in rows] == [Quality.MEASURED, Quality.FITTED]
 
 
 def test_a_target_without_facts_has_no_price() -> None:

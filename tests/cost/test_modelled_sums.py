@@ -12,7 +12,7 @@ from dovetail.backend.costs import Figure, Quality
 from dovetail.backend.modelled import BoardSettings, OperatorCycles
 from dovetail.backend.target import Engine
 from dovetail.cost import CostEntry, ModelledPartition, ModelRequest, OperatorRow, model_plan, model_tables
-from dovetail.cost.modelled import stated_ranges
+from dovetail.cost.stated import stated_ranges
 from dovetail.errors import CostError, QuantizeError
 from dovetail.ir import DType, Graph, TensorType
 from dovetail.ir.precision import Precision
@@ -152,10 +152,14 @@ def test_a_convolution_without_any_record_is_stated(records: list[OperatorCycles
 
 
 @pytest.mark.parametrize("between", [0, 1, 2])
-def test_a_convolution_before_one_on_the_array_is_part_of_it(records: list[OperatorCycles], between: int) -> None:
+def test_a_convolution_before_one_on_the_array_shares_its_record(records: list[OperatorCycles], between: int) -> None:
     graph = _conv(*["Relu"] * between, "Conv")
     records.append(_record(f"n{between + 1}", 800))
-    assert _rows(graph)["n0"].cycles == 0
+    rows = _rows(graph)
+    # Bytes: x 2 x 64, the result 4 x 64, weights 72 and 144, biases 4 x 4 each.
+    first, second = 2 * 64 + 72 + 16 + 4 * 64, 144 + 16
+    assert rows["n0"].cycles == round(800 * first / (first + second))
+    assert sum(row.cycles for row in rows.values()) == 800
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 from dovetail.backend.registry import find_target
-from dovetail.cost import make_cost_model
+from dovetail.backend.target import TargetProfile
+from dovetail.cost.roofline import NpuRoofline
+from dovetail.cost.sizes import Sizer
 from dovetail.ir import DType, Graph, Node, TensorType
-from dovetail.plan import Plan, find_units, parse_placement
+from dovetail.plan import find_units, parse_placement
 
 
 class Chain:
@@ -50,8 +52,13 @@ class Chain:
 
 def _compute_ns(graph: Graph, place: str) -> float:
     placement = parse_placement(place)
-    model = make_cost_model(graph, find_units(graph), [find_target(placement.target)])
-    return model.plan_cost(Plan(graph.digest, placement)).compute_ns
+    target = find_target(placement.target)
+    assert isinstance(target, TargetProfile)
+    assert target.hardware is not None
+    roofline = NpuRoofline(target, target.hardware, Sizer(graph))
+    steps = [[graph.node(name) for name in unit.nodes] for unit in find_units(graph).items]
+    figures = [roofline.latency(graph, nodes, target.name, placement.precision) for nodes in steps]
+    return sum(figure.latency_ns for figure in figures if figure is not None)
 
 
 def _mobilenet() -> Graph:

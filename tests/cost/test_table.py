@@ -101,7 +101,7 @@ ENTRY = {"node": "a", "precision": "u8", "latency_ns": 1}
         ({"quality": None}, "it has no 'quality'"),
         ({"source": None}, "it has no 'source'"),
         ({"entries": None}, "it has no 'entries'"),
-        ({"quality": "guessed"}, "quality 'guessed' is unknown. Known: measured, modelled, roofline"),
+        ({"quality": "guessed"}, "quality 'guessed' is unknown. Known: measured, modelled, fitted, roofline"),
         ({"entries": 3}, "'entries' is a list"),
         ({"entries": [ENTRY, 3]}, "entry 2: a table with node, precision and latency_ns"),
         ({"entries": [{**ENTRY, "node": 3}]}, "entry 1: it needs a node and a known precision, not 3 and 'u8'"),

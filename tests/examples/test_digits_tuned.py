@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import subprocess
 import sys
@@ -26,10 +27,21 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
-    """Run the demo in an empty folder as its user does."""
+    """Run the demo in an empty folder as its user does.
+
+    There is no vendor's SDK: how many prices its model gives in time depends on how busy the machine is.
+    """
     folder = tmp_path_factory.mktemp("demo")
     command = [sys.executable, "-m", "dovetail.cli", "demo", "--json"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True, timeout=clocks.PATIENCE_S)
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env={**os.environ, "VIVANTE_SDK_DIR": str(folder / "none")},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=clocks.PATIENCE_S,
+    )
     return json.loads(done.stdout), folder / "dovetail-out"
 
 
@@ -40,19 +52,22 @@ def test_eight_bits_lose_more_than_half_and_the_plan_at_most_a_hundredth(demo: t
     assert demo[0]["accepted"]
 
 
-def test_few_units_are_raised_and_each_removal_is_on_record_as_a_failure(demo: tuple[dict[str, Any], Path]) -> None:
+def test_few_units_are_raised_and_each_removal_is_on_record(demo: tuple[dict[str, Any], Path]) -> None:
     report, out = demo
     units = {row["unit"] for row in report["culprits"]}
     assert len(units) + len(report["companions"]) <= 6
     assert report["one_minimal"]
-    assert {row["unit"] for row in report["evidence"]} == units | {row["unit"] for row in report["companions"]}
+    companions = {row["unit"] for row in report["companions"]}
+    assert {row["unit"] for row in report["evidence"]} == units | companions
     journal = sqlite3.connect(f"file:{out / 'journal.sqlite'}?mode=ro", uri=True)
     try:
         trials = set(journal.execute("SELECT plan, status FROM trial WHERE stage = 'search'").fetchall())
     finally:
         journal.close()
     for row in report["evidence"]:
-        assert (row["trial"]["plan_digest"], "fail") in trials, row["unit"]
+        # A companion goes along because that is cheaper, not because the plan fails without it.
+        status = "pass" if row["unit"] in companions else "fail"
+        assert (row["trial"]["plan_digest"], status) in trials, row["unit"]
 
 
 def test_the_search_costs_at_most_twelve_evaluations(demo: tuple[dict[str, Any], Path]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -98,6 +99,8 @@ def test_a_search_that_raises_more_than_the_gate_saw_says_why() -> None:
     gate = check_gate(context, ledger)
     raised = context.candidate(context.raised(["n0"], top=False))
     assert revise_gate(gate, context, ledger, context.candidate({})) == gate
+    none_breaks = replace(raised, companions=frozenset({"n0"})), replace(raised, margin_units=frozenset({"n0"}))
+    assert all(revise_gate(gate, context, ledger, candidate) == gate for candidate in none_breaks)
     revised = revise_gate(gate, context, ledger, raised)
     assert revised.verdict is GateVerdict.QUANTISATION_BREAKS
     assert revised.text.endswith("passes on the search split, not on the hold-out")

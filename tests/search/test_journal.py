@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from dovetail.backend.costs import Figure, Quality
+from dovetail.cost import ProbedPrices
 from dovetail.errors import SearchError
 from dovetail.ir import AnyArray
+from dovetail.ir.precision import Precision
 from dovetail.search import Journal
 from dovetail.search.trial import Scores
 
@@ -79,8 +83,6 @@ def _use(path: Path) -> None:
 
 
 def test_a_journal_with_other_tables(tmp_path: Path) -> None:
-    import sqlite3
-
     path = tmp_path / "j.sqlite"
     with sqlite3.connect(path) as database:
         database.execute("CREATE TABLE evaluation (something INTEGER)")
@@ -89,8 +91,6 @@ def test_a_journal_with_other_tables(tmp_path: Path) -> None:
 
 
 def test_a_record_with_scores_of_a_broken_size(tmp_path: Path) -> None:
-    import sqlite3
-
     path = tmp_path / "j.sqlite"
     journal = Journal(path, "c")
     journal.record("p", "b", Scores(0.5, np.zeros(3)), 5)
@@ -99,6 +99,34 @@ def test_a_record_with_scores_of_a_broken_size(tmp_path: Path) -> None:
         database.execute("UPDATE evaluation SET scores = x'0102'")
     with pytest.raises(SearchError, match="journal"):
         Journal(path, "c").recall("p", "b")
+
+
+def test_prices_come_back_for_their_question_and_context(tmp_path: Path) -> None:
+    path = tmp_path / "j.sqlite"
+    figures = {
+        ("n0", "vsi:v853", Precision.U8): Figure(0.1, Quality.MODELLED, "the vendor's model"),
+        ("n1", "vsi:v853", Precision.I16): Figure(2e9, Quality.MODELLED, "another"),
+        ("n0", "vsi:a311d", Precision.U8): Figure(0.0, Quality.MODELLED, "the vendor's model"),
+    }
+    journal = Journal(path, "c")
+    journal.record_prices("q", ProbedPrices(figures))
+    journal.record_prices("none", ProbedPrices())
+    again = Journal(path, "c")
+    assert again.recall_prices("q") == ProbedPrices(figures)
+    assert again.recall_prices("none") == ProbedPrices()
+    assert again.recall_prices("other") is None
+    assert Journal(path, "other").recall_prices("q") is None
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"sources": [], "units": [["n", "t", "u8", 1.0, 0]]}'])
+def test_damaged_prices_are_not_gone_by(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "j.sqlite"
+    journal = Journal(path, "c")
+    journal.record_prices("q", ProbedPrices())
+    with sqlite3.connect(path) as database:
+        database.execute("UPDATE price SET prices = ?", (text,))
+    with pytest.raises(SearchError, match="the journal is damaged"):
+        journal.recall_prices("q")
 
 
 @pytest.mark.parametrize("name", ["", "none/j.sqlite"])

@@ -293,14 +293,16 @@ def test_a_plan_that_few_samples_cannot_show_gets_a_margin(plain: TuneResult, wi
     assert nodes == {node for node, item in wide.plan.overrides.items() if item.placement == WIDE}
 
 
-def test_with_a_margin_fewer_samples_that_nobody_has_seen_differ_from_float(
-    digits: TuneRequest, plain: TuneResult, wide: TuneResult
+def test_with_a_large_margin_fewer_samples_that_nobody_has_seen_differ_from_float(
+    digits: TuneRequest, plain: TuneResult
 ) -> None:
+    # What a tenth of the latency buys depends on how prices fall; half of it buys nearly everything that makes noise.
+    large = tune(replace(digits, costs=CostOptions(margin=0.5)))
     every = open_samples(FOLDER / "eval.npz", specs_of(digits.graph))
     samples = SampleSet(digits.graph, every.subset(UNSEEN))
     pipeline = Pipeline(EvaluationData(digits.graph, samples, digits.metric, "strict"), digits.calibration.ranges)
     golden = Plan(digits.graph.digest, parse_placement("cpu@fp32"))
-    scores = [pipeline.evaluate(plan, range(samples.count)).per_sample for plan in (golden, plain.plan, wide.plan)]
+    scores = [pipeline.evaluate(plan, range(samples.count)).per_sample for plan in (golden, plain.plan, large.plan)]
     assert np.sum(scores[2] != scores[0]) < np.sum(scores[1] != scores[0])
 
 
@@ -345,7 +347,8 @@ def test_the_report_lists_the_units_of_the_margin_apart(
     pages = [_page(digits, result) for result in (plain, wide)]
     assert wide.margin is not None
     count = len(wide.margin.units)
-    assert f"{len(wide.culprits)} break, {count} are a margin" in pages[1]
+    along = f"{len(wide.companions)} go along as that is cheaper, " if wide.companions else ""
+    assert f"{len(wide.culprits)} break, {along}{count} are a margin" in pages[1]
     assert "Units raised for the margin" in pages[1]
     assert "and the margin of" in pages[1]
     assert "without the units of the margin" in pages[1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,11 +11,14 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from dovetail.backend.costs import Quality
+from dovetail.backend.modelled import OperatorCycles
 from dovetail.backend.registry import find_target
+from dovetail.backend.target import Engine
 from dovetail.compare import callable_metric
 from dovetail.cost import make_cost_model
 from dovetail.data import Sample, SplitOptions, open_samples, specs_of, split_samples
-from dovetail.errors import PlanError
+from dovetail.errors import CostError, PlanError
 from dovetail.ir import AnyArray, Graph
 from dovetail.plan import Group, Limits, Override, Recipe, Rule, make_plan, parse_placement
 from dovetail.plan.resolve import placeable_units
@@ -26,13 +29,13 @@ from dovetail.search.proof import make_prover
 from dovetail.search.space import make_space
 from dovetail.testing.networks import Network, networks
 
-LOW, WIDE, CPU = (parse_placement(text) for text in ("vsi:v853@i8pc", "vsi:v853@i16", "cpu@fp32"))
+LOW, WIDE, CPU = (parse_placement(text) for text in ("vsi:t527@i8pc", "vsi:t527@i16", "cpu@fp32"))
 
 
 @settings(max_examples=80, deadline=None)
 @given(networks(most=12), st.data())
 def test_the_problem_costs_what_the_plan_costs(graph: Graph, data: st.DataObject) -> None:
-    targets = {name: find_target(name) for name in ("vsi:v853", "cpu")}
+    targets = {name: find_target(name) for name in ("vsi:t527", "cpu")}
     base = make_plan(graph, Recipe(LOW, (WIDE, CPU)), targets)
     assume(any(base.placement(node.name) == LOW for node in graph.nodes))
     model = make_cost_model(graph, placeable_units(graph, LOW, targets), list(targets.values()))
@@ -127,7 +130,7 @@ def test_pins_and_forbidden_targets_are_kept(request_: TuneRequest) -> None:
     assert result.plan.placement("pixels") == LOW
     limited = _tune(request_, Recipe(LOW, limits=Limits(forbid=("cpu",))))
     assert limited.accepted
-    assert limited.plan.targets == ("vsi:v853",)
+    assert limited.plan.targets == ("vsi:t527",)
 
 
 def test_a_plan_outside_the_limits_is_not_accepted(request_: TuneRequest) -> None:
@@ -174,3 +177,27 @@ def test_the_oracle_has_passed_what_is_chosen(request_: TuneRequest) -> None:
     result = _tune(request_)
     assert all(item.trial.status is Status.FAIL for item in result.evidence)
     assert result.search.tuned >= result.search.float_score - 0.05
+
+
+def test_units_are_priced_by_the_vendors_model_where_it_may_take_time(install: Callable[[str], None]) -> None:
+    install("clockback")
+    import clockback
+
+    net = Network()
+    graph = net.graph(net.conv(net.input("x", 1, 2, 8, 8), 2, 3))
+    record = OperatorCycles("n0", "convolution", Engine.NN, 1000, 0, 0, 1, "", "", "")
+    clockback.RECORDS.append(record)
+    low, high = (parse_placement(f"clock:one@{name}") for name in ("u8", "i16"))
+    space = make_space(graph, low, (high,))
+    found = {}
+    for seconds in (0.0, 20.0):
+        model = make_prover(space, Limits(), CostOptions(vendor_s=seconds), ()).model
+        found[seconds] = [model.unit_figure(model.units.items[0], place).quality for place in (low, high)]
+    clockback.RECORDS.clear()
+    assert found == {0.0: [Quality.ROOFLINE] * 2, 20.0: [Quality.MODELLED] * 2}
+
+
+@pytest.mark.parametrize("seconds", [-1.0, float("inf"), float("nan")])
+def test_time_for_prices_is_a_time(seconds: float) -> None:
+    with pytest.raises(CostError, match=r"prices cannot take .* s"):
+        CostOptions(vendor_s=seconds)

@@ -19,6 +19,8 @@ class Quality(Enum):
     """On a device."""
     MODELLED = "modelled"
     """By the vendor's performance model."""
+    FITTED = "fitted"
+    """From the target's facts, with coefficients that were fitted to the vendor's performance model."""
     ROOFLINE = "roofline"
     """From the target's facts: the slower of arithmetic and memory traffic."""
 

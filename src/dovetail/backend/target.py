@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Protocol
 
 from dovetail.backend.arithmetic import Arithmetic
+from dovetail.backend.fitted import FittedPrices
 from dovetail.ir.graph import Graph
 from dovetail.ir.node import DOVETAIL_DOMAIN, Node
 from dovetail.ir.precision import Precision
@@ -104,6 +105,8 @@ class HardwareFacts:
     tp_cores: int = 0
     shader_cores: int = 0
     axi_sram_bytes: int = 0
+    prices: FittedPrices | None = None
+    """What its operators take, where that was fitted to the vendor's performance model."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from dovetail.cli.texts import named_values, one_of, split_commas
 from dovetail.errors import SearchError
 
 if TYPE_CHECKING:
-    from dovetail.fit import FitRequest, WorkerRequest
+    from dovetail.fit import FitRequest, PriceRequest, WorkerRequest
     from dovetail.search import VendorCheck
 
 
@@ -164,6 +164,14 @@ class Tune(WorkersVerb, PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
             help="Share of the latency for raising more where samples are too few to be sure; 0 for none.",
         ),
     ] = 0.1
+    vendor_seconds: Annotated[
+        float,
+        typer.Option(
+            "--vendor-seconds",
+            metavar="S",
+            help="Where a vendor's SDK is there, wait so long for its prices of units; 0 goes without.",
+        ),
+    ] = 20.0
     holdout: Annotated[
         float, typer.Option("--holdout", metavar="SHARE", help="Share of the samples that the search never sees.")
     ] = 0.4
@@ -191,7 +199,7 @@ class Tune(WorkersVerb, PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
 
     def request(self) -> FitRequest:
         from dovetail.data import SplitOptions
-        from dovetail.fit import CalibrationRequest, FitRequest, PriceRequest
+        from dovetail.fit import CalibrationRequest, FitRequest
 
         return FitRequest(
             model=str(self.model),
@@ -211,7 +219,7 @@ class Tune(WorkersVerb, PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
             recipe=path_text(self.recipe),
             split=SplitOptions(self.holdout, self.seed),
             calibration=CalibrationRequest(self.calib, self.calib_limit, self.calibration_options()),
-            price=PriceRequest(tuple(map(str, self.costs)), self.host, self.migrate, self.proof_tests, self.margin),
+            price=self._price(),
             workers=self.worker_request(),
             vendor=self._vendor(),
             confirm=self.confirm,
@@ -219,6 +227,12 @@ class Tune(WorkersVerb, PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
             journal=path_text(self.journal),
             log=path_text(self.log),
         )
+
+    def _price(self) -> PriceRequest:
+        from dovetail.fit import PriceRequest
+
+        tables = tuple(map(str, self.costs))
+        return PriceRequest(tables, self.host, self.migrate, self.proof_tests, self.margin, self.vendor_seconds)
 
     def _vendor(self) -> VendorCheck | None:
         from dovetail.search import VendorCheck

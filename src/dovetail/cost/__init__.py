@@ -3,8 +3,10 @@
 from dovetail.cost.model import CostModel, make_cost_model, units_of_plan
 from dovetail.cost.modelled import ModelledPartition, ModelRequest, OperatorRow, model_plan, model_tables
 from dovetail.cost.prediction import predict_partitions
+from dovetail.cost.probing import ProbeOptions, probe_units
 from dovetail.cost.record import BoundaryCost, MemoryCost, PlanCost, UnitCost
 from dovetail.cost.table import CostEntry, CostTable, load_cost_table
+from dovetail.cost.unit_prices import ProbedPrices
 
 __all__ = [
     "BoundaryCost",
@@ -16,11 +18,14 @@ __all__ = [
     "ModelledPartition",
     "OperatorRow",
     "PlanCost",
+    "ProbeOptions",
+    "ProbedPrices",
     "UnitCost",
     "load_cost_table",
     "make_cost_model",
     "model_plan",
     "model_tables",
     "predict_partitions",
+    "probe_units",
     "units_of_plan",
 ]

@@ -9,6 +9,7 @@ from dovetail.backend.costs import CostSource, Figure, Quality
 from dovetail.backend.profiles.hosts import HostFacts, host_beside
 from dovetail.backend.registry import available_backends
 from dovetail.backend.target import Target, TargetProfile
+from dovetail.cost.fitted import FittedRoofline
 from dovetail.cost.memory import estimate_memory
 from dovetail.cost.record import BoundaryCost, PlanCost, UnitCost
 from dovetail.cost.roofline import HostRoofline, NpuRoofline
@@ -161,7 +162,8 @@ def make_cost_model(
     extra: Sequence[CostSource] = (),
     host: HostFacts | None = None,
 ) -> CostModel:
-    """Return the cost model of a graph: `extra` sources first, then what backends offer, then rooflines.
+    """Return the cost model of a graph: `extra` sources first, then what backends offer, then rooflines,
+    those that were fitted to a vendor's model first.
 
     `host` None takes the CPU that shares a chip with the first NPU among the targets.
     """
@@ -179,7 +181,8 @@ def make_cost_model(
         for source in cost_sources()
     ]
     fallback = HostRoofline(HOST, facts, sizer)
-    sources = (*extra, *offered, *npus.values(), fallback)
+    fitted = [FittedRoofline(plain, plain.facts.prices) for plain in npus.values() if plain.facts.prices is not None]
+    sources = (*extra, *offered, *fitted, *npus.values(), fallback)
     return CostModel(graph, units, wire_units(graph, units), sources, npus, fallback, sizer)
 
 

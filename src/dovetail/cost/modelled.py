@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dovetail.backend.costs import Quality
 from dovetail.backend.modelled import BoardSettings, CycleModel, ModelledGraph, OperatorCycles
+from dovetail.backend.protocols import Backend
 from dovetail.backend.registry import available_backends, find_target
 from dovetail.backend.target import Engine, TargetProfile
+from dovetail.cost.joined import share_joined
 from dovetail.cost.roofline import SHADER_MODEL, NpuRoofline
 from dovetail.cost.sizes import Sizer
+from dovetail.cost.stated import stated_ranges
 from dovetail.cost.table import CostEntry, CostTable
 from dovetail.errors import CostError
 from dovetail.ir.graph import Graph
@@ -22,12 +23,7 @@ from dovetail.partition import partition
 from dovetail.partition.partitioned import Partition
 from dovetail.plan.plan import Plan
 from dovetail.quantize.quantizer import quantize
-from dovetail.quantize.ranges import Range, Ranges
-
-_WIDE = Range(-8.0, 8.0)
-_LONGEST_FUSION = 3
-_ARRAY = re.compile("convolution|depth_wise|fully")
-_UNIT = frozenset({"Sigmoid", "Softmax", "HardSigmoid"})
+from dovetail.quantize.ranges import Ranges
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +87,7 @@ def model_plan(graph: Graph, plan: Plan, request: ModelRequest | None = None) ->
         if model is not None:
             board = options.boards.get(part.target, BoardSettings())
             answer = model(part.graph, find_target(part.target), board)
-            rows.append(_partition(graph, plan, part, answer))
+            rows.append(attribute(graph, plan, part, answer))
     return tuple(rows)
 
 
@@ -105,66 +101,40 @@ def model_tables(parts: Sequence[ModelledPartition]) -> tuple[CostTable, ...]:
     return tuple(CostTable(target, sources[target], Quality.MODELLED, tuple(rows)) for target, rows in entries.items())
 
 
-def stated_ranges(graph: Graph) -> Ranges:
-    """Return ranges that nobody measured; clamps and squashing operators have those that they imply."""
-    ranges = dict.fromkeys((name for name, kind in graph.types.items() if kind.holds_reals), _WIDE)
-    for node in graph.nodes:
-        if node.op in _UNIT:
-            ranges[node.outputs[0]] = Range(0.0, 1.0)
-        elif node.op == "Relu":
-            ranges[node.outputs[0]] = Range(0.0, _WIDE.high)
-        elif node.op == "Clip":
-            low, high = (_bound(graph, node, index) for index in (1, 2))
-            wide = Range(max(low, _WIDE.low), min(high, _WIDE.high))
-            ranges[node.outputs[0]] = wide if wide.low < wide.high else _WIDE
-    return Ranges(graph.digest, "stated", 0, ranges)
-
-
-def _bound(graph: Graph, node: Node, index: int) -> float:
-    value = graph.constants.get(node.inputs[index]) if index < len(node.inputs) else None
-    return math.copysign(math.inf, index - 1.5) if value is None or value.size != 1 else float(value.reshape(-1)[0])
-
-
-def _model_of(target: str) -> CycleModel | None:
+def model_owner(target: str) -> Backend | None:
+    """Return the backend that has a vendor's performance model of a target, or None."""
     for owner in available_backends():
-        model = owner.abilities().model_cycles
-        if model is not None and target in {item.name for item in owner.targets()}:
-            return model
+        if owner.abilities().model_cycles is not None and target in {item.name for item in owner.targets()}:
+            return owner
     return None
 
 
-def _partition(graph: Graph, plan: Plan, part: Partition, answer: ModelledGraph) -> ModelledPartition:
-    by_node: dict[str, list[OperatorCycles]] = {}
+def _model_of(target: str) -> CycleModel | None:
+    owner = model_owner(target)
+    return None if owner is None else owner.abilities().model_cycles
+
+
+def attribute(graph: Graph, plan: Plan, part: Partition, answer: ModelledGraph) -> ModelledPartition:
+    """Return the model's answer for a partition of a plan by node, with our rates for what it does not know."""
+    recorded: dict[str, list[OperatorCycles]] = {}
     for item in answer.operators:
-        by_node.setdefault(item.node, []).append(item)
+        recorded.setdefault(item.node, []).append(item)
+    by_node = share_joined(part.graph, recorded)
     known = {node.name for node in graph.nodes}
     rows: list[OperatorRow] = []
     stated_alone = 0
     for node in part.graph.nodes:
-        items = by_node.get(node.name, [])
+        items = by_node.get(node.name, ())
         precision = plan.placement(node.name).precision if node.name in known else None
         row = _row(node, items, precision, answer.clock_mhz)
         if precision is not None and all(item.engine is Engine.SH for item in items):
-            shaded = bool(items) or not _fused(part.graph, node, by_node)
-            stated = _stated_cycles(graph, part.target, node, precision, shaded=shaded)
+            stated = _stated_cycles(graph, part.target, node, precision)
             if stated:
                 stated_alone += not items
                 row = _with_stated(row, stated, answer.clock_mhz)
         rows.append(row)
     source = _source_text(answer, max(0, answer.missing - stated_alone))
     return ModelledPartition(part.target, source, answer.clock_mhz, tuple(rows))
-
-
-def _fused(graph: Graph, node: Node, by_node: Mapping[str, Sequence[OperatorCycles]]) -> bool:
-    """Tell whether a node without a record is part of the array's operation that its reader is recorded as."""
-    for _ in range(_LONGEST_FUSION):
-        readers = graph.consumers.get(node.outputs[0], ())
-        if len(readers) != 1:
-            return False
-        (node,) = readers
-        if items := by_node.get(node.name, []):
-            return any(item.engine is not Engine.SH and _ARRAY.search(item.operation) for item in items)
-    return False
 
 
 def _row(node: Node, items: Sequence[OperatorCycles], precision: Precision | None, clock_mhz: float) -> OperatorRow:
@@ -192,10 +162,10 @@ def _with_stated(row: OperatorRow, stated: int, clock_mhz: float) -> OperatorRow
     return replace(changed, engine=Engine.SH, stated=stated > row.cycles)
 
 
-def _stated_cycles(graph: Graph, target: str, node: Node, precision: Precision, *, shaded: bool) -> int:
+def _stated_cycles(graph: Graph, target: str, node: Node, precision: Precision) -> int:
     """Return our model's cycles of a node that the target runs on its shaders, else 0.
 
-    A node that multiplies is taken at the records' word (`shaded`): the profile may have hoped for the array.
+    A node that multiplies is taken at the records' word: the profile may have hoped for the array.
     """
     profile = find_target(target)
     if not isinstance(profile, TargetProfile) or profile.hardware is None:
@@ -203,7 +173,7 @@ def _stated_cycles(graph: Graph, target: str, node: Node, precision: Precision, 
     original = graph.node(node.name)
     sizer = Sizer(graph)
     meant = profile.verdict(graph, original, precision).engine is Engine.SH
-    if not meant and not (shaded and sizer.macs(graph, original)):
+    if not meant and not sizer.macs(graph, original):
         return 0
     return NpuRoofline(profile, profile.hardware, sizer).shader_cycles(graph, original, precision)
 

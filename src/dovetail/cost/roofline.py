@@ -47,7 +47,7 @@ _PASSES: Mapping[str, float] = {
 }
 """How often an operator touches every element, where it is not once."""
 
-_FREE = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout"})
+FREE = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout"})
 """Operators that rename memory."""
 
 
@@ -78,7 +78,7 @@ class NpuRoofline:
             if engine is None:
                 return None
             host = clamp_host(graph, node)
-            if node.op in _FREE or (host is not None and host.name in inside):
+            if node.op in FREE or (host is not None and host.name in inside):
                 continue
             cycles += self._cycles(graph, node, precision, engine)
         return self._figure(cycles, self.sizer.traffic_in(graph, nodes, precision).total_bytes)
@@ -106,7 +106,7 @@ class NpuRoofline:
 
     def shader_cycles(self, graph: Graph, node: Node, precision: Precision) -> int:
         """Return what the shaders take for a node at our stated rates."""
-        if node.op in _FREE:
+        if node.op in FREE:
             return 0
         width = precision.activation.dtype.size_bytes
         macs = self.sizer.macs(graph, node)
@@ -143,7 +143,7 @@ class HostRoofline:
             if host is not None and host.name in inside:
                 continue
             steps += 1
-            if not self.sizer.macs(graph, node) and node.op not in _FREE:
+            if not self.sizer.macs(graph, node) and node.op not in FREE:
                 passes = _PASSES.get(node.op, 1.0) + (2.0 if byte_wide else 0.0)
                 busy_s += work_elements(graph, node) * passes / self.facts.elements_per_s
         return self._figure(busy_s, self.sizer.traffic_in(graph, nodes, precision).total_bytes, steps)

@@ -204,7 +204,7 @@ def _load(request: FitRequest, progress: FitListener) -> Graph:
 def _costs(price: PriceRequest) -> CostOptions:
     tables = tuple(load_cost_table(Path(path)) for path in price.tables)
     host = None if price.host is None else find_host(price.host)
-    return CostOptions(tables, host, price.migrates, price.proof_tests, margin=price.margin)
+    return CostOptions(tables, host, price.migrates, price.proof_tests, margin=price.margin, vendor_s=price.vendor_s)
 
 
 def _fan_out(workers: WorkerRequest) -> FanOut:

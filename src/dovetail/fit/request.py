@@ -49,6 +49,8 @@ class PriceRequest:
     """Plans that may be tested beyond those of the search; None goes by the size of the graph."""
     margin: float = 0.1
     """Share of the latency that raising more may cost where the samples are too few to be sure; 0 for none."""
+    vendor_s: float = 20.0
+    """Time that a vendor's performance model may take for the prices of units, where one is here; 0 asks none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
+from dovetail.backend.costs import Figure
+from dovetail.cost import PlanCost
 from dovetail.ir.graph import Graph
 from dovetail.partition.partitioned import Partition, PartitionedGraph
 from dovetail.report.record import PartitionRow, PlanSummary, ProofSummary, Report
@@ -64,8 +66,18 @@ def _proof(certificate: Certificate) -> ProofSummary:
         monotone=certificate.monotone,
         complete=certificate.complete,
         clauses=tuple(item.alternatives for item in certificate.clauses),
-        sources=tuple(dict.fromkeys(f"{item.quality.value}: {item.source}" for item in figures)),
+        sources=tuple(_source_text(text, cost) for text in dict.fromkeys(map(_origin, figures))),
     )
+
+
+def _origin(figure: Figure) -> str:
+    return f"{figure.quality.value}: {figure.source}"
+
+
+def _source_text(origin: str, cost: PlanCost) -> str:
+    """Return an origin of figures, and how many units it prices where there are any."""
+    count = sum(_origin(item.figure) == origin for item in cost.units)
+    return f"{origin} ({count} of {len(cost.units)} units)" if count else origin
 
 
 def partition_rows(partitioned: PartitionedGraph) -> tuple[PartitionRow, ...]:

@@ -29,7 +29,7 @@ class _Repeats:
     events: list[str] = field(default_factory=list)
     plan_fails: bool = False
     void: list[Evidence] = field(default_factory=list)
-    """Evidence whose plan passes now."""
+    """Evidence of failures whose plan passes now."""
 
 
 def confirm(context: SearchContext, ledger: Ledger, candidate: Candidate) -> tuple[Candidate, tuple[str, ...]]:
@@ -66,7 +66,7 @@ def _repeat(context: SearchContext, proven: Candidate, oracle: Oracle, tolerance
         rest = context.space.plan({unit: place for unit, place in proven.raised.items() if unit != item.unit})
         again = oracle.judge(rest, item.trial.raised, tolerance)
         both = f"{_text(item.trial)}, then {_text(again)}"
-        if again.passed and item not in repeats.void:
+        if again.passed and not item.trial.passed and item not in repeats.void:
             repeats.void.append(item)
             repeats.events.append(f"without '{item.unit}' it failed and now passes: {both}")
         elif not _agree(item.trial, again):

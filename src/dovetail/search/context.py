@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
 from dovetail.backend.protocols import Fidelity
+from dovetail.cost.unit_prices import ProbedPrices
 from dovetail.errors import CostError, SearchError
 from dovetail.ir.graph import Graph
 from dovetail.plan.placement import Placement
@@ -21,6 +22,7 @@ from dovetail.search.journal import Journal
 from dovetail.search.log import SCHEMA, LogLine, SearchLog
 from dovetail.search.oracle import Oracle, Split
 from dovetail.search.policy import SearchPolicy
+from dovetail.search.price_record import PriceRecord
 from dovetail.search.prior import UnitPrior, rank_units
 from dovetail.search.proof import Prover, make_prover
 from dovetail.search.recorded import RecordedEvaluator
@@ -35,9 +37,10 @@ from dovetail.search.vendor import VendorJudge
 
 @dataclass(frozen=True, slots=True)
 class Playback:
-    """Evaluations of a log, the only ones that a replay may use, and the lines that the replay writes itself."""
+    """Evaluations and prices of a log, the only ones that a replay may use, and the lines that it writes itself."""
 
     evaluations: Sequence[tuple[str, str, Scores]]
+    prices: ProbedPrices
     lines: list[LogLine] = field(default_factory=list)
 
 
@@ -136,11 +139,12 @@ def open_search(
         oracle = Oracle(fast, search, space.float_plan, policy.race)
         _refuse_nothing_to_lose(request, oracle)
         prior = rank_units(space, request.calibration, policy.prior)
+        record = PriceRecord(journal, log, None if playback is None else playback.prices, listener.stage)
         yield SearchContext(
             request=request,
             space=space,
             prior=prior,
-            prover=_prover(request, space, [item.unit for item in prior]),
+            prover=_prover(request, space, [item.unit for item in prior], record),
             fast=fast,
             exact=RecordedEvaluator(pipeline, journal, "exact", channels[1], retries),
             search=oracle,
@@ -178,9 +182,9 @@ def _refuse_nothing_to_lose(request: TuneRequest, oracle: Oracle) -> None:
         )
 
 
-def _prover(request: TuneRequest, space: Space, order: Sequence[str]) -> Prover | None:
+def _prover(request: TuneRequest, space: Space, order: Sequence[str], record: PriceRecord) -> Prover | None:
     try:
-        return make_prover(space, request.limits, request.costs, order, request.options.policy)
+        return make_prover(space, request.limits, request.costs, order, request.options.policy, record)
     except CostError:
         if request.limits.are_any:
             raise

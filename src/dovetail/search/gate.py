@@ -50,8 +50,9 @@ def check_gate(context: SearchContext, ledger: Ledger) -> Gate:
 
 
 def revise_gate(gate: Gate, context: SearchContext, ledger: Ledger, candidate: Candidate) -> Gate:
-    """Return the gate in the light of the whole search."""
-    if gate.verdict is GateVerdict.NOTHING_TO_DO and candidate.raised:
+    """Return the gate in the light of the whole search: companions and a margin are raised where nothing breaks too."""
+    culprits = candidate.raised.keys() - candidate.companions - candidate.margin_units
+    if gate.verdict is GateVerdict.NOTHING_TO_DO and culprits:
         text = f"bad quantisation: everything at {context.space.low} passes on the search split, not on the hold-out"
         gate = replace(gate, verdict=GateVerdict.QUANTISATION_BREAKS, text=text)
     if gate.verdict is GateVerdict.QUANTISATION_BREAKS and ledger.starts_at_top:

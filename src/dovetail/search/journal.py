@@ -7,12 +7,14 @@ that the scores depend on: graph, ranges, samples, metric and simulator.
 from __future__ import annotations
 
 import hashlib
+import json
 import sqlite3
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from dovetail.cost.unit_prices import ProbedPrices, prices_from
 from dovetail.errors import SearchError
 from dovetail.search.log import SearchLog, trial_fields
 from dovetail.search.trial import Scores, Trial
@@ -30,6 +32,9 @@ CREATE TABLE IF NOT EXISTS trial (
   id INTEGER PRIMARY KEY, context TEXT NOT NULL, plan TEXT NOT NULL, stage TEXT NOT NULL, status TEXT NOT NULL,
   score REAL, float_score REAL, samples INTEGER NOT NULL, samples_total INTEGER NOT NULL, raised TEXT NOT NULL,
   reason TEXT NOT NULL, UNIQUE (context, plan, stage)
+);
+CREATE TABLE IF NOT EXISTS price (
+  context TEXT NOT NULL, question TEXT NOT NULL, prices TEXT NOT NULL, PRIMARY KEY (context, question)
 );
 """
 _HINT = "Delete it, or name another journal."
@@ -64,9 +69,7 @@ class Journal:
             per_sample = None if blob is None else np.frombuffer(blob, dtype="<f8").astype(np.float64)
             return Scores(float("nan") if score is None else float(score), per_sample, str(failure))
         except (ValueError, TypeError) as error:
-            raise SearchError(
-                f"{self._where}: the journal is damaged: {error}.", hint=_HINT, option="journal"
-            ) from error
+            raise self._damaged(error) from error
 
     def record(self, plan: str, block: str, scores: Scores, elapsed_ns: int) -> None:
         """Write an evaluation; it is durable when this returns."""
@@ -78,6 +81,19 @@ class Journal:
             (plan, block, score, blob, scores.failure, elapsed_ns),
         )
         self.end(plan, block)
+
+    def recall_prices(self, question: str) -> ProbedPrices | None:
+        """Return the prices that an earlier run of this search went by, or None."""
+        row = self._execute("SELECT prices FROM price WHERE context=? AND question=?", (question,)).fetchone()
+        try:
+            return None if row is None else prices_from(json.loads(row[0]))
+        except (KeyError, ValueError, TypeError, RecursionError) as error:
+            raise self._damaged(error) from error
+
+    def record_prices(self, question: str, prices: ProbedPrices) -> None:
+        """Write the prices that this search goes by; they are durable when this returns."""
+        text = json.dumps(prices.record())
+        self._execute("INSERT OR REPLACE INTO price (context, question, prices) VALUES (?, ?, ?)", (question, text))
 
     def begin(self, plan: str, block: str) -> None:
         """Write that an evaluation is under way."""
@@ -120,6 +136,9 @@ class Journal:
     def close(self) -> None:
         """Close the file."""
         self._database.close()
+
+    def _damaged(self, error: Exception) -> SearchError:
+        return SearchError(f"{self._where}: the journal is damaged: {error}.", hint=_HINT, option="journal")
 
     def _execute(self, statement: str, values: tuple[object, ...]) -> sqlite3.Cursor:
         try:

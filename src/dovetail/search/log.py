@@ -14,6 +14,7 @@ from typing import IO
 
 import numpy as np
 
+from dovetail.cost.unit_prices import ProbedPrices, prices_from
 from dovetail.errors import SearchError
 from dovetail.search.trial import Scores, Trial
 
@@ -55,6 +56,10 @@ class SearchLog:
         each = None if scores.per_sample is None else [_number(float(value)) for value in scores.per_sample]
         score = None if math.isnan(scores.score) else scores.score
         self.write("evaluation", plan=plan, block=block, score=score, scores=each, failure=scores.failure)
+
+    def prices(self, prices: ProbedPrices) -> None:
+        """Write what a vendor's model said that units take."""
+        self.write("prices", **prices.record())
 
     def close(self) -> None:
         """Close the file."""
@@ -98,6 +103,16 @@ class ReadLog:
             except (KeyError, TypeError, ValueError) as error:
                 raise SearchError(f"{self.path}:{number}: no evaluation: {str(error)[:80]}.") from error
         return entries
+
+    def prices(self) -> ProbedPrices:
+        """Return what a vendor's model said that units take; raise SearchError when a line is damaged."""
+        for number, line in enumerate(self.lines, 1):
+            if line["event"] == "prices":
+                try:
+                    return prices_from(line)
+                except (KeyError, TypeError, ValueError) as error:
+                    raise SearchError(f"{self.path}:{number}: no prices: {str(error)[:80]}.") from error
+        return ProbedPrices()
 
 
 def _evaluation(line: LogLine) -> tuple[str, str, Scores]:

@@ -55,7 +55,7 @@ def price_space(space: Space, model: CostModel, demands: Demands | None = None, 
     """
     units = model.wiring.order
     number = {unit: index for index, unit in enumerate(units)} | {WORLD: OUTSIDE}
-    ladders = [_ladder(space, unit) for unit in units]
+    ladders = [placements_of(space, unit) for unit in units]
     places = tuple(dict.fromkeys((OUTSIDE_PLACE, *(place for ladder in ladders for place in ladder))))
     place_number = {place: index for index, place in enumerate(places)}
     targets = list(dict.fromkeys(place.target for place in places))
@@ -83,7 +83,7 @@ def price_space(space: Space, model: CostModel, demands: Demands | None = None, 
     return PricedSpace(space, units, places, problem)
 
 
-def _ladder(space: Space, unit: str) -> tuple[Placement, ...]:
+def placements_of(space: Space, unit: str) -> tuple[Placement, ...]:
     """Return where a unit can be, lowest first; what cannot be low stays where the base plan has it."""
     if unit in space.units:
         return (space.low, *space.ladders[unit])

@@ -9,16 +9,19 @@ from dataclasses import dataclass, field, replace
 from dovetail.backend.costs import CostSource
 from dovetail.backend.profiles.hosts import HostFacts
 from dovetail.backend.registry import find_target
+from dovetail.backend.target import Target
 from dovetail.cost import CostModel, make_cost_model
 from dovetail.errors import CostError
 from dovetail.plan.limits import Limits
 from dovetail.plan.placement import HOST, Placement
 from dovetail.plan.plan import Override, Plan
 from dovetail.plan.resolve import group_units, placeable_units
+from dovetail.plan.units import Units
 from dovetail.search.certificate import Alternative, Certificate, NamedClause
 from dovetail.search.optimum import Assignment, Clause, Demands, Optimum, ProofOptions, prove
 from dovetail.search.policy import SearchPolicy
-from dovetail.search.pricing import PricedSpace, price_space
+from dovetail.search.price_record import PriceRecord
+from dovetail.search.pricing import PricedSpace, placements_of, price_space
 from dovetail.search.space import Space
 from dovetail.search.trial import Status
 
@@ -47,12 +50,16 @@ class CostOptions:
     margin: float = 0.1
     """Share of the latency that units may take which are raised where the samples are too few to show that the goal is
     met."""
+    vendor_s: float = 0.0
+    """Time that a vendor's performance model may take for the prices of units, where one is here; 0 asks none."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.margin < math.inf:
             raise CostError(f"a margin of {self.margin} is no share of the latency.", hint="Write 0.1 for a tenth.")
         if self.most_tests is not None and self.most_tests < 0:
             raise CostError(f"a proof cannot make {self.most_tests} tests.", hint="Write 0 for none.")
+        if not 0 <= self.vendor_s < math.inf:
+            raise CostError(f"prices cannot take {self.vendor_s} s.", hint="Write 0 to ask no vendor's model.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,16 +173,17 @@ def make_prover(
     options: CostOptions,
     order: Sequence[str],
     policy: SearchPolicy | None = None,
+    record: PriceRecord | None = None,
 ) -> Prover:
     """Return the prover of a space; raise CostError when nothing prices some placement.
 
-    `order` lists units, those first that are most likely to do harm.
+    `order` lists units, those first that are most likely to do harm; `record` keeps what a vendor's model says.
     """
     names = {space.low.target, HOST, *space.base.targets}
     names.update(place.target for ladder in space.ladders.values() for place in ladder)
     targets = {name: find_target(name) for name in sorted(names, key=lambda name: (name != space.low.target, name))}
     units = placeable_units(space.graph, space.low, targets)
-    model = make_cost_model(space.graph, units, list(targets.values()), options.sources, options.host)
+    model = _priced(space, units, list(targets.values()), options, record or PriceRecord())
     index = {unit: number for number, unit in enumerate(model.wiring.order)}
     groups = group_units(space.graph, limits, units)
     demands = Demands(
@@ -187,3 +195,15 @@ def make_prover(
     )
     priced = price_space(space, model, demands, options.migrates)
     return Prover(space, model, priced, limits, options, policy or SearchPolicy(), order)
+
+
+def _priced(
+    space: Space, units: Units, targets: Sequence[Target], options: CostOptions, record: PriceRecord
+) -> CostModel:
+    """Return the cost model, with the vendor's prices of units where there are any."""
+    model = make_cost_model(space.graph, units, targets, options.sources, options.host)
+    places = dict.fromkeys(place for unit in units.items for place in placements_of(space, unit.name))
+    probed = record.settle(model, tuple(places), options.vendor_s)
+    if not probed.figures:
+        return model
+    return make_cost_model(space.graph, units, targets, (*options.sources, probed), options.host)

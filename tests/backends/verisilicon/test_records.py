@@ -74,3 +74,9 @@ def test_any_text_is_read_or_a_value_error(text: str, parts: list[str]) -> None:
         read_perf(text + "\n".join(parts))
     except ValueError:
         return
+
+
+def test_the_last_multiplication_without_a_name_is_the_last_operator() -> None:
+    log = HEAD + record(0, 0, 0, 10) + record(1, 2, 1, 20) + record(2, -1, 2, 30)
+    kinds = ("conv2d", "fully_connected", "relu", "fully_connected")
+    assert owners(read_perf(log).records, kinds) == (0, 2, 3)

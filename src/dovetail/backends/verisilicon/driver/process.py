@@ -54,6 +54,10 @@ class WorkerDiedError(Exception):
     """The worker crashed, hung or refused to start; the message says which, with its last log lines."""
 
 
+class WorkerKilledError(WorkerDiedError):
+    """The worker was killed by somebody else, such as a system that runs out of memory or a parent that ends."""
+
+
 class DriverRefusedError(Exception):
     """The vendor library refused; the worker lives."""
 
@@ -171,7 +175,8 @@ class WorkerProcess:
         except subprocess.TimeoutExpired:
             code = None
         self.close()
-        return WorkerDiedError(f"the worker died while {doing}: {_cause(code)}{said(tail)}")
+        kind = WorkerKilledError if code == -signal.SIGKILL else WorkerDiedError
+        return kind(f"the worker died while {doing}: {_cause(code)}{said(tail)}")
 
 
 def _cause(code: int | None) -> str:

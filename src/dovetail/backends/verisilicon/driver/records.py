@@ -101,19 +101,24 @@ def owners(records: Sequence[Record], kinds: Sequence[str]) -> tuple[int, ...]:
 
     Operations that the vendor added belong to the operator of their layer, else to the next one that runs: it is
     for its sake that data are moved or converted; at the end to the one before. A multiplication without a name
-    belongs to the last operator before the next one that multiplies.
+    belongs to the last operator before the next one that multiplies; at the end to the first after the one before.
     """
     known = [record.uid if 0 <= record.uid < len(kinds) else -1 for record in records]
     layers: dict[int, int] = {}
     for record, uid in zip(records, known, strict=True):
         if uid >= 0:
             layers.setdefault(record.layer, uid)
-    following, named = next((uid for uid in reversed(known) if uid >= 0), -1), set(known)
+    last, named = next((uid for uid in reversed(known) if uid >= 0), -1), set(known)
+    following, ends = last, True
     found: list[int] = []
     for record, uid in zip(reversed(records), reversed(known), strict=True):
         mine = uid if uid >= 0 else layers.get(record.layer, -1)
-        if mine < 0:
-            mine = _multiplying(kinds, following, named) if _ARRAY.search(record.operation) else following
+        if mine < 0 and _ARRAY.search(record.operation):
+            after = _multiplying_after(kinds, last) if ends else -1
+            mine = after if after >= 0 else _multiplying(kinds, following, named)
+        elif mine < 0:
+            mine = following
+        ends = ends and uid < 0
         found.append(mine)
         following = mine
     return tuple(reversed(found))
@@ -124,3 +129,7 @@ def _multiplying(kinds: Sequence[str], before: int, named: set[int]) -> int:
         if kinds[index] in _MULTIPLYING and index not in named:
             return index
     return before
+
+
+def _multiplying_after(kinds: Sequence[str], last: int) -> int:
+    return next((index for index in range(last + 1, len(kinds)) if kinds[index] in _MULTIPLYING), -1)

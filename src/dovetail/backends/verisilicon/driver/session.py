@@ -14,12 +14,13 @@ from dovetail.backends.verisilicon.driver.process import (
     DriverRefusedError,
     Launch,
     WorkerDiedError,
+    WorkerKilledError,
     WorkerProcess,
     said,
 )
 from dovetail.backends.verisilicon.program import Code, Program, Quant, TensorRole
 from dovetail.backends.verisilicon.translate import from_vendor, to_vendor
-from dovetail.errors import CompileError, DeviceError, DeviceLost
+from dovetail.errors import CompileError, CompileInterrupted, DeviceError, DeviceLost
 from dovetail.ir import AnyArray, TensorType
 from dovetail.sdk.location import SdkFolder
 
@@ -199,7 +200,8 @@ class VendorSession:
 
     def _compile_error(self, error: Exception) -> CompileError:
         self.close()
-        return CompileError(f"{self._where}: {error}.", hint="Place the partition on cpu, or split it.")
+        kind = CompileInterrupted if isinstance(error, WorkerKilledError) else CompileError
+        return kind(f"{self._where}: {error}.", hint="Place the partition on cpu, or split it.")
 
     def _check_shim(self, found: object) -> None:
         if found != _ABI:

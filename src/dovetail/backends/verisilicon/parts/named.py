@@ -10,6 +10,7 @@ from dovetail.backend.target import HardwareFacts
 from dovetail.backends.verisilicon.generation import Generation
 from dovetail.backends.verisilicon.parts.measured import PartFigures, measured_parts
 from dovetail.backends.verisilicon.parts.part import VsiProfile
+from dovetail.backends.verisilicon.parts.prices import fitted_prices
 from dovetail.backends.verisilicon.parts.rules import generation_profile
 from dovetail.errors import DeviceNotFound
 
@@ -98,6 +99,7 @@ def _hardware(sdk_name: str, figures: PartFigures, source: str) -> HardwareFacts
         tp_cores=figures.tp_cores,
         shader_cores=figures.shader_cores,
         axi_sram_bytes=figures.axi_sram_bytes,
+        prices=fitted_prices().get(sdk_name),
     )
 
 
