@@ -7,6 +7,7 @@ The message form is: what, where, why, what to try.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import Enum
 
 
 class DovetailError(Exception):
@@ -100,19 +101,37 @@ class QuantizeError(DovetailError):
     """A tensor cannot be quantised as the plan asks."""
 
 
+class CompileFailure(Enum):
+    """How a vendor's compiler failed; the words stand before what it was given."""
+
+    REFUSED = "refuses"
+    CRASHED = "crashes on"
+    HUNG = "hangs on"
+    KILLED = "was killed at"
+    """By something outside, such as a lack of memory: it says nothing about the graph."""
+
+
 class CompileError(DovetailError):
-    """A partition does not compile."""
+    """A partition does not compile.
+
+    `failure` says how the vendor's compiler failed, None where the reason is not the vendor's; `nodes` are those that
+    it was found to fail on.
+    """
 
     def __init__(
         self,
         message: str,
         *,
         partition: int | None = None,
+        failure: CompileFailure | None = None,
+        nodes: Sequence[str] = (),
         log_path: str | None = None,
         hint: str | None = None,
         option: str | None = None,
     ) -> None:
         self.partition = partition
+        self.failure = failure
+        self.nodes = tuple(nodes)
         self.log_path = log_path
         super().__init__(message, hint=hint, option=option)
 

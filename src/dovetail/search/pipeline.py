@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from dovetail.backend.failures import FailureMemory
 from dovetail.backend.protocols import CompileOptions, Fidelity
 from dovetail.compile import CompileRequest, choose_backend, compile_model
 from dovetail.ir.dtypes import AnyArray
@@ -13,6 +14,7 @@ from dovetail.plan.plan import Plan
 from dovetail.quantize.quantizer import Quantizer
 from dovetail.quantize.ranges import Ranges
 from dovetail.runtime.session import open_session
+from dovetail.sdk.location import failures_folder
 from dovetail.search.evaluator import EvaluationData, Scorer, evaluation_identity
 from dovetail.search.samples import stack_outputs
 from dovetail.search.threads import Threads
@@ -70,7 +72,9 @@ class Pipeline:
         chosen = self._options.backends
         simulated = [item for item in targets if "fidelity" in choose_backend(item, chosen).abilities().options]
         return CompileRequest(
-            backends=chosen, per_target=dict.fromkeys(simulated, CompileOptions(self._options.fidelity))
+            backends=chosen,
+            per_target=dict.fromkeys(simulated, CompileOptions(self._options.fidelity)),
+            memory=FailureMemory(failures_folder()) if chosen else None,
         )
 
     def golden(self, indices: Sequence[int]) -> dict[str, AnyArray]:
