@@ -57,8 +57,8 @@ def label_of(graph: Graph, node: Node) -> str:
     inputs, outputs = (tuple(names.get(name, "") for name in side) for side in (node.inputs, node.outputs))
     constants = {names[name]: graph.constants[name] for name in names if name in graph.constants}
     single = Graph(
-        "",
-        (Node("", node.op, inputs, outputs, without_facts(node.attributes), node.domain),),
+        "node",
+        (Node("node", node.op, inputs, outputs, without_facts(node.attributes), node.domain),),
         tuple(dict.fromkeys(name for name in inputs if name and name not in constants)),
         tuple(name for name in outputs if name),
         {short: graph.types[name] for name, short in names.items()},

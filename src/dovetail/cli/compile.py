@@ -140,7 +140,7 @@ class Compile(BoardVerb, ModelVerb):
                 partition=error.partition,
                 failure=error.failure,
                 nodes=error.nodes,
-                hint=f"{error.hint} A case for a report: {command}.",
+                hint=f"{error.hint} '{command}' writes a case for a report.",
                 option=error.option,
             ) from error
 
@@ -187,4 +187,6 @@ def _moves(moves: tuple[Move, ...], command: object) -> tuple[Table, ...]:
         return ()
     rows = tuple((move.nodes[0], str(move.before), str(move.after), move.reason) for move in moves)
     columns = (flexible("unit"), left("from"), left("to"), wrapped("what its compiler did"))
-    return (Table("Moved, because compilers failed on them", columns, rows, f"A case for a report: {command}"),)
+    return (
+        Table("Moved, because compilers failed on them", columns, rows, f"'{command}' writes a case for a report."),
+    )

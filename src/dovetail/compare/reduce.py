@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -76,6 +77,8 @@ class Reduced:
     minimal: bool
     """Whether no node can be left out; False where the budget ended or somebody interrupted."""
     interrupted: bool = False
+    left_s: float = math.inf
+    """What was left of the budget."""
 
 
 def reduce_model(
@@ -117,7 +120,8 @@ def _reduced(part: Partition, seen: Seen, judge: PartJudge, request: ReduceReque
     except KeyboardInterrupt:
         interrupted = True
     best = search.best
-    return Reduced(replace(part, graph=best), found[best], search.tries, search.minimal, interrupted)
+    smallest = replace(part, graph=best)
+    return Reduced(smallest, found[best], search.tries, search.minimal, interrupted, search.left_s)
 
 
 def remember_reduced(
@@ -135,7 +139,9 @@ def remember_reduced(
     how = CompileRequest(backends={reduced.part.target: request.against}, limits=request.limits, memory=memory)
     with Compiler(how) as compiler:
         software = compiler.software(reduced.part.target)
-        failing = FailingPart(reduced.part, failure, reduced.seen.reason, software, reduced.minimal)
+        failing = FailingPart(
+            reduced.part, failure, reduced.seen.reason, software, reduced.minimal, left_s=reduced.left_s
+        )
         return remember_failing(compiler, failing, graph, plan)
 
 

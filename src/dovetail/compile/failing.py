@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from dovetail.backend.failures import REMEMBERED
-from dovetail.compile.model import Compiler
+from dovetail.compile.model import SLOWER, Compiler
 from dovetail.errors import CompileError, CompileFailure
 from dovetail.ir.graph import Graph
 from dovetail.ir.node import Node
@@ -32,6 +33,8 @@ class FailingPart:
     """Whether no node can be left out; False where the budget ended before."""
     known: bool = False
     """Whether the failure was remembered: nothing was compiled to find it."""
+    left_s: float = math.inf
+    """What was left of the budget when it was found."""
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -41,9 +44,10 @@ class FailingPart:
     def told(self, what: str) -> str:
         """Return what the compiler does, of the nodes by this name."""
         if self.known:
-            return self.reason
+            return self.reason if len(self.nodes) == 1 else f"{self.label}: {self.reason}"
         how = CompileFailure.REFUSED if self.failure is None else self.failure
-        return f"{self.software} {how.value} {what}: {self.reason}"
+        more = "" if self.minimal else " (the budget ended before every smaller part was tried)"
+        return f"{self.software} {how.value} {what}{more}: {self.reason}"
 
     @property
     def label(self) -> str:
@@ -90,18 +94,28 @@ def find_failing(
     graph = search.run()
     reason = reasons.get(frozenset(node.name for node in graph.nodes), plain_reason(error))
     software = compiler.software(part.target)
-    return FailingPart(Partition(part.index, part.target, graph), error.failure, reason, software, search.minimal)
+    return FailingPart(
+        Partition(part.index, part.target, graph),
+        error.failure,
+        reason,
+        software,
+        search.minimal,
+        left_s=search.left_s,
+    )
 
 
 def remember_failing(compiler: Compiler, failing: FailingPart, graph: Graph | None, plan: Plan | None) -> bool:
     """Keep a failing part that crashes or hangs a second time, alone; tell whether it was kept.
 
+    A hang is given twice the time, if that is left of the budget: a machine may just have been busy.
     A single node is tried by its stand-in too, whose scales and weights are no real ones: where that fails as well,
     the target's verdict on the node says so before anything is quantised.
     """
     if failing.failure not in REMEMBERED or failing.known:
         return False
     assert failing.failure is not None
+    if failing.failure is CompileFailure.HUNG and compiler.limit_s * SLOWER > failing.left_s:
+        return False
     if not compiler.fails_again(failing.part, failing.failure):
         return False
     kept = compiler.remember(failing.part, failing.failure, failing.reason)

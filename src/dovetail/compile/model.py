@@ -20,6 +20,8 @@ from dovetail.partition.partitioned import Partition, PartitionedGraph
 from dovetail.plan.plan import Plan
 
 _IMAGE_RANK = 4
+SLOWER = 2.0
+"""How many times the limit a part that hung gets before that is believed."""
 
 
 class Isolation(Enum):
@@ -153,6 +155,11 @@ class Compiler:
             macs=graph_macs(graph),
         )
 
+    @property
+    def limit_s(self) -> float:
+        """Return how long one compilation may take."""
+        return self._request.limits.compile_s
+
     def target(self, name: str) -> Target:
         """Return a target by name."""
         return self._owner(name)[2]
@@ -163,7 +170,7 @@ class Compiler:
 
     def fails_again(self, part: Partition, failure: CompileFailure | None) -> bool:
         """Tell whether a part fails in the same way in a process of its own; what hung gets twice the time."""
-        limits, slower = self._request.limits, 2.0 if failure is CompileFailure.HUNG else 1.0
+        limits, slower = self._request.limits, SLOWER if failure is CompileFailure.HUNG else 1.0
         limits = replace(limits, compile_s=limits.compile_s * slower)
         with Compiler(replace(self._request, limits=limits, cache=None, memory=None)) as again:
             try:
@@ -239,7 +246,7 @@ class Compiler:
         found = memory.find(FailureScope(compiler.name, self._owner(target.name)[1], target.name, target.mark), graph)
         if found is not None:
             raise CompileError(
-                f"{found.known.told}.",
+                f"{found.known.told.rstrip('.')}.",
                 failure=found.known.failure,
                 nodes=found.nodes,
                 hint="Place one of the nodes elsewhere, or have it forgotten (dovetail sdk failures).",

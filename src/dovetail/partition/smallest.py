@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from dovetail.bisection import smallest
 from dovetail.errors import GraphError
@@ -66,7 +67,7 @@ class PartReduction:
                 self._known[key] = self._try(nodes)
             return self._known[key]
 
-        smallest(self._graph.nodes, asked, connected_pieces)
+        smallest(self._graph.nodes, asked, partial(connected_pieces, self._graph))
         self.minimal = not spent
         return self.best
 
@@ -84,8 +85,8 @@ class PartReduction:
         return failed
 
 
-def connected_pieces(nodes: Sequence[Node]) -> list[list[Node]]:
-    """Return nodes in groups, each in their order, that share no tensor."""
+def connected_pieces(graph: Graph, nodes: Sequence[Node]) -> list[list[Node]]:
+    """Return nodes of a graph in groups, each in their order, that share no tensor but constants."""
     root = list(range(len(nodes)))
 
     def find(index: int) -> int:
@@ -96,8 +97,9 @@ def connected_pieces(nodes: Sequence[Node]) -> list[list[Node]]:
 
     seen: dict[str, int] = {}
     for index, node in enumerate(nodes):
-        for tensor in (*read_tensors(node), *(name for name in node.outputs if name)):
-            root[find(index)] = find(seen.setdefault(tensor, index))
+        for tensor in (*read_tensors(node), *node.outputs):
+            if tensor and tensor not in graph.constants:
+                root[find(index)] = find(seen.setdefault(tensor, index))
     groups: dict[int, list[Node]] = {}
     for index, node in enumerate(nodes):
         groups.setdefault(find(index), []).append(node)
