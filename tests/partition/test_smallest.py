@@ -15,7 +15,7 @@ from dovetail.testing.networks import Network
 def _ladder(length: int) -> Graph:
     """Return two chains of `length` operators that a sum joins."""
     net = Network()
-    ends = []
+    ends: list[str] = []
     for _ in range(2):
         made = net.input(f"x{len(ends)}", 1, 2)
         for index in range(length):

@@ -40,7 +40,7 @@ from dovetail.cli.paddle_match import PaddleMatch
 from dovetail.cli.plan import PlanVerb
 from dovetail.cli.profile import Profile
 from dovetail.cli.quantize import Quantize
-from dovetail.cli.reduce import Reduce
+from dovetail.cli.reduce import ReduceVerb
 from dovetail.cli.replay import Replay
 from dovetail.cli.run import RunVerb
 from dovetail.cli.sdk_failures import SdkFailures
@@ -64,7 +64,7 @@ VERBS: dict[str, type[Verb]] = {
     "profile": Profile,
     "compare": Compare,
     "verify": Verify,
-    "reduce": Reduce,
+    "reduce": ReduceVerb,
     "tune": Tune,
     "replay": Replay,
     "bisect": Bisect,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reduce(BesideVerb):
+class ReduceVerb(BesideVerb):
     """Write the smallest model that another backend crashes or hangs on, refuses, or computes otherwise than we do.
 
     Takes what dovetail verify takes. The first partition that fails is cut down within --budget, for as long as the

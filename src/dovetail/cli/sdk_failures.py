@@ -30,7 +30,7 @@ class SdkFailures(Verb):
 
     forget: Annotated[
         list[str],
-        typer.Option("--forget", metavar="ID|all", help="Forget these; the first digits are enough. Repeatable."),
+        typer.Option("--forget", metavar="ID", help="Forget it, or all; the first digits are enough. Repeatable."),
     ] = field(default_factory=list)
 
     def run(self, screen: Screen) -> Answer:
@@ -38,7 +38,8 @@ class SdkFailures(Verb):
 
         memory = user_memory()
         entries = memory.entries()
-        forgotten = [entry for entry in entries if entry.digest in self._chosen(entries)]
+        chosen = self._chosen(entries)
+        forgotten = [entry for entry in entries if entry.digest in chosen]
         memory.forget(forgotten)
         left_over = [entry for entry in entries if entry not in forgotten]
         rows = tuple(
