@@ -23,6 +23,7 @@ from dovetail.errors import CompileFailure
         (-99, "", CompileFailure.CRASHED, "signal 99"),
         (3, "", CompileFailure.CRASHED, "exit code 3"),
         (1, "MemoryError", CompileFailure.KILLED, "exit code 1"),
+        (2, "write: No space left on device", CompileFailure.KILLED, "exit code 2"),
         (None, "", CompileFailure.HUNG, "it stopped answering"),
     ],
 )

@@ -26,7 +26,7 @@ def chain(*ops: str, size: int = 2) -> Graph:
 
 
 def remember(memory: FailureMemory, graph: Graph, scope: FailureScope = SCOPE) -> bool:
-    return memory.remember(scope, graph, CompileFailure.CRASHED, "SIGSEGV\nat 0", "VeriSilicon SDK 6")
+    return memory.remember(scope, graph, CompileFailure.CRASHED, "SIGSEGV\nat \x1b0", "VeriSilicon SDK 6")
 
 
 def test_what_is_remembered_is_found_for_its_target_and_software_only(tmp_path: Path) -> None:
@@ -37,7 +37,7 @@ def test_what_is_remembered_is_found_for_its_target_and_software_only(tmp_path: 
     found = memory.find(SCOPE, chain("Relu", "Exp", "Abs", "Neg"))
     assert found is not None
     assert found.nodes == ("n1", "n2")
-    assert found.known.told == "VeriSilicon SDK 6 crashes on it, as was seen before: SIGSEGV at 0"
+    assert found.known.told == "VeriSilicon SDK 6 crashes on it, as was seen before: SIGSEGV at ?0"
     assert memory.find(SCOPE, chain("Exp", "Neg", "Abs")) is None
     assert memory.find(SCOPE, chain("Exp", "Abs", size=3)) is None
     for other in ({"backend": "ort"}, {"version": "1.0+2.beef"}, {"target": "vsi:a311d"}, {"mark": "driver 7"}):

@@ -24,14 +24,14 @@ TARGET = "vsi:v853"
 
 @pytest.fixture(scope="module")
 def module(install: Callable[[str], None]) -> ModuleType:
-    install("flawback")
-    import flawback
+    install("plantback")
+    import plantback
 
-    return flawback
+    return plantback
 
 
 @pytest.fixture
-def flawback(module: ModuleType) -> Iterator[ModuleType]:
+def plantback(module: ModuleType) -> Iterator[ModuleType]:
     module.plant(module.Flaws())
     yield module
     module.plant(module.Flaws())
@@ -70,7 +70,7 @@ def having(*names: str) -> Callable[[Graph], bool]:
 
 
 def request(**changes: object) -> ReduceRequest:
-    return ReduceRequest("flawback", **changes)  # type: ignore[arg-type]
+    return ReduceRequest("plantback", **changes)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -84,9 +84,9 @@ def request(**changes: object) -> ReduceRequest:
 )
 @pytest.mark.parametrize("names", [("sigmoid",), ("relu", "sigmoid"), ("conv", "join")])
 def test_the_smallest_part_that_fails_to_compile_is_found(
-    names: tuple[str, ...], failure: CompileFailure | None, misbehaviour: Misbehaviour, flawback: ModuleType
+    names: tuple[str, ...], failure: CompileFailure | None, misbehaviour: Misbehaviour, plantback: ModuleType
 ) -> None:
-    flawback.plant(flawback.Flaws(fails=having(*names), failure=failure))
+    plantback.plant(plantback.Flaws(fails=having(*names), failure=failure))
     found = reduce_model(PARTS, SAMPLES, request())
     assert found is not None
     assert tuple(node.name for node in found.part.graph.nodes) == names
@@ -96,8 +96,8 @@ def test_the_smallest_part_that_fails_to_compile_is_found(
     assert not found.interrupted
 
 
-def test_what_differs_is_found_with_the_sample_that_shows_it(flawback: ModuleType) -> None:
-    flawback.plant(flawback.Flaws(differs=having("beside")))
+def test_what_differs_is_found_with_the_sample_that_shows_it(plantback: ModuleType) -> None:
+    plantback.plant(plantback.Flaws(differs=having("beside")))
     found = reduce_model(PARTS, SAMPLES, request())
     assert found is not None
     assert [node.name for node in found.part.graph.nodes] == ["beside"]
@@ -109,42 +109,42 @@ def test_what_differs_is_found_with_the_sample_that_shows_it(flawback: ModuleTyp
     assert value.min() >= 100
 
 
-def test_a_device_that_dies_is_reduced_too(flawback: ModuleType) -> None:
-    flawback.plant(flawback.Flaws(dies=having("join")))
+def test_a_device_that_dies_is_reduced_too(plantback: ModuleType) -> None:
+    plantback.plant(plantback.Flaws(dies=having("join")))
     found = reduce_model(PARTS, SAMPLES, request())
     assert found is not None
     assert found.seen.misbehaviour is Misbehaviour.LOST
     assert [node.name for node in found.part.graph.nodes] == ["join"]
 
 
-def test_another_failure_than_the_first_is_not_followed(flawback: ModuleType) -> None:
+def test_another_failure_than_the_first_is_not_followed(plantback: ModuleType) -> None:
     """All of it crashes only with the whole; smaller parts differ, which is something else."""
-    flawback.plant(flawback.Flaws(fails=having(*(node.name for node in GRAPH.nodes)), differs=having("sigmoid")))
+    plantback.plant(plantback.Flaws(fails=having(*(node.name for node in GRAPH.nodes)), differs=having("sigmoid")))
     found = reduce_model(PARTS, SAMPLES, request())
     assert found is not None
     assert len(found.part.graph.nodes) == len(GRAPH.nodes)
     assert found.minimal
 
 
-def test_nothing_wrong_is_nothing(flawback: ModuleType) -> None:
+def test_nothing_wrong_is_nothing(plantback: ModuleType) -> None:
     assert reduce_model(PARTS, SAMPLES, request()) is None
 
 
-def test_what_cannot_be_asked_is_an_error(flawback: ModuleType) -> None:
+def test_what_cannot_be_asked_is_an_error(plantback: ModuleType) -> None:
     with pytest.raises(DeviceNotFound, match="serves none of vsi:a311d"):
         reduce_model((Partition(0, "vsi:a311d", GRAPH),), SAMPLES, request())
-    flawback.plant(flawback.Flaws(fails=having("join"), failure=CompileFailure.KILLED))
+    plantback.plant(plantback.Flaws(fails=having("join"), failure=CompileFailure.KILLED))
     with pytest.raises(CompileError, match="a planted flaw"):
         reduce_model(PARTS, SAMPLES, request())
 
 
-def test_an_interruption_keeps_the_smallest_so_far(flawback: ModuleType) -> None:
+def test_an_interruption_keeps_the_smallest_so_far(plantback: ModuleType) -> None:
     def fails(graph: Graph) -> bool:
         if len(graph.nodes) < 2:
             raise KeyboardInterrupt
         return "conv" in {node.name for node in graph.nodes}
 
-    flawback.plant(flawback.Flaws(fails=fails))
+    plantback.plant(plantback.Flaws(fails=fails))
     found = reduce_model(PARTS, SAMPLES, request())
     assert found is not None
     assert found.interrupted
@@ -152,8 +152,8 @@ def test_an_interruption_keeps_the_smallest_so_far(flawback: ModuleType) -> None
     assert len(found.part.graph.nodes) == 2
 
 
-def test_the_limits_reach_the_backend_and_the_budget_is_kept(flawback: ModuleType) -> None:
-    flaws = flawback.plant(flawback.Flaws(fails=having("sigmoid")))
+def test_the_limits_reach_the_backend_and_the_budget_is_kept(plantback: ModuleType) -> None:
+    flaws = plantback.plant(plantback.Flaws(fails=having("sigmoid")))
     found = reduce_model(PARTS, SAMPLES, request(budget=ReductionBudget(1)))
     assert found is not None
     assert found.tries == 1
@@ -161,8 +161,8 @@ def test_the_limits_reach_the_backend_and_the_budget_is_kept(flawback: ModuleTyp
     assert set(flaws.limits_s) == {600.0}
 
 
-def test_a_case_is_complete_and_replaces_only_a_case(flawback: ModuleType, tmp_path: Path) -> None:
-    flawback.plant(flawback.Flaws(differs=having("beside")))
+def test_a_case_is_complete_and_replaces_only_a_case(plantback: ModuleType, tmp_path: Path) -> None:
+    plantback.plant(plantback.Flaws(differs=having("beside")))
     found = reduce_model(PARTS, SAMPLES, request())
     assert found is not None
     folder = tmp_path / "case"
@@ -185,10 +185,10 @@ def test_a_case_is_complete_and_replaces_only_a_case(flawback: ModuleType, tmp_p
 
 
 def test_the_command_of_a_case_shows_it_again(
-    flawback: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    plantback: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The file is read and rewritten on its way in, and names may be others: the flaw is one of operators."""
-    flawback.plant(flawback.Flaws(differs=lambda graph: "Conv" in {node.op for node in graph.nodes}))
+    plantback.plant(plantback.Flaws(differs=lambda graph: "Conv" in {node.op for node in graph.nodes}))
     found = reduce_model(PARTS, SAMPLES, request())
     assert found is not None
     command = write_case(found, tmp_path / "case", request(), "chain.dvg").command
@@ -199,14 +199,14 @@ def test_the_command_of_a_case_shows_it_again(
     assert sum(item["differing"] for item in answer["outputs"]) > 0
 
 
-def test_a_file_that_does_not_show_it_is_not_promised(flawback: ModuleType, tmp_path: Path) -> None:
+def test_a_file_that_does_not_show_it_is_not_promised(plantback: ModuleType, tmp_path: Path) -> None:
     seen: list[Graph] = []
 
     def first_only(graph: Graph) -> bool:
         seen.append(graph)
         return len(seen) < 8
 
-    flawback.plant(flawback.Flaws(fails=first_only))
+    plantback.plant(plantback.Flaws(fails=first_only))
     found = reduce_model(PARTS, SAMPLES, request(budget=ReductionBudget(3)))
     assert found is not None
     seen += [GRAPH] * 8
@@ -215,33 +215,33 @@ def test_a_file_that_does_not_show_it_is_not_promised(flawback: ModuleType, tmp_
     assert "No command shows it" in (tmp_path / "case" / "README.md").read_text()
 
 
-def test_a_crash_is_remembered_once_it_is_confirmed(flawback: ModuleType, tmp_path: Path) -> None:
+def test_a_crash_is_remembered_once_it_is_confirmed(plantback: ModuleType, tmp_path: Path) -> None:
     memory = FailureMemory(tmp_path)
-    flawback.plant(flawback.Flaws(fails=having("sigmoid")))
+    plantback.plant(plantback.Flaws(fails=having("sigmoid")))
     found = reduce_model(PARTS, SAMPLES, request())
     assert found is not None
-    flawback.plant(flawback.Flaws())
+    plantback.plant(plantback.Flaws())
     assert not remember_reduced(found, request(), memory)
-    flawback.plant(flawback.Flaws(fails=having("sigmoid")))
+    plantback.plant(plantback.Flaws(fails=having("sigmoid")))
     assert remember_reduced(found, request(), memory)
     (entry,) = memory.entries()
-    assert (entry.ops, entry.software, entry.scope.backend) == (("Sigmoid",), "Flawed 7", "flawback")
-    flawback.plant(flawback.Flaws(differs=having("sigmoid")))
+    assert (entry.ops, entry.software, entry.scope.backend) == (("Sigmoid",), "Flawed 7", "plantback")
+    plantback.plant(plantback.Flaws(differs=having("sigmoid")))
     other = reduce_model(PARTS, SAMPLES, request())
     assert other is not None
     assert not remember_reduced(other, request(), memory)
 
 
 def test_the_command_writes_a_case_and_says_so(
-    flawback: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    plantback: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model, out = tmp_path / "chain.dvg", tmp_path / "case"
     save_graph(GRAPH, model)
-    call = ["reduce", str(model), "--target", TARGET, "--against", "flawback", "-o", str(out), "--json"]
+    call = ["reduce", str(model), "--target", TARGET, "--against", "plantback", "-o", str(out), "--json"]
     assert main(call) == 1
-    assert json.loads(capsys.readouterr().out) == {"against": "flawback", "misbehaviour": None}
+    assert json.loads(capsys.readouterr().out) == {"against": "plantback", "misbehaviour": None}
     assert not out.exists()
-    flawback.plant(flawback.Flaws(fails=having("sigmoid", "join")))
+    plantback.plant(plantback.Flaws(fails=having("sigmoid", "join")))
     assert main(call) == 0
     said = capsys.readouterr()
     answer = json.loads(said.out)
@@ -252,7 +252,7 @@ def test_the_command_writes_a_case_and_says_so(
     assert main([*call, "--budget", "1"]) == 0
     assert not json.loads(capsys.readouterr().out)["minimal"]
     assert main(["sdk", "failures", "--json"]) == 0
-    mine = [item for item in json.loads(capsys.readouterr().out)["failures"] if item["backend"] == "flawback"]
+    mine = [item for item in json.loads(capsys.readouterr().out)["failures"] if item["backend"] == "plantback"]
     assert {tuple(item["ops"]) for item in mine} >= {("Sigmoid", "Concat")}
     for item in mine:
         assert main(["sdk", "failures", "--forget", item["id"][:12]]) == 0
@@ -262,7 +262,7 @@ def test_the_command_writes_a_case_and_says_so(
 
 
 def test_an_interrupted_command_writes_what_it_has(
-    flawback: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    plantback: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model, out, armed = tmp_path / "chain.dvg", tmp_path / "case", [True]
     save_graph(GRAPH, model)
@@ -273,8 +273,8 @@ def test_an_interrupted_command_writes_what_it_has(
             raise KeyboardInterrupt
         return True
 
-    flawback.plant(flawback.Flaws(fails=fails))
-    call = ["reduce", str(model), "--target", TARGET, "--against", "flawback", "-o", str(out), "--json"]
+    plantback.plant(plantback.Flaws(fails=fails))
+    call = ["reduce", str(model), "--target", TARGET, "--against", "plantback", "-o", str(out), "--json"]
     assert main(call) == 130
     answer = json.loads(capsys.readouterr().out)
     assert answer["interrupted"]
@@ -282,7 +282,7 @@ def test_an_interrupted_command_writes_what_it_has(
     assert is_case(out)
 
 
-def test_mistakes_are_one_line(flawback: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mistakes_are_one_line(plantback: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = tmp_path / "chain.dvg"
     save_graph(GRAPH, model)
     for options, words in (
@@ -292,7 +292,7 @@ def test_mistakes_are_one_line(flawback: ModuleType, tmp_path: Path, capsys: pyt
         (("--target", TARGET, "--samples", "0"), "is a count"),
         (("--target", TARGET, "--against", "nobody"), "backend 'nobody' is not installed"),
     ):
-        assert main(["reduce", str(model), "--against", "flawback", "-o", str(tmp_path / "out"), *options]) == 2
+        assert main(["reduce", str(model), "--against", "plantback", "-o", str(tmp_path / "out"), *options]) == 2
         said = capsys.readouterr().err
         assert words in said
         assert said.count("\n") == 1

@@ -9,7 +9,14 @@ from dovetail.errors import CompileFailure
 
 _FROM_OUTSIDE = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT})
 """Nobody sends these to itself: the kernel does where memory is short, or a person."""
-_NO_MEMORY = ("MemoryError", "bad_alloc", "Cannot allocate memory", "out of memory", "Out of memory")
+_NO_ROOM = (
+    "MemoryError",
+    "bad_alloc",
+    "Cannot allocate memory",
+    "out of memory",
+    "Out of memory",
+    "No space left on device",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,5 +43,5 @@ def ending_of(code: int | None, said: str) -> Ending:
 
 
 def _crash(said: str) -> CompileFailure:
-    """Return what a process did that ended by itself: one that got no memory says nothing about what it was given."""
-    return CompileFailure.KILLED if any(word in said for word in _NO_MEMORY) else CompileFailure.CRASHED
+    """Return what a process did that ended by itself: one that got no room says nothing about what it was given."""
+    return CompileFailure.KILLED if any(word in said for word in _NO_ROOM) else CompileFailure.CRASHED

@@ -116,7 +116,7 @@ class FailureMemory:
         pattern = PartPattern.of(graph)
         if failure not in REMEMBERED or pattern is None or not 0 < len(pattern.nodes) <= _MOST_NODES:
             return False
-        entry = KnownFailure(scope, failure, " ".join(reason.split())[:_MOST_TEXT], software, pattern)
+        entry = KnownFailure(scope, failure, _line(reason), software, pattern)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             handle, draft = tempfile.mkstemp(dir=self.folder)
@@ -185,6 +185,11 @@ def _facts(entry: KnownFailure) -> dict[str, object]:
     }
 
 
+def _line(text: str) -> str:
+    """Return a text on one line of bounded length, without signs that steer a terminal."""
+    return "".join(sign if sign.isprintable() else "?" for sign in " ".join(text.split()))[:_MOST_TEXT]
+
+
 def _scope_facts(scope: FailureScope) -> dict[str, str]:
     return {"backend": scope.backend, "version": scope.version, "target": scope.target, "mark": scope.mark}
 
@@ -201,5 +206,5 @@ def _entry(facts: Mapping[str, Any]) -> KnownFailure:
     if not 0 < len(nodes) <= _MOST_NODES:
         raise ValueError("no part that is kept")
     scope = FailureScope(*(str(facts[name]) for name in ("backend", "version", "target", "mark")))
-    reason, software = (" ".join(str(facts[name]).split())[:_MOST_TEXT] for name in ("reason", "software"))
+    reason, software = (_line(str(facts[name])) for name in ("reason", "software"))
     return KnownFailure(scope, CompileFailure[facts["failure"]], reason, software, PartPattern(nodes))

@@ -43,7 +43,7 @@ class SdkFailures(Verb):
         memory.forget(forgotten)
         left_over = [entry for entry in entries if entry not in forgotten]
         rows = tuple(
-            (entry.digest[:_SHORT], entry.scope.target, ", ".join(entry.ops), entry.failure.value, _told(entry))
+            (entry.digest[:_SHORT], entry.scope.target, ", ".join(entry.ops), entry.failure.name.lower(), _told(entry))
             for entry in left_over
         )
         document = {

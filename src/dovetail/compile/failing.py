@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dovetail.backend.failures import REMEMBERED
-from dovetail.compile.model import SLOWER, Compiler
+from dovetail.compile.model import SLOWER, Compiler, CompileRequest
 from dovetail.errors import CompileError, CompileFailure
 from dovetail.ir.graph import Graph
 from dovetail.ir.node import Node
-from dovetail.partition.partitioned import Partition
+from dovetail.partition.partitioned import Partition, PartitionedGraph
 from dovetail.partition.schedule import part_of_graph
 from dovetail.partition.smallest import PartReduction, ReductionBudget
 from dovetail.plan.plan import Plan
@@ -101,6 +101,28 @@ def find_failing(
         software,
         search.minimal,
         left_s=search.left_s,
+    )
+
+
+def named_error(
+    request: CompileRequest, partitioned: PartitionedGraph, error: CompileError, graph: Graph, budget: ReductionBudget
+) -> CompileError:
+    """Return an error that names the smallest part that a compiler crashes or hangs on, and remember that part.
+
+    Any other error is returned as it is; `graph` is the one that was quantised.
+    """
+    if error.failure not in REMEMBERED or error.nodes or error.partition is None:
+        return error
+    with Compiler(request) as compiler:
+        part, plan = partitioned.partitions[error.partition], partitioned.source.plan
+        failing = find_failing(compiler, part, error, budget, lambda tries, nodes: None)
+        remember_failing(compiler, failing, graph, plan)
+    return CompileError(
+        f"{failing.label}: {part.target} said yes, and {failing.told('it')}",
+        partition=error.partition,
+        failure=error.failure,
+        nodes=[node.name for node in failing.nodes],
+        hint=error.hint,
     )
 
 

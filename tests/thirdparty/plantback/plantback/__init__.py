@@ -54,7 +54,7 @@ def plant(planted: Flaws) -> Flaws:
 
 @dataclass(frozen=True)
 class FlawBackend:
-    name: str = "flawback"
+    name: str = "plantback"
     version: str = "1.0"
 
     def targets(self) -> Sequence[Target]:
