@@ -6,7 +6,7 @@ The message form is: what, where, why, what to try.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import Enum
 
 
@@ -124,16 +124,20 @@ class CompileError(DovetailError):
         *,
         partition: int | None = None,
         failure: CompileFailure | None = None,
-        nodes: Sequence[str] = (),
         log_path: str | None = None,
         hint: str | None = None,
         option: str | None = None,
     ) -> None:
         self.partition = partition
         self.failure = failure
-        self.nodes = tuple(nodes)
+        self.nodes: tuple[str, ...] = ()
         self.log_path = log_path
         super().__init__(message, hint=hint, option=option)
+
+    def naming(self, nodes: Iterable[str]) -> CompileError:
+        """Return this error with the nodes that the compiler was found to fail on."""
+        self.nodes = tuple(nodes)
+        return self
 
 
 class BundleError(DovetailError):

@@ -139,10 +139,9 @@ class Compile(BoardVerb, ModelVerb):
                 error.message,
                 partition=error.partition,
                 failure=error.failure,
-                nodes=error.nodes,
                 hint=f"{error.hint} '{command}' writes a case for a report.",
                 option=error.option,
-            ) from error
+            ).naming(error.nodes) from error
 
     def _command(self, target: str) -> str:
         from dovetail.compile import choose_backend

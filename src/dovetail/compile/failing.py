@@ -121,9 +121,8 @@ def named_error(
         f"{failing.label}: {part.target} said yes, and {failing.told('it')}",
         partition=error.partition,
         failure=error.failure,
-        nodes=[node.name for node in failing.nodes],
         hint=error.hint,
-    )
+    ).naming(node.name for node in failing.nodes)
 
 
 def remember_failing(compiler: Compiler, failing: FailingPart, graph: Graph | None, plan: Plan | None) -> bool:

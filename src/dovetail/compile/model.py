@@ -138,10 +138,9 @@ class Compiler:
                 f"partition {part.index} ({part.target}, backend {compiler.name}): {error.message}",
                 partition=part.index,
                 failure=error.failure,
-                nodes=error.nodes,
                 log_path=error.log_path,
                 hint=error.hint,
-            ) from error
+            ).naming(error.nodes) from error
         hidden = graph.constants.keys() - set(graph.outputs)
         return CompiledPartition(
             target=part.target,
@@ -248,9 +247,8 @@ class Compiler:
             raise CompileError(
                 f"{found.known.told.rstrip('.')}.",
                 failure=found.known.failure,
-                nodes=found.nodes,
                 hint="Place one of the nodes elsewhere, or have it forgotten (dovetail sdk failures).",
-            )
+            ).naming(found.nodes)
 
     def _isolated(self, compiler: Backend, target: Target) -> bool:
         if self._request.isolation is not Isolation.UNTRUSTED:

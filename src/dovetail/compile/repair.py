@@ -105,10 +105,9 @@ def _moves(request: RepairRequest, plan: Plan, owner: Mapping[str, Unit], failin
             f"{failing.label}: {plan.placement(found[-1].nodes[0])} said yes, and {failing.told('it')}",
             partition=failing.part.index,
             failure=failing.failure,
-            nodes=[node.name for node in failing.nodes],
             hint="Give a further placement for it, such as cpu@fp32.",
             option="fallback",
-        )
+        ).naming(node.name for node in failing.nodes)
     names = tuple(node.name for node in failing.nodes)
     chosen = able[:1] if failing.minimal else able
     told = failing.told(failing.label)
