@@ -30,7 +30,20 @@ def test_a_run_of_neighbours_takes_few_tests(case: tuple[int, int, int]) -> None
         return planted <= set(some)
 
     assert smallest(range(count), fails) == sorted(planted)
-    assert asked <= 2 * math.ceil(math.log2(count + 1)) + 3 * len(planted) + 2
+    assert asked <= 4 * math.ceil(math.log2(count + 1)) + 3 * len(planted) + 2
+
+
+@given(COUNTS.flatmap(lambda count: st.tuples(st.just(count), st.integers(0, count - 1))))
+def test_a_single_item_is_found_in_ever_smaller_tests(case: tuple[int, int]) -> None:
+    count, planted = case
+    sizes: list[int] = []
+
+    def fails(some: Sequence[int]) -> bool:
+        sizes.append(len(some))
+        return planted in some
+
+    assert smallest(range(count), fails) == [planted]
+    assert sum(sizes) <= 2 * count + len(sizes)
 
 
 @given(

@@ -46,11 +46,17 @@ def smallest(
 ) -> list[_Item]:
     """Return some of the items, in order, that fail together and of which no single one can be left out.
 
-    All of them are taken to fail. The ends are cut off by halving, then runs of falling length are left out (delta
-    debugging). `pieces` divides what is left where its parts have nothing to do with each other: one that fails alone
+    All of them are taken to fail. Halves that fail alone come first: what passes costs the most, and is half as large
+    each time. Then the ends are cut off by bisection, and runs of falling length left out (delta debugging). `pieces` divides what is left where its parts have nothing to do with each other: one that fails alone
     is enough. A test that only says no, as one does whose budget is spent, ends the search with what failed last.
     """
     kept = list(items)
+    while len(kept) > 1:
+        middle = len(kept) // 2
+        half = next((half for half in (kept[:middle], kept[middle:]) if fails(half)), None)
+        if half is None:
+            break
+        kept = half
     head = kept[: boundary(0, len(kept), lambda count: fails(kept[:count]))]
     tail = head[-boundary(0, len(head), lambda count: fails(head[-count:])) :]
     kept = _failing_piece(tail, fails, pieces)
