@@ -157,7 +157,7 @@ def _text(reduced: Reduced, request: ReduceRequest, facts: dict[str, object]) ->
             "",
             *(f"- {key.replace('_', ' ')}: {facts[key]}" for key in _VERSIONS if facts[key]),
             "",
-            "Files: `reduced.onnx` (quantised, Q/DQ pairs), `reduced.dvg` (the same in our own form), `input.npz`",
+            "Files: `reduced.onnx` (quantised, Q/DQ pairs), `reduced.dvg` (the same for Dovetail), `input.npz`",
             "(one sample of stored values), `case.json` (these facts).",
             "",
         ]

@@ -44,7 +44,7 @@ class FailingPart:
     def told(self, what: str) -> str:
         """Return what the compiler does, of the nodes by this name."""
         if self.known:
-            return self.reason if len(self.nodes) == 1 else f"{self.label}: {self.reason}"
+            return f"{what}: {self.reason}" if what == self.label and len(self.nodes) > 1 else self.reason
         how = CompileFailure.REFUSED if self.failure is None else self.failure
         more = "" if self.minimal else " (the budget ended before every smaller part was tried)"
         return f"{self.software} {how.value} {what}{more}: {self.reason}"
