@@ -47,8 +47,9 @@ def smallest(
     """Return some of the items, in order, that fail together and of which no single one can be left out.
 
     All of them are taken to fail. Halves that fail alone come first: what passes costs the most, and is half as large
-    each time. Then the ends are cut off by bisection, and runs of falling length left out (delta debugging). `pieces` divides what is left where its parts have nothing to do with each other: one that fails alone
-    is enough. A test that only says no, as one does whose budget is spent, ends the search with what failed last.
+    each time. Then the ends are cut off by bisection, and runs of falling length left out (delta debugging). `pieces`
+    divides what is left where its parts have nothing to do with each other: one that fails alone is enough. A test that
+    only says no, as one does whose budget is spent, ends the search with what failed last.
     """
     kept = list(items)
     while len(kept) > 1:
