@@ -6,7 +6,7 @@ from functools import lru_cache
 from importlib.metadata import version
 
 from dovetail.backend.failures import FailureMemory, FailureScope, KnownFailure
-from dovetail.backends.verisilicon.lowering.trial import stand_in
+from dovetail.backends.verisilicon.lowering.trial import LoweringTrial, is_hashable, stand_in, trial_of
 from dovetail.backends.verisilicon.part import Part
 from dovetail.ir.graph import Graph
 from dovetail.ir.node import Node
@@ -36,8 +36,14 @@ def known_refusal(graph: Graph, node: Node, precision: Precision, part: Part) ->
     entries = _entries(memory, verisilicon_folder(), part.target, stamp)
     if not any(entry.ops == (node.op,) for entry in entries):
         return None
-    alone = stand_in(graph, node, precision, part)
-    found = (entry for entry in entries if entry.ops == (node.op,) and entry.pattern.find(alone))
+    trial = trial_of(graph, node, precision, part)
+    return _told(trial, entries) if is_hashable(node) else _told.__wrapped__(trial, entries)
+
+
+@lru_cache(maxsize=1 << 14)
+def _told(trial: LoweringTrial, entries: tuple[KnownFailure, ...]) -> str | None:
+    alone = stand_in(trial)
+    found = (entry for entry in entries if entry.ops == (trial.op,) and entry.pattern.find(alone))
     return next((entry.told for entry in found), None)
 
 

@@ -29,7 +29,7 @@ from dovetail.backends.verisilicon.driver.session import Settings, VendorSession
 from dovetail.backends.verisilicon.edges import check_edges
 from dovetail.backends.verisilicon.failures import BACKEND, compiler_version
 from dovetail.backends.verisilicon.lowering.table import lower_graph
-from dovetail.backends.verisilicon.lowering.trial import stand_in
+from dovetail.backends.verisilicon.lowering.trial import stand_in, trial_of
 from dovetail.backends.verisilicon.part import Part
 from dovetail.backends.verisilicon.parts.named import VSI_PROFILES, vsi_profile
 from dovetail.backends.verisilicon.parts.part import part_of
@@ -122,7 +122,7 @@ class VsiBackend:
             compiles_in_process=lambda target: True,
             with_limit=self._with_limit,
             software=f"VeriSilicon SDK {self.folder.version}",
-            stand_in=lambda graph, node, precision, target: stand_in(graph, node, precision, part_of(target)),
+            stand_in=lambda graph, node, precision, target: stand_in(trial_of(graph, node, precision, part_of(target))),
             vendor_binary=self._vendor_binary,
             model_cycles=self._model_cycles,
             write_project=self._write_project,
