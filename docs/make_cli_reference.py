@@ -32,6 +32,8 @@ EXAMPLES = {
     "cost": "dovetail cost model.onnx --target vsi:v853\ndovetail cost model.onnx --plan plan.json --costs board.json",
     "verify": "dovetail verify model.onnx --plan plan.json --ranges ranges.json --against vsi\n"
     "dovetail verify model_int8.tflite --target vsi:a311d --samples 4",
+    "reduce": "dovetail reduce model.onnx --plan plan.json --ranges ranges.json --against vsi -o case\n"
+    "dovetail reduce model_int8.tflite --target vsi:a311d --budget 200/1800 -o case",
     "quantize": "dovetail quantize model.onnx --plan plan.json --ranges ranges.json -o model.qdq.onnx",
     "compile": "dovetail compile model.onnx --plan plan.json --ranges ranges.json -o bundle\n"
     "dovetail compile model.onnx --plan plan.json --device 'openvino:CPU(threads=2)' --fallback cpu@fp32 -o bundle",
@@ -65,6 +67,7 @@ EXAMPLES = {
     "env remove": "dovetail env remove tensorflow --converted",
     "sdk install": "dovetail sdk install verisilicon\ndovetail sdk install verisilicon --from acuitylite-6.57.1.whl",
     "sdk status": "dovetail sdk status --json",
+    "sdk failures": "dovetail sdk failures\ndovetail sdk failures --forget all",
     "sdk probe": "dovetail sdk probe vsi:v853 vsi:pid=0x88 --precision u8,i16 -o parts.json",
     "bundle pack": "dovetail bundle pack bundle -o model.dvb",
     "bundle unpack": "dovetail bundle unpack model.dvb -o bundle",

@@ -40,6 +40,14 @@ def models() -> Path:
     return folder
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _no_failures_of_others(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Let what compilers failed on be remembered where the person who runs the tests does not."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DOVETAIL_FAILURES", str(tmp_path_factory.mktemp("failures")))
+        yield
+
+
 @pytest.fixture(scope="session")
 def digits() -> Path:
     """Return the folder of the embedded digit detector."""

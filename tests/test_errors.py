@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from dovetail.errors import (
     CompileError,
-    CompileInterrupted,
     DovetailError,
     FormatError,
     PassError,
@@ -24,7 +23,6 @@ def test_an_error_is_one_line_and_survives_a_trip_to_another_process(text: str, 
         PassError(text, pass_name="fold", hint=hint),
         UnsupportedPlacement(text, "cpu", "i16", text, hint=hint),
         CompileError(text, partition=3, log_path="log", hint=hint),
-        CompileInterrupted(text, hint=hint),
         FormatError(text, path=text, line=4, code="E1", hint=hint),
     ]
     for error in errors:

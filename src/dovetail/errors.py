@@ -6,7 +6,8 @@ The message form is: what, where, why, what to try.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from enum import Enum
 
 
 class DovetailError(Exception):
@@ -100,25 +101,43 @@ class QuantizeError(DovetailError):
     """A tensor cannot be quantised as the plan asks."""
 
 
+class CompileFailure(Enum):
+    """How a vendor's compiler failed; the words stand before what it was given."""
+
+    REFUSED = "refuses"
+    CRASHED = "crashes on"
+    HUNG = "hangs on"
+    KILLED = "was killed at"
+    """By something outside, such as a lack of memory: it says nothing about the graph."""
+
+
 class CompileError(DovetailError):
-    """A partition does not compile."""
+    """A partition does not compile.
+
+    `failure` says how the vendor's compiler failed, None where the reason is not the vendor's; `nodes` are those that
+    it was found to fail on.
+    """
 
     def __init__(
         self,
         message: str,
         *,
         partition: int | None = None,
+        failure: CompileFailure | None = None,
         log_path: str | None = None,
         hint: str | None = None,
         option: str | None = None,
     ) -> None:
         self.partition = partition
+        self.failure = failure
+        self.nodes: tuple[str, ...] = ()
         self.log_path = log_path
         super().__init__(message, hint=hint, option=option)
 
-
-class CompileInterrupted(CompileError):
-    """A compiler was killed from outside: another time the same partition may compile."""
+    def naming(self, nodes: Iterable[str]) -> CompileError:
+        """Return this error with the nodes that the compiler was found to fail on."""
+        self.nodes = tuple(nodes)
+        return self
 
 
 class BundleError(DovetailError):

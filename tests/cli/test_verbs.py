@@ -38,6 +38,7 @@ def commands(tiny: Tiny, out: Path) -> dict[str, list[object]]:
         "run": ["run", tiny.bundle, "--data", tiny.data, "--samples", "5", "--save", out / "saved"],
         "compare": ["compare", tiny.model, tiny.bundle, "--data", tiny.data, "--metric", tiny.metric, "--layers"],
         "verify": ["verify", tiny.model, *made, "--against", "npusim", "--data", tiny.data],
+        "reduce": ["reduce", tiny.model, *made, "--against", "npusim", "--data", tiny.data, "-o", out / "case"],
         "tune": ["tune", tiny.model, "--data", tiny.data, "--metric", tiny.metric, "-o", out / "tuned"],
         "replay": ["replay", tiny.log],
         "bisect": ["bisect", "log", "--state", tiny.bisection],
@@ -59,7 +60,7 @@ NAMES = sorted({*VERBS, "load"} - {"demo"})
 def test_json_is_all_that_goes_to_stdout(name: str, tiny: Tiny, run: Run, tmp_path: Path) -> None:
     said = run(*commands(tiny, tmp_path)[name], "--json")
     assert said.err == ""
-    assert said.code == (1 if name == "compare" else 0)
+    assert said.code == (1 if name in ("compare", "reduce") else 0)
     assert isinstance(json.loads(said.out), dict)
 
 

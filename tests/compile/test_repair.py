@@ -12,12 +12,14 @@ import pytest
 
 from dovetail.backend import containment
 from dovetail.backend.containment import WorkerLimits
+from dovetail.backend.failures import FailureMemory
 from dovetail.backends.reference import run_graph
 from dovetail.compile import BlobCache, Isolation, RepairRequest, compile_model, compile_repaired
-from dovetail.errors import CompileError, DeviceError, DeviceLost
+from dovetail.compile.model import Compiler
+from dovetail.errors import CompileError, CompileFailure, DeviceError, DeviceLost
 from dovetail.ir import Graph
 from dovetail.ir.precision import Precision
-from dovetail.partition import partition
+from dovetail.partition import Partition, ReductionBudget, partition
 from dovetail.plan import Placement, Plan
 from dovetail.quantize import Ranges, quantize
 from dovetail.runtime import Guard, SessionOptions, open_session
@@ -99,10 +101,124 @@ def test_every_offending_unit_is_found_in_few_compilations() -> None:
 
 
 def test_without_a_place_to_go_it_is_an_error_that_names_the_unit() -> None:
-    with pytest.raises(CompileError, match=r"n2: wild:crashes@fp32 said yes .*SIGSEGV") as caught:
+    with pytest.raises(
+        CompileError, match=r"node 'n2' \(Sigmoid\): wild:crashes@fp32 said yes, and .* crashes on it: .*SIGSEGV"
+    ) as caught:
         compile_repaired(_request("crashes", rule=()))
     assert caught.value.option == "fallback"
+    assert caught.value.nodes == ("n2",)
+    assert caught.value.failure is CompileFailure.CRASHED
     assert "\n" not in str(caught.value)
+
+
+def test_a_refusal_is_not_searched_without_being_asked() -> None:
+    with pytest.raises(CompileError, match=r"partition 0 \(wild:refuses, backend wildback\).*error 42") as caught:
+        compile_repaired(_request("refuses", rule=()))
+    assert caught.value.nodes == ()
+
+
+def test_what_is_killed_from_outside_is_nobodys_fault(tmp_path: Path) -> None:
+    request = _remembering(_request("starves"), tmp_path)
+    with pytest.raises(CompileError, match=r"partition 0 .*SIGKILL") as caught:
+        compile_repaired(request)
+    assert caught.value.failure is CompileFailure.KILLED
+    assert FailureMemory(tmp_path).entries() == ()
+
+
+def test_several_nodes_that_fail_together_are_named_and_one_moves() -> None:
+    found = compile_repaired(_request("together"))
+    (move,) = found.moves
+    assert move.failing == ("n2", "n9")
+    assert move.nodes == ("n9",)
+    assert "nodes 'n2' (Sigmoid) and 'n9' (Abs) together" in move.reason
+    assert [part.target for part in found.bundle.partitions] == ["wild:together", "cpu"]
+
+
+def _remembering(request: RepairRequest, folder: Path) -> RepairRequest:
+    return replace(request, compile=replace(request.compile, memory=FailureMemory(folder)))
+
+
+@pytest.mark.parametrize(("way", "ops"), [("crashes", ("Sigmoid",)), ("together", ("Sigmoid", "Abs"))])
+def test_what_crashed_is_refused_at_once_under_any_name(
+    way: str, ops: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = compile_repaired(_remembering(_request(way), tmp_path))
+    (entry,) = FailureMemory(tmp_path).entries()
+    assert (entry.ops, entry.failure, entry.scope.target) == (ops, CompileFailure.CRASHED, f"wild:{way}")
+    assert "SIGSEGV" in entry.reason
+
+    def no_worker(*_: object) -> None:
+        raise AssertionError("a part that is known to crash was compiled")
+
+    monkeypatch.setattr("dovetail.compile.model.compile_contained", no_worker)
+    plain = _remembering(_request(way), tmp_path)
+    renamed = replace(plain, graph=_renamed(plain.graph))
+    renamed = replace(
+        renamed,
+        plan=replace(plain.plan, graph_digest=renamed.graph.digest),
+        ranges=Ranges(renamed.graph.digest, "", 0, {}),
+        rule=(),
+    )
+    with pytest.raises(CompileError, match=r"as was seen before.*SIGSEGV") as caught:
+        compile_repaired(renamed)
+    assert caught.value.nodes == tuple(f"other {name}" for name in first.moves[0].failing)
+
+
+def _renamed(graph: Graph) -> Graph:
+    def tensors(names: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(f"other {name}" if name else "" for name in names)
+
+    return Graph(
+        "other",
+        tuple(
+            replace(
+                node, name=f"other {node.name}", inputs=tensors(node.inputs), outputs=tensors(node.outputs), origin=()
+            )
+            for node in graph.nodes
+        ),
+        tensors(graph.inputs),
+        tensors(graph.outputs),
+        {f"other {name}": kind for name, kind in graph.types.items()},
+        {f"other {name}": value for name, value in graph.constants.items()},
+    )
+
+
+def test_a_known_failure_moves_its_unit_without_a_search(tmp_path: Path) -> None:
+    request = _remembering(_request("crashes"), tmp_path)
+    first, tried = compile_repaired(request), list[int]()
+    again = compile_repaired(replace(request, advance=lambda tries, nodes: tried.append(tries)))
+    assert tried == []
+    assert again.plan.overrides.keys() == first.plan.overrides.keys()
+    assert again.bundle.partitions == first.bundle.partitions
+
+
+def test_a_hang_is_believed_at_twice_the_time_if_that_is_left(tmp_path: Path) -> None:
+    request = _remembering(_request("hangs"), tmp_path)
+    compile_repaired(request)
+    assert FailureMemory(tmp_path).entries() == (), "the budget is 600 s, and twice the limit is 1200"
+    compile_repaired(replace(request, budget=ReductionBudget(100, 3000.0)))
+    (entry,) = FailureMemory(tmp_path).entries()
+    assert entry.failure is CompileFailure.HUNG
+    assert "within 600 s" in entry.reason
+
+
+def test_a_hang_that_ends_at_twice_the_time_is_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[float] = []
+
+    def only_once(compiler: Compiler, part: Partition, failure: CompileFailure) -> bool:
+        asked.append(compiler.limit_s)
+        return False
+
+    monkeypatch.setattr(Compiler, "fails_again", only_once)
+    compile_repaired(replace(_remembering(_request("hangs"), tmp_path), budget=ReductionBudget(100, 3000.0)))
+    assert asked == [600.0]
+    assert FailureMemory(tmp_path).entries() == ()
+
+
+def test_where_the_budget_ends_everything_that_is_left_moves() -> None:
+    found = compile_repaired(replace(_request("refuses", bad=3), budget=ReductionBudget(1)))
+    assert all("the budget ended" in move.reason for move in found.moves)
+    assert {node for move in found.moves for node in move.nodes} >= {"n2", "n5", "n8"}
 
 
 def test_nothing_moves_without_being_asked() -> None:

@@ -13,7 +13,7 @@ from dovetail.backend.modelled import BoardSettings, ModelledGraph, OperatorCycl
 from dovetail.backend.registry import find_target
 from dovetail.backend.target import Engine, Target
 from dovetail.cost import CostModel, ProbedPrices, ProbeOptions, make_cost_model, probe_units
-from dovetail.errors import CompileError, CompileInterrupted
+from dovetail.errors import CompileError, CompileFailure
 from dovetail.ir import Graph
 from dovetail.plan import find_units, parse_placement
 from dovetail.testing.networks import Network
@@ -42,7 +42,7 @@ class Vendor:
         self.open.wait()
         self.asked.append(len(graph.nodes))
         if self.is_killed:
-            raise CompileInterrupted("the vendor's compiler is killed.")
+            raise CompileError("the vendor's compiler is killed.", failure=CompileFailure.KILLED)
         if len(graph.nodes) > self.refuses_above:
             raise CompileError("the vendor's compiler dies.")
         rows = [node.name for node in graph.nodes if node.op == "Conv"]

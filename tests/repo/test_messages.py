@@ -20,6 +20,7 @@ OTHERS = {
     "environments/install.py": "what pip is called with",
     "sdk/build.py": "what CMake and the linker are called with",
     "sdk/download.py": "what pip is called with",
+    "compare/case.py": "the README of a case, with the command that shows it again",
     "fit/result.py": "the first line of a recipe, with the command that reads it",
     "backends/verisilicon/project/write.py": "the README of a project, with the commands that build and run it",
 }

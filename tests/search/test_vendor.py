@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from dovetail.backend.failures import FailureMemory
 from dovetail.compare.task import Arrays, callable_metric
 from dovetail.errors import DataError
 from dovetail.ir import AnyArray
@@ -36,10 +40,10 @@ class _Metric:
         return np.full(len(labels["truth"]), self._theirs if len(self.scored) == 1 else 1.0)
 
 
-def _judge(metric: _Metric, plan: Plan, allowance: float = 0.0) -> VendorFinding:
+def _judge(metric: _Metric, plan: Plan, allowance: float = 0.0, vendor: str = "npusim") -> VendorFinding:
     ranges = calibrate(GRAPH, SAMPLES).ranges
     data = EvaluationData(GRAPH, SampleSet(GRAPH, SAMPLES), callable_metric(metric, "ones"), "ones")
-    judge = VendorJudge(data, ranges, VendorCheck("npusim", samples=2), Journal(None, "c"))
+    judge = VendorJudge(data, ranges, VendorCheck(vendor, samples=2), Journal(None, "c"))
     return judge.judge(plan, (1, 3, 5), allowance)
 
 
@@ -69,3 +73,22 @@ def test_a_plan_that_has_nothing_there_is_accepted_unseen() -> None:
     metric = _Metric(1)
     assert _judge(metric, Plan(GRAPH.digest, CPU)) == VendorFinding(True, "nothing runs on npusim")
     assert metric.scored == []
+
+
+def test_a_vendors_compiler_that_dies_names_the_node(
+    install: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    install("plantback")
+    import plantback
+
+    monkeypatch.setenv("DOVETAIL_FAILURES", str(tmp_path))
+    worst = GRAPH.nodes[-1]
+    plantback.plant(plantback.Flaws(fails=lambda graph: worst.name in {node.name for node in graph.nodes}))
+    finding = _judge(_Metric(), Plan(GRAPH.digest, LOW), vendor="plantback")
+    assert not finding.accepted
+    wanted = f"plantback cannot test it: {worst.label}: vsi:v853 said yes, and Flawed 7 crashes on it: a planted flaw."
+    assert finding.summary.startswith(wanted)
+    (entry,) = FailureMemory(tmp_path).entries()
+    assert entry.ops == (worst.op,)
+    again = _judge(_Metric(), Plan(GRAPH.digest, LOW), vendor="plantback")
+    assert "as was seen before" in again.summary

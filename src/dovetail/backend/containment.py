@@ -13,6 +13,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from dovetail.backend.endings import ending_of
 from dovetail.backend.frames import (
     BrokenFrameError,
     Frame,
@@ -23,13 +24,14 @@ from dovetail.backend.frames import (
 )
 from dovetail.backend.protocols import Blob, CompileOptions, ExecutableAbilities, Signature
 from dovetail.backend.worker import options_to
-from dovetail.errors import CompileError, DeviceError, DeviceLost
+from dovetail.errors import CompileError, CompileFailure, DeviceError, DeviceLost
 from dovetail.ir.dtypes import AnyArray
 from dovetail.ir.graph import Graph
 from dovetail.ir.storage import graph_to_bytes
 from dovetail.ir.text import print_type
 
 _TAIL_BYTES = 4096
+_STARTING = "starting"
 _END_S = 60.0
 """How long a process may take to end that has closed its pipe: a busy machine writes a dump of its memory first."""
 
@@ -46,6 +48,10 @@ class WorkerLimits:
 
 class WorkerLostError(Exception):
     """The worker crashed or hung; the message says which."""
+
+    def __init__(self, message: str, failure: CompileFailure) -> None:
+        self.failure = failure
+        super().__init__(message)
 
 
 class WorkerRefusedError(Exception):
@@ -67,7 +73,7 @@ class Worker:
         """Return the answer; raise WorkerRefusedError or WorkerLostError."""
         if self._child is None:
             self._child = _Child()
-            self._receive(self.limits.start_s, "starting")
+            self._receive(self.limits.start_s, _STARTING)
         try:
             write_frame(self._child.sink, frame)
         except OSError as error:
@@ -85,7 +91,9 @@ class Worker:
         if not _answers(self._child.source, within_s):
             tail = self._child.tail()
             self.close()
-            raise WorkerLostError(f"it did not end {doing} within {within_s:g} s{tail}")
+            # A slow start is the machine's.
+            failure = CompileFailure.KILLED if doing == _STARTING else CompileFailure.HUNG
+            raise WorkerLostError(f"it did not end {doing} within {within_s:g} s{tail}", failure)
         try:
             answer = read_frame(self._child.source)
         except (BrokenFrameError, OSError) as error:
@@ -98,9 +106,10 @@ class Worker:
 
     def _lost(self, doing: str) -> WorkerLostError:
         assert self._child is not None
-        cause, tail = self._child.cause(), self._child.tail()
+        code, tail = self._child.code(), self._child.tail()
         self.close()
-        return WorkerLostError(f"it crashed while {doing} ({cause}){tail}")
+        ending = ending_of(code, tail)
+        return WorkerLostError(f"it crashed while {doing} ({ending.cause}){tail}", ending.failure)
 
 
 def _answers(source: int, within_s: float) -> bool:
@@ -133,18 +142,12 @@ class _Child:
             os.close(theirs_out)
         self.end = weakref.finalize(self, _end, self._process, (self.sink, self.source, self._log))
 
-    def cause(self) -> str:
-        """Return how the process ended."""
+    def code(self) -> int | None:
+        """Return the exit code of the process; None when it stopped answering and does not end."""
         try:
-            code = self._process.wait(timeout=_END_S)
+            return self._process.wait(timeout=_END_S)
         except subprocess.TimeoutExpired:
-            return "it stopped answering"
-        if code >= 0:
-            return f"exit code {code}"
-        try:
-            return signal.Signals(-code).name
-        except ValueError:
-            return f"signal {-code}"
+            return None
 
     def tail(self) -> str:
         """Return the last lines of what it printed, as the end of a message."""
@@ -181,7 +184,7 @@ def compile_contained(worker: Worker, place: CompilerPlace, graph: Graph, option
     except WorkerRefusedError as error:
         raise CompileError(str(error), hint=error.hint) from error
     except WorkerLostError as error:
-        raise CompileError(f"the compiler failed: {error}.") from error
+        raise CompileError(f"the compiler failed: {error}.", failure=error.failure) from error
     return Blob(answer.text("format"), answer.payload)
 
 

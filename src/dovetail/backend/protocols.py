@@ -13,6 +13,8 @@ from dovetail.backend.project import ProjectStyle
 from dovetail.backend.target import Target
 from dovetail.ir.dtypes import AnyArray
 from dovetail.ir.graph import Graph
+from dovetail.ir.node import Node
+from dovetail.ir.precision import Precision
 from dovetail.ir.types import TensorType
 
 ALIGNMENT_BYTES = 64
@@ -181,6 +183,12 @@ class BackendAbilities:
     """Tells whether a target computes images channels-last, and `CompileOptions.channels_last` is obeyed."""
     compiles_in_process: Callable[[Target], bool] | None = None
     """Tells whether its compiler for a target can neither crash nor hang, and needs no process of its own."""
+    with_limit: Callable[[float], Backend] | None = None
+    """Returns the same backend with other seconds for a compilation, where it contains its compiler itself."""
+    software: str = ""
+    """The vendor's software that compiles, and its version."""
+    stand_in: Callable[[Graph, Node, Precision, Target], Graph] | None = None
+    """Returns the graph by which its targets try a node of a float graph at a precision, before data are known."""
     onnx_of: Callable[[Blob], bytes | None] | None = None
     """Returns the ONNX model in a blob: a plain one, or an EPContext model with a vendor's compiled form inside; None
     for a blob of another form."""

@@ -12,13 +12,14 @@ import typer
 from dovetail.cli.boards import BoardVerb
 from dovetail.cli.drawing import write_drawing
 from dovetail.cli.options import DrawingOption, ModelVerb, PlanOption, read_ranges
+from dovetail.cli.reducing import BudgetOption, read_budget, reduce_command, searching, user_memory
 from dovetail.cli.render import Screen
 from dovetail.cli.texts import named_values, one_of, split_commas
 from dovetail.cli.verb import Answer
-from dovetail.errors import DovetailError
+from dovetail.errors import CompileError, DovetailError
 
 if TYPE_CHECKING:
-    from dovetail.compile import CompileRequest, Move
+    from dovetail.compile import CompileRequest, Move, Repaired, RepairRequest
     from dovetail.report.page import Table
 
 
@@ -26,9 +27,10 @@ if TYPE_CHECKING:
 class Compile(BoardVerb, ModelVerb):
     """Quantise, cut into partitions, compile, and write the bundle.
 
-    With --fallback, units that a compiler fails on (it refuses, crashes or hangs after its target said yes) are found
-    by bisection and go there; the answer says which, and the plan in the bundle says why. With --vendor the vendor's
-    performance model tells what each operator of the NPU will take.
+    Where a compiler crashes or hangs, the smallest part that it does so on is found within --budget, named, and
+    remembered (dovetail sdk failures): later plans avoid it. With --fallback, units that a compiler fails on (it
+    refuses, crashes or hangs after its target said yes) go there; the answer says which, and the plan in the bundle
+    says why. With --vendor the vendor's performance model tells what each operator of the NPU will take.
     """
 
     plan: PlanOption
@@ -53,6 +55,7 @@ class Compile(BoardVerb, ModelVerb):
         list[str],
         typer.Option("--fallback", metavar="TARGET@PRECISION", help="Where units go that a compiler fails on."),
     ] = field(default_factory=list)
+    budget: BudgetOption = "100/600"
     limit_s: Annotated[
         float, typer.Option("--compile-limit", metavar="SECONDS", help="Time for the compilation of one partition.")
     ] = 600.0
@@ -66,7 +69,7 @@ class Compile(BoardVerb, ModelVerb):
 
     def run(self, screen: Screen) -> Answer:
         import dovetail
-        from dovetail.compile import RepairRequest, compile_repaired
+        from dovetail.compile import RepairRequest
         from dovetail.cost import model_tables, predict_partitions
         from dovetail.report import (
             Facts,
@@ -85,17 +88,12 @@ class Compile(BoardVerb, ModelVerb):
         rule = tuple(dovetail.parse_placement(text) for text in split_commas(self.fallback))
         places = (plan.default, *rule, *(override.placement for override in plan.overrides.values()))
         self._check_targets({place.target for place in places})
-        with screen.progress("compiling"):
-            if rule:
-                request = RepairRequest(graph, plan, ranges, rule, self._request(), self.overlap)
-                repaired = compile_repaired(request)
-                partitioned, bundle, moves, plan = repaired.partitioned, repaired.bundle, repaired.moves, repaired.plan
-            else:
-                partitioned, moves = (
-                    dovetail.partition(dovetail.quantize(graph, plan, ranges), overlap=self.overlap),
-                    (),
-                )
-                bundle = dovetail.compile_model(partitioned, self._request())
+        with screen.progress("compiling") as bar:
+            request = RepairRequest(
+                graph, plan, ranges, rule, self._request(), self.overlap, read_budget(self.budget), searching(bar)
+            )
+            repaired = self._compiled(request)
+            partitioned, bundle, moves, plan = repaired.partitioned, repaired.bundle, repaired.moves, repaired.plan
             parts = self.modelled(graph, plan, ranges)
             bundle = predict_partitions(bundle, graph, model_tables(parts))
             dovetail.save_bundle(bundle, self.output)
@@ -110,6 +108,7 @@ class Compile(BoardVerb, ModelVerb):
             "partitions": plain_data(rows),
             "backends": backends,
             "moves": plain_data(moves),
+            "reproduce": self._command(moves[0].before.target) if moves else None,
         }
         facts = (
             ("folder", str(self.output)),
@@ -118,8 +117,36 @@ class Compile(BoardVerb, ModelVerb):
         )
         if self.vendor:
             document["modelled"] = modelled_document(parts)
-        blocks = (Facts("", facts), *_moves(moves), partition_table(rows), *modelled_blocks(parts))
+        blocks = (
+            Facts("", facts),
+            *_moves(moves, document["reproduce"]),
+            partition_table(rows),
+            *modelled_blocks(parts),
+        )
         return Answer(document, Page(f"Bundle of '{graph.name}'", blocks))
+
+    def _compiled(self, request: RepairRequest) -> Repaired:
+        """Return the compiled model; an error about nodes says by which command they can be looked at alone."""
+        from dovetail.compile import compile_repaired
+
+        try:
+            return compile_repaired(request)
+        except CompileError as error:
+            if not error.nodes:
+                raise
+            command = self._command(request.plan.placement(error.nodes[0]).target)
+            raise CompileError(
+                error.message,
+                partition=error.partition,
+                failure=error.failure,
+                hint=f"{error.hint} '{command}' writes a case for a report.",
+                option=error.option,
+            ).naming(error.nodes) from error
+
+    def _command(self, target: str) -> str:
+        from dovetail.compile import choose_backend
+
+        return reduce_command(self, choose_backend(target, self._backends()).name, self.plan, self.ranges, None)
 
     def _request(self) -> CompileRequest:
         from dovetail.backend.containment import WorkerLimits
@@ -136,6 +163,7 @@ class Compile(BoardVerb, ModelVerb):
             {choice.target: choice.options for choice in choices},
             limits=WorkerLimits(compile_s=self.limit_s),
             cache=None if self.cache is None else BlobCache(self.cache),
+            memory=user_memory(),
         )
 
     def _check_targets(self, known: set[str]) -> None:
@@ -151,11 +179,13 @@ class Compile(BoardVerb, ModelVerb):
         return named_values("--backend", self.backend, "vsi:v853=npusim")
 
 
-def _moves(moves: tuple[Move, ...]) -> tuple[Table, ...]:
+def _moves(moves: tuple[Move, ...], command: object) -> tuple[Table, ...]:
     from dovetail.report.page import Table, flexible, left, wrapped
 
     if not moves:
         return ()
     rows = tuple((move.nodes[0], str(move.before), str(move.after), move.reason) for move in moves)
     columns = (flexible("unit"), left("from"), left("to"), wrapped("what its compiler did"))
-    return (Table("Moved, because compilers failed on them", columns, rows),)
+    return (
+        Table("Moved, because compilers failed on them", columns, rows, f"'{command}' writes a case for a report."),
+    )

@@ -40,8 +40,10 @@ from dovetail.cli.paddle_match import PaddleMatch
 from dovetail.cli.plan import PlanVerb
 from dovetail.cli.profile import Profile
 from dovetail.cli.quantize import Quantize
+from dovetail.cli.reduce import ReduceVerb
 from dovetail.cli.replay import Replay
 from dovetail.cli.run import RunVerb
+from dovetail.cli.sdk_failures import SdkFailures
 from dovetail.cli.sdk_install import SdkInstall
 from dovetail.cli.sdk_probe import SdkProbe
 from dovetail.cli.sdk_status import SdkStatus
@@ -62,6 +64,7 @@ VERBS: dict[str, type[Verb]] = {
     "profile": Profile,
     "compare": Compare,
     "verify": Verify,
+    "reduce": ReduceVerb,
     "tune": Tune,
     "replay": Replay,
     "bisect": Bisect,
@@ -90,7 +93,10 @@ GROUPS: dict[str, tuple[str, dict[str, type[Verb]]]] = {
         "Hand bundles on.",
         {"pack": BundlePack, "unpack": BundleUnpack, "onnx": BundleOnnx},
     ),
-    "sdk": ("Install and examine vendors' SDKs.", {"install": SdkInstall, "status": SdkStatus, "probe": SdkProbe}),
+    "sdk": (
+        "Install and examine vendors' SDKs.",
+        {"install": SdkInstall, "status": SdkStatus, "probe": SdkProbe, "failures": SdkFailures},
+    ),
     "nbg": ("Look into VeriSilicon's binary networks.", {"info": NbgInfo, "extract": NbgExtract}),
 }
 """Commands of two words: the first word, what it is about, and the second words."""

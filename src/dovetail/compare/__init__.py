@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dovetail.compare.case import WrittenCase, write_case
 from dovetail.compare.golden import GoldenSet, load_golden, save_golden
 from dovetail.compare.layers import LayerRequest, LayerRuns, compare_layers, judge_layers, run_layers, stack_samples
 from dovetail.compare.outputs import CompareOptions, TaskCheck, compare_outputs
 from dovetail.compare.record import CompareVerdict, Comparison, TaskRow, TensorRow
+from dovetail.compare.reduce import Misbehaviour, Reduced, ReduceRequest, reduce_model, remember_reduced
 from dovetail.compare.registry import TASK_METRICS, load_metric
 from dovetail.compare.saved import load_tensor_pair
 from dovetail.compare.serial import from_json, to_json
@@ -25,6 +27,9 @@ __all__ = [
     "Head",
     "LayerRequest",
     "LayerRuns",
+    "Misbehaviour",
+    "ReduceRequest",
+    "Reduced",
     "Reference",
     "SliceScore",
     "Steps",
@@ -35,6 +40,7 @@ __all__ = [
     "Verification",
     "VerifiedTensor",
     "VerifyRequest",
+    "WrittenCase",
     "callable_metric",
     "compare_layers",
     "compare_outputs",
@@ -46,6 +52,8 @@ __all__ = [
     "load_tensor_pair",
     "lsb_histogram",
     "random_samples",
+    "reduce_model",
+    "remember_reduced",
     "run_layers",
     "save_golden",
     "sqnr_db_along",
@@ -54,4 +62,5 @@ __all__ = [
     "top_k_agreement",
     "verify",
     "worst_slice",
+    "write_case",
 ]

@@ -83,13 +83,7 @@ def verify(
     had or serves none of the targets, CompileError when it refuses a partition.
     """
     options = request or VerifyRequest()
-    other = backend(options.against)
-    served = {target.name for target in other.targets()}
-    if not served & {part.target for part in parts}:
-        wanted = ", ".join(dict.fromkeys(part.target for part in parts))
-        raise DeviceNotFound(
-            f"backend '{options.against}' serves none of {wanted}.", hint=f"It serves {', '.join(sorted(served))}."
-        )
+    other, served = backend(options.against), check_served(options.against, parts)
     with ExitStack() as stack:
         inside = options.operator_samples > 0
         stages = [_stage(part, other if part.target in served else None, stack, inside=inside) for part in parts]
@@ -112,6 +106,17 @@ def verify(
         tuple(VerifiedTensor(name, "", "", makers.get(name, ""), steps) for name, steps in totals.items()),
         tuple(_operator_row(parts[number], node, steps) for (number, node), steps in operators.items()),
     )
+
+
+def check_served(against: str, parts: Sequence[Partition]) -> frozenset[str]:
+    """Return the targets that a backend serves; raise DeviceNotFound when none of the partitions' is among them."""
+    served = frozenset(target.name for target in backend(against).targets())
+    if not served & {part.target for part in parts}:
+        wanted = ", ".join(dict.fromkeys(part.target for part in parts))
+        raise DeviceNotFound(
+            f"backend '{against}' serves none of {wanted}.", hint=f"It serves {', '.join(sorted(served))}."
+        )
+    return served
 
 
 def random_samples(graph: Graph, count: int, seed: int) -> list[Mapping[str, AnyArray]]:
@@ -150,7 +155,7 @@ class _Step:
     @classmethod
     def open(cls, nodes: Sequence[Node], part: Partition, ours: Backend, stack: ExitStack) -> _Step:
         graph = part_of_graph(part.graph, nodes)
-        return cls(nodes[0].name, graph, _load(ours, graph, part.target, stack))
+        return cls(nodes[0].name, graph, load_executable(ours, graph, part.target, stack))
 
 
 def _steps(graph: Graph) -> list[list[Node]]:
@@ -165,20 +170,22 @@ def _steps(graph: Graph) -> list[list[Node]]:
 def _stage(part: Partition, other: Backend | None, stack: ExitStack, *, inside: bool) -> _Stage:
     if other is None:
         name = "cpu" if part.target == "cpu" else OURS
-        return _Stage(part, _load(backend(name), part.graph, part.target, stack), None, None)
+        return _Stage(part, load_executable(backend(name), part.graph, part.target, stack), None, None)
     ours = backend(OURS)
-    deployed = _load(ours, part.graph, part.target, stack), _load(other, part.graph, part.target, stack)
+    mine, theirs = (load_executable(owner, part.graph, part.target, stack) for owner in (ours, other))
     if not inside:
-        return _Stage(part, *deployed, None)
+        return _Stage(part, mine, theirs, None)
     return _Stage(
         part,
-        *deployed,
-        _load(other, part.graph, part.target, stack, taps=True),
+        mine,
+        theirs,
+        load_executable(other, part.graph, part.target, stack, taps=True),
         tuple(_Step.open(nodes, part, ours, stack) for nodes in _steps(part.graph)),
     )
 
 
-def _load(owner: Backend, graph: Graph, target: str, stack: ExitStack, *, taps: bool = False) -> Executable:
+def load_executable(owner: Backend, graph: Graph, target: str, stack: ExitStack, *, taps: bool = False) -> Executable:
+    """Return a graph compiled and loaded; it is closed with the stack. Raises CompileError or DeviceError."""
     known: Target = find_target(target)
     blob = owner.compile(graph, known, CompileOptions(taps=taps))
     device = next((item for item in owner.devices() if item.accepts(target)), None)

@@ -3,6 +3,7 @@
 from dovetail.backend.containment import WorkerLimits
 from dovetail.compile.binaries import vendor_files
 from dovetail.compile.cache import BlobCache
+from dovetail.compile.failing import named_error
 from dovetail.compile.model import CompileRequest, Isolation, choose_backend, compile_model
 from dovetail.compile.project import ProjectPart, ProjectSet, make_projects
 from dovetail.compile.repair import Move, Repaired, RepairRequest, compile_repaired
@@ -21,5 +22,6 @@ __all__ = [
     "compile_model",
     "compile_repaired",
     "make_projects",
+    "named_error",
     "vendor_files",
 ]

@@ -7,17 +7,21 @@ from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 
 from dovetail.backend.containment import CompilerPlace, Worker, WorkerLimits, compile_contained
+from dovetail.backend.failures import FailureMemory, FailureScope
 from dovetail.backend.protocols import Backend, Blob, CompileOptions
 from dovetail.backend.registry import backend, backends_for, find_target
 from dovetail.backend.target import Target
 from dovetail.bundle.bundle import Bundle, CompiledPartition
 from dovetail.compile.cache import BlobCache, cache_key
-from dovetail.errors import CompileError, DeviceNotFound, DovetailError
+from dovetail.errors import CompileError, CompileFailure, DeviceNotFound, DovetailError
 from dovetail.ir.graph import Graph
 from dovetail.ir.macs import graph_macs
 from dovetail.partition.partitioned import Partition, PartitionedGraph
+from dovetail.plan.plan import Plan
 
 _IMAGE_RANK = 4
+SLOWER = 2.0
+"""How many times the limit a part that hung gets before that is believed."""
 
 
 class Isolation(Enum):
@@ -43,6 +47,8 @@ class CompileRequest:
     limits: WorkerLimits = field(default_factory=WorkerLimits)
     cache: BlobCache | None = None
     """Keeps blobs by content."""
+    memory: FailureMemory | None = None
+    """Knows on which parts compilers crash or hang: a partition that holds one is refused at once."""
 
 
 def compile_model(partitioned: PartitionedGraph, request: CompileRequest | None = None) -> Bundle:
@@ -131,9 +137,10 @@ class Compiler:
             raise CompileError(
                 f"partition {part.index} ({part.target}, backend {compiler.name}): {error.message}",
                 partition=part.index,
+                failure=error.failure,
                 log_path=error.log_path,
                 hint=error.hint,
-            ) from error
+            ).naming(error.nodes) from error
         hidden = graph.constants.keys() - set(graph.outputs)
         return CompiledPartition(
             target=part.target,
@@ -146,6 +153,49 @@ class Compiler:
             nodes=tuple(node.name for node in graph.nodes),
             macs=graph_macs(graph),
         )
+
+    @property
+    def limit_s(self) -> float:
+        """Return how long one compilation may take."""
+        return self._request.limits.compile_s
+
+    def target(self, name: str) -> Target:
+        """Return a target by name."""
+        return self._owner(name)[2]
+
+    def software(self, target: str) -> str:
+        """Return the vendor's software that compiles for a target; "its compiler" where the backend does not say."""
+        return self._owner(target)[0].abilities().software or "its compiler"
+
+    def fails_again(self, part: Partition, failure: CompileFailure | None) -> bool:
+        """Tell whether a part fails in the same way in a process of its own; what hung gets twice the time."""
+        limits, slower = self._request.limits, SLOWER if failure is CompileFailure.HUNG else 1.0
+        limits = replace(limits, compile_s=limits.compile_s * slower)
+        with Compiler(replace(self._request, limits=limits, cache=None, memory=None)) as again:
+            try:
+                again.compile(part)
+            except CompileError as error:
+                return error.failure is failure
+        return False
+
+    def remember(self, part: Partition, failure: CompileFailure, reason: str) -> bool:
+        """Keep a part on which its compiler crashes or hangs, where there is a memory; tell whether it was kept."""
+        memory = self._request.memory
+        if memory is None:
+            return False
+        owner, version, target = self._owner(part.target)
+        scope = FailureScope(owner.name, version, target.name, target.mark)
+        return memory.remember(scope, part.graph, failure, reason, owner.abilities().software)
+
+    def stand_in(self, graph: Graph, name: str, plan: Plan) -> Partition | None:
+        """Return what a target tries a node of a float graph by; None where there is no such thing, or no such node."""
+        node = next((item for item in graph.nodes if item.name == name), None)
+        if node is None:
+            return None
+        placement = plan.placement(name)
+        owner, _, target = self._owner(placement.target)
+        make = owner.abilities().stand_in
+        return None if make is None else Partition(0, target.name, make(graph, node, placement.precision, target))
 
     def __enter__(self) -> Compiler:
         return self
@@ -175,6 +225,10 @@ class Compiler:
         kept = cache.get(key) if cache is not None else None
         if kept is not None:
             return kept
+        self._check_known(compiler, target, graph)
+        limited = compiler.abilities().with_limit
+        if limited is not None:
+            compiler = limited(self._request.limits.compile_s)
         if self._isolated(compiler, target):
             blob = compile_contained(self._worker, CompilerPlace(compiler.name, target.name), graph, options)
         else:
@@ -182,6 +236,19 @@ class Compiler:
         if cache is not None:
             cache.put(key, blob)
         return blob
+
+    def _check_known(self, compiler: Backend, target: Target, graph: Graph) -> None:
+        """Raise CompileError where a graph holds a part that the compiler is known to crash or hang on."""
+        memory = self._request.memory
+        if memory is None or not memory.stamp:
+            return
+        found = memory.find(FailureScope(compiler.name, self._owner(target.name)[1], target.name, target.mark), graph)
+        if found is not None:
+            raise CompileError(
+                f"{found.known.told.rstrip('.')}.",
+                failure=found.known.failure,
+                hint="Place one of the nodes elsewhere, or have it forgotten (dovetail sdk failures).",
+            ).naming(found.nodes)
 
     def _isolated(self, compiler: Backend, target: Target) -> bool:
         if self._request.isolation is not Isolation.UNTRUSTED:

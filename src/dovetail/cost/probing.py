@@ -23,7 +23,7 @@ from dovetail.cost.modelled import model_owner, model_plan
 from dovetail.cost.neighbourhood import Neighbourhood, neighbourhood
 from dovetail.cost.probed import ProbedAnswer, keep_answer, price_folder, read_answer
 from dovetail.cost.unit_prices import ProbedPrices, UnitPlace
-from dovetail.errors import CompileInterrupted, DovetailError
+from dovetail.errors import CompileError, CompileFailure, DovetailError
 from dovetail.ir.node import Node
 from dovetail.plan.placement import Placement
 from dovetail.plan.plan import Plan
@@ -101,9 +101,9 @@ class _Question:
         graph = self.piece.graph
         try:
             parts = model_plan(graph, Plan(graph.digest, self.place))
-        except CompileInterrupted:
-            return None
         except DovetailError as error:
+            if isinstance(error, CompileError) and error.failure is CompileFailure.KILLED:
+                return None
             return ProbedAnswer((), error.message)
         latency_ns = {row.node: row.latency_ns for part in parts for row in part.rows}
         totals = tuple(sum(latency_ns.get(node, 0.0) for node in unit.nodes) for unit in self.piece.units)

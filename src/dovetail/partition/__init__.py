@@ -2,5 +2,6 @@
 
 from dovetail.partition.partitioned import BorderTensor, Partition, PartitionedGraph
 from dovetail.partition.schedule import partition
+from dovetail.partition.smallest import PartReduction, ReductionBudget
 
-__all__ = ["BorderTensor", "Partition", "PartitionedGraph", "partition"]
+__all__ = ["BorderTensor", "PartReduction", "Partition", "PartitionedGraph", "ReductionBudget", "partition"]

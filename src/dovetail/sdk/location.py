@@ -18,6 +18,8 @@ _DRIVER = Path("lib/libOpenVX.so")
 _SHADERS = Path("include/CL/cl_viv_vx_ext.h")
 _TIMVX_HEADER = Path("include/tim/vx/graph.h")
 _TIMVX_LIBRARY = Path("lib/libtim-vx.so")
+FAILURES_VARIABLE = "DOVETAIL_FAILURES"
+"""Names the folder of what compilers were seen to crash or hang on."""
 VERSION_VARIABLE = "DOVETAIL_VSI_SDK"
 """Chooses among the installed versions of the SDK."""
 
@@ -36,6 +38,12 @@ class SdkFolder:
     def has_sdk(self) -> bool:
         """Tell whether headers, library and the headers of shader kernels are there."""
         return not self.missing
+
+    @property
+    def version(self) -> str:
+        """Return the version in the name of the SDK's folder, or the folder's name."""
+        name = self.sdk.name if self.sdk.name != "sdk" else self.sdk.parent.name
+        return name.removeprefix("verisilicon-")
 
     @property
     def missing(self) -> tuple[Path, ...]:
@@ -84,6 +92,13 @@ def data_folder(environment: Mapping[str, str] | None = None) -> Path:
     # The specification says that relative paths must be ignored.
     base = Path(stated) if stated and Path(stated).is_absolute() else Path(variables.get("HOME", "~")).expanduser()
     return (base if stated and Path(stated).is_absolute() else base / ".local" / "share") / "dovetail"
+
+
+def failures_folder(environment: Mapping[str, str] | None = None) -> Path:
+    """Return the folder of what compilers were seen to crash or hang on: DOVETAIL_FAILURES, or in the data folder."""
+    variables = os.environ if environment is None else environment
+    given = variables.get(FAILURES_VARIABLE, "")
+    return Path(given).expanduser() if given else data_folder(variables) / "failures"
 
 
 def installation_folder(environment: Mapping[str, str] | None = None, version: str = "") -> Path:

@@ -5,18 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from dovetail.backend.failures import FailureMemory
 from dovetail.backend.protocols import CompileOptions, Fidelity
-from dovetail.compile import CompileRequest, choose_backend, compile_model
+from dovetail.compile import CompileRequest, choose_backend, compile_model, named_error
+from dovetail.errors import CompileError
 from dovetail.ir.dtypes import AnyArray
+from dovetail.partition import ReductionBudget
 from dovetail.partition.schedule import partition
 from dovetail.plan.plan import Plan
 from dovetail.quantize.quantizer import Quantizer
 from dovetail.quantize.ranges import Ranges
 from dovetail.runtime.session import open_session
+from dovetail.sdk.location import failures_folder
 from dovetail.search.evaluator import EvaluationData, Scorer, evaluation_identity
 from dovetail.search.samples import stack_outputs
 from dovetail.search.threads import Threads
 from dovetail.search.trial import Scores
+
+_NAMING = ReductionBudget(40, 120.0)
+"""To find the smallest part that a vendor's compiler crashes on: twice halving 500 nodes, and what then remains."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +66,14 @@ class Pipeline:
     def outputs(self, plan: Plan, indices: Sequence[int]) -> dict[str, AnyArray]:
         """Return the outputs of a plan, stacked to `[N, ...]`."""
         partitioned = partition(self._quantizer.quantize(plan))
-        bundle = compile_model(partitioned, self._request({part.target for part in partitioned.partitions}))
+        request = self._request({part.target for part in partitioned.partitions})
+        try:
+            bundle = compile_model(partitioned, request)
+        except CompileError as error:
+            if not self._options.backends:
+                raise
+            # A vendor's judgement of the one plan that is left: which node it dies of is worth some compilations.
+            raise named_error(request, partitioned, error, self._data.graph, _NAMING) from error
         with open_session(bundle) as session:
             batches = self._data.samples.batches(indices)
             runs = list(self._threads.map(lambda batch: session.run(batch.inputs).outputs, batches))
@@ -70,7 +84,9 @@ class Pipeline:
         chosen = self._options.backends
         simulated = [item for item in targets if "fidelity" in choose_backend(item, chosen).abilities().options]
         return CompileRequest(
-            backends=chosen, per_target=dict.fromkeys(simulated, CompileOptions(self._options.fidelity))
+            backends=chosen,
+            per_target=dict.fromkeys(simulated, CompileOptions(self._options.fidelity)),
+            memory=FailureMemory(failures_folder()) if chosen else None,
         )
 
     def golden(self, indices: Sequence[int]) -> dict[str, AnyArray]:

@@ -124,8 +124,11 @@ class BackendContract:
             (abilities.model_cycles, 3),
             (abilities.write_project, 4),
             (abilities.cost_sources, 0),
+            (abilities.stand_in, 4),
         ):
             assert called is None or inspect.signature(called).bind(*[None] * arguments)
+        assert not abilities.software or _is_one_line(abilities.software)
+        assert abilities.with_limit is None or abilities.with_limit(5.0).version == self.backend.version
         if abilities.find_target is not None:
             assert abilities.find_target("no:such:target") is None
 

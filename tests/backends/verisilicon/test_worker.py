@@ -21,7 +21,7 @@ from dovetail.backends.verisilicon.driver.session import Settings, VendorSession
 from dovetail.backends.verisilicon.lowering.table import lower_graph
 from dovetail.backends.verisilicon.parts.part import part_of
 from dovetail.backends.verisilicon.plugin import VsiBackend
-from dovetail.errors import CompileError, CompileInterrupted, DeviceLost
+from dovetail.errors import CompileError, CompileFailure, DeviceLost
 from dovetail.ir import DType, Graph, Node, TensorType
 from dovetail.sdk.selftest import convolution_graph
 
@@ -61,8 +61,9 @@ def test_killed_while_compiling_is_a_compile_error(vendor: VsiBackend) -> None:
     session = VendorSession(lower_graph(SLOW, part_of(TARGET)), Settings(vendor.folder))
     process = session.process_id
     soon(lambda: os.kill(process, signal.SIGKILL), 0.5)
-    with pytest.raises(CompileInterrupted, match="died while compiling: SIGKILL"):
+    with pytest.raises(CompileError, match="died while compiling: SIGKILL") as caught:
         session.compile()
+    assert caught.value.failure is CompileFailure.KILLED
     assert not Path(f"/proc/{process}").exists()
 
 

@@ -138,7 +138,7 @@ def _refusal(graph: Graph, node: Node, target: Target) -> str:
     kinds = [graph.types[name] for name in (*node.outputs, *node.inputs) if name and graph.types[name].holds_reals]
     dtype = kinds[0].dtype if kinds else DType.F32
     able = _BY_ACTIVATION.get(dtype, (Precision.FP32,))
-    verdicts = [target.verdict(graph, node, precision) for precision in able]
+    verdicts = [profile_of(target).capability(graph, node, precision) for precision in able]
     return "" if any(verdict.supported for verdict in verdicts) else verdicts[0].reason
 
 

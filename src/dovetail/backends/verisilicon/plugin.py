@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
-from importlib.metadata import version
 
 import numpy as np
 
@@ -27,7 +27,9 @@ from dovetail.backends.verisilicon.driver.modelling import model_program
 from dovetail.backends.verisilicon.driver.process import DriverLimits
 from dovetail.backends.verisilicon.driver.session import Settings, VendorSession, split_samples, write_binary
 from dovetail.backends.verisilicon.edges import check_edges
+from dovetail.backends.verisilicon.failures import BACKEND, compiler_version
 from dovetail.backends.verisilicon.lowering.table import lower_graph
+from dovetail.backends.verisilicon.lowering.trial import stand_in, trial_of
 from dovetail.backends.verisilicon.part import Part
 from dovetail.backends.verisilicon.parts.named import VSI_PROFILES, vsi_profile
 from dovetail.backends.verisilicon.parts.part import part_of
@@ -35,16 +37,13 @@ from dovetail.backends.verisilicon.program import Program, labelled, tapped, wit
 from dovetail.backends.verisilicon.project.write import project_files
 from dovetail.errors import CompileError, DeviceError
 from dovetail.ir import AnyArray, DType, Graph, TensorType
-from dovetail.sdk.location import SdkFolder, find_verisilicon, fingerprint
+from dovetail.sdk.location import SdkFolder, find_verisilicon
 from dovetail.sdk.nbg import check_part, read_facts
 from dovetail.sdk.parts import simulated_parts
 
 NBG = "nbg"
 GRAPH = "vsi-graph"
-_REVISION = 2
-"""Raise it when compiled blobs or results change."""
 _DIGEST_BYTES = 32
-_MARK_DIGITS = 8
 
 
 class BlobForm(Enum):
@@ -65,12 +64,12 @@ class VsiBackend:
     folder: SdkFolder
     form: BlobForm = BlobForm.BINARY
     limits: DriverLimits = field(default_factory=DriverLimits)
-    name: str = "vsi"
+    name: str = BACKEND
 
     @property
     def version(self) -> str:
         """Return the versions of the package and of what it writes, and a mark of the SDK's contents."""
-        return f"{version('dovetail')}+{_REVISION}.{fingerprint(self.folder.sdk, self.folder.timvx)[:_MARK_DIGITS]}"
+        return compiler_version(self.folder)
 
     def targets(self) -> Sequence[Target]:
         """Return the targets that the installed simulator knows."""
@@ -121,10 +120,18 @@ class VsiBackend:
             options=frozenset({"taps"}),
             find_target=self._find_target,
             compiles_in_process=lambda target: True,
+            with_limit=self._with_limit,
+            software=f"VeriSilicon SDK {self.folder.version}",
+            stand_in=lambda graph, node, precision, target: stand_in(trial_of(graph, node, precision, part_of(target))),
             vendor_binary=self._vendor_binary,
             model_cycles=self._model_cycles,
             write_project=self._write_project,
         )
+
+    def _with_limit(self, seconds: float) -> VsiBackend:
+        """Return the backend that gives a compilation so many seconds."""
+        most_cpu = max(self.limits.cpu_seconds, math.ceil(2 * seconds))
+        return replace(self, limits=replace(self.limits, compile_s=seconds, cpu_seconds=most_cpu))
 
     def _model_cycles(self, graph: Graph, target: Target, board: BoardSettings) -> ModelledGraph:
         """Return what the vendor's performance model says of a quantised graph; raise CompileError."""

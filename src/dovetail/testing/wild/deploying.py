@@ -75,7 +75,7 @@ def deploy(case: WildCase, profile: VsiProfile, precision: Precision) -> tuple[i
     refused = {
         node.name: Override(Placement(HOST, Precision.FP32), "refused")
         for node in graph.nodes
-        if not profile.verdict(graph, node, precision).supported
+        if not profile.capability(graph, node, precision).supported
     }
     if len(refused) == len(graph.nodes):
         return 0, []

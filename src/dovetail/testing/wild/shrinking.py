@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from dovetail.backends.reference import run_graph
+from dovetail.bisection import smallest
 from dovetail.errors import DovetailError
 from dovetail.ir import AnyArray, Graph, TensorType
 from dovetail.testing.wild.case import WildCase
@@ -28,20 +29,8 @@ def shrunk(case: WildCase, shows: Shows, most: int = 60) -> WildCase:
 
 
 def _with_fewer_nodes(case: WildCase, shows: Shows) -> WildCase:
-    """Return a case from which no run of nodes can be left out (ddmin)."""
-    names, chunk = [node.name for node in case.graph.nodes], max(len(case.graph.nodes) // 2, 1)
-    while len(names) > 1:
-        for start in range(0, len(names), chunk):
-            rest = names[:start] + names[start + chunk :]
-            if rest and shows(case.part(rest)):
-                names = rest
-                break
-        else:
-            if chunk == 1:
-                break
-            chunk = max(chunk // 2, 1)
-            continue
-        chunk = min(chunk, max(len(names) // 2, 1))
+    """Return a case from which no node can be left out."""
+    names = smallest([node.name for node in case.graph.nodes], lambda some: shows(case.part(some)))
     return case if len(names) == len(case.graph.nodes) else case.part(names)
 
 

@@ -19,7 +19,7 @@ from dovetail.backends.verisilicon.driver.process import DriverRefusedError, Lau
 from dovetail.backends.verisilicon.driver.session import Settings
 from dovetail.backends.verisilicon.program import Program
 from dovetail.backends.verisilicon.translate import from_vendor, to_vendor
-from dovetail.errors import CompileError
+from dovetail.errors import CompileError, CompileFailure
 from dovetail.ir import AnyArray, TensorType
 
 _ARENA_BYTES = 16 << 20
@@ -104,7 +104,8 @@ class GraphBench:
             self.close()
             if not alone:
                 return self.measure(program, samples, outputs, fresh=True)
-            raise CompileError(f"{program.target}: {error}.", hint="Place the node on cpu.") from error
+            failure = error.failure if isinstance(error, WorkerDiedError) else CompileFailure.REFUSED
+            raise CompileError(f"{program.target}: {error}.", failure=failure, hint="Place the node on cpu.") from error
 
     def hardware(self, program: Program) -> Mapping[str, str]:
         """Return what the compiler's performance model prints of the part, by its own names."""

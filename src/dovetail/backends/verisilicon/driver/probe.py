@@ -61,7 +61,7 @@ def probe_part(
     if figures is None:
         raise CompileError(f"{part.target}: the simulator compiles no graph for {part.sdk_name}.")
     never = {key: reason for key, reason in refused.items() if key not in engines and reason}
-    return MeasuredPart(part.sdk_name, sdk_version(settings), figures, engines, never)
+    return MeasuredPart(part.sdk_name, settings.folder.version, figures, engines, never)
 
 
 def _ask(bench: GraphBench, program: Program, graph: Graph) -> Engine | None:
@@ -97,9 +97,3 @@ def part_figures(printed: Mapping[str, str]) -> PartFigures:
         raise CompileError(
             f"the performance model does not print a figure of the part as expected: {error}."
         ) from error
-
-
-def sdk_version(settings: Settings) -> str:
-    """Return the version in the name of the SDK's folder, or the folder's name."""
-    name = settings.folder.sdk.name if settings.folder.sdk.name != "sdk" else settings.folder.sdk.parent.name
-    return name.removeprefix("verisilicon-")

@@ -17,12 +17,15 @@ import weakref
 from dataclasses import dataclass
 from pathlib import Path
 
+from dovetail.backend.endings import ending_of
 from dovetail.backends.verisilicon.driver.worker import Message, ProtocolError, read_message, write_message
+from dovetail.errors import CompileFailure
 
 _LOG_TAIL_BYTES = 4096
 _LOG_MAX_BYTES = 32 << 20
 _END_S = 60.0
 """How long a worker may take to end that has closed its pipe: a busy machine writes a dump of its memory first."""
+_STARTING = "starting"
 SIMULATED_MEMORY_BYTES = 256 << 20
 """Without a bound the simulator touches a pool of 4 GiB when it starts, which takes it 14 seconds."""
 
@@ -53,9 +56,9 @@ class Launch:
 class WorkerDiedError(Exception):
     """The worker crashed, hung or refused to start; the message says which, with its last log lines."""
 
-
-class WorkerKilledError(WorkerDiedError):
-    """The worker was killed by somebody else, such as a system that runs out of memory or a parent that ends."""
+    def __init__(self, message: str, failure: CompileFailure) -> None:
+        self.failure = failure
+        super().__init__(message)
 
 
 class DriverRefusedError(Exception):
@@ -101,7 +104,7 @@ class WorkerProcess:
         self.memory = mmap.mmap(self._arena, arena_bytes) if arena_bytes else None
         descriptors = (self._sink, self._source, self._log, self._arena)
         self._finalizer = weakref.finalize(self, _clean_up, self._child, self._folder, descriptors)
-        self.facts = self._receive(limits.start_s, "starting")[0]
+        self.facts = self._receive(limits.start_s, _STARTING)[0]
 
     @property
     def pid(self) -> int:
@@ -156,7 +159,7 @@ class WorkerProcess:
         if not ready:
             tail = self.log_tail()
             self.close()
-            raise WorkerDiedError(f"{doing} took longer than {within_s:.0f} s{said(tail)}")
+            raise WorkerDiedError(f"{doing} took longer than {within_s:.0f} s{said(tail)}", _late(doing))
         try:
             answer = read_message(self._source)
         except (ProtocolError, ValueError, OSError) as error:
@@ -175,20 +178,13 @@ class WorkerProcess:
         except subprocess.TimeoutExpired:
             code = None
         self.close()
-        kind = WorkerKilledError if code == -signal.SIGKILL else WorkerDiedError
-        return kind(f"the worker died while {doing}: {_cause(code)}{said(tail)}")
+        ending = ending_of(code, tail)
+        return WorkerDiedError(f"the worker died while {doing}: {ending.cause}{said(tail)}", ending.failure)
 
 
-def _cause(code: int | None) -> str:
-    if code is None:
-        return "it stopped answering"
-    if code < 0:
-        try:
-            name = signal.Signals(-code).name
-        except ValueError:
-            name = f"signal {-code}"
-        return "it used up its processor time (SIGXCPU)" if name == "SIGXCPU" else name
-    return f"exit code {code}"
+def _late(doing: str) -> CompileFailure:
+    """Return what a step shows that takes too long: a slow start is the machine's."""
+    return CompileFailure.KILLED if doing == _STARTING else CompileFailure.HUNG
 
 
 def said(tail: str) -> str:

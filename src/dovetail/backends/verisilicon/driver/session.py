@@ -14,13 +14,12 @@ from dovetail.backends.verisilicon.driver.process import (
     DriverRefusedError,
     Launch,
     WorkerDiedError,
-    WorkerKilledError,
     WorkerProcess,
     said,
 )
 from dovetail.backends.verisilicon.program import Code, Program, Quant, TensorRole
 from dovetail.backends.verisilicon.translate import from_vendor, to_vendor
-from dovetail.errors import CompileError, CompileInterrupted, DeviceError, DeviceLost
+from dovetail.errors import CompileError, CompileFailure, DeviceError, DeviceLost
 from dovetail.ir import AnyArray, TensorType
 from dovetail.sdk.location import SdkFolder
 
@@ -198,10 +197,12 @@ class VendorSession:
             ) from error
         self.steps.append(TimedStep("run", int(answer.get("elapsed_ns", 0))))
 
-    def _compile_error(self, error: Exception) -> CompileError:
+    def _compile_error(self, error: WorkerDiedError | DriverRefusedError) -> CompileError:
         self.close()
-        kind = CompileInterrupted if isinstance(error, WorkerKilledError) else CompileError
-        return kind(f"{self._where}: {error}.", hint="Place the partition on cpu, or split it.")
+        failure = error.failure if isinstance(error, WorkerDiedError) else CompileFailure.REFUSED
+        return CompileError(
+            f"{self._where}: {error}.", failure=failure, hint="Place the partition on cpu, or split it."
+        )
 
     def _check_shim(self, found: object) -> None:
         if found != _ABI:

@@ -75,8 +75,24 @@ class LoweringTrial(NamedTuple):
 
 def lowering_refusal(graph: Graph, node: Node, precision: Precision, part: Part) -> str | None:
     """Return why a part's lowering would refuse a node of a graph at a precision, or None."""
+    trial = trial_of(graph, node, precision, part)
+    return _try(trial) if is_hashable(node) else _try.__wrapped__(trial)
+
+
+def is_hashable(node: Node) -> bool:
+    """Tell whether the trial of a node can be the key of a table."""
+    return not any(isinstance(value, np.ndarray | Graph) for value in node.attributes.values())
+
+
+def stand_in(trial: LoweringTrial) -> Graph:
+    """Return the graph of a node alone that its lowering is tried with: no scale and no weight in it is a real one."""
+    return _stored_graph(trial)
+
+
+def trial_of(graph: Graph, node: Node, precision: Precision, part: Part) -> LoweringTrial:
+    """Return how lowering sees a node of a graph at a precision, before data are known."""
     layout = weight_layout(graph, node)
-    trial = LoweringTrial(
+    return LoweringTrial(
         op=node.op,
         domain=node.domain,
         attributes=tuple((name, type(value), value) for name, value in node.attributes.items() if not is_fact(name)),
@@ -87,8 +103,6 @@ def lowering_refusal(graph: Graph, node: Node, precision: Precision, part: Part)
         precision=precision,
         part=part,
     )
-    hashable = not any(isinstance(value, np.ndarray | Graph) for value in node.attributes.values())
-    return _try(trial) if hashable else _try.__wrapped__(trial)
 
 
 def _read_inputs(graph: Graph, node: Node) -> tuple[TrialInput | None, ...]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from dovetail.backend.target import Target, TargetProfile, TargetVerdict
+from dovetail.backends.verisilicon.failures import known_refusal
 from dovetail.backends.verisilicon.generation import Generation
 from dovetail.backends.verisilicon.lowering.trial import lowering_refusal
 from dovetail.backends.verisilicon.part import Part
@@ -13,6 +15,8 @@ from dovetail.ir.graph import Graph
 from dovetail.ir.node import Node
 from dovetail.ir.precision import Precision
 from dovetail.sdk.parts import part_pid
+
+_Refusal = Callable[[Graph, Node, Precision, Part], str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +32,19 @@ class VsiProfile(TargetProfile):
         object.__setattr__(self, "part", Part(self.name, name, part_pid(name), self.generation))
 
     def verdict(self, graph: Graph, node: Node, precision: Precision) -> TargetVerdict:
-        """Say whether the target runs the node at the precision: what the rules allow and lowering takes."""
+        """Say whether the target runs the node at the precision: what the rules allow and lowering takes.
+
+        Where an SDK is installed here, what its compiler is known to crash or hang on is refused too.
+        """
+        return self._judged(self.capability(graph, node, precision), known_refusal, graph, node)
+
+    def capability(self, graph: Graph, node: Node, precision: Precision) -> TargetVerdict:
+        """Say whether the part runs the node at the precision, whatever compilers were seen to do with it."""
         verdict = TargetProfile.verdict(self, graph, node, precision)
-        if not verdict.supported:
-            return verdict
-        reason = lowering_refusal(graph, node, precision, self.part)
+        return self._judged(verdict, lowering_refusal, graph, node)
+
+    def _judged(self, verdict: TargetVerdict, refusal: _Refusal, graph: Graph, node: Node) -> TargetVerdict:
+        reason = refusal(graph, node, verdict.precision, self.part) if verdict.supported else None
         return verdict if reason is None else replace(verdict, engine=None, reason=reason)
 
 

@@ -1,0 +1,72 @@
+"""The options of commands that run a quantised model beside another backend, and what they open."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dovetail.cli.options import ModelVerb, SamplesVerb, read_ranges
+from dovetail.errors import DataError, PlanError
+
+if TYPE_CHECKING:
+    from dovetail.ir import AnyArray, Graph
+    from dovetail.partition import Partition
+
+
+@dataclass(frozen=True, kw_only=True)
+class BesideVerb(SamplesVerb, ModelVerb):
+    """The options of commands that run a quantised model beside another backend."""
+
+    against: Annotated[str, typer.Option("--against", metavar="BACKEND", help="The other backend.")] = "vsi"
+    plan: Annotated[Path | None, typer.Option("--plan", metavar="FILE", help="Plan (dovetail plan, tune).")] = None
+    ranges: Annotated[Path | None, typer.Option("--ranges", metavar="FILE", help="Ranges (dovetail calibrate).")] = None
+    target: Annotated[
+        str | None, typer.Option("--target", metavar="TARGET", help="Where a quantised model runs whole.")
+    ] = None
+    data: Annotated[
+        str | None,
+        typer.Option("--data", metavar="DATA", help="Samples; random numbers where it is not given."),
+    ] = None
+    limit: Annotated[int, typer.Option("--samples", metavar="N", help="How many samples.")] = 2
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the random numbers.")] = 0
+
+    def parts(self) -> tuple[Graph, Sequence[Partition]]:
+        """Return the quantised graph and its partitions; raise PlanError where options do not fit the model."""
+        import dovetail
+        from dovetail.partition import Partition
+        from dovetail.quantize import is_quantized
+
+        if self.plan is None:
+            graph = self.graph()
+            if self.target is None:
+                raise PlanError("give --plan and --ranges, or --target for a model that is quantised.")
+            if not is_quantized(graph):
+                raise PlanError(
+                    f"'{graph.name}' is not quantised.", hint="Give --plan and --ranges (dovetail plan, calibrate)."
+                )
+            dovetail.find_target(self.target)
+            return graph, (Partition(0, self.target, graph),)
+        if self.ranges is None or self.target is not None:
+            raise PlanError("--plan needs --ranges, and takes no --target: the plan says where nodes run.")
+        graph = self.graph()
+        plan = dovetail.load_plan(self.plan)
+        plan.check(graph)
+        partitioned = dovetail.partition(dovetail.quantize(graph, plan, read_ranges(self.ranges, graph)))
+        return partitioned.source.graph, partitioned.partitions
+
+    def samples(self, graph: Graph) -> list[Mapping[str, AnyArray]]:
+        """Return stored samples, random ones where no data are given."""
+        import dovetail
+        from dovetail.compare import random_samples
+
+        if self.data is None:
+            return random_samples(graph, self.limit, self.seed)
+        samples = self.open(self.data, dovetail.specs_of(graph), limit=self.limit)
+        found = [sample.inputs for sample in samples]
+        if not found:
+            raise DataError(f"{self.data}: the data set is empty.", hint="Give at least one sample.")
+        return found
