@@ -40,6 +40,8 @@ class Parts:
     sides: Sides
     fed: Sequence[Arrays]
     most: int
+    as_graph: bool = False
+    """Compile parts as graphs whose tensors can be read, and not as they would be deployed."""
     tried: int = 0
     _known: dict[int, Mapping[str, Steps] | None] = field(default_factory=dict)
 
@@ -63,7 +65,7 @@ class Parts:
     def _compared(self, part: Graph) -> Mapping[str, Steps] | None:
         self.tried += 1
         try:
-            return self.sides.compare(part, self.fed)
+            return self.sides.compare(part, self.fed, as_graph=self.as_graph)
         except (CompileError, DeviceError):
             # The whole is compiled though a part of it is not: another place will do.
             return None

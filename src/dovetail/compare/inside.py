@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dovetail.backend.pieces import CompiledPieces
+from dovetail.bisection import unsettled
 from dovetail.compare.cutting import Cuts, Parts, find_cuts
 from dovetail.compare.sides import Arrays, Sides, differs, opened, steps_of
 from dovetail.compare.steps import Steps
@@ -29,6 +30,12 @@ class PartRun:
 class _Row:
     steps: Steps
     judged: Judged
+    nodes: tuple[str, ...]
+    """The operator with what cannot be told from it."""
+
+
+_Rows = dict[tuple[str, ...], _Row]
+"""By the nodes of a piece."""
 
 
 def look_inside(run: PartRun, sides: Sides, samples: int, most_cuts: int) -> tuple[list[VerifiedTensor], InsideLook]:
@@ -45,10 +52,13 @@ def look_inside(run: PartRun, sides: Sides, samples: int, most_cuts: int) -> tup
         taps = Taps.SILENT
     tried = 0
     if taps is not Taps.BELIEVED:
-        cuts = find_cuts(Parts(graph, pieces, sides, chosen.fed, most_cuts), end)
+        # The binary itself is cut where it is what differs; where it does not, the graph is the cheaper form.
+        parts = Parts(graph, pieces, sides, chosen.fed, most_cuts, as_graph=not differs(end))
+        cuts = find_cuts(parts, end)
         rows, tried = {**rows, **_cut_rows(graph, pieces, cuts, end)}, cuts.tried
     listed = [_listed(part, names, rows[names]) for names in pieces.nodes if names in rows]
-    unjudged = tuple(names[0] for names in pieces.nodes if names not in rows)
+    judged = {name for row in rows.values() for name in row.nodes}
+    unjudged = tuple(names[0] for names in pieces.nodes if judged.isdisjoint(names))
     return listed, InsideLook(part.index, part.target, taps, reason, tried, len(pieces.nodes), unjudged)
 
 
@@ -61,15 +71,10 @@ def _chosen(run: PartRun, sides: Sides, samples: int) -> tuple[PartRun, Mapping[
     return chosen, steps_of([ours[at] for at in order], chosen.found)
 
 
-_Rows = dict[tuple[str, ...], _Row]
-
-
 def _tapped(run: PartRun, sides: Sides, pieces: CompiledPieces) -> tuple[Taps, str, _Rows]:
     """Return what taps tell, and whether they are believed."""
     graph, target = run.part.graph, run.part.target
-    made = {names: _outputs(graph, names) for names in pieces.nodes}
-    extra = dict.fromkeys(name for names in made.values() for name in names if name not in graph.outputs)
-    whole = graph.evolve(outputs=(*graph.outputs, *extra))
+    whole = graph.evolve(outputs=(*graph.outputs, *_tappable(graph, pieces)))
     try:
         with opened(sides.theirs, whole, target, taps=True) as executable:
             found = [executable.run(values) for values in run.fed]
@@ -81,9 +86,36 @@ def _tapped(run: PartRun, sides: Sides, pieces: CompiledPieces) -> tuple[Taps, s
         from_given = executable.abilities().from_given
         assert from_given is not None
         ours = [from_given(fed, values) for fed, values in zip(run.fed, found, strict=True)]
-    steps = steps_of(ours, found)
-    rows = {names: _Row(_total(steps, tensors), Judged.TAP) for names, tensors in made.items() if tensors}
-    return Taps.BELIEVED, "", rows
+    return Taps.BELIEVED, "", _tap_rows(graph, pieces, steps_of(ours, found))
+
+
+def _tappable(graph: Graph, pieces: CompiledPieces) -> list[str]:
+    """Return the tensors between pieces that can be asked for together without changing how the graph is compiled."""
+    made = dict.fromkeys(name for names in pieces.nodes for name in _outputs(graph, names))
+    kept: list[str] = []
+
+    def settles(chunk: Sequence[str]) -> bool:
+        settled = pieces.keeps(graph.evolve(outputs=(*graph.outputs, *kept, *chunk)))
+        kept.extend(chunk if settled else ())
+        return settled
+
+    unsettled([[name for name in made if name not in graph.outputs]], settles)
+    return kept
+
+
+def _tap_rows(graph: Graph, pieces: CompiledPieces, steps: Mapping[str, Steps]) -> _Rows:
+    """Return the operators whose results were told, each with those before it whose results were not."""
+    rows: _Rows = {}
+    hidden: dict[str, tuple[str, ...]] = {}
+    for names in pieces.nodes:
+        part = part_of_graph(graph, [graph.node(name) for name in names])
+        behind = [name for tensor in part.inputs for name in hidden.get(tensor, ())]
+        nodes = tuple(dict.fromkeys((*behind, *names)))
+        hidden.update({tensor: nodes for tensor in part.outputs if tensor not in steps})
+        told = [tensor for tensor in part.outputs if tensor in steps]
+        if told:
+            rows[names] = _Row(_total(steps, told), Judged.TAP, nodes)
+    return rows
 
 
 def _cut_rows(graph: Graph, pieces: CompiledPieces, cuts: Cuts, end: Mapping[str, Steps]) -> _Rows:
@@ -91,18 +123,21 @@ def _cut_rows(graph: Graph, pieces: CompiledPieces, cuts: Cuts, end: Mapping[str
     maker = {name: names for names in pieces.nodes for name in _outputs(graph, names)}
     rows: _Rows = {}
     if not differs(end):
-        rows.update({maker[name]: _Row(steps, Judged.DEPLOYED) for name, steps in end.items() if name in maker})
+        known = {name: steps for name, steps in end.items() if name in maker}
+        rows.update({maker[name]: _Row(steps, Judged.DEPLOYED, maker[name]) for name, steps in known.items()})
     for found in cuts.equal.values():
         for name, steps in found.items():
-            rows.setdefault(maker[name], _Row(steps, Judged.CUT))
+            rows.setdefault(maker[name], _Row(steps, Judged.CUT, maker[name]))
     if cuts.first is not None:
-        judged = Judged.DEPLOYED if cuts.first[1] == len(pieces.nodes) else Judged.CUT
-        last = pieces.nodes[cuts.first[1] - 1]
+        low, high = cuts.first
+        judged = Judged.DEPLOYED if high == len(pieces.nodes) else Judged.CUT
+        last = pieces.nodes[high - 1]
         wrong = {maker.get(name, last) for name, steps in cuts.found.items() if steps.differing}
         # The earliest that made something that differs at the end of the shortest part that does.
         first = next(names for names in pieces.nodes if names in wrong)
         tensors = [name for name in cuts.found if maker.get(name, last) == first]
-        rows[first] = _Row(_total(cuts.found, tensors), judged)
+        between = tuple(name for names in pieces.nodes[low:high] for name in names)
+        rows[first] = _Row(_total(cuts.found, tensors), judged, between)
     return rows
 
 
@@ -116,6 +151,6 @@ def _total(steps: Mapping[str, Steps], tensors: Sequence[str]) -> Steps:
 
 
 def _listed(part: Partition, names: tuple[str, ...], row: _Row) -> VerifiedTensor:
-    nodes = [part.graph.node(name) for name in names]
-    op = "+".join(node.op for node in nodes)
-    return VerifiedTensor(_outputs(part.graph, names)[0], names[0], op, part.target, row.steps, row.judged, names)
+    op = "+".join(part.graph.node(name).op for name in names)
+    tensor = _outputs(part.graph, names)[0]
+    return VerifiedTensor(tensor, names[0], op, part.target, row.steps, row.judged, row.nodes)

@@ -31,10 +31,12 @@ class Sides:
         known = self.theirs.abilities().pieces
         return _clamped(graph) if known is None else known(graph, find_target(self.target))
 
-    def compare(self, graph: Graph, fed: Sequence[Arrays]) -> Mapping[str, Steps]:
+    def compare(self, graph: Graph, fed: Sequence[Arrays], *, as_graph: bool) -> Mapping[str, Steps]:
         """Return the steps of every output, both sides on the same inputs; raise CompileError or DeviceError."""
-        with opened(self.ours, graph, self.target) as ours, opened(self.theirs, graph, self.target) as theirs:
-            return steps_of([ours.run(values) for values in fed], [theirs.run(values) for values in fed])
+        with opened(self.ours, graph, self.target) as executable:
+            ours = [executable.run(values) for values in fed]
+        with opened(self.theirs, graph, self.target, taps=as_graph) as executable:
+            return steps_of(ours, [executable.run(values) for values in fed])
 
 
 @contextmanager

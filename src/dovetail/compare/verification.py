@@ -39,7 +39,7 @@ class VerifiedTensor:
     steps: Steps
     judged: Judged = Judged.DEPLOYED
     nodes: tuple[str, ...] = ()
-    """All nodes that are computed as one, of which `node` is the first."""
+    """All nodes that are judged together: what is computed as one, and what is not told before it."""
 
 
 @dataclass(frozen=True, slots=True)

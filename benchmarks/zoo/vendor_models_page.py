@@ -1,0 +1,161 @@
+"""The page of `vendor_models.py`: whole models on the vendor's simulator, outputs and inner tensors."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import Enum
+from textwrap import shorten
+from typing import Any
+
+from zoo.table import markdown, number
+
+_LONGEST_REASON = 200
+
+
+class Outcome(Enum):
+    """Say what became of a model at a precision on a part."""
+
+    EQUAL = "equal"
+    DIFFERS = "differs"
+    REFUSED = "all on the CPU"
+    """The plan says beforehand that the part takes nothing of it."""
+    LATE = "refused late"
+    """The plan places on the part what lowering then refuses."""
+    VENDOR = "vendor refuses"
+    """The vendor's compiler or simulator refuses it, or dies of it."""
+    BROKEN = "broken"
+    """Our own code stops with an error that is none of its own."""
+    STOPPED = "stopped"
+    """It took longer than a cell may."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Hold what became of one cell; `operators` are those of the NPU's partitions that are computed as one."""
+
+    model: str
+    target: str
+    precision: str
+    outcome: Outcome
+    on_npu: int = 0
+    on_cpu: int = 0
+    partitions: int = 0
+    samples: int = 0
+    elements: int = 0
+    differing: int = 0
+    largest: int = 0
+    operators: int = 0
+    judged: int = 0
+    equal_inside: int = 0
+    ways: str = ""
+    """How inner tensors were read, and of how many partitions each way."""
+    first: str = ""
+    """The first operator that deviates from equal inputs."""
+    reason: str = ""
+    seconds: float = 0.0
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Return what tells it from all others."""
+        return self.model, self.target, self.precision
+
+    def to_json(self) -> str:
+        """Return the row as a line of a log."""
+        return json.dumps({**asdict(self), "outcome": self.outcome.value})
+
+    @classmethod
+    def from_json(cls, line: str) -> Row:
+        """Return the row of a line."""
+        fields: dict[str, Any] = json.loads(line)
+        return cls(**{**fields, "outcome": Outcome(fields["outcome"])})
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """Return the row of the table."""
+        ran = self.outcome in (Outcome.EQUAL, Outcome.DIFFERS)
+        outputs = f"{self.elements - self.differing} of {self.elements}" if ran else self.outcome.value
+        largest = str(self.largest) if ran else "-"
+        inside = f"{self.equal_inside} of {self.judged}" if self.judged else "-"
+        if self.judged < self.operators:
+            inside += f", {self.operators - self.judged} not read"
+        told = self.first or shorten(self.reason, _LONGEST_REASON)
+        nodes = f"{self.on_npu} / {self.on_cpu}"
+        return (
+            self.model,
+            self.target.removeprefix("vsi:"),
+            self.precision,
+            nodes,
+            outputs,
+            largest,
+            inside if ran else "-",
+            self.ways or "-",
+            told or "-",
+            number(self.seconds, 0),
+        )
+
+
+HEADINGS = ("model", "part", "precision", "NPU / CPU", "outputs equal", "largest", "inner equal", "read by")
+_HEADINGS = (*HEADINGS, "first that deviates, or why not", "s")
+
+_PAGE = """# Whole models on the vendor's simulator
+
+Made by `python benchmarks/vendor_models.py --write docs/reference/vendor_models.md --log LOG` with VeriSilicon's SDK
+6.57.1; do not edit. [Single operators](vendor.md) and [random ones](vendor_wild.md) have pages of their own.
+
+Every network of the collection, quantised at a precision and placed on a part; what the part's verdict refuses is on
+the CPU by plan (`NPU / CPU` counts nodes of the quantised network). `outputs equal` counts the elements of everything
+that leaves the NPU or the model, as it is deployed (the vendor's binary on the vendor's instruction-level simulator),
+over all samples: {samples} of the model's own data, each side on its own values. `largest` is the largest difference in
+steps. `inner equal` counts operators that give every element of their results from equal inputs, on one sample; what
+the compiler computes as one, such as a convolution with its clamp and a sum, is one operator. They are read by taps
+where these leave the outputs as they are deployed, else by compiling parts of the network (cuts), at most {cuts} in a
+partition. Seconds are of the whole cell on a shared machine.
+
+## Summary
+
+{summary}
+
+## Cells
+
+{table}
+
+{rest}
+```text
+{facts}
+```
+"""
+
+
+def as_page(rows: Sequence[Row], left: Sequence[str], facts: Sequence[str], most_cuts: int) -> str:
+    """Return the page; `left` says what was not run and why."""
+    samples = max((row.samples for row in rows), default=0)
+    rest = "## Not run\n\n" + "\n".join(f"- {item}" for item in left) + "\n" if left else ""
+    return _PAGE.format(
+        samples=samples,
+        cuts=most_cuts,
+        summary=markdown(*_summary(rows)),
+        table=markdown(_HEADINGS, [row.cells for row in rows]),
+        rest=rest,
+        facts="\n".join(facts),
+    )
+
+
+def _summary(rows: Sequence[Row]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    heads = ("part", "precision", "cells", *(outcome.value for outcome in Outcome), "elements equal", "inner equal")
+    return heads, list(_summary_rows(rows))
+
+
+def _summary_rows(rows: Sequence[Row]) -> Iterator[tuple[str, ...]]:
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row.target, row.precision), []).append(row)
+    for (target, precision), found in sorted(groups.items()):
+        counts: Mapping[Outcome, int] = Counter(row.outcome for row in found)
+        elements, wrong = (sum(getattr(row, name) for row in found) for name in ("elements", "differing"))
+        judged, equal = (sum(getattr(row, name) for row in found) for name in ("judged", "equal_inside"))
+        shown = (str(counts[outcome]) for outcome in Outcome)
+        name = target.removeprefix("vsi:")
+        yield name, precision, str(len(found)), *shown, f"{elements - wrong} of {elements}", f"{equal} of {judged}"
