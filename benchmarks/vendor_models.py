@@ -113,6 +113,7 @@ def _told(row: Row, found: Verification) -> Row:
         operators=sum(look.operators for look in found.inside),
         judged=len(found.operators),
         equal_inside=sum(item.steps.differing == 0 for item in found.operators),
+        unread=sum(len(look.unjudged) for look in found.inside),
         ways=", ".join(read),
         first=named,
         reason="; ".join(reasons),

@@ -49,7 +49,10 @@ class Row:
     largest: int = 0
     operators: int = 0
     judged: int = 0
+    """Operators whose results were read, each with those before it whose results were not."""
     equal_inside: int = 0
+    unread: int = 0
+    """Operators of which nothing was read."""
     ways: str = ""
     """How inner tensors were read, and of how many partitions each way."""
     first: str = ""
@@ -79,8 +82,8 @@ class Row:
         outputs = f"{self.elements - self.differing} of {self.elements}" if ran else self.outcome.value
         largest = str(self.largest) if ran else "-"
         inside = f"{self.equal_inside} of {self.judged}" if self.judged else "-"
-        if self.judged < self.operators:
-            inside += f", {self.operators - self.judged} not read"
+        if self.unread:
+            inside += f", {self.unread} not read"
         told = self.first or shorten(self.reason, _LONGEST_REASON)
         nodes = f"{self.on_npu} / {self.on_cpu}"
         return (
@@ -110,9 +113,10 @@ the CPU by plan (`NPU / CPU` counts nodes of the quantised network). `outputs eq
 that leaves the NPU or the model, as it is deployed (the vendor's binary on the vendor's instruction-level simulator),
 over all samples: {samples} of the model's own data, each side on its own values. `largest` is the largest difference in
 steps. `inner equal` counts operators that give every element of their results from equal inputs, on one sample; what
-the compiler computes as one, such as a convolution with its clamp and a sum, is one operator. They are read by taps
-where these leave the outputs as they are deployed, else by compiling parts of the network (cuts), at most {cuts} in a
-partition. Seconds are of the whole cell on a shared machine.
+the compiler computes as one, such as a convolution with its clamp and a sum, is one operator, and so is what cannot be
+told apart without changing the binary. They are read by taps where these leave the outputs as they are deployed, else
+by compiling parts of the network (cuts), at most {cuts} in a partition; an operator of which nothing was read after
+that, or that lies behind the first that deviates, is `not read`. Seconds are of the whole cell on a shared machine.
 
 ## Summary
 

@@ -64,6 +64,22 @@ def test_a_part_that_is_compiled_otherwise_is_not_kept() -> None:
     assert not pieces.keeps(of_bytes([unknown], ("a",)))
 
 
+def test_a_view_of_an_input_is_not_asked_for_where_it_is_read() -> None:
+    nodes = [Node("view", "Reshape", ("x", "shape"), ("a",)), Node("conv", "Conv", ("a", "w"), ("b",))]
+    plain = of_bytes([Node("conv", "Conv", ("x", "w"), ("a",))], ("a",))
+    seen = dict.fromkeys(("a", "b"), replace(plain.types["a"], shape=(1, 4, 4, 9)))
+    types = {**plain.types, **seen, "shape": TensorType(DType.I64, (4,))}
+    constants = {**plain.constants, "shape": np.array([1, 4, 4, 9])}
+    graph = Graph("view", tuple(nodes), ("x",), ("b",), types, constants)
+    pieces = pieces_of(graph, find_target("vsi:v853"))
+    assert pieces.nodes == (("view",), ("conv",))
+    assert not pieces.keeps(graph.evolve(outputs=("a", "b")))
+    assert pieces.keeps(cut(graph, pieces, 1))
+    # Where it is an output anyway, it is what is deployed.
+    asked = graph.evolve(outputs=("a", "b"))
+    assert pieces_of(asked, find_target("vsi:v853")).keeps(asked)
+
+
 @pytest.mark.parametrize(
     ("reader", "together"),
     [
