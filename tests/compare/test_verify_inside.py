@@ -87,11 +87,11 @@ class Twin:
             raise CompileError("no room for taps.")
         blob = self.inner.compile(graph, target, options)
         # Parts that are cut off end before the last output.
-        odd = options.taps and self.taps == "others" and "y" in graph.outputs
+        odd = options.taps and self.taps in ("others", "garbage") and "y" in graph.outputs
         return Blob("tapped" if odd else blob.format, blob.payload)
 
     def devices(self) -> Sequence[Device]:
-        return [TwinDevice(device) for device in self.inner.devices()]
+        return [TwinDevice(device, "y" if self.taps == "garbage" else "") for device in self.inner.devices()]
 
     def abilities(self) -> BackendAbilities:
         return self.inner.abilities()
@@ -100,6 +100,7 @@ class Twin:
 @dataclass
 class TwinDevice:
     inner: Device
+    right: str
 
     @property
     def name(self) -> str:
@@ -113,17 +114,18 @@ class TwinDevice:
         found = Blob(formats[self.inner.name], blob.payload) if blob.format == "tapped" else blob
         with mock.patch.dict(OPERATORS, TRUE):
             loaded = self.inner.load(found, signature)
-        return Others(loaded) if blob.format == "tapped" else loaded
+        return Others(loaded, self.right) if blob.format == "tapped" else loaded
 
 
 @dataclass
 class Others:
-    """An executable that gives something else in every output."""
+    """An executable that gives something else in every output but one."""
 
     inner: Executable
+    right: str
 
     def run(self, inputs: Mapping[str, AnyArray], taps: Sequence[str] = ()) -> Mapping[str, AnyArray]:
-        return {name: value ^ 1 for name, value in self.inner.run(inputs, taps).items()}
+        return {name: value ^ (name != self.right) for name, value in self.inner.run(inputs, taps).items()}
 
     def close(self) -> None:
         self.inner.close()
@@ -183,7 +185,8 @@ def test_a_planted_fault_is_named_by_taps(plant: Callable[..., Verification], ag
     assert [item.node for item in found.operators if item.steps.differing] == ["sigmoid"]
     assert {item.judged for item in found.operators} == {Judged.TAP}
     assert found.inside[0].taps is Taps.BELIEVED
-    assert found.inside[0].cuts == 0
+    # What taps name is confirmed.
+    assert found.inside[0].cuts == 1
 
 
 @pytest.mark.parametrize("against", ["npusim", pytest.param("vsi", marks=pytest.mark.sdk)])
@@ -222,6 +225,17 @@ def test_taps_that_explain_nothing_are_not_the_last_word(plant: Callable[..., Ve
     first = found.first_deviation
     assert first is not None
     assert (first.node, first.judged) == ("product", Judged.CUT)
+
+
+def test_taps_that_name_what_a_cut_denies_are_not_believed(plant: Callable[..., Verification]) -> None:
+    found = plant("garbage")
+    assert found.equal
+    assert found.inside[0].taps is Taps.DENIED
+    assert found.first_deviation is None
+    assert [(item.node, item.judged) for item in found.operators] == [
+        *((name, Judged.CUT) for name in PIECES[:-1]),
+        ("join", Judged.DEPLOYED),
+    ]
 
 
 def test_what_was_not_looked_at_is_said(plant: Callable[..., Verification]) -> None:

@@ -53,6 +53,11 @@ class Parts:
                 return count, found
         return None
 
+    def behind(self, count: int) -> Mapping[str, Steps] | None:
+        """Return what is at the first place behind so many pieces; None where there is none before the end."""
+        places = (self._at(place) for place in range(count, len(self.pieces.nodes)))
+        return next((found for found in places if found is not None), None)
+
     def _at(self, count: int) -> Mapping[str, Steps] | None:
         if count not in self._known:
             if self.tried >= self.most:

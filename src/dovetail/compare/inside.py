@@ -47,19 +47,28 @@ def look_inside(run: PartRun, sides: Sides, samples: int, most_cuts: int) -> tup
     part, graph = run.part, run.part.graph
     chosen, end = _chosen(run, sides, samples)
     pieces = sides.pieces(graph)
+    # The binary itself is cut where it is what differs; where it does not, the graph is the cheaper form.
+    parts = Parts(graph, pieces, sides, chosen.fed, most_cuts, as_graph=not differs(end))
     taps, reason, rows = _tapped(chosen, sides, pieces)
-    if taps is Taps.BELIEVED and differs(end) and not any(row.steps.differing for row in rows.values()):
-        taps = Taps.SILENT
-    tried = 0
+    if taps is Taps.BELIEVED:
+        taps = _confirmed(parts, end, rows)
+    if taps is Taps.DENIED:
+        rows = {}
     if taps is not Taps.BELIEVED:
-        # The binary itself is cut where it is what differs; where it does not, the graph is the cheaper form.
-        parts = Parts(graph, pieces, sides, chosen.fed, most_cuts, as_graph=not differs(end))
-        cuts = find_cuts(parts, end)
-        rows, tried = {**rows, **_cut_rows(graph, pieces, cuts, end)}, cuts.tried
+        rows = {**rows, **_cut_rows(graph, pieces, find_cuts(parts, end), end)}
     listed = [_listed(part, names, rows[names]) for names in pieces.nodes if names in rows]
     judged = {name for row in rows.values() for name in row.nodes}
     unjudged = tuple(names[0] for names in pieces.nodes if judged.isdisjoint(names))
-    return listed, InsideLook(part.index, part.target, taps, reason, tried, len(pieces.nodes), unjudged)
+    return listed, InsideLook(part.index, part.target, taps, reason, parts.tried, len(pieces.nodes), unjudged)
+
+
+def _confirmed(parts: Parts, end: Mapping[str, Steps], rows: _Rows) -> Taps:
+    """Return whether what taps say of operators fits to the outputs, and to a part that ends behind the first."""
+    wrong = [at for at, names in enumerate(parts.pieces.nodes) if names in rows and rows[names].steps.differing]
+    if not wrong:
+        return Taps.SILENT if differs(end) else Taps.BELIEVED
+    found = parts.behind(wrong[0] + 1)
+    return Taps.BELIEVED if found is None or differs(found) else Taps.DENIED
 
 
 def _chosen(run: PartRun, sides: Sides, samples: int) -> tuple[PartRun, Mapping[str, Steps]]:

@@ -25,6 +25,7 @@ class Taps(Enum):
     BELIEVED = "believed"
     SILENT = "believed, and all are equal though outputs differ"
     DIFFER = "not believed: with them the outputs are others"
+    DENIED = "not believed: what they name is equal where the partition is compiled up to there"
     REFUSED = "refused by the other backend"
 
 
