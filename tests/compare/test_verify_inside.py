@@ -227,6 +227,22 @@ def test_taps_that_explain_nothing_are_not_the_last_word(plant: Callable[..., Ve
     assert (first.node, first.judged) == ("product", Judged.CUT)
 
 
+def test_of_what_taps_name_only_the_first_is_confirmed(
+    plant: Callable[..., Verification], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    true = OPERATORS["tanh"]
+
+    def shifted(item: OperatorView) -> Kernel:
+        kernel = true(item)
+        return lambda values: np.asarray(kernel(values) ^ 64)
+
+    monkeypatch.setitem(OPERATORS, "tanh", shifted)
+    found = plant(wrong=upside_down)
+    assert [item.node for item in found.operators] == ["conv", "sigmoid", "product", "join"]
+    assert [item.node for item in found.operators if item.steps.differing] == ["sigmoid"]
+    assert found.inside[0].unjudged == ("tanh",)
+
+
 def test_taps_that_name_what_a_cut_denies_are_not_believed(plant: Callable[..., Verification]) -> None:
     found = plant("garbage")
     assert found.equal
