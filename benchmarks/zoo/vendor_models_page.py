@@ -111,12 +111,13 @@ Made by `python benchmarks/vendor_models.py --write docs/reference/vendor_models
 Every network of the collection, quantised at a precision and placed on a part; what the part's verdict refuses is on
 the CPU by plan (`NPU / CPU` counts nodes of the quantised network). `outputs equal` counts the elements of everything
 that leaves the NPU or the model, as it is deployed (the vendor's binary on the vendor's instruction-level simulator),
-over all samples: {samples} of the model's own data, each side on its own values. `largest` is the largest difference in
-steps. `inner equal` counts operators that give every element of their results from equal inputs, on one sample; what
-the compiler computes as one, such as a convolution with its clamp and a sum, is one operator, and so is what cannot be
-told apart without changing the binary. They are read by taps where these leave the outputs as they are deployed, else
-by compiling parts of the network (cuts), at most {cuts} in a partition; an operator of which nothing was read after
-that, or that lies behind the first that deviates, is `not read`. Seconds are of the whole cell on a shared machine.
+over all samples: {samples} of the model's own data, each side on its own values. `largest` is the largest difference
+of what leaves the NPU, in steps. `inner equal` counts operators that give every element of their results from equal
+inputs, on one sample; what the compiler computes as one, such as a convolution with its clamp and a sum, is one
+operator, and so is what cannot be told apart without changing the binary. They are read by taps where these leave the
+outputs as they are deployed, else by compiling parts of the network (cuts), at most {cuts} in a partition; an operator
+of which nothing was read after that, or that lies behind the first that deviates, is `not read`. Seconds are of the
+whole cell on a shared machine.
 
 ## Summary
 

@@ -174,28 +174,19 @@ def plant(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Verification]:
 PIECES = ["conv", "sigmoid", "tanh", "product", "join"]
 
 
-@pytest.mark.parametrize("against", ["npusim", pytest.param("vsi", marks=pytest.mark.sdk)])
-def test_a_planted_fault_is_named_by_taps(plant: Callable[..., Verification], against: str) -> None:
-    if against == "vsi":
-        needs.verisilicon()
-    found = plant(wrong=upside_down, against=against)
+def assert_named_by_taps(found: Verification) -> None:
+    """Assert that taps name the sigmoid, and a cut confirms it."""
     assert not found.equal
     assert [item.node for item in found.operators] == PIECES
     assert found.operators[0].nodes == ("conv", "relu", "pool")
     assert [item.node for item in found.operators if item.steps.differing] == ["sigmoid"]
     assert {item.judged for item in found.operators} == {Judged.TAP}
     assert found.inside[0].taps is Taps.BELIEVED
-    # What taps name is confirmed.
     assert found.inside[0].cuts == 1
 
 
-@pytest.mark.parametrize("against", ["npusim", pytest.param("vsi", marks=pytest.mark.sdk)])
-def test_a_planted_fault_is_named_by_cuts_where_taps_change_the_outputs(
-    plant: Callable[..., Verification], against: str
-) -> None:
-    if against == "vsi":
-        needs.verisilicon()
-    found = plant("others", upside_down, against)
+def assert_named_by_cuts(found: Verification) -> None:
+    """Assert that cuts name the sigmoid, and that nothing is said of what follows it."""
     first = found.first_deviation
     assert first is not None
     assert (first.node, first.op, first.judged) == ("sigmoid", "Sigmoid", Judged.CUT)
@@ -204,6 +195,26 @@ def test_a_planted_fault_is_named_by_cuts_where_taps_change_the_outputs(
     assert look.taps is Taps.DIFFER
     assert look.unjudged == ("tanh", "product", "join")
     assert 0 < look.cuts < len(PIECES)
+
+
+def test_a_planted_fault_is_named_by_taps(plant: Callable[..., Verification]) -> None:
+    assert_named_by_taps(plant(wrong=upside_down))
+
+
+def test_a_planted_fault_is_named_by_cuts_where_taps_change_the_outputs(plant: Callable[..., Verification]) -> None:
+    assert_named_by_cuts(plant("others", upside_down))
+
+
+@pytest.mark.sdk
+def test_a_planted_fault_is_named_beside_the_vendor_by_taps(plant: Callable[..., Verification]) -> None:
+    needs.verisilicon()
+    assert_named_by_taps(plant(wrong=upside_down, against="vsi"))
+
+
+@pytest.mark.sdk
+def test_a_planted_fault_is_named_beside_the_vendor_by_cuts(plant: Callable[..., Verification]) -> None:
+    needs.verisilicon()
+    assert_named_by_cuts(plant("others", upside_down, "vsi"))
 
 
 def test_without_a_fault_cuts_judge_every_operator(plant: Callable[..., Verification]) -> None:
