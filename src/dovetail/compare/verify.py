@@ -67,7 +67,9 @@ def verify(
             runs.append(run)
         options.advance((done + 1) * len(samples) // len(parts))
     rows, looks = _inside(runs, options)
-    return Verification(options.against, len(samples), _outputs(parts, runs, outputs, (ours, theirs)), rows, looks)
+    names = dict.fromkeys((*outputs, *(name for run in runs for name in run.part.graph.outputs)))
+    listed = _listed(parts, steps_of([{name: one[name] for name in names} for one in ours], theirs))
+    return Verification(options.against, len(samples), listed, rows, looks)
 
 
 def random_samples(graph: Graph, count: int, seed: int) -> list[Arrays]:
@@ -95,17 +97,10 @@ def _run(part: Partition, name: str, values: Sequence[dict[str, AnyArray]]) -> P
     return PartRun(part, fed, found)
 
 
-def _outputs(
-    parts: Sequence[Partition],
-    runs: Sequence[PartRun],
-    outputs: Sequence[str],
-    sides: tuple[Sequence[Arrays], Sequence[Arrays]],
-) -> tuple[VerifiedTensor, ...]:
-    """Return the rows of the whole graph's outputs and of what leaves the partitions, each side on its own values."""
-    totals: Mapping[str, Steps] = steps_of(*sides)
+def _listed(parts: Sequence[Partition], totals: Mapping[str, Steps]) -> tuple[VerifiedTensor, ...]:
+    """Return the rows of outputs, each with the target of the partition that it leaves."""
     makers = {name: part.target for part in parts for name in part.graph.outputs}
-    names = dict.fromkeys((*outputs, *(name for run in runs for name in run.part.graph.outputs)))
-    return tuple(VerifiedTensor(name, "", "", makers.get(name, ""), totals[name]) for name in names)
+    return tuple(VerifiedTensor(name, "", "", makers.get(name, ""), steps) for name, steps in totals.items())
 
 
 def _inside(
