@@ -238,6 +238,23 @@ def test_taps_that_explain_nothing_are_not_the_last_word(plant: Callable[..., Ve
     assert (first.node, first.judged) == ("product", Judged.CUT)
 
 
+def test_what_cannot_be_told_apart_is_judged_together(plant: Callable[..., Verification]) -> None:
+    known = Sides.pieces
+
+    def shy(self: Sides, graph: Graph) -> CompiledPieces:
+        pieces = known(self, graph)
+        return CompiledPieces(pieces.nodes, lambda part: "s" not in part.outputs and pieces.keeps(part))
+
+    with mock.patch.object(Sides, "pieces", shy):
+        found = plant(wrong=upside_down)
+    assert [item.node for item in found.operators] == ["conv", "tanh", "product", "join"]
+    first = found.first_deviation
+    assert first is not None
+    assert first.nodes == ("sigmoid", "product")
+    assert found.inside[0].unjudged == ()
+    assert "product and 1 before it" in str(verification_page(found, "page"))
+
+
 def test_of_what_taps_name_only_the_first_is_confirmed(
     plant: Callable[..., Verification], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,11 +13,11 @@ def verification_page(verification: Verification, title: str) -> Page:
     operators = Table(
         "Operators on equal inputs",
         (flexible("operator"), left("op"), left("on"), left("judged by"), *_columns()),
-        tuple(_row(item, item.node, item.op, item.judged.value) for item in verification.operators),
+        tuple(_row(item, _named(item), item.op, item.judged.value) for item in verification.operators),
         "Columns count elements by the size of the difference; floats count in units in the last place.",
     )
     first = verification.first_deviation
-    named = "none" if first is None else f"{first.node} ({first.op}), {first.steps.differing} elements"
+    named = "none" if first is None else f"{_named(first)} ({first.op}), {first.steps.differing} elements"
     facts = (
         ("against", verification.against),
         ("samples", str(verification.samples)),
@@ -50,6 +50,12 @@ def _looked(look: InsideLook) -> str:
     if look.unjudged:
         said += f"; nothing was read of {len(look.unjudged)} of {look.operators} operators"
     return said
+
+
+def _named(item: VerifiedTensor) -> str:
+    """Return an operator's name, and how many nodes before it cannot be told from it."""
+    before = len(item.nodes) - len(item.op.split("+"))
+    return f"{item.node} and {before} before it" if before > 0 else item.node
 
 
 def _columns() -> tuple[Column, ...]:
