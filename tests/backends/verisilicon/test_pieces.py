@@ -80,6 +80,21 @@ def test_a_view_of_an_input_is_not_asked_for_where_it_is_read() -> None:
     assert pieces_of(asked, find_target("vsi:v853")).keeps(asked)
 
 
+@pytest.mark.parametrize(("target", "kept"), [("vsi:v853", False), ("vsi:a311d", True)])
+def test_what_a_joined_convolution_reads_of_signed_bytes_is_not_asked_for(target: str, kept: bool) -> None:
+    nodes = [
+        Node("pre", "Conv", ("x", "w"), ("a",)),
+        Node("first", "Conv", ("a", "w"), ("b",)),
+        Node("second", "Conv", ("b", "w"), ("c",)),
+        Node("sum", "Add", ("a", "c"), ("d",)),
+        Node("last", "Conv", ("d", "w"), ("e",)),
+    ]
+    graph = of_bytes(nodes, ("e",), DType.I8)
+    uneven = dict.fromkeys("abcde", replace(graph.types["a"], quant=Quantization((0.06,), (-11,))))
+    graph = graph.evolve(types={**graph.types, **uneven})
+    assert pieces_of(graph, find_target(target)).keeps(graph.evolve(outputs=("e", "b"))) is kept
+
+
 @pytest.mark.parametrize(
     ("reader", "together"),
     [

@@ -12,10 +12,11 @@ from typing import NamedTuple
 
 from dovetail.backend.pieces import CompiledPieces
 from dovetail.backend.target import Target
+from dovetail.backends.verisilicon.generation import NEWEST
 from dovetail.backends.verisilicon.lowering.routes import PRODUCTS
 from dovetail.backends.verisilicon.lowering.table import lower_graph
 from dovetail.backends.verisilicon.parts.part import part_of
-from dovetail.backends.verisilicon.program import Program, TensorRole
+from dovetail.backends.verisilicon.program import Code, Program, ProgramTensor, Quant, TensorRole
 from dovetail.errors import CompileError
 from dovetail.ir import Graph, Node
 from dovetail.plan.units import clamp_host
@@ -23,6 +24,7 @@ from dovetail.plan.units import clamp_host
 _MOST_AVERAGE = 1
 """The last of the codes of a pooling that averages."""
 _CLAMPS = ("clip", "relu")
+_SUMS = ("add", "sub")
 
 
 def pieces_of(graph: Graph, target: Target) -> CompiledPieces:
@@ -79,7 +81,7 @@ def _keeps(whole: Program, target: Target, part: Graph) -> bool:
         program = lower_graph(part, part_of(target))
     except CompileError:
         return False
-    if _unfilled(program) - _unfilled(whole):
+    if _spoiling(program) - _spoiling(whole):
         return False
     nodes = {node.name for node in part.nodes}
     ends = {tensor for _, tensor in program.outputs}
@@ -87,15 +89,24 @@ def _keeps(whole: Program, target: Target, part: Graph) -> bool:
     return len(mine) == len(found) and all(one.agrees(other, ends) for one, other in zip(mine, found, strict=True))
 
 
-def _unfilled(program: Program) -> set[str]:
-    """Return the outputs that only reshape an input and are read too: where a convolution does, nothing fills them.
+def _spoiling(program: Program) -> set[str]:
+    """Return the outputs that come out as garbage, or make garbage of what follows, because they are outputs.
 
-    Measured on V853 and A311D, in the graph and as a binary network.
+    Measured in the graph and as a binary network. On all parts nothing fills a reshaped input that a convolution reads
+    too. On V853 and T527 a convolution that is joined with a sum spoils it where its input is an output too, of signed
+    bytes.
     """
     taken = {tensor for _, tensor in program.inputs}
     views = {item.outputs[0] for item in program.operators if item.kind == "reshape" and item.inputs[0] in taken}
-    read = {tensor for operator in program.operators for tensor in operator.inputs}
-    return {name for name, tensor in program.outputs if tensor in views & read}
+    bad = views & {tensor for operator in program.operators for tensor in operator.inputs}
+    if program.generation in NEWEST:
+        joined = [program.operators[item.joins[0]] for item in program.operators if item.joins and item.kind in _SUMS]
+        bad |= {item.inputs[0] for item in joined if _is_signed_bytes(program.tensors[item.inputs[0]])}
+    return {name for name, tensor in program.outputs if tensor in bad}
+
+
+def _is_signed_bytes(tensor: ProgramTensor) -> bool:
+    return tensor.form.code is Code.I8 and tensor.form.quant is Quant.AFFINE
 
 
 class _Decision(NamedTuple):
