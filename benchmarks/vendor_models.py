@@ -53,13 +53,14 @@ class Deployed:
     samples: Sequence[Mapping[str, AnyArray]]
 
 
-def measure(cell: Deployed, limit_s: float) -> Row:
-    """Return what becomes of a cell."""
+def measure(cell: Deployed, limit_s: float, *, lower_only: bool = False) -> Row:
+    """Return what becomes of a cell; `lower_only` does not run the simulator."""
     start = time.perf_counter()
+    cell = replace(cell, row=_counted(cell))
     signal.signal(signal.SIGALRM, _stop)
     signal.setitimer(signal.ITIMER_REAL, limit_s)
     try:
-        found = _measured(cell)
+        found = _lowered(cell) if lower_only else _measured(cell)
     except TooLong:
         found = replace(cell.row, outcome=Outcome.STOPPED, reason=f"it took longer than {limit_s:.0f} s")
     except Exception:
@@ -74,18 +75,30 @@ def _stop(number: int, frame: FrameType | None) -> None:
     raise TooLong
 
 
-def _measured(cell: Deployed) -> Row:
+def _counted(cell: Deployed) -> Row:
+    """Return the row with what is known before anything runs."""
     placed = [part for part in cell.parts if part.target != _HOST]
     on_npu = sum(len(part.graph.nodes) for part in placed)
     on_cpu = sum(len(part.graph.nodes) for part in cell.parts) - on_npu
-    row = replace(cell.row, on_npu=on_npu, on_cpu=on_cpu, partitions=len(placed), samples=len(cell.samples))
+    return replace(cell.row, on_npu=on_npu, on_cpu=on_cpu, partitions=len(placed), samples=len(cell.samples))
+
+
+def _lowered(cell: Deployed) -> Row:
+    placed = [part for part in cell.parts if part.target != _HOST]
     if not placed:
-        return replace(row, outcome=Outcome.REFUSED)
+        return replace(cell.row, outcome=Outcome.REFUSED)
     try:
         for part in placed:
             backend("npusim").compile(part.graph, find_target(part.target), CompileOptions())
     except CompileError as error:
-        return replace(row, outcome=Outcome.LATE, reason=error.message)
+        return replace(cell.row, outcome=Outcome.LATE, reason=error.message)
+    return replace(cell.row, outcome=Outcome.LOWERED)
+
+
+def _measured(cell: Deployed) -> Row:
+    row = _lowered(cell)
+    if row.outcome is not Outcome.LOWERED:
+        return row
     try:
         found = verify(cell.parts, cell.outputs, cell.samples, VerifyRequest(most_cuts=_CUTS))
     except (CompileError, DeviceError) as error:
@@ -128,7 +141,7 @@ def read_rows(path: Path) -> list[Row]:
 
 def cells(given: argparse.Namespace, held: Sequence[Row]) -> Iterator[Deployed]:
     """Yield the cells that the log does not hold, the cheapest networks first."""
-    done = {row.key for row in held}
+    done = {row.key for row in held if given.lower_only or row.outcome is not Outcome.LOWERED}
     wanted = [text.lower() for text in given.model] or [""]
     if any(text in "digits" for text in wanted):
         for case in digit_cases(_SAMPLES):
@@ -180,7 +193,7 @@ def run(given: argparse.Namespace) -> None:
     for cell in cells(given, held):
         if time.monotonic() > end:
             break
-        found = measure(cell, given.limit_s)
+        found = measure(cell, given.limit_s, lower_only=given.lower_only)
         with given.log.open("a") as stream:
             stream.write(found.to_json() + "\n")
         print(" | ".join(found.cells), flush=True)
@@ -196,13 +209,14 @@ def main() -> None:
     parser.add_argument("--precision", nargs="*", default=PRECISIONS)
     parser.add_argument("--minutes", type=float, default=1e9)
     parser.add_argument("--limit-s", type=float, default=600.0, help="longest time of a cell (default: %(default)s)")
+    parser.add_argument("--lower-only", action="store_true", help="plan and lower, and do not run the simulator")
     parser.add_argument("--write", type=Path, metavar="PAGE")
     given = parser.parse_args()
     if given.write:
         rows = read_rows(given.log)
         given.write.write_text(as_page(rows, left_out(given, rows), facts(), _CUTS), encoding="utf-8")
         return
-    if not find_verisilicon().usable:
+    if not given.lower_only and not find_verisilicon().usable:
         sys.exit(f"{find_verisilicon().reason}: run 'dovetail sdk install verisilicon'")
     run(given)
 

@@ -40,11 +40,12 @@ def test_a_line_of_the_log_gives_the_row_again(row: Row):
 
 
 def test_cells_and_their_sums_are_on_the_page():
-    page = as_page([EQUAL, DIFFERS, REFUSED], ["huge: v853 u8"], ["machine: x"], 24)
+    before = replace(EQUAL, outcome=Outcome.LOWERED)
+    page = as_page([before, EQUAL, DIFFERS, REFUSED], ["huge: v853 u8"], ["machine: x"], 24)
     assert "| small | v853 | u8 | 9 / 2 | 80 of 80 | 0 | 4 of 4, 1 not read | tap | - | 3 |" in page
     assert "| odd | v853 | u8 | 9 / 2 | 77 of 80 | 2 | 3 of 4, 1 not read | tap | Add a | 3 |" in page
     assert "| other | v853 | u8 | 0 / 7 | all on the CPU | - | - | - | no \\| operator | 0 |" in page
-    assert "| v853 | u8 | 3 | 1 | 1 | 1 | 0 | 0 | 0 | 0 | 157 of 160 | 7 of 8 |" in page
+    assert "| v853 | u8 | 3 | 1 | 1 | 1 | 0 | 0 | 0 | 0 | 0 | 157 of 160 | 7 of 8 |" in page
     assert "## Not run\n\n- huge: v853 u8" in page
     assert "- odd, vsi:v853, u8: not looked into yet." in page
     plain = as_page([EQUAL], [], [], 24)
