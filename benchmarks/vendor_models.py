@@ -2,7 +2,8 @@
 
 Run `python benchmarks/vendor_models.py --log LOG [--model TEXT ...] [--target vsi:v853 ...] [--precision u8 ...]
 [--minutes M]`, then `--write docs/reference/vendor_models.md --log LOG`. Each cell, a network at a precision on a part,
-is a line of the log, and a run goes on behind what the log holds. The digit detector of the examples runs with mixed
+is a line of the log, and a run goes on behind what the log holds; `--lower-only` plans and lowers, which takes a second
+a cell, and leaves the simulator to a later run. The digit detector of the examples runs with mixed
 plans too. Needs the SDK and the collected models ($DOVETAIL_MODELS).
 """
 
