@@ -122,7 +122,7 @@ operator, and so is what cannot be told apart without changing the binary. They 
 outputs as they are deployed, else by compiling parts of the network (cuts), at most {cuts} in a partition; an operator
 of which nothing was read after that, or that lies behind the first that deviates, is `not read`. `lowered only` are
 cells that the simulator has not run yet: all that the plan places on the part is lowered. Seconds are of the whole cell
-on a shared machine.
+on a shared machine. A log may hold cells of several commits; the commit below is the one that wrote the page.
 
 ## Summary
 
@@ -157,8 +157,8 @@ _UNBIASED = (
     "no bias, in one operator already; with a bias it can, and with one scale. The verdict accepts it"
 )
 _TIE = (
-    "one element of a depthwise convolution in a shader is a step off, from equal inputs; what follows carries it on. "
-    "The order of its float32 sum there is not known"
+    "one element of a depthwise convolution in a shader is a step off, from equal inputs; every other operator is equal "
+    "on that sample. Which rounding or order of the shader's sum it is was not looked into"
 )
 CAUSES: Mapping[tuple[str, str, str], str] = {
     ("conv_fc_mnist", "vsi:a311d", "i8pc"): _UNBIASED,
