@@ -157,8 +157,8 @@ _UNBIASED = (
     "no bias, in one operator already; with a bias it can, and with one scale. The verdict accepts it"
 )
 _TIE = (
-    "one element of a depthwise convolution in a shader is a step off, from equal inputs; every other operator is equal "
-    "on that sample. Which rounding or order of the shader's sum it is was not looked into"
+    "one element of a depthwise convolution in a shader is a step off, from equal inputs; every other operator is "
+    "equal on that sample. Which rounding or order of the shader's sum it is was not looked into"
 )
 CAUSES: Mapping[tuple[str, str, str], str] = {
     ("conv_fc_mnist", "vsi:a311d", "i8pc"): _UNBIASED,
