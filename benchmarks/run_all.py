@@ -50,6 +50,10 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "price_page": ("price_page.py", "ask", "--names", "lenet"),
     "vendor_model": ("vendor_model.py",),
     "vendor_run": ("vendor_run.py", "--targets", "vsi:v853", "--samples", "1"),
+    "vendor_models": (
+        *("vendor_models.py", "--model", "kws_dscnn", "--target", "vsi:v853", "--precision", "u8"),
+        *("--log", os.devnull),
+    ),
     "worker_overhead": ("worker_overhead.py", "--rounds", "2", "--runs", "2"),
     "vendor_table": ("vendor_table.py", "--target", "vsi:v853", "--precision", "u8", "--operator", "Conv"),
     "vendor_wild": ("vendor_wild.py", "--operators", "3", "--graphs", "1", "--target", "vsi:v853", "--log", os.devnull),
@@ -60,6 +64,7 @@ _NEED_MODELS = (
     "decisions",
     "models_table",
     "outputs_table",
+    "vendor_models",
     "preprocess_table",
     "importers_tasks",
     "importers_pairs",

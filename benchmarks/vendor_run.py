@@ -1,8 +1,9 @@
 """Whole models on VeriSilicon's simulator beside our exact simulation: `python benchmarks/vendor_run.py`.
 
-Prints the speed of both on one model and what the worker process adds to a run; then for whole models and mixed plans
-whether every output element is equal, or the first operator that deviates, with the time of both; `--write` makes
-`docs/reference/vendor_models.md` of that. Needs the SDK and the collected models ($DOVETAIL_MODELS).
+Prints the speed of both on one model and what the worker process adds to a run; then for some models that came
+quantised, and for mixed plans, whether every output element is equal, with the time and the score of both. All models
+of the collection, tensor by tensor, are those of `vendor_models.py`. Needs the SDK and the collected models
+($DOVETAIL_MODELS).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from dovetail.compare import random_samples
 from dovetail.data import Sample
 from dovetail.ir import DType, Graph, Node, Quantization, TensorType
 from dovetail.partition import Partition
-from zoo.vendor_whole import Case, as_page, digit_cases, measure
+from zoo.vendor_whole import HEADINGS, Case, digit_cases, measure
 
 MODELS = {
     ("ResNet8", "i8pc"): "ic01_resnet8_cifar10/resnet8_int8.tflite",
@@ -116,7 +117,6 @@ def main() -> None:
     parser.add_argument("--targets", default="vsi:v853,vsi:a311d")
     parser.add_argument("--samples", type=int, default=2)
     parser.add_argument("--speed-only", action="store_true")
-    parser.add_argument("--write", type=Path, metavar="FILE", help="write the rows as a page of Markdown")
     asked = parser.parse_args()
     targets = asked.targets.split(",")
     speed(targets[0])
@@ -124,12 +124,9 @@ def main() -> None:
     if asked.speed_only:
         return
     digits = [case for case in digit_cases(1) if case.target in targets]
-    rows = []
+    print(" | ".join(HEADINGS))
     for case in (*whole_models(targets, asked.samples), *digits):
-        rows.append(measure(case))
-        print(" | ".join(rows[-1].cells), flush=True)
-    if asked.write is not None:
-        asked.write.write_text(as_page(rows, (1, asked.samples)), encoding="utf-8")
+        print(" | ".join(measure(case).cells), flush=True)
 
 
 if __name__ == "__main__":

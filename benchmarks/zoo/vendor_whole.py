@@ -1,4 +1,4 @@
-"""Whole models and mixed plans on VeriSilicon's simulator: rows, and the page that `vendor_run.py` writes."""
+"""Whole models and mixed plans on VeriSilicon's simulator: the rows that `vendor_run.py` prints."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ from dovetail.ir import AnyArray
 from dovetail.partition import Partition
 from dovetail.plan import Rule, parse_placement
 
-from .machine import facts
-from .table import markdown, number
+from .table import number
 
 _DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits"
 _WIDE = ("b4/dw*", "b4/project", "b2/expand*", "b2/dw*")
@@ -158,34 +157,3 @@ def _first(case: Case) -> str:
     if first is None:
         return "no operator alone: it is what the vendor's compiler joins"
     return f"first {first.op} {first.node}: {histogram(first.steps)}"
-
-
-_PAGE = """# Whole models on the vendor's simulator
-
-Made by `python benchmarks/vendor_run.py --write docs/reference/vendor_models.md` with VeriSilicon's SDK 6.57.1.
-[Single operators](vendor.md) have a page of their own.
-
-Every element that leaves the NPU or the model is compared between the vendor's instruction-level simulator and
-`npusim --fidelity exact`: `equal` says how many are, `steps` by how much the others differ, and which operator is the
-first that deviates from the same inputs. Samples: {digits} of the labelled pictures of the digit detector, {others} of
-random bytes for the others. The digit detector's own metric scores what either gives; the scores must be the same,
-whether the plan is good or, as with 8 bits alone, not. Seconds are a sample's on the NPU, after one run that does not
-count: compare within a row only.
-
-{table}
-
-```text
-{facts}
-```
-
-Found in graphs of a few convolutions: on `vsi:imx8mp` and `vsi:rv1126` the array stores 127 throughout where signed
-bytes between two operators have a negative zero point, so every such tensor is kept in memory, where it is converted;
-the multiplier is the float32 of `s_x * s_w`, divided in float32, which decides ties. On `vsi:a733` sums of unsigned
-bytes inside a graph are not modelled.
-"""
-
-
-def as_page(rows: Sequence[Row], samples: tuple[int, int]) -> str:
-    """Return the page; `samples` are those of the digit detector and of the other models."""
-    table = markdown(HEADINGS, [row.cells for row in rows])
-    return _PAGE.format(digits=samples[0], others=samples[1], table=table, facts="\n".join(facts()))

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from dovetail.backend.costs import CostSource
 from dovetail.backend.modelled import CycleModel
+from dovetail.backend.pieces import CompiledPieces
 from dovetail.backend.project import ProjectStyle
 from dovetail.backend.target import Target
 from dovetail.ir.dtypes import AnyArray
@@ -115,6 +116,9 @@ class ExecutableAbilities:
     """Returns the times of the last run; empty unless it was compiled with profiling."""
     transfer_ns: Callable[[], tuple[int, int]] | None = None
     """Returns what moving the inputs in and the outputs out took in the last run."""
+    from_given: Callable[[Mapping[str, AnyArray], Mapping[str, AnyArray]], Mapping[str, AnyArray]] | None = None
+    """Takes the inputs and other tensors as somebody else computed them; returns each of these as it is computed here
+    from the others as they are given."""
 
 
 class Executable(Protocol):
@@ -198,6 +202,8 @@ class BackendAbilities:
     cost_sources: Callable[[], Sequence[CostSource]] | None = None
     """Returns sources that price work, best first; they are asked before the roofline."""
     model_cycles: CycleModel | None = None
+    pieces: Callable[[Graph, Target], CompiledPieces] | None = None
+    """Returns what is computed as one in a quantised graph; raises CompileError with the reason."""
     write_project: Callable[[Graph, Target, ProjectStyle, Mapping[str, str]], Mapping[str, bytes]] | None = None
     """Returns the files of a project by path below its folder, inputs and outputs renamed by the mapping; raises
     CompileError with the reason."""

@@ -18,24 +18,29 @@ class Verify(BesideVerb):
     """Count, in steps of the last bit, where another backend gives something else than our exact simulation.
 
     With a plan and ranges the model is quantised and cut as it would be compiled; a model that came quantised runs
-    as it is on --target. Outputs are those of the whole model, each side on its own values; operators are judged one
-    by one on equal inputs. The exit code is 1 when an output differs.
+    as it is on --target. Outputs are those of the whole model as it is deployed, each side on its own values;
+    operators are judged on equal inputs, by tapped tensors where those leave the outputs as they are, else by compiling
+    parts of the model. The exit code is 1 when an output differs.
     """
 
+    limit: Annotated[int, typer.Option("--samples", metavar="N", help="How many samples.")] = 8
     operators: Annotated[
         int, typer.Option("--operators", metavar="N", help="On how many of them operators are judged one by one.")
     ] = 1
+    cuts: Annotated[
+        int, typer.Option("--cuts", metavar="N", help="How many parts are compiled at most where taps tell nothing.")
+    ] = 16
 
     def run(self, screen: Screen) -> Answer:
         from dovetail.compare import VerifyRequest, verify
         from dovetail.report import verification_document, verification_page
 
-        if self.limit < 1 or self.operators < 0:
-            raise DataError("--samples and --operators are counts.", hint="Give at least one sample.")
+        if self.limit < 1 or self.operators < 0 or self.cuts < 0:
+            raise DataError("--samples, --operators and --cuts are counts.", hint="Give at least one sample.")
         graph, parts = self.parts()
         samples = self.samples(graph)
         with screen.progress("verifying", len(samples)) as bar:
-            request = VerifyRequest(self.against, self.operators, bar.advance)
+            request = VerifyRequest(self.against, self.operators, self.cuts, bar.advance)
             found = verify(parts, graph.outputs, samples, request)
         document = {"graph": graph.digest, **verification_document(found)}
         code = ExitCode.DONE if found.equal else ExitCode.NO

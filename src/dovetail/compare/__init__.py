@@ -15,7 +15,8 @@ from dovetail.compare.slices import Head, SliceScore, judged_slices, sqnr_db_alo
 from dovetail.compare.steps import Steps
 from dovetail.compare.task import Reference, TaskMetric, callable_metric
 from dovetail.compare.tensor_metrics import TENSOR_METRICS, lsb_histogram, top_k_agreement
-from dovetail.compare.verify import Verification, VerifiedTensor, VerifyRequest, random_samples, verify
+from dovetail.compare.verification import InsideLook, Judged, Taps, Verification, VerifiedTensor
+from dovetail.compare.verify import VerifyRequest, random_samples, verify
 
 __all__ = [
     "TASK_METRICS",
@@ -25,6 +26,8 @@ __all__ = [
     "Comparison",
     "GoldenSet",
     "Head",
+    "InsideLook",
+    "Judged",
     "LayerRequest",
     "LayerRuns",
     "Misbehaviour",
@@ -33,6 +36,7 @@ __all__ = [
     "Reference",
     "SliceScore",
     "Steps",
+    "Taps",
     "TaskCheck",
     "TaskMetric",
     "TaskRow",

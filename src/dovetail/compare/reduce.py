@@ -12,8 +12,9 @@ from dovetail.backend.containment import CompilerPlace, WorkerLimits, load_conta
 from dovetail.backend.failures import FailureMemory
 from dovetail.backend.protocols import Blob, Executable, Signature
 from dovetail.backend.registry import backend
+from dovetail.compare.sides import opened
 from dovetail.compare.steps import Steps, compare_steps
-from dovetail.compare.verify import OURS, check_served, load_executable, random_samples
+from dovetail.compare.verify import OURS, check_served, random_samples
 from dovetail.compile.failing import FailingPart, plain_reason, remember_failing
 from dovetail.compile.model import Compiler, CompileRequest
 from dovetail.errors import CompileError, CompileFailure, DeviceError, DeviceLost, DovetailError
@@ -158,7 +159,7 @@ class PartJudge:
         feeds = [self._feeds(graph, number) for number in range(len(self._values))]
         with ExitStack() as stack:
             try:
-                ours = load_executable(backend(OURS), graph, self._target, stack)
+                ours = stack.enter_context(opened(backend(OURS), graph, self._target))
                 expected = [ours.run(feed) for feed in feeds]
             except DovetailError:
                 return None
@@ -187,7 +188,7 @@ class PartJudge:
         wide = graph.evolve(outputs=tuple(dict.fromkeys((*graph.outputs, *inner))))
         with ExitStack() as stack:
             try:
-                ours = load_executable(backend(OURS), wide, self._target, stack)
+                ours = stack.enter_context(opened(backend(OURS), wide, self._target))
                 found = [ours.run(self._feeds(graph, number)) for number in range(len(self._values))]
             except DovetailError:
                 return
@@ -226,7 +227,7 @@ def _extend(values: Sequence[dict[str, AnyArray]], part: Partition) -> None:
     """Compute what leaves a partition, each sample on its own values."""
     with ExitStack() as stack:
         name = "cpu" if part.target == "cpu" else OURS
-        executable = load_executable(backend(name), part.graph, part.target, stack)
+        executable = stack.enter_context(opened(backend(name), part.graph, part.target))
         for value in values:
             value.update(executable.run({name: value[name] for name in part.graph.inputs}))
 

@@ -1,80 +1,47 @@
 """Verify: the same partitions on another backend, every output and every operator counted in steps.
 
-An operator is judged by itself: our arithmetic gets the inputs that the other backend's own tensors give, so that a
-difference is named where it arises and not wherever it has spread to.
+What is deployed comes first, on every sample. Operators are judged from equal inputs, so that a difference is named
+where it arises and not wherever it has spread to. To ask for inner tensors makes another binary, in which the compiler
+joins less: they are believed only where its outputs are those of the deployed one, and else the partition is cut
+between what is computed as one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from dovetail.backend.protocols import Backend, CompileOptions, Executable, Signature
-from dovetail.backend.registry import backend, find_target
-from dovetail.backend.target import Target
-from dovetail.compare.steps import Steps, compare_steps
-from dovetail.errors import CompileError, DeviceNotFound
+from dovetail.backend.registry import backend
+from dovetail.compare.inside import PartRun, look_inside
+from dovetail.compare.sides import Arrays, Sides, opened, steps_of
+from dovetail.compare.steps import Steps
+from dovetail.compare.verification import InsideLook, Verification, VerifiedTensor
+from dovetail.errors import DeviceNotFound
 from dovetail.ir.dtypes import AnyArray
 from dovetail.ir.graph import Graph
-from dovetail.ir.node import Node
 from dovetail.ir.types import TensorType
 from dovetail.partition.partitioned import Partition
-from dovetail.partition.schedule import part_of_graph
-from dovetail.plan.units import clamp_host
 
 OURS = "npusim"
-
-
-@dataclass(frozen=True, slots=True)
-class VerifiedTensor:
-    """How far a tensor agrees; `node` made it, `""` for outputs of the whole graph."""
-
-    tensor: str
-    node: str
-    op: str
-    target: str
-    steps: Steps
-
-
-@dataclass(frozen=True)
-class Verification:
-    """How far another backend agrees with our exact simulation.
-
-    `outputs` are the whole graph's, and what leaves each partition that the other backend runs.
-    """
-
-    against: str
-    samples: int
-    outputs: tuple[VerifiedTensor, ...]
-    operators: tuple[VerifiedTensor, ...]
-
-    @property
-    def equal(self) -> bool:
-        """Tell whether every element of every output is equal."""
-        return all(item.steps.differing == 0 for item in self.outputs)
-
-    @property
-    def first_deviation(self) -> VerifiedTensor | None:
-        """Return the first operator that gives something else from the same inputs."""
-        return next((item for item in self.operators if item.steps.differing), None)
+_CPU = "cpu"
 
 
 @dataclass(frozen=True, slots=True)
 class VerifyRequest:
-    """Against which backend, and on how many of the samples operators are looked at too."""
+    """Against which backend, on how many of the samples operators are looked at too, and with how many cuts at most."""
 
     against: str = "vsi"
     operator_samples: int = 1
+    most_cuts: int = 16
     advance: Callable[[int], None] = field(default=lambda done: None)
 
 
 def verify(
     parts: Sequence[Partition],
     outputs: Sequence[str],
-    samples: Sequence[Mapping[str, AnyArray]],
+    samples: Sequence[Arrays],
     request: VerifyRequest | None = None,
 ) -> Verification:
     """Return how far the partitions that the other backend serves agree; the rest runs as it always does.
@@ -83,29 +50,20 @@ def verify(
     had or serves none of the targets, CompileError when it refuses a partition.
     """
     options = request or VerifyRequest()
-    other, served = backend(options.against), check_served(options.against, parts)
-    with ExitStack() as stack:
-        inside = options.operator_samples > 0
-        stages = [_stage(part, other if part.target in served else None, stack, inside=inside) for part in parts]
-        leaving = [name for part in parts if part.target in served for name in part.graph.outputs]
-        totals = dict.fromkeys((*outputs, *leaving), Steps())
-        operators: dict[tuple[int, str], Steps] = {}
-        for index, sample in enumerate(samples):
-            ours, theirs = dict(sample), dict(sample)
-            for number, stage in enumerate(stages):
-                looked = _run_stage(stage, ours, theirs, inside=index < options.operator_samples)
-                for node, steps in looked.items():
-                    operators[number, node] = operators.get((number, node), Steps()) + steps
-            for name in totals:
-                totals[name] += compare_steps(theirs[name], ours[name])
-            options.advance(index + 1)
-    makers = {name: part.target for part in parts for name in part.graph.outputs}
-    return Verification(
-        options.against,
-        len(samples),
-        tuple(VerifiedTensor(name, "", "", makers.get(name, ""), steps) for name, steps in totals.items()),
-        tuple(_operator_row(parts[number], node, steps) for (number, node), steps in operators.items()),
-    )
+    served = check_served(options.against, parts)
+    ours, theirs = ([dict(sample) for sample in samples] for _ in range(2))
+    runs: list[PartRun] = []
+    for done, part in enumerate(parts):
+        name = _CPU if part.target == _CPU else OURS
+        _run(part, name, ours)
+        run = _run(part, options.against if part.target in served else name, theirs)
+        if part.target in served:
+            runs.append(run)
+        options.advance((done + 1) * len(samples) // len(parts))
+    rows, looks = _inside(runs, options)
+    names = dict.fromkeys((*outputs, *(name for run in runs for name in run.part.graph.outputs)))
+    listed = _listed(parts, steps_of([{name: one[name] for name in names} for one in ours], theirs))
+    return Verification(options.against, len(samples), listed, rows, looks)
 
 
 def check_served(against: str, parts: Sequence[Partition]) -> frozenset[str]:
@@ -119,7 +77,7 @@ def check_served(against: str, parts: Sequence[Partition]) -> frozenset[str]:
     return served
 
 
-def random_samples(graph: Graph, count: int, seed: int) -> list[Mapping[str, AnyArray]]:
+def random_samples(graph: Graph, count: int, seed: int) -> list[Arrays]:
     """Return samples of random stored values, one at a time: every integer of a type, normal numbers for floats."""
     random = np.random.default_rng(seed)
     return [{name: _random(graph.types[name], random) for name in graph.inputs} for _ in range(count)]
@@ -134,92 +92,32 @@ def _random(kind: TensorType, random: np.random.Generator) -> AnyArray:
     return np.asarray(random.integers(low, high, shape, endpoint=True, dtype=np.int64)).astype(carrier)
 
 
-@dataclass(frozen=True, slots=True)
-class _Stage:
-    part: Partition
-    ours: Executable
-    theirs: Executable | None
-    """As it will be deployed."""
-    tapped: Executable | None
-    steps: tuple[_Step, ...] = ()
+def _run(part: Partition, name: str, values: Sequence[dict[str, AnyArray]]) -> PartRun:
+    """Run a partition on a backend, and add what it gives to the values of every sample."""
+    fed = tuple({tensor: one[tensor] for tensor in part.graph.inputs} for one in values)
+    with opened(backend(name), part.graph, part.target) as executable:
+        found = tuple(dict(executable.run(one)) for one in fed)
+    for one, made in zip(values, found, strict=True):
+        one.update(made)
+    return PartRun(part, fed, found)
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """An operator with its clamps: what lies between them the other backend may not even make."""
-
-    name: str
-    graph: Graph
-    executable: Executable
-
-    @classmethod
-    def open(cls, nodes: Sequence[Node], part: Partition, ours: Backend, stack: ExitStack) -> _Step:
-        graph = part_of_graph(part.graph, nodes)
-        return cls(nodes[0].name, graph, load_executable(ours, graph, part.target, stack))
+def _listed(parts: Sequence[Partition], totals: Mapping[str, Steps]) -> tuple[VerifiedTensor, ...]:
+    """Return the rows of outputs, each with the target of the partition that it leaves."""
+    makers = {name: part.target for part in parts for name in part.graph.outputs}
+    return tuple(VerifiedTensor(name, "", "", makers.get(name, ""), steps) for name, steps in totals.items())
 
 
-def _steps(graph: Graph) -> list[list[Node]]:
-    """Return the nodes in groups: every clamp behind its host."""
-    groups: dict[str, list[Node]] = {}
-    for node in graph.nodes:
-        host = clamp_host(graph, node)
-        groups.setdefault(node.name if host is None or host.name not in groups else host.name, []).append(node)
-    return list(groups.values())
-
-
-def _stage(part: Partition, other: Backend | None, stack: ExitStack, *, inside: bool) -> _Stage:
-    if other is None:
-        name = "cpu" if part.target == "cpu" else OURS
-        return _Stage(part, load_executable(backend(name), part.graph, part.target, stack), None, None)
-    ours = backend(OURS)
-    mine, theirs = (load_executable(owner, part.graph, part.target, stack) for owner in (ours, other))
-    if not inside:
-        return _Stage(part, mine, theirs, None)
-    return _Stage(
-        part,
-        mine,
-        theirs,
-        load_executable(other, part.graph, part.target, stack, taps=True),
-        tuple(_Step.open(nodes, part, ours, stack) for nodes in _steps(part.graph)),
-    )
-
-
-def load_executable(owner: Backend, graph: Graph, target: str, stack: ExitStack, *, taps: bool = False) -> Executable:
-    """Return a graph compiled and loaded; it is closed with the stack. Raises CompileError or DeviceError."""
-    known: Target = find_target(target)
-    blob = owner.compile(graph, known, CompileOptions(taps=taps))
-    device = next((item for item in owner.devices() if item.accepts(target)), None)
-    if device is None:
-        raise CompileError(f"backend '{owner.name}' has no device for '{target}'.")
-    executable = device.load(blob, Signature.of(graph))
-    stack.callback(executable.close)
-    return executable
-
-
-def _run_stage(
-    stage: _Stage, ours: dict[str, AnyArray], theirs: dict[str, AnyArray], *, inside: bool
-) -> Mapping[str, Steps]:
-    """Run both sides of a stage, each on its own values; return the steps of operators where they are looked at."""
-    graph = stage.part.graph
-    fed = {name: theirs[name] for name in graph.inputs}
-    ours.update(stage.ours.run({name: ours[name] for name in graph.inputs}))
-    theirs.update((stage.theirs or stage.ours).run(fed))
-    if stage.tapped is None or not inside:
-        return {}
-    wanted = [name for step in stage.steps for name in step.graph.outputs]
-    values = {**fed, **stage.tapped.run(fed, wanted)}
-    return dict(_operators(stage, values))
-
-
-def _operators(stage: _Stage, values: Mapping[str, AnyArray]) -> Iterator[tuple[str, Steps]]:
-    for step in stage.steps:
-        expected = step.executable.run({name: values[name] for name in step.graph.inputs})
-        total = Steps()
-        for name in expected:
-            total += compare_steps(values[name], expected[name])
-        yield step.name, total
-
-
-def _operator_row(part: Partition, name: str, steps: Steps) -> VerifiedTensor:
-    node = part.graph.node(name)
-    return VerifiedTensor(node.outputs[0], name, node.op, part.target, steps)
+def _inside(
+    runs: Sequence[PartRun], options: VerifyRequest
+) -> tuple[tuple[VerifiedTensor, ...], tuple[InsideLook, ...]]:
+    if options.operator_samples < 1:
+        return (), ()
+    rows: list[VerifiedTensor] = []
+    looks: list[InsideLook] = []
+    for run in runs:
+        sides = Sides(backend(OURS), backend(options.against), run.part.target)
+        found, look = look_inside(run, sides, options.operator_samples, options.most_cuts)
+        rows += found
+        looks.append(look)
+    return tuple(rows), tuple(looks)

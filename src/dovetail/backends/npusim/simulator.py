@@ -25,6 +25,7 @@ from dovetail.backends.verisilicon.lowering.table import lower_graph
 from dovetail.backends.verisilicon.parts.installed import simulated_profile
 from dovetail.backends.verisilicon.parts.named import VSI_PROFILES
 from dovetail.backends.verisilicon.parts.part import part_of, profile_of
+from dovetail.backends.verisilicon.pieces import pieces_of
 from dovetail.backends.verisilicon.program import Program
 from dovetail.errors import CompileError, DeviceError
 from dovetail.ir import DType, Graph, Node
@@ -83,6 +84,7 @@ class NpuSimulator:
             options=frozenset({"fidelity", "threads", "taps"}),
             find_target=simulated_profile,
             compiles_in_process=lambda target: True,
+            pieces=pieces_of,
         )
 
     def devices(self) -> Sequence[Device]:

@@ -33,6 +33,7 @@ from dovetail.backends.verisilicon.lowering.trial import stand_in, trial_of
 from dovetail.backends.verisilicon.part import Part
 from dovetail.backends.verisilicon.parts.named import VSI_PROFILES, vsi_profile
 from dovetail.backends.verisilicon.parts.part import part_of
+from dovetail.backends.verisilicon.pieces import pieces_of
 from dovetail.backends.verisilicon.program import Program, labelled, tapped, with_binary
 from dovetail.backends.verisilicon.project.write import project_files
 from dovetail.errors import CompileError, DeviceError
@@ -125,6 +126,7 @@ class VsiBackend:
             stand_in=lambda graph, node, precision, target: stand_in(trial_of(graph, node, precision, part_of(target))),
             vendor_binary=self._vendor_binary,
             model_cycles=self._model_cycles,
+            pieces=pieces_of,
             write_project=self._write_project,
         )
 

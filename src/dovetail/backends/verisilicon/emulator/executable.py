@@ -93,16 +93,33 @@ class Emulation:
         found = self._compute(alive, {self._names[name] for name in names})
         return {name: self._given_back(name, self._spread(found[self._names[name]], samples)) for name in names}
 
+    def from_given(self, inputs: Mapping[str, AnyArray], given: Mapping[str, AnyArray]) -> Mapping[str, AnyArray]:
+        """Return tensors as they are computed from the others as they are given; raise DeviceError."""
+        if self._steps is None:
+            raise DeviceError("npusim: the executable is closed.")
+        check_feeds("npusim", self._signature, inputs)
+        tensors = {name: self._names[name] for name in given}
+        alive = {tensor: self._with_samples(tensor, inputs[name]) for name, tensor in self._program.inputs}
+        forced = {tensor: self._with_samples(tensor, given[name]) for name, tensor in tensors.items()}
+        found = self._compute(alive, set(forced), forced)
+        return {
+            name: self._given_back(name, self._spread(found[tensors[name]], len(forced[tensors[name]])))
+            for name in given
+        }
+
     def abilities(self) -> ExecutableAbilities:
-        """Return that it runs in several threads at a time."""
-        return ExecutableAbilities(concurrent=True)
+        """Return that it runs in several threads at a time, and from tensors that are given."""
+        return ExecutableAbilities(concurrent=True, from_given=self.from_given)
 
     def close(self) -> None:
         """Free the kernels."""
         self._steps = None
         self._constants = {}
 
-    def _compute(self, given_in: dict[int, AnyArray], wanted: set[int]) -> dict[int, AnyArray]:
+    def _compute(
+        self, given_in: dict[int, AnyArray], wanted: set[int], forced: Mapping[int, AnyArray] | None = None
+    ) -> dict[int, AnyArray]:
+        """Return the wanted tensors; later steps read those that are forced as they are given."""
         assert self._steps is not None
         alive, kept = {**self._constants, **given_in}, dict[int, AnyArray]()
         spared = _spared(self._steps, wanted)
@@ -110,9 +127,11 @@ class Emulation:
             if step.output in spared:
                 continue
             alive[step.output] = _run_step(step, alive)
+            if forced and step.output in forced:
+                kept[step.output], alive[step.output] = alive[step.output], forced[step.output]
             for tensor in step.dying:
                 value = alive.pop(tensor, None)
-                if tensor in wanted and value is not None:
+                if tensor in wanted and tensor not in kept and value is not None:
                     kept[tensor] = value
         return {tensor: kept[tensor] if tensor in kept else alive[tensor] for tensor in wanted}
 
