@@ -281,6 +281,9 @@ def _product(view: NodeView, rows: AnyArray, weight: TensorType, sizes: tuple[in
     view.expect((*lead, made))
     weights = view.hold(rows, replace(weight, shape=(made, width)))
     bias = make_bias(view, 2, weight, made)
+    if bias == NO_TENSOR and weight.quant is not None and weight.quant.axis is not None:
+        # Older parts write no binary of a product with a scale per channel and no bias.
+        bias = _no_bias(view, weight, made)
     data = view.reshaped(view.input(0), sizes)
     out = view.output()
     if len(lead) != 1:
