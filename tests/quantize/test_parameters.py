@@ -248,7 +248,7 @@ def test_a_bias_never_saturates(biases: list[float], input_scale: float, form: N
     bias = np.array(biases, dtype=np.float32)
     weight = np.random.default_rng(seed).normal(scale=1e-4, size=(len(bias), 3)).astype(np.float32)
     weight[0] = 0
-    quant = choose_weight_quantization(weight, form, 0, bias_scale_floor(bias, input_scale))
+    quant = choose_weight_quantization(weight, form, 0, bias_scale_floor(bias, input_scale, DType.I32))
     stored, bias_quant = quantize_bias(bias, DType.I32, input_scale, quant)
     assert (np.abs(stored.astype(np.int64)) <= 2**30 + 2**8).all()
     real = stored * np.array(bias_quant.scale)
@@ -308,8 +308,20 @@ TINY = float(np.finfo(np.float32).tiny)
 
 
 def test_a_bias_keeps_a_factor_of_two_below_its_largest_value() -> None:
-    floors = bias_scale_floor(np.array([-(2.0**30), 2.0**20], np.float32), 0.5)
-    assert floors.tolist() == [2.0, 2.0**-9]
+    biases = np.array([-(2.0**30), 2.0**20], np.float32)
+    assert bias_scale_floor(biases, 0.5, DType.I32).tolist() == [2.0, 2.0**-9]
+    assert bias_scale_floor(biases, 0.5, DType.I64).tolist() == [2.0**-15, 2.0**-25]
+
+
+@given(st.floats(1e-3, 1e3), st.integers(-45, 0), st.integers(0, 2**16))
+def test_a_bias_of_16_bits_fits_into_48_bits(largest: float, exponent: int, seed: int) -> None:
+    """An input that hardly moves beside a large bias: the array of six parts has no more bits than that."""
+    rng = np.random.default_rng(seed)
+    bias, weight = rng.uniform(-largest, largest, 3), rng.normal(size=(3, 4)).astype(np.float32)
+    floor = bias_scale_floor(bias, 2.0**exponent, DType.I64)
+    quant = choose_weight_quantization(weight, Precision.I16.weight, 0, floor)
+    stored, _ = quantize_bias(bias, DType.I64, 2.0**exponent, quant)
+    assert (np.abs(stored) <= 2**46).all()
 
 
 @pytest.mark.parametrize(
@@ -348,7 +360,7 @@ def test_a_dead_channel_has_a_bias_at_the_product_of_its_scales(left: float) -> 
     """Weights below the normal floats, as decay leaves them: `s_x * s_w` has to be what the bias is stored at."""
     weight = np.array([[0.5, -1.0], [left, -left]], np.float32)
     bias, input_scale = np.array([0.25, left], np.float32), 0.003
-    quant = choose_weight_quantization(weight, Precision.I8PC.weight, 0, bias_scale_floor(bias, input_scale))
+    quant = choose_weight_quantization(weight, Precision.I8PC.weight, 0, bias_scale_floor(bias, input_scale, DType.I32))
     _, stored = quantize_bias(bias, DType.I32, input_scale, quant)
     products = np.float32(input_scale) * np.array(quant.scale, np.float32)
     np.testing.assert_allclose(stored.scale, products, rtol=1e-6)

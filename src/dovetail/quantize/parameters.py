@@ -19,8 +19,11 @@ from dovetail.ir.types import Quantization
 from dovetail.quantize.ranges import Range
 
 _TINY = float(np.finfo(np.float32).tiny)
-_BIAS_LIMIT = 2.0**30
-"""Keep an int32 bias a factor of two below its largest value."""
+_BIAS_LIMITS = {DType.I32: 2.0**30, DType.I64: 2.0**46}
+"""A factor of two below what an accumulator holds: 32 bits, and 48 of the 64 that a wide bias is stored in.
+
+Six of VeriSilicon's parts make garbage of wider ones, from 2^47 on.
+"""
 
 
 @lru_cache(maxsize=1 << 14)
@@ -78,14 +81,14 @@ def _widened(floor: float, limits: Range, form: NumberFormat) -> Quantization:
     return Quantization((scale,), (int(np.clip(np.rint(lowest - min(limits.low, 0.0) / scale), lowest, highest)),))
 
 
-def bias_scale_floor(bias: AnyArray, input_scale: float) -> AnyArray:
-    """Return per channel the smallest weight scale at which the bias fits into int32 with room to spare.
+def bias_scale_floor(bias: AnyArray, input_scale: float, dtype: DType) -> AnyArray:
+    """Return per channel the smallest weight scale at which the bias fits into an accumulator with room to spare.
 
     The scale of the bias, `s_x * s_w`, is a normal float32 then, whatever weights a dead channel has left. Channels are
     the last axis of a bias.
     """
     largest = np.abs(bias.astype(np.float64)).max(axis=tuple(range(bias.ndim - 1)))
-    smallest = np.maximum(largest / _BIAS_LIMIT, 2.0 * _TINY)
+    smallest = np.maximum(largest / _BIAS_LIMITS[dtype], 2.0 * _TINY)
     floor: AnyArray = smallest / input_scale
     return floor
 

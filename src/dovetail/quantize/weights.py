@@ -66,8 +66,8 @@ class WeightStore:
         if kept is not None:
             return kept
         value = self._real(tensor)
-        needs_floor = bias is not None and precision.bias is DType.I32
-        floor = bias_scale_floor(self._real(bias), input_scale) if bias and needs_floor else None
+        has_floor = bias is not None and precision.bias in (DType.I32, DType.I64)
+        floor = bias_scale_floor(self._real(bias), input_scale, precision.bias) if bias and has_floor else None
         quant = choose_weight_quantization(value, precision.weight, layout.channel_axis, floor)
         form = precision.weight
         return self._keep(key, _stored(tensor, self._suffix(tensor, form, quant), value, form.dtype, quant))
