@@ -81,12 +81,13 @@ def test_constants_are_nobodys_to_change() -> None:
             item.value[...] = 0
 
 
-def test_a_weights_scale_leaves_room_for_an_int32_bias_and_an_int64_bias_has_it() -> None:
+def test_a_weights_scale_leaves_room_for_the_bias() -> None:
     own, needed = 1.0 / 127, 2.0**40 / 2.0**30
     assert _scale(_conv(1.0, 2.0**40), P.I8, 1.0) == pytest.approx(needed)
     assert _scale(_conv(1.0, 2.0**40), P.I8PC, 1.0) == pytest.approx(needed)
     assert _scale(_conv(1.0, 2.0**40), P.I8PC, 0.5) == pytest.approx(2 * needed)
-    assert _scale(_conv(1.0, 2.0**40), P.W8A16, 1.0) == pytest.approx(own)
+    assert _scale(_conv(1.0, 2.0**38), P.W8A16, 1.0) == pytest.approx(own)
+    assert _scale(_conv(1.0, 2.0**56), P.W8A16, 1.0) == pytest.approx(2.0**10)
     assert _scale(_conv(1.0, None), P.I8, 1.0) == pytest.approx(own)
     assert _scale(_conv(1.0, 2.0), P.I8, 1.0) == pytest.approx(own)
 
