@@ -66,7 +66,9 @@ def test_a_fit_gives_and_saves_everything(request_: FitRequest, tmp_path: Path) 
     assert len(recorder.notes) == 1
     assert [row.kind for row in found.report.outputs] == ["classification"]
     assert recorder.done["calibrating"] == 36
-    assert recorder.stages[1] == ("searching: gate", None)
+    # Where a vendor's SDK is installed, its model is asked for prices first.
+    searched = [stage for stage in recorder.stages[1:] if "for prices" not in stage[0]]
+    assert searched[0] == ("searching: gate", None)
     assert recorder.stages[-1] == ("compiling", None)
     assert not (tmp_path / "out").exists()
     files = found.save(tmp_path / "out")
