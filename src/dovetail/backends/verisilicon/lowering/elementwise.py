@@ -84,7 +84,7 @@ class Binary:
 
 @dataclass(frozen=True, slots=True)
 class Extreme:
-    """Lower the larger or the smaller of two inputs with broadcasting.."""
+    """Lower the larger or the smaller of two inputs with broadcasting."""
 
     kind: str
 

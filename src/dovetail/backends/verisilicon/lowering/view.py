@@ -17,7 +17,7 @@ from dovetail.errors import CompileError
 from dovetail.ir import AnyArray, DType, Graph, Node, Quantization, TensorType, quantize_array
 
 MAX_RANK = 6
-MOST_STEPS = 128
+_MOST_STEPS = 128
 MAX_ELEMENTS = 1 << 28
 NO_TENSOR = -1
 
@@ -245,7 +245,8 @@ class NodeView:
             real = value if kind.quant is None else _reals(value, kind.quant)
             return self.hold(quantize_array(real.astype(np.float64), wanted.dtype, wanted.quant), target)
         held = self.input(index)
-        for step in (*_finer(kind, wanted), wanted):
+        alone = math.prod(shape) == 1 and not self.draft.fixed_point
+        for step in (*(_finer(kind, wanted) if alone else ()), wanted):
             made = self.new(TensorType(wanted.dtype, shape, step.quant))
             self.emit("data_convert", (held,), (made,))
             held = made
@@ -279,8 +280,8 @@ def _finer(kind: TensorType, wanted: TensorType) -> list[TensorType]:
     if kind.quant is None or wanted.quant is None or DType.I16 in (kind.dtype, wanted.dtype):
         return []
     found, scale = [], kind.quant.scale[0]
-    while scale * MOST_STEPS < wanted.quant.scale[0]:
-        scale *= MOST_STEPS
+    while scale * _MOST_STEPS < wanted.quant.scale[0]:
+        scale *= _MOST_STEPS
         found.append(replace(wanted, quant=Quantization((scale,), kind.quant.zero_point)))
     return found
 
@@ -292,7 +293,6 @@ def same_storage(one: TensorType, other: TensorType) -> bool:
 
 __all__ = [
     "MAX_RANK",
-    "MOST_STEPS",
     "NO_TENSOR",
     "NodeView",
     "ProgramDraft",
