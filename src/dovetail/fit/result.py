@@ -20,6 +20,8 @@ from dovetail.search import TuneResult
 
 _RECIPE_HEAD = "# Made by dovetail tune; edit it, then: dovetail plan --recipe recipe.toml\n"
 
+_PREPROCESS_HEAD = "# Made by dovetail tune; confirm or edit it, then: dovetail tune ... --preprocess preprocess.toml\n"
+
 
 @dataclass(frozen=True, slots=True)
 class Fit:
@@ -66,7 +68,7 @@ class Fit:
             "result": ("result.json", report_to_json(self.report)),
         }
         if self.preprocess:
-            texts["preprocess"] = ("preprocess.toml", self.preprocess)
+            texts["preprocess"] = ("preprocess.toml", _PREPROCESS_HEAD + self.preprocess)
         for name, text in texts.values():
             write_file(out / name, text)
         journal = self.request.journal_path
