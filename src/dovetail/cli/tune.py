@@ -123,6 +123,14 @@ class Tune(WorkersVerb, PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
             "--raise", metavar="PRECISION", help="What culprits are raised to, cheapest first; then comes the CPU."
         ),
     ] = field(default_factory=lambda: ["i16"])
+    repair: Annotated[
+        str,
+        typer.Option(
+            "--repair",
+            metavar="all|data|exact|none",
+            help="What may be healed before anything is raised: anything that helps, or only what keeps float.",
+        ),
+    ] = "all"
     max_drop: Annotated[
         str,
         typer.Option("--max-drop", metavar="DROP", help="Allowed loss: 0.01 of the metric, or 1% of the float score."),
@@ -214,6 +222,7 @@ class Tune(WorkersVerb, PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
             max_drop=self.max_drop,
             min_score=self.min_score,
             confident=self.confident,
+            repairs=self.repair,
             low=self.low,
             ladder=split_commas(self.raises),
             recipe=path_text(self.recipe),

@@ -23,7 +23,7 @@ from dovetail.fit.folder import claim_folder
 from dovetail.fit.listener import FitListener, SearchStages, SilentFit
 from dovetail.fit.metric import ChosenMetric, choose_metric
 from dovetail.fit.pictures import ChosenPreprocess, choose_preprocess, list_pictures
-from dovetail.fit.policy import choose_ladder, choose_low
+from dovetail.fit.policy import choose_ladder, choose_low, choose_repairs
 from dovetail.fit.record import record_of, request_from
 from dovetail.fit.request import FitRequest, PriceRequest, WorkerRequest
 from dovetail.fit.result import Fit, question_of
@@ -33,9 +33,11 @@ from dovetail.partition import partition
 from dovetail.passes import normalize
 from dovetail.plan import Placement, Recipe, load_recipe
 from dovetail.quantize import Dequantized, calibrate, dequantize, is_quantized, quantize
+from dovetail.repair import Repaired
 from dovetail.report import make_report, output_rows
 from dovetail.search import CostOptions, Goal, TuneOptions, TuneRequest, parse_goal, tune
 from dovetail.search.fanout import FanOut, PoolOptions, dask_place, local_place
+from dovetail.search.healing import healed_request
 from dovetail.search.log import read_search_log
 from dovetail.search.replay import ReplayResult, replay
 
@@ -57,20 +59,23 @@ def fit(request: FitRequest, listener: FitListener | None = None) -> Fit:
         log=None if request.log is None else Path(request.log),
         log_header=record_of(request.for_log()),
         vendor=request.vendor,
+        repairs=choose_repairs(request.repairs),
     )
     asked = opened.tune_request(options, progress)
     result = tune(asked, SearchStages(progress))
+    model = result.repaired or Repaired(asked.graph, asked.calibration)
     if opened.metric.decisions is not None:
         progress.stage("comparing decisions")
-    decided = plan_decisions(asked, result, opened.metric, opened.preprocess.preprocess)
+    decided = plan_decisions(healed_request(asked, model), result, opened.metric, opened.preprocess.preprocess)
     progress.stage("compiling")
-    partitioned = partition(quantize(opened.graph, result.plan, asked.calibration.ranges))
-    bundle = predict_partitions(compile_model(partitioned), opened.graph)
+    partitioned = partition(quantize(model.graph, result.plan, model.calibration.ranges))
+    bundle = predict_partitions(compile_model(partitioned), model.graph)
     report = make_report(result, partitioned, f"Dovetail: '{opened.graph.name}' on {opened.low.target}")
     return Fit(
         request=request,
-        graph=opened.graph,
-        calibration=asked.calibration,
+        graph=model.graph,
+        shipped=opened.graph,
+        calibration=model.calibration,
         wishes=opened.wishes,
         result=result,
         bundle=bundle,
@@ -94,7 +99,7 @@ def replay_fit(log: str | Path, listener: FitListener | None = None) -> ReplayRe
     """
     path, progress = Path(log), listener or SilentFit()
     request = logged_request(path)
-    options = TuneOptions(confirm=request.confirm, vendor=request.vendor)
+    options = TuneOptions(confirm=request.confirm, vendor=request.vendor, repairs=choose_repairs(request.repairs))
     asked = _Opened.of(request, progress).tune_request(options, progress)
     progress.stage("replaying")
     return replay(asked, path)

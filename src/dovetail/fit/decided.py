@@ -42,7 +42,7 @@ def plan_decisions(
     if view is None or metric is None:
         return PlanDecisions()
     samples = SampleSet(asked.graph, asked.samples.subset(asked.splits.holdout))
-    data = EvaluationData(asked.graph, samples, metric, metric.name, asked.options.policy.evaluation)
+    data = EvaluationData(asked.graph, samples, metric, metric.name, asked.options.policy.evaluation, asked.source)
     plan, target = result.plan, asked.low.target
     used, exact = tuple(plan.targets), result.holdout.tuned_exact is not None
     executor = exact_executor(target, used) if exact else fast_executor(asked.graph, target, used)

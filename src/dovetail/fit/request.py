@@ -116,6 +116,8 @@ class FitRequest:
     """The 95 % bound of the loss on the hold-out has to be allowed too."""
     anyway: bool = False
     """Go on with so few samples that nothing should be accepted on them."""
+    repairs: str = "all"
+    """What may be healed before anything is raised: `all`, `data` (float stays on the samples), `exact`, `none`."""
     low: str | None = None
     """Precision where the search starts; None is the first 8-bit one that the target prefers."""
     ladder: tuple[str, ...] = ("i16",)

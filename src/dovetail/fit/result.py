@@ -27,7 +27,9 @@ class Fit:
 
     request: FitRequest
     graph: Graph
-    """The model in normal form, in float."""
+    """The model in normal form, in float, with the repairs of the plan."""
+    shipped: Graph
+    """The same without them."""
     calibration: Calibration
     wishes: Recipe | None
     """The recipe that was asked for."""
@@ -55,7 +57,7 @@ class Fit:
         Raises DovetailError when the folder holds what a fit did not make, or cannot be written.
         """
         out = Path(folder)
-        claim_folder(out, question_of(self.request, self.graph, self.result.low))
+        claim_folder(out, question_of(self.request, self.shipped, self.result.low))
         save_bundle(self.bundle, out / "bundle")
         texts = {
             "plan": ("plan.json", self.result.plan.to_json()),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dovetail.report.decisions import decision_table, differing_table
 from dovetail.report.differences import pictures_block
 from dovetail.report.figures import bytes_text, number_text, time_text
+from dovetail.report.healing import healing_block
 from dovetail.report.outputs import output_table
 from dovetail.report.page import Block, Column, Facts, Page, Picture, Prose, Table, Tone, flexible, left, right
 from dovetail.report.record import PartitionRow, ProofSummary, Report
@@ -23,6 +24,8 @@ def report_page(report: Report, pictures: tuple[Picture, ...] = ()) -> Page:
         blocks.append(differing_table(report.differing, "hold-out"))
     if pictures:
         blocks.append(pictures_block(pictures))
+    if report.healing is not None:
+        blocks.append(healing_block(report.healing, report.low))
     blocks.append(_gate(report))
     if report.culprits:
         blocks += [_culprits(report), _reasons(report)]

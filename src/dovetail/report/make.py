@@ -10,6 +10,7 @@ from dovetail.backend.costs import Figure
 from dovetail.cost import PlanCost
 from dovetail.ir.graph import Graph
 from dovetail.partition.partitioned import Partition, PartitionedGraph
+from dovetail.report.healing import directed_healing
 from dovetail.report.record import PartitionRow, PlanSummary, ProofSummary, Report
 from dovetail.search.certificate import Certificate
 from dovetail.search.front import ParetoPoint
@@ -46,6 +47,7 @@ def make_report(result: TuneResult, partitioned: PartitionedGraph, title: str) -
         companions=result.companions,
         front=tuple(replace(point, score=sign * point.score) for point in result.front),
         margin=result.margin,
+        healing=directed_healing(result.healing, sign),
         proof=None if result.certificate is None else _proof(result.certificate),
     )
 

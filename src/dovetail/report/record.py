@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from dovetail.compare.decisions import DecisionScore
 from dovetail.search.certificate import Alternative
 from dovetail.search.front import FrontPoint, ParetoPoint
-from dovetail.search.result import Culprit, Evidence, GateCheck, Margin, SplitScores, TuneCost
+from dovetail.search.result import Culprit, Evidence, GateCheck, Healing, Margin, SplitScores, TuneCost
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +113,8 @@ class Report:
     front: tuple[FrontPoint, ...] = ()
     proof: ProofSummary | None = None
     margin: Margin | None = None
+    healing: Healing | None = None
+    """What repairs do for everything low; None where none were tried."""
     outputs: tuple[OutputRow, ...] = ()
     """What the outputs were recognised as, where that was asked."""
     notes: tuple[str, ...] = ()

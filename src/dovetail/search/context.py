@@ -109,24 +109,25 @@ class SearchContext:
 
 @contextmanager
 def open_search(
-    request: TuneRequest, listener: TuneListener, playback: Playback | None = None
+    request: TuneRequest, listener: TuneListener, log: SearchLog, playback: Playback | None = None
 ) -> Iterator[SearchContext]:
-    """Open everything that a search needs, and close it in the end.
+    """Open everything that a search needs but its log, and close it in the end.
 
     Raises SearchError when nothing can run low or the samples show nothing, DataError for unusable samples.
     """
-    space = make_space(request.graph, request.low, request.ladder, request.wishes)
+    space = make_space(request.graph, request.low, request.ladder, request.wishes, request.repairs)
     samples = SampleSet(request.graph, request.samples)
     splits, options, policy = request.splits, request.options, request.options.policy
     if max(*splits.search, *splits.holdout) >= samples.count:
         raise SearchError(f"the splits are not of these {samples.count} samples.", hint="Split these samples.")
     identity = request.metric_identity or request.metric.name
-    data = EvaluationData(request.graph, samples, request.metric, identity, policy.evaluation)
+    data = EvaluationData(request.graph, samples, request.metric, identity, policy.evaluation, request.source)
     ranges, target = request.calibration.ranges, request.low.target
     served = space.targets
     executors = fast_executor(data.graph, target, served), exact_executor(target, served)
     simulator, pipeline = (replace(item, threads=_cores()).evaluator(data, ranges) for item in executors)
-    log = _open_log(request, simulator.identity, playback)
+    if not log.lines:
+        _write_head(log, request, simulator.identity)
     journal = Journal(options.journal, _digest(f"{simulator.identity}\n{pipeline.identity}"), log)
     if playback is not None:
         journal.close_to_new(playback.evaluations)
@@ -156,7 +157,6 @@ def open_search(
     finally:
         fast.close()
         journal.close()
-        log.close()
 
 
 def fast_executor(graph: Graph, target: str, targets: tuple[str, ...] = ()) -> Executor:
@@ -191,11 +191,8 @@ def _prover(request: TuneRequest, space: Space, order: Sequence[str], record: Pr
         return None
 
 
-def _open_log(request: TuneRequest, identity: str, playback: Playback | None) -> SearchLog:
+def _write_head(log: SearchLog, request: TuneRequest, identity: str) -> None:
     options, costs, splits = request.options, request.costs, request.splits
-    log = SearchLog(options.log)
-    if playback is not None:
-        log.lines = playback.lines
     log.write(
         "search",
         schema=SCHEMA,
@@ -211,10 +208,10 @@ def _open_log(request: TuneRequest, identity: str, playback: Playback | None) ->
         confirm=options.confirm,
         costs=[costs.migrates, costs.most_tests, costs.time_limit_s, costs.worthwhile, costs.margin],
         policy=options.policy.document(),
+        repairs=list(options.repairs),
         evaluator=_digest(identity),
         arguments=options.log_header,
     )
-    return log
 
 
 def _cores() -> int:

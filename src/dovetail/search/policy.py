@@ -177,6 +177,20 @@ class MarginPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class RepairPolicy:
+    """How repairs are checked before they are tried."""
+
+    float_error: float = 1e-3
+    """Share of an output's largest value by which a repair that claims to keep float may move it: rounding in float32
+    through a deep network, and a tenth of what a byte can tell apart. Judgement."""
+    samples: int = 32
+    """Samples on which that is checked, and on which the noise of outputs is measured. Judgement."""
+    errors: float = 2.0
+    """Standard errors by which the scores of two variants differ beyond chance; noise tells those apart that are
+    nearer. Convention."""
+
+
+@dataclass(frozen=True, slots=True)
 class CutPolicy:
     """Where the fast simulation cuts a graph into pieces."""
 
@@ -223,6 +237,7 @@ class SearchPolicy:
     solver: SolverPolicy = field(default_factory=SolverPolicy)
     holdout: HoldoutPolicy = field(default_factory=HoldoutPolicy)
     margin: MarginPolicy = field(default_factory=MarginPolicy)
+    repair: RepairPolicy = field(default_factory=RepairPolicy)
     evaluation: EvaluationPolicy = field(default_factory=EvaluationPolicy)
 
     def document(self) -> dict[str, object]:

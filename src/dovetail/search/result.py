@@ -7,6 +7,7 @@ from enum import Enum
 
 from dovetail.plan.placement import Placement
 from dovetail.plan.plan import Plan
+from dovetail.repair import Repaired
 from dovetail.search.certificate import Certificate
 from dovetail.search.front import FrontPoint, ParetoPoint
 from dovetail.search.goal import Goal
@@ -101,6 +102,31 @@ class SplitScores:
 
 
 @dataclass(frozen=True, slots=True)
+class RepairTrial:
+    """A repair that the plan rests on, and what everything low scores with all repairs and without this one."""
+
+    kind: str
+    exactness: str
+    sites: int
+    """Tensors that it touches."""
+    score: float
+    score_without: float
+
+
+@dataclass(frozen=True, slots=True)
+class Healing:
+    """What repairs do for everything low, on the search split."""
+
+    shipped: float
+    """The score without any."""
+    healed: float
+    trials: tuple[RepairTrial, ...]
+    """The repairs that are needed, in the order in which they are applied."""
+    refused: tuple[str, ...] = ()
+    """Repairs that do not keep what they claim."""
+
+
+@dataclass(frozen=True, slots=True)
 class TuneCost:
     """What the search cost; full equivalents are evaluated samples over the samples of the search split."""
 
@@ -142,6 +168,10 @@ class TuneResult:
     """How sure the loss is, and the units that were raised for that alone; None when samples have no scores."""
     certificate: Certificate | None = None
     """What the plan costs and what is proven of cheaper ones; None when nothing prices the placements."""
+    repaired: Repaired | None = None
+    """The graph that the plan is for with its calibration, where that is not the one as shipped."""
+    healing: Healing | None = None
+    """What repairs were tried before anything was raised; None where everything low met the goal, or none may be."""
     events: tuple[str, ...] = ()
     """What did not go as it should: workers that died, oracles that wavered, plans that got worse by raising more."""
 

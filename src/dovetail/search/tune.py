@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 from dovetail.search.acceptance import ask_holdout
 from dovetail.search.candidate import Candidate
 from dovetail.search.confirm import confirm
 from dovetail.search.context import Playback, SearchContext, open_search
 from dovetail.search.gate import check_gate, revise_gate
+from dovetail.search.healing import Healer, healed_request
 from dovetail.search.holdout import settle
 from dovetail.search.ledger import Ledger
+from dovetail.search.log import open_log
 from dovetail.search.proposals import propose
 from dovetail.search.request import SilentSearch, TuneListener, TuneRequest
 from dovetail.search.result import GateVerdict, TuneResult
@@ -29,14 +32,27 @@ def tune(request: TuneRequest, listener: TuneListener | None = None) -> TuneResu
 def run_search(request: TuneRequest, listener: TuneListener, playback: Playback | None = None) -> TuneResult:
     """Return the result of a search; with a playback nothing is evaluated that is not in it."""
     started = time.perf_counter()
-    with open_search(request, listener, playback) as context:
-        ledger = Ledger(context)
-        listener.stage("gate")
-        gate = check_gate(context, ledger)
-        candidate = _accepted_candidate(context, ledger, gate.verdict)
-        gate = revise_gate(gate, context, ledger, candidate)
-        candidate, events = confirm(context, ledger, candidate)
-        return make_result(context, ledger, gate, candidate, events, time.perf_counter() - started)
+    with open_log(request.options.log, None if playback is None else playback.lines) as log:
+        with open_search(request, listener, log, playback) as context:
+            listener.stage("gate")
+            if not request.options.repairs or Ledger(context).judge({}, context.tolerance).passed:
+                return _searched(context, started)
+            outcome = Healer(context, playback).heal()
+            if not outcome.healing.trials:
+                return replace(_searched(context, started), healing=outcome.healing)
+        with open_search(healed_request(request, outcome.repaired), listener, log, playback) as context:
+            return replace(_searched(context, started), repaired=outcome.repaired, healing=outcome.healing)
+
+
+def _searched(context: SearchContext, started: float) -> TuneResult:
+    """Return the result of a search over one graph."""
+    ledger = Ledger(context)
+    context.listener.stage("gate")
+    gate = check_gate(context, ledger)
+    candidate = _accepted_candidate(context, ledger, gate.verdict)
+    gate = revise_gate(gate, context, ledger, candidate)
+    candidate, events = confirm(context, ledger, candidate)
+    return make_result(context, ledger, gate, candidate, events, time.perf_counter() - started)
 
 
 def _accepted_candidate(context: SearchContext, ledger: Ledger, verdict: GateVerdict) -> Candidate:

@@ -1,0 +1,166 @@
+"""Heal before raising: which repairs make everything low better, by trial, and what each is worth.
+
+Nothing is believed: variants are scored with everything low, the best is kept if it beats the graph as shipped, and
+every repair whose absence does not lower the score goes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from dovetail.ir.dtypes import AnyArray
+from dovetail.plan.repairs import RepairRecord
+from dovetail.repair import REPAIRS, Exactness, Repaired, claims, float_error, repair
+from dovetail.search.context import Playback, SearchContext, fast_executor
+from dovetail.search.evaluator import EvaluationData
+from dovetail.search.fanout.task import Measure, Query
+from dovetail.search.journal import Journal
+from dovetail.search.noise import measure_noise
+from dovetail.search.recorded import RecordedEvaluator
+from dovetail.search.request import TuneRequest
+from dovetail.search.result import Healing, RepairTrial
+from dovetail.search.samples import SampleSet
+from dovetail.search.space import make_space
+
+
+@dataclass(frozen=True, slots=True)
+class HealingOutcome:
+    """The graph that the search goes on with, and what was tried."""
+
+    repaired: Repaired
+    healing: Healing
+
+
+def healed_request(request: TuneRequest, repaired: Repaired) -> TuneRequest:
+    """Return a question about a repaired graph, with the graph of the request for the reference."""
+    if not repaired.records:
+        return request
+    return replace(
+        request,
+        graph=repaired.graph,
+        calibration=repaired.calibration,
+        source=request.graph,
+        repairs=repaired.records,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Figures:
+    """What everything low gives: its score, that of every sample, and the noise of its outputs."""
+
+    score: float
+    per_sample: AnyArray | None
+    noise: float
+
+
+class Healer:
+    """Try repairs with everything low, on the search split."""
+
+    def __init__(self, context: SearchContext, playback: Playback | None) -> None:
+        request = context.request
+        self._context = context
+        self._playback = playback
+        self._start = Repaired(request.graph, request.calibration)
+        self._per_channel = request.low.precision.weight.per_channel
+        self._samples = SampleSet(request.graph, request.samples)
+        self._figures: dict[tuple[str, ...], _Figures | None] = {}
+        self._variants: dict[tuple[str, ...], Repaired] = {(): self._start}
+        self._refused: list[str] = []
+
+    def heal(self) -> HealingOutcome:
+        """Return the best variant; the graph as shipped where none is better."""
+        allowed = [kind for kind in self._context.request.options.repairs if kind in REPAIRS]
+        best: tuple[str, ...] = ()
+        for kinds in _variants(allowed):
+            best = kinds if self._is_better(kinds, best) else best
+        for kind in reversed(best):
+            rest = tuple(item for item in best if item != kind)
+            best = best if self._is_better(best, rest) else rest
+        repaired = self._variants[best]
+        trials = tuple(self._trial(record, best) for record in repaired.records)
+        return HealingOutcome(repaired, Healing(self._score(()), self._score(best), trials, tuple(self._refused)))
+
+    def _is_better(self, kinds: tuple[str, ...], other: tuple[str, ...]) -> bool:
+        """Tell whether a variant is better than another: by scores beyond chance, else by the noise of the outputs.
+
+        Scores of few samples tell alike variants apart by chance only; noise is a mean over many values.
+        """
+        ours, theirs = self._measured(kinds), self._measured(other)
+        if ours is None or theirs is None:
+            return ours is not None
+        if ours.per_sample is None or theirs.per_sample is None:
+            return (ours.score, -ours.noise) > (theirs.score, -theirs.noise)
+        gains = ours.per_sample - theirs.per_sample
+        error = float(gains.std()) / math.sqrt(len(gains))
+        if abs(float(gains.mean())) > self._context.policy.repair.errors * error:
+            return float(gains.mean()) > 0
+        return ours.noise < theirs.noise
+
+    def _trial(self, record: RepairRecord, kinds: tuple[str, ...]) -> RepairTrial:
+        without = self._score(tuple(kind for kind in kinds if kind != record.kind))
+        exactness = claims([record])[0].value
+        return RepairTrial(record.kind, exactness, len(record.channels), self._score(kinds), without)
+
+    def _score(self, kinds: tuple[str, ...]) -> float:
+        measured = self._measured(kinds)
+        return float("nan") if measured is None else measured.score
+
+    def _measured(self, kinds: tuple[str, ...]) -> _Figures | None:
+        """Return what everything low gives; None for what cannot be tested."""
+        if kinds not in self._figures:
+            variant = self._variant(kinds)
+            self._figures[kinds] = None if variant is None else self._evaluated(variant)
+        return self._figures[kinds]
+
+    def _variant(self, kinds: tuple[str, ...]) -> Repaired | None:
+        """Return the graph with repairs of these kinds; None where a claim does not hold."""
+        if kinds not in self._variants:
+            variant = repair(self._start, kinds, self._per_channel)
+            error = self._float_error(variant)
+            if error > self._context.policy.repair.float_error:
+                self._refused.append(f"{', '.join(kinds)}: float outputs move by {error:.2g} of their largest value")
+                return None
+            self._variants[kinds] = variant
+        return self._variants[kinds]
+
+    def _float_error(self, variant: Repaired) -> float:
+        if self._playback is not None or all(item is Exactness.QUANTISED for item in claims(variant.records)):
+            return 0.0
+        first = self._context.search.indices[: self._context.policy.repair.samples]
+        return float_error(self._start.graph, variant.graph, (item.inputs for item in self._samples.samples(first)))
+
+    def _evaluated(self, variant: Repaired) -> _Figures | None:
+        request, context = self._context.request, self._context
+        context.listener.stage(f"healing: {', '.join(variant.kinds) or 'as shipped'}")
+        space = make_space(variant.graph, request.low, request.ladder, request.wishes, variant.records)
+        source = self._start.graph if variant.records else None
+        identity = request.metric_identity or request.metric.name
+        data = EvaluationData(variant.graph, self._samples, request.metric, identity, context.policy.evaluation, source)
+        executor = fast_executor(variant.graph, request.low.target, space.targets)
+        evaluator = executor.evaluator(data, variant.calibration.ranges)
+        key = hashlib.sha256(f"healing\n{evaluator.identity}".encode()).hexdigest()
+        journal = Journal(request.options.journal, key, context.log)
+        try:
+            if self._playback is not None:
+                journal.close_to_new(self._playback.evaluations)
+            recorded = RecordedEvaluator(evaluator, journal, "healing")
+            scores = recorded.evaluate(space.base, context.search.indices)
+            few = context.search.indices[: context.policy.repair.samples]
+            query = Query(space.base, few, Measure.NOISE)
+            noise = recorded.once(query, lambda: measure_noise(evaluator, space.base, few))
+        finally:
+            journal.close()
+        if scores.failure or noise.failure:
+            return None
+        return _Figures(scores.score, scores.per_sample, noise.score)
+
+
+def _variants(allowed: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return what is tried: all repairs with one of the equalisations or none; alternatives exclude each other."""
+    alike = [kind for kind in allowed if kind.startswith("equalise")]
+    rest = [kind for kind in allowed if kind not in alike]
+    variants = [tuple(kind for kind in REPAIRS if kind in (*rest, chosen)) for chosen in (*alike, "")]
+    return [variant for variant in dict.fromkeys(variants) if variant]
