@@ -41,6 +41,7 @@ from dovetail.cli.plan import PlanVerb
 from dovetail.cli.profile import Profile
 from dovetail.cli.quantize import Quantize
 from dovetail.cli.reduce import ReduceVerb
+from dovetail.cli.repair import RepairVerb
 from dovetail.cli.replay import Replay
 from dovetail.cli.run import RunVerb
 from dovetail.cli.sdk_failures import SdkFailures
@@ -65,6 +66,7 @@ VERBS: dict[str, type[Verb]] = {
     "compare": Compare,
     "verify": Verify,
     "reduce": ReduceVerb,
+    "repair": RepairVerb,
     "tune": Tune,
     "replay": Replay,
     "bisect": Bisect,

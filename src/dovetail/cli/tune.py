@@ -19,6 +19,16 @@ if TYPE_CHECKING:
     from dovetail.search import VendorCheck
 
 
+RepairOption = Annotated[
+    str,
+    typer.Option(
+        "--repair",
+        metavar="all|data|exact|none",
+        help="What may be healed before bits are added: whatever helps, or only what keeps float.",
+    ),
+]
+
+
 @dataclass(frozen=True, kw_only=True)
 class WorkersVerb(FitVerb):
     """The options of commands that evaluate plans."""
@@ -123,14 +133,7 @@ class Tune(WorkersVerb, PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
             "--raise", metavar="PRECISION", help="What culprits are raised to, cheapest first; then comes the CPU."
         ),
     ] = field(default_factory=lambda: ["i16"])
-    repair: Annotated[
-        str,
-        typer.Option(
-            "--repair",
-            metavar="all|data|exact|none",
-            help="What may be healed before anything is raised: anything that helps, or only what keeps float.",
-        ),
-    ] = "all"
+    repair: RepairOption = "all"
     max_drop: Annotated[
         str,
         typer.Option("--max-drop", metavar="DROP", help="Allowed loss: 0.01 of the metric, or 1% of the float score."),

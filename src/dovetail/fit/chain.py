@@ -37,7 +37,7 @@ from dovetail.repair import Repaired
 from dovetail.report import make_report, output_rows
 from dovetail.search import CostOptions, Goal, TuneOptions, TuneRequest, parse_goal, tune
 from dovetail.search.fanout import FanOut, PoolOptions, dask_place, local_place
-from dovetail.search.healing import healed_request
+from dovetail.search.healing import HealingOutcome, heal_request, healed_request
 from dovetail.search.log import read_search_log
 from dovetail.search.replay import ReplayResult, replay
 
@@ -108,6 +108,17 @@ def replay_fit(log: str | Path, listener: FitListener | None = None) -> ReplayRe
 def logged_request(path: Path) -> FitRequest:
     """Return the request that a log is of; raise SearchError when the log does not say."""
     return request_from(read_search_log(path).header.get("arguments"), str(path))
+
+
+def heal(request: FitRequest, listener: FitListener | None = None) -> HealingOutcome:
+    """Return the model with the repairs that make everything low better on the part of the data that a search may see.
+
+    Raises DovetailError for what cannot be used.
+    """
+    progress = listener or SilentFit()
+    options = TuneOptions(repairs=choose_repairs(request.repairs))
+    asked = _Opened.of(request, progress).tune_request(options, progress)
+    return heal_request(asked, SearchStages(progress))
 
 
 @dataclass(frozen=True, slots=True)

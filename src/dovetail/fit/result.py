@@ -9,6 +9,7 @@ from pathlib import Path
 from dovetail.backend.registry import find_target
 from dovetail.bundle import Bundle, save_bundle
 from dovetail.errors import PlanError
+from dovetail.exporters.onnx import to_onnx
 from dovetail.files import write_file
 from dovetail.fit.folder import claim_folder
 from dovetail.fit.request import FitRequest
@@ -59,7 +60,7 @@ class Fit:
         out = Path(folder)
         claim_folder(out, question_of(self.request, self.shipped, self.result.low))
         save_bundle(self.bundle, out / "bundle")
-        texts = {
+        texts: dict[str, tuple[str, str | bytes]] = {
             "plan": ("plan.json", self.result.plan.to_json()),
             "ranges": ("ranges.json", self.calibration.ranges.to_json()),
             "recipe": ("recipe.toml", _RECIPE_HEAD + self._recipe()),
@@ -67,6 +68,8 @@ class Fit:
             "page": ("report.html", page_html(report_page(self.report, self.pictures))),
             "result": ("result.json", report_to_json(self.report)),
         }
+        if self.result.plan.repairs:
+            texts["healed"] = ("healed.onnx", to_onnx(self.graph).SerializeToString())
         if self.preprocess:
             texts["preprocess"] = ("preprocess.toml", self.preprocess)
         for name, text in texts.values():

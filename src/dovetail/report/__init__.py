@@ -19,6 +19,7 @@ from dovetail.report.differences import (
     differing_samples,
     pictures_block,
 )
+from dovetail.report.healing import healing_block
 from dovetail.report.html import page_html
 from dovetail.report.layout import partition_table, report_page
 from dovetail.report.make import make_report, partition_rows
@@ -59,6 +60,7 @@ __all__ = [
     "differing_rows",
     "differing_samples",
     "differing_table",
+    "healing_block",
     "json_text",
     "make_report",
     "model_page",

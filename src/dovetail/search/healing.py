@@ -14,13 +14,14 @@ from dataclasses import dataclass, replace
 from dovetail.ir.dtypes import AnyArray
 from dovetail.plan.repairs import RepairRecord
 from dovetail.repair import REPAIRS, Exactness, Repaired, claims, float_error, repair
-from dovetail.search.context import Playback, SearchContext, fast_executor
+from dovetail.search.context import Playback, SearchContext, fast_executor, open_search
 from dovetail.search.evaluator import EvaluationData
 from dovetail.search.fanout.task import Measure, Query
 from dovetail.search.journal import Journal
+from dovetail.search.log import open_log
 from dovetail.search.noise import measure_noise
 from dovetail.search.recorded import RecordedEvaluator
-from dovetail.search.request import TuneRequest
+from dovetail.search.request import TuneListener, TuneRequest
 from dovetail.search.result import Healing, RepairTrial
 from dovetail.search.samples import SampleSet
 from dovetail.search.space import make_space
@@ -32,6 +33,7 @@ class HealingOutcome:
 
     repaired: Repaired
     healing: Healing
+    low: str
 
 
 def healed_request(request: TuneRequest, repaired: Repaired) -> TuneRequest:
@@ -45,6 +47,12 @@ def healed_request(request: TuneRequest, repaired: Repaired) -> TuneRequest:
         source=request.graph,
         repairs=repaired.records,
     )
+
+
+def heal_request(request: TuneRequest, listener: TuneListener) -> HealingOutcome:
+    """Return what repairs do for everything low, and the best variant, without a search."""
+    with open_log(None) as log, open_search(request, listener, log) as context:
+        return Healer(context, None).heal()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +89,8 @@ class Healer:
             best = best if self._is_better(best, rest) else rest
         repaired = self._variants[best]
         trials = tuple(self._trial(record, best) for record in repaired.records)
-        return HealingOutcome(repaired, Healing(self._score(()), self._score(best), trials, tuple(self._refused)))
+        healing = Healing(self._score(()), self._score(best), trials, tuple(self._refused))
+        return HealingOutcome(repaired, healing, str(self._context.request.low))
 
     def _is_better(self, kinds: tuple[str, ...], other: tuple[str, ...]) -> bool:
         """Tell whether a variant is better than another: by scores beyond chance, else by the noise of the outputs.
