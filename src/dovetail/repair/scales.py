@@ -23,8 +23,8 @@ from dovetail.repair.weights import WeightView
 STEPS_PER_OCTAVE = 16
 """Scales are powers of 2^(1/16): whole numbers in a record, and within 2.2 % of what was asked."""
 
-_SWEEPS = 12
-_MOST_OCTAVES = 10.0
+_SWEEPS = 8
+_MOST_OCTAVES = 20.0
 _HEADROOM = 0.95
 """Share of a clip's limit that a channel which never reached it may come to."""
 _REACHED = 0.999
