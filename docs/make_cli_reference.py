@@ -46,6 +46,7 @@ EXAMPLES = {
     "dovetail tune model.onnx --data pictures/ --preprocess pre.toml --metric score.py:score --low u8 -o out\n"
     "dovetail tune model.onnx --data samples.npz --workers 4 --trial-timeout 600 --log search.jsonl -o out\n"
     "dovetail tune model.onnx --data samples.npz --dask tcp://boards:8786 --resource npu=1 -o out",
+    "repair": "dovetail repair model.onnx --data pictures/ --target vsi:a311d -o healed.onnx",
     "replay": "dovetail replay search.jsonl",
     "devices": "dovetail devices --json",
     "export": "dovetail export plan.json --model model.onnx --format paddle-subgraph --listing log.txt -o sub.txt\n"

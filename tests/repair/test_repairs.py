@@ -138,9 +138,13 @@ def test_dead_channels_lose_their_weights_and_nothing_else() -> None:
     assert set(record.channels.values()) == {(1, 3)}
     healed = ZeroDeadChannels().apply(graph, record)
     rows, columns = (weight_view(healed, node) for node in healed.nodes if node.op == "Conv")
-    assert rows is not None and columns is not None and rows.bias is not None
-    assert not rows.values[:, [1, 3]].any() and not columns.values[:, :, [1, 3]].any()
-    assert rows.values[:, [0, 2]].all() and columns.values[:, :, [0, 2]].all()
+    assert rows is not None
+    assert columns is not None
+    assert rows.bias is not None
+    assert not rows.values[:, [1, 3]].any()
+    assert not columns.values[:, :, [1, 3]].any()
+    assert rows.values[:, [0, 2]].all()
+    assert columns.values[:, :, [0, 2]].all()
     np.testing.assert_array_equal(rows.bias, np.where(bias < -1, 0, bias).astype(np.float64))
 
 
@@ -175,10 +179,8 @@ def test_recorded_repairs_can_be_repeated(graph: Graph) -> None:
 )
 def test_a_record_of_another_graph_is_refused(record: RepairRecord, words: str) -> None:
     graph = _bottleneck(0)
-    first = graph.nodes[0].outputs[0]
-    named = RepairRecord(record.kind, {first: numbers for numbers in record.channels.values()})
     with pytest.raises(PlanError, match=words):
-        repeat_repairs(graph, [named])
+        repeat_repairs(graph, [record])
 
 
 def test_a_scale_does_not_go_through_what_bends_it() -> None:
