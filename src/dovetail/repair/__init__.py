@@ -1,6 +1,7 @@
 """Repair: what can be cured without more bits; each repair checks its own claim, and none is believed."""
 
-from dovetail.repair.base import Evidence, Exactness, Repair
+from dovetail.repair.alone import rounded_activations, rounded_weights
+from dovetail.repair.base import Cause, Evidence, Exactness, Repair
 from dovetail.repair.bias import CorrectBiases
 from dovetail.repair.dead import ZeroDeadChannels
 from dovetail.repair.equalise import Equalise
@@ -18,6 +19,7 @@ from dovetail.repair.healing import (
 __all__ = [
     "CHOICES",
     "REPAIRS",
+    "Cause",
     "CorrectBiases",
     "Equalise",
     "Evidence",
@@ -30,4 +32,6 @@ __all__ = [
     "repair",
     "repaired_for",
     "repeat_repairs",
+    "rounded_activations",
+    "rounded_weights",
 ]

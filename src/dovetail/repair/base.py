@@ -23,6 +23,13 @@ class Exactness(Enum):
     """The float graph stays; what is quantised of it becomes another function on purpose."""
 
 
+class Cause(Enum):
+    """What loses accuracy when it is rounded."""
+
+    WEIGHTS = "weights"
+    ACTIVATIONS = "activations"
+
+
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """What a repair goes by: the graph, what was measured of its tensors, and whether weights have channel scales."""
@@ -43,6 +50,10 @@ class Repair(Protocol):
     @property
     def exactness(self) -> Exactness:
         """Return what it claims of the float graph; the claim is checked wherever it is used."""
+
+    @property
+    def heals(self) -> tuple[Cause, ...]:
+        """Return what it can do something about."""
 
     def find(self, evidence: Evidence) -> RepairRecord | None:
         """Return where it applies and how; None where it finds nothing to do."""

@@ -13,7 +13,7 @@ from dovetail.plan.repairs import RepairRecord
 from dovetail.quantize.calibrate import Calibration
 from dovetail.quantize.correction import CORRECTED
 from dovetail.quantize.statistics import Statistics
-from dovetail.repair.base import Evidence, Exactness
+from dovetail.repair.base import Cause, Evidence, Exactness
 from dovetail.repair.weights import store_weights, weight_view
 
 
@@ -30,6 +30,11 @@ class CorrectBiases:
     def exactness(self) -> Exactness:
         """Return the claim."""
         return Exactness.QUANTISED
+
+    @property
+    def heals(self) -> tuple[Cause, ...]:
+        """Return what it can do something about."""
+        return (Cause.WEIGHTS,)
 
     def find(self, evidence: Evidence) -> RepairRecord | None:
         """Return the outputs of the nodes that read a tensor whose means are known."""

@@ -13,7 +13,7 @@ from dovetail.passes.draft import Draft
 from dovetail.plan.repairs import RepairRecord
 from dovetail.quantize.calibrate import Calibration
 from dovetail.quantize.statistics import Statistics
-from dovetail.repair.base import Evidence, Exactness
+from dovetail.repair.base import Cause, Evidence, Exactness
 from dovetail.repair.weights import WeightView, store_weights, weight_view
 
 _CUTS = ("Relu", "Clip")
@@ -32,6 +32,11 @@ class ZeroDeadChannels:
     def exactness(self) -> Exactness:
         """Return the claim."""
         return Exactness.ON_DATA
+
+    @property
+    def heals(self) -> tuple[Cause, ...]:
+        """Return what it can do something about."""
+        return (Cause.WEIGHTS,)
 
     def find(self, evidence: Evidence) -> RepairRecord | None:
         """Return the dead channels whose weights are not zero yet."""

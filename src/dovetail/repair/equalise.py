@@ -15,7 +15,7 @@ from dovetail.plan.repairs import RepairRecord
 from dovetail.quantize.calibrate import Calibration
 from dovetail.quantize.ranges import Range
 from dovetail.quantize.statistics import ChannelPower, Statistics
-from dovetail.repair.base import Evidence, Exactness
+from dovetail.repair.base import Cause, Evidence, Exactness
 from dovetail.repair.scales import STEPS_PER_OCTAVE, ScaleSolver, Weighing
 from dovetail.repair.ties import find_ties
 from dovetail.repair.weights import WeightView, store_weights, weight_view
@@ -38,6 +38,11 @@ class Equalise:
     def exactness(self) -> Exactness:
         """Return the claim: another sample may reach a clip that the calibration did not reach."""
         return Exactness.ON_DATA if self.clips else Exactness.EXACT
+
+    @property
+    def heals(self) -> tuple[Cause, ...]:
+        """Return what it can do something about: activations only where their ranges are looked at."""
+        return (Cause.WEIGHTS, Cause.ACTIVATIONS) if self.stored else (Cause.WEIGHTS,)
 
     def find(self, evidence: Evidence) -> RepairRecord | None:
         """Return the scales of the channels between weighted nodes."""

@@ -8,14 +8,27 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 
 from dovetail.ir.dtypes import AnyArray
+from dovetail.ir.graph import Graph
 from dovetail.plan.repairs import RepairRecord
-from dovetail.repair import REPAIRS, Exactness, Repaired, claims, float_error, repair
+from dovetail.quantize.calibrate import load_float
+from dovetail.repair import (
+    REPAIRS,
+    Cause,
+    Exactness,
+    Repaired,
+    claims,
+    float_error,
+    repair,
+    rounded_activations,
+    rounded_weights,
+)
 from dovetail.search.context import Playback, SearchContext, fast_executor, open_search
-from dovetail.search.evaluator import EvaluationData
+from dovetail.search.evaluator import EvaluationData, Scorer, run_batches
 from dovetail.search.fanout.task import Measure, Query
 from dovetail.search.journal import Journal
 from dovetail.search.log import open_log
@@ -25,6 +38,7 @@ from dovetail.search.request import TuneListener, TuneRequest
 from dovetail.search.result import Healing, RepairTrial
 from dovetail.search.samples import SampleSet
 from dovetail.search.space import make_space
+from dovetail.search.trial import Scores
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,16 +95,64 @@ class Healer:
     def heal(self) -> HealingOutcome:
         """Return the best variant; the graph as shipped where none is better."""
         allowed = [kind for kind in self._context.request.options.repairs if kind in REPAIRS]
+        request = self._context.request
+        precision = request.low.precision
+        graph, ranges = self._start.graph, self._start.calibration.ranges
+        weights = self._alone("weights alone", rounded_weights(graph, precision))
+        activations = self._alone("activations alone", rounded_activations(graph, ranges, precision))
         best: tuple[str, ...] = ()
-        for kinds in _variants(allowed):
+        for kinds in _variants(self._promising(allowed, weights, activations)):
             best = kinds if self._is_better(kinds, best) else best
         for kind in reversed(best):
             rest = tuple(item for item in best if item != kind)
             best = best if self._is_better(best, rest) else rest
         repaired = self._variants[best]
         trials = tuple(self._trial(record, best) for record in repaired.records)
-        healing = Healing(self._score(()), self._score(best), trials, tuple(self._refused))
+        healing = Healing(self._score(()), self._score(best), trials, tuple(self._refused), weights, activations)
         return HealingOutcome(repaired, healing, str(self._context.request.low))
+
+    def _promising(self, allowed: Sequence[str], weights: float, activations: float) -> list[str]:
+        """Return the kinds that can help: what heals weights does nothing where activations alone do all the harm."""
+        least = self._context.policy.repair.share * (self._context.search.float_score - self._score(()))
+        harm = {Cause.WEIGHTS: weights, Cause.ACTIVATIONS: activations}
+        lost = {cause: self._context.search.float_score - score for cause, score in harm.items()}
+        return [kind for kind in allowed if any(not lost[cause] < least for cause in REPAIRS[kind].heals)]
+
+    def _alone(self, name: str, graph: Graph) -> float:
+        """Return the score of the float model with some of it rounded."""
+        context = self._context
+        context.listener.stage(f"healing: {name}")
+        data = self._data(Repaired(graph, self._start.calibration))
+        scorer = Scorer(replace(data, graph=self._start.graph))
+
+        def measure() -> Scores:
+            with closing(load_float(graph)) as model:
+                outputs = run_batches(model, data, context.search.indices)
+            return scorer.scores(outputs, context.search.indices)
+
+        with self._journal(f"{name}\n{graph.digest}\n{context.fast.evaluator.identity}") as journal:
+            recorded = RecordedEvaluator(context.fast.evaluator, journal, name)
+            scores = recorded.once(Query(context.space.base, context.search.indices), measure)
+        return float("nan") if scores.failure else scores.score
+
+    @contextmanager
+    def _journal(self, identity: str) -> Iterator[Journal]:
+        """Open the journal of what an identity gives, closed to new evaluations in a replay."""
+        key = hashlib.sha256(f"healing\n{identity}".encode()).hexdigest()
+        journal = Journal(self._context.request.options.journal, key, self._context.log)
+        try:
+            if self._playback is not None:
+                journal.close_to_new(self._playback.evaluations)
+            yield journal
+        finally:
+            journal.close()
+
+    def _data(self, variant: Repaired) -> EvaluationData:
+        request = self._context.request
+        identity = request.metric_identity or request.metric.name
+        source = self._start.graph if variant.records else None
+        evaluation = self._context.policy.evaluation
+        return EvaluationData(variant.graph, self._samples, request.metric, identity, evaluation, source)
 
     def _is_better(self, kinds: tuple[str, ...], other: tuple[str, ...]) -> bool:
         """Tell whether a variant is better than another: by scores beyond chance, else by the noise of the outputs.
@@ -145,23 +207,14 @@ class Healer:
         request, context = self._context.request, self._context
         context.listener.stage(f"healing: {', '.join(variant.kinds) or 'as shipped'}")
         space = make_space(variant.graph, request.low, request.ladder, request.wishes, variant.records)
-        source = self._start.graph if variant.records else None
-        identity = request.metric_identity or request.metric.name
-        data = EvaluationData(variant.graph, self._samples, request.metric, identity, context.policy.evaluation, source)
         executor = fast_executor(variant.graph, request.low.target, space.targets)
-        evaluator = executor.evaluator(data, variant.calibration.ranges)
-        key = hashlib.sha256(f"healing\n{evaluator.identity}".encode()).hexdigest()
-        journal = Journal(request.options.journal, key, context.log)
-        try:
-            if self._playback is not None:
-                journal.close_to_new(self._playback.evaluations)
+        evaluator = executor.evaluator(self._data(variant), variant.calibration.ranges)
+        with self._journal(evaluator.identity) as journal:
             recorded = RecordedEvaluator(evaluator, journal, "healing")
             scores = recorded.evaluate(space.base, context.search.indices)
             few = context.search.indices[: context.policy.repair.samples]
             query = Query(space.base, few, Measure.NOISE)
             noise = recorded.once(query, lambda: measure_noise(evaluator, space.base, few))
-        finally:
-            journal.close()
         if scores.failure or noise.failure:
             return None
         return _Figures(scores.score, scores.per_sample, noise.score)

@@ -185,6 +185,9 @@ class RepairPolicy:
     through a deep network, and a tenth of what a byte can tell apart. Judgement."""
     samples: int = 32
     """Samples on which that is checked, and on which the noise of outputs is measured. Judgement."""
+    share: float = 0.05
+    """Share of the whole loss that weights, or activations, have to do alone for what heals them to be tried.
+    Judgement."""
     errors: float = 2.0
     """Standard errors by which the scores of two variants differ beyond chance; noise tells those apart that are
     nearer. Convention."""

@@ -124,6 +124,10 @@ class Healing:
     """The repairs that are needed, in the order in which they are applied."""
     refused: tuple[str, ...] = ()
     """Repairs that do not keep what they claim."""
+    weights_alone: float = float("nan")
+    """The score where only weights are rounded; NaN where that was not evaluated."""
+    activations_alone: float = float("nan")
+    """The score where only activations are."""
 
 
 @dataclass(frozen=True, slots=True)
