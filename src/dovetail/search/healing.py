@@ -32,7 +32,7 @@ from dovetail.search.evaluator import EvaluationData, Scorer, run_batches
 from dovetail.search.fanout.task import Measure, Query
 from dovetail.search.journal import Journal
 from dovetail.search.log import open_log
-from dovetail.search.noise import measure_noise
+from dovetail.search.noise import measure_mean_noise
 from dovetail.search.recorded import RecordedEvaluator
 from dovetail.search.request import TuneListener, TuneRequest
 from dovetail.search.result import Healing, RepairTrial
@@ -214,7 +214,7 @@ class Healer:
             scores = recorded.evaluate(space.base, context.search.indices)
             few = context.search.indices[: context.policy.repair.samples]
             query = Query(space.base, few, Measure.NOISE)
-            noise = recorded.once(query, lambda: measure_noise(evaluator, space.base, few))
+            noise = recorded.once(query, lambda: measure_mean_noise(evaluator, space.base, few))
         if scores.failure or noise.failure:
             return None
         return _Figures(scores.score, scores.per_sample, noise.score)
