@@ -3,18 +3,24 @@
 For every model and target everything is low: as shipped, and with the repairs that the search keeps. Repairs are chosen
 on the search split; the hold-out says what they are worth. With --tune each row is searched with repairs and without.
 
-python benchmarks/repair_table.py [--model NAME ...] [--target PLACE ...] [--tune] [--keep FILE] [--page FILE]
+With --planted N every model also gets channels that are scaled at random and back, N times with seeds of their own: the float
+function stays, everything low breaks, and repairs have to bring back what the model as shipped has.
+
+python benchmarks/repair_table.py [--model NAME ...] [--target PLACE ...] [--tune] [--planted N] [--keep FILE] [--page FILE]
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+
+import numpy as np
 
 import dovetail
 import zoo.machine as machine
@@ -22,8 +28,11 @@ from dovetail.data import split_samples
 from dovetail.errors import DovetailError
 from dovetail.ir import Graph
 from dovetail.plan import parse_placement
+from dovetail.plan.repairs import RepairRecord
 from dovetail.quantize import Calibration, calibrate, dequantize, is_quantized
-from dovetail.repair import CHOICES, Repaired
+from dovetail.repair import CHOICES, Equalise, Repaired
+from dovetail.repair.scales import STEPS_PER_OCTAVE
+from dovetail.repair.ties import find_ties
 from dovetail.search import CostOptions, TuneOptions, TuneRequest, TuneResult, parse_goal, tune
 from dovetail.search.context import fast_executor
 from dovetail.search.evaluator import EvaluationData
@@ -36,6 +45,8 @@ from zoo.case import Case
 from zoo.catalogue import CASES, models_root
 from zoo.table import markdown, number
 
+SPREAD = 2.0
+"""Octaves: the deviation of planted scales."""
 TARGETS = ("vsi:a311d@u8", "vsi:imx8mp@u8", "vsi:v853@i8pc")
 _PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "repair.md"
 _HEADS = ("model", "place", "samples", "float", "as shipped", "healed", "hold-out", "shipped there", "healed there")
@@ -58,6 +69,8 @@ class Row:
     held_healed: float
     repairs: str
     seconds: float
+    planted: tuple[Mapping[str, float], ...] = ()
+    """By seed: the hold-out with planted scales as they are, and healed."""
     tuned: tuple[Mapping[str, object], ...] = ()
     """What a search gives without repairs and with them."""
 
@@ -97,6 +110,7 @@ def measure(case: Case, root: Path, place: str, options: argparse.Namespace) -> 
     floats = _float_scores(request)
     tuned = tuple(_tuned(request, kinds) for kinds in ("none", "all")) if options.tune else ()
     splits = request.splits
+    planted = tuple(_planted(request, seed) for seed in range(options.seed, options.seed + options.planted))
     return Row(
         model=case.name,
         place=place,
@@ -110,6 +124,7 @@ def measure(case: Case, root: Path, place: str, options: argparse.Namespace) -> 
         held_healed=healed[1],
         repairs=_repairs(outcome),
         seconds=seconds,
+        planted=planted,
         tuned=tuned,
     )
 
@@ -165,6 +180,26 @@ def _parts(request: TuneRequest) -> tuple[Sequence[int], Sequence[int]]:
     return request.splits.search, request.splits.holdout
 
 
+def _planted(request: TuneRequest, seed: int) -> Mapping[str, float]:
+    """Return what planted scales do to everything low on the hold-out, and what is left of it after healing."""
+    ties = find_ties(request.graph)
+    free = ~ties.pinned
+    for clamp in ties.clamps:
+        free[ties.of(clamp.tensor)] &= not (math.isfinite(clamp.high) or clamp.low != 0)
+    octaves = np.random.default_rng(seed).normal(0, SPREAD, ties.count) * free
+    steps = np.rint(octaves * STEPS_PER_OCTAVE).astype(int)
+    around = dict.fromkeys(name for view in ties.views for name in (view.node.inputs[0], view.node.outputs[0]))
+    record = RepairRecord("equalise", {name: tuple(steps[ties.of(name)].tolist()) for name in around})
+    graph = Equalise().apply(request.graph, record)
+    carried = Equalise().carry(request.graph, request.calibration, record)
+    calibration = replace(carried, ranges=replace(carried.ranges, graph_digest=graph.digest))
+    broken = replace(request, graph=graph, calibration=calibration)
+    outcome = heal_request(broken, SilentSearch())
+    start = Repaired(graph, calibration)
+    scores = {name: _scores(broken, item)[1] for name, item in (("broken", start), ("healed", outcome.repaired))}
+    return {"seed": seed, "classes": int(free.sum()), **scores}
+
+
 def _repairs(outcome: HealingOutcome) -> str:
     trials = outcome.healing.trials
     return ", ".join(f"{item.kind} ({number(abs(item.score_without), 3)})" for item in trials) or "none"
@@ -217,6 +252,7 @@ def page(rows: Sequence[Row]) -> str:
         "",
         markdown((*_HEADS, *_MORE), cells),
         "",
+        *_planted_lines(rows),
         *_tuned_lines(rows),
     ]
     return "\n".join(lines).rstrip() + "\n"
@@ -233,6 +269,33 @@ def _summary(rows: Sequence[Row]) -> Iterator[str]:
         f"them better, and leave {left:.3g} of the {whole:.3g} that they lose together. {len(worse)} of all rows are "
         "worse by more than 0.01 with the repairs that were chosen."
     )
+
+
+def _planted_lines(rows: Sequence[Row]) -> Iterator[str]:
+    planted = [row for row in rows if row.planted]
+    if not planted:
+        return
+    yield "## Planted scales"
+    yield ""
+    yield (
+        f"Channels of every class that may be scaled, clips excepted, are scaled by a power of two drawn with a deviation of "
+        f"{SPREAD:g} octaves, and back where they are read: the float function stays. Scores of everything low on the hold-out."
+    )
+    yield ""
+    cells = [
+        (
+            row.model,
+            row.place,
+            number(row.held_shipped),
+            str(item["seed"]),
+            number(item["broken"]),
+            number(item["healed"]),
+        )
+        for row in sorted(planted, key=lambda item: (item.model, item.place))
+        for item in row.planted
+    ]
+    yield markdown(("model", "place", "as shipped", "seed", "planted", "healed"), cells)
+    yield ""
 
 
 def _tuned_lines(rows: Sequence[Row]) -> Iterator[str]:
@@ -278,6 +341,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--target", action="append", default=[])
     parser.add_argument("--goal", default="1%")
     parser.add_argument("--tune", action="store_true")
+    parser.add_argument("--planted", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--keep", type=Path)
     parser.add_argument("--page", type=Path, nargs="?", const=_PAGE)
     return parser.parse_args()
