@@ -31,7 +31,7 @@ from dovetail.ir import Graph
 from dovetail.plan import parse_placement
 from dovetail.plan.repairs import RepairRecord
 from dovetail.quantize import Calibration, calibrate, dequantize, is_quantized
-from dovetail.repair import CHOICES, Equalise, Repaired
+from dovetail.repair import CHOICES, Equalise, HealedModel
 from dovetail.repair.scales import STEPS_PER_OCTAVE
 from dovetail.repair.ties import find_ties
 from dovetail.search import CostOptions, TuneOptions, TuneRequest, TuneResult, parse_goal, tune
@@ -106,7 +106,7 @@ def measure(case: Case, root: Path, place: str, options: argparse.Namespace) -> 
     started = time.perf_counter()
     outcome = heal_request(request, SilentSearch())
     seconds = time.perf_counter() - started
-    start = Repaired(request.graph, request.calibration)
+    start = HealedModel(request.graph, request.calibration)
     shipped, healed = (_scores(request, item) for item in (start, outcome.repaired))
     floats = _float_scores(request)
     tuned = tuple(_tuned(request, kinds) for kinds in ("none", "all")) if options.tune else ()
@@ -152,14 +152,14 @@ def _request(case: Case, root: Path, place: str, goal: str) -> TuneRequest:
     )
 
 
-def _data(request: TuneRequest, model: Repaired) -> EvaluationData:
+def _data(request: TuneRequest, model: HealedModel) -> EvaluationData:
     source = request.graph if model.records else None
     samples = SampleSet(request.graph, request.samples)
     metric = request.metric
     return EvaluationData(model.graph, samples, metric, metric.name, request.options.policy.evaluation, source)
 
 
-def _scores(request: TuneRequest, model: Repaired) -> tuple[float, float]:
+def _scores(request: TuneRequest, model: HealedModel) -> tuple[float, float]:
     space = make_space(model.graph, request.low, request.ladder, request.wishes, model.records)
     executor = fast_executor(model.graph, request.low.target, space.targets)
     evaluator = executor.evaluator(_data(request, model), model.calibration.ranges)
@@ -171,7 +171,7 @@ def _float_scores(request: TuneRequest) -> tuple[float, float]:
     space = make_space(request.graph, request.low, request.ladder)
     executor = fast_executor(request.graph, request.low.target, space.targets)
     evaluator = executor.evaluator(
-        _data(request, Repaired(request.graph, request.calibration)), request.calibration.ranges
+        _data(request, HealedModel(request.graph, request.calibration)), request.calibration.ranges
     )
     search, held = (evaluator.evaluate(space.float_plan, part).score for part in _parts(request))
     return abs(search), abs(held)
@@ -196,7 +196,7 @@ def _planted(request: TuneRequest, seed: int) -> Mapping[str, float]:
     calibration = replace(carried, ranges=replace(carried.ranges, graph_digest=graph.digest))
     broken = replace(request, graph=graph, calibration=calibration)
     outcome = heal_request(broken, SilentSearch())
-    start = Repaired(graph, calibration)
+    start = HealedModel(graph, calibration)
     scores = {name: _scores(broken, item)[1] for name, item in (("broken", start), ("healed", outcome.repaired))}
     return {"seed": seed, "classes": int(free.sum()), **scores}
 

@@ -18,9 +18,9 @@ from dovetail.quantize import calibrate
 from dovetail.repair import (
     REPAIRS,
     Equalise,
-    Evidence,
+    HealedModel,
     Repair,
-    Repaired,
+    RepairBasis,
     ZeroDeadChannels,
     float_error,
     repair,
@@ -41,12 +41,12 @@ def _samples(graph: Graph, count: int = 4, seed: int = 0) -> list[Sample]:
     ]
 
 
-def _started(graph: Graph, samples: Sequence[Sample]) -> Repaired:
-    return Repaired(graph, calibrate(graph, HeldSamples(samples)))
+def _started(graph: Graph, samples: Sequence[Sample]) -> HealedModel:
+    return HealedModel(graph, calibrate(graph, HeldSamples(samples)))
 
 
-def _evidence(start: Repaired, *, per_channel: bool = False) -> Evidence:
-    return Evidence(start.graph, start.calibration.statistics, per_channel)
+def _evidence(start: HealedModel, *, per_channel: bool = False) -> RepairBasis:
+    return RepairBasis(start.graph, start.calibration.statistics, per_channel)
 
 
 def _bottleneck(seed: int) -> Graph:
@@ -152,7 +152,7 @@ def test_dead_channels_lose_their_weights_and_nothing_else() -> None:
 def test_what_was_repaired_needs_no_more_of_it(known: Repair) -> None:
     graph = _bottleneck(1)
     once = repair(_started(graph, _samples(graph)), [known.kind], per_channel=False)
-    twice = repair(Repaired(once.graph, once.calibration), [known.kind], per_channel=False)
+    twice = repair(HealedModel(once.graph, once.calibration), [known.kind], per_channel=False)
     if known.kind == "dead-channels":
         assert not twice.records
     elif known.kind == "bias-correction":

@@ -33,7 +33,7 @@ from dovetail.partition import partition
 from dovetail.passes import normalize
 from dovetail.plan import Placement, Recipe, load_recipe
 from dovetail.quantize import Dequantized, calibrate, dequantize, is_quantized, quantize
-from dovetail.repair import Repaired
+from dovetail.repair import HealedModel
 from dovetail.report import make_report, output_rows
 from dovetail.search import CostOptions, Goal, TuneOptions, TuneRequest, parse_goal, tune
 from dovetail.search.fanout import FanOut, PoolOptions, dask_place, local_place
@@ -63,7 +63,7 @@ def fit(request: FitRequest, listener: FitListener | None = None) -> Fit:
     )
     asked = opened.tune_request(options, progress)
     result = tune(asked, SearchStages(progress))
-    model = result.repaired or Repaired(asked.graph, asked.calibration)
+    model = result.repaired or HealedModel(asked.graph, asked.calibration)
     if opened.metric.decisions is not None:
         progress.stage("comparing decisions")
     decided = plan_decisions(healed_request(asked, model), result, opened.metric, opened.preprocess.preprocess)

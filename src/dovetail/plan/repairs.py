@@ -13,7 +13,7 @@ _MOST_CHANNELS = 1 << 16
 _LARGEST = 1 << 20
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class RepairRecord:
     """One repair: its kind, and by tensor what it does to the channels (numbers whose meaning the kind knows)."""
 

@@ -1,14 +1,14 @@
 """Repair: what can be cured without more bits; each repair checks its own claim, and none is believed."""
 
 from dovetail.repair.alone import rounded_activations, rounded_weights
-from dovetail.repair.base import Cause, Evidence, Exactness, Repair
+from dovetail.repair.base import Cause, Exactness, Repair, RepairBasis
 from dovetail.repair.bias import CorrectBiases
 from dovetail.repair.dead import ZeroDeadChannels
 from dovetail.repair.equalise import Equalise
 from dovetail.repair.healing import (
     CHOICES,
     REPAIRS,
-    Repaired,
+    HealedModel,
     claims,
     float_error,
     repair,
@@ -22,10 +22,10 @@ __all__ = [
     "Cause",
     "CorrectBiases",
     "Equalise",
-    "Evidence",
     "Exactness",
+    "HealedModel",
     "Repair",
-    "Repaired",
+    "RepairBasis",
     "ZeroDeadChannels",
     "claims",
     "float_error",

@@ -31,7 +31,7 @@ class Cause(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class RepairBasis:
     """What a repair goes by: the graph, what was measured of its tensors, and whether weights have channel scales."""
 
     graph: Graph
@@ -55,7 +55,7 @@ class Repair(Protocol):
     def heals(self) -> tuple[Cause, ...]:
         """Return what it can do something about."""
 
-    def find(self, evidence: Evidence) -> RepairRecord | None:
+    def find(self, evidence: RepairBasis) -> RepairRecord | None:
         """Return where it applies and how; None where it finds nothing to do."""
 
     def carry(self, graph: Graph, calibration: Calibration, record: RepairRecord) -> Calibration:

@@ -13,7 +13,7 @@ from dovetail.plan.repairs import RepairRecord
 from dovetail.quantize.calibrate import Calibration
 from dovetail.quantize.correction import CORRECTED
 from dovetail.quantize.statistics import Statistics
-from dovetail.repair.base import Cause, Evidence, Exactness
+from dovetail.repair.base import Cause, Exactness, RepairBasis
 from dovetail.repair.weights import store_weights, weight_view
 
 
@@ -36,7 +36,7 @@ class CorrectBiases:
         """Return what it can do something about."""
         return (Cause.WEIGHTS,)
 
-    def find(self, evidence: Evidence) -> RepairRecord | None:
+    def find(self, evidence: RepairBasis) -> RepairRecord | None:
         """Return the outputs of the nodes that read a tensor whose means are known."""
         nodes = [node for node in evidence.graph.nodes if _mean(evidence.graph, evidence.statistics, node) is not None]
         return RepairRecord(self.kind, {node.outputs[0]: () for node in nodes}) if nodes else None

@@ -13,7 +13,7 @@ from dovetail.passes.draft import Draft
 from dovetail.plan.repairs import RepairRecord
 from dovetail.quantize.calibrate import Calibration
 from dovetail.quantize.statistics import Statistics
-from dovetail.repair.base import Cause, Evidence, Exactness
+from dovetail.repair.base import Cause, Exactness, RepairBasis
 from dovetail.repair.weights import WeightView, store_weights, weight_view
 
 _CUTS = ("Relu", "Clip")
@@ -38,7 +38,7 @@ class ZeroDeadChannels:
         """Return what it can do something about."""
         return (Cause.WEIGHTS,)
 
-    def find(self, evidence: Evidence) -> RepairRecord | None:
+    def find(self, evidence: RepairBasis) -> RepairRecord | None:
         """Return the dead channels whose weights are not zero yet."""
         graph, channels = evidence.graph, dict[str, tuple[int, ...]]()
         for node in graph.nodes:

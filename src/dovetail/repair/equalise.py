@@ -15,7 +15,7 @@ from dovetail.plan.repairs import RepairRecord
 from dovetail.quantize.calibrate import Calibration
 from dovetail.quantize.ranges import Range
 from dovetail.quantize.statistics import ChannelPower, Statistics
-from dovetail.repair.base import Cause, Evidence, Exactness
+from dovetail.repair.base import Cause, Exactness, RepairBasis
 from dovetail.repair.scales import STEPS_PER_OCTAVE, ScaleSolver, Weighing
 from dovetail.repair.ties import find_ties
 from dovetail.repair.weights import WeightView, store_weights, weight_view
@@ -44,7 +44,7 @@ class Equalise:
         """Return what it can do something about: activations only where their ranges are looked at."""
         return (Cause.WEIGHTS, Cause.ACTIVATIONS) if self.stored else (Cause.WEIGHTS,)
 
-    def find(self, evidence: Evidence) -> RepairRecord | None:
+    def find(self, evidence: RepairBasis) -> RepairRecord | None:
         """Return the scales of the channels between weighted nodes."""
         ties = find_ties(evidence.graph)
         for clamp in () if self.clips else ties.clamps:

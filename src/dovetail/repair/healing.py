@@ -14,7 +14,7 @@ from dovetail.ir.graph import Graph
 from dovetail.plan.plan import Plan
 from dovetail.plan.repairs import RepairRecord
 from dovetail.quantize.calibrate import Calibration, load_float
-from dovetail.repair.base import Evidence, Exactness, Repair
+from dovetail.repair.base import Exactness, Repair, RepairBasis
 from dovetail.repair.bias import CorrectBiases
 from dovetail.repair.dead import ZeroDeadChannels
 from dovetail.repair.equalise import Equalise
@@ -41,7 +41,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Repaired:
+class HealedModel:
     """A repaired graph, its calibration, and what was done."""
 
     graph: Graph
@@ -54,16 +54,16 @@ class Repaired:
         return tuple(record.kind for record in self.records)
 
 
-def repair(start: Repaired, kinds: Sequence[str], per_channel: bool) -> Repaired:
+def repair(start: HealedModel, kinds: Sequence[str], per_channel: bool) -> HealedModel:
     """Return a graph with repairs of some kinds; those that find nothing to do are left out."""
     state = start
     for kind in (item for item in REPAIRS if item in kinds):
-        record = REPAIRS[kind].find(Evidence(state.graph, state.calibration.statistics, per_channel))
+        record = REPAIRS[kind].find(RepairBasis(state.graph, state.calibration.statistics, per_channel))
         if record is not None:
             graph = REPAIRS[kind].apply(state.graph, record)
             calibration = REPAIRS[kind].carry(state.graph, state.calibration, record)
             ranges = replace(calibration.ranges, graph_digest=graph.digest)
-            state = Repaired(graph, replace(calibration, ranges=ranges), (*state.records, record))
+            state = HealedModel(graph, replace(calibration, ranges=ranges), (*state.records, record))
     return state
 
 

@@ -20,7 +20,7 @@ from dovetail.repair import (
     REPAIRS,
     Cause,
     Exactness,
-    Repaired,
+    HealedModel,
     claims,
     float_error,
     repair,
@@ -45,12 +45,12 @@ from dovetail.search.trial import Scores
 class HealingOutcome:
     """The graph that the search goes on with, and what was tried."""
 
-    repaired: Repaired
+    repaired: HealedModel
     healing: Healing
     low: str
 
 
-def healed_request(request: TuneRequest, repaired: Repaired) -> TuneRequest:
+def healed_request(request: TuneRequest, repaired: HealedModel) -> TuneRequest:
     """Return a question about a repaired graph, with the graph of the request for the reference."""
     if not repaired.records:
         return request
@@ -85,11 +85,11 @@ class Healer:
         request = context.request
         self._context = context
         self._playback = playback
-        self._start = Repaired(request.graph, request.calibration)
+        self._start = HealedModel(request.graph, request.calibration)
         self._per_channel = request.low.precision.weight.per_channel
         self._samples = SampleSet(request.graph, request.samples)
         self._figures: dict[tuple[str, ...], _Figures | None] = {}
-        self._variants: dict[tuple[str, ...], Repaired] = {(): self._start}
+        self._variants: dict[tuple[str, ...], HealedModel] = {(): self._start}
         self._refused: list[str] = []
 
     def heal(self) -> HealingOutcome:
@@ -122,7 +122,7 @@ class Healer:
         """Return the score of the float model with some of it rounded."""
         context = self._context
         context.listener.stage(f"healing: {name}")
-        data = self._data(Repaired(graph, self._start.calibration))
+        data = self._data(HealedModel(graph, self._start.calibration))
         scorer = Scorer(replace(data, graph=self._start.graph))
 
         def measure() -> Scores:
@@ -147,7 +147,7 @@ class Healer:
         finally:
             journal.close()
 
-    def _data(self, variant: Repaired) -> EvaluationData:
+    def _data(self, variant: HealedModel) -> EvaluationData:
         request = self._context.request
         identity = request.metric_identity or request.metric.name
         source = self._start.graph if variant.records else None
@@ -186,7 +186,7 @@ class Healer:
             self._figures[kinds] = None if variant is None else self._evaluated(variant)
         return self._figures[kinds]
 
-    def _variant(self, kinds: tuple[str, ...]) -> Repaired | None:
+    def _variant(self, kinds: tuple[str, ...]) -> HealedModel | None:
         """Return the graph with repairs of these kinds; None where a claim does not hold."""
         if kinds not in self._variants:
             variant = repair(self._start, kinds, self._per_channel)
@@ -197,13 +197,13 @@ class Healer:
             self._variants[kinds] = variant
         return self._variants[kinds]
 
-    def _float_error(self, variant: Repaired) -> float:
+    def _float_error(self, variant: HealedModel) -> float:
         if self._playback is not None or all(item is Exactness.QUANTISED for item in claims(variant.records)):
             return 0.0
         first = self._context.search.indices[: self._context.policy.repair.samples]
         return float_error(self._start.graph, variant.graph, (item.inputs for item in self._samples.samples(first)))
 
-    def _evaluated(self, variant: Repaired) -> _Figures | None:
+    def _evaluated(self, variant: HealedModel) -> _Figures | None:
         request, context = self._context.request, self._context
         context.listener.stage(f"healing: {', '.join(variant.kinds) or 'as shipped'}")
         space = make_space(variant.graph, request.low, request.ladder, request.wishes, variant.records)

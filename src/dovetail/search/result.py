@@ -7,7 +7,7 @@ from enum import Enum
 
 from dovetail.plan.placement import Placement
 from dovetail.plan.plan import Plan
-from dovetail.repair import Repaired
+from dovetail.repair import HealedModel
 from dovetail.search.certificate import Certificate
 from dovetail.search.front import FrontPoint, ParetoPoint
 from dovetail.search.goal import Goal
@@ -172,7 +172,7 @@ class TuneResult:
     """How sure the loss is, and the units that were raised for that alone; None when samples have no scores."""
     certificate: Certificate | None = None
     """What the plan costs and what is proven of cheaper ones; None when nothing prices the placements."""
-    repaired: Repaired | None = None
+    repaired: HealedModel | None = None
     """The graph that the plan is for with its calibration, where that is not the one as shipped."""
     healing: Healing | None = None
     """What repairs were tried before anything was raised; None where everything low met the goal, or none may be."""
