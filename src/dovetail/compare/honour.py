@@ -1,0 +1,149 @@
+"""What a target makes of the formats that a quantised file asks, node by node.
+
+Each node is asked for as the file has it. What is refused is tried with the same values in the target's own form, then
+on the nearest grid that the target has with at least as many bits, and goes to the CPU only then.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from dovetail.backend.target import Target, TargetVerdict
+from dovetail.compare.judgement import JudgedNode, Outcome
+from dovetail.ir.dtypes import DType
+from dovetail.ir.graph import Graph
+from dovetail.ir.node import Node
+from dovetail.ir.precision import NumberFormat, Precision
+from dovetail.plan.placement import Placement
+from dovetail.quantize.adapt import PlacedNode, is_conversion
+from dovetail.quantize.formats import NodeFormats, formats_of
+from dovetail.quantize.restate import Change, NodeForm, RestatedNode, restate
+
+_BYTES = {DType.U8: Precision.U8, DType.I8: Precision.I8}
+
+
+@dataclass(frozen=True, slots=True)
+class HonourRequest:
+    """On which target, beside which CPU, and whether that CPU takes what the file leaves in float."""
+
+    target: Target
+    host: Target
+    float_on_host: bool = False
+
+
+def honour_graph(graph: Graph, request: HonourRequest) -> tuple[JudgedNode, ...]:
+    """Return what the target makes of every node of a quantised graph; conversions follow their neighbours."""
+    asked = {node.name: formats_of(graph, node) for node in graph.nodes if not is_conversion(graph, node)}
+    judge = _NodeJudge(graph, request, _byte_of(asked.values()))
+    return tuple(judge.judge(node, asked[node.name]) for node in graph.nodes if node.name in asked)
+
+
+class _NodeJudge:
+    """Ask a target about the nodes of one graph."""
+
+    def __init__(self, graph: Graph, request: HonourRequest, byte: DType | None) -> None:
+        self._graph = graph
+        self._request = request
+        self._byte = byte
+
+    def judge(self, node: Node, asked: NodeFormats) -> JudgedNode:
+        """Return what becomes of a node."""
+        wanted = asked.nearest
+        if self._request.float_on_host and not wanted.is_quantized and asked.makes:
+            return self._on_host(node, asked, Outcome.HONOURED, "float runs on the CPU, as was asked")
+        refused = "signed and unsigned bytes meet in the graph"
+        if self._is_of_one_byte(asked):
+            verdict = self._request.target.verdict(self._graph, node, wanted)
+            if verdict.supported:
+                placed = PlacedNode(Placement(verdict.target, wanted))
+                return JudgedNode(
+                    node.name, node.op, node.origin, asked, Outcome.HONOURED, placed, asked, verdict.engine
+                )
+            refused = verdict.reason
+        trial = self._restated(node, asked)
+        if trial is None:
+            return self._on_host(node, asked, Outcome.CPU, refused)
+        equal = trial.restated.change <= Change.RESTATED
+        place = Placement(trial.verdict.target, trial.verdict.precision)
+        return JudgedNode(
+            node=node.name,
+            op=node.op,
+            origin=node.origin,
+            asked=asked,
+            outcome=Outcome.RESTATED if equal else Outcome.CHANGED,
+            placed=PlacedNode(place, trial.restated),
+            given=formats_of(trial.restated.alone(), node),
+            engine=trial.verdict.engine,
+            reason="; ".join((refused, *trial.restated.notes)),
+        )
+
+    def _is_of_one_byte(self, asked: NodeFormats) -> bool:
+        bytes_ = {item.dtype for item in asked.quantized if item.dtype in _BYTES}
+        return self._byte is None or bytes_ <= {self._byte}
+
+    def _on_host(self, node: Node, asked: NodeFormats, outcome: Outcome, reason: str) -> JudgedNode:
+        host, wanted = self._request.host, asked.nearest
+        verdict = host.verdict(self._graph, node, Precision.FP32)
+        if not verdict.supported:
+            told = f"{reason}; {host.name}: {verdict.reason}"
+            return JudgedNode(node.name, node.op, node.origin, asked, Outcome.REFUSED, reason=told)
+        placed = PlacedNode(Placement(host.name, wanted if wanted in host.precisions else Precision.FP32))
+        return JudgedNode(node.name, node.op, node.origin, asked, outcome, placed, asked, verdict.engine, reason)
+
+    def _restated(self, node: Node, asked: NodeFormats) -> _Trial | None:
+        """Return the node in the first other formats that the target takes, those of equal values first."""
+        if not asked.quantized:
+            return None
+        trials = (self._tried(node, form) for form in self._equal_forms(asked))
+        for trial in trials:
+            if trial is not None and trial.restated.change <= Change.RESTATED:
+                return trial
+        return next((trial for form in self._nearest_forms(asked) if (trial := self._tried(node, form))), None)
+
+    def _tried(self, node: Node, form: NodeForm) -> _Trial | None:
+        restated = restate(self._graph, node, form)
+        if restated is None:
+            return None
+        verdict = self._request.target.verdict(restated.alone(), node, form.precision)
+        return _Trial(verdict, restated) if verdict.supported else None
+
+    def _equal_forms(self, asked: NodeFormats) -> Iterator[NodeForm]:
+        """Yield formats of single bytes, the graph's own sign first, with the scales of the weight as they are."""
+        own = [item.dtype for item in asked.quantized if item.dtype in _BYTES]
+        for dtype in dict.fromkeys((*((self._byte,) if self._byte else ()), *own, *_BYTES)):
+            activation = NumberFormat(dtype)
+            if asked.per_channel:
+                yield NodeForm(activation, Precision.I8PC.weight, DType.I32, Precision.I8PC)
+            else:
+                yield NodeForm(activation, activation, DType.I32, _BYTES[dtype])
+
+    def _nearest_forms(self, asked: NodeFormats) -> Iterator[NodeForm]:
+        """Yield the target's precisions of at least as many bits, the fewest first, then those with as many scales."""
+        bits = 8 * max(item.dtype.size_bytes for item in asked.quantized)
+        able = [item for item in self._request.target.precisions if item.is_quantized and item.bits >= bits]
+        key = {item: (item.bits, item.weight.per_channel is not asked.per_channel) for item in able}
+        yield from (NodeForm.of(item) for item in sorted(able, key=lambda item: key[item]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """A node in formats that a target takes."""
+
+    verdict: TargetVerdict
+    restated: RestatedNode
+
+
+def _byte_of(formats: Iterable[NodeFormats]) -> DType | None:
+    """Return the byte that all activations get, the commoner one, where signed and unsigned meet in a node; else None.
+
+    Toolchains keep one kind: each place where both meet would need a conversion.
+    """
+    seen: Counter[DType] = Counter()
+    meet = False
+    for asked in formats:
+        bytes_ = {item.dtype for item in asked.quantized if item.dtype in _BYTES}
+        seen.update(bytes_)
+        meet = meet or len(bytes_) > 1
+    return seen.most_common(1)[0][0] if meet else None
