@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dovetail.backend.target import Target, TargetVerdict
 from dovetail.compare.judgement import JudgedNode, Outcome
@@ -55,29 +55,27 @@ class _NodeJudge:
             return self._on_host(node, asked, Outcome.HONOURED, "float runs on the CPU, as was asked")
         refused = "signed and unsigned bytes meet in the graph"
         if self._is_of_one_byte(asked):
-            verdict = self._request.target.verdict(self._graph, node, wanted)
-            if verdict.supported:
-                placed = PlacedNode(Placement(verdict.target, wanted))
-                return JudgedNode(
-                    node.name, node.op, node.origin, asked, Outcome.HONOURED, placed, asked, verdict.engine
-                )
-            refused = verdict.reason
-        trial = self._restated(node, asked)
-        if trial is None:
+            trial = self._as_asked(node, asked)
+            if trial.verdict.supported and trial.change is Change.NONE:
+                return _taken(node, asked, trial, Outcome.HONOURED)
+            refused = trial.verdict.reason or "; ".join(trial.notes)
+        other = self._restated(node, asked)
+        if other is None:
             return self._on_host(node, asked, Outcome.CPU, refused)
-        equal = trial.restated.change <= Change.RESTATED
-        place = Placement(trial.verdict.target, trial.verdict.precision)
-        return JudgedNode(
-            node=node.name,
-            op=node.op,
-            origin=node.origin,
-            asked=asked,
-            outcome=Outcome.RESTATED if equal else Outcome.CHANGED,
-            placed=PlacedNode(place, trial.restated),
-            given=formats_of(trial.restated.alone(), node),
-            engine=trial.verdict.engine,
-            reason="; ".join((refused, *trial.restated.notes)),
-        )
+        equal = other.change <= Change.RESTATED
+        found = _taken(node, asked, other, Outcome.RESTATED if equal else Outcome.CHANGED)
+        return replace(found, reason="; ".join(dict.fromkeys((refused, *other.notes))))
+
+    def _as_asked(self, node: Node, asked: NodeFormats) -> _Trial:
+        """Return the verdict on a node as the file has it; a bias in float is at the scale of its accumulator."""
+        wanted = asked.nearest
+        if asked.quantized and asked.bias is not None and not asked.bias.quantized and asked.weight is not None:
+            data = NumberFormat(asked.quantized[0].dtype)
+            weight = NumberFormat(asked.weight.dtype, per_channel=asked.per_channel)
+            trial = self._tried(node, NodeForm(data, weight, wanted.bias, wanted))
+            if trial is not None:
+                return trial
+        return _Trial(self._request.target.verdict(self._graph, node, wanted), None)
 
     def _is_of_one_byte(self, asked: NodeFormats) -> bool:
         bytes_ = {item.dtype for item in asked.quantized if item.dtype in _BYTES}
@@ -96,18 +94,18 @@ class _NodeJudge:
         """Return the node in the first other formats that the target takes, those of equal values first."""
         if not asked.quantized:
             return None
-        trials = (self._tried(node, form) for form in self._equal_forms(asked))
-        for trial in trials:
-            if trial is not None and trial.restated.change <= Change.RESTATED:
+        for form in self._equal_forms(asked):
+            trial = self._tried(node, form)
+            if trial is not None and trial.verdict.supported and trial.change <= Change.RESTATED:
                 return trial
-        return next((trial for form in self._nearest_forms(asked) if (trial := self._tried(node, form))), None)
+        trials = (self._tried(node, form) for form in self._nearest_forms(asked))
+        return next((trial for trial in trials if trial is not None and trial.verdict.supported), None)
 
     def _tried(self, node: Node, form: NodeForm) -> _Trial | None:
         restated = restate(self._graph, node, form)
         if restated is None:
             return None
-        verdict = self._request.target.verdict(restated.alone(), node, form.precision)
-        return _Trial(verdict, restated) if verdict.supported else None
+        return _Trial(self._request.target.verdict(restated.alone(), node, form.precision), restated)
 
     def _equal_forms(self, asked: NodeFormats) -> Iterator[NodeForm]:
         """Yield formats of single bytes, the graph's own sign first, with the scales of the weight as they are."""
@@ -129,10 +127,28 @@ class _NodeJudge:
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    """A node in formats that a target takes."""
+    """A verdict on a node, as it is in the graph or restated."""
 
     verdict: TargetVerdict
-    restated: RestatedNode
+    restated: RestatedNode | None
+
+    @property
+    def change(self) -> Change:
+        """Return what becomes of the node's values."""
+        return Change.NONE if self.restated is None else self.restated.change
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Return what is stated otherwise."""
+        return () if self.restated is None else self.restated.notes
+
+
+def _taken(node: Node, asked: NodeFormats, trial: _Trial, outcome: Outcome) -> JudgedNode:
+    """Return a node that the target takes."""
+    placed = PlacedNode(Placement(trial.verdict.target, trial.verdict.precision), trial.restated)
+    given = asked if trial.restated is None else formats_of(trial.restated.alone(), node)
+    reason = "; ".join(trial.notes)
+    return JudgedNode(node.name, node.op, node.origin, asked, outcome, placed, given, trial.verdict.engine, reason)
 
 
 def _byte_of(formats: Iterable[NodeFormats]) -> DType | None:

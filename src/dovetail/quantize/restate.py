@@ -221,7 +221,8 @@ class _NodeDraft:
             self._keep(name, old, self._graph.constants[name])
             return
         self._keep(name, TensorType(self._form.bias, tuple(stored.shape), quant), stored)
-        self._change = max(self._change, Change.RESTATED)
+        # No integer arithmetic has a bias in float: a file that leaves it so asks for nothing else.
+        self._change = max(self._change, Change.NONE if old.quant is None else Change.RESTATED)
         self._notes[f"bias: {StoredFormat.of(old).text} rounded to the steps of its accumulator"] = None
 
     def _bias_name(self, layout: WeightLayout) -> str | None:
