@@ -9,7 +9,7 @@ import pytest
 
 from dovetail.backend.registry import find_target
 from dovetail.compare.honour import HonourRequest, honour_graph
-from dovetail.compare.judgement import JudgedNode, Outcome
+from dovetail.compare.judgement import JudgedNode, NodeOutcome
 from dovetail.ir import DType, Graph, Node, Quantization, TensorType
 
 
@@ -36,19 +36,19 @@ def _judged(graph: Graph, target: str, *, float_on_host: bool = False) -> Mappin
 @pytest.mark.parametrize(
     ("target", "graph", "outcome", "place", "engine"),
     [
-        ("vsi:a311d", _product(_stored(DType.U8), DType.U8), Outcome.HONOURED, "vsi:a311d@u8", "NN"),
-        ("vsi:a311d", _product(_stored(DType.I8), DType.I8, channels=4), Outcome.HONOURED, "vsi:a311d@i8pc", "SH"),
-        ("vsi:v853", _product(_stored(DType.I8), DType.I8, channels=4), Outcome.HONOURED, "vsi:v853@i8pc", "NN"),
-        ("vsi:a311d", _product(_stored(DType.U8), DType.I8), Outcome.RESTATED, "vsi:a311d@u8", "NN"),
-        ("vsi:a311d", _product(_stored(DType.I16), DType.I8, channels=4), Outcome.CHANGED, "vsi:a311d@i16", "NN"),
-        ("vsi:a311d", _product(_stored(DType.U16), DType.U16), Outcome.CHANGED, "vsi:a311d@i16", "NN"),
+        ("vsi:a311d", _product(_stored(DType.U8), DType.U8), NodeOutcome.HONOURED, "vsi:a311d@u8", "NN"),
+        ("vsi:a311d", _product(_stored(DType.I8), DType.I8, channels=4), NodeOutcome.HONOURED, "vsi:a311d@i8pc", "SH"),
+        ("vsi:v853", _product(_stored(DType.I8), DType.I8, channels=4), NodeOutcome.HONOURED, "vsi:v853@i8pc", "NN"),
+        ("vsi:a311d", _product(_stored(DType.U8), DType.I8), NodeOutcome.RESTATED, "vsi:a311d@u8", "NN"),
+        ("vsi:a311d", _product(_stored(DType.I16), DType.I8, channels=4), NodeOutcome.CHANGED, "vsi:a311d@i16", "NN"),
+        ("vsi:a311d", _product(_stored(DType.U16), DType.U16), NodeOutcome.CHANGED, "vsi:a311d@i16", "NN"),
     ],
 )
-def test_products(target: str, graph: Graph, outcome: Outcome, place: str, engine: str) -> None:
+def test_products(target: str, graph: Graph, outcome: NodeOutcome, place: str, engine: str) -> None:
     found = _judged(graph, target)["fc"]
     assert found.engine is not None
     assert (found.outcome, str(found.place), found.engine.value) == (outcome, place, engine)
-    assert bool(found.reason) is (outcome is not Outcome.HONOURED)
+    assert bool(found.reason) is (outcome is not NodeOutcome.HONOURED)
 
 
 def test_the_reason_says_what_is_refused_and_what_is_made_of_it() -> None:
@@ -64,7 +64,7 @@ def test_the_reason_says_what_is_refused_and_what_is_made_of_it() -> None:
 def test_a_bias_at_another_scale_is_restated() -> None:
     off = TensorType(DType.I32, (4,), Quantization((0.5,), (0,)))
     found = _judged(_product(_stored(DType.U8), DType.U8, bias=off), "vsi:a311d")["fc"]
-    assert found.outcome is Outcome.RESTATED
+    assert found.outcome is NodeOutcome.RESTATED
     assert "its bias is not at the scale of input times weight" in found.reason
 
 
@@ -78,9 +78,9 @@ def test_where_signs_meet_all_get_the_commoner_one() -> None:
     types = {"x": unsigned, "z": signed, "a": unsigned, "b": unsigned, "y": unsigned}
     found = _judged(Graph("g", nodes, ("x", "z"), ("y",), types), "vsi:a311d")
     assert [found[name].outcome for name in ("one", "two", "three")] == [
-        Outcome.HONOURED,
-        Outcome.RESTATED,
-        Outcome.HONOURED,
+        NodeOutcome.HONOURED,
+        NodeOutcome.RESTATED,
+        NodeOutcome.HONOURED,
     ]
     assert found["two"].given is not None
     assert found["two"].given.text == "u8 asymmetric"
@@ -90,20 +90,29 @@ def test_float_is_asked_as_float_and_can_stay_on_the_cpu() -> None:
     real = TensorType(DType.F32, (1, 4))
     graph = Graph("g", (Node("s", "Sigmoid", ("x",), ("y",)),), ("x",), ("y",), {"x": real, "y": real})
     there, here = _judged(graph, "vsi:a311d")["s"], _judged(graph, "vsi:a311d", float_on_host=True)["s"]
-    assert (there.outcome, str(there.place)) == (Outcome.HONOURED, "vsi:a311d@fp32")
-    assert (here.outcome, str(here.place)) == (Outcome.HONOURED, "cpu@fp32")
+    assert (there.outcome, str(there.place)) == (NodeOutcome.HONOURED, "vsi:a311d@fp32")
+    assert (here.outcome, str(here.place)) == (NodeOutcome.HONOURED, "cpu@fp32")
 
 
 def test_what_the_target_lacks_goes_to_the_cpu_or_nowhere() -> None:
     byte = _stored(DType.U8)
     unknown = Graph("g", (Node("n", "Mystery", ("x",), ("y",), {}, "ours"),), ("x",), ("y",), {"x": byte, "y": byte})
     found = _judged(unknown, "vsi:a311d")["n"]
-    assert (found.outcome, found.place, found.given) == (Outcome.REFUSED, None, None)
+    assert (found.outcome, found.place, found.given) == (NodeOutcome.REFUSED, None, None)
     assert "cpu: ONNX Runtime has no operator ours::Mystery" in found.reason
     index = TensorType(DType.I64, (1, 4))
     whole = Graph("g", (Node("n", "Abs", ("x",), ("y",)),), ("x",), ("y",), {"x": index, "y": index})
     found = _judged(whole, "vsi:a311d")["n"]
-    assert (found.outcome, str(found.place)) == (Outcome.CPU, "cpu@fp32")
+    assert (found.outcome, str(found.place)) == (NodeOutcome.CPU, "cpu@fp32")
+
+
+def test_data_with_a_scale_per_channel_get_one_scale() -> None:
+    channels = TensorType(DType.U8, (1, 4), Quantization((0.5, 0.25, 0.5, 0.5), (3,) * 4, 1))
+    byte = _stored(DType.U8)
+    graph = Graph("g", (Node("s", "Sigmoid", ("x",), ("y",)),), ("x",), ("y",), {"x": channels, "y": byte})
+    found = _judged(graph, "vsi:a311d")["s"]
+    assert (found.outcome, str(found.place)) == (NodeOutcome.CHANGED, "vsi:a311d@u8")
+    assert "a scale per channel; input: u8 asymmetric per channel becomes u8 asymmetric" in found.reason
 
 
 def test_conversions_are_not_judged() -> None:

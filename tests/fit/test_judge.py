@@ -12,14 +12,15 @@ import pytest
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 
 import dovetail
-from dovetail.compare.judgement import Outcome
+from dovetail.compare.judgement import NodeOutcome
 from dovetail.errors import CostError, DovetailError
 from dovetail.exporters import to_onnx
 from dovetail.fit import JudgeRequest, PriceSources, judge
 from dovetail.fit.metric import choose_metric
-from dovetail.ir import AnyArray, Graph
+from dovetail.ir import AnyArray, Graph, save_graph
 from dovetail.ir.precision import Precision
 from dovetail.plan import Override, Placement, Plan
+from dovetail.report import judgement_document, judgement_page, page_text
 from dovetail.search.evaluator import EvaluationData
 from dovetail.search.pipeline import Pipeline
 from dovetail.search.samples import SampleSet
@@ -85,16 +86,16 @@ _FORMS = {
 @pytest.mark.parametrize(
     ("name", "target", "outcomes"),
     [
-        ("u8u8", "vsi:a311d", {Outcome.HONOURED}),
-        ("u8s8", "vsi:a311d", {Outcome.HONOURED, Outcome.RESTATED}),
-        ("s8pc", "vsi:a311d", {Outcome.HONOURED}),
-        ("s8pc", "vsi:v853", {Outcome.HONOURED}),
-        ("operators", "vsi:v853", {Outcome.HONOURED, Outcome.RESTATED}),
-        ("s16s8", "vsi:a311d", {Outcome.CHANGED}),
+        ("u8u8", "vsi:a311d", {NodeOutcome.HONOURED}),
+        ("u8s8", "vsi:a311d", {NodeOutcome.HONOURED, NodeOutcome.RESTATED}),
+        ("s8pc", "vsi:a311d", {NodeOutcome.HONOURED}),
+        ("s8pc", "vsi:v853", {NodeOutcome.HONOURED}),
+        ("operators", "vsi:v853", {NodeOutcome.HONOURED, NodeOutcome.RESTATED}),
+        ("s16s8", "vsi:a311d", {NodeOutcome.CHANGED}),
     ],
 )
 def test_what_onnx_runtime_quantised(
-    folder: Path, quantized: Callable[..., Path], name: str, target: str, outcomes: set[Outcome]
+    folder: Path, quantized: Callable[..., Path], name: str, target: str, outcomes: set[NodeOutcome]
 ) -> None:
     path = quantized(name, **_FORMS[name])
     found = judge(JudgeRequest(path, folder / "samples.npz", target, float_model=folder / "float.onnx", metric="noise"))
@@ -144,7 +145,7 @@ def test_our_own_export_is_honoured_with_the_score_of_its_plan(folder: Path, tmp
         float_on_host=True,
     )
     found = judge(request)
-    assert {item.outcome for item in found.nodes} == {Outcome.HONOURED}
+    assert {item.outcome for item in found.nodes} == {NodeOutcome.HONOURED}
     chosen = choose_metric("noise", None, graph, samples)
     data = EvaluationData(graph, SampleSet(graph, samples), chosen.metric, chosen.identity)
     wanted = Pipeline(data, ranges).evaluate(plan, range(40)).score
@@ -163,7 +164,7 @@ def test_an_int8_tflite_file(models: Path, tmp_path: Path) -> None:
         max_drop="0.05",
     )
     found = judge(request)
-    assert found.counts[Outcome.HONOURED] == len(found.nodes) == 24
+    assert found.counts[NodeOutcome.HONOURED] == len(found.nodes) == 24
     assert (found.metric, found.samples, found.met) == ("top1", 40, True)
     assert found.score.value is not None
     assert found.score.value > 0.75
@@ -200,12 +201,26 @@ def test_a_vendors_model_that_is_not_here_is_an_error(folder: Path, quantized: C
         judge(JudgeRequest(path, folder / "samples.npz", "cpu", metric="noise", price=sources))
 
 
-def test_what_nothing_runs_has_no_score(folder: Path, tmp_path: Path, quantized: Callable[..., Path]) -> None:
-    model = onnx.load(quantized("u8u8", **_FORMS["u8u8"]))
-    soft = next(node for node in model.graph.node if node.op_type == "Softmax")
-    soft.op_type, soft.domain = "Mystery", "ours"
-    model.opset_import.append(onnx.helper.make_opsetid("ours", 1))
-    del soft.attribute[:]
-    onnx.save(model, tmp_path / "mystery.onnx")
-    with pytest.raises(DovetailError, match="Mystery"):
-        judge(JudgeRequest(tmp_path / "mystery.onnx", folder / "samples.npz", TARGET, metric="noise"))
+def test_what_nothing_runs_has_no_score_and_no_price(folder: Path, tmp_path: Path) -> None:
+    graph = dovetail.normalize(dovetail.load_model(folder / "float.onnx"))
+    samples = dovetail.open_samples(str(folder / "samples.npz"), dovetail.specs_of(graph))
+    plan = Plan(graph.digest, Placement(TARGET, Precision.U8))
+    made = dovetail.quantize(graph, plan, dovetail.calibrate(graph, samples).ranges).graph
+    nodes = tuple(replace(node, op="Mystery", domain="ours") if node.op == "Flatten" else node for node in made.nodes)
+    save_graph(made.evolve(nodes=nodes), tmp_path / "mystery.dvg")
+    found = judge(
+        JudgeRequest(
+            tmp_path / "mystery.dvg",
+            folder / "samples.npz",
+            TARGET,
+            float_model=folder / "float.onnx",
+            metric="noise",
+        )
+    )
+    assert found.counts[NodeOutcome.REFUSED] == 1
+    assert (found.score.value, found.own.value, found.cost, found.met) == (None, None, None, False)
+    assert found.score.reason == found.cost_reason
+    assert "(Mystery): the target has no operator ours::Mystery; cpu: " in found.score.reason
+    page = page_text(judgement_page(found, every_node=True))
+    assert page.splitlines()[-1] == "There is no score on the target."
+    assert judgement_document(found)["cost"] is None

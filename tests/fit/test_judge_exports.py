@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import dovetail
 from dovetail.backend.registry import find_target
 from dovetail.compare.honour import HonourRequest, honour_graph
-from dovetail.compare.judgement import Outcome
+from dovetail.compare.judgement import NodeOutcome
 from dovetail.exporters import to_onnx
 from dovetail.importers.onnx import load_onnx
 from dovetail.ir import AnyArray, Graph
@@ -52,7 +52,7 @@ def test_an_export_gives_its_plans_outputs(drawn: Graph, target: str, data: st.D
     ours = dovetail.quantize(graph, _plan(graph, target, data), ranges)
     read = dovetail.normalize(load_onnx(to_onnx(ours.graph).SerializeToString()))
     nodes = honour_graph(read, HonourRequest(find_target(target), find_target("cpu"), float_on_host=True))
-    assert {item.outcome for item in nodes} == {Outcome.HONOURED}, [item.reason for item in nodes]
+    assert {item.outcome for item in nodes} == {NodeOutcome.HONOURED}, [item.reason for item in nodes]
     theirs = adapt(read, {item.node: item.placed for item in nodes if item.placed is not None})
     for feeds in samples:
         wanted, found = _run(ours, feeds), _run(theirs, feeds)

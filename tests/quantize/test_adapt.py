@@ -85,17 +85,37 @@ def test_neighbours_of_other_formats_get_one_conversion() -> None:
     np.testing.assert_array_equal(_run(made.graph, feeds)["y"], _run(graph, feeds)["y"])
 
 
-def test_a_relu_that_the_zero_point_was_comes_back() -> None:
-    # 16 bits from zero up: the file's exporter dropped the Relu, and a scheme around zero would let negatives pass.
+def test_a_clamp_that_storage_was_comes_back() -> None:
+    # 16 bits from zero to six: the exporter dropped the clip, and a scheme around zero lets more pass on both sides.
+    scale = 6 / 65535
     wide = TensorType(DType.I16, (1, 4), Quantization((0.001,), (0,)))
-    half = TensorType(DType.I16, (1, 4), Quantization((0.001,), (-32768,)))
+    half = TensorType(DType.I16, (1, 4), Quantization((scale,), (-32768,)))
     node = Node("sum", "Add", ("x", "z"), ("y",))
     graph = Graph("g", (node,), ("x", "z"), ("y",), {"x": wide, "z": wide, "y": half})
     made = adapt(graph, {"sum": _restated(graph, "sum", NodeForm.of(Precision.I16))})
-    assert "Relu" in {node.op for node in made.graph.nodes}
-    feeds = {"x": np.array([[-900, -5, 7, 900]], np.int16), "z": np.zeros((1, 4), np.int16)}
-    reals = (_run(made.graph, feeds)["y"].astype(np.float64) + 32768) * 0.001
-    np.testing.assert_allclose(reals, [[0, 0, 0.007, 0.9]], atol=0.002)
+    assert [node.op for node in made.graph.nodes if node.op == "Clip"] == ["Clip"]
+    feeds = {"x": np.array([[-900, -5, 700, 7900]], np.int16), "z": np.zeros((1, 4), np.int16)}
+    reals = (_run(made.graph, feeds)["y"].astype(np.float64) + 32768) * scale
+    np.testing.assert_allclose(reals, [[0, 0, 0.7, 6]], atol=0.002)
+
+
+def test_a_conversion_that_the_target_lacks_runs_on_the_cpu() -> None:
+    channels = TensorType(DType.U8, (1, 4), Quantization((0.5, 0.25, 0.5, 0.5), (3,) * 4, 1))
+    one = _stored(DType.U8, 9)
+    nodes = (
+        Node("s", "Sigmoid", ("a",), ("b",)),
+        Node("spread", "Requantize", ("b",), ("c",), {}, "dovetail"),
+        Node("back", "Requantize", ("c",), ("d",), {}, "dovetail"),
+        Node("t", "Tanh", ("d",), ("y",)),
+    )
+    graph = Graph("g", nodes, ("a",), ("y",), {"a": one, "b": one, "c": channels, "d": one, "y": one})
+    made = adapt(graph, {name: PlacedNode(_NPU) for name in ("s", "t")})
+    assert {name: place.target for name, place in made.placements.items()} == {
+        "s": "vsi:a311d",
+        "spread": "cpu",
+        "back": "cpu",
+        "t": "vsi:a311d",
+    }
 
 
 @settings(max_examples=60)

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from dovetail.backend.target import Target, TargetVerdict
-from dovetail.compare.judgement import JudgedNode, Outcome
+from dovetail.compare.judgement import JudgedNode, NodeOutcome
 from dovetail.ir.dtypes import DType
 from dovetail.ir.graph import Graph
 from dovetail.ir.node import Node
@@ -52,19 +53,19 @@ class _NodeJudge:
         """Return what becomes of a node."""
         wanted = asked.nearest
         if self._request.float_on_host and not wanted.is_quantized and asked.makes:
-            return self._on_host(node, asked, Outcome.HONOURED, "float runs on the CPU, as was asked")
+            return self._on_host(node, asked, NodeOutcome.HONOURED, "float runs on the CPU, as was asked")
         refused = "signed and unsigned bytes meet in the graph"
         if self._is_of_one_byte(asked):
             trial = self._as_asked(node, asked)
             if trial.verdict.supported and trial.change is Change.NONE:
-                return _taken(node, asked, trial, Outcome.HONOURED)
-            refused = trial.verdict.reason or "; ".join(trial.notes)
+                return _taken(node, asked, trial, NodeOutcome.HONOURED)
+            refused = trial.verdict.reason
         other = self._restated(node, asked)
         if other is None:
-            return self._on_host(node, asked, Outcome.CPU, refused)
+            return self._on_host(node, asked, NodeOutcome.CPU, refused)
         equal = other.change <= Change.RESTATED
-        found = _taken(node, asked, other, Outcome.RESTATED if equal else Outcome.CHANGED)
-        return replace(found, reason="; ".join(dict.fromkeys((refused, *other.notes))))
+        found = _taken(node, asked, other, NodeOutcome.RESTATED if equal else NodeOutcome.CHANGED)
+        return replace(found, reason="; ".join(filter(None, (refused, *other.notes))))
 
     def _as_asked(self, node: Node, asked: NodeFormats) -> _Trial:
         """Return the verdict on a node as the file has it; a bias in float is at the scale of its accumulator."""
@@ -72,7 +73,7 @@ class _NodeJudge:
         if asked.quantized and asked.bias is not None and not asked.bias.quantized and asked.weight is not None:
             data = NumberFormat(asked.quantized[0].dtype)
             weight = NumberFormat(asked.weight.dtype, per_channel=asked.per_channel)
-            trial = self._tried(node, NodeForm(data, weight, wanted.bias, wanted))
+            trial = self._asked_in(node, NodeForm(data, weight, wanted.bias, wanted))
             if trial is not None:
                 return trial
         return _Trial(self._request.target.verdict(self._graph, node, wanted), None)
@@ -81,12 +82,12 @@ class _NodeJudge:
         bytes_ = {item.dtype for item in asked.quantized if item.dtype in _BYTES}
         return self._byte is None or bytes_ <= {self._byte}
 
-    def _on_host(self, node: Node, asked: NodeFormats, outcome: Outcome, reason: str) -> JudgedNode:
+    def _on_host(self, node: Node, asked: NodeFormats, outcome: NodeOutcome, reason: str) -> JudgedNode:
         host, wanted = self._request.host, asked.nearest
         verdict = host.verdict(self._graph, node, Precision.FP32)
         if not verdict.supported:
             told = f"{reason}; {host.name}: {verdict.reason}"
-            return JudgedNode(node.name, node.op, node.origin, asked, Outcome.REFUSED, reason=told)
+            return JudgedNode(node.name, node.op, node.origin, asked, NodeOutcome.REFUSED, reason=told)
         placed = PlacedNode(Placement(host.name, wanted if wanted in host.precisions else Precision.FP32))
         return JudgedNode(node.name, node.op, node.origin, asked, outcome, placed, asked, verdict.engine, reason)
 
@@ -94,14 +95,18 @@ class _NodeJudge:
         """Return the node in the first other formats that the target takes, those of equal values first."""
         if not asked.quantized:
             return None
-        for form in self._equal_forms(asked):
-            trial = self._tried(node, form)
-            if trial is not None and trial.verdict.supported and trial.change <= Change.RESTATED:
-                return trial
-        trials = (self._tried(node, form) for form in self._nearest_forms(asked))
-        return next((trial for trial in trials if trial is not None and trial.verdict.supported), None)
+        bytes_only = max(item.dtype.size_bytes for item in asked.quantized) == 1
+        equal = [trial for form in self._equal_forms(asked) if (trial := self._tried(node, form))] if bytes_only else []
+        nearest = (trial for form in self._nearest_forms(asked) if (trial := self._tried(node, form)))
+        kept = next((trial for trial in equal if trial.change <= Change.RESTATED), None)
+        return kept or next(chain(equal, nearest), None)
 
     def _tried(self, node: Node, form: NodeForm) -> _Trial | None:
+        """Return a node in other formats where the target takes it so."""
+        trial = self._asked_in(node, form)
+        return trial if trial is not None and trial.verdict.supported else None
+
+    def _asked_in(self, node: Node, form: NodeForm) -> _Trial | None:
         restated = restate(self._graph, node, form)
         if restated is None:
             return None
@@ -143,7 +148,7 @@ class _Trial:
         return () if self.restated is None else self.restated.notes
 
 
-def _taken(node: Node, asked: NodeFormats, trial: _Trial, outcome: Outcome) -> JudgedNode:
+def _taken(node: Node, asked: NodeFormats, trial: _Trial, outcome: NodeOutcome) -> JudgedNode:
     """Return a node that the target takes."""
     placed = PlacedNode(Placement(trial.verdict.target, trial.verdict.precision), trial.restated)
     given = asked if trial.restated is None else formats_of(trial.restated.alone(), node)

@@ -15,7 +15,7 @@ from dovetail.quantize.adapt import PlacedNode
 from dovetail.quantize.formats import NodeFormats
 
 
-class Outcome(Enum):
+class NodeOutcome(Enum):
     """What becomes of the formats that a file asks for a node."""
 
     HONOURED = "honoured"
@@ -38,7 +38,7 @@ class JudgedNode:
     origin: tuple[str, ...]
     """The nodes of the file that it stands for."""
     asked: NodeFormats
-    outcome: Outcome
+    outcome: NodeOutcome
     placed: PlacedNode | None = None
     """Where it runs; None where nothing runs it."""
     given: NodeFormats | None = None
@@ -96,9 +96,9 @@ class Judgement:
     notes: tuple[str, ...] = ()
 
     @property
-    def counts(self) -> Mapping[Outcome, int]:
+    def counts(self) -> Mapping[NodeOutcome, int]:
         """Return how many nodes each outcome has."""
-        return {outcome: sum(item.outcome is outcome for item in self.nodes) for outcome in Outcome}
+        return {outcome: sum(item.outcome is outcome for item in self.nodes) for outcome in NodeOutcome}
 
     @property
     def loss(self) -> float | None:

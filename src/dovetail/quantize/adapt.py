@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from dovetail.ir.graph import Graph
+import numpy as np
+
+from dovetail.backend.registry import find_target
+from dovetail.ir.dtypes import DType
+from dovetail.ir.graph import Graph, as_constant
 from dovetail.ir.node import Node
 from dovetail.ir.types import TensorType
 from dovetail.passes.draft import Draft
@@ -14,7 +18,7 @@ from dovetail.plan.plan import Override, Plan
 from dovetail.plan.quantized import QuantizedGraph
 from dovetail.quantize.boundaries import WORLD, boundary_op, boundary_placement
 from dovetail.quantize.dequantize import saturates_at_zero
-from dovetail.quantize.restate import RestatedNode
+from dovetail.quantize.restate import RestatedNode, stored_range
 
 CONVERSIONS = frozenset({"QuantizeLinear", "DequantizeLinear", "Requantize"})
 """What stands between formats: it goes where its neighbours are."""
@@ -152,7 +156,10 @@ class _AdaptedDraft:
         return next((item for item in seen if item.target == HOST), seen[0] if seen else WORLD)
 
     def _store(self, node: Node, made: Node, placement: Placement) -> None:
-        """Add a node as it is stored now, with the Relu behind it that its zero point did and no longer does."""
+        """Add a node as it is stored now, with the clamp behind it that its zero point was and no longer is.
+
+        Exporters drop a Relu, or a clip to 0..6, whose work storage does.
+        """
         if not saturates_at_zero(self._graph, node):
             self._keep(made, placement)
             return
@@ -164,12 +171,28 @@ class _AdaptedDraft:
         raw = self._draft.fresh(f"{tensor}/unclamped")
         self._draft.types[raw] = kind
         self._keep(replace(made, outputs=(raw,)), placement)
-        name = self._draft.node_name(f"{node.name}/relu", self._names)
-        self._keep(Node(name, "Relu", (raw,), (tensor,), origin=node.origin), placement)
+        name = self._draft.node_name(f"{node.name}/clip", self._names)
+        limits = stored_range(self._graph.types[node.outputs[0]])
+        bounds = (self._scalar(f"{tensor}/low", limits.low), self._scalar(f"{tensor}/high", limits.high))
+        self._keep(Node(name, "Clip", (raw, *bounds), (tensor,), origin=node.origin), placement)
+
+    def _scalar(self, name: str, value: float) -> str:
+        made = self._draft.fresh(name)
+        self._draft.constants[made] = as_constant(value, np.float32)
+        self._draft.types[made] = TensorType(DType.F32, ())
+        return made
 
     def _keep(self, node: Node, placement: Placement) -> None:
+        if node.op in CONVERSIONS and placement.target != HOST and not self._is_taken(node, placement):
+            placement = WORLD
         self._draft.nodes.append(node)
         self._placements[node.name] = placement
+
+    def _is_taken(self, node: Node, placement: Placement) -> bool:
+        """Tell whether a target converts between these formats."""
+        types = {name: self._draft.types[name] for name in (node.inputs[0], *node.outputs)}
+        alone = Graph(node.name, (replace(node, inputs=node.inputs[:1]),), node.inputs[:1], node.outputs, types)
+        return find_target(placement.target).verdict(alone, alone.nodes[0], placement.precision).supported
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,17 +82,24 @@ def restate(graph: Graph, node: Node, form: NodeForm) -> RestatedNode | None:
 
 
 def restated_type(kind: TensorType, form: NumberFormat) -> TensorType:
-    """Return the type of a quantised tensor of one scale in another format: the same steps where they exist there."""
+    """Return the type of quantised data in another format: the same steps where they exist there."""
     assert kind.quant is not None
     if _fits(kind, form):
         return kind
     shifted = _shifted(kind, form.dtype)
     if shifted is not None and _fits(shifted, form):
         return shifted
+    return TensorType(form.dtype, kind.shape, choose_quantization(stored_range(kind), form))
+
+
+def stored_range(kind: TensorType) -> Range:
+    """Return the least and the largest real that a quantised tensor holds, in whichever channel."""
+    assert kind.quant is not None
     lowest, highest = kind.dtype.integer_range
-    scale, zero = kind.quant.scale[0], kind.quant.zero_point[0]
-    limits = Range((lowest - zero) * scale, (highest - zero) * scale)
-    return TensorType(form.dtype, kind.shape, choose_quantization(limits, form))
+    pairs = list(zip(kind.quant.scale, kind.quant.zero_point, strict=True))
+    return Range(
+        min((lowest - zero) * scale for scale, zero in pairs), max((highest - zero) * scale for scale, zero in pairs)
+    )
 
 
 def change_between(old: TensorType, new: TensorType) -> Change:
@@ -141,11 +148,11 @@ class _NodeDraft:
 
     @property
     def is_quantized(self) -> bool:
-        """Tell whether all reals that the node reads from others or makes are quantised with one scale."""
+        """Tell whether all reals that the node reads from others or makes are quantised."""
         data = [name for name, role in zip(self._node.inputs, self._roles, strict=True) if role is Role.DATA]
         computed = [name for name in data if name not in self._graph.constants]
         kinds = [self._graph.types[name] for name in (*computed, *self._node.outputs) if name]
-        whole = all(kind.quant is not None and not kind.quant.per_channel for kind in kinds if kind.holds_reals)
+        whole = all(kind.quant is not None for kind in kinds if kind.holds_reals)
         return bool(computed) and not self._node.bodies() and whole
 
     def restated(self) -> RestatedNode:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dovetail.compare.judgement import JudgedNode, JudgedScore, Judgement, Outcome
+from dovetail.compare.judgement import JudgedNode, JudgedScore, Judgement, NodeOutcome
 from dovetail.quantize.formats import NodeFormats, StoredFormat
 from dovetail.report.cost import cost_sources, modelled_blocks, modelled_document, plan_cost_document
 from dovetail.report.figures import time_text
 from dovetail.report.page import Block, Facts, Page, Prose, Table, Tone, flexible, left, right, wrapped
 
 _TOLD = {
-    Outcome.HONOURED: "as the file asks",
-    Outcome.RESTATED: "the same values in the target's own form",
-    Outcome.CHANGED: "on another grid",
-    Outcome.CPU: "on the CPU",
-    Outcome.REFUSED: "nowhere",
+    NodeOutcome.HONOURED: "as the file asks",
+    NodeOutcome.RESTATED: "the same values in the target's own form",
+    NodeOutcome.CHANGED: "on another grid",
+    NodeOutcome.CPU: "on the CPU",
+    NodeOutcome.REFUSED: "nowhere",
 }
 
 
@@ -101,7 +101,7 @@ def _engines(nodes: Sequence[JudgedNode]) -> dict[str, int]:
 def _groups(judgement: Judgement) -> Table:
     """Return what is asked and given, like nodes in one row, what is not honoured first."""
     groups: dict[tuple[str, ...], list[JudgedNode]] = {}
-    ranks = {outcome: -index for index, outcome in enumerate(Outcome)}
+    ranks = {outcome: -index for index, outcome in enumerate(NodeOutcome)}
     for item in sorted(judgement.nodes, key=lambda one: ranks[one.outcome]):
         groups.setdefault((item.asked.text, _given(item), item.reason), []).append(item)
     rows = tuple(
@@ -115,7 +115,7 @@ def _groups(judgement: Judgement) -> Table:
 
 def _given(item: JudgedNode) -> str:
     engine = "" if item.engine is None else f" ({item.engine.value})"
-    if item.outcome in (Outcome.RESTATED, Outcome.CHANGED) and item.given is not None:
+    if item.outcome in (NodeOutcome.RESTATED, NodeOutcome.CHANGED) and item.given is not None:
         return f"{item.outcome.value}: {item.given.text}{engine}"
     return f"{item.outcome.value}{engine}"
 
