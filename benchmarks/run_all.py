@@ -39,6 +39,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "outputs_table": ("outputs_table.py", "--model", "mobilenet", "--set", "first", "--seeds", "1"),
     "preprocess_table": ("preprocess_table.py", "--model", "mobilenet", "--pictures", "4"),
     "models_table": ("models_table.py", "--short"),
+    "judge_table": ("judge_table.py", "--case", "resnet8", "--tool", "onnxruntime-u8", "--samples", "40"),
     "workers": ("workers.py", "--wait-s", "0.5", "--workers", "0", "2"),
     "bisect_table": ("bisect_table.py",),
     "bounds_table": ("bounds_table.py",),
@@ -62,6 +63,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 
 _NEED_MODELS = (
     "decisions",
+    "judge_table",
     "models_table",
     "outputs_table",
     "vendor_models",

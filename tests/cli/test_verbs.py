@@ -38,6 +38,10 @@ def commands(tiny: Tiny, out: Path) -> dict[str, list[object]]:
         "run": ["run", tiny.bundle, "--data", tiny.data, "--samples", "5", "--save", out / "saved"],
         "compare": ["compare", tiny.model, tiny.bundle, "--data", tiny.data, "--metric", tiny.metric, "--layers"],
         "verify": ["verify", tiny.model, *made, "--against", "npusim", "--data", tiny.data],
+        "judge": [
+            *("judge", tiny.quantized, "--data", tiny.data, "--metric", tiny.metric, "--float", tiny.model),
+            *("--max-drop", "1.0"),
+        ],
         "reduce": ["reduce", tiny.model, *made, "--against", "npusim", "--data", tiny.data, "-o", out / "case"],
         "tune": ["tune", tiny.model, "--data", tiny.data, "--metric", tiny.metric, "-o", out / "tuned"],
         "replay": ["replay", tiny.log],

@@ -30,6 +30,7 @@ from dovetail.cli.export import Export
 from dovetail.cli.formats import Formats
 from dovetail.cli.import_plan import ImportPlan
 from dovetail.cli.inspect import Inspect
+from dovetail.cli.judge import Judge
 from dovetail.cli.nbg_extract import NbgExtract
 from dovetail.cli.nbg_info import NbgInfo
 from dovetail.cli.ort_check import OrtCheck
@@ -65,6 +66,7 @@ VERBS: dict[str, type[Verb]] = {
     "profile": Profile,
     "compare": Compare,
     "verify": Verify,
+    "judge": Judge,
     "reduce": ReduceVerb,
     "repair": RepairVerb,
     "tune": Tune,
