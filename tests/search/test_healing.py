@@ -15,6 +15,7 @@ from dovetail.plan import parse_placement
 from dovetail.plan.plan import plan_from_json
 from dovetail.plan.repairs import RepairRecord
 from dovetail.quantize import calibrate, quantize
+from dovetail.quantize.statistics import Statistics
 from dovetail.repair import CHOICES, Equalise, repaired_for
 from dovetail.search import Goal, TuneOptions, TuneRequest, TuneResult, tune
 from dovetail.search.evaluator import Rewriter
@@ -137,3 +138,18 @@ def test_workers_heal_alike(logged: tuple[TuneRequest, TuneResult, Path]) -> Non
     apart = tune(replace(request, options=TuneOptions(repairs=CHOICES["all"], fanout=fanout)))
     assert apart.plan == result.plan
     assert (apart.search, apart.holdout) == (result.search, result.holdout)
+
+
+def test_a_repair_that_breaks_its_claim_is_left_out_and_said() -> None:
+    request = _request(300.0)
+    tensors = dict(request.calibration.statistics.tensors)
+    tensors["t1"] = tuple(
+        replace(power, low=np.zeros_like(power.low), high=np.where(np.arange(len(power.high)) == 2, 0.0, power.high))
+        for power in tensors["t1"]
+    )
+    claimed = replace(request, calibration=replace(request.calibration, statistics=Statistics(tensors)))
+    result = tune(claimed)
+    assert result.healing is not None
+    assert result.healing.refused[0].startswith("dead-channels: float outputs move by")
+    assert "dead-channels" not in {item.kind for item in result.healing.trials}
+    assert not result.raised

@@ -101,7 +101,8 @@ class Healer:
         weights = self._alone("weights alone", rounded_weights(graph, precision))
         activations = self._alone("activations alone", rounded_activations(graph, ranges, precision))
         best: tuple[str, ...] = ()
-        for kinds in _variants(self._promising(allowed, weights, activations)):
+        honest = [kind for kind in self._promising(allowed, weights, activations) if self._variant((kind,)) is not None]
+        for kinds in _variants(honest):
             best = kinds if self._is_better(kinds, best) else best
         for kind in reversed(best):
             rest = tuple(item for item in best if item != kind)
