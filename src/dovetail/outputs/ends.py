@@ -179,14 +179,17 @@ def observe(graph: Graph, runs: Sequence[Run], inputs: Mapping[str, Shape]) -> E
     return Ends(graph, tuple(_end(graph, name, runs, batch) for name in graph.outputs), dict(inputs))
 
 
-def bare_ends(outputs: Mapping[str, AnyArray], image: tuple[int, int]) -> Ends:
-    """Return what is seen of outputs `[N, ...]` alone, of a model whose picture has that many rows and columns."""
+def bare_ends(outputs: Mapping[str, AnyArray], image: tuple[int, int] | None) -> Ends:
+    """Return what is seen of outputs `[N, ...]` alone, of a model whose picture has that many rows and columns.
+
+    Where `image` is None nothing is known of what goes in.
+    """
     # Without a graph no activation is seen; a tail without leaves would be within any set of activations.
     ends = tuple(
         End(name, values.shape[1:], values, Tail((Leaf({}, "", name),), frozenset()), False)
         for name, values in outputs.items()
     )
-    return Ends(None, ends, {"image": (1, 3, *image)})
+    return Ends(None, ends, {} if image is None else {"image": (1, 3, *image)})
 
 
 def stack_runs(runs: Sequence[Run], batch: int = 1) -> dict[str, AnyArray]:

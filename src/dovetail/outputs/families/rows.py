@@ -18,6 +18,8 @@ from dovetail.outputs.view import Kind, OutputRole
 _SUPPRESSION = frozenset({"NonMaxSuppression", "TopK"})
 _MOST_ROWS = 1000
 _SMALLEST_MASK = 7
+_NEARLY_ALL = 0.9
+"""Share of the rows that has to be a box where boxes are: padding need not be."""
 
 
 def hypotheses(ends: Ends) -> Iterator[Hypothesis]:
@@ -83,7 +85,9 @@ def _with_boxes(ends: Ends, boxes: End, image: tuple[int, int]) -> Iterator[Hypo
     others = [end for end in ends.outputs if end is not boxes and end.shape[:1] == boxes.shape[:1]]
     for scores in others:
         if scores.rank == 2 and scores.shape[1] >= 1 and not scores.integer:
-            yield _queries(boxes, scores, image, conv="Conv" in boxes.tail.operators)
+            # Nobody asks as many queries: without a graph it is the number of rows that tells a grid from them.
+            grid = "Conv" in boxes.tail.operators or boxes.shape[0] > _MOST_ROWS
+            yield _queries(boxes, scores, image, grid=grid)
         if scores.rank != 1 or scores.integer:
             continue
         labels = [end for end in others if end is not scores and end.rank == 1 and end.whole]
@@ -176,13 +180,19 @@ def _lists(ends: Ends, boxes: End, scores: End, classes: End | None, image: tupl
     return Hypothesis.of(case, Kind.DETECTION, "boxes, suppressed", roles, layout)
 
 
-def _queries(boxes: End, scores: End, image: tuple[int, int], *, conv: bool) -> Hypothesis:
+def _queries(boxes: End, scores: End, image: tuple[int, int], *, grid: bool) -> Hypothesis:
     case = Case()
+    values = np.asarray(boxes.values, np.float64).reshape(-1, 4)
+    proper = _proper(values) > _NEARLY_ALL
+    sized = proper or float(np.mean((values[:, 2:] >= 0).all(axis=1))) > _NEARLY_ALL
+    weight = STRONG if boxes.in_unit else FAIR
+    case.when(proper, weight, f"'{boxes.name}' holds corners, the first before the second")
+    case.when(not sized, -DECISIVE, f"'{boxes.name}' holds neither corners nor sizes: sides are below 0")
     case.add(FAIR, f"'{boxes.name}' has 4 numbers a row and '{scores.name}' {scores.shape[1]}")
     _judge_names(case, boxes, scores)
     bounded = boxes.in_unit and "Sigmoid" in boxes.tail.activations
     case.when(bounded, FAIR, f"'{boxes.name}' ends in a Sigmoid")
-    case.when(not conv, FAIR, "rows come from matrix products, not from convolutions over a grid")
+    case.when(not grid, FAIR, "rows come from matrix products, not from convolutions over a grid")
     case.when(boxes.shape[0] in counts.QUERIES, FAIR, f"{boxes.shape[0]} rows, a usual number of queries")
     case.when(boxes.shape[0] == scores.shape[1], -FAIR, "as many rows as classes")
     applied = activation_of(scores, 1)
@@ -192,14 +202,14 @@ def _queries(boxes: End, scores: End, image: tuple[int, int], *, conv: bool) -> 
         image,
         Columns(boxes.name, 0, 4),
         Columns(scores.name, 0, scores.shape[1]),
-        Coding.CORNERS if _proper(np.asarray(boxes.values, np.float64).reshape(-1, 4)) > 0.9 else Coding.CENTRE,
+        Coding.CORNERS if proper else Coding.CENTRE,
         unit=boxes.in_unit,
         activation=applied,
         background=background_index(scores, 1) if background is None and applied is Activation.SOFTMAX else background,
-        suppressed=not conv,
+        suppressed=not grid,
     )
     roles = {boxes.name: OutputRole.BOXES, scores.name: OutputRole.SCORES}
-    return Hypothesis.of(case, Kind.DETECTION, "detr" if not conv else "rows", roles, layout)
+    return Hypothesis.of(case, Kind.DETECTION, "rows" if grid else "detr", roles, layout)
 
 
 def _queries_joined(ends: Ends, end: End, image: tuple[int, int]) -> Hypothesis:
