@@ -66,6 +66,16 @@ def test_a_folder_is_enough(request_: FitRequest, tmp_path: Path) -> None:
     assert confirmed.result.cost.fresh_samples == 0
 
 
+def test_a_metric_of_one_s_own_has_pictures_of_decisions_too(request_: FitRequest, tmp_path: Path) -> None:
+    add_pictures(tmp_path / "photos", 11)
+    (tmp_path / "mine.py").write_text("def score(outputs, labels):\n    return [0.5] * len(outputs['output'])\n")
+    answer = fit(replace(request_, metric=f"{tmp_path / 'mine.py'}:score", folder=tmp_path / "out"))
+    assert answer.result.metric == "score"
+    assert [row.kind for row in answer.report.outputs] == ["detection"]
+    assert answer.report.differing
+    assert len(answer.pictures) == len(answer.report.differing)
+
+
 def test_what_is_stated_is_not_guessed(request_: FitRequest, tmp_path: Path) -> None:
     add_pictures(tmp_path / "photos", 3)
     (tmp_path / "preprocessor_config.json").write_text(
