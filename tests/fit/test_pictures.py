@@ -152,3 +152,15 @@ def test_a_model_without_a_picture_says_so(request_: FitRequest, tmp_path: Path)
     add_pictures(tmp_path / "photos", 11)
     with pytest.raises(DataError, match="has no input that looks like a picture"):
         fit(request_)
+
+
+def test_a_picture_of_an_open_size_is_asked_for(request_: FitRequest, tmp_path: Path) -> None:
+    """PP-OCR's detector and others take pictures of any size: the file cannot say which is meant."""
+    net = Network(0)
+    graph = net.graph(net.conv(net.input("x", 1, 3, 64, 64), 4, 3))
+    kind = replace(graph.types["x"], shape=(1, 3, "h", "w"))
+    save_graph(graph.evolve(types={**graph.types, "x": kind}), tmp_path / "model.dvg")
+    add_pictures(tmp_path / "photos", 11)
+    with pytest.raises(DataError, match=r"input 'x' .* leaves the size of its picture open") as error:
+        fit(request_)
+    assert error.value.option == "shape"

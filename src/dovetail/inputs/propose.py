@@ -45,7 +45,7 @@ from dovetail.inputs.usual import (
 )
 from dovetail.ir.dtypes import AnyArray
 from dovetail.ir.graph import Graph
-from dovetail.outputs.ends import ImageInput, image_of
+from dovetail.outputs.ends import ImageInput, image_of, open_image_of
 from dovetail.outputs.evidence import FAIR, SLIGHT, STRONG
 from dovetail.outputs.recognise import recognise
 from dovetail.outputs.view import HeadView
@@ -143,6 +143,13 @@ class _Bench:
     def __init__(self, graph: Graph, pictures: Sequence[Path]) -> None:
         specs = specs_of(graph)
         image = image_of(graph)
+        unknown = open_image_of(graph)
+        if image is None and unknown is not None:
+            raise DataError(
+                f"input '{unknown}' of '{graph.name}' leaves the size of its picture open.",
+                hint=f"Fix it, for example {unknown}=1,3,480,480.",
+                option="shape",
+            )
         if image is None:
             raise DataError(f"'{graph.name}' has no input that looks like a picture.", hint="Give arrays.")
         self.graph, self.image, self.pictures = graph, image, list(pictures)
