@@ -94,10 +94,10 @@ def yolov8(objects: list[tuple[float, float, float, float, int]], side: int = 32
         places.append(np.concatenate([(x[:, None] + 0.5) * stride, (y[:, None] + 0.5) * stride, sizes], axis=1))
     boxes = np.concatenate(places)
     scores = rng.uniform(0, 0.02, (len(boxes), classes))
-    for x, y, width, height, label in objects:
-        cell = int(y // 8) * (side // 8) + int(x // 8)
+    for middle_x, middle_y, width, height, label in objects:
+        cell = int(middle_y // 8) * (side // 8) + int(middle_x // 8)
         for step, score in ((0, 0.9), (1, 0.7)):
-            boxes[cell + step] = [x, y, width, height]
+            boxes[cell + step] = [middle_x, middle_y, width, height]
             scores[cell + step, label] = score
     return np.concatenate([boxes, scores], axis=1).T[None].astype(np.float32)
 
