@@ -52,17 +52,17 @@ def plan_decisions(
     first = _run(evaluator, plan, blocks[0])
     losses = decision_losses(metric, chain([first], (_run(evaluator, plan, block) for block in blocks[1:])))
     indices = losses.most(MOST_SHOWN)
-    worst = list(samples.samples(indices))
+    if not indices:
+        return PlanDecisions(losses.figures)
     # To run an exact plan again takes seconds: most hold-outs are one block, whose outputs are still here.
-    sides = _rows(first, indices) if len(blocks) == 1 else _run(evaluator, plan, indices)
-    shown = decided_samples(worst, *sides, losses.by_sample[indices]) if indices else []
+    golden, measured = (_rows(side, indices) for side in first) if len(blocks) == 1 else _run(evaluator, plan, indices)
+    shown = decided_samples(list(samples.samples(indices)), golden, measured, losses.by_sample[indices])
     return PlanDecisions(losses.figures, differing_rows(view, shown), differing_pictures(view, shown, preprocess))
 
 
-def _rows(sides: tuple[Arrays, Arrays], indices: Sequence[int]) -> tuple[Arrays, Arrays]:
-    """Return some samples of outputs `[N, ...]` of both sides."""
-    golden, measured = ({name: values[list(indices)] for name, values in side.items()} for side in sides)
-    return golden, measured
+def _rows(outputs: Arrays, indices: Sequence[int]) -> Arrays:
+    """Return some samples of outputs `[N, ...]`."""
+    return {name: values[list(indices)] for name, values in outputs.items()}
 
 
 def _run(evaluator: Evaluator, plan: Plan, indices: Sequence[int]) -> tuple[Arrays, Arrays]:
