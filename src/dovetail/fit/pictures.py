@@ -121,7 +121,8 @@ def _choice(found: Proposals) -> str:
     best = found.best
     if not found.pictures:
         return f"preprocessing as stated ({found.source})"
-    other = f"; next is {found.ranked[1].name}" if len(found.ranked) > 1 else ""
+    rivals = " and ".join(item.name for item in found.rivals)
+    other = f"; these pictures do not tell it from {rivals}" if rivals else ""
     stated = f"values stated ({found.source}), " if found.source else ""
     return (
         f"preprocessing guessed on {found.pictures} pictures: {stated}{best.name}, "
