@@ -43,6 +43,7 @@ def commands(tiny: Tiny, out: Path) -> dict[str, list[object]]:
             *("--max-drop", "1.0"),
         ],
         "reduce": ["reduce", tiny.model, *made, "--against", "npusim", "--data", tiny.data, "-o", out / "case"],
+        "repair": ["repair", tiny.model, "--data", tiny.data, "--metric", tiny.metric, "-o", out / "healed.onnx"],
         "tune": ["tune", tiny.model, "--data", tiny.data, "--metric", tiny.metric, "-o", out / "tuned"],
         "replay": ["replay", tiny.log],
         "bisect": ["bisect", "log", "--state", tiny.bisection],
