@@ -209,7 +209,7 @@ def _open_log(request: TuneRequest, identity: str, playback: Playback | None) ->
         split=[splits.seed, len(splits.search), len(splits.holdout)],
         plans=options.max_plans,
         confirm=options.confirm,
-        costs=[costs.migrates, costs.most_tests, costs.time_limit_s, costs.worthwhile, costs.margin],
+        costs=[costs.migrates, costs.most_tests, costs.time_limit_s, costs.worthwhile],
         policy=options.policy.document(),
         evaluator=_digest(identity),
         arguments=options.log_header,
