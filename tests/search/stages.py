@@ -36,14 +36,15 @@ class PlantedEvaluator:
 
     identity = "planted"
 
-    def __init__(self, loss: Loss, best: float = 1.0, set_level: bool = False) -> None:
+    def __init__(self, loss: Loss, best: float | AnyArray = 1.0, set_level: bool = False) -> None:
         self._loss, self._best, self._set_level = loss, best, set_level
         self.evaluated: list[str] = []
 
     def evaluate(self, plan: Plan, indices: Sequence[int]) -> Scores:
         self.evaluated.append(plan.digest)
         lost = 0.0 if plan.default == FLOAT else self._loss(plan, indices)
-        scores = np.full(len(indices), self._best) - lost
+        best = np.asarray(self._best)
+        scores = (best[list(indices)] if best.ndim else np.full(len(indices), self._best)) - lost
         return Scores(float(scores.mean()), None if self._set_level else scores)
 
     def outputs(self, plan: Plan, indices: Sequence[int]) -> dict[str, AnyArray]:
@@ -72,7 +73,8 @@ class Setting:
     costs: CostOptions = CostOptions()  # noqa: RUF009
     wishes: Recipe | None = None
     prior: Sequence[UnitPrior] | None = None
-    best: float = 1.0
+    best: float | AnyArray = 1.0
+    """What float scores: on every sample the same, or on each."""
     set_level: bool = False
 
 

@@ -1,4 +1,4 @@
-"""The ledger: every verdict of one search, what each judged plan raises, and which plans were looked at on the hold-out.
+"""The ledger: every verdict of one search, what each judged plan raises, and the looks at the hold-out.
 
 It is the only state that stages have: they are functions of it and of a frozen context.
 """

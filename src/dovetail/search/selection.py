@@ -6,6 +6,7 @@ look teaches how much more a selected plan loses than the samples say that selec
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -47,18 +48,20 @@ def select(context: SearchContext, ledger: Ledger) -> Selection:
 def _looked_at(context: SearchContext, ledger: Ledger) -> list[Candidate]:
     """Return the candidates that were judged; the last is within the goal, or the budget of looks is spent."""
     candidates: list[Candidate] = []
-    tolerance: Tolerance | None = context.tolerance
+    tolerance: Tolerance | None = _reserved(context)
     if context.prover is None or context.prover.allows({}):
         low = judge_unselected(context, ledger, context.candidate({}))
         if low.verdict.is_within:
             return _low_or_faster(context, ledger, low)
         candidates = [low]
-        if ledger.judge({}, context.tolerance).passed:
+        if ledger.judge({}, tolerance).passed:
             tolerance = _stricter(context, low)
     for look in range(context.policy.acceptance.looks):
         if tolerance is None:
             break
-        candidate = _searched(context, ledger, tolerance, climbs=look == 0)
+        candidate = _searched(context, ledger, tolerance, climbs=False)
+        if candidate is None and look == 0:
+            candidate = _searched(context, ledger, context.tolerance, climbs=True)
         if candidate is None or candidate.plan.digest in {item.plan.digest for item in candidates}:
             break
         context.listener.stage("hold-out")
@@ -69,6 +72,20 @@ def _looked_at(context: SearchContext, ledger: Ledger) -> list[Candidate]:
         context.listener.stage(f"{candidate.assessment}: searching again")
         tolerance = _stricter(context, candidate)
     return candidates
+
+
+def _reserved(context: SearchContext) -> Tolerance:
+    """Return what a plan has to reach that is selected: better than the goal by its standard error, as low plans lose.
+
+    The variance of a loss is taken to be as many times its mean as that of the low plan: 1 where samples are lost or
+    not. Without scores of samples nothing is known of it.
+    """
+    allowance, losses = context.tolerance.allowance, context.search.losses(context.space.base)
+    if losses is None or not losses.sum() > 0:
+        return context.tolerance
+    step = context.policy.acceptance.reserve * math.sqrt(float((losses**2).sum() / losses.sum()) / len(losses))
+    # The root of t + step * sqrt(t) = allowance.
+    return Tolerance(((math.sqrt(step**2 + 4 * allowance) - step) / 2) ** 2)
 
 
 def _low_or_faster(context: SearchContext, ledger: Ledger, low: Candidate) -> list[Candidate]:
