@@ -23,6 +23,7 @@ from dovetail.search.recorded import RecordedEvaluator
 from dovetail.search.request import SilentSearch
 from dovetail.search.space import make_space
 from dovetail.search.trial import Scores
+from dovetail.testing.networks import Network
 from dovetail.testing.planted import HeldSamples
 
 LOW, WIDE, FLOAT = (parse_placement(text) for text in ("vsi:v853@i8pc", "vsi:v853@i16", "cpu@fp32"))
@@ -121,6 +122,15 @@ def open_stages(setting: Setting) -> tuple[SearchContext, Ledger]:
         log=SearchLog(None),
     )
     return context, Ledger(context)
+
+
+def convolutions(units: int, channels: int = 32) -> Graph:
+    """Return a chain of equal convolutions, each of which takes longer at 16 bits; units are n0, n1 and so on."""
+    net = Network(1)
+    last = net.input("x", 1, channels, 28, 28)
+    for _ in range(units):
+        last = net.conv(last, channels, 3)
+    return net.graph(last)
 
 
 def weighed(weights: dict[str, float]) -> Loss:

@@ -87,7 +87,7 @@ def request_() -> TuneRequest:
         goal=Goal(0.1),
         low=LOW,
         ladder=(WIDE,),
-        costs=CostOptions(margin=0.0, vendor_s=20.0),
+        costs=CostOptions(vendor_s=20.0),
     )
 
 

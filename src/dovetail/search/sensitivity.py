@@ -21,7 +21,7 @@ from dovetail.search.space import FLOAT, Space
 from dovetail.search.strategy import LocateBudget, locate
 
 
-def _samples(graph: Graph, policy: SensitivityPolicy) -> int:
+def samples_measured(graph: Graph, policy: SensitivityPolicy) -> int:
     """Return on how many samples a plan is measured."""
     values = sum(graph.element_counts[name] for name in graph.outputs)
     return min(policy.most_samples, max(policy.least_samples, math.ceil(policy.values / max(1, values))))
@@ -32,7 +32,7 @@ def measure_alone(
 ) -> Mapping[str, float]:
     """Return for every unit the noise at the outputs when only it is low, or an estimate of that."""
     everything = {name: Override(FLOAT, "float") for name in space.units}
-    samples = tuple(indices[: _samples(space.graph, policy)])
+    samples = tuple(indices[: samples_measured(space.graph, policy)])
 
     def lowered(units: Sequence[str]) -> Query:
         low = frozenset(units)
