@@ -48,13 +48,14 @@ def select(context: SearchContext, ledger: Ledger) -> Selection:
 def _looked_at(context: SearchContext, ledger: Ledger) -> list[Candidate]:
     """Return the candidates that were judged; the last is within the goal, or the budget of looks is spent."""
     candidates: list[Candidate] = []
-    tolerance: Tolerance | None = _reserved(context)
+    reserved = _reserved(context)
+    tolerance: Tolerance | None = reserved
     if context.prover is None or context.prover.allows({}):
         low = judge_unselected(context, ledger, context.candidate({}))
         if low.verdict.is_within:
             return _low_or_faster(context, ledger, low)
         candidates = [low]
-        if ledger.judge({}, tolerance).passed:
+        if ledger.judge({}, reserved).passed:
             tolerance = _stricter(context, low)
     for look in range(context.policy.acceptance.looks):
         if tolerance is None:
