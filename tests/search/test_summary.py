@@ -34,7 +34,7 @@ def test_the_result_says_what_was_raised_what_it_scores_and_what_it_costs(priced
     assert result.surer is not None
     assert (result.surer.raised, result.surer.latency_ns is not None) == (3, priced)
     assert result.summary.startswith("likely met: loss 0, between 0 and 0.12, 0.1 allowed; about 6 more samples would")
-    assert "; for sure by a plan that raises 3 units" in result.summary
+    assert "; the cheapest sure plan that was tried raises 3 units" in result.summary
     assert ("and takes" in result.summary) is priced
     assert all((item.latency_ns is not None) is priced for item in result.evidence)
     assert len(result.evidence) == 2

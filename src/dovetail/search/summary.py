@@ -69,7 +69,7 @@ def _surer(context: SearchContext, candidate: Candidate) -> SurerPlan:
 def _beside(surer: SurerPlan) -> tuple[str]:
     """Return what is said of a plan beside the answer."""
     price = "" if surer.latency_ns is None else f" and takes {surer.latency_ns / 1e6:.4g} ms"
-    return (f"for sure by a plan that raises {surer.raised} units{price}: {surer.assessment}",)
+    return (f"the cheapest sure plan that was tried raises {surer.raised} units{price} ({surer.assessment})",)
 
 
 def _culprits(context: SearchContext, candidate: Candidate) -> tuple[tuple[Culprit, ...], tuple[Culprit, ...]]:
