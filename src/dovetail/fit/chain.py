@@ -25,7 +25,7 @@ from dovetail.fit.metric import ChosenMetric, choose_metric
 from dovetail.fit.pictures import ChosenPreprocess, choose_preprocess, list_pictures
 from dovetail.fit.policy import choose_ladder, choose_low, choose_repairs
 from dovetail.fit.record import record_of, request_from
-from dovetail.fit.request import FitRequest, PriceRequest, WorkerRequest
+from dovetail.fit.request import SURE, FitRequest, PriceRequest, WorkerRequest
 from dovetail.fit.result import Fit, question_of
 from dovetail.importers import LoadOptions, load_model
 from dovetail.ir import Graph
@@ -146,7 +146,7 @@ class _Opened:
     @classmethod
     def of(cls, request: FitRequest, progress: FitListener) -> _Opened:
         """Open a request: what is quickly checked comes first, the model and the samples last."""
-        goal = parse_goal(request.max_drop, request.min_score, confident=request.confident)
+        goal = parse_goal(request.max_drop, request.min_score, sure=request.policy == SURE)
         low, ladder = choose_low(request.target, request.low), choose_ladder(request.target, request.ladder)
         wishes = None if request.recipe is None else load_recipe(Path(request.recipe))
         costs = _costs(request.price)
@@ -220,7 +220,7 @@ def _load(request: FitRequest, progress: FitListener) -> Graph:
 def _costs(price: PriceRequest) -> CostOptions:
     tables = tuple(load_cost_table(Path(path)) for path in price.tables)
     host = None if price.host is None else find_host(price.host)
-    return CostOptions(tables, host, price.migrates, price.proof_tests, margin=price.margin, vendor_s=price.vendor_s)
+    return CostOptions(tables, host, price.migrates, price.proof_tests, vendor_s=price.vendor_s)
 
 
 def _fan_out(workers: WorkerRequest) -> FanOut:

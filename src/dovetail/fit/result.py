@@ -46,7 +46,7 @@ class Fit:
 
     @property
     def accepted(self) -> bool:
-        """Tell whether the target is met on samples that the search never saw."""
+        """Tell whether the goal is met as surely as the policy asks for."""
         return self.result.accepted
 
     def __str__(self) -> str:

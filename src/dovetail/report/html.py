@@ -30,8 +30,8 @@ def page_html(page: Page) -> str:
         '<html lang="en"><head><meta charset="utf-8"><meta name="generator" content="Dovetail: a report">',
         f"<title>{_text(page.title)}</title>",
         f"<style>{_STYLE}</style></head><body>",
-        f"<h1>{_text(page.title)}</h1>",
         *verdict,
+        f"<h1>{_text(page.title)}</h1>",
         *(line for block in page.blocks for line in _block(block)),
         "</body></html>",
     ]

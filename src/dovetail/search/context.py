@@ -206,7 +206,7 @@ def _write_head(log: SearchLog, request: TuneRequest, identity: str) -> None:
         split=[splits.seed, len(splits.search), len(splits.holdout)],
         plans=options.max_plans,
         confirm=options.confirm,
-        costs=[costs.migrates, costs.most_tests, costs.time_limit_s, costs.worthwhile, costs.margin],
+        costs=[costs.migrates, costs.most_tests, costs.time_limit_s, costs.worthwhile],
         policy=options.policy.document(),
         repairs=list(options.repairs),
         evaluator=_digest(identity),

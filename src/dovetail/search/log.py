@@ -19,7 +19,7 @@ from dovetail.cost.unit_prices import ProbedPrices, prices_from
 from dovetail.errors import SearchError
 from dovetail.search.trial import Scores, Trial
 
-SCHEMA = 2
+SCHEMA = 3
 _MOST_BYTES = 1 << 30
 
 LogLine = Mapping[str, object]
