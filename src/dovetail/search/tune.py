@@ -19,7 +19,7 @@ from dovetail.search.summary import make_result
 
 
 def tune(request: TuneRequest, listener: TuneListener | None = None) -> TuneResult:
-    """Return the plan that raises a 1-minimal set of units and meets the goal on samples that the search never saw.
+    """Return the cheapest plan that meets the goal, as far as samples tell that did not select it.
 
     What can be healed is healed before anything is raised. Raises SearchError when the float model misses the goal or
     nothing can run low, DataError for unusable samples.
