@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dovetail.backends.verisilicon.driver.session import Settings
+from dovetail.backends.verisilicon.generation import CONVERTING, Generation
 from dovetail.backends.verisilicon.parts.part import profile_of
 from dovetail.backends.verisilicon.plugin import VsiBackend
 from dovetail.ir.precision import Precision
@@ -22,6 +23,7 @@ from .conftest import target_named
 pytestmark = pytest.mark.sdk
 
 _BLOCKS = 8
+_RARE = 0.01
 _PRECISIONS = (Precision.U8, Precision.I8, Precision.I8PC, Precision.I8DFP)
 _TARGETS = ("vsi:v853", "vsi:t527", "vsi:a733", "vsi:a311d", "vsi:imx8mp")
 
@@ -48,7 +50,9 @@ def residual_block(seed: int) -> WildCase:
     growth = Growth(seed)
     draw = growth.draw
     outer, side = draw.pick(5, 8), draw.pick(7, 8, 12)
-    tensor = growth.op("Relu", _convolution(growth, growth.input(1, 3, side, side), draw.pick(4, outer), 3))
+    tensor = growth.input(1, draw.pick(3, outer), side, side)
+    if draw.chance(0.7):
+        tensor = growth.op("Relu", _convolution(growth, tensor, draw.pick(4, outer), 3))
     fits = growth.shape(tensor)[1] == outer
     stride = 1 if fits and draw.chance(0.3) else draw.pick(1, 2)
     ways = [_way(growth, tensor, outer, stride)]
@@ -66,14 +70,23 @@ def residual_block(seed: int) -> WildCase:
 
 
 @pytest.fixture(scope="module", params=_TARGETS)
-def judge(request: pytest.FixtureRequest, vendor: VsiBackend) -> Iterator[SimulatorJudge]:
-    with SimulatorJudge(profile_of(target_named(request.param)), Settings(vendor.folder)) as simulator:
-        yield simulator
+def judge(request: pytest.FixtureRequest, vendor: VsiBackend) -> Iterator[tuple[Generation, SimulatorJudge]]:
+    profile = profile_of(target_named(request.param))
+    with SimulatorJudge(profile, Settings(vendor.folder)) as simulator:
+        yield profile.part.generation, simulator
 
 
 @pytest.mark.parametrize("precision", _PRECISIONS, ids=lambda precision: precision.value)
-def test_residual_blocks_are_equal(precision: Precision, judge: SimulatorJudge) -> None:
+def test_residual_blocks_are_equal(precision: Precision, judge: tuple[Generation, SimulatorJudge]) -> None:
     """New seeds each time."""
+    generation, simulator = judge
     for seed in np.random.SeedSequence().generate_state(_BLOCKS):
-        found = judge.judge(residual_block(int(seed)), precision)
-        assert found.outcome is WildOutcome.EQUAL, f"seed {seed}: {found.outcome.value} {found.steps} {found.reason}"
+        found = simulator.judge(residual_block(int(seed)), precision)
+        said = f"seed {seed}: {found.outcome.value} {found.steps} {found.reason}"
+        if generation in CONVERTING and precision is Precision.I8PC:
+            # A shader's convolution: the order in which its float32 is rounded is not known, and decides ties.
+            assert found.outcome in (WildOutcome.EQUAL, WildOutcome.DIFFERS), said
+            assert found.steps.largest <= 1, said
+            assert found.steps.differing <= _RARE * found.steps.elements, said
+        else:
+            assert found.outcome is WildOutcome.EQUAL, said

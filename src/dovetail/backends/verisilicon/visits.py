@@ -1,8 +1,9 @@
 """The order in which the vendor's compiler comes to the operators of a program.
 
 Its library sorts them by passes over a list in which the last takes the place of what was sorted; its compiler then
-goes breadth first from each operator that reads only what goes in. Derived on the vendor's simulator: of two
-convolutions before a sum it joins the one that it comes to first, in each of 185 random residual blocks.
+goes breadth first from each operator that reads only what goes in, and from a conversion where that is signed bytes.
+Derived on the vendor's simulator: of two convolutions before a sum it joins the one that it comes to first, in each of
+185 random residual blocks.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from dovetail.backends.verisilicon.program import Program
+from dovetail.backends.verisilicon.program import Code, Program, Quant
 
 
 def visit_order(program: Program) -> Sequence[int]:
@@ -26,7 +27,8 @@ def visit_order(program: Program) -> Sequence[int]:
             readers.setdefault(tensor, []).append(index)
     visited: dict[int, None] = {}
     for head in (index for index in listed if not sources[index]):
-        waiting = deque([head])
+        converted = [tensor for tensor in program.operators[head].inputs if _is_converted(program, tensor)]
+        waiting = deque([index for tensor in converted for index in readers[tensor]] or [head])
         while waiting:
             index = waiting.popleft()
             if index in visited or not sources[index] <= visited.keys():
@@ -35,6 +37,13 @@ def visit_order(program: Program) -> Sequence[int]:
             for tensor in program.operators[index].outputs:
                 waiting.extend(readers.get(tensor, ()))
     return tuple(visited)
+
+
+def _is_converted(program: Program, tensor: int) -> bool:
+    """Tell whether a tensor goes in as affine signed bytes."""
+    form = program.tensors[tensor].form if tensor >= 0 else None
+    signed = form is not None and form.code is Code.I8 and form.quant is Quant.AFFINE
+    return signed and tensor in dict(program.inputs).values()
 
 
 def _listed_order(program: Program) -> Sequence[int]:

@@ -55,7 +55,7 @@ def joined_operators(whole: ProgramView, index: int) -> tuple[int, ...]:
         return ()
     if item.generation is not Generation.STREAM and _adding_route(item) is not Route.ADDER:
         return ()
-    if item.made().dtype is DType.I8 and item.kept and not in_fixed_point:
+    if item.made().dtype is DType.I8 and not in_fixed_point and (item.kept or _is_clamped_on_leaving(item)):
         return ()
     first, second = item.operator.inputs
     added = (first,) if item.operator.kind == "sub" else (first, second)
@@ -116,6 +116,15 @@ def _sources(item: OperatorView) -> list[int]:
             source = whole.program.operators[whole.makers[source]].inputs[0]
         found.append(source)
     return found
+
+
+def _is_clamped_on_leaving(item: OperatorView) -> bool:
+    """Tell whether a part of the generation after VIP9000 clamps a sum as it leaves the graph: its ReLU is the sum's."""
+    if item.generation is not Generation.VIP9000_PLUS:
+        return False
+    output = item.operator.outputs[0]
+    clamps = [other for other in item.whole.operators if other.operator.inputs[0] == output]
+    return any(other.operator.kind == "relu" and other.operator.outputs[0] in item.whole.edges for other in clamps)
 
 
 def _adding_route(item: OperatorView) -> Route | None:
