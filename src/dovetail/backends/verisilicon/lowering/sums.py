@@ -119,7 +119,7 @@ def _sources(item: OperatorView) -> list[int]:
 
 
 def _is_clamped_on_leaving(item: OperatorView) -> bool:
-    """Tell whether a part of the generation after VIP9000 clamps a sum as it leaves the graph: its ReLU is the sum's."""
+    """Tell whether a ReLU clamps a sum as it leaves the graph, and is one with it: in the generation after VIP9000."""
     if item.generation is not Generation.VIP9000_PLUS:
         return False
     output = item.operator.outputs[0]
