@@ -43,6 +43,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "workers": ("workers.py", "--wait-s", "0.5", "--workers", "0", "2"),
     "bisect_table": ("bisect_table.py",),
     "bounds_table": ("bounds_table.py",),
+    "verdicts": ("verdicts.py", "--seeds", "1", "--kind", "agreement"),
     "mutants": ("mutants.py", "--count", "4", "--rooms", "partition", "--tests", "tests/partition"),
     "racing": ("racing.py", "--plans", "50"),
     "holdout": ("holdout.py", "--splits", "3", "--fresh", "1000"),

@@ -198,8 +198,8 @@ def promises(outcomes: Sequence[Outcome]) -> list[tuple[str, str, bool]]:
         ),
         (
             "searches that call a plan likely met that truly misses, at any true loss above the goal: at most 35 %",
-            f"{', '.join(f'{share:.1%} at {loss:g}' for loss, share in likely.items())}; of all sizes most with "
-            f"{count} samples at {ratio:g}: {worst:.0%}",
+            f"{', '.join(f'{share:.1%} at {loss:g}' for loss, share in likely.items())}; "
+            f"of all sizes most with {count} samples at {ratio:g}: {worst:.0%}",
             most <= 0.35,
         ),
         (
