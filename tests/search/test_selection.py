@@ -171,3 +171,19 @@ def test_when_the_budget_is_spent_only_what_was_tried_is_looked_at_again() -> No
     _, _, plenty = _select(_each(harm), priced=False)
     _, _, spent = _select(_each(harm), priced=False, max_plans=4)
     assert len(spent.trials) < len(plenty.trials)
+
+
+def test_of_plans_that_all_miss_the_one_that_is_shown_to_be_better_is_the_answer() -> None:
+    """With few samples the low plan may be unlucky; the dearer one loses on the hold-out what nothing heals."""
+    harm = np.resize([0.4, -0.4, 0.5, 0.5], 20)
+
+    def loss(plan: Plan, indices: Sequence[int]) -> AnyArray:
+        rest = np.where(np.asarray(indices) < 12, 0.0, 0.06)
+        return np.where(plan.placement("n1") == LOW, harm[list(indices)], rest)
+
+    setting = Setting(convolutions(6), loss, goal=Goal(0.01), searched=12, held=8, best=0.5, priced=False)
+    context, ledger = open_stages(setting)
+    selection = select(context, ledger)
+    assert not next(iter(ledger.judged.values())).assessment.surely_missed
+    assert "n1" in selection.answer.raised
+    assert selection.answer.verdict is Verdict.MISSED

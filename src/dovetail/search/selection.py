@@ -151,11 +151,10 @@ def _best(context: SearchContext, candidates: Iterable[Candidate]) -> Candidate:
     first, *others = _by_price(context, candidates)
     best = first
     for dearer in others:
-        if best.assessment.surely_missed:
-            replaces = dearer.verdict.is_within or dearer.assessment.loss < best.assessment.loss
-        else:
-            replaces = not best.verdict.is_within and dearer.verdict.is_within and is_worth_it(context, best, dearer)
-        best = dearer if replaces else best
+        is_nearer = dearer.verdict.is_within or dearer.assessment.loss < best.assessment.loss
+        if not best.verdict.is_within and is_nearer:
+            replaces = best.assessment.surely_missed or is_worth_it(context, best, dearer)
+            best = dearer if replaces else best
     return best
 
 
