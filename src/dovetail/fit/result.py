@@ -20,6 +20,7 @@ from dovetail.report import Picture, Report, page_html, page_text, report_page, 
 from dovetail.search import TuneResult
 
 _RECIPE_HEAD = "# Made by dovetail tune; edit it, then: dovetail plan --recipe recipe.toml\n"
+_PREPROCESS_HEAD = "# Made by dovetail tune; confirm or edit it, then: dovetail tune ... --preprocess preprocess.toml\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ class Fit:
         if self.result.plan.repairs:
             texts["healed"] = ("healed.onnx", to_onnx(self.graph).SerializeToString())
         if self.preprocess:
-            texts["preprocess"] = ("preprocess.toml", self.preprocess)
+            texts["preprocess"] = ("preprocess.toml", _PREPROCESS_HEAD + self.preprocess)
         for name, text in texts.values():
             write_file(out / name, text)
         journal = self.request.journal_path
