@@ -35,7 +35,7 @@ from dovetail.search.log import open_log
 from dovetail.search.noise import measure_mean_noise
 from dovetail.search.recorded import RecordedEvaluator
 from dovetail.search.request import TuneListener, TuneRequest
-from dovetail.search.result import Healing, RepairTrial, TuneCost
+from dovetail.search.result import Healing, RepairTrial
 from dovetail.search.samples import SampleSet
 from dovetail.search.space import make_space
 from dovetail.search.trial import Scores
@@ -48,25 +48,6 @@ class HealingOutcome:
     repaired: HealedModel
     healing: Healing
     low: str
-    plans: int = 0
-    """Plans that were evaluated."""
-    fresh_samples: int = 0
-    """Samples that were, those of the gate before it included."""
-    recalled_samples: int = 0
-    """Samples whose scores were on record."""
-
-    def added_to(self, cost: TuneCost) -> TuneCost:
-        """Return what a search cost together with the healing before it."""
-        fresh, recalled = cost.fresh_samples + self.fresh_samples, cost.recalled_samples + self.recalled_samples
-        own = cost.fresh_samples + cost.recalled_samples
-        full = cost.full_equivalents * (fresh + recalled) / own if own else cost.full_equivalents
-        return replace(
-            cost,
-            full_equivalents=full,
-            fresh_samples=fresh,
-            recalled_samples=recalled,
-            trials=cost.trials + self.plans,
-        )
 
 
 def healed_request(request: TuneRequest, repaired: HealedModel) -> TuneRequest:
@@ -110,7 +91,6 @@ class Healer:
         self._figures: dict[tuple[str, ...], _Figures | None] = {}
         self._variants: dict[tuple[str, ...], HealedModel] = {(): self._start}
         self._refused: list[str] = []
-        self._plans = self._fresh = self._recalled = 0
 
     def heal(self) -> HealingOutcome:
         """Return the best variant; the graph as shipped where none is better."""
@@ -130,15 +110,7 @@ class Healer:
         repaired = self._variants[best]
         trials = tuple(self._trial(record, best) for record in repaired.records)
         healing = Healing(self._score(()), self._score(best), trials, tuple(self._refused), weights, activations)
-        before = (self._context.fast, self._context.exact)
-        return HealingOutcome(
-            repaired,
-            healing,
-            str(self._context.request.low),
-            self._plans,
-            self._fresh + sum(item.fresh_samples for item in before),
-            self._recalled + sum(item.recalled_samples for item in before),
-        )
+        return HealingOutcome(repaired, healing, str(self._context.request.low))
 
     def _promising(self, allowed: Sequence[str], weights: float, activations: float) -> list[str]:
         """Return the kinds that can help: what heals weights does nothing where activations alone do all the harm."""
@@ -162,7 +134,6 @@ class Healer:
         with self._journal(f"{name}\n{graph.digest}\n{context.fast.evaluator.identity}") as journal:
             recorded = RecordedEvaluator(context.fast.evaluator, journal, name)
             scores = recorded.once(Query(context.space.base, context.search.indices), measure)
-            self._count(recorded)
         return float("nan") if scores.failure else scores.score
 
     @contextmanager
@@ -183,12 +154,6 @@ class Healer:
         source = self._start.graph if variant.records else None
         evaluation = self._context.policy.evaluation
         return EvaluationData(variant.graph, self._samples, request.metric, identity, evaluation, source)
-
-    def _count(self, recorded: RecordedEvaluator) -> None:
-        """Add what an evaluator has evaluated and recalled."""
-        self._plans += 1
-        self._fresh += recorded.fresh_samples
-        self._recalled += recorded.recalled_samples
 
     def _is_better(self, kinds: tuple[str, ...], other: tuple[str, ...]) -> bool:
         """Tell whether a variant is better than another: by scores beyond chance, else by the noise of the outputs.
@@ -251,7 +216,6 @@ class Healer:
             few = context.search.indices[: context.policy.repair.samples]
             query = Query(space.base, few, Measure.NOISE)
             noise = recorded.once(query, lambda: measure_mean_noise(evaluator, space.base, few))
-            self._count(recorded)
         if scores.failure or noise.failure:
             return None
         return _Figures(scores.score, scores.per_sample, noise.score)

@@ -38,8 +38,7 @@ def run_search(request: TuneRequest, listener: TuneListener, playback: Playback 
             if not outcome.healing.trials:
                 return replace(_searched(context, started), healing=outcome.healing)
         with open_search(healed_request(request, outcome.repaired), listener, log, playback) as context:
-            result = replace(_searched(context, started), repaired=outcome.repaired, healing=outcome.healing)
-        return replace(result, cost=outcome.added_to(result.cost))
+            return replace(_searched(context, started), repaired=outcome.repaired, healing=outcome.healing)
 
 
 def _low_is_within(context: SearchContext) -> bool:
