@@ -48,7 +48,7 @@ def test_a_model_that_8_bits_break_is_missed(tiny: Tiny, run: Run, quantized: Pa
     assert said.err == ""
     lines = said.out.splitlines()
     assert max(map(len, lines)) <= _WIDEST
-    assert lines[-1].startswith("Missed: the target loses ")
+    assert lines[0].startswith("Missed: the target loses ")
     assert "What the target makes of the file" in said.out
     assert "restated: u8" in said.out
     assert "Every node" in said.out

@@ -135,5 +135,11 @@ def test_progress_goes_to_stderr_when_asked(tiny: Tiny, run: Run, tmp_path: Path
 def test_the_stages_of_a_search_are_shown(tiny: Tiny, run: Run, tmp_path: Path) -> None:
     call = ("tune", tiny.model, "--data", tiny.data, "--metric", tiny.metric, "-o", tmp_path / "out")
     titles = [line.partition(":")[0] for line in run(*call, "--progress").err.splitlines()]
-    assert list(dict.fromkeys(titles)) == ["loading", "calibrating", "searching", "compiling"]
+    assert list(dict.fromkeys(titles)) == [
+        "loading",
+        "outputs",
+        "calibrating",
+        "searching",
+        "compiling",
+    ]
     assert run(*call).err == ""

@@ -222,5 +222,5 @@ def test_what_nothing_runs_has_no_score_and_no_price(folder: Path, tmp_path: Pat
     assert found.score.reason == found.cost_reason
     assert "(Mystery): the target has no operator ours::Mystery; cpu: " in found.score.reason
     page = page_text(judgement_page(found, every_node=True))
-    assert page.splitlines()[-1] == "There is no score on the target."
+    assert page.splitlines()[0] == "There is no score on the target."
     assert judgement_document(found)["cost"] is None

@@ -63,7 +63,7 @@ def test_a_folder_is_enough(request_: FitRequest, tmp_path: Path) -> None:
     assert bool(answer.pictures) is (answer.result.holdout.tuned < answer.result.holdout.float_score)
     files = answer.save(tmp_path / "out")
     assert answer.save(tmp_path / "out") == files  # The same command again.
-    assert files["preprocess"].read_text().startswith(f"# {guessed}\n")
+    assert f"\n# {guessed}\n" in files["preprocess"].read_text()
     confirmed = fit(replace(asked, preprocess=files["preprocess"]))
     assert confirmed.preprocess == ""
     assert confirmed.result.plan == answer.result.plan
