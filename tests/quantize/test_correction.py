@@ -40,6 +40,7 @@ def test_the_shift_is_the_mean_of_what_the_error_adds(
     mean = rng.normal(size=4).astype(np.float32)
     outputs = _outputs(graph, [np.broadcast_to(mean[None, :, None, None], (1, 4, 7, 6)).copy()])
     shift = bias_shift(graph, graph.nodes[0], error.astype(np.float64), mean.astype(np.float64))
+    assert shift is not None
     np.testing.assert_allclose(shift, outputs.mean(axis=(0, 2, 3)), rtol=1e-3, atol=1e-4)
 
 
@@ -53,6 +54,7 @@ def test_the_shift_of_a_product(turned: int) -> None:
     mean = rng.normal(size=3).astype(np.float32)
     stored = graph.constants[graph.nodes[0].inputs[1]].astype(np.float64)
     shift = bias_shift(graph, graph.nodes[0], stored, mean.astype(np.float64))
+    assert shift is not None
     np.testing.assert_allclose(shift, _outputs(graph, [mean[None]])[0], rtol=1e-4, atol=1e-5)
 
 
