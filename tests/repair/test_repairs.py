@@ -34,7 +34,7 @@ from dovetail.testing.planted import HeldSamples
 
 def _samples(graph: Graph, count: int = 4, seed: int = 0) -> list[Sample]:
     rng = np.random.default_rng(seed)
-    sizes = {name: tuple(map(int, graph.types[name].shape or ())) for name in graph.inputs}
+    sizes = {name: [size for size in graph.types[name].shape or () if isinstance(size, int)] for name in graph.inputs}
     return [
         Sample(f"s{index}", {name: rng.normal(size=shape).astype(np.float32) * 3 for name, shape in sizes.items()})
         for index in range(count)
