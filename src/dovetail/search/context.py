@@ -25,7 +25,7 @@ from dovetail.search.policy import SearchPolicy
 from dovetail.search.price_record import PriceRecord
 from dovetail.search.prior import UnitPrior, rank_units
 from dovetail.search.proof import Prover, make_prover
-from dovetail.search.recorded import RecordedEvaluator, Tally
+from dovetail.search.recorded import RecordedEvaluator, SampleCount
 from dovetail.search.request import TuneListener, TuneRequest
 from dovetail.search.result import Evidence
 from dovetail.search.samples import SampleSet
@@ -113,11 +113,11 @@ def open_search(
     listener: TuneListener,
     log: SearchLog,
     playback: Playback | None = None,
-    tally: Tally | None = None,
+    count: SampleCount | None = None,
 ) -> Iterator[SearchContext]:
     """Open everything that a search needs but its log, and close it in the end.
 
-    A tally goes on counting what an earlier context of the same search has cost.
+    A given count goes on from what an earlier context of the same search has cost.
 
     Raises SearchError when nothing can run low or the samples show nothing, DataError for unusable samples.
     """
@@ -139,7 +139,7 @@ def open_search(
         journal.close_to_new(playback.evaluations)
     channels = open_channels(options.fanout, [partial(Work.of, data, ranges, item) for item in executors], journal)
     retries = options.fanout.options.retries
-    fast = RecordedEvaluator(simulator, journal, "fast", channels[0], retries, tally)
+    fast = RecordedEvaluator(simulator, journal, "fast", channels[0], retries, count)
     try:
         search = Split.shuffled("search", splits.search, splits.seed)
         holdout = Split.shuffled("holdout", splits.holdout, splits.seed)
@@ -153,7 +153,7 @@ def open_search(
             prior=prior,
             prover=_prover(request, space, [item.unit for item in prior], record),
             fast=fast,
-            exact=RecordedEvaluator(pipeline, journal, "exact", channels[1], retries, fast.tally),
+            exact=RecordedEvaluator(pipeline, journal, "exact", channels[1], retries, fast.count),
             search=oracle,
             holdout=Oracle(fast, holdout, space.float_plan, policy.race),
             listener=listener,

@@ -132,7 +132,7 @@ class Healer:
             return scorer.scores(outputs, context.search.indices)
 
         with self._journal(f"{name}\n{graph.digest}\n{context.fast.evaluator.identity}") as journal:
-            recorded = RecordedEvaluator(context.fast.evaluator, journal, name, tally=context.fast.tally)
+            recorded = RecordedEvaluator(context.fast.evaluator, journal, name, count=context.fast.count)
             scores = recorded.once(Query(context.space.base, context.search.indices), measure)
         return float("nan") if scores.failure else scores.score
 
@@ -211,7 +211,7 @@ class Healer:
         executor = fast_executor(variant.graph, request.low.target, space.targets)
         evaluator = executor.evaluator(self._data(variant), variant.calibration.ranges)
         with self._journal(evaluator.identity) as journal:
-            recorded = RecordedEvaluator(evaluator, journal, "healing", tally=context.fast.tally)
+            recorded = RecordedEvaluator(evaluator, journal, "healing", count=context.fast.count)
             scores = recorded.evaluate(space.base, context.search.indices)
             few = context.search.indices[: context.policy.repair.samples]
             query = Query(space.base, few, Measure.NOISE)

@@ -18,7 +18,7 @@ class NotOnRecord(Exception):
     """A replay needs what its log does not have; nothing on the way may take it for a plan that cannot be tested."""
 
 
-class Tally:
+class SampleCount:
     """The samples that a search uses, over all its evaluators and journals: what it costs."""
 
     def __init__(self) -> None:
@@ -34,13 +34,13 @@ class Tally:
         if journal.context not in self._before:
             self._before[journal.context] = frozenset(journal.entries())
 
-    def is_first(self, journal: Journal, entry: tuple[str, str], samples: int) -> bool:
+    def is_first(self, journal: Journal, plan: str, block: str, samples: int) -> bool:
         """Count an evaluation of some samples; tell whether the search uses it for the first time."""
-        key = (journal.context, *entry)
+        key = (journal.context, plan, block)
         if key in self._seen:
             return False
         self._seen.add(key)
-        if entry in self._before[journal.context]:
+        if (plan, block) in self._before[journal.context]:
             self.recalled_samples += samples
         else:
             self.fresh_samples += samples
@@ -60,15 +60,15 @@ class RecordedEvaluator:
         kind: str = "fast",
         channel: Channel | None = None,
         retries: int = 0,
-        tally: Tally | None = None,
+        count: SampleCount | None = None,
     ) -> None:
         self.evaluator = evaluator
         self._retries = retries
         self._journal = journal
         self._kind = kind
         self._channel = channel
-        self.tally = Tally() if tally is None else tally
-        self.tally.open(journal)
+        self.count = SampleCount() if count is None else count
+        self.count.open(journal)
 
     @property
     def width(self) -> int:
@@ -82,7 +82,7 @@ class RecordedEvaluator:
 
     def apart(self, kind: str) -> RecordedEvaluator:
         """Return the same evaluator with a record of its own."""
-        return RecordedEvaluator(self.evaluator, self._journal, kind, self._channel, self._retries, self.tally)
+        return RecordedEvaluator(self.evaluator, self._journal, kind, self._channel, self._retries, self.count)
 
     def close(self) -> None:
         """Let the workers go."""
@@ -102,7 +102,7 @@ class RecordedEvaluator:
         """Return what `measure` gives for a query, or what is on record of it."""
         entry = self._entry(query)
         scores = self._scores(query, measure)
-        if self.tally.is_first(self._journal, entry, len(query.indices)):
+        if self.count.is_first(self._journal, *entry, len(query.indices)):
             self._journal.log_use(*entry, scores)
         return scores
 

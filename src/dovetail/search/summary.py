@@ -116,7 +116,7 @@ def _split_scores(context: SearchContext, gate: Gate, candidate: Candidate) -> t
 
 
 def _cost(context: SearchContext, trials: int, elapsed_s: float) -> TuneCost:
-    fresh, recalled = context.fast.tally.fresh_samples, context.fast.tally.recalled_samples
+    fresh, recalled = context.fast.count.fresh_samples, context.fast.count.recalled_samples
     early = context.search.rejected_early + context.holdout.rejected_early
     full = (fresh + recalled) / context.search.sample_count
     return TuneCost(full, fresh, recalled, trials, elapsed_s, early, context.policy.race.alpha)

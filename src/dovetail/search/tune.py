@@ -32,13 +32,13 @@ def run_search(request: TuneRequest, listener: TuneListener, playback: Playback 
     started = time.perf_counter()
     with open_log(request.options.log, None if playback is None else playback.lines) as log:
         with open_search(request, listener, log, playback) as context:
-            tally = context.fast.tally
+            count = context.fast.count
             if not request.options.repairs or _low_is_within(context):
                 return _searched(context, started)
             outcome = Healer(context, playback).heal()
             if not outcome.healing.trials:
                 return replace(_searched(context, started), healing=outcome.healing)
-        with open_search(healed_request(request, outcome.repaired), listener, log, playback, tally) as context:
+        with open_search(healed_request(request, outcome.repaired), listener, log, playback, count) as context:
             return replace(_searched(context, started), repaired=outcome.repaired, healing=outcome.healing)
 
 
