@@ -40,7 +40,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "preprocess_table": ("preprocess_table.py", "--model", "mobilenet", "--pictures", "4"),
     "models_table": ("models_table.py", "--short"),
     "judge_table": ("judge_table.py", "--case", "resnet8", "--tool", "onnxruntime-u8", "--samples", "40"),
-    "repair_table": ("repair_table.py", "--model", "resnet8", "--target", "vsi:a311d@u8"),
+    "repair_table": ("repair_table.py", "--model", "resnet8_cifar10", "--target", "vsi:a311d@u8"),
     "workers": ("workers.py", "--wait-s", "0.5", "--workers", "0", "2"),
     "bisect_table": ("bisect_table.py",),
     "bounds_table": ("bounds_table.py",),
