@@ -25,7 +25,7 @@ from dovetail.search.bounds import upper_bound
 from zoo.table import markdown, text
 
 _PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "bounds.md"
-_CONFIDENCE = SearchPolicy().holdout.confidence
+_CONFIDENCE = SearchPolicy().acceptance.confidence
 _COUNTS = (2, 10, 30, 60, 120, 400, 1000)
 _LOSSES = (0.01, 0.02, 0.05)
 _GOALS = (0.01, 0.03, 0.05)
@@ -126,16 +126,18 @@ def _write_page(page: Path, found: Sequence[Row]) -> None:
         "# Bounds of the loss",
         "Made by `python benchmarks/bounds_table.py --page`; do not edit. Nothing is drawn: samples are lost or not, "
         "so that a bound is a function of how many are, and the figures are exact.",
-        f"The bound of {_CONFIDENCE:.0%} confidence that reports show and `--confident` asks for is *betting* "
-        "(`dovetail.search.bounds`): a betting test, inverted. It holds for any losses of known range, graded ones "
-        "too. *Clopper-Pearson* is the tightest bound where samples are lost or not, and there for comparison; "
-        "*normal* is what reports showed before.",
+        f"Upper bounds of {_CONFIDENCE:.0%} confidence (`dovetail.search.bounds`). *Betting* is a betting test, "
+        "inverted: it holds for any losses of known range, graded ones too. *Clopper-Pearson* is the "
+        "tightest bound where "
+        "samples are lost or not, and is taken there; *normal* is there for comparison. A verdict takes half "
+        "of the doubt "
+        "that is left for each look at the hold-out, so that its bounds are wider ([verdicts](verdicts.md)).",
         "## How often the bound is at least the true loss",
         markdown(*_coverage_table(found)),
-        "## Samples of the hold-out that it takes to be confident, by how many of them are lost",
+        "## Samples that it takes to be confident by betting, by how many of them are lost",
         markdown(*_needed_table()),
-        "A bound is one of new samples only where the samples did not select the plan. Of the search split's they did: "
-        "what both splits give together is an estimate, and reports call it one.",
+        "A bound is one of new samples only where the samples did not select the plan: the search split's did, unless "
+        "nothing is raised.",
     ]
     page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text("\n\n".join(parts) + "\n", encoding="utf-8")

@@ -1,7 +1,7 @@
-"""Over many random splits: does an accepted plan hold on samples that neither search nor acceptance has seen.
+"""Over many random splits: does a verdict hold on samples that neither search nor acceptance has seen.
 
-python benchmarks/holdout.py [--task digits|strict|a] [--high PLACEMENT] [--splits 20] [--fresh 4000] [--margin SHARE]
-                             [--confident] [--json]
+python benchmarks/holdout.py [--task digits|strict|a] [--high PLACEMENT] [--splits 20] [--fresh 4000]
+                             [--policy likely|sure] [--json]
 
 Each split of the task's samples is searched and accepted on as `dovetail tune` does. The accepted plan then runs in
 exact simulation on new samples of the same kind (`zoo/fresh.py`), so many that chance hardly moves its loss, and
@@ -23,10 +23,11 @@ from numpy.typing import NDArray
 import dovetail
 import zoo.machine as machine
 from dovetail.data import SplitOptions, open_samples, specs_of, split_samples
+from dovetail.fit.request import LIKELY, POLICIES, SURE
 from dovetail.ir.dtypes import AnyArray
 from dovetail.plan import parse_placement
 from dovetail.quantize import Calibration
-from dovetail.search import CostOptions, parse_goal
+from dovetail.search import parse_goal
 from dovetail.search.evaluator import EvaluationData
 from dovetail.search.goal import Goal
 from dovetail.search.pipeline import Pipeline
@@ -45,9 +46,9 @@ class Outcome:
     """Hold what one split gave; `loss`, `error` and `allowed` are those on new samples."""
 
     seed: int
+    verdict: str
     accepted: bool
     raised: int
-    of_margin: int
     evaluations: float
     latency_ms: float | None
     holdout_loss: float
@@ -84,8 +85,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--high", default=_HIGH, help="what culprits are raised to (default: %(default)s)")
     parser.add_argument("--splits", type=int, default=20)
     parser.add_argument("--fresh", type=int, default=4000, help="new samples that judge (default: %(default)s)")
-    parser.add_argument("--margin", type=float, default=CostOptions().margin, help="as of 'dovetail tune'")
-    parser.add_argument("--confident", action="store_true", help="as of 'dovetail tune'")
+    parser.add_argument("--policy", choices=POLICIES, default=LIKELY, help="as of 'dovetail tune'")
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser.parse_args()
 
@@ -94,7 +94,7 @@ def run_splits(task: Task, options: argparse.Namespace) -> list[Outcome]:
     """Return what each of some random splits gave."""
     graph = dovetail.normalize(dovetail.load_model(task.model))
     calibration = dovetail.calibrate(graph, open_samples([item[None] for item in task.calibration], specs_of(graph)))
-    goal = parse_goal(task.goal, confident=options.confident)
+    goal = parse_goal(task.goal, sure=options.policy == SURE)
     judge = _judge(redrawn(task, options.fresh, _SEED), graph, calibration)
     question = _Question(task, graph, calibration, goal, options, judge)
     return [_outcome(question, seed) for seed in range(options.splits)]
@@ -151,21 +151,20 @@ def _outcome(question: _Question, seed: int) -> Outcome:
             goal=question.goal,
             low=parse_placement(_LOW),
             ladder=(parse_placement(question.options.high),),
-            costs=CostOptions(margin=question.options.margin),
         )
     )
     golden = question.judge(dovetail.Plan(graph.digest, parse_placement("cpu@fp32")))
     losses = golden - question.judge(result.plan)
-    proof, margin, held = result.certificate, result.margin, result.holdout
+    proof, held, interval = result.certificate, result.holdout, result.assessment.interval
     return Outcome(
         seed=seed,
+        verdict=result.verdict.value,
         accepted=result.accepted,
         raised=len(result.raised),
-        of_margin=0 if margin is None else len(margin.units),
         evaluations=result.cost.full_equivalents,
         latency_ms=None if proof is None else proof.cost.latency_ns / 1e6,
         holdout_loss=held.float_score - (held.tuned if held.tuned_exact is None else held.tuned_exact),
-        bound=held.loss_bound,
+        bound=None if interval is None else interval.upper,
         loss=float(losses.mean()),
         error=float(losses.std() / math.sqrt(len(losses))),
         allowed=question.goal.allowance(float(golden.mean())),
@@ -173,16 +172,15 @@ def _outcome(question: _Question, seed: int) -> Outcome:
     )
 
 
-_HEADS = ("seed", "accepted", "raised", "margin", "evals", "ms", "hold-out", "bound", "loss", "error", "allowed", "")
+_HEADS = ("seed", "verdict", "raised", "evals", "ms", "hold-out", "bound", "loss", "error", "allowed", "")
 
 
 def _table(found: list[Outcome]) -> str:
     rows = [
         (
             str(item.seed),
-            "yes" if item.accepted else "no",
+            item.verdict,
             str(item.raised),
-            str(item.of_margin),
             f"{item.evaluations:.1f}",
             number(item.latency_ms),
             number(item.holdout_loss),

@@ -32,6 +32,8 @@ EXAMPLES = {
     "cost": "dovetail cost model.onnx --target vsi:v853\ndovetail cost model.onnx --plan plan.json --costs board.json",
     "verify": "dovetail verify model.onnx --plan plan.json --ranges ranges.json --against vsi\n"
     "dovetail verify model_int8.tflite --target vsi:a311d --samples 4",
+    "judge": "dovetail judge model_int8.tflite --data samples.npz --float model.tflite --target vsi:a311d\n"
+    "dovetail judge model.qdq.onnx --data photos/ --target vsi:v853 --max-drop 2% --nodes --json",
     "reduce": "dovetail reduce model.onnx --plan plan.json --ranges ranges.json --against vsi -o case\n"
     "dovetail reduce model_int8.tflite --target vsi:a311d --budget 200/1800 -o case",
     "quantize": "dovetail quantize model.onnx --plan plan.json --ranges ranges.json -o model.qdq.onnx",
@@ -46,6 +48,7 @@ EXAMPLES = {
     "dovetail tune model.onnx --data pictures/ --preprocess pre.toml --metric score.py:score --low u8 -o out\n"
     "dovetail tune model.onnx --data samples.npz --workers 4 --trial-timeout 600 --log search.jsonl -o out\n"
     "dovetail tune model.onnx --data samples.npz --dask tcp://boards:8786 --resource npu=1 -o out",
+    "repair": "dovetail repair model.onnx --data pictures/ --target vsi:a311d -o healed.onnx",
     "replay": "dovetail replay search.jsonl",
     "devices": "dovetail devices --json",
     "export": "dovetail export plan.json --model model.onnx --format paddle-subgraph --listing log.txt -o sub.txt\n"

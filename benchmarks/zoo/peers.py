@@ -446,8 +446,8 @@ def run_ours(task: Task, high: str, pinned: Iterable[str] = (), whose: str = "")
         low=low,
         ladder=(step,),
         wishes=Recipe(low, (step,), rules) if rules else None,
-        # The cheapest plan there is, even if a unit that is raised for it saves a thousandth, and nothing for a margin.
-        costs=CostOptions(worthwhile=0.0, margin=0.0),
+        # The cheapest plan there is, even if a unit that is raised for it saves a thousandth.
+        costs=CostOptions(worthwhile=0.0),
     )
     result = dovetail.tune(request, calls)
     ANSWERS[task.name] = result.plan

@@ -43,6 +43,7 @@ class Tiny:
     ranges: Path
     plan: Path
     bundle: Path
+    quantized: Path
     bisection: Path
     log: Path
 
@@ -100,6 +101,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
         folder / "ranges.json",
         folder / "plan.json",
         folder / "bundle",
+        folder / "tiny.qdq.onnx",
         folder / "bisection",
         folder / "log.jsonl",
     )
@@ -113,6 +115,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
         ("calibrate", found.model, "--data", found.data, "-o", found.ranges),
         ("plan", found.model, "--place", "vsi:v853@i8pc", "-o", found.plan),
         ("compile", found.model, "--plan", found.plan, "--ranges", found.ranges, "-o", found.bundle),
+        ("quantize", found.model, "--plan", found.plan, "--ranges", found.ranges, "-o", found.quantized),
         (
             "bisect",
             "start",

@@ -76,11 +76,11 @@ def calls(tiny: Tiny, inputs: Path) -> dict[str, list[object]]:
         ],
         "more calibration samples than there are": [*whole, "--calib", tiny.data, "--calib-samples", "1000"],
         "few calibration samples": [*whole, "--calib-samples", "7", "--method", "percentile", "--percentile", "99"],
-        "another split": [*whole, "--holdout", "0.3", "--seed", "5", "--max-drop", "0.05", "--confident"],
+        "another split": [*whole, "--holdout", "0.3", "--seed", "5", "--max-drop", "0.05", "--policy", "sure"],
         "images": [*images, "--max-drop", "50%", "--labels", inputs / "labels.csv", "--metric", "top1"],
         "recipe": [*whole, "--recipe", inputs / "recipe.toml", "--shape", "x=1,4"],
         "places": [*whole, "--target", "vsi:a311d", "--low", "u8", "--raise", "i16,cpu@fp32", "--host", "cortex-a7"],
-        "proof": [*whole, "--proof-tests", "0", "--margin", "0", "--migrate", "--confirm", "1", "--min-score", "0.2"],
+        "proof": [*whole, "--proof-tests", "0", "--migrate", "--confirm", "1", "--min-score", "0.2"],
         "workers": [*whole, "--workers", "1", "--trial-timeout", "300", "--retries", "1"],
         "log": [*whole, "--log", "log.jsonl", "--journal", "kept.sqlite"],
     }

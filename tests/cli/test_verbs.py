@@ -38,7 +38,12 @@ def commands(tiny: Tiny, out: Path) -> dict[str, list[object]]:
         "run": ["run", tiny.bundle, "--data", tiny.data, "--samples", "5", "--save", out / "saved"],
         "compare": ["compare", tiny.model, tiny.bundle, "--data", tiny.data, "--metric", tiny.metric, "--layers"],
         "verify": ["verify", tiny.model, *made, "--against", "npusim", "--data", tiny.data],
+        "judge": [
+            *("judge", tiny.quantized, "--data", tiny.data, "--metric", tiny.metric, "--float", tiny.model),
+            *("--max-drop", "1.0"),
+        ],
         "reduce": ["reduce", tiny.model, *made, "--against", "npusim", "--data", tiny.data, "-o", out / "case"],
+        "repair": ["repair", tiny.model, "--data", tiny.data, "--metric", tiny.metric, "-o", out / "healed.onnx"],
         "tune": ["tune", tiny.model, "--data", tiny.data, "--metric", tiny.metric, "-o", out / "tuned"],
         "replay": ["replay", tiny.log],
         "bisect": ["bisect", "log", "--state", tiny.bisection],
@@ -60,7 +65,7 @@ NAMES = sorted({*VERBS, "load"} - {"demo"})
 def test_json_is_all_that_goes_to_stdout(name: str, tiny: Tiny, run: Run, tmp_path: Path) -> None:
     said = run(*commands(tiny, tmp_path)[name], "--json")
     assert said.err == ""
-    assert said.code == (1 if name in ("compare", "reduce") else 0)
+    assert said.code == (1 if name in ("compare", "reduce", "repair") else 0)
     assert isinstance(json.loads(said.out), dict)
 
 
@@ -130,5 +135,11 @@ def test_progress_goes_to_stderr_when_asked(tiny: Tiny, run: Run, tmp_path: Path
 def test_the_stages_of_a_search_are_shown(tiny: Tiny, run: Run, tmp_path: Path) -> None:
     call = ("tune", tiny.model, "--data", tiny.data, "--metric", tiny.metric, "-o", tmp_path / "out")
     titles = [line.partition(":")[0] for line in run(*call, "--progress").err.splitlines()]
-    assert list(dict.fromkeys(titles)) == ["loading", "calibrating", "searching", "compiling"]
+    assert list(dict.fromkeys(titles)) == [
+        "loading",
+        "outputs",
+        "calibrating",
+        "searching",
+        "compiling",
+    ]
     assert run(*call).err == ""

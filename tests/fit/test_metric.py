@@ -59,6 +59,25 @@ def test_a_metric_s_identity_changes_with_its_code(tmp_path: Path) -> None:
     assert identities[0] != identities[1]
 
 
+def test_outputs_are_looked_at_beside_a_metric_of_one_s_own(tmp_path: Path) -> None:
+    """Pictures of what is decided need no metric of decisions."""
+    (tmp_path / "mine.py").write_text("def score(outputs, labels):\n    return 1.0\n")
+    graph = planted_detector()
+    found = choose_metric(f"{tmp_path / 'mine.py'}:score", None, graph, labelled_samples(graph, 4))
+    assert found.view is not None
+    assert found.metric.name == "score"
+
+
+def test_outputs_that_cannot_be_looked_at_are_no_error_for_a_metric_of_one_s_own(tmp_path: Path) -> None:
+    """An output that has another number of axes on other samples fits nothing, but a function may know it."""
+    (tmp_path / "mine.py").write_text("def score(outputs, labels):\n    return 1.0\n")
+    net = Network(0)
+    graph = net.graph(net.op("Relu", net.input("x", 1, 7)))
+    found = choose_metric(f"{tmp_path / 'mine.py'}:score", None, graph, HeldSamples([]))
+    assert found.seen is None
+    assert found.note.startswith("outputs: not looked at: ")
+
+
 @pytest.mark.parametrize("family", [scrfd, yolox])
 def test_top1_of_a_detector_is_refused_with_labels_and_without(
     family: Callable[[np.random.Generator], GeneratedHead],

@@ -42,7 +42,10 @@ def test_a_folder_is_enough(request_: FitRequest, tmp_path: Path) -> None:
     add_pictures(tmp_path / "photos", 11)
     asked = replace(request_, folder=tmp_path / "out")
     answer = fit(asked)
-    assert answer.accepted
+    # Eleven pictures show nothing, and noise is not paid for.
+    assert not answer.accepted
+    assert answer.result.raised == ()
+    assert answer.result.summary.endswith("more samples would decide")
     assert (answer.result.metric, answer.result.holdout.samples) == ("decisions", 4)
     assert 0 < answer.result.holdout.tuned <= answer.result.holdout.float_score <= 1
     (row,) = answer.report.outputs
@@ -57,7 +60,7 @@ def test_a_folder_is_enough(request_: FitRequest, tmp_path: Path) -> None:
     assert [picture.caption.split(": ")[0] for picture in answer.pictures] == [
         row.sample for row in answer.report.differing
     ]
-    assert answer.pictures
+    assert bool(answer.pictures) is (answer.result.holdout.tuned < answer.result.holdout.float_score)
     files = answer.save(tmp_path / "out")
     assert answer.save(tmp_path / "out") == files  # The same command again.
     assert f"\n# {guessed}\n" in files["preprocess"].read_text()
@@ -65,6 +68,16 @@ def test_a_folder_is_enough(request_: FitRequest, tmp_path: Path) -> None:
     assert confirmed.preprocess == ""
     assert confirmed.result.plan == answer.result.plan
     assert confirmed.result.cost.fresh_samples == 0
+
+
+def test_a_metric_of_one_s_own_has_pictures_of_decisions_too(request_: FitRequest, tmp_path: Path) -> None:
+    add_pictures(tmp_path / "photos", 11)
+    (tmp_path / "mine.py").write_text("def score(outputs, labels):\n    return [0.5] * len(outputs['output'])\n")
+    answer = fit(replace(request_, metric=f"{tmp_path / 'mine.py'}:score", folder=tmp_path / "out"))
+    assert answer.result.metric == "score"
+    assert [row.kind for row in answer.report.outputs] == ["detection"]
+    assert answer.report.differing
+    assert len(answer.pictures) == len(answer.report.differing)
 
 
 def test_what_is_stated_is_not_guessed(request_: FitRequest, tmp_path: Path) -> None:
@@ -143,3 +156,15 @@ def test_a_model_without_a_picture_says_so(request_: FitRequest, tmp_path: Path)
     add_pictures(tmp_path / "photos", 11)
     with pytest.raises(DataError, match="has no input that looks like a picture"):
         fit(request_)
+
+
+def test_a_picture_of_an_open_size_is_asked_for(request_: FitRequest, tmp_path: Path) -> None:
+    """PP-OCR's detector and others take pictures of any size: the file cannot say which is meant."""
+    net = Network(0)
+    graph = net.graph(net.conv(net.input("x", 1, 3, 64, 64), 4, 3))
+    kind = replace(graph.types["x"], shape=(1, 3, "h", "w"))
+    save_graph(graph.evolve(types={**graph.types, "x": kind}), tmp_path / "model.dvg")
+    add_pictures(tmp_path / "photos", 11)
+    with pytest.raises(DataError, match=r"input 'x' .* leaves the size of its picture open") as error:
+        fit(request_)
+    assert error.value.option == "shape"

@@ -14,6 +14,7 @@ from dovetail.data import Channels
 from dovetail.errors import DataError
 from dovetail.inputs import Stated, propose_preprocess
 from dovetail.inputs.balance import balance_db, first_layer, order_of
+from dovetail.inputs.propose import _odds_db
 from dovetail.inputs.sameness import Outputs, Warp, decided, sameness, warped
 from dovetail.inputs.usual import Normal, PictureFit, convention_of, fits_for, normals_for, variant
 from dovetail.outputs import Kind, OutputRole
@@ -173,3 +174,35 @@ def test_cifar_net_wants_raw_rgb(models: Path, tmp_path: Path) -> None:
     found = propose_preprocess(graph, sorted(tmp_path.iterdir()))
     assert found.best.name == "RGB, pixels 0..255, as they are"
     assert sum(item.probability for item in found.ranked) == pytest.approx(1)
+
+
+def flat_net(seed):
+    """Return a classifier of the mean colour of a picture: it sees the same however the picture is fitted."""
+    net = HeadNet(seed)
+    return net.graph(net.softmax(net.dense(net.pooled(net.conv(net.picture(32, 32), 8)), 4)))
+
+
+def test_what_pictures_do_not_tell_is_no_claim(tmp_path):
+    """Of pictures of one colour each no model can say how they were fitted."""
+    rng = np.random.default_rng(3)
+    for index in range(8):
+        Image.new("RGB", (60, 40), tuple(rng.integers(0, 255, 3).tolist())).save(tmp_path / f"{index}.png")
+    found = propose_preprocess(flat_net(2), sorted(tmp_path.iterdir()))
+    assert any(rival.preprocess.steps != found.best.preprocess.steps for rival in found.rivals)
+    assert all(rival.probability * 4 > found.best.probability for rival in found.rivals)
+
+
+def test_few_pictures_do_not_make_sure():
+    """Four pictures on which one variant is a little better say less than sixteen that are alike."""
+    apart = np.array([-0.1, -0.2, -0.15, -0.05])
+    assert -20 < _odds_db(apart) < -10
+    assert _odds_db(np.tile(apart, 4)) < -40
+    assert _odds_db(np.zeros(4)) == 0
+
+
+def test_masks_compare_class_by_class():
+    golden = np.array([[0, 0, 1, 1], [0, 0, 2, 2]])
+    mask = head(Kind.SEGMENTATION, MaskLayout("y", None, 3, labels=True))
+    measured = np.array([[0, 0, 1, 0], [0, 0, 2, 3]])
+    # Class 0 is float's most common one; 1 and 2 share a half each, 3 is seen by the other side only.
+    assert sameness(mask, golden, measured, Warp.NONE, IMAGE) == pytest.approx((0.5 + 0.5 + 0) / 3)

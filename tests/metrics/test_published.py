@@ -16,6 +16,7 @@ from dovetail import metrics
 from dovetail.compare.decisions import SeenOutputs, see_outputs
 from dovetail.data import open_samples, specs_of
 from dovetail.ir import AnyArray
+from dovetail.outputs.decode.found import rescaled
 from zoo import detection
 from zoo.pictures import CASES
 
@@ -28,6 +29,10 @@ class Published:
 
     file: str
     rows: detection.Decode
+    anchors: metrics.Anchors | None = None
+    """Of models whose boxes refer to some, the finest grid first."""
+    shares: tuple[int, int] | None = None
+    """Width and height of the input of a model that gives boxes as shares of it."""
 
 
 def ultraface_rows(outputs: Mapping[str, AnyArray]) -> detection.Rows:
@@ -39,8 +44,12 @@ def ultraface_rows(outputs: Mapping[str, AnyArray]) -> detection.Rows:
 PUBLISHED = (
     Published("yolox_nano/yolox_nano.onnx", detection.BestRows(detection.raw_yolox_rows, 0.3)),
     Published("yolox_nano/yolox_nano_decoded.onnx", detection.BestRows(detection.yolox_rows, 0.3)),
-    Published("yolo_fastest_darknet/yolo-fastest-1.1.weights", detection.BestRows(detection.darknet_rows, 0.3)),
-    Published("ultraface_rfb320/version-RFB-320.onnx", detection.BestRows(ultraface_rows, 0.3)),
+    Published(
+        "yolo_fastest_darknet/yolo-fastest-1.1.weights",
+        detection.BestRows(detection.darknet_rows, 0.3),
+        anchors=(((12, 18), (37, 49), (52, 132)), ((115, 73), (119, 199), (242, 238))),
+    ),
+    Published("ultraface_rfb320/version-RFB-320.onnx", detection.BestRows(ultraface_rows, 0.3), shares=(320, 240)),
 )
 
 
@@ -55,7 +64,22 @@ def seen_of(file: str, models: Path) -> SeenOutputs:
 @pytest.mark.parametrize("published", PUBLISHED, ids=lambda item: Path(item.file).stem)
 def test_detections_are_those_of_the_published_post_processing(published: Published, models: Path) -> None:
     seen = seen_of(published.file, models)
-    found = metrics.detections(seen.golden, seen.view, READING)
+    compare(metrics.detections(seen.golden, view=seen.view, reading=READING), published, seen)
+
+
+@pytest.mark.parametrize("published", PUBLISHED, ids=lambda item: Path(item.file).stem)
+def test_outputs_alone_are_enough(published: Published, models: Path) -> None:
+    """By name and in a list: no view, and no size of the picture."""
+    seen = seen_of(published.file, models)
+    for outputs in (seen.golden, list(seen.golden.values())):
+        found = metrics.detections(outputs, anchors=published.anchors, reading=READING)
+        if published.shares is not None:
+            found = rescaled(found, published.shares)
+        compare(found, published, seen)
+
+
+def compare(found: list[metrics.Detections], published: Published, seen: SeenOutputs) -> None:
+    """Compare detections with what the makers' post-processing gives."""
     total = 0
     for index, ours in enumerate(found):
         theirs = published.rows(seen.golden, index)
@@ -69,7 +93,7 @@ def test_detections_are_those_of_the_published_post_processing(published: Publis
 def test_keypoints_are_where_the_maker_says(models: Path) -> None:
     """MoveNet's model card: 17 rows of y, x and score, in shares of the picture."""
     seen = seen_of("movenet_lightning_int8/movenet_single_pose_lightning_ptq.tflite", models)
-    places, scores = metrics.keypoints(seen.golden, seen.view)
+    places, scores = metrics.keypoints(seen.golden, view=seen.view)
     (values,) = seen.golden.values()
     table = np.asarray(values, np.float64).reshape(8, 17, 3)
     np.testing.assert_array_equal(places, table[..., [1, 0]])

@@ -23,6 +23,7 @@ from dovetail.search.recorded import RecordedEvaluator
 from dovetail.search.request import SilentSearch
 from dovetail.search.space import make_space
 from dovetail.search.trial import Scores
+from dovetail.testing.networks import Network
 from dovetail.testing.planted import HeldSamples
 
 LOW, WIDE, FLOAT = (parse_placement(text) for text in ("vsi:v853@i8pc", "vsi:v853@i16", "cpu@fp32"))
@@ -36,14 +37,15 @@ class PlantedEvaluator:
 
     identity = "planted"
 
-    def __init__(self, loss: Loss, best: float = 1.0, set_level: bool = False) -> None:
+    def __init__(self, loss: Loss, best: float | AnyArray = 1.0, set_level: bool = False) -> None:
         self._loss, self._best, self._set_level = loss, best, set_level
         self.evaluated: list[str] = []
 
     def evaluate(self, plan: Plan, indices: Sequence[int]) -> Scores:
         self.evaluated.append(plan.digest)
         lost = 0.0 if plan.default == FLOAT else self._loss(plan, indices)
-        scores = np.full(len(indices), self._best) - lost
+        best = np.asarray(self._best)
+        scores = (best[list(indices)] if best.ndim else np.full(len(indices), self._best)) - lost
         return Scores(float(scores.mean()), None if self._set_level else scores)
 
     def outputs(self, plan: Plan, indices: Sequence[int]) -> dict[str, AnyArray]:
@@ -72,7 +74,8 @@ class Setting:
     costs: CostOptions = CostOptions()  # noqa: RUF009
     wishes: Recipe | None = None
     prior: Sequence[UnitPrior] | None = None
-    best: float = 1.0
+    best: float | AnyArray = 1.0
+    """What float scores: on every sample the same, or on each."""
     set_level: bool = False
 
 
@@ -119,6 +122,15 @@ def open_stages(setting: Setting) -> tuple[SearchContext, Ledger]:
         log=SearchLog(None),
     )
     return context, Ledger(context)
+
+
+def convolutions(units: int, channels: int = 32) -> Graph:
+    """Return a chain of equal convolutions, each of which takes longer at 16 bits; units are n0, n1 and so on."""
+    net = Network(1)
+    last = net.input("x", 1, channels, 28, 28)
+    for _ in range(units):
+        last = net.conv(last, channels, 3)
+    return net.graph(last)
 
 
 def weighed(weights: dict[str, float]) -> Loss:

@@ -1,7 +1,9 @@
-"""Acceptance: the loss on the hold-out split, and its bound on new samples where the goal asks for it."""
+"""Acceptance: what samples say of a plan that did not select it, and what evidence pays for a dearer plan."""
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,133 +12,192 @@ import pytest
 from dovetail.errors import SearchError
 from dovetail.ir import AnyArray
 from dovetail.plan import Plan
-from dovetail.search import Goal, parse_goal
-from dovetail.search.acceptance import accept, ask_holdout
-from dovetail.search.candidate import Acceptance
+from dovetail.search import Goal, SearchPolicy, Verdict, parse_goal
+from dovetail.search.acceptance import is_worth_it, judge_selected, judge_unselected, look_doubt, needed_log_wealth
+from dovetail.search.candidate import Candidate
+from dovetail.search.context import SearchContext
+from dovetail.search.ledger import Ledger
+from dovetail.search.verdict import Assessment
 
-from .stages import Setting, open_stages
+from .stages import LOW, Setting, convolutions, open_stages
 from .test_culprits import chain
 
 
-def _accept(
-    held: AnyArray, goal: Goal, searched: AnyArray | None = None, set_level: bool = False, best: float = 1.0
-) -> Acceptance:
-    """Judge a plan that loses as given on the hold-out split, and on the search split too or as given there."""
-    searched = held if searched is None else searched
-    losses = np.concatenate([searched, held])
-    setting = Setting(
-        chain(2),
-        lambda plan, indices: losses[list(indices)],
-        goal=goal,
-        searched=len(searched),
-        held=len(held),
-        priced=False,
-        best=best,
-        set_level=set_level,
-    )
-    context, _ = open_stages(setting)
-    return accept(context, context.space.base)
-
-
-def _lost(count: int, of: int) -> AnyArray:
+def lost(count: int, of: int) -> AnyArray:
+    """Return losses of 1 on some samples, none of which comes early."""
     losses = np.zeros(of)
-    losses[np.linspace(3, of - 3, count).astype(int)] = 1.0
+    losses[np.linspace(of // 2, of - 1, count).astype(int)] = 1.0
     return losses
 
 
-def test_a_loss_within_the_goal_is_accepted_though_its_bound_is_not() -> None:
-    losses = _lost(4, 200)
-    accepted = _accept(losses, Goal(0.03))
-    assert accepted.accepted
-    assert accepted.bound == pytest.approx(0.0544, abs=1e-3)
-    sure = _accept(losses, Goal(0.03, confident=True))
-    assert not sure.accepted
-    assert sure.summary == "hold-out loss 0.02 within 0.03, but its bound is 0.05436"
+def _open(searched: AnyArray, held: AnyArray, goal: Goal, **setting: object) -> tuple[SearchContext, Ledger]:
+    losses = np.concatenate([searched, held])
+    return open_stages(
+        Setting(
+            chain(2),
+            lambda plan, indices: losses[list(indices)],
+            goal=goal,
+            searched=len(searched),
+            held=len(held),
+            **setting,  # type: ignore[arg-type]
+        )
+    )
 
 
-def test_a_plan_that_is_better_than_float_has_lost_nothing() -> None:
-    accepted = _accept(np.full(60, -0.25), Goal(0.03), best=0.5)
-    assert accepted.accepted
-    assert accepted.summary == "hold-out loss 0 within 0.03"
+def _selected(held: AnyArray, goal: Goal, **setting: object) -> Assessment:
+    """Return what the hold-out says of a plan that the search selected."""
+    context, ledger = _open(held, held, goal, **setting)
+    return judge_selected(context, ledger, context.candidate({})).assessment
 
 
-def test_many_samples_make_the_same_share_certain() -> None:
-    assert _accept(_lost(40, 2000), Goal(0.03, confident=True)).accepted
+def _unselected(searched: AnyArray, held: AnyArray, goal: Goal, **setting: object) -> Assessment:
+    context, ledger = _open(searched, held, goal, **setting)
+    return judge_unselected(context, ledger, context.candidate({})).assessment
 
 
-@pytest.mark.parametrize("count", [2, 10, 60, 98])
-def test_a_few_samples_without_loss_make_nobody_confident(count: int) -> None:
-    assert _accept(np.zeros(count), Goal(0.03)).accepted
-    refused = _accept(np.zeros(count), Goal(0.03, confident=True))
-    assert not refused.accepted
-    assert refused.bound is not None
-    assert refused.bound > 0.03
-    assert _accept(np.zeros(99), Goal(0.03, confident=True)).accepted
+def test_a_plan_that_nothing_selected_is_judged_by_all_samples() -> None:
+    """The trained MobileNetV2 of the reference: 0.967 on 122 samples and 0.951 on 82, where 0.95 is asked for."""
+    said = _unselected(lost(4, 122), lost(4, 82), Goal(0.05))
+    assert (said.verdict, said.samples) == (Verdict.LIKELY, 204)
+    assert str(said) == (
+        "likely met: loss 0.039, between 0.017 and 0.076, 0.05 allowed; about 1,000 more samples would decide"
+    )
 
 
-def test_without_scores_of_samples_nobody_can_be_confident() -> None:
-    assert _accept(_lost(1, 200), Goal(0.03), set_level=True).accepted
-    unknown = _accept(_lost(1, 200), Goal(0.03, confident=True), set_level=True)
-    assert not unknown.accepted
-    assert unknown.summary.endswith("its bound is unknown: samples have no scores, or none within 0 and 1")
+def test_a_plan_that_the_search_selected_is_judged_by_the_hold_out_alone() -> None:
+    held = lost(4, 82)
+    assert _selected(held, Goal(0.05)).samples == 82
+    context, ledger = _open(np.zeros(122), held, Goal(0.04))
+    assert judge_selected(context, ledger, context.candidate({})).verdict is Verdict.MISSED
+    assert _unselected(np.zeros(122), held, Goal(0.04)).verdict is Verdict.LIKELY
 
 
-def test_where_nothing_limits_what_a_sample_loses_nobody_can_be_confident() -> None:
-    """An error, negated: a sample that was not drawn may lose anything."""
-    plain = _accept(np.zeros(2000), Goal(0.03), best=-1.0)
-    assert (plain.accepted, plain.bound, plain.estimate) == (True, None, None)
-    assert not _accept(np.zeros(2000), Goal(0.03, confident=True), best=-1.0).accepted
+def test_enough_samples_without_much_loss_meet_a_goal() -> None:
+    said = _selected(lost(40, 2000), Goal(0.03))
+    assert said.verdict is Verdict.MET
+    assert str(said) == "met: loss 0.02, between 0.014 and 0.027, 0.03 allowed"
 
 
-def test_a_hold_out_that_is_sure_by_luck_makes_nobody_confident() -> None:
-    lucky, goal = _accept(_lost(0, 200), Goal(0.03), _lost(20, 200)), Goal(0.03, confident=True)
-    assert lucky.accepted
-    assert lucky.losses is not None
-    assert (len(lucky.losses), lucky.losses.sum()) == (400, 20)
-    refused = _accept(_lost(0, 200), goal, _lost(20, 200))
-    assert not refused.accepted
-    assert refused.bound == pytest.approx(0.0149, abs=1e-4)
-    assert refused.summary.endswith("but both splits together give 0.08122 for its bound")
-    assert _accept(_lost(0, 200), goal, _lost(2, 200)).accepted
+def test_what_misses_the_goal_beyond_doubt_needs_no_more_samples() -> None:
+    said = _unselected(lost(40, 122), lost(20, 82), Goal(0.05))
+    assert said.verdict is Verdict.MISSED
+    assert said.surely_missed
+    assert said.more == 0
+    assert "would decide" not in str(said)
 
 
-def test_the_bound_is_of_the_hold_out_and_the_estimate_of_both_splits() -> None:
-    one = _accept(_lost(4, 200), Goal(0.03), _lost(0, 200))
-    other = _accept(_lost(4, 200), Goal(0.03), _lost(8, 200))
-    assert one.bound == other.bound
-    assert one.estimate is not None
-    assert other.estimate is not None
-    assert one.bound is not None
-    assert one.estimate < one.bound < other.estimate
+def test_what_misses_the_goal_by_a_hair_does_not_surely_miss_it() -> None:
+    said = _unselected(lost(7, 122), lost(5, 82), Goal(0.05))
+    assert said.verdict is Verdict.MISSED
+    assert not said.surely_missed
+    assert "more samples would decide" in str(said)
 
 
-def test_a_goal_says_that_it_is_confident() -> None:
-    assert str(parse_goal("1%", confident=True)) == "drop at most 0.01 x float, with 95 % confidence"
-    assert parse_goal("1%") == Goal(0.01, relative=True)
+def test_where_the_search_split_leaves_no_doubt_the_hold_out_is_not_run_exactly() -> None:
+    calls: list[int] = []
+
+    def exact(plan: Plan, indices: Sequence[int]) -> float:
+        calls.append(len(indices))
+        return 1.0
+
+    context, ledger = open_stages(Setting(chain(2), lambda plan, indices: 1.0, exact_loss=exact))
+    judged = judge_unselected(context, ledger, context.candidate({}))
+    assert judged.assessment.surely_missed
+    assert calls == []
 
 
-@pytest.mark.parametrize("goal", [Goal(0.001), Goal(0.001, confident=True)])
-def test_too_large_a_loss_is_refused_either_way(goal: Goal) -> None:
-    assert not _accept(_lost(4, 200), goal).accepted
+@pytest.mark.parametrize("unknown", [{"set_level": True}, {"best": -1.0}], ids=["whole sets", "no limit"])
+def test_where_nothing_is_known_of_the_interval_that_is_said(unknown: dict[str, object]) -> None:
+    said = _unselected(np.full(60, 0.02), np.full(40, 0.01), Goal(0.03), **unknown)
+    assert (said.verdict, said.interval, said.samples) == (Verdict.LIKELY, None, 100)
+    assert said.loss == pytest.approx(0.016)
+    assert "its interval is unknown" in str(said)
+    assert _selected(np.full(40, 0.04), Goal(0.03), **unknown).verdict is Verdict.MISSED
+
+
+def test_every_look_takes_half_of_the_doubt_that_is_left() -> None:
+    policy = SearchPolicy().acceptance
+    doubts = [look_doubt(policy, look) for look in range(1, 60)]
+    assert doubts[0] == pytest.approx(0.025)
+    assert all(later == pytest.approx(earlier / 2) for earlier, later in itertools.pairwise(doubts))
+    assert sum(doubts) <= 1 - policy.confidence + 1e-12
+    context, ledger = _open(lost(1, 100), lost(1, 100), Goal(0.05))
+    widths: list[float] = []
+    for units in ([], ["n0"], ["n1"]):
+        candidate = context.candidate(context.raised(units, top=False))
+        interval = judge_selected(context, ledger, candidate).assessment.interval
+        assert interval is not None
+        widths.append(interval.upper - interval.lower)
+    assert widths == sorted(set(widths))
+
+
+def test_a_plan_is_looked_at_once() -> None:
+    context, ledger = _open(lost(1, 100), lost(1, 100), Goal(0.05))
+    first, again = (judge_selected(context, ledger, context.candidate({})) for _ in range(2))
+    assert first.assessment == again.assessment
+    assert len(ledger.judged) == 1
+
+
+def _pair(gains: AnyArray, units: tuple[int, int], **setting: object) -> tuple[SearchContext, Candidate, Candidate]:
+    """Return two judged plans that raise so many units; the dearer one wins what is given on the hold-out."""
+    cheap, dear = np.maximum(gains, 0.0), np.maximum(-gains, 0.0)
+
+    def loss(plan: Plan, indices: Sequence[int]) -> AnyArray:
+        raised = sum(plan.placement(f"n{index}") != LOW for index in range(8))
+        return np.tile(cheap if raised == units[0] else dear, 2)[list(indices)]
+
+    context, ledger = open_stages(
+        Setting(convolutions(8), loss, goal=Goal(1.0), searched=len(gains), held=len(gains), **setting)  # type: ignore[arg-type]
+    )
+    names = list(context.space.units)
+    first, second = (
+        judge_selected(context, ledger, context.candidate(context.raised(names[:count], top=False))) for count in units
+    )
+    return context, first, second
+
+
+def test_the_dearer_a_plan_the_more_evidence_it_has_to_bring() -> None:
+    few, many = lost(3, 80), lost(12, 80)
+    assert is_worth_it(*_pair(few, (0, 1)))
+    assert not is_worth_it(*_pair(few, (0, 8)))
+    assert is_worth_it(*_pair(many, (0, 8)))
+
+
+def test_evidence_goes_by_the_logarithm_of_the_latency() -> None:
+    context, first, second = _pair(lost(3, 80), (0, 8))
+    assert context.prover is not None
+    before, after = (context.prover.latency_ns(item.placements) for item in (first, second))
+    assert after > before
+    assert needed_log_wealth(context, first, second) == pytest.approx(math.log(20) * math.log2(after / before))
+    assert needed_log_wealth(context, second, first) == 0.0
+
+
+def test_noise_pays_for_nothing() -> None:
+    """As many samples win as lose: whatever else is said, that is no reason to pay."""
+    gains = lost(12, 80)
+    gains[np.flatnonzero(gains)[::2]] = -1.0
+    assert not is_worth_it(*_pair(gains, (0, 1)))
+
+
+def test_where_nothing_limits_a_loss_the_samples_that_do_better_count() -> None:
+    assert is_worth_it(*_pair(lost(5, 80) * 1e-3, (0, 1), best=-1.0))
+    assert not is_worth_it(*_pair(-lost(5, 80) * 1e3, (0, 1), best=-1.0))
+
+
+def test_without_scores_of_samples_nothing_can_be_shown_and_the_verdicts_count() -> None:
+    assert is_worth_it(*_pair(np.zeros(80), (0, 8), set_level=True))
 
 
 def test_a_plan_that_the_exact_simulator_cannot_run_is_refused_with_its_reason() -> None:
     def refuses(plan: Plan, indices: Sequence[int]) -> float:
         raise SearchError("no rule for n1")
 
-    context, _ = open_stages(Setting(chain(2), lambda plan, indices: 0.0, exact_loss=refuses, priced=False))
-    refused = accept(context, context.space.base)
-    assert not refused.accepted
-    assert refused.summary == "exact simulation failed: no rule for n1"
+    context, ledger = open_stages(Setting(chain(2), lambda plan, indices: 0.0, exact_loss=refuses, priced=False))
+    refused = judge_selected(context, ledger, context.candidate({}))
+    assert str(refused.assessment) == "missed: exact simulation failed: no rule for n1"
+    assert refused.assessment.surely_missed
 
 
-def test_how_many_plans_were_tried_on_the_hold_out_is_said_from_the_second_on() -> None:
-    context, ledger = open_stages(Setting(chain(2), lambda plan, indices: 0.0, priced=False))
-    summaries: list[str] = []
-    for raised in ([], ["n0"], ["n0"], ["n1"]):
-        candidate = context.candidate(context.raised(raised, top=False))
-        acceptance = ask_holdout(context, ledger, candidate).acceptance
-        assert acceptance is not None
-        summaries.append(acceptance.summary.removeprefix("hold-out loss 0 within 0.1"))
-    tried = " (2 plans were tried on it)"
-    assert summaries == ["", tried, tried, tried.replace("2", "3")]
+def test_a_goal_says_that_it_has_to_be_sure() -> None:
+    assert str(parse_goal("1%", sure=True)) == "drop at most 0.01 x float, for sure"
+    assert parse_goal("1%") == Goal(0.01, relative=True)

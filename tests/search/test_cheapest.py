@@ -57,9 +57,7 @@ class _Counted:
 def _cheapest(loss: Loss, **saved_ns: float) -> tuple[Candidate, list[frozenset[str]]]:
     """Return the cheapest plan of a chain of six, and what was evaluated to find it from the culprits."""
     counted = _Counted(loss)
-    context, ledger = open_stages(
-        Setting(chain(6), counted, low=LOW, costs=CostOptions(sources=(_Prices(saved_ns),), margin=0.0))
-    )
+    context, ledger = open_stages(Setting(chain(6), counted, low=LOW, costs=CostOptions(sources=(_Prices(saved_ns),))))
     found = find_culprits(context, ledger, Tolerance(0.1), climbs=True)
     assert found is not None
     assert set(found.raised) == CULPRITS

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -16,11 +15,10 @@ from dovetail.search.cheapest import cheapest
 from dovetail.search.context import SearchContext
 from dovetail.search.culprits import find_culprits
 from dovetail.search.ledger import Ledger
-from dovetail.search.policy import SearchPolicy, SensitivityPolicy
+from dovetail.search.policy import SearchPolicy
 from dovetail.search.prior import UnitPrior
 from dovetail.search.proof import Prover
-from dovetail.search.proposals import _cheapest_agreed, _searched, everything_raised, raised_without_proof
-from dovetail.search.sensitivity import samples_needed
+from dovetail.search.selection import _searched
 from dovetail.search.tolerance import Tolerance
 from dovetail.testing.networks import Network
 
@@ -84,15 +82,9 @@ class Crowd:
         return candidate
 
 
-def _agree(monkeypatch: pytest.MonkeyPatch, with_whom: Callable[[Candidate], bool]) -> None:
-    for module in ("culprits", "proposals"):
-        monkeypatch.setattr(f"dovetail.search.{module}.agrees", lambda context, ledger, candidate: with_whom(candidate))
-
-
 @pytest.fixture
-def alike(monkeypatch: pytest.MonkeyPatch) -> Crowd:
-    """Every unit loses a hundredth, and the hold-out split agrees with everything."""
-    _agree(monkeypatch, lambda candidate: True)
+def alike() -> Crowd:
+    """Every unit loses a hundredth."""
     return Crowd.of(lambda number: 0.01)
 
 
@@ -106,14 +98,6 @@ def test_what_matters_everywhere_is_raised_in_one_piece_with_few_tests(alike: Cr
     assert len(fresh.ledger.trials) < len(alike.ledger.trials)
 
 
-def test_what_the_hold_out_split_refuses_is_not_made_smaller(alike: Crowd, monkeypatch: pytest.MonkeyPatch) -> None:
-    _agree(monkeypatch, lambda candidate: False)
-    refused = alike.find(TIGHT)
-    assert len(refused.raised) == COUNT - 24
-    assert len(alike.ledger.trials) < 25
-
-
-@pytest.mark.usefixtures("alike")
 @pytest.mark.parametrize("side", [1, -1])
 def test_the_cheaper_end_of_the_network_is_raised(side: int) -> None:
     """What weighs most is at one end: raising that takes fewer units than raising the other."""
@@ -124,36 +108,6 @@ def test_the_cheaper_end_of_the_network_is_raised(side: int) -> None:
     assert sorted(places) == list(wanted)
 
 
-@pytest.mark.parametrize("least", [COUNT, 40, 3])
-def test_a_large_set_is_halved_as_far_as_the_hold_out_split_agrees(monkeypatch: pytest.MonkeyPatch, least: int) -> None:
-    asked: list[int] = []
-
-    def with_enough(candidate: Candidate) -> bool:
-        asked.append(len(candidate.raised))
-        return asked[-1] >= least
-
-    _agree(monkeypatch, with_enough)
-    # The search split needs four units, of which one seemed to do least harm.
-    few = Crowd.of(lambda number: 1e-6)
-    matter = {*few.harm[:3], few.harm[-1]}
-    few.weights.update(dict.fromkeys(matter, 0.5))
-    culprits = replace(few.context.policy.culprits, many=3)
-    options = replace(few.context.request.options, policy=replace(few.context.policy, culprits=culprits))
-    few.context = replace(few.context, request=replace(few.context.request, options=options))
-    candidate = few.find(Tolerance(0.1))
-    halves = list(itertools.pairwise(asked))
-    assert asked[0] == COUNT
-    assert halves
-    assert all(2 * after <= before for before, after in halves)
-    if least == 3:
-        assert set(candidate.raised) == matter
-        return
-    assert asked[-1] < least <= asked[-2] == len(candidate.raised)
-    assert all(item.reason.startswith("raised with others, not tested alone") for item in candidate.raised.values())
-    assert len(few.ledger.trials) < 20
-
-
-@pytest.mark.usefixtures("alike")
 def test_few_that_matter_among_many_are_still_found_alone() -> None:
     few = Crowd.of(lambda number: 0.5 if number in (3, 20, 50) else 1e-6)
     candidate = few.find(Tolerance(0.1))
@@ -161,7 +115,6 @@ def test_few_that_matter_among_many_are_still_found_alone() -> None:
     assert len(candidate.evidence) == 3
 
 
-@pytest.mark.usefixtures("alike")
 def test_a_few_neighbours_in_the_order_are_no_crowd() -> None:
     # The least harmful units that pass are the ones that matter: it looks crowded, but a piece is dearer.
     few = Crowd.of(lambda number: 1e-6)
@@ -201,77 +154,14 @@ def test_units_that_only_cost_time_go_back(alike: Crowd) -> None:
     assert alike.ms(candidate) < alike.ms(passing)
 
 
-@pytest.mark.usefixtures("alike")
-def test_what_the_hold_out_refused_is_not_the_cheapest_plan_again() -> None:
-    tolerance = Tolerance(0.3)
-
-    def cheapest_of(crowd: Crowd, *refused: Candidate) -> Candidate:
-        passing = crowd.raised(crowd.units[: COUNT - 24])
-        for item in refused:
-            # It is known of another tolerance only.
-            crowd.ledger.judge(item.raised, Tolerance(0.5), spare=True)
-        crowd.ledger.judge(passing.raised, tolerance, spare=True)
-        digests = [item.plan.digest for item in refused]
-        return cheapest(crowd.context, crowd.ledger, passing, tolerance, crowd.prover, digests)
-
-    first, second = Crowd.of(lambda number: 0.01), Crowd.of(lambda number: 0.01)
-    best = cheapest_of(first)
-    instead = cheapest_of(second, best)
-    assert instead.plan.digest != best.plan.digest
-    assert first.ms(instead) > first.ms(best)
-
-
-@pytest.mark.usefixtures("alike")
 def test_no_plan_takes_longer_than_raising_everything() -> None:
     # Every second unit matters: each border costs more than the unit beside it saves.
     crowd = Crowd.of(lambda number: 0.01 if number % 2 else 0.0)
-    every_second, whole = crowd.raised(crowd.units[1::2]), everything_raised(crowd.context, crowd.ledger)
+    every_second, whole = crowd.raised(crowd.units[1::2]), crowd.raised(crowd.units)
     assert crowd.ms(whole) < crowd.ms(every_second)
     candidate = _searched(crowd.context, crowd.ledger, Tolerance(0.001), climbs=False)
     assert candidate is not None
     assert crowd.ms(candidate) <= crowd.ms(whole)
-    dear = raised_without_proof(crowd.context, crowd.ledger, every_second, 0.0625, top=False)
-    assert dear.plan.digest == whole.plan.digest
-
-
-def test_a_plan_that_the_hold_out_agrees_with_is_not_thrown_away_for_a_cheaper_one(
-    alike: Crowd, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    start = alike.raised(alike.units[: COUNT - 20])
-    assert alike.ledger.judge(start.raised, TIGHT, spare=True).passed
-    asked: list[str] = []
-
-    def only_the_start(candidate: Candidate) -> bool:
-        asked.append(candidate.plan.digest)
-        return candidate.plan.digest == start.plan.digest
-
-    _agree(monkeypatch, only_the_start)
-    candidate = _cheapest_agreed(alike.context, alike.ledger, start, TIGHT, alike.prover)
-    assert candidate.plan.digest == start.plan.digest
-    assert candidate.remarks == ("for the bound, what the hold-out split refused counts as failing",)
-    assert candidate.certificate is not None
-    assert candidate.certificate.cost.latency_ns == pytest.approx(alike.prover.latency_ns(start.placements))
-    assert candidate.certificate.lower_bound_ns < candidate.certificate.cost.latency_ns
-    # First everything raised is asked of the hold-out, as that is faster; then each cheaper plan once: what was refused
-    # counts as failing from then on.
-    whole, *proposed = asked
-    assert whole == everything_raised(alike.context, alike.ledger).plan.digest
-    assert len(proposed) == len(set(proposed)) < alike.context.policy.holdout.looks
-
-
-def test_a_share_of_what_is_low_is_raised_without_proof(alike: Crowd) -> None:
-    half, context = alike.raised(alike.units[:32]), replace(alike.context, prover=None)
-    wider = [raised_without_proof(context, alike.ledger, half, share, False) for share in (0.0625, 0.25, 1.0)]
-    assert [len(item.raised) for item in wider] == [34, 40, COUNT]
-    added = [item for unit, item in wider[1].raised.items() if unit not in half.raised]
-    assert all(item.reason.startswith("raised with others, not tested alone") for item in added)
-
-
-@pytest.mark.parametrize(("values", "samples"), [(10, 8), (20_000, 4), (1_000_000, 2)])
-def test_large_outputs_are_measured_on_fewer_samples(values: int, samples: int) -> None:
-    net = Network()
-    graph = net.graph(net.op("Relu", net.input("x", "N", values)))
-    assert samples_needed(graph, 3, SensitivityPolicy()) == 3 * samples
 
 
 def test_small_graphs_are_proven_whatever_they_raise(alike: Crowd) -> None:

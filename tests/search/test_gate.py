@@ -10,6 +10,7 @@ import pytest
 from dovetail.errors import SearchError
 from dovetail.plan import Plan, parse_placement
 from dovetail.search import GateVerdict, Goal
+from dovetail.search.acceptance import judge_selected
 from dovetail.search.gate import check_gate, revise_gate
 from dovetail.search.ledger import Ledger
 from dovetail.search.result import Gate
@@ -97,17 +98,25 @@ def test_three_plans_are_compared_on_the_same_samples_in_exact_simulation() -> N
 def test_a_search_that_raises_more_than_the_gate_saw_says_why() -> None:
     context, ledger = open_stages(Setting(chain(3), lambda plan, indices: 0.0, low=LOW, priced=False))
     gate = check_gate(context, ledger)
-    raised = context.candidate(context.raised(["n0"], top=False))
-    assert revise_gate(gate, context, ledger, context.candidate({})) == gate
-    none_breaks = replace(raised, companions=frozenset({"n0"})), replace(raised, margin_units=frozenset({"n0"}))
-    assert all(revise_gate(gate, context, ledger, candidate) == gate for candidate in none_breaks)
+    nothing, raised = (
+        judge_selected(context, ledger, context.candidate(context.raised(units, top=False))) for units in ([], ["n0"])
+    )
+    assert revise_gate(gate, context, ledger, nothing) == gate
+    assert revise_gate(gate, context, ledger, replace(raised, companions=frozenset({"n0"}))) == gate
     revised = revise_gate(gate, context, ledger, raised)
     assert revised.verdict is GateVerdict.QUANTISATION_BREAKS
-    assert revised.text.endswith("passes on the search split, not on the hold-out")
+    assert revised.text.endswith("passes on the search split, not with the hold-out")
     ledger.starts_at_top = True
     climbed = revise_gate(gate, context, ledger, raised)
     assert climbed.verdict is GateVerdict.FIRST_RUNG_FAILS
-    assert climbed.text == "everything at vsi:v853@i16 passes, but not with what is kept back for new samples"
+    assert climbed.text == "everything at vsi:v853@i16 passes on the first samples, not on all"
+
+
+def test_what_fails_on_the_search_split_and_passes_on_both_breaks_nothing() -> None:
+    gate, ledger = _gate(lambda plan, indices: 0.5 if _is_low(plan) else 0.0)
+    context, other = open_stages(Setting(chain(3), lambda plan, indices: 0.0, low=LOW, priced=False))
+    revised = revise_gate(gate, context, ledger, judge_selected(context, other, context.candidate({})))
+    assert (revised.verdict, revised.checks) == (GateVerdict.NOTHING_TO_DO, gate.checks)
 
 
 def test_a_float_model_below_the_score_that_is_wanted() -> None:

@@ -24,7 +24,7 @@ from dovetail.ir import DType, Graph
 from dovetail.plan import parse_placement
 from dovetail.quantize import calibrate
 from dovetail.search import CostOptions, Goal, TuneOptions, TuneRequest, TuneResult, tune
-from dovetail.search.log import read_search_log
+from dovetail.search.log import SCHEMA, read_search_log
 from dovetail.search.replay import replay
 from dovetail.testing.planted import labelled_samples, planted_detector
 
@@ -87,7 +87,7 @@ def request_() -> TuneRequest:
         goal=Goal(0.1),
         low=LOW,
         ladder=(WIDE,),
-        costs=CostOptions(margin=0.0, vendor_s=20.0),
+        costs=CostOptions(vendor_s=20.0),
     )
 
 
@@ -182,7 +182,7 @@ def test_a_wait_for_the_vendors_model_is_shown_as_a_stage(
 )
 def test_damaged_prices_of_a_log_are_refused(record: dict[str, object], tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
-    lines = [{"event": "search", "schema": 2}, {"event": "prices", **record}]
+    lines = [{"event": "search", "schema": SCHEMA}, {"event": "prices", **record}]
     log.write_text("".join(json.dumps(line) + "\n" for line in lines))
     with pytest.raises(SearchError, match=r"log\.jsonl:2: no prices: "):
         read_search_log(log).prices()

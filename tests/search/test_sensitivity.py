@@ -17,7 +17,7 @@ from dovetail.search.noise import MOST_NOISE
 from dovetail.search.policy import SensitivityPolicy
 from dovetail.search.prior import UnitPrior
 from dovetail.search.recorded import RecordedEvaluator
-from dovetail.search.sensitivity import affordable_order, measured_order, samples_needed
+from dovetail.search.sensitivity import measured_order, samples_measured
 from dovetail.testing.networks import Network
 
 from .stages import Setting, open_stages, weighed
@@ -40,20 +40,6 @@ def test_the_order_is_by_the_noise_and_then_by_the_prior() -> None:
     assert ledger.sensitivities["n2"] == pytest.approx(2 * 0.16 / 1.16)
 
 
-@pytest.mark.parametrize(("searched", "order"), [(19, list(HARM)), (20, MEASURED)])
-def test_units_are_measured_where_that_takes_two_passes_over_the_split_at_most(searched: int, order: list[str]) -> None:
-    context, ledger = _open(searched)
-    assert samples_needed(context.space.graph, 5, SensitivityPolicy()) == 40
-    assert affordable_order(context, ledger) == order
-    assert (ledger.sensitivities is None) == (searched == 19)
-
-
-def test_what_is_known_is_gone_by_whatever_it_would_take() -> None:
-    context, ledger = _open(19)
-    ledger.sensitivities = HARM
-    assert affordable_order(context, ledger) == MEASURED
-
-
 def test_a_unit_that_cannot_be_measured_counts_as_nothing_but_noise() -> None:
     def loss(plan: Plan, indices: Sequence[int]) -> float:
         if plan.placement("n3") == LOW:
@@ -74,13 +60,13 @@ def test_so_many_samples_are_measured_that_enough_values_are_compared(
 ) -> None:
     """The output has 32 values."""
     policy = SensitivityPolicy(values=values, least_samples=least, most_samples=most)
-    assert samples_needed(chain(3), 1, policy) == samples
+    assert samples_measured(chain(3), policy) == samples
 
 
 def test_an_output_of_one_value_takes_as_many_samples_as_values() -> None:
     net = Network()
     graph = net.graph(net.op("ReduceSum", net.input("x", 1, 4), shape=(1,)))
-    assert samples_needed(graph, 1, SensitivityPolicy(values=3, least_samples=1)) == 3
+    assert samples_measured(graph, SensitivityPolicy(values=3, least_samples=1)) == 3
 
 
 @pytest.mark.parametrize("width", [1, 2])
@@ -103,8 +89,3 @@ def test_workers_are_told_of_all_that_is_measured_for_certain(width: int) -> Non
         assert [query.measure for query in queries] == [Measure.NOISE] * 5
         low = [unit for query in queries for unit in HARM if query.plan.placement(unit) == LOW]
         assert low == list(HARM)
-
-
-def test_of_many_units_no_more_plans_are_measured_than_the_policy_says() -> None:
-    assert samples_needed(chain(3), 96, SensitivityPolicy()) == 8 * 96
-    assert samples_needed(chain(3), 97, SensitivityPolicy()) == 8 * 96

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from dovetail.search.acceptance import simulate_on_holdout
+from dovetail.search.acceptance import judge_selected
 from dovetail.search.culprits import find_culprits
 from dovetail.search.gate import check_gate
-from dovetail.search.margin import with_margin
+from dovetail.search.selection import Selection
 from dovetail.search.summary import make_result
 from dovetail.search.tolerance import Tolerance
 
@@ -21,8 +21,9 @@ def test_the_result_says_what_was_raised_what_it_scores_and_what_it_costs(priced
     gate = check_gate(context, ledger)
     candidate = find_culprits(context, ledger, Tolerance(0.1), climbs=False)
     assert candidate is not None
-    candidate = with_margin(context, ledger, simulate_on_holdout(context, ledger, candidate))
-    result = make_result(context, ledger, gate, candidate, ("an event",), 3.5)
+    candidate = judge_selected(context, ledger, candidate)
+    surer = judge_selected(context, ledger, context.candidate(context.raised(["n1", "n2", "n3"], top=False)))
+    result = make_result(context, ledger, gate, Selection(candidate, surer), ("an event",), 3.5)
     assert result.accepted
     assert [item.unit for item in (*result.culprits, *result.companions)] == list(candidate.raised)
     assert (result.search.low, result.search.tuned) == pytest.approx((0.6, 1.0))
@@ -30,7 +31,10 @@ def test_the_result_says_what_was_raised_what_it_scores_and_what_it_costs(priced
     assert (result.holdout.low, result.holdout.tuned) == pytest.approx((0.6, 1.0))
     assert result.events == ("an event",)
     assert result.cost.elapsed_s == 3.5
-    assert result.margin is not None
-    assert (result.margin.units, result.margin.latency_ns) == ((), 0.0)
+    assert result.surer is not None
+    assert (result.surer.raised, result.surer.latency_ns is not None) == (3, priced)
+    assert result.summary.startswith("likely met: loss 0, between 0 and 0.12, 0.1 allowed; about 6 more samples would")
+    assert "; the cheapest sure plan that was tried raises 3 units" in result.summary
+    assert ("and takes" in result.summary) is priced
     assert all((item.latency_ns is not None) is priced for item in result.evidence)
     assert len(result.evidence) == 2

@@ -52,8 +52,7 @@ class BesideVerb(SamplesVerb, ModelVerb):
             return graph, (Partition(0, self.target, graph),)
         if self.ranges is None or self.target is not None:
             raise PlanError("--plan needs --ranges, and takes no --target: the plan says where nodes run.")
-        graph = self.graph()
-        plan = dovetail.load_plan(self.plan)
+        graph, plan = self.planned(self.plan)
         plan.check(graph)
         partitioned = dovetail.partition(dovetail.quantize(graph, plan, read_ranges(self.ranges, graph)))
         return partitioned.source.graph, partitioned.partitions

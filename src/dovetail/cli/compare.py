@@ -116,9 +116,10 @@ class Compare(SamplesVerb, LoadingVerb):
         from dovetail.compare import LayerRequest, judge_layers, run_layers
         from dovetail.compare.decisions import DECISIONS
         from dovetail.fit.metric import choose_metric
+        from dovetail.repair import repaired_for
 
         bundle = dovetail.load_bundle(self.measured)
-        graph = self._float_model(self.load(self.golden), bundle)
+        graph = repaired_for(bundle.plan, self._float_model(self.load(self.golden), bundle))
         samples = self.open(self.data or "", dovetail.specs_of(graph), self.labels, limit=self.limit)
         chosen = choose_metric(DECISIONS, self.decisions, graph, samples) if self._decides else None
         options = self._options(None if chosen is None else chosen.metric)

@@ -82,8 +82,7 @@ class Compile(BoardVerb, ModelVerb):
         )
         from dovetail.report.dot import draw_partitions
 
-        graph = self.graph()
-        plan = dovetail.load_plan(self.plan)
+        graph, plan = self.planned(self.plan)
         ranges = read_ranges(self.ranges, graph)
         rule = tuple(dovetail.parse_placement(text) for text in split_commas(self.fallback))
         places = (plan.default, *rule, *(override.placement for override in plan.overrides.values()))

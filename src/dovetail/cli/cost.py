@@ -54,8 +54,7 @@ class Cost(PriceVerb, BoardVerb, ModelVerb):
 
         if self.plan is not None and self.place is not None:
             raise PlanError("give either --plan or --place.", hint="--place makes a plan of its own.")
-        graph = self.graph()
-        plan = self._plan(graph)
+        graph, plan = self._planned()
         if plan is None:
             return self._choices(graph, screen)
         with screen.progress("asking the vendor's model" if self.vendor else "pricing"):
@@ -67,14 +66,15 @@ class Cost(PriceVerb, BoardVerb, ModelVerb):
         page = plan_cost_page(cost, f"Cost of '{graph.name}'")
         return Answer(document, Page(page.title, (*page.blocks, *modelled_blocks(parts))))
 
-    def _plan(self, graph: Graph) -> Plan | None:
+    def _planned(self) -> tuple[Graph, Plan | None]:
         import dovetail
 
         if self.plan is not None:
-            plan = dovetail.load_plan(self.plan)
+            graph, plan = self.planned(self.plan)
             plan.check(graph)
-            return plan
-        return None if self.place is None else whole_plan(graph, dovetail.parse_placement(self.place))
+            return graph, plan
+        graph = self.graph()
+        return graph, None if self.place is None else whole_plan(graph, dovetail.parse_placement(self.place))
 
     def _model(self, graph: Graph, plan: Plan, parts: Sequence[ModelledPartition]) -> CostModel:
         from dovetail.cost import units_of_plan

@@ -33,6 +33,7 @@ class Demo(FitVerb):
             calibration=CalibrationRequest(str(folder / "calib.npz")),
             metric=f"{folder / 'metric.py'}:score",
             low="i8pc",
+            repairs="none",  # It shows what raising does; healing would leave one unit to raise.
             folder=str(self.output),
         )
 

@@ -48,7 +48,6 @@ class Export(FormatVerb):
     replace: ReplaceOption = False
 
     def run(self, screen: Screen) -> Answer:
-        import dovetail
         from dovetail.formats import find_format
         from dovetail.plan.plan import plan_from_json
         from dovetail.report import Facts, Page
@@ -59,7 +58,7 @@ class Export(FormatVerb):
         if not self.replace:
             check_ours(self.output)
         form = find_format(self.format)
-        graph, plan = self.graph(), dovetail.load_plan(self.plan)
+        graph, plan = self.planned(self.plan)
         moved: tuple[str, ...] = ()
         try:
             written = form.write(self._request(graph, plan))
@@ -87,14 +86,14 @@ class Export(FormatVerb):
 
     def _project(self, style: ProjectStyle, screen: Screen) -> Answer:
         check_project_folder(self.output, replace=self.replace)
-        quantized = self._quantized(self.graph())
+        quantized = self._quantized()
         with screen.progress("compiling"):
             return write_project(quantized, style, self.output, replace=self.replace)
 
-    def _quantized(self, graph: Graph) -> QuantizedGraph:
+    def _quantized(self) -> QuantizedGraph:
         import dovetail
 
-        plan = dovetail.load_plan(self.plan)
+        graph, plan = self.planned(self.plan)
         return dovetail.quantize(graph, plan, read_ranges(self.ranges, graph))
 
     def _request(self, graph: Graph, plan: Plan) -> WriteRequest:

@@ -30,6 +30,7 @@ from dovetail.cli.export import Export
 from dovetail.cli.formats import Formats
 from dovetail.cli.import_plan import ImportPlan
 from dovetail.cli.inspect import Inspect
+from dovetail.cli.judge import Judge
 from dovetail.cli.nbg_extract import NbgExtract
 from dovetail.cli.nbg_info import NbgInfo
 from dovetail.cli.ort_check import OrtCheck
@@ -41,6 +42,7 @@ from dovetail.cli.plan import PlanVerb
 from dovetail.cli.profile import Profile
 from dovetail.cli.quantize import Quantize
 from dovetail.cli.reduce import ReduceVerb
+from dovetail.cli.repair import RepairVerb
 from dovetail.cli.replay import Replay
 from dovetail.cli.run import RunVerb
 from dovetail.cli.sdk_failures import SdkFailures
@@ -64,7 +66,9 @@ VERBS: dict[str, type[Verb]] = {
     "profile": Profile,
     "compare": Compare,
     "verify": Verify,
+    "judge": Judge,
     "reduce": ReduceVerb,
+    "repair": RepairVerb,
     "tune": Tune,
     "replay": Replay,
     "bisect": Bisect,

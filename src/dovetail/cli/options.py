@@ -69,6 +69,14 @@ class ModelVerb(LoadingVerb):
         """Return the model in normal form: the graph that plans and ranges are made for."""
         return self.source_graph() if self._float_model is None else self._float_model.graph
 
+    def planned(self, path: Path) -> tuple[Graph, Plan]:
+        """Return the graph that the plan in a file is for, with its repairs, and the plan."""
+        import dovetail
+        from dovetail.repair import repaired_for
+
+        plan = dovetail.load_plan(path)
+        return repaired_for(plan, self.graph()), plan
+
     def source_graph(self) -> Graph:
         """Return the model in normal form, quantised where the file is."""
         return self.load(self.model)

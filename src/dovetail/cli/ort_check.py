@@ -43,11 +43,10 @@ class OrtCheck(ModelVerb):
     ] = False
 
     def run(self, screen: Screen) -> Answer:
-        import dovetail
         from dovetail.formats.onnxruntime.session import SessionRequest, open_session
         from dovetail.report import Facts, Page, Tone
 
-        graph, plan = self.graph(), dovetail.load_plan(self.plan)
+        graph, plan = self.planned(self.plan)
         plan.check(graph)
         libraries = {
             name: Path(path) for name, path in named_values("--library", self.library, "MyProvider=libmine.so").items()

@@ -37,8 +37,8 @@ class Quantize(ModelVerb):
 
         content = self._writer()
         check_ours(self.output)
-        graph = self.graph()
-        plan, ranges = dovetail.load_plan(self.plan), read_ranges(self.ranges, graph)
+        graph, plan = self.planned(self.plan)
+        ranges = read_ranges(self.ranges, graph)
         quantized = dovetail.quantize(graph, plan, ranges)
         write_file(self.output, content(quantized.graph))
         stored = Counter(kind.dtype.value for kind in quantized.graph.types.values() if kind.quant is not None)

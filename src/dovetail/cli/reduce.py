@@ -58,12 +58,11 @@ class ReduceVerb(BesideVerb):
 
     def _remembered(self, found: Reduced, request: ReduceRequest) -> bool:
         """Keep a crash, so that later plans avoid it; tell whether it was kept."""
-        import dovetail
         from dovetail.compare import remember_reduced
 
         if self.plan is None or len(found.part.graph.nodes) > 1:
             return remember_reduced(found, request, user_memory())
-        return remember_reduced(found, request, user_memory(), self.graph(), dovetail.load_plan(self.plan))
+        return remember_reduced(found, request, user_memory(), *self.planned(self.plan))
 
     def _nothing(self, name: str) -> Answer:
         from dovetail.report.page import Facts, Page

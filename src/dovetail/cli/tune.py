@@ -19,6 +19,16 @@ if TYPE_CHECKING:
     from dovetail.search import VendorCheck
 
 
+RepairOption = Annotated[
+    str,
+    typer.Option(
+        "--repair",
+        metavar="all|data|exact|none",
+        help="What may be healed before bits are added: whatever helps, or only what keeps float.",
+    ),
+]
+
+
 @dataclass(frozen=True, kw_only=True)
 class WorkersVerb(FitVerb):
     """The options of commands that evaluate plans."""
@@ -123,6 +133,7 @@ class Tune(WorkersVerb, PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
             "--raise", metavar="PRECISION", help="What culprits are raised to, cheapest first; then comes the CPU."
         ),
     ] = field(default_factory=lambda: ["i16"])
+    repair: RepairOption = "all"
     max_drop: Annotated[
         str,
         typer.Option("--max-drop", metavar="DROP", help="Allowed loss: 0.01 of the metric, or 1% of the float score."),
@@ -131,10 +142,14 @@ class Tune(WorkersVerb, PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
         float | None,
         typer.Option("--min-score", metavar="SCORE", help="Least score of the float model too.", show_default=False),
     ] = None
-    confident: Annotated[
-        bool,
-        typer.Option("--confident", help="Accept only if the 95 % bound of the loss on the hold-out is allowed too."),
-    ] = False
+    policy: Annotated[
+        str,
+        typer.Option(
+            "--policy",
+            metavar="WORD",
+            help="Which verdicts are a success: likely takes likely met too, sure only met.",
+        ),
+    ] = "likely"
     recipe: Annotated[
         Path | None,
         typer.Option(
@@ -156,14 +171,6 @@ class Tune(WorkersVerb, PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
             show_default=False,
         ),
     ] = None
-    margin: Annotated[
-        float,
-        typer.Option(
-            "--margin",
-            metavar="SHARE",
-            help="Share of the latency for raising more where samples are too few to be sure; 0 for none.",
-        ),
-    ] = 0.1
     vendor_seconds: Annotated[
         float,
         typer.Option(
@@ -213,7 +220,8 @@ class Tune(WorkersVerb, PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
             anyway=self.anyway,
             max_drop=self.max_drop,
             min_score=self.min_score,
-            confident=self.confident,
+            policy=self.policy,
+            repairs=self.repair,
             low=self.low,
             ladder=split_commas(self.raises),
             recipe=path_text(self.recipe),
@@ -232,7 +240,7 @@ class Tune(WorkersVerb, PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
         from dovetail.fit import PriceRequest
 
         tables = tuple(map(str, self.costs))
-        return PriceRequest(tables, self.host, self.migrate, self.proof_tests, self.margin, self.vendor_seconds)
+        return PriceRequest(tables, self.host, self.migrate, self.proof_tests, self.vendor_seconds)
 
     def _vendor(self) -> VendorCheck | None:
         from dovetail.search import VendorCheck

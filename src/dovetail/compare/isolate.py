@@ -98,7 +98,8 @@ def _units(graph: Graph, plan: Plan) -> list[Unit]:
 
 
 def _only(plan: Plan, unit: Unit) -> Plan:
-    return Plan(plan.graph_digest, _FLOAT, {node: Override(plan.placement(node), "alone") for node in unit.nodes})
+    alone = {node: Override(plan.placement(node), "alone") for node in unit.nodes}
+    return Plan(plan.graph_digest, _FLOAT, alone, plan.repairs)
 
 
 def _golden(graph: Graph, samples: Sequence[Sample], tensors: Sequence[str]) -> list[Mapping[str, AnyArray]]:

@@ -7,7 +7,7 @@ further placement by the rule goes there: any one of them breaks the combination
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dovetail.backend.registry import find_target
 from dovetail.bundle.bundle import Bundle
@@ -82,9 +82,7 @@ def compile_repaired(request: RepairRequest) -> Repaired:
                 for move in _moves(request, plan, owner, failing):
                     moves.append(move)
                     override = Override(move.after, f"moved from {move.before}: {move.reason}")
-                    plan = Plan(
-                        plan.graph_digest, plan.default, {**plan.overrides, **dict.fromkeys(move.nodes, override)}
-                    )
+                    plan = replace(plan, overrides={**plan.overrides, **dict.fromkeys(move.nodes, override)})
                 continue
             return Repaired(bundle, partitioned, plan, tuple(moves))
 

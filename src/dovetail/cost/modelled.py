@@ -22,6 +22,7 @@ from dovetail.ir.precision import Precision
 from dovetail.partition import partition
 from dovetail.partition.partitioned import Partition
 from dovetail.plan.plan import Plan
+from dovetail.plan.quantized import QuantizedGraph
 from dovetail.quantize.quantizer import quantize
 from dovetail.quantize.ranges import Ranges
 
@@ -74,20 +75,29 @@ def model_plan(graph: Graph, plan: Plan, request: ModelRequest | None = None) ->
     stated ranges do where none were measured; whether an operator that only moves data must rescale does.
     """
     options = request or ModelRequest()
-    models = {target: _model_of(target) for target in plan.targets}
+    return model_placed(quantize(graph, plan, options.ranges or stated_ranges(graph)), graph, options.boards)
+
+
+def model_placed(
+    quantized: QuantizedGraph, graph: Graph, boards: Mapping[str, BoardSettings]
+) -> tuple[ModelledPartition, ...]:
+    """Return the same of a graph that is quantised and placed; nodes that `graph` lacks are conversions.
+
+    Raises CostError when no target has a model, CompileError when the vendor's compiler refuses a partition.
+    """
+    models = {target: _model_of(target) for target in quantized.plan.targets}
     if not any(models.values()):
         raise CostError(
-            f"no vendor's performance model is here for {', '.join(plan.targets)}.",
+            f"no vendor's performance model is here for {', '.join(quantized.plan.targets)}.",
             hint="Run 'dovetail sdk install verisilicon' for targets that begin with vsi:.",
         )
-    quantized = quantize(graph, plan, options.ranges or stated_ranges(graph))
     rows: list[ModelledPartition] = []
     for part in partition(quantized).partitions:
         model = models.get(part.target)
         if model is not None:
-            board = options.boards.get(part.target, BoardSettings())
+            board = boards.get(part.target, BoardSettings())
             answer = model(part.graph, find_target(part.target), board)
-            rows.append(attribute(graph, plan, part, answer))
+            rows.append(attribute(graph, quantized.plan, part, answer))
     return tuple(rows)
 
 

@@ -1,6 +1,8 @@
 """The whole chain as one verb: from a model and samples to a placement that meets the target."""
 
-from dovetail.fit.chain import fit, logged_request, replay_fit
+from dovetail.fit.chain import fit, heal, logged_request, replay_fit
+from dovetail.fit.judge import JudgeRequest, judge
+from dovetail.fit.judged_cost import PriceSources
 from dovetail.fit.listener import FitListener
 from dovetail.fit.request import CalibrationRequest, FitRequest, PriceRequest, WorkerRequest
 from dovetail.fit.result import Fit
@@ -11,10 +13,14 @@ __all__ = [
     "Fit",
     "FitListener",
     "FitRequest",
+    "JudgeRequest",
     "PriceRequest",
+    "PriceSources",
     "Source",
     "WorkerRequest",
     "fit",
+    "heal",
+    "judge",
     "logged_request",
     "replay_fit",
     "source_of",

@@ -23,9 +23,9 @@ from dovetail.fit.folder import claim_folder
 from dovetail.fit.listener import FitListener, SearchStages, SilentFit
 from dovetail.fit.metric import ChosenMetric, choose_metric
 from dovetail.fit.pictures import ChosenPreprocess, choose_preprocess, list_pictures
-from dovetail.fit.policy import choose_ladder, choose_low
+from dovetail.fit.policy import choose_ladder, choose_low, choose_repairs
 from dovetail.fit.record import record_of, request_from
-from dovetail.fit.request import FitRequest, PriceRequest, WorkerRequest
+from dovetail.fit.request import SURE, FitRequest, PriceRequest, WorkerRequest
 from dovetail.fit.result import Fit, question_of
 from dovetail.importers import LoadOptions, load_model
 from dovetail.ir import Graph
@@ -33,9 +33,11 @@ from dovetail.partition import partition
 from dovetail.passes import normalize
 from dovetail.plan import Placement, Recipe, load_recipe
 from dovetail.quantize import Dequantized, calibrate, dequantize, is_quantized, quantize
+from dovetail.repair import HealedModel
 from dovetail.report import make_report, output_rows
 from dovetail.search import CostOptions, Goal, TuneOptions, TuneRequest, parse_goal, tune
 from dovetail.search.fanout import FanOut, PoolOptions, dask_place, local_place
+from dovetail.search.healing import HealingOutcome, heal_request, healed_request
 from dovetail.search.log import read_search_log
 from dovetail.search.replay import ReplayResult, replay
 
@@ -57,20 +59,23 @@ def fit(request: FitRequest, listener: FitListener | None = None) -> Fit:
         log=None if request.log is None else Path(request.log),
         log_header=record_of(request.for_log()),
         vendor=request.vendor,
+        repairs=choose_repairs(request.repairs),
     )
     asked = opened.tune_request(options, progress)
     result = tune(asked, SearchStages(progress))
+    model = result.repaired or HealedModel(asked.graph, asked.calibration)
     if opened.metric.decisions is not None:
         progress.stage("comparing decisions")
-    decided = plan_decisions(asked, result, opened.metric, opened.preprocess.preprocess)
+    decided = plan_decisions(healed_request(asked, model), result, opened.metric, opened.preprocess.preprocess)
     progress.stage("compiling")
-    partitioned = partition(quantize(opened.graph, result.plan, asked.calibration.ranges))
-    bundle = predict_partitions(compile_model(partitioned), opened.graph)
+    partitioned = partition(quantize(model.graph, result.plan, model.calibration.ranges))
+    bundle = predict_partitions(compile_model(partitioned), model.graph)
     report = make_report(result, partitioned, f"Dovetail: '{opened.graph.name}' on {opened.low.target}")
     return Fit(
         request=request,
-        graph=opened.graph,
-        calibration=asked.calibration,
+        graph=model.graph,
+        shipped=opened.graph,
+        calibration=model.calibration,
         wishes=opened.wishes,
         result=result,
         bundle=bundle,
@@ -94,7 +99,7 @@ def replay_fit(log: str | Path, listener: FitListener | None = None) -> ReplayRe
     """
     path, progress = Path(log), listener or SilentFit()
     request = logged_request(path)
-    options = TuneOptions(confirm=request.confirm, vendor=request.vendor)
+    options = TuneOptions(confirm=request.confirm, vendor=request.vendor, repairs=choose_repairs(request.repairs))
     asked = _Opened.of(request, progress).tune_request(options, progress)
     progress.stage("replaying")
     return replay(asked, path)
@@ -103,6 +108,17 @@ def replay_fit(log: str | Path, listener: FitListener | None = None) -> ReplayRe
 def logged_request(path: Path) -> FitRequest:
     """Return the request that a log is of; raise SearchError when the log does not say."""
     return request_from(read_search_log(path).header.get("arguments"), str(path))
+
+
+def heal(request: FitRequest, listener: FitListener | None = None) -> HealingOutcome:
+    """Return the model with the repairs that make everything low better on the part of the data that a search may see.
+
+    Raises DovetailError for what cannot be used.
+    """
+    progress = listener or SilentFit()
+    options = TuneOptions(repairs=choose_repairs(request.repairs))
+    asked = _Opened.of(request, progress).tune_request(options, progress)
+    return heal_request(asked, SearchStages(progress))
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +146,7 @@ class _Opened:
     @classmethod
     def of(cls, request: FitRequest, progress: FitListener) -> _Opened:
         """Open a request: what is quickly checked comes first, the model and the samples last."""
-        goal = parse_goal(request.max_drop, request.min_score, confident=request.confident)
+        goal = parse_goal(request.max_drop, request.min_score, sure=request.policy == SURE)
         low, ladder = choose_low(request.target, request.low), choose_ladder(request.target, request.ladder)
         wishes = None if request.recipe is None else load_recipe(Path(request.recipe))
         costs = _costs(request.price)
@@ -204,7 +220,7 @@ def _load(request: FitRequest, progress: FitListener) -> Graph:
 def _costs(price: PriceRequest) -> CostOptions:
     tables = tuple(load_cost_table(Path(path)) for path in price.tables)
     host = None if price.host is None else find_host(price.host)
-    return CostOptions(tables, host, price.migrates, price.proof_tests, margin=price.margin, vendor_s=price.vendor_s)
+    return CostOptions(tables, host, price.migrates, price.proof_tests, vendor_s=price.vendor_s)
 
 
 def _fan_out(workers: WorkerRequest) -> FanOut:

@@ -36,11 +36,13 @@ class ChosenMetric:
     identity: str
     """A text that changes with the metric's code, or with what it reads in the outputs."""
     seen: SeenOutputs | None = None
-    """What the outputs are, where that was asked."""
+    """What the outputs are; None where they cannot be looked at, which no metric of a person's own needs."""
+    unseen: str = ""
+    """Why they cannot."""
 
     @property
     def view(self) -> OutputsView | None:
-        """Return what the outputs are, where that was asked."""
+        """Return what the outputs are, where they can be looked at."""
         return None if self.seen is None else self.seen.view
 
     @property
@@ -52,9 +54,9 @@ class ChosenMetric:
 
     @property
     def note(self) -> str:
-        """Return what the outputs look like in one line; empty where that was not asked."""
+        """Return what the outputs look like in one line."""
         if self.seen is None:
-            return ""
+            return f"outputs: not looked at: {self.unseen}"
         count = self.seen.detections
         detected = "" if count is None else f"; float detects {count} objects in {_samples_text(self.seen)}"
         return f"outputs: {view_text(self.seen.view)}{detected}"
@@ -81,12 +83,17 @@ def choose_metric(name: str | None, decisions: str | None, graph: Graph, samples
     if name == DECISIONS:
         return _by_decisions(decisions, graph, samples)
     metric = load_metric(name, (DECISIONS,))
-    seen = _seen(None, graph, samples) if name in TOP_METRICS else None
-    if seen is not None:
-        refuse_top1(metric, seen.view)
     file = Path(name.rpartition(":")[0])
     code = hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else ""
-    return ChosenMetric(metric, f"{name.rpartition(':')[2]}:{code}", seen)
+    identity = f"{name.rpartition(':')[2]}:{code}"
+    try:
+        seen = _seen(None, graph, samples)
+    except DataError as error:
+        if name in TOP_METRICS:
+            raise
+        return ChosenMetric(metric, identity, unseen=error.message)
+    refuse_top1(metric, seen.view)
+    return ChosenMetric(metric, identity, seen)
 
 
 def _by_decisions(said: str | None, graph: Graph, samples: SampleSource) -> ChosenMetric:

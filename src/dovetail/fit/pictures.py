@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Protocol
 
 from dovetail.data import DataKind, Preprocess, data_kind, load_preprocess, preprocess_to_toml, survey_pictures
 from dovetail.data.audio_store import AUDIO_SUFFIXES
@@ -13,7 +14,7 @@ from dovetail.data.image_store import list_images
 from dovetail.data.listing import list_files
 from dovetail.data.video_store import VIDEO_SUFFIXES, write_frames
 from dovetail.errors import DataError
-from dovetail.fit.request import AUTO, FitRequest
+from dovetail.fit.request import AUTO, Place
 from dovetail.inputs import InputTypes, Proposals, propose_preprocess, stated_preprocess
 from dovetail.ir import Graph
 from dovetail.outputs.ends import image_of
@@ -24,6 +25,19 @@ _LOOK = 24
 
 _FRAMES = "frames of one video resemble each other: they are less evidence than as many pictures"
 _WINDOWS = "sounds are cut into windows as long as the input, mono, in -1..1"
+
+
+class PictureQuestion(Protocol):
+    """What a request says of its pictures and of the model that reads them."""
+
+    @property
+    def model(self) -> Place: ...
+
+    @property
+    def data(self) -> Place: ...
+
+    @property
+    def preprocess(self) -> Place | Preprocess | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +57,7 @@ class ChosenPreprocess:
         return preprocess_to_toml(self.proposals.best.preprocess, (_choice(self.proposals),))
 
 
-def choose_preprocess(request: FitRequest, source: Graph, graph: Graph) -> ChosenPreprocess:
+def choose_preprocess(request: PictureQuestion, source: Graph, graph: Graph) -> ChosenPreprocess:
     """Return how pictures become inputs: as it is given, else stated or proposed for pictures and frames of videos.
 
     `source` is the model as it came, `graph` its float form. Windows of sounds are inputs as they are. Raises DataError
@@ -71,7 +85,7 @@ def choose_preprocess(request: FitRequest, source: Graph, graph: Graph) -> Chose
 
 
 def _proposed(
-    request: FitRequest, pictures: Sequence[Path], source: Graph, graph: Graph, notes: tuple[str, ...]
+    request: PictureQuestion, pictures: Sequence[Path], source: Graph, graph: Graph, notes: tuple[str, ...]
 ) -> ChosenPreprocess:
     """Return what is stated by a model, or proposed for some pictures."""
     image = image_of(graph)
@@ -107,7 +121,8 @@ def _choice(found: Proposals) -> str:
     best = found.best
     if not found.pictures:
         return f"preprocessing as stated ({found.source})"
-    other = f"; next is {found.ranked[1].name}" if len(found.ranked) > 1 else ""
+    rivals = " and ".join(item.name for item in found.rivals)
+    other = f"; these pictures do not tell it from {rivals}" if rivals else ""
     stated = f"values stated ({found.source}), " if found.source else ""
     return (
         f"preprocessing guessed on {found.pictures} pictures: {stated}{best.name}, "

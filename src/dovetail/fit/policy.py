@@ -8,6 +8,7 @@ from dovetail.backend.registry import find_target
 from dovetail.errors import SearchError
 from dovetail.ir.precision import Precision
 from dovetail.plan.placement import Placement, parse_placement
+from dovetail.repair import CHOICES
 
 _EIGHT_BITS = (Precision.I8PC, Precision.U8)
 """The precisions that a search starts from, the more accurate first."""
@@ -25,6 +26,15 @@ def choose_low(target: str, precision: str | None) -> Placement:
             f"target '{target}' has no 8-bit precision to start from.", hint="Name the precision.", option="low"
         )
     return Placement(target, low)
+
+
+def choose_repairs(choice: str) -> tuple[str, ...]:
+    """Return the kinds of repairs that a choice allows; raise SearchError for a word that is none."""
+    kinds = CHOICES.get(choice)
+    if kinds is None:
+        words = ", ".join(CHOICES)
+        raise SearchError(f"'{choice}' is no choice of repairs.", hint=f"One of: {words}.", option="repair")
+    return kinds
 
 
 def choose_ladder(target: str, steps: Sequence[str]) -> tuple[Placement, ...]:

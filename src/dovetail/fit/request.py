@@ -23,6 +23,9 @@ Place: TypeAlias = str | Path
 AUTO = "auto"
 """Preprocessing that the model states, else the likeliest of the usual ways."""
 
+LIKELY, SURE = POLICIES = ("likely", "sure")
+"""Which verdicts do: what is likely met too, or only what is met for sure."""
+
 
 @dataclass(frozen=True, slots=True)
 class CalibrationRequest:
@@ -47,8 +50,6 @@ class PriceRequest:
     """Units without fault may leave the NPU where that is cheaper."""
     proof_tests: int | None = None
     """Plans that may be tested beyond those of the search; None goes by the size of the graph."""
-    margin: float = 0.1
-    """Share of the latency that raising more may cost where the samples are too few to be sure; 0 for none."""
     vendor_s: float = 20.0
     """Time that a vendor's performance model may take for the prices of units, where one is here; 0 asks none."""
 
@@ -112,10 +113,12 @@ class FitRequest:
     """Allowed loss: `0.01` of the metric, or `1%` of the float score."""
     min_score: float | None = None
     """Least score, of the float model too."""
-    confident: bool = False
-    """The 95 % bound of the loss on the hold-out has to be allowed too."""
+    policy: str = LIKELY
+    """Which verdicts do: `likely` takes "met" and "likely met", `sure` only "met"."""
     anyway: bool = False
     """Go on with so few samples that nothing should be accepted on them."""
+    repairs: str = "all"
+    """What may be healed before anything is raised: `all`, `data` (float stays on the samples), `exact`, `none`."""
     low: str | None = None
     """Precision where the search starts; None is the first 8-bit one that the target prefers."""
     ladder: tuple[str, ...] = ("i16",)
@@ -140,6 +143,8 @@ class FitRequest:
     def __post_init__(self) -> None:
         if self.confirm < 0:
             raise SearchError("an answer is confirmed 0 times or more.", option="confirm")
+        if self.policy not in POLICIES:
+            raise SearchError(f"'{self.policy}' is no policy.", hint="Write likely or sure.", option="policy")
 
     @property
     def journal_path(self) -> Path | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from dovetail.backend.registry import find_target
 from dovetail.bundle import Bundle, save_bundle
 from dovetail.errors import PlanError
+from dovetail.exporters.onnx import to_onnx
 from dovetail.files import write_file
 from dovetail.fit.folder import claim_folder
 from dovetail.fit.request import FitRequest
@@ -19,6 +20,7 @@ from dovetail.report import Picture, Report, page_html, page_text, report_page, 
 from dovetail.search import TuneResult
 
 _RECIPE_HEAD = "# Made by dovetail tune; edit it, then: dovetail plan --recipe recipe.toml\n"
+_PREPROCESS_HEAD = "# Made by dovetail tune; confirm or edit it, then: dovetail tune ... --preprocess preprocess.toml\n"
 
 _PREPROCESS_HEAD = "# Made by dovetail tune; confirm or edit it, then: dovetail tune ... --preprocess preprocess.toml\n"
 
@@ -29,7 +31,9 @@ class Fit:
 
     request: FitRequest
     graph: Graph
-    """The model in normal form, in float."""
+    """The model in normal form, in float, with the repairs of the plan."""
+    shipped: Graph
+    """The same without them."""
     calibration: Calibration
     wishes: Recipe | None
     """The recipe that was asked for."""
@@ -45,7 +49,7 @@ class Fit:
 
     @property
     def accepted(self) -> bool:
-        """Tell whether the target is met on samples that the search never saw."""
+        """Tell whether the goal is met as surely as the policy asks for."""
         return self.result.accepted
 
     def __str__(self) -> str:
@@ -57,9 +61,9 @@ class Fit:
         Raises DovetailError when the folder holds what a fit did not make, or cannot be written.
         """
         out = Path(folder)
-        claim_folder(out, question_of(self.request, self.graph, self.result.low))
+        claim_folder(out, question_of(self.request, self.shipped, self.result.low))
         save_bundle(self.bundle, out / "bundle")
-        texts = {
+        texts: dict[str, tuple[str, str | bytes]] = {
             "plan": ("plan.json", self.result.plan.to_json()),
             "ranges": ("ranges.json", self.calibration.ranges.to_json()),
             "recipe": ("recipe.toml", _RECIPE_HEAD + self._recipe()),
@@ -67,6 +71,8 @@ class Fit:
             "page": ("report.html", page_html(report_page(self.report, self.pictures))),
             "result": ("result.json", report_to_json(self.report)),
         }
+        if self.result.plan.repairs:
+            texts["healed"] = ("healed.onnx", to_onnx(self.graph).SerializeToString())
         if self.preprocess:
             texts["preprocess"] = ("preprocess.toml", _PREPROCESS_HEAD + self.preprocess)
         for name, text in texts.values():

@@ -203,7 +203,7 @@ class _Choice:
                 same = placement == self._plan.placement(name)
                 reason = self._plan.reason(name) if same else "nearest placement that the format can say"
                 overrides[name] = Override(placement, reason)
-        return Plan(self._plan.graph_digest, self.base, overrides)
+        return Plan(self._plan.graph_digest, self.base, overrides, self._plan.repairs)
 
     def _rank(self, placement: Placement) -> tuple[int, int]:
         return _ORDER.index(placement.precision), int(placement.target == HOST)

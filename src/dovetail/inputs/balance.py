@@ -16,7 +16,7 @@ import numpy as np
 from dovetail.backend.protocols import Executable
 from dovetail.data.preprocess import Channels
 from dovetail.ir.dtypes import AnyArray
-from dovetail.ir.graph import Graph
+from dovetail.ir.graph import Graph, prune
 from dovetail.ir.node import Node
 from dovetail.outputs.ends import ImageInput
 
@@ -48,6 +48,11 @@ def first_layer(graph: Graph) -> FirstLayer | None:
         weight = graph.constant(node.inputs[1])
         return FirstLayer(node, bias, weight) if bias is not None and weight is not None and bias.any() else None
     return None
+
+
+def beginning(graph: Graph, layer: FirstLayer) -> Graph:
+    """Return what makes the first layer's output: the rest of a network takes nearly all of its time."""
+    return prune(graph.evolve(nodes=graph.nodes[: graph.nodes.index(layer.node) + 1], outputs=(layer.tap,)))
 
 
 def balance_db(layer: FirstLayer, executable: Executable, feeds: Sequence[dict[str, AnyArray]]) -> float:

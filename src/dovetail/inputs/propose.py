@@ -10,7 +10,8 @@ large is sure of everything.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -28,11 +29,12 @@ from dovetail.data.sample import InputSpec
 from dovetail.data.specs import specs_of
 from dovetail.data.tensor import to_tensor
 from dovetail.errors import DataError
-from dovetail.inputs.balance import FirstLayer, balance_db, first_layer, order_of
-from dovetail.inputs.sameness import Warp, decided, sameness, warped
+from dovetail.inputs.balance import balance_db, beginning, first_layer, order_of
+from dovetail.inputs.sameness import Decided, Warp, decided, sameness, warped
 from dovetail.inputs.stated import Stated
 from dovetail.inputs.usual import (
     Convention,
+    Normal,
     PictureFit,
     Variant,
     convention_of,
@@ -43,7 +45,7 @@ from dovetail.inputs.usual import (
 )
 from dovetail.ir.dtypes import AnyArray
 from dovetail.ir.graph import Graph
-from dovetail.outputs.ends import ImageInput, image_of
+from dovetail.outputs.ends import ImageInput, image_of, open_image_of
 from dovetail.outputs.evidence import FAIR, SLIGHT, STRONG
 from dovetail.outputs.recognise import recognise
 from dovetail.outputs.view import HeadView
@@ -53,12 +55,22 @@ from dovetail.quantize.calibrate import load_float
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-_FIRST_LOOK, _SECOND_LOOK = 6, 24
-"""Pictures that all variants are tried on, and that those are which are still likely."""
+_HEAD_LOOK = 6
+"""Pictures on which the head is recognised."""
+_LOOKS = (4, 8, 16, 24)
+"""Pictures after which what is unlikely by then is not looked at any further."""
+_BALANCED = 3
+"""Pictures that the signals of the first layer are measured on."""
+_STRANGERS = 8
+"""Other pictures that each is compared with."""
 _KEPT_BYTES = 1 << 26
 """Bytes of pictures in the size of the input that are kept while variants are tried."""
 _UNLIKELY_DB = 20.0
 """Decibans behind the best from which a variant is not looked at again: a hundred to one."""
+
+
+_Values = tuple[Normal | None, Channels]
+"""What becomes of a pixel's numbers: a normalisation, None for a stated one, and the order of the channels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +98,12 @@ class Proposals:
         """Return the likeliest."""
         return self.ranked[0]
 
+    @property
+    def rivals(self) -> tuple[Proposal, ...]:
+        """Return the others that are not told from the likeliest by odds of four to one, a fair finding."""
+        limit = self.best.probability / 10 ** (FAIR / 10)
+        return tuple(item for item in self.ranked[1:] if item.probability > limit)
+
 
 @dataclass
 class _Trial:
@@ -93,8 +111,12 @@ class _Trial:
 
     variant: Variant
     evidence: dict[str, float] = field(default_factory=dict)
+    plain: list[Decided] = field(default_factory=list)
+    """What is decided in the first pictures as they are."""
+    kept: list[float] = field(default_factory=list)
+    """How much of that is decided in their mirror images and where they are moved, in 0..1."""
     consistency: list[float] = field(default_factory=list)
-    """One number a picture."""
+    """The same, less how much of it is decided in other pictures."""
 
     @property
     def weight(self) -> float:
@@ -121,6 +143,13 @@ class _Bench:
     def __init__(self, graph: Graph, pictures: Sequence[Path]) -> None:
         specs = specs_of(graph)
         image = image_of(graph)
+        unknown = open_image_of(graph)
+        if image is None and unknown is not None:
+            raise DataError(
+                f"input '{unknown}' of '{graph.name}' leaves the size of its picture open.",
+                hint=f"Fix it, for example {unknown}=1,3,480,480.",
+                option="shape",
+            )
         if image is None:
             raise DataError(f"'{graph.name}' has no input that looks like a picture.", hint="Give arrays.")
         self.graph, self.image, self.pictures = graph, image, list(pictures)
@@ -160,42 +189,42 @@ class _Bench:
 
 
 def _tried(bench: _Bench, stated: Stated | None) -> Proposals:
-    first = min(_FIRST_LOOK, len(bench.pictures))
-    most = min(_SECOND_LOOK, len(bench.pictures))
-    head = _head(bench, stated)
+    balances = _balances(bench, stated)
+    head = _head(bench, stated, balances)
     convention = convention_of(head, bench.image)
     if bench.fitting:
         convention = replace(convention, fits=(PictureFit.AS_IS,))
     trials = [_Trial(item) for item in _variants(bench.image, convention, stated)]
     _by_convention(trials, convention)
-    _by_weights(bench, trials)
-    _look(bench, head, trials, (0, first))
-    likely = _likely(trials)
-    _look(bench, head, likely, (first, most))
-    _by_consistency(likely)
+    _by_weights(trials, balances)
+    likely = _raced(bench, head, trials)
     best = max(likely, key=lambda trial: trial.weight)
     fits = [] if bench.fitting else [_Trial(item) for item in _other_fits(bench.image, head, best.variant)]
     for trial in fits:
         trial.evidence = dict(best.evidence)
     _by_fit([best, *fits], convention)
-    _look(bench, head, fits, (0, most))
-    every = [*likely, *fits]
+    kept = _raced(bench, head, [best, *fits])
+    every = [*(trial for trial in likely if trial is not best), *kept]
     _by_consistency(every)
-    return _ranked(every, "" if stated is None else stated.source, most)
+    return _ranked(every, "" if stated is None else stated.source, max(len(trial.consistency) for trial in every))
 
 
-def _head(bench: _Bench, stated: Stated | None) -> HeadView:
+def _head(bench: _Bench, stated: Stated | None, balances: Mapping[_Values, Mapping[str, float]]) -> HeadView:
     """Return the head that decides, seen with the values that the first layer's weights hint at.
 
     The design of a head does not depend on how the input is made, what its numbers mean is told from their values.
     """
-    plain = Convention((), Channels.GREY if bench.image.channels == 1 else Channels.RGB, (PictureFit.STRETCH,))
-    trials = [_Trial(item) for item in _variants(bench.image, plain, stated)]
-    _by_weights(bench, trials)
+    trials = [_Trial(item) for item in _variants(bench.image, _plain(bench.image), stated)]
+    _by_weights(trials, balances)
     start = max(trials, key=lambda trial: trial.weight).variant
-    runs = [bench.run(start.preprocess, number) for number in range(min(_FIRST_LOOK, len(bench.pictures)))]
+    runs = [bench.run(start.preprocess, number) for number in range(min(_HEAD_LOOK, len(bench.pictures)))]
     view = recognise(bench.graph, runs, bench.shapes)
     return max(view.decisions or view.heads, key=lambda head: head.confidence)
+
+
+def _plain(image: ImageInput) -> Convention:
+    """Return what is taken before the design is known."""
+    return Convention((), Channels.GREY if image.channels == 1 else Channels.RGB, (PictureFit.STRETCH,))
 
 
 def _variants(image: ImageInput, convention: Convention, stated: Stated | None) -> Iterator[Variant]:
@@ -227,6 +256,8 @@ def _by_convention(trials: Sequence[_Trial], convention: Convention) -> None:
             trial.evidence["usual for the design"] = 0.0 if normal in convention.normals else -STRONG
         if order in (Channels.RGB, Channels.BGR):
             trial.evidence["usual order"] = 0.0 if order is convention.channels else -FAIR
+        if normal is Normal.CAFFE:
+            trial.evidence["Caffe's means are of BGR"] = 0.0 if order is Channels.BGR else -FAIR
 
 
 def _by_fit(trials: Sequence[_Trial], convention: Convention) -> None:
@@ -235,51 +266,84 @@ def _by_fit(trials: Sequence[_Trial], convention: Convention) -> None:
         trial.evidence["usual geometry"] = -STRONG if place is None else -SLIGHT * place
 
 
-def _by_weights(bench: _Bench, trials: Sequence[_Trial]) -> None:
+def _balances(bench: _Bench, stated: Stated | None) -> Mapping[_Values, Mapping[str, float]]:
+    """Return what the first layer's weights say of every normalisation and order; nothing where there is no such layer.
+
+    How pictures are fitted hardly changes it: they are stretched.
+    """
     layer = first_layer(bench.graph)
     if layer is None:
-        return
+        return {}
     order = order_of(layer, bench.image)
+    found: dict[_Values, Mapping[str, float]] = {}
+    executable = load_float(beginning(bench.graph, layer))
+    with closing(executable):
+        for item in _variants(bench.image, _plain(bench.image), stated):
+            feeds = [bench.feed(item.preprocess, number) for number in range(min(_BALANCED, len(bench.pictures)))]
+            evidence = {"biases balance signals": balance_db(layer, executable, feeds)}
+            if order is not None:
+                evidence["red outweighs blue"] = 0.0 if item.channels is order else -FAIR
+            found[item.normal, item.channels] = evidence
+    return found
+
+
+def _by_weights(trials: Sequence[_Trial], balances: Mapping[_Values, Mapping[str, float]]) -> None:
     for trial in trials:
-        if order is not None:
-            trial.evidence["red outweighs blue"] = 0.0 if trial.variant.channels is order else -FAIR
-        trial.evidence["biases balance signals"] = _balance(bench, layer, trial.variant)
+        trial.evidence.update(balances.get((trial.variant.normal, trial.variant.channels), {}))
 
 
-def _balance(bench: _Bench, layer: FirstLayer, item: Variant) -> float:
-    feeds = [bench.feed(item.preprocess, number) for number in range(min(3, len(bench.pictures)))]
-    return balance_db(layer, bench.executable, feeds)
+def _raced(bench: _Bench, head: HeadView, trials: Sequence[_Trial]) -> list[_Trial]:
+    """Return the trials that are not far behind by all that is known, looking at more pictures while it matters."""
+    alive = _hopeful(bench, head, sorted(trials, key=lambda trial: -trial.weight))
+    for count in _LOOKS:
+        seen = min(count, len(bench.pictures))
+        for trial in alive:
+            _look(bench, head, trial, seen)
+        _by_consistency(alive)
+        best = max(trial.weight for trial in alive)
+        alive = [trial for trial in alive if trial.weight >= best - _UNLIKELY_DB]
+        if len(alive) < 2 or not all(trial.consistency for trial in alive) or seen == len(bench.pictures):
+            break
+    return alive
 
 
-def _look(bench: _Bench, head: HeadView, trials: Sequence[_Trial], span: tuple[int, int]) -> None:
-    """Add the consistency of some pictures: alike in mirror and shift, less how alike the next picture is."""
-    numbers = range(*span)
-    if len(numbers) < 2:
-        return
-    for trial in trials:
-        preprocess = trial.variant.preprocess
-        plain = {number: decided(head, bench.run(preprocess, number)) for number in numbers}
-        for number in numbers:
-            others = [item for item in numbers if item != number]
-            own, stranger = plain[number], plain[others[number % len(others)]]
-            if own is None or stranger is None:
-                return
-            changes = ((warp, decided(head, bench.run(preprocess, number, warp))) for warp in bench.warps)
-            kept = [sameness(head, own, other, warp, bench.image) for warp, other in changes if other is not None]
-            trial.consistency.append(float(np.mean(kept)) - sameness(head, own, stranger, Warp.NONE, bench.image))
+def _hopeful(bench: _Bench, head: HeadView, trials: Sequence[_Trial]) -> list[_Trial]:
+    """Return the trials that would lead if they saw the same in all pictures, where the first of them does not."""
+    first = trials[0]
+    _look(bench, head, first, min(_LOOKS[0], len(bench.pictures)))
+    if not first.consistency:
+        return list(trials)
+    perfect = _odds_db(np.array(first.consistency) - 1.0)
+    return [trial for trial in trials if trial is first or trial.weight >= first.weight + perfect]
 
 
-def _likely(trials: Sequence[_Trial]) -> list[_Trial]:
-    """Return the trials that are not far behind, by all that is known."""
-    _by_consistency(trials)
-    best = max(trial.weight for trial in trials)
-    return [trial for trial in trials if trial.weight >= best - _UNLIKELY_DB]
+def _look(bench: _Bench, head: HeadView, trial: _Trial, count: int) -> None:
+    """Find the consistency of pictures up to a number; none where a head's decision cannot be followed."""
+    preprocess, image = trial.variant.preprocess, bench.image
+    for number in range(len(trial.plain), count if count > 1 else 0):
+        own = decided(head, bench.run(preprocess, number))
+        if own is None:
+            return
+        changes = ((warp, decided(head, bench.run(preprocess, number, warp))) for warp in bench.warps)
+        same = [sameness(head, own, other, warp, image) for warp, other in changes if other is not None]
+        trial.plain.append(own)
+        trial.kept.append(float(np.mean(same)))
+    trial.consistency = [
+        kept - _as_in_others(head, trial.plain, number, image) for number, kept in enumerate(trial.kept)
+    ]
+
+
+def _as_in_others(head: HeadView, plain: Sequence[Decided], number: int, image: ImageInput) -> float:
+    """Return how much of what is decided in a picture is decided in others."""
+    others = range(1, min(_STRANGERS + 1, len(plain)))
+    strangers = (plain[(number + step) % len(plain)] for step in others)
+    return float(np.mean([sameness(head, plain[number], other, Warp.NONE, image) for other in strangers]))
 
 
 def _by_consistency(trials: Sequence[_Trial]) -> None:
     """Weigh each trial against the most consistent one, picture by picture.
 
-    The evidence is the odds that the mean difference is above 0, by a normal approximation of the mean.
+    The evidence is the odds that the mean difference is above 0, by Student's distribution: pictures may be few.
     """
     known = [trial for trial in trials if trial.consistency]
     if len(known) < len(trials) or not known:
@@ -293,11 +357,12 @@ def _by_consistency(trials: Sequence[_Trial]) -> None:
 
 def _odds_db(apart: NDArray[np.float64]) -> float:
     """Return the decibans for a mean difference of 0 or more, at most 0; differences are bounded by a score's range."""
-    if len(apart) < 2 or not apart.any():
+    count = len(apart)
+    if count < 2 or not apart.any():
         return 0.0
-    error = max(float(apart.std(ddof=1)) / math.sqrt(len(apart)), 0.02)
-    z = float(apart.mean()) / error
-    return min(0.0, 10 / math.log(10) * float(special.log_ndtr(z) - special.log_ndtr(-z)))
+    error = max(float(apart.std(ddof=1)) / math.sqrt(count), 0.02)
+    above = float(special.stdtr(count - 1, float(apart.mean()) / error))
+    return min(0.0, 10 * math.log10(max(above, 1e-300) / max(1.0 - above, 1e-300)))
 
 
 def _ranked(trials: Sequence[_Trial], source: str, pictures: int) -> Proposals:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from enum import Enum
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dovetail.compare.decisions.boxes import expected_f1
 from dovetail.ir.dtypes import AnyArray
@@ -110,11 +109,11 @@ def _mask(golden: AnyArray, measured: AnyArray, warp: Warp, image: ImageInput) -
         golden, measured = golden[:, :-step], measured[:, step:]
     if step < 0:
         golden, measured = golden[:, -step:], measured[:, :step]
-    seen, counts = np.unique(golden, return_counts=True)
-    labels = [label for label in np.union1d(golden, measured) if label != seen[counts.argmax()]]
-    return float(np.mean([_iou(golden == label, measured == label) for label in labels])) if labels else 0.0
-
-
-def _iou(first: NDArray[np.bool_], second: NDArray[np.bool_]) -> float:
-    """Return the share of what either covers that both cover."""
-    return float(np.count_nonzero(first & second)) / max(int(np.count_nonzero(first | second)), 1)
+    low = min(int(golden.min()), int(measured.min()))
+    classes = max(int(golden.max()), int(measured.max())) - low + 1
+    pairs = (golden.reshape(-1) - low) * classes + measured.reshape(-1) - low
+    both = np.bincount(pairs, minlength=classes**2).reshape(classes, classes)
+    own, other, common = both.sum(axis=1), both.sum(axis=0), np.diagonal(both)
+    union = own + other - common
+    counted = (union > 0) & (np.arange(classes) != own.argmax())
+    return float((common[counted] / union[counted]).mean()) if counted.any() else 0.0

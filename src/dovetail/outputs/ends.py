@@ -20,6 +20,7 @@ Run = Mapping[str, AnyArray]
 
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 _UNIT_SLACK = 1e-3
+_PICTURE_CHANNELS = (1, 3, 4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,14 +180,17 @@ def observe(graph: Graph, runs: Sequence[Run], inputs: Mapping[str, Shape]) -> E
     return Ends(graph, tuple(_end(graph, name, runs, batch) for name in graph.outputs), dict(inputs))
 
 
-def bare_ends(outputs: Mapping[str, AnyArray], image: tuple[int, int]) -> Ends:
-    """Return what is seen of outputs `[N, ...]` alone, of a model whose picture has that many rows and columns."""
+def bare_ends(outputs: Mapping[str, AnyArray], image: tuple[int, int] | None) -> Ends:
+    """Return what is seen of outputs `[N, ...]` alone, of a model whose picture has that many rows and columns.
+
+    Where `image` is None nothing is known of what goes in.
+    """
     # Without a graph no activation is seen; a tail without leaves would be within any set of activations.
     ends = tuple(
         End(name, values.shape[1:], values, Tail((Leaf({}, "", name),), frozenset()), False)
         for name, values in outputs.items()
     )
-    return Ends(None, ends, {"image": (1, 3, *image)})
+    return Ends(None, ends, {} if image is None else {"image": (1, 3, *image)})
 
 
 def stack_runs(runs: Sequence[Run], batch: int = 1) -> dict[str, AnyArray]:
@@ -228,6 +232,16 @@ def image_of(graph: Graph) -> ImageInput | None:
     return _only_image({name: tuple(dim if isinstance(dim, int) else 1 for dim in shapes[name]) for name in shapes})
 
 
+def open_image_of(graph: Graph) -> str | None:
+    """Return the input that would look like a picture if its rows and columns were known, or None."""
+    for name in graph.inputs:
+        shape = graph.types[name].shape or ()
+        space = [side for side in shape[1:] if not isinstance(side, int)]
+        if len(shape) == 4 and space and (shape[1] in _PICTURE_CHANNELS or shape[3] in _PICTURE_CHANNELS):
+            return name
+    return None
+
+
 def _only_image(shapes: Mapping[str, Shape]) -> ImageInput | None:
     found = _images(shapes)
     return found[0] if len(found) == 1 else None
@@ -241,8 +255,8 @@ def _image(name: str, shape: Shape) -> ImageInput | None:
     """Return a picture of 1, 3 or 4 channels with sides of at least 16, or None."""
     if len(shape) != 4:
         return None
-    if shape[1] in (1, 3, 4) and min(shape[2:]) >= 16:
+    if shape[1] in _PICTURE_CHANNELS and min(shape[2:]) >= 16:
         return ImageInput(name, shape[2], shape[3], shape[1], False)
-    if shape[3] in (1, 3, 4) and min(shape[1:3]) >= 16:
+    if shape[3] in _PICTURE_CHANNELS and min(shape[1:3]) >= 16:
         return ImageInput(name, shape[1], shape[2], shape[3], True)
     return None

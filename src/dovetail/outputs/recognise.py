@@ -58,9 +58,9 @@ def recognise(
 
 
 def recognise_arrays(
-    outputs: Mapping[str, AnyArray], image: tuple[int, int], hints: Hints | None = None
+    outputs: Mapping[str, AnyArray], image: tuple[int, int] | None, hints: Hints | None = None
 ) -> OutputsView:
-    """Return what outputs `[N, ...]` are, given no more than the rows and columns of the picture that goes in."""
+    """Return what outputs `[N, ...]` are, given no more than the rows and columns of the picture, or not even these."""
     ends = bare_ends(outputs, image)
     return _recognised(ends, hints)
 

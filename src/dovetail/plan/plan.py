@@ -13,6 +13,7 @@ from types import MappingProxyType
 from dovetail.errors import PlanError
 from dovetail.ir.graph import Graph
 from dovetail.plan.placement import Placement, parse_placement
+from dovetail.plan.repairs import RepairRecord, digest_text, repairs_from
 
 SCHEMA = 1
 
@@ -32,6 +33,8 @@ class Plan:
     graph_digest: str
     default: Placement
     overrides: Mapping[str, Override] = field(default_factory=dict)
+    repairs: tuple[RepairRecord, ...] = ()
+    """What turns the graph as shipped into the one that the plan is for."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "overrides", MappingProxyType(dict(self.overrides)))
@@ -54,9 +57,11 @@ class Plan:
 
     @cached_property
     def digest(self) -> str:
-        """Return a SHA-256 over the placements; reasons and overrides that change nothing do not count."""
+        """Return a SHA-256 over placements and repairs; reasons and overrides that change nothing do not count."""
         moved = {node: str(item.placement) for node, item in self.overrides.items() if item.placement != self.default}
-        document = [self.graph_digest, str(self.default), moved]
+        document: list[object] = [self.graph_digest, str(self.default), moved]
+        if self.repairs:
+            document.append(digest_text(self.repairs))
         return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
     def check(self, graph: Graph) -> None:
@@ -73,7 +78,7 @@ class Plan:
 
     def to_json(self) -> str:
         """Return the plan as JSON text."""
-        document = {
+        document: dict[str, object] = {
             "schema": SCHEMA,
             "kind": "dovetail-plan",
             "graph": self.graph_digest,
@@ -82,6 +87,8 @@ class Plan:
                 node: {"place": str(item.placement), "reason": item.reason} for node, item in self.overrides.items()
             },
         }
+        if self.repairs:
+            document["repairs"] = [record.document() for record in self.repairs]
         return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
     def save(self, path: Path) -> None:
@@ -100,7 +107,8 @@ def plan_from_json(text: str, where: str = "plan") -> Plan:
             str(node): Override(parse_placement(_text(item["place"])), _text(item["reason"]))
             for node, item in document["overrides"].items()
         }
-        return Plan(_text(document["graph"]), parse_placement(_text(document["default"])), overrides)
+        default, repairs = parse_placement(_text(document["default"])), repairs_from(document.get("repairs", []))
+        return Plan(_text(document["graph"]), default, overrides, repairs)
     except PlanError as error:
         raise PlanError(f"{where}: {error.message}", hint=error.hint) from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:

@@ -82,7 +82,7 @@ def _float_graph(graph: Graph) -> Graph:
     for node in draft.nodes:
         plain = _float_node(graph, node)
         nodes.append(plain)
-        if _saturates_at_zero(graph, node):
+        if saturates_at_zero(graph, node):
             # What the integers clamp without a word: exporters drop a Relu whose work the zero point does.
             (tensor,) = node.outputs
             raw = draft.fresh(tensor + _RAW)
@@ -93,7 +93,7 @@ def _float_graph(graph: Graph) -> Graph:
     return draft.graph()
 
 
-def _saturates_at_zero(graph: Graph, node: Node) -> bool:
+def saturates_at_zero(graph: Graph, node: Node) -> bool:
     """Tell whether storing the only output of a node cuts off negative values that the node may compute."""
     if len(node.outputs) != 1 or not (node.op in CLAMP_HOSTS or node.op in _BOUNDARIES):
         return False

@@ -9,19 +9,17 @@ from dovetail.errors import QuantizeError
 from dovetail.ir.codes import ONNX_CODES
 from dovetail.ir.dtypes import AnyArray, DType
 from dovetail.ir.graph import Graph
-from dovetail.ir.node import DOVETAIL_DOMAIN, Node
+from dovetail.ir.node import Node
 from dovetail.ir.precision import NumberFormat, Precision
 from dovetail.ir.roles import Role
 from dovetail.ir.types import Quantization, TensorType
-from dovetail.plan.placement import HOST, Placement
+from dovetail.plan.placement import Placement
 from dovetail.plan.plan import Plan
+from dovetail.quantize.boundaries import WORLD, boundary_op, boundary_placement
 from dovetail.quantize.facts import NodeFacts
 from dovetail.quantize.parameters import choose_quantization
 from dovetail.quantize.ranges import Ranges
 from dovetail.quantize.weights import StoredConstant, WeightStore
-
-_HOST = Placement(HOST, Precision.FP32)
-"""Where graph inputs come from and graph outputs go to."""
 
 _SOURCE = NumberFormat(DType.F32)
 
@@ -49,7 +47,7 @@ class QuantizedDraft:
         # Every source tensor in every format that something needs: its name in the new graph.
         # The source's own float type goes by the key of float32.
         self._versions: dict[str, dict[str, str]] = {name: {_SOURCE.key: name} for name in graph.inputs}
-        self._native: dict[str, tuple[str, Placement]] = {name: (name, _HOST) for name in graph.inputs}
+        self._native: dict[str, tuple[str, Placement]] = {name: (name, WORLD) for name in graph.inputs}
 
     def add(self, node: Node) -> None:
         """Add a node at its placement, with the boundaries that its inputs need."""
@@ -67,7 +65,7 @@ class QuantizedDraft:
             if tensor in self._graph.constants:
                 self._keep_constant(tensor)
             elif tensor not in self._types:
-                self._convert(tensor, _SOURCE, _HOST)
+                self._convert(tensor, _SOURCE, WORLD)
         return Graph(
             name=self._graph.name,
             nodes=tuple(self._nodes),
@@ -103,7 +101,7 @@ class QuantizedDraft:
         if precision is None:
             for index in (layout.weight, layout.bias) if has_bias else (layout.weight,):
                 assert index is not None
-                names[index] = self._in_format(node.inputs[index], form, _HOST)
+                names[index] = self._in_format(node.inputs[index], form, WORLD)
             return
         quant = self._types[names[0]].quant
         assert quant is not None
@@ -183,11 +181,11 @@ class QuantizedDraft:
             return same
         target = tensor if form == _SOURCE and tensor in self._promised else self._fresh(f"{tensor}@{form.key}")
         self._types[target] = kind_there
-        op, domain = _boundary_op(kind, kind_there)
+        op, domain = boundary_op(kind, kind_there)
         label = self._fresh_node(f"{op}({native}->{form.key})")
         attributes = {"to": ONNX_CODES[kind_there.dtype]} if op == "Cast" else {}
         self._nodes.append(Node(label, op, (native,), (target,), attributes, domain))
-        self.placements[label] = _boundary_placement(producer, consumer)
+        self.placements[label] = boundary_placement(producer, consumer)
         self.boundaries.append(label)
         self._versions[tensor][form.key] = target
         if target != tensor:
@@ -215,20 +213,3 @@ class QuantizedDraft:
             name += "'"
         self._names.add(name)
         return name
-
-
-def _boundary_op(source: TensorType, target: TensorType) -> tuple[str, str]:
-    if source.quant is not None and target.quant is not None:
-        return "Requantize", DOVETAIL_DOMAIN
-    if target.quant is not None:
-        return "QuantizeLinear", ""
-    if source.quant is not None:
-        return "DequantizeLinear", ""
-    return "Cast", ""
-
-
-def _boundary_placement(producer: Placement, consumer: Placement) -> Placement:
-    """Convert where both sides are, else on the CPU side, so that the narrow format crosses the border."""
-    if producer.target == consumer.target:
-        return consumer
-    return _HOST if HOST in (producer.target, consumer.target) else consumer

@@ -34,7 +34,7 @@ class Quantizer:
             )
         self.graph = graph
         self.ranges = ranges
-        self._weights = WeightStore(graph)
+        self._weights = WeightStore(graph, ranges.means)
         self._facts = {node.name: facts_of(graph, node) for node in graph.nodes}
 
     def quantize(self, plan: Plan) -> QuantizedGraph:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -32,9 +32,12 @@ class Ranges:
     method: str
     samples: int
     tensors: Mapping[str, Range]
+    means: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """The mean of every channel (axis 1) of tensors; biases behind them are corrected for the rounding of weights."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tensors", MappingProxyType(dict(self.tensors)))
+        object.__setattr__(self, "means", MappingProxyType(dict(self.means)))
 
     def of(self, tensor: str) -> Range:
         """Return the range of a tensor; raise QuantizeError when calibration has not seen it."""
@@ -53,7 +56,7 @@ class Ranges:
 
     def to_json(self) -> str:
         """Return the ranges as JSON text."""
-        document = {
+        document: dict[str, object] = {
             "schema": SCHEMA,
             "kind": "dovetail-ranges",
             "graph": self.graph_digest,
@@ -61,6 +64,8 @@ class Ranges:
             "samples": self.samples,
             "tensors": {name: [item.low, item.high] for name, item in sorted(self.tensors.items())},
         }
+        if self.means:
+            document["means"] = {name: list(values) for name, values in sorted(self.means.items())}
         return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
     def save(self, path: Path) -> None:
@@ -75,7 +80,8 @@ def ranges_from_json(text: str, where: str = "ranges") -> Ranges:
         if document["kind"] != "dovetail-ranges" or document["schema"] != SCHEMA:
             raise QuantizeError(f"{where}: not Dovetail ranges of schema {SCHEMA}.")
         tensors = {str(name): _range(low, high) for name, (low, high) in document["tensors"].items()}
-        return Ranges(str(document["graph"]), str(document["method"]), int(document["samples"]), tensors)
+        means = {str(name): _means(values) for name, values in document.get("means", {}).items()}
+        return Ranges(str(document["graph"]), str(document["method"]), int(document["samples"]), tensors, means)
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise QuantizeError(
             f"{where}: malformed: {error!r}.", hint="Calibrate again with 'dovetail calibrate'."
@@ -95,6 +101,12 @@ def _range(low: object, high: object) -> Range:
     if not (math.isfinite(limits.low) and math.isfinite(limits.high) and limits.low <= limits.high):
         raise ValueError(f"[{low}, {high}] is not a range")
     return limits
+
+
+def _means(values: object) -> tuple[float, ...]:
+    if not isinstance(values, list) or not all(math.isfinite(_number(value)) for value in values):
+        raise ValueError(f"{str(values)[:40]} are no means")
+    return tuple(map(_number, values))
 
 
 def _number(value: object) -> float:

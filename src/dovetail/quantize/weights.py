@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,8 +13,9 @@ from dovetail.ir.graph import Graph
 from dovetail.ir.node import Node
 from dovetail.ir.precision import NumberFormat, Precision
 from dovetail.ir.roles import WeightLayout
-from dovetail.ir.types import Quantization, TensorType, quantize_array
+from dovetail.ir.types import Quantization, TensorType, dequantize_array, quantize_array
 from dovetail.quantize.cache import BoundedCache
+from dovetail.quantize.correction import bias_shift
 from dovetail.quantize.parameters import (
     bias_scale_floor,
     choose_quantization,
@@ -35,10 +37,16 @@ class StoredConstant:
 
 
 class WeightStore:
-    """The quantised constants of one graph; what was not asked for longest is made again where room is short."""
+    """The quantised constants of one graph; what was not asked for longest is made again where room is short.
 
-    def __init__(self, graph: Graph, most_bytes: int = _KEPT_BYTES) -> None:
+    Biases are corrected where the node reads a tensor whose channels have known `means`.
+    """
+
+    def __init__(
+        self, graph: Graph, means: Mapping[str, tuple[float, ...]] | None = None, most_bytes: int = _KEPT_BYTES
+    ) -> None:
         self._graph = graph
+        self._means = means or {}
         self._kept = BoundedCache[StoredConstant](most_bytes)
         self._count = 0
         """Constants made so far: it makes names unique, whatever is still kept."""
@@ -78,14 +86,30 @@ class WeightStore:
         """Return the bias of an accumulating node at scale `s_x * s_w`."""
         assert layout.bias is not None
         tensor = node.inputs[layout.bias]
-        key = (tensor, precision.bias, input_scale, weight)
+        key = (tensor, precision.bias, input_scale, weight, node.inputs[0] if node.inputs[0] in self._means else "")
         kept = self._kept.get(key)
         if kept is not None:
             return kept
-        stored, quant = quantize_bias(self._real(tensor), precision.bias, input_scale, weight)
+        real = self._corrected(self._real(tensor), node, layout, precision, input_scale)
+        stored, quant = quantize_bias(real, precision.bias, input_scale, weight)
         kind = TensorType(precision.bias, tuple(stored.shape), quant)
         stored.setflags(write=False)
         return self._keep(key, StoredConstant(f"{tensor}@{precision.bias.value}#{self._count}", kind, stored))
+
+    def _corrected(
+        self, bias: AnyArray, node: Node, layout: WeightLayout, precision: Precision, input_scale: float
+    ) -> AnyArray:
+        """Return a bias less what the rounding of the weights adds on average."""
+        mean = self._means.get(node.inputs[0])
+        if mean is None:
+            return bias
+        rounded = self.weight(node, layout, precision, input_scale)
+        assert rounded.kind.quant is not None
+        error = dequantize_array(rounded.value, rounded.kind.quant).astype(np.float64) - self._real(
+            node.inputs[layout.weight]
+        )
+        shift = bias_shift(self._graph, node, error, np.asarray(mean))
+        return bias if shift is None or shift.shape != bias.shape[-1:] else bias - shift / node.number("beta", 1.0)
 
     def _suffix(self, tensor: str, form: NumberFormat, quant: Quantization) -> str:
         """Return what ends the name: a number too where the plain name stands for another quantisation."""

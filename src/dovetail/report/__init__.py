@@ -19,7 +19,9 @@ from dovetail.report.differences import (
     differing_samples,
     pictures_block,
 )
+from dovetail.report.healing import healing_block
 from dovetail.report.html import page_html
+from dovetail.report.judgement import judgement_document, judgement_page
 from dovetail.report.layout import partition_table, report_page
 from dovetail.report.make import make_report, partition_rows
 from dovetail.report.model import ModelFinding, ModelSummary, describe_graph, model_page
@@ -59,7 +61,10 @@ __all__ = [
     "differing_rows",
     "differing_samples",
     "differing_table",
+    "healing_block",
     "json_text",
+    "judgement_document",
+    "judgement_page",
     "make_report",
     "model_page",
     "modelled_blocks",

@@ -51,8 +51,12 @@ def plan_cost_page(cost: PlanCost, title: str) -> Page:
     if cost.boundaries:
         columns = (flexible("tensor"), left("from"), left("to"), right("crosses"), right("latency"))
         blocks.append(Table("Boundaries", columns, tuple(_boundary(item) for item in cost.boundaries)))
-    figures = [*(item.figure for item in cost.units), *(item.figure for item in cost.boundaries), cost.switch]
-    return Page(title, (*blocks, _sources(figures)))
+    return Page(title, (*blocks, cost_sources(cost)))
+
+
+def cost_sources(cost: PlanCost) -> Facts:
+    """Return where the figures of a plan come from."""
+    return _sources([*(item.figure for item in cost.units), *(item.figure for item in cost.boundaries), cost.switch])
 
 
 def modelled_blocks(parts: Sequence[ModelledPartition]) -> tuple[Block, ...]:

@@ -15,7 +15,8 @@ h1 { font-size: 1.4em; } h2 { font-size: 1.1em; margin: 2em 0 .4em; }
 .good { color: #17692b; } .bad { color: #a01621; } .verdict { font-weight: bold; }
 div.wide { overflow-x: auto; }
 table { border-collapse: collapse; } th, td { padding: .2em .8em .2em 0; text-align: left; vertical-align: top; }
-th { border-bottom: 1px solid #888; } td { border-bottom: 1px solid #ddd; overflow-wrap: anywhere; }
+th { border-bottom: 1px solid #888; } td { border-bottom: 1px solid #ddd; }
+.long { overflow-wrap: anywhere; }
 .right { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
 .note, figcaption { color: #555; } figure { margin: 1em 0; } img { max-width: 100%; }
 """
@@ -29,8 +30,8 @@ def page_html(page: Page) -> str:
         '<html lang="en"><head><meta charset="utf-8"><meta name="generator" content="Dovetail: a report">',
         f"<title>{_text(page.title)}</title>",
         f"<style>{_STYLE}</style></head><body>",
-        f"<h1>{_text(page.title)}</h1>",
         *verdict,
+        f"<h1>{_text(page.title)}</h1>",
         *(line for block in page.blocks for line in _block(block)),
         "</body></html>",
     ]
@@ -49,7 +50,9 @@ def _block(block: Block) -> Iterator[str]:
             yield from _table(block)
         case Facts():
             yield '<div class="wide"><table>'
-            yield from (f"<tr><th>{_text(name)}</th><td>{_text(value)}</td></tr>" for name, value in block.pairs)
+            yield from (
+                f'<tr><th>{_text(name)}</th><td class="long">{_text(value)}</td></tr>' for name, value in block.pairs
+            )
             yield "</table></div>"
         case Prose():
             yield from (f"<p>{_text(line)}</p>" for line in block.lines)
@@ -62,7 +65,10 @@ def _block(block: Block) -> Iterator[str]:
 
 
 def _table(table: Table) -> Iterator[str]:
-    sides = [' class="right"' if column.right else "" for column in table.columns]
+    # Only what may be shortened elsewhere is broken within a word.
+    sides = [
+        ' class="right"' if column.right else ' class="long"' if column.flexible else "" for column in table.columns
+    ]
     heads = "".join(f"<th{side}>{_text(column.title)}</th>" for column, side in zip(table.columns, sides, strict=True))
     yield f'<div class="wide"><table><tr>{heads}</tr>'
     for row in table.rows:

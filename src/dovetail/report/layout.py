@@ -5,10 +5,11 @@ from __future__ import annotations
 from dovetail.report.decisions import decision_table, differing_table
 from dovetail.report.differences import pictures_block
 from dovetail.report.figures import bytes_text, number_text, time_text
+from dovetail.report.healing import healing_block
 from dovetail.report.outputs import output_table
 from dovetail.report.page import Block, Column, Facts, Page, Picture, Prose, Table, Tone, flexible, left, right
 from dovetail.report.record import PartitionRow, ProofSummary, Report
-from dovetail.search.result import Margin, TuneCost
+from dovetail.search.result import TuneCost
 from dovetail.search.trial import Trial
 
 
@@ -23,6 +24,8 @@ def report_page(report: Report, pictures: tuple[Picture, ...] = ()) -> Page:
         blocks.append(differing_table(report.differing, "hold-out"))
     if pictures:
         blocks.append(pictures_block(pictures))
+    if report.healing is not None:
+        blocks.append(healing_block(report.healing, report.low))
     blocks.append(_gate(report))
     if report.culprits:
         blocks += [_culprits(report), _reasons(report)]
@@ -30,8 +33,6 @@ def report_page(report: Report, pictures: tuple[Picture, ...] = ()) -> Page:
         blocks.append(_evidence(report))
     if report.companions:
         blocks.append(_companions(report))
-    if report.margin is not None and report.margin.units:
-        blocks.append(_margin(report.margin))
     if report.proof is not None:
         blocks.append(_proof(report.proof))
         blocks += [_clauses(report.proof)] if report.proof.clauses else []
@@ -40,8 +41,7 @@ def report_page(report: Report, pictures: tuple[Picture, ...] = ()) -> Page:
     if len(report.pareto) > 1:
         blocks.append(_pareto(report))
     blocks.append(partition_table(report.partitions))
-    word = "ACCEPTED" if report.accepted else "NOT ACCEPTED"
-    return Page(report.title, tuple(blocks), f"{word}: {report.summary}.", Tone.GOOD if report.accepted else Tone.BAD)
+    return Page(report.title, tuple(blocks), f"{report.summary}.", Tone.GOOD if report.accepted else Tone.BAD)
 
 
 def partition_table(rows: tuple[PartitionRow, ...]) -> Table:
@@ -68,10 +68,9 @@ def _facts(report: Report) -> Facts:
         "",
         (
             ("goal", f"{report.metric}: {report.goal}"),
-            ("gate", report.verdict),
+            ("gate", report.diagnosis),
             ("plan", f"{spread}; {report.plan.boundary_count} boundaries ({report.plan.digest[:12]})"),
             ("raised", _raised(report)),
-            *((("loss", _sure(report)),) if report.margin is not None else ()),
             ("rejected early", _rejected_early(cost)),
             (
                 "cost",
@@ -96,27 +95,11 @@ def _rejected_early(cost: TuneCost) -> str:
 
 def _raised(report: Report) -> str:
     culprits, companions = len(report.culprits), len(report.companions)
-    spare = 0 if report.margin is None else len(report.margin.units)
-    text = f"{culprits + companions + spare} of {report.unit_count} units that start at {report.low}"
+    text = f"{culprits + companions} of {report.unit_count} units that start at {report.low}"
     known = report.one_minimal or not culprits
     parts = [f"{culprits} break" if known else f"of {culprits} not each is known to break"]
     parts += [f"{companions} go along as that is cheaper"] if companions else []
-    parts += [f"{spare} are a margin"] if spare else []
     return f"{text}: {', '.join(parts)}" if len(parts) > 1 or not known else text
-
-
-def _sure(report: Report) -> str:
-    """Return how sure the loss is."""
-    holdout, margin = report.scores[-1], report.margin
-    if margin is None or holdout.loss_bound is None:
-        return "no bound is known"
-    within = "within" if holdout.loss_bound <= margin.allowance else "beyond"
-    more = "" if within == "within" else "; more samples would tell more"
-    return (
-        f"at most {number_text(holdout.loss_bound)} on new samples, with 95 % confidence, by the {holdout.samples} of "
-        f"the hold-out: {within} the goal{more}. The {margin.samples} of both splits, of which some selected the plan, "
-        f"give the estimate {number_text(margin.estimate)}"
-    )
 
 
 def _scores(report: Report) -> Table:
@@ -127,7 +110,6 @@ def _scores(report: Report) -> Table:
         right(f"all {report.low}"),
         right("tuned"),
         left("exact"),
-        right("loss, 95 % bound"),
     )
     rows = tuple(
         (
@@ -137,7 +119,6 @@ def _scores(report: Report) -> Table:
             _score(scores.low, scores.low_samples, scores.samples),
             _score(scores.tuned, scores.tuned_samples, scores.samples),
             "yes" if scores.tuned_exact is not None else "no",
-            number_text(scores.loss_bound),
         )
         for scores in report.scores
     )
@@ -176,8 +157,6 @@ def _evidence(report: Report) -> Table:
         if report.one_minimal
         else "Some removals pass or were not tested: a smaller set may do."
     )
-    if report.margin is not None and report.margin.units:
-        note += " All of these are without the units of the margin."
     columns = (flexible("without"), right("latency"), *_TRIAL_COLUMNS)
     return Table("Evidence: the plan without one raised unit", columns, rows, note)
 
@@ -188,21 +167,9 @@ def _companions(report: Report) -> Table:
     return Table("Units that go along because that is cheaper", columns, rows)
 
 
-def _margin(margin: Margin) -> Table:
-    rows = tuple((item.unit, item.op, str(item.placement)) for item in margin.units)
-    columns = (flexible("unit"), left("operator"), left("goes to"))
-    note = (
-        f"The samples do not ask for these, but are few: alone they make most noise of what is left, and they take "
-        f"{time_text(margin.latency_ns)} in all. Without them the estimate is "
-        f"{number_text(margin.estimate_without)}."
-    )
-    return Table("Units raised for the margin", columns, rows, note)
-
-
 def _proof(proof: ProofSummary) -> Facts:
     monotone = "no answer speaks against it" if proof.monotone else "an answer speaks against it"
     ended = "" if proof.complete else "; it was ended by its budget"
-    gap = f"gap {proof.gap:.1%}" + (f" and the margin of {time_text(proof.margin_ns)}" if proof.margin_ns else "")
     parts = (
         f"units {time_text(proof.compute_ns)}, boundaries {time_text(proof.boundary_ns)}, "
         f"switches {time_text(proof.switch_ns)}"
@@ -213,7 +180,7 @@ def _proof(proof: ProofSummary) -> Facts:
             ("latency", f"{time_text(proof.latency_ns)}: {parts}"),
             (
                 "lower bound",
-                f"{time_text(proof.lower_bound_ns)}, {gap} ({proof.tests} tests{ended})",
+                f"{time_text(proof.lower_bound_ns)}, gap {proof.gap:.1%} ({proof.tests} tests{ended})",
             ),
             ("", f"if raising a unit never makes it worse: {monotone}"),
             ("memory", bytes_text(proof.memory_bytes)),

@@ -10,6 +10,7 @@ from dovetail.backend.costs import Figure
 from dovetail.cost import PlanCost
 from dovetail.ir.graph import Graph
 from dovetail.partition.partitioned import Partition, PartitionedGraph
+from dovetail.report.healing import directed_healing
 from dovetail.report.record import PartitionRow, PlanSummary, ProofSummary, Report
 from dovetail.search.certificate import Certificate
 from dovetail.search.front import ParetoPoint
@@ -24,9 +25,11 @@ def make_report(result: TuneResult, partitioned: PartitionedGraph, title: str) -
     sign = 1.0 if result.higher_is_better else -1.0
     return Report(
         title=title,
+        verdict=result.verdict,
         accepted=result.accepted,
         summary=result.summary,
-        verdict=result.gate.text,
+        assessment=result.assessment,
+        diagnosis=result.gate.text,
         goal=str(result.goal),
         metric=result.metric,
         higher_is_better=result.higher_is_better,
@@ -45,7 +48,8 @@ def make_report(result: TuneResult, partitioned: PartitionedGraph, title: str) -
         cost=result.cost,
         companions=result.companions,
         front=tuple(replace(point, score=sign * point.score) for point in result.front),
-        margin=result.margin,
+        healing=directed_healing(result.healing, sign),
+        surer=result.surer,
         proof=None if result.certificate is None else _proof(result.certificate),
     )
 
@@ -61,7 +65,6 @@ def _proof(certificate: Certificate) -> ProofSummary:
         memory_bytes=cost.memory.total_bytes,
         lower_bound_ns=certificate.lower_bound_ns,
         gap=certificate.gap,
-        margin_ns=certificate.margin_ns,
         tests=certificate.tests,
         monotone=certificate.monotone,
         complete=certificate.complete,

@@ -72,7 +72,7 @@ Block = Table | Facts | Prose | Pictures
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What one command says: a title, blocks in order, and the verdict in one line."""
+    """What one command says: the verdict in one line first, a title, and blocks in order."""
 
     title: str
     blocks: tuple[Block, ...]

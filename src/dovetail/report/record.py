@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from dovetail.compare.decisions import DecisionScore
 from dovetail.search.certificate import Alternative
 from dovetail.search.front import FrontPoint, ParetoPoint
-from dovetail.search.result import Culprit, Evidence, GateCheck, Margin, SplitScores, TuneCost
+from dovetail.search.result import Culprit, Evidence, GateCheck, Healing, SplitScores, SurerPlan, TuneCost
+from dovetail.search.verdict import Assessment, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,6 @@ class ProofSummary:
     complete: bool
     clauses: tuple[tuple[Alternative, ...], ...]
     sources: tuple[str, ...]
-    margin_ns: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +92,14 @@ class Report:
     """
 
     title: str
+    verdict: Verdict
     accepted: bool
+    """The verdict does for the policy."""
     summary: str
-    verdict: str
+    """The verdict in words."""
+    assessment: Assessment
+    diagnosis: str
+    """What the first evaluations mean."""
     goal: str
     metric: str
     higher_is_better: bool
@@ -112,7 +117,10 @@ class Report:
     companions: tuple[Culprit, ...] = ()
     front: tuple[FrontPoint, ...] = ()
     proof: ProofSummary | None = None
-    margin: Margin | None = None
+    healing: Healing | None = None
+    """What repairs do for everything low; None where none were tried."""
+    surer: SurerPlan | None = None
+    """The cheapest plan that surely meets the goal, where this one only likely does."""
     outputs: tuple[OutputRow, ...] = ()
     """What the outputs were recognised as, where that was asked."""
     notes: tuple[str, ...] = ()

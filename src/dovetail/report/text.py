@@ -32,15 +32,15 @@ def page_text(page: Page, width: int = WIDTH) -> str:
 
 def page_pieces(page: Page, width: int) -> Iterator[RenderableType]:
     """Yield what a console prints for a page."""
+    if page.verdict:
+        yield Text(printable(page.verdict), style=_STYLES[page.tone])
+        yield Text("")
     yield Text(printable(page.title), style="bold underline")
     for block in page.blocks:
         if isinstance(block, Pictures):
             continue
         yield Text("")
         yield from _block(block, width)
-    if page.verdict:
-        yield Text("")
-        yield Text(printable(page.verdict), style=_STYLES[page.tone])
 
 
 def printable(text: str) -> str:

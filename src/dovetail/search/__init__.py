@@ -7,13 +7,15 @@ from dovetail.search.journal import Journal
 from dovetail.search.policy import SearchPolicy
 from dovetail.search.proof import CostOptions
 from dovetail.search.request import TuneListener, TuneOptions, TuneRequest
-from dovetail.search.result import Culprit, Evidence, Gate, GateCheck, GateVerdict, SplitScores, TuneResult
+from dovetail.search.result import Culprit, Evidence, Gate, GateCheck, GateVerdict, SplitScores, SurerPlan, TuneResult
 from dovetail.search.trial import Status, Trial
 from dovetail.search.tune import tune
 from dovetail.search.vendor import VendorCheck
+from dovetail.search.verdict import Assessment, Verdict
 
 __all__ = [
     "Alternative",
+    "Assessment",
     "Certificate",
     "CostOptions",
     "Culprit",
@@ -29,12 +31,14 @@ __all__ = [
     "SearchPolicy",
     "SplitScores",
     "Status",
+    "SurerPlan",
     "Trial",
     "TuneListener",
     "TuneOptions",
     "TuneRequest",
     "TuneResult",
     "VendorCheck",
+    "Verdict",
     "pareto_front",
     "parse_goal",
     "tune",

@@ -1,95 +1,161 @@
-"""Acceptance on samples that the search never saw, in exact simulation."""
+"""Acceptance: what samples say of a plan that did not select it, in exact simulation.
+
+A plan that the search selected is judged by the hold-out alone; the low plan, which nothing selected, by both splits.
+Every look takes half of the doubt that is left, so that all bounds together hold with the stated confidence.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
 
-from dovetail.ir.dtypes import AnyArray
-from dovetail.plan.plan import Plan
-from dovetail.search.bounds import upper_bound
-from dovetail.search.candidate import Acceptance, Candidate
+from dovetail.search.bounds import LossRange, log_wealth_above
+from dovetail.search.candidate import Acceptance, Candidate, refused
 from dovetail.search.context import SearchContext
 from dovetail.search.ledger import Ledger
+from dovetail.search.policy import AcceptancePolicy
 from dovetail.search.tolerance import Tolerance
 from dovetail.search.trial import Status
+from dovetail.search.verdict import Assessment, Verdict, assess, assess_mean
 
 
-def simulate_on_holdout(context: SearchContext, ledger: Ledger, candidate: Candidate) -> Candidate:
-    """Return a candidate with what our own simulation says of it on the hold-out split."""
-    ledger.looked_at.add(candidate.plan.digest)
-    return replace(candidate, acceptance=accept(context, candidate.plan))
+def judge_selected(context: SearchContext, ledger: Ledger, candidate: Candidate) -> Candidate:
+    """Return a candidate with what the hold-out split says of it; the fast simulation may show at once that it fails.
 
-
-def ask_holdout(context: SearchContext, ledger: Ledger, candidate: Candidate) -> Candidate:
-    """Return a candidate with what the hold-out split says of it, the vendor's simulator and the limits included."""
-    candidate = simulate_on_holdout(context, ledger, candidate)
-    acceptance = candidate.acceptance
-    assert acceptance is not None
-    if acceptance.accepted:
-        acceptance = _beside_vendor(context, candidate, acceptance)
+    The vendor's simulator is asked of what meets the goal. A plan is looked at once.
+    """
+    known = ledger.judged.get(candidate.plan.digest)
+    if known is not None:
+        return replace(candidate, acceptance=known.acceptance)
+    doubt = look_doubt(context.policy.acceptance, len(ledger.judged) + 1)
+    acceptance = _by_holdout(context, candidate, doubt)
+    if acceptance.assessment.verdict.is_within:
+        candidate, acceptance = _beside_vendor(context, candidate, acceptance)
     if not candidate.within_limits:
-        summary = "no plan within the limits meets the target"
-        return replace(candidate, acceptance=replace(acceptance, accepted=False, summary=summary))
-    looks = len(ledger.looked_at)
-    tried = f" ({looks} plans were tried on it)" if looks > 1 else ""
-    summary = "; ".join((f"{acceptance.summary}{tried}", *candidate.remarks))
-    return replace(candidate, acceptance=replace(acceptance, summary=summary))
+        acceptance = refused(acceptance, "no plan within the limits meets the target")
+    return _remembered(ledger, replace(candidate, acceptance=acceptance))
 
 
-def _beside_vendor(context: SearchContext, candidate: Candidate, acceptance: Acceptance) -> Acceptance:
+def judge_unselected(context: SearchContext, ledger: Ledger, candidate: Candidate) -> Candidate:
+    """Return a candidate that no sample selected with what both splits say of it.
+
+    The hold-out is not looked at where the search split alone leaves no doubt that the goal is missed.
+    """
+    search, holdout, plan = context.search, context.holdout, candidate.plan
+    doubt = look_doubt(context.policy.acceptance, 1)
+    allowance = context.request.goal.allowance(_mean(context, search.float_score, holdout.float_score))
+    searched = search.losses(plan)
+    trial = search.judge(plan, tuple(candidate.raised), Tolerance(allowance), race=False)
+    if searched is not None:
+        alone = assess(searched, search.loss_range, doubt, allowance)
+        if alone.interval is not None and alone.surely_missed:
+            held = holdout.judge(plan, tuple(candidate.raised), Tolerance(allowance))
+            return _remembered(ledger, replace(candidate, acceptance=Acceptance(alone, held)))
+    if trial.status is Status.CANNOT_TEST:
+        assessment = _failed(f"fast simulation failed: {trial.reason}", allowance)
+        return _remembered(ledger, replace(candidate, acceptance=Acceptance(assessment, trial)))
+    acceptance = _by_holdout(context, candidate, doubt, screens=False)
+    if acceptance.exact and searched is not None and acceptance.losses is not None:
+        pooled = np.concatenate([searched, acceptance.losses])
+        assessment = assess(pooled, _wider(search.loss_range, holdout.loss_range), doubt, allowance)
+        acceptance = replace(acceptance, assessment=assessment)
+    elif acceptance.exact:
+        loss = _mean(context, trial.float_score - trial.score, acceptance.assessment.loss)
+        count = search.sample_count + holdout.sample_count
+        acceptance = replace(acceptance, assessment=assess_mean(loss, count, allowance))
+    if acceptance.assessment.verdict.is_within:
+        candidate, acceptance = _beside_vendor(context, candidate, acceptance)
+    return _remembered(ledger, replace(candidate, acceptance=acceptance))
+
+
+def look_doubt(policy: AcceptancePolicy, look: int) -> float:
+    """Return how often each bound of a look, counted from 1, may be wrong: all looks add up to the policy's doubt."""
+    return float((1 - policy.confidence) / 2**look)
+
+
+def is_worth_it(context: SearchContext, cheaper: Candidate, dearer: Candidate) -> bool:
+    """Tell whether a dearer plan is shown to be better than a cheaper one, by enough to be worth its latency.
+
+    The two are compared sample by sample on the hold-out, by bets that the dearer one loses less: the dearer it is, the
+    more wealth they have to bring. Where samples have no scores nothing can be shown, and the verdicts count.
+    """
+    first, second, limits = cheaper.acceptance, dearer.acceptance, context.holdout.loss_range
+    assert first is not None
+    assert second is not None
+    if first.losses is None or second.losses is None:
+        return True
+    gains = first.losses - second.losses
+    if limits is None:
+        # Nothing says how much a sample can gain: only which plan does better on it counts.
+        gains, limits = np.sign(gains), LossRange(-1.0, 1.0)
+    wealth = log_wealth_above(gains, 0.0, -limits.largest)
+    return wealth + 1e-12 >= needed_log_wealth(context, cheaper, dearer)
+
+
+def needed_log_wealth(context: SearchContext, cheaper: Candidate, dearer: Candidate) -> float:
+    """Return the logarithm of the wealth that pays for a plan; 0 where it is not dearer, or nothing is priced."""
+    if context.prover is None:
+        return 0.0
+    before, after = (context.prover.latency_ns(item.placements) for item in (cheaper, dearer))
+    if not 0 < before < after:
+        return 0.0
+    return math.log2(after / before) * math.log(1 / context.policy.acceptance.doubled)
+
+
+def _by_holdout(context: SearchContext, candidate: Candidate, doubt: float, *, screens: bool = True) -> Acceptance:
+    holdout, plan = context.holdout, candidate.plan
+    allowance = context.request.goal.allowance(holdout.float_score)
+    if screens:
+        screened = holdout.screen(plan, Tolerance(allowance))
+        if screened.status is not Status.PASS:
+            lost = screened.float_score - screened.score
+            where = "the hold-out" if screened.complete else f"the first {screened.samples} samples of the hold-out"
+            reason = f"loss {lost:.2g} on {where}, {allowance:.3g} allowed"
+            if screened.status is Status.CANNOT_TEST:
+                reason = f"fast simulation failed: {screened.reason}"
+            return Acceptance(_failed(reason, allowance, lost), screened)
+    trial, losses = holdout.confirm(plan, Tolerance(allowance), context.exact)
+    if trial.status is Status.CANNOT_TEST:
+        return Acceptance(_failed(f"exact simulation failed: {trial.reason}", allowance), trial)
+    if losses is None:
+        assessment = assess_mean(trial.float_score - trial.score, trial.samples, allowance)
+    else:
+        assessment = assess(losses, holdout.loss_range, doubt, allowance)
+    return Acceptance(assessment, trial, exact=True, losses=losses)
+
+
+def _beside_vendor(
+    context: SearchContext, candidate: Candidate, acceptance: Acceptance
+) -> tuple[Candidate, Acceptance]:
     vendor, holdout = context.vendor, context.holdout
     if vendor is None:
-        return acceptance
+        return candidate, acceptance
     context.listener.stage("the vendor's simulator")
     allowance = context.request.goal.allowance(holdout.float_score)
     finding = vendor.judge(candidate.plan, holdout.indices, allowance)
-    return replace(acceptance, accepted=finding.accepted, summary=f"{acceptance.summary}; {finding.summary}")
+    if not finding.accepted:
+        return candidate, refused(acceptance, finding.summary)
+    return replace(candidate, remarks=(*candidate.remarks, finding.summary)), acceptance
 
 
-def accept(context: SearchContext, plan: Plan) -> Acceptance:
-    """Judge a plan on the hold-out split in exact integer simulation; the fast one may show at once that it fails.
-
-    A confident goal looks at both splits: of many plans that are asked of the hold-out, some are lucky there.
-    """
-    goal, holdout = context.request.goal, context.holdout
-    allowance = goal.allowance(holdout.float_score)
-    screened = holdout.screen(plan, Tolerance(allowance))
-    if screened.status is not Status.PASS:
-        if screened.reason:
-            return Acceptance(False, f"fast simulation failed: {screened.reason}", screened)
-        lost = screened.float_score - screened.score
-        where = "hold-out" if screened.complete else f"the first {screened.samples} samples of the hold-out"
-        return Acceptance(False, f"loss {lost:.4g} on {where} exceeds {allowance:.4g}", screened)
-    trial, held = holdout.confirm(plan, Tolerance(allowance), context.exact)
-    if trial.status is Status.CANNOT_TEST:
-        return Acceptance(False, f"exact simulation failed: {trial.reason}", screened)
-    searched = None if held is None else context.search.losses(plan)
-    losses = None if held is None or searched is None else np.concatenate([searched, held])
-    bound, estimate = _bound(context, held), _bound(context, losses)
-    lost = trial.float_score - trial.score
-    summary = f"hold-out loss {lost:.4g} exceeds {allowance:.4g}"
-    doubt = ""
-    if trial.passed:
-        summary = f"hold-out loss {max(lost, 0.0):.4g} within {allowance:.4g}"
-        doubt = _doubt(bound, estimate, allowance) if goal.confident else ""
-    accepted = trial.passed and not doubt
-    return Acceptance(accepted, f"{summary}{doubt}", trial, bound, True, losses, estimate)
+def _remembered(ledger: Ledger, candidate: Candidate) -> Candidate:
+    ledger.judged[candidate.plan.digest] = candidate
+    return candidate
 
 
-def _bound(context: SearchContext, losses: AnyArray | None) -> float | None:
-    """Return the upper bound of the mean loss; None without scores of samples, or where losses have no known limit."""
-    largest = context.holdout.facts.largest_loss
-    if losses is None or largest is None or losses.max() > largest:
+def _failed(reason: str, allowance: float, loss: float = math.inf) -> Assessment:
+    return Assessment(Verdict.MISSED, loss if math.isfinite(loss) else math.inf, allowance, 0, reason=reason)
+
+
+def _mean(context: SearchContext, searched: float, held: float) -> float:
+    """Return the mean over the samples of both splits."""
+    counts = context.search.sample_count, context.holdout.sample_count
+    return float(np.average((searched, held), weights=counts))
+
+
+def _wider(first: LossRange | None, second: LossRange | None) -> LossRange | None:
+    if first is None or second is None:
         return None
-    return upper_bound(losses, largest, context.policy.holdout.confidence)
-
-
-def _doubt(bound: float | None, estimate: float | None, allowance: float) -> str:
-    """Return why one cannot be confident, or nothing."""
-    if bound is None or estimate is None:
-        return ", but its bound is unknown: samples have no scores, or none within 0 and 1"
-    if bound > allowance:
-        return f", but its bound is {bound:.4g}"
-    return f", but both splits together give {estimate:.4g} for its bound" if estimate > allowance else ""
+    return LossRange(min(first.least, second.least), max(first.largest, second.largest))

@@ -1,4 +1,4 @@
-"""How much a plan loses on new samples at most, given what it loses on some that did not select it.
+"""How much a plan loses on new samples, given what it loses on some that did not select it.
 
 The betting test of Waudby-Smith and Ramdas ("Estimating means of bounded random variables by betting", 2024), inverted:
 let no sample lose more than `largest`, and let samples be drawn independently. If the mean loss of new samples were m
@@ -15,8 +15,10 @@ make it tighter.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
+from scipy import special
 
 from dovetail.ir.dtypes import AnyArray
 
@@ -25,6 +27,44 @@ _GRID = 1024
 _ROUNDS = 3
 """How often they are laid closer between the bound's neighbours: to a millionth of it."""
 _HALVINGS = 40
+_STAKES = (np.arange(64) + 0.5) / 64
+"""Stakes whose mean is the wealth of bets that need no guess of the mean: the uniform mixture."""
+_MOST_FACTOR = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class LossRange:
+    """What one sample can lose, at least (negative where it can gain) and at most, in the metric's unit."""
+
+    least: float
+    largest: float
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """What the mean loss of new samples is between."""
+
+    lower: float
+    upper: float
+
+    def excludes(self, allowance: float) -> bool:
+        """Tell whether the mean is on one side of an allowed loss for sure."""
+        return self.upper <= allowance + 1e-12 or self.lower > allowance + 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class _Tally:
+    """How often each loss was seen."""
+
+    values: AnyArray
+    counts: AnyArray
+
+    @classmethod
+    def of(cls, losses: AnyArray) -> _Tally:
+        return cls(*np.unique(np.asarray(losses, np.float64), return_counts=True))
+
+    def times(self, factor: float) -> _Tally:
+        return _Tally(self.values, self.counts * factor)
 
 
 def upper_bound(losses: AnyArray, largest: float, confidence: float) -> float:
@@ -32,8 +72,87 @@ def upper_bound(losses: AnyArray, largest: float, confidence: float) -> float:
 
     `losses` are those of independent samples `[N]`, none above `largest`.
     """
-    values, counts = np.unique(np.asarray(losses, np.float64) / largest, return_counts=True)
-    needed = math.log(1 / (1 - confidence))
+    return _upper(_Tally.of(losses), largest, 1 - confidence)
+
+
+def loss_interval(losses: AnyArray, limits: LossRange, doubt: float) -> Interval:
+    """Return bounds of the mean loss of new samples, each of which is wrong with a probability of at most `doubt`.
+
+    Where every sample that was seen lost everything or nothing they are those of Clopper and Pearson, which hold for
+    any losses from 0 to the largest if the samples that lose anything are counted; else those of betting.
+    """
+    return _interval(_Tally.of(losses), limits, doubt)
+
+
+def samples_to_decide(losses: AnyArray, limits: LossRange, doubt: float, allowance: float) -> int | None:
+    """Return how many samples more would tell on which side of an allowance the mean is, if they lose as these do.
+
+    0 where these do; None where no number would.
+    """
+    tally = _Tally.of(losses)
+
+    def decides(factor: float) -> bool:
+        return _interval(tally.times(factor), limits, doubt).excludes(allowance)
+
+    if decides(1.0):
+        return 0
+    high = 2.0
+    while not decides(high):
+        high *= 2
+        if high > _MOST_FACTOR:
+            return None
+    low = high / 2
+    while (high - low) * len(losses) > 1:
+        middle = (low + high) / 2
+        low, high = (low, middle) if decides(middle) else (middle, high)
+    return math.ceil((high - 1) * len(losses))
+
+
+def largest_sure_loss(samples: int, largest: float, doubt: float, allowance: float) -> float | None:
+    """Return the largest mean loss, of samples lost or not, whose bound is within an allowance; None where none is."""
+    lost = np.arange(samples)
+    sure = np.flatnonzero(special.betaincinv(lost + 1, samples - lost, 1 - doubt) * largest <= allowance + 1e-12)
+    return float(sure[-1] / samples) * largest if sure.size else None
+
+
+def log_wealth_above(values: AnyArray, mean: float, least: float) -> float:
+    """Return the logarithm of the wealth of bets that the mean of new values exceeds `mean`; none is below `least`.
+
+    If it does not, the wealth reaches 1 / p with a probability of at most p.
+    """
+    return _log_wealth_above(_Tally.of(values), mean, least)
+
+
+def _interval(tally: _Tally, limits: LossRange, doubt: float) -> Interval:
+    if np.isin(tally.values, (0.0, limits.largest)).all():
+        count = float(tally.counts.sum())
+        lost = float(tally.counts[tally.values > 0].sum())
+        lower = special.betaincinv(lost, count - lost + 1, doubt) if lost else 0.0
+        upper = special.betaincinv(lost + 1, count - lost, 1 - doubt) if lost < count else 1.0
+        return Interval(float(lower) * limits.largest, float(upper) * limits.largest)
+    return Interval(_lower(tally, limits.least, doubt), _upper(tally, limits.largest, doubt))
+
+
+def _lower(tally: _Tally, least: float, doubt: float) -> float:
+    """Return what the mean is at least: the largest one that bets refute."""
+    needed = math.log(1 / doubt)
+    low, high = least, float(np.average(tally.values, weights=tally.counts))
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        refuted = middle > least and _log_wealth_above(tally, middle, least) >= needed
+        low, high = (middle, high) if refuted else (low, middle)
+    return low
+
+
+def _log_wealth_above(tally: _Tally, mean: float, least: float) -> float:
+    steps = (tally.values - mean) / (mean - least)
+    gains = np.log1p(_STAKES[:, None] * np.maximum(steps, -1.0)) @ tally.counts
+    return float(special.logsumexp(gains) - math.log(len(_STAKES)))
+
+
+def _upper(tally: _Tally, largest: float, doubt: float) -> float:
+    values, counts = tally.values / largest, tally.counts
+    needed = math.log(1 / doubt)
     # Where nothing is lost the bound is this; gains bring it below.
     lossless = -math.expm1(-needed / counts.sum())
     low, high, points = lossless / 64, 1 - 1e-9, _GRID

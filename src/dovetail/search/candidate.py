@@ -3,31 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dovetail.ir.dtypes import AnyArray
 from dovetail.plan.placement import Placement
 from dovetail.plan.plan import Override, Plan
 from dovetail.search.certificate import Certificate
-from dovetail.search.result import Evidence, Margin
+from dovetail.search.result import Evidence
 from dovetail.search.trial import Trial
+from dovetail.search.verdict import Assessment, Verdict
 
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """Whether a plan holds on the hold-out split."""
+    """What samples say of a plan that did not select it."""
 
-    accepted: bool
-    summary: str
+    assessment: Assessment
     trial: Trial
-    bound: float | None = None
-    """What the plan loses on new samples at most, by those of the hold-out; None where nothing says so."""
+    """The trial on the hold-out split."""
     exact: bool = False
     """Exact simulation made the trial."""
     losses: AnyArray | None = None
-    """The loss of every sample of both splits, those of the search split first."""
-    estimate: float | None = None
-    """What both splits together give for the bound: an estimate, as the search split has selected the plan."""
+    """The loss of every sample of the hold-out; None without scores of samples, or where not all were needed."""
+
+
+def refused(acceptance: Acceptance, reason: str) -> Acceptance:
+    """Return what samples say of a plan that misses the goal for another reason."""
+    assessment = replace(acceptance.assessment, verdict=Verdict.MISSED, reason=reason)
+    return replace(acceptance, assessment=assessment)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +50,8 @@ class Candidate:
     """The limits of the request hold; where they do not, no plan that was tested keeps them and passes."""
     remarks: tuple[str, ...] = ()
     """What a person has to know of it besides."""
-    margin_units: frozenset[str] = frozenset()
-    """Raised units that the samples do not ask for."""
-    margin: Margin | None = None
-    """How sure the loss is; None where nothing is known of it."""
     acceptance: Acceptance | None = None
-    """What the hold-out split says; None before it was asked."""
+    """What samples say that did not select it; None before they were asked."""
 
     @property
     def placements(self) -> dict[str, Placement]:
@@ -60,21 +59,15 @@ class Candidate:
         return placements_of(self.raised)
 
     @property
-    def accepted(self) -> bool:
-        """Tell whether the hold-out split agrees with the plan."""
-        return self.acceptance is not None and self.acceptance.accepted
+    def assessment(self) -> Assessment:
+        """Return the verdict; only of a candidate that was judged."""
+        assert self.acceptance is not None
+        return self.acceptance.assessment
 
     @property
-    def summary(self) -> str:
-        """Return what the hold-out split says, in words."""
-        return "not asked of the hold-out" if self.acceptance is None else self.acceptance.summary
-
-    @property
-    def holdout_gain(self) -> float:
-        """Return the score beyond that of float on what was evaluated of the hold-out split."""
-        if self.acceptance is None:
-            return float("-inf")
-        return self.acceptance.trial.score - self.acceptance.trial.float_score
+    def verdict(self) -> Verdict:
+        """Return the word of the verdict; only of a candidate that was judged."""
+        return self.assessment.verdict
 
 
 def placements_of(raised: Mapping[str, Override]) -> dict[str, Placement]:

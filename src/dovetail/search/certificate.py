@@ -38,11 +38,9 @@ class Certificate:
     """No verdict has contradicted that."""
     complete: bool
     """The proof ended by itself, not for want of tests or time."""
-    margin_ns: float = 0.0
-    """What units that the samples do not ask for add to the latency; the gap leaves it out."""
 
     @property
     def gap(self) -> float:
         """Return the share of the plan's latency that is not proven necessary."""
-        needed_ns = self.cost.latency_ns - self.margin_ns
-        return max(0.0, 1.0 - self.lower_bound_ns / needed_ns) if needed_ns > 0 else 0.0
+        latency_ns = self.cost.latency_ns
+        return max(0.0, 1.0 - self.lower_bound_ns / latency_ns) if latency_ns > 0 else 0.0

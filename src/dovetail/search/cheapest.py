@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from dovetail.plan.placement import Placement
@@ -18,17 +18,14 @@ from dovetail.search.trial import Status
 
 @dataclass(frozen=True, slots=True)
 class _Tests:
-    """Tests of plans at one tolerance; plans that the hold-out split refused count as failing."""
+    """Tests of plans at one tolerance."""
 
     context: SearchContext
     ledger: Ledger
     tolerance: Tolerance
-    refused: Sequence[Mapping[str, Placement]]
 
     def status(self, raised: Mapping[str, Placement]) -> Status:
         """Return the verdict on a plan that raises some units."""
-        if raised in self.refused:
-            return Status.FAIL
         overrides = {unit: self.context.override(unit, place) for unit, place in raised.items()}
         return self.ledger.judge(overrides, self.tolerance, spare=True).status
 
@@ -38,10 +35,7 @@ class _Tests:
 
     def known(self) -> list[KnownPlan]:
         """Return every plan that was judged at this tolerance."""
-        return [
-            KnownPlan(raised, Status.FAIL if raised in self.refused else trial.status)
-            for raised, trial in self.ledger.verdicts(self.tolerance)
-        ]
+        return [KnownPlan(raised, trial.status) for raised, trial in self.ledger.verdicts(self.tolerance)]
 
 
 def cheapest(
@@ -50,15 +44,13 @@ def cheapest(
     candidate: Candidate,
     tolerance: Tolerance,
     prover: Prover,
-    refused: Collection[str] = (),
 ) -> Candidate:
     """Return the cheapest plan that passes, with what is proven of it; `within_limits` is false when there is none.
 
     Units that save less than `worthwhile` are left out again. Every single removal is tested: a unit that can go back
-    to low precision is a companion. Digests of plans that the hold-out split has `refused` count as failing.
+    to low precision is a companion.
     """
-    failing = [raised for digest, raised in ledger.placements().items() if digest in refused]
-    tests = _Tests(context, ledger, tolerance, failing)
+    tests = _Tests(context, ledger, tolerance)
     before = candidate.placements
     best, optimum = prover.improve(before, tests.known(), tests.status)
     if best is None:
@@ -67,14 +59,6 @@ def cheapest(
     if best != before or not (candidate.evidence or ledger.is_exhausted):
         candidate = _with_evidence(context, ledger, best, tolerance, prover)
     return replace(candidate, certificate=prover.certificate(candidate.plan, optimum))
-
-
-def with_proof_of(candidate: Candidate, cheaper: Candidate, prover: Prover) -> Candidate:
-    """Return a candidate with what was proven when a cheaper one was looked for."""
-    proof = cheaper.certificate
-    return replace(
-        candidate, certificate=None if proof is None else replace(proof, cost=prover.model.plan_cost(candidate.plan))
-    )
 
 
 def _without_slow(prover: Prover, best: Mapping[str, Placement], tests: _Tests) -> dict[str, Placement]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dovetail.plan.placement import Placement
-from dovetail.search.candidate import Candidate
+from dovetail.search.candidate import Candidate, refused
 from dovetail.search.context import SearchContext
 from dovetail.search.ledger import Ledger
 from dovetail.search.oracle import Oracle
@@ -33,23 +33,18 @@ class _Repeats:
 
 
 def confirm(context: SearchContext, ledger: Ledger, candidate: Candidate) -> tuple[Candidate, tuple[str, ...]]:
-    """Evaluate again what a candidate rests on, as often as the request says; say what wavers or contradicts itself.
-
-    What is proven is proven of the plan without its margin.
-    """
+    """Evaluate again what a candidate rests on, as often as the request says; say what wavers or contradicts itself."""
     events = context.fast.events
-    raised = {unit: item for unit, item in candidate.raised.items() if unit not in candidate.margin_units}
-    proven = context.candidate(raised, candidate.evidence)
-    tolerance = ledger.last_met(proven.plan)
+    tolerance = ledger.last_met(candidate.plan)
     if tolerance is None:
         return candidate, events
     against = contradictions(ledger.verdicts(tolerance), context.space.ladders)
     repeats = _Repeats()
     for number in range(1, context.request.options.confirm + 1):
-        _repeat(context, proven, context.apart(number), tolerance, repeats)
+        _repeat(context, candidate, context.apart(number), tolerance, repeats)
     if repeats.plan_fails and candidate.acceptance is not None:
         summary = f"the oracle wavers: {repeats.events[0]}"
-        candidate = replace(candidate, acceptance=replace(candidate.acceptance, accepted=False, summary=summary))
+        candidate = replace(candidate, acceptance=refused(candidate.acceptance, summary))
     if (repeats.events or against) and candidate.certificate is not None:
         candidate = replace(candidate, certificate=replace(candidate.certificate, monotone=False))
     evidence = tuple(item for item in candidate.evidence if item not in repeats.void)

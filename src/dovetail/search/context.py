@@ -25,7 +25,7 @@ from dovetail.search.policy import SearchPolicy
 from dovetail.search.price_record import PriceRecord
 from dovetail.search.prior import UnitPrior, rank_units
 from dovetail.search.proof import Prover, make_prover
-from dovetail.search.recorded import RecordedEvaluator
+from dovetail.search.recorded import RecordedEvaluator, SampleCount
 from dovetail.search.request import TuneListener, TuneRequest
 from dovetail.search.result import Evidence
 from dovetail.search.samples import SampleSet
@@ -109,30 +109,37 @@ class SearchContext:
 
 @contextmanager
 def open_search(
-    request: TuneRequest, listener: TuneListener, playback: Playback | None = None
+    request: TuneRequest,
+    listener: TuneListener,
+    log: SearchLog,
+    playback: Playback | None = None,
+    count: SampleCount | None = None,
 ) -> Iterator[SearchContext]:
-    """Open everything that a search needs, and close it in the end.
+    """Open everything that a search needs but its log, and close it in the end.
+
+    A given count goes on from what an earlier context of the same search has cost.
 
     Raises SearchError when nothing can run low or the samples show nothing, DataError for unusable samples.
     """
-    space = make_space(request.graph, request.low, request.ladder, request.wishes)
+    space = make_space(request.graph, request.low, request.ladder, request.wishes, request.repairs)
     samples = SampleSet(request.graph, request.samples)
     splits, options, policy = request.splits, request.options, request.options.policy
     if max(*splits.search, *splits.holdout) >= samples.count:
         raise SearchError(f"the splits are not of these {samples.count} samples.", hint="Split these samples.")
     identity = request.metric_identity or request.metric.name
-    data = EvaluationData(request.graph, samples, request.metric, identity, policy.evaluation)
+    data = EvaluationData(request.graph, samples, request.metric, identity, policy.evaluation, request.source)
     ranges, target = request.calibration.ranges, request.low.target
     served = space.targets
     executors = fast_executor(data.graph, target, served), exact_executor(target, served)
     simulator, pipeline = (replace(item, threads=_cores()).evaluator(data, ranges) for item in executors)
-    log = _open_log(request, simulator.identity, playback)
+    if not log.lines:
+        _write_head(log, request, simulator.identity)
     journal = Journal(options.journal, _digest(f"{simulator.identity}\n{pipeline.identity}"), log)
     if playback is not None:
         journal.close_to_new(playback.evaluations)
     channels = open_channels(options.fanout, [partial(Work.of, data, ranges, item) for item in executors], journal)
     retries = options.fanout.options.retries
-    fast = RecordedEvaluator(simulator, journal, "fast", channels[0], retries)
+    fast = RecordedEvaluator(simulator, journal, "fast", channels[0], retries, count)
     try:
         search = Split.shuffled("search", splits.search, splits.seed)
         holdout = Split.shuffled("holdout", splits.holdout, splits.seed)
@@ -146,7 +153,7 @@ def open_search(
             prior=prior,
             prover=_prover(request, space, [item.unit for item in prior], record),
             fast=fast,
-            exact=RecordedEvaluator(pipeline, journal, "exact", channels[1], retries),
+            exact=RecordedEvaluator(pipeline, journal, "exact", channels[1], retries, fast.count),
             search=oracle,
             holdout=Oracle(fast, holdout, space.float_plan, policy.race),
             listener=listener,
@@ -156,7 +163,6 @@ def open_search(
     finally:
         fast.close()
         journal.close()
-        log.close()
 
 
 def fast_executor(graph: Graph, target: str, targets: tuple[str, ...] = ()) -> Executor:
@@ -191,11 +197,8 @@ def _prover(request: TuneRequest, space: Space, order: Sequence[str], record: Pr
         return None
 
 
-def _open_log(request: TuneRequest, identity: str, playback: Playback | None) -> SearchLog:
+def _write_head(log: SearchLog, request: TuneRequest, identity: str) -> None:
     options, costs, splits = request.options, request.costs, request.splits
-    log = SearchLog(options.log)
-    if playback is not None:
-        log.lines = playback.lines
     log.write(
         "search",
         schema=SCHEMA,
@@ -209,12 +212,12 @@ def _open_log(request: TuneRequest, identity: str, playback: Playback | None) ->
         split=[splits.seed, len(splits.search), len(splits.holdout)],
         plans=options.max_plans,
         confirm=options.confirm,
-        costs=[costs.migrates, costs.most_tests, costs.time_limit_s, costs.worthwhile, costs.margin],
+        costs=[costs.migrates, costs.most_tests, costs.time_limit_s, costs.worthwhile],
         policy=options.policy.document(),
+        repairs=list(options.repairs),
         evaluator=_digest(identity),
         arguments=options.log_header,
     )
-    return log
 
 
 def _cores() -> int:

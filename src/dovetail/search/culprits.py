@@ -8,7 +8,6 @@ from functools import partial
 from dovetail.plan.plan import Override
 from dovetail.search.candidate import Candidate
 from dovetail.search.context import SearchContext
-from dovetail.search.holdout import agrees
 from dovetail.search.ledger import Ledger, Variants
 from dovetail.search.proof import Prover
 from dovetail.search.result import Evidence
@@ -20,9 +19,8 @@ from dovetail.search.tolerance import Tolerance
 def find_culprits(context: SearchContext, ledger: Ledger, tolerance: Tolerance, climbs: bool) -> Candidate | None:
     """Return a 1-minimal set of raised units that meets a tolerance; a larger one when the budget runs out.
 
-    With prices, a large set is made smaller only as far as the hold-out split agrees with it, and where nearly every
-    unit matters the cheapest of few sets is returned. None when the first rung cannot meet the tolerance, and `climbs`
-    forbids the last one, float on the CPU.
+    With prices, where nearly every unit matters, the cheapest of few sets is returned. None when the first rung cannot
+    meet the tolerance, and `climbs` forbids the last one, float on the CPU.
     """
     if ledger.judge({}, tolerance).passed:
         return context.candidate({})
@@ -34,9 +32,6 @@ def find_culprits(context: SearchContext, ledger: Ledger, tolerance: Tolerance, 
     context.listener.stage("minimise")
     passing = order[:length]
     if context.prover is not None and length >= context.policy.culprits.many:
-        whole = None if context.is_limited else _refused_when_halved(context, ledger, passing, tolerance)
-        if whole is not None:
-            return whole
         end = _cheaper_end(context, ledger, passing, tolerance, context.prover)
         if end is not None:
             raised = context.raised(end, top=ledger.starts_at_top, tested=False)
@@ -76,28 +71,6 @@ def _smaller(context: SearchContext, ledger: Ledger, passing: Sequence[str], tol
         options = GroupTest(policy.culprits, policy.group_test, patient=True)
         strategy = partial(isolate, passing, options=options, go_on=ledger.may_go_on)
     return ledger.follow(strategy, _variants(context, ledger), tolerance).kept
-
-
-def _refused_when_halved(
-    context: SearchContext, ledger: Ledger, passing: Sequence[str], tolerance: Tolerance
-) -> Candidate | None:
-    """Return the smallest set that the hold-out split agrees with, if it refuses one of half as many units.
-
-    It is asked whenever a large set has halved. The set itself is returned if that is refused; None when nothing is.
-    """
-    policy, kept = context.policy, passing
-    agreed = None
-    while len(kept) >= policy.culprits.many:
-        candidate = context.candidate(context.raised(kept, top=ledger.starts_at_top, tested=False))
-        if not agrees(context, ledger, candidate):
-            return agreed or candidate
-        agreed, half = candidate, len(kept) // 2
-        options = GroupTest(policy.culprits, policy.group_test, enough=half)
-        strategy = partial(isolate, passing, options=options, go_on=ledger.may_go_on)
-        kept = ledger.follow(strategy, _variants(context, ledger), tolerance).kept
-        if len(kept) > half:
-            break
-    return None
 
 
 def _cheaper_end(

@@ -17,6 +17,7 @@ from dovetail.errors import DeviceNotFound
 from dovetail.ir.dtypes import AnyArray
 from dovetail.ir.graph import Graph
 from dovetail.ir.precision import Precision
+from dovetail.plan.placement import HOST, Placement
 from dovetail.plan.plan import Plan
 from dovetail.quantize.cache import BoundedCache
 from dovetail.quantize.calibrate import FLOAT_BACKEND, load_float
@@ -57,6 +58,13 @@ class EvaluationData:
     metric: TaskMetric
     metric_identity: str
     policy: EvaluationPolicy = field(default_factory=EvaluationPolicy)
+    source: Graph | None = None
+    """The graph as shipped where `graph` is a repaired one: what float decides is its."""
+
+    @property
+    def shipped(self) -> Graph:
+        """Return the graph whose float outputs are the reference."""
+        return self.graph if self.source is None else self.source
 
 
 def evaluation_identity(data: EvaluationData, ranges: Ranges, executor: Sequence[str]) -> str:
@@ -65,7 +73,8 @@ def evaluation_identity(data: EvaluationData, ranges: Ranges, executor: Sequence
     That is also what makes the golden outputs, and the form that ONNX Runtime's rules have on this processor.
     """
     golden = f"golden {FLOAT_BACKEND}:{backend(FLOAT_BACKEND).version}, {find_target(ORT_RULES).name}"
-    facts = (data.graph.digest, ranges.digest, data.samples.digest, data.metric_identity)
+    repaired = () if data.source is None else (data.source.digest,)
+    facts = (data.graph.digest, ranges.digest, data.samples.digest, data.metric_identity, *repaired)
     return "\n".join((*executor, golden, *facts))
 
 
@@ -86,13 +95,22 @@ class Scorer:
         sign = 1.0 if metric.higher_is_better else -1.0
         return Scores(sign * score, None if per_sample is None else sign * per_sample)
 
+    def float_scores(self, plan: Plan, indices: Sequence[int]) -> Scores | None:
+        """Return the scores of the plan that is float throughout; None for others, or where nothing was repaired.
+
+        That is the model as shipped: no repair may move what it is held to.
+        """
+        if self._data.source is None or plan.overrides or plan.default != Placement(HOST, Precision.FP32):
+            return None
+        return self.scores(self.golden(indices), indices)
+
     def golden(self, indices: Sequence[int]) -> dict[str, AnyArray]:
         """Return the float model's outputs."""
         key = tuple(indices)
         kept = self._golden.get(key)
         if kept is not None:
             return kept
-        with closing(load_float(self._data.graph)) as model:
+        with closing(load_float(self._data.shipped)) as model:
             outputs = run_batches(model, self._data, indices)
         return self._golden.put(key, outputs, sum(array.nbytes for array in outputs.values()))
 
@@ -127,7 +145,8 @@ class Rewriter:
 
     def evaluate(self, plan: Plan, indices: Sequence[int]) -> Scores:
         """Return the scores of a plan."""
-        return self._scorer.scores(self.outputs(plan, indices), indices)
+        known = self._scorer.float_scores(plan, indices)
+        return self._scorer.scores(self.outputs(plan, indices), indices) if known is None else known
 
     def outputs(self, plan: Plan, indices: Sequence[int]) -> dict[str, AnyArray]:
         """Return the outputs of a plan, stacked to `[N, ...]`."""

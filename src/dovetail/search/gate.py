@@ -50,13 +50,17 @@ def check_gate(context: SearchContext, ledger: Ledger) -> Gate:
 
 
 def revise_gate(gate: Gate, context: SearchContext, ledger: Ledger, candidate: Candidate) -> Gate:
-    """Return the gate in the light of the whole search: companions and a margin are raised where nothing breaks too."""
-    culprits = candidate.raised.keys() - candidate.companions - candidate.margin_units
+    """Return the gate in the light of the whole search: companions are raised where nothing breaks too."""
+    culprits, low = candidate.raised.keys() - candidate.companions, context.space.low
+    if not culprits and candidate.verdict.is_within:
+        return replace(
+            gate, verdict=GateVerdict.NOTHING_TO_DO, text=f"nothing to do: everything at {low} meets the goal"
+        )
     if gate.verdict is GateVerdict.NOTHING_TO_DO and culprits:
-        text = f"bad quantisation: everything at {context.space.low} passes on the search split, not on the hold-out"
+        text = f"bad quantisation: everything at {low} passes on the search split, not with the hold-out"
         gate = replace(gate, verdict=GateVerdict.QUANTISATION_BREAKS, text=text)
     if gate.verdict is GateVerdict.QUANTISATION_BREAKS and ledger.starts_at_top:
-        text = f"everything at {_rung(context)} passes, but not with what is kept back for new samples"
+        text = f"everything at {_rung(context)} passes on the first samples, not on all"
         gate = replace(gate, verdict=GateVerdict.FIRST_RUNG_FAILS, text=text)
     return gate
 

@@ -44,7 +44,7 @@ class Journal:
     """The evaluations of one search context; `path` None keeps them in memory."""
 
     def __init__(self, path: Path | None, context: str, log: SearchLog | None = None) -> None:
-        self._context = context
+        self.context = context
         self._log = log
         self.is_closed_to_new = False
         """Tells that what is not on record must not be evaluated."""
@@ -142,7 +142,7 @@ class Journal:
 
     def _execute(self, statement: str, values: tuple[object, ...]) -> sqlite3.Cursor:
         try:
-            return self._database.execute(statement, (self._context, *values))
+            return self._database.execute(statement, (self.context, *values))
         except sqlite3.Error as error:
             raise SearchError(
                 f"{self._where}: the journal cannot be used: {error}.", hint=_HINT, option="journal"

@@ -1,4 +1,4 @@
-"""The ledger: every verdict of one search, what each judged plan raises, and what the hold-out split refused.
+"""The ledger: every verdict of one search, what each judged plan raises, and the looks at the hold-out.
 
 It is the only state that stages have: they are functions of it and of a frozen context.
 """
@@ -48,10 +48,8 @@ class Ledger:
         """The first rung was seen not to suffice: units go to the last one, and come down rung by rung."""
         self.sensitivities: Mapping[str, float] | None = None
         """The noise of every unit alone, once it was measured."""
-        self.looked_at: set[str] = set()
-        """Digests of the plans that were tried on the hold-out split."""
-        self.refused: dict[str, Candidate] = {}
-        """Candidates that the hold-out split refused, by the plan's digest."""
+        self.judged: dict[str, Candidate] = {}
+        """Candidates that were judged by samples that did not select them, by the plan's digest: each was a look."""
         self._spare = 0
         self._verdicts: dict[tuple[str, Tolerance], Trial] = {}
         self._raised: dict[str, Mapping[str, Override]] = {}
@@ -64,7 +62,7 @@ class Ledger:
 
     @property
     def is_exhausted(self) -> bool:
-        """Tell whether as many plans were judged as may be, proofs and margins aside."""
+        """Tell whether as many plans were judged as may be, proofs aside."""
         return len(self._trials) - self._spare >= self._context.request.options.max_plans
 
     def may_go_on(self) -> bool:
@@ -116,9 +114,12 @@ class Ledger:
 
     def fewest_raised(self, tolerance: Tolerance) -> Mapping[str, Override] | None:
         """Return what the plan raises that raises fewest units, of those tried on all samples that meet a tolerance."""
-        complete = [(self._raised[digest], trial) for digest, trial in self._trials.items() if trial.complete]
-        near = [raised for raised, trial in complete if raised and tolerance.met_by(trial.float_score - trial.score)]
-        return next((raised for raised in sorted(near, key=len) if self.judge(raised, tolerance).passed), None)
+        return next((raised for raised in sorted(self.tried(tolerance), key=len) if raised), None)
+
+    def tried(self, tolerance: Tolerance) -> list[Mapping[str, Override]]:
+        """Return what each plan raises of those tried on all samples that meet a tolerance."""
+        complete = [(digest, trial) for digest, trial in self._trials.items() if trial.complete]
+        return [self._raised[digest] for digest, trial in complete if tolerance.met_by(trial.float_score - trial.score)]
 
     def verdicts(self, tolerance: Tolerance) -> list[tuple[dict[str, Placement], Trial]]:
         """Return every trial at a tolerance, with where its plan has raised units."""

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -18,7 +19,7 @@ from dovetail.cost.unit_prices import ProbedPrices, prices_from
 from dovetail.errors import SearchError
 from dovetail.search.trial import Scores, Trial
 
-SCHEMA = 2
+SCHEMA = 3
 _MOST_BYTES = 1 << 30
 
 LogLine = Mapping[str, object]
@@ -65,6 +66,18 @@ class SearchLog:
         """Close the file."""
         if self._stream is not None:
             self._stream.close()
+
+
+@contextmanager
+def open_log(path: Path | None, lines: list[LogLine] | None = None) -> Iterator[SearchLog]:
+    """Open the log of a search and close it in the end; `lines` is a list to collect them in."""
+    log = SearchLog(path)
+    if lines is not None:
+        log.lines = lines
+    try:
+        yield log
+    finally:
+        log.close()
 
 
 def trial_fields(trial: Trial) -> dict[str, object]:

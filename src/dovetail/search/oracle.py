@@ -14,11 +14,12 @@ import numpy as np
 from dovetail.errors import DovetailError
 from dovetail.ir.dtypes import AnyArray
 from dovetail.plan.plan import Plan
+from dovetail.search.bounds import LossRange
 from dovetail.search.fanout.task import Query
 from dovetail.search.policy import RacePolicy
 from dovetail.search.race import Race
 from dovetail.search.recorded import RecordedEvaluator
-from dovetail.search.tolerance import SplitFacts, Tolerance
+from dovetail.search.tolerance import Tolerance
 from dovetail.search.trial import Scores, Status, Trial
 
 
@@ -91,12 +92,13 @@ class Oracle:
         return self.float_score == 0 and (self._set_level or not _joined(self._float).any())
 
     @property
-    def facts(self) -> SplitFacts:
-        """Return what is known of the split before a plan is tried."""
+    def loss_range(self) -> LossRange | None:
+        """Return what one sample can lose; None where nothing says so. Where float is perfect none can gain."""
         race = self._race
-        perfect = race is not None and bool((race.float_scores >= race.best).all())
-        largest = None if race is None else race.largest_loss
-        return SplitFacts(self.sample_count, not self._set_level, perfect, largest)
+        if race is None or race.largest_loss is None:
+            return None
+        is_perfect = bool((race.float_scores >= race.best).all())
+        return LossRange(0.0 if is_perfect else -race.largest_loss, race.largest_loss)
 
     @property
     def sample_count(self) -> int:
@@ -140,7 +142,7 @@ class Oracle:
         """Return a failure where the first samples alone leave no doubt of it, else a pass."""
         self.expect([plan])
         progress = self._run(plan, self._blocks[: self._preview], tolerance)
-        if progress.failure or progress.lost or len(progress.done) == len(self._blocks):
+        if progress.failure or progress.lost:
             return self._verdict(plan, (), progress, tolerance)
         return self._trial(plan, (), Status.PASS, progress.done)
 
@@ -189,7 +191,7 @@ class Oracle:
         done = progress.done
         if progress.failure:
             return self._trial(plan, raised, Status.CANNOT_TEST, done, progress.failure)
-        passes = not progress.lost and tolerance.met_by(self._loss(done, tolerance))
+        passes = not progress.lost and tolerance.met_by(self._loss(done))
         return self._trial(plan, raised, Status.PASS if passes else Status.FAIL, done)
 
     def _trial(self, plan: Plan, raised: Sequence[str], status: Status, done: Sequence[Scores], why: str = "") -> Trial:
@@ -206,17 +208,14 @@ class Oracle:
         self._evaluator.log_trial(self._split.name, trial)
         return trial
 
-    def _loss(self, done: Sequence[Scores], tolerance: Tolerance) -> float:
+    def _loss(self, done: Sequence[Scores]) -> float:
         if self._set_level:
             return self.float_score - _pooled(done)
-        return float(tolerance.counted(_joined(self._float[: len(done)]) - _joined(done)).mean())
+        return float((_joined(self._float[: len(done)]) - _joined(done)).mean())
 
     def _lost(self, done: Sequence[Scores], tolerance: Tolerance) -> bool:
         """Tell whether the loss is above the tolerance beyond doubt."""
-        scores = _joined(done)
-        return self._race is not None and self._race.rejects(
-            scores, tolerance.allowance, losses_only=tolerance.losses_only
-        )
+        return self._race is not None and self._race.rejects(_joined(done), tolerance.allowance)
 
 
 def _pooled(parts: Sequence[Scores]) -> float:

@@ -61,7 +61,8 @@ class Pipeline:
 
     def evaluate(self, plan: Plan, indices: Sequence[int]) -> Scores:
         """Return the scores of a plan."""
-        return self._scorer.scores(self.outputs(plan, indices), indices)
+        known = self._scorer.float_scores(plan, indices)
+        return self._scorer.scores(self.outputs(plan, indices), indices) if known is None else known
 
     def outputs(self, plan: Plan, indices: Sequence[int]) -> dict[str, AnyArray]:
         """Return the outputs of a plan, stacked to `[N, ...]`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from dovetail.backend.costs import CostSource
 from dovetail.backend.profiles.hosts import HostFacts
@@ -47,15 +47,10 @@ class CostOptions:
     """Time of one integer programme."""
     worthwhile: float = 0.005
     """Share of the latency that a unit which does not break has to save to go along: no figure is more exact."""
-    margin: float = 0.1
-    """Share of the latency that units may take which are raised where the samples are too few to show that the goal is
-    met."""
     vendor_s: float = 0.0
     """Time that a vendor's performance model may take for the prices of units, where one is here; 0 asks none."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.margin < math.inf:
-            raise CostError(f"a margin of {self.margin} is no share of the latency.", hint="Write 0.1 for a tenth.")
         if self.most_tests is not None and self.most_tests < 0:
             raise CostError(f"a proof cannot make {self.most_tests} tests.", hint="Write 0 for none.")
         if not 0 <= self.vendor_s < math.inf:
@@ -119,11 +114,6 @@ class Prover:
     @property
     def _is_small(self) -> bool:
         return self.priced.problem.size <= self.policy.proof.small
-
-    @property
-    def for_unsearched(self) -> Prover:
-        """Return the prover of a plan that nobody searched for: for a large graph one that makes no tests."""
-        return self if self._is_small else replace(self, options=replace(self.options, most_tests=0))
 
     def certificate(self, plan: Plan, optimum: Optimum) -> Certificate:
         """Return what is proven of a plan."""

@@ -46,14 +46,12 @@ class Race:
         best = 0.0 if high <= 0 else 1.0 if is_share else high
         return cls(float_scores, best, 1.0 if is_share else None, policy or RacePolicy())
 
-    def rejects(self, scores: AnyArray, allowance: float, *, losses_only: bool = False) -> bool:
+    def rejects(self, scores: AnyArray, allowance: float) -> bool:
         """Tell whether the first scores leave no doubt, up to alpha, that the mean loss exceeds the allowance."""
         if not np.isfinite(scores).all():
             return False
         losses = self.float_scores[: len(scores)] - scores
         floor = float(self.float_scores.min()) - self.best
-        if losses_only:
-            losses, floor = np.maximum(losses, 0.0), 0.0
         shortfall = self.best - float(self.float_scores.mean()) + allowance
         wealth = self._wealth(losses, allowance, floor) + self._wealth(self.best - scores, shortfall, 0.0)
         return bool(np.max(wealth / 2, initial=0.0) >= 1 / self.policy.alpha)

@@ -18,8 +18,37 @@ class NotOnRecord(Exception):
     """A replay needs what its log does not have; nothing on the way may take it for a plan that cannot be tested."""
 
 
+class SampleCount:
+    """The samples that a search uses, over all its evaluators and journals: what it costs."""
+
+    def __init__(self) -> None:
+        self._before: dict[str, frozenset[tuple[str, str]]] = {}
+        self._seen: set[tuple[str, str, str]] = set()
+        self.fresh_samples = 0
+        """Samples evaluated for this search."""
+        self.recalled_samples = 0
+        """Samples whose scores an earlier, interrupted search had left in a journal."""
+
+    def open(self, journal: Journal) -> None:
+        """Take down what a journal holds before this search writes to it."""
+        if journal.context not in self._before:
+            self._before[journal.context] = frozenset(journal.entries())
+
+    def is_first(self, journal: Journal, plan: str, block: str, samples: int) -> bool:
+        """Count an evaluation of some samples; tell whether the search uses it for the first time."""
+        key = (journal.context, plan, block)
+        if key in self._seen:
+            return False
+        self._seen.add(key)
+        if (plan, block) in self._before[journal.context]:
+            self.recalled_samples += samples
+        else:
+            self.fresh_samples += samples
+        return True
+
+
 class RecordedEvaluator:
-    """Evaluate plans, here or on workers; counts samples so that the cost of a search is known.
+    """Evaluate plans, here or on workers, and count their samples.
 
     `retries` is how often a plan that cannot be tested is tried again here; a pool of workers has its own count.
     """
@@ -31,18 +60,15 @@ class RecordedEvaluator:
         kind: str = "fast",
         channel: Channel | None = None,
         retries: int = 0,
+        count: SampleCount | None = None,
     ) -> None:
         self.evaluator = evaluator
         self._retries = retries
         self._journal = journal
         self._kind = kind
         self._channel = channel
-        self._seen: set[tuple[str, str]] = set()
-        self._before = frozenset(journal.entries())
-        self.fresh_samples = 0
-        """Samples evaluated for this search."""
-        self.recalled_samples = 0
-        """Samples whose scores an earlier, interrupted search had left in the journal."""
+        self.count = SampleCount() if count is None else count
+        self.count.open(journal)
 
     @property
     def width(self) -> int:
@@ -56,7 +82,7 @@ class RecordedEvaluator:
 
     def apart(self, kind: str) -> RecordedEvaluator:
         """Return the same evaluator with a record of its own."""
-        return RecordedEvaluator(self.evaluator, self._journal, kind, self._channel, self._retries)
+        return RecordedEvaluator(self.evaluator, self._journal, kind, self._channel, self._retries, self.count)
 
     def close(self) -> None:
         """Let the workers go."""
@@ -76,13 +102,8 @@ class RecordedEvaluator:
         """Return what `measure` gives for a query, or what is on record of it."""
         entry = self._entry(query)
         scores = self._scores(query, measure)
-        if entry not in self._seen:
+        if self.count.is_first(self._journal, *entry, len(query.indices)):
             self._journal.log_use(*entry, scores)
-            self._seen.add(entry)
-            if entry in self._before:
-                self.recalled_samples += len(query.indices)
-            else:
-                self.fresh_samples += len(query.indices)
         return scores
 
     def log_trial(self, split: str, trial: Trial) -> None:

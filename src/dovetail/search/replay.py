@@ -97,8 +97,7 @@ def _text(line: Mapping[str, object]) -> str:
             return (
                 f"the verdict {line.get('status')} on plan {plan} ({line.get('split')}, {line.get('samples')} samples)"
             )
-    verdict = "accepted" if line.get("accepted") else "not accepted"
-    return f"the answer plan {plan}, {verdict}"
+    return f"the answer plan {plan}, {line.get('outcome')}"
 
 
 def _short(value: object) -> str:

@@ -14,6 +14,7 @@ from dovetail.ir.graph import Graph
 from dovetail.plan.limits import Limits
 from dovetail.plan.placement import Placement
 from dovetail.plan.recipe import Recipe
+from dovetail.plan.repairs import RepairRecord
 from dovetail.quantize.calibrate import Calibration
 from dovetail.search.fanout import FanOut
 from dovetail.search.goal import Goal
@@ -60,6 +61,8 @@ class TuneOptions:
     """Where the log for a replay goes."""
     log_header: Mapping[str, object] = field(default_factory=dict)
     """What the log says of where the question came from."""
+    repairs: tuple[str, ...] = ()
+    """Kinds of repairs that may be tried where everything low misses the goal, before anything is raised."""
     vendor: VendorCheck | None = None
     """The vendor's own simulator, asked before a plan is accepted."""
     policy: SearchPolicy = field(default_factory=SearchPolicy)
@@ -87,6 +90,10 @@ class TuneRequest:
     wishes: Recipe | None = None
     """Rules that pin nodes, and limits on the whole plan; its default and fallbacks are not looked at."""
     costs: CostOptions = field(default_factory=CostOptions)
+    source: Graph | None = None
+    """The graph as shipped where `graph` is a repaired one."""
+    repairs: tuple[RepairRecord, ...] = ()
+    """What turned `source` into `graph`."""
 
     @property
     def limits(self) -> Limits:

@@ -7,10 +7,12 @@ from enum import Enum
 
 from dovetail.plan.placement import Placement
 from dovetail.plan.plan import Plan
+from dovetail.repair import HealedModel
 from dovetail.search.certificate import Certificate
 from dovetail.search.front import FrontPoint, ParetoPoint
 from dovetail.search.goal import Goal
 from dovetail.search.trial import Status, Trial
+from dovetail.search.verdict import Assessment, Verdict
 
 
 class GateVerdict(Enum):
@@ -61,26 +63,15 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
-class Margin:
-    """How sure the loss is, and what units raised for that alone changed."""
+class SurerPlan:
+    """A dearer plan that surely meets the goal, where the cheapest may not."""
 
-    samples: int
-    """Samples of both splits."""
-    allowance: float
-    """The loss that the goal allows."""
-    estimate_without: float
-    """What the samples give for the bound of the loss without the `units`: no bound, as the search split has selected
-    the plan, but an estimate that tells rather too little."""
-    estimate: float
-    """The same with them."""
-    units: tuple[Culprit, ...] = ()
-    latency_ns: float = 0.0
-    """What the units cost."""
-
-    @property
-    def is_within(self) -> bool:
-        """Tell whether the estimate is within the goal."""
-        return self.estimate <= self.allowance + 1e-12
+    plan: Plan
+    raised: int
+    """Units that it raises."""
+    assessment: Assessment
+    latency_ns: float | None = None
+    """None where nothing prices the placements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +84,38 @@ class SplitScores:
     low: float
     tuned: float
     tuned_exact: float | None = None
-    loss_bound: float | None = None
-    """What the tuned plan loses against float on new samples at most (95 %), by the samples of this split."""
     low_samples: int | None = None
     tuned_samples: int | None = None
     """Samples behind `low` and `tuned` where a clear loser was tested on fewer than all."""
+
+
+@dataclass(frozen=True, slots=True)
+class RepairTrial:
+    """A repair that the plan rests on, and what everything low scores with all repairs and without this one."""
+
+    kind: str
+    exactness: str
+    sites: int
+    """Tensors that it touches."""
+    score: float
+    score_without: float
+
+
+@dataclass(frozen=True, slots=True)
+class Healing:
+    """What repairs do for everything low, on the search split."""
+
+    shipped: float
+    """The score without any."""
+    healed: float
+    trials: tuple[RepairTrial, ...]
+    """The repairs that are needed, in the order in which they are applied."""
+    refused: tuple[str, ...] = ()
+    """Repairs that do not keep what they claim."""
+    weights_alone: float = float("nan")
+    """The score where only weights are rounded; NaN where that was not evaluated."""
+    activations_alone: float = float("nan")
+    """The score where only activations are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +135,14 @@ class TuneCost:
 
 @dataclass(frozen=True, slots=True)
 class TuneResult:
-    """The answer: the plan, whether it is accepted, why, and the evidence."""
+    """The answer: the plan, the verdict on it, and the evidence."""
 
     plan: Plan
-    accepted: bool
+    assessment: Assessment
+    """The verdict, and how sure it is."""
     gate: Gate
     summary: str
+    """The verdict in words."""
     goal: Goal
     metric: str
     higher_is_better: bool
@@ -138,17 +158,31 @@ class TuneResult:
     """Units that went along with culprits because that is cheaper: at low precision they meet the target too."""
     front: tuple[FrontPoint, ...] = ()
     """Score against latency; empty when nothing prices the placements."""
-    margin: Margin | None = None
-    """How sure the loss is, and the units that were raised for that alone; None when samples have no scores."""
+    surer: SurerPlan | None = None
+    """The cheapest plan that surely meets the goal, where the answer only likely does; None where none is known."""
     certificate: Certificate | None = None
     """What the plan costs and what is proven of cheaper ones; None when nothing prices the placements."""
+    repaired: HealedModel | None = None
+    """The graph that the plan is for with its calibration, where that is not the one as shipped."""
+    healing: Healing | None = None
+    """What repairs were tried before anything was raised; None where everything low met the goal, or none may be."""
     events: tuple[str, ...] = ()
     """What did not go as it should: workers that died, oracles that wavered, plans that got worse by raising more."""
 
     @property
     def raised(self) -> tuple[Culprit, ...]:
-        """Return every raised unit: culprits, companions, and those of the margin."""
-        return (*self.culprits, *self.companions, *(() if self.margin is None else self.margin.units))
+        """Return every raised unit: culprits and companions."""
+        return (*self.culprits, *self.companions)
+
+    @property
+    def verdict(self) -> Verdict:
+        """Return whether the goal is met."""
+        return self.assessment.verdict
+
+    @property
+    def accepted(self) -> bool:
+        """Tell whether the goal is met as surely as it asks for."""
+        return self.verdict is Verdict.MET or (self.verdict is Verdict.LIKELY and not self.goal.sure)
 
     @property
     def one_minimal(self) -> bool:

@@ -21,12 +21,7 @@ from dovetail.search.space import FLOAT, Space
 from dovetail.search.strategy import LocateBudget, locate
 
 
-def samples_needed(graph: Graph, units: int, policy: SensitivityPolicy) -> int:
-    """Return how many samples `measure_alone` evaluates at most for so many units."""
-    return _samples(graph, policy) * min(units, policy.plans)
-
-
-def _samples(graph: Graph, policy: SensitivityPolicy) -> int:
+def samples_measured(graph: Graph, policy: SensitivityPolicy) -> int:
     """Return on how many samples a plan is measured."""
     values = sum(graph.element_counts[name] for name in graph.outputs)
     return min(policy.most_samples, max(policy.least_samples, math.ceil(policy.values / max(1, values))))
@@ -37,7 +32,7 @@ def measure_alone(
 ) -> Mapping[str, float]:
     """Return for every unit the noise at the outputs when only it is low, or an estimate of that."""
     everything = {name: Override(FLOAT, "float") for name in space.units}
-    samples = tuple(indices[: _samples(space.graph, policy)])
+    samples = tuple(indices[: samples_measured(space.graph, policy)])
 
     def lowered(units: Sequence[str]) -> Query:
         low = frozenset(units)
@@ -65,12 +60,3 @@ def measured_order(context: SearchContext, ledger: Ledger) -> list[str]:
         )
     noise = ledger.sensitivities
     return sorted(context.order, key=lambda unit: -noise[unit])
-
-
-def affordable_order(context: SearchContext, ledger: Ledger) -> list[str]:
-    """Return the measured order where it is known or takes little, else that of the prior."""
-    policy = context.policy.sensitivity
-    needed = samples_needed(context.space.graph, len(context.order), policy)
-    if ledger.sensitivities is None and needed > policy.affordable * context.search.sample_count:
-        return list(context.order)
-    return measured_order(context, ledger)

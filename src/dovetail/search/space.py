@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from dovetail.backend.registry import find_target
@@ -15,6 +15,7 @@ from dovetail.plan.limits import Limits
 from dovetail.plan.placement import HOST, Placement
 from dovetail.plan.plan import Override, Plan
 from dovetail.plan.recipe import Recipe
+from dovetail.plan.repairs import RepairRecord
 from dovetail.plan.resolve import make_plan, placeable_units, unit_refusal
 from dovetail.plan.units import Unit
 
@@ -40,7 +41,7 @@ class Space:
         overrides = dict(self.base.overrides)
         for name, override in raised.items():
             overrides.update(dict.fromkeys(self.units[name].nodes, override))
-        return Plan(self.graph.digest, self.low, overrides)
+        return replace(self.base, overrides=overrides)
 
     @cached_property
     def targets(self) -> tuple[str, ...]:
@@ -55,7 +56,7 @@ class Space:
     @cached_property
     def float_plan(self) -> Plan:
         """Return the plan that runs everything on the CPU in float."""
-        return Plan(self.graph.digest, FLOAT)
+        return Plan(self.graph.digest, FLOAT, repairs=self.base.repairs)
 
     @cached_property
     def low_on_cpu(self) -> Plan | None:
@@ -64,19 +65,26 @@ class Space:
         if self.low.precision not in target.precisions or self.low.target == HOST:
             return None
         recipe = Recipe(Placement(HOST, self.low.precision), (FLOAT,))
-        return make_plan(self.graph, recipe, {HOST: target})
+        return replace(make_plan(self.graph, recipe, {HOST: target}), repairs=self.base.repairs)
 
 
-def make_space(graph: Graph, low: Placement, ladder: Sequence[Placement], wishes: Recipe | None = None) -> Space:
+def make_space(
+    graph: Graph,
+    low: Placement,
+    ladder: Sequence[Placement],
+    wishes: Recipe | None = None,
+    repairs: tuple[RepairRecord, ...] = (),
+) -> Space:
     """Return the search space for a graph; raise SearchError when nothing can run at the low placement.
 
-    The rules of `wishes` pin units: those stay where they say. Its forbidden targets are no rungs.
+    The rules of `wishes` pin units: those stay where they say. Its forbidden targets are no rungs. `repairs` are
+    what the graph went through.
     """
     rules, limits = ((), Limits()) if wishes is None else (wishes.rules, wishes.limits)
     rungs = tuple(rung for rung in dict.fromkeys((*ladder, FLOAT)) if rung.target not in limits.forbid)
     named = (low, *rungs, *(rule.placement for rule in rules), FLOAT)
     targets: dict[str, Target] = {item.target: find_target(item.target) for item in named}
-    base = make_plan(graph, Recipe(low, rungs, rules, limits), targets)
+    base = replace(make_plan(graph, Recipe(low, rungs, rules, limits), targets), repairs=repairs)
     pinned = {node.name for node in graph.nodes if any(rule.matches(node) for rule in rules)}
     units = {
         unit.name: unit

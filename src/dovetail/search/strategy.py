@@ -98,8 +98,6 @@ class GroupTest:
     culprits: CulpritPolicy
     groups: GroupTestPolicy
     patient: bool = False
-    enough: int = 0
-    """It ends when a set of so few units passes."""
 
 
 def isolate(
@@ -108,8 +106,8 @@ def isolate(
     """Return a passing subset of a passing set, most important units first, that is small where few units matter.
 
     Takes groups that fail about as often as they pass, as a bisection does, and fewer tests than `minimise` for that;
-    the last unit is taken to matter most after the first. When `go_on` says no, nearly every unit matters or the set is
-    small enough, the smallest set so far is returned.
+    the last unit is taken to matter most after the first. When `go_on` says no or nearly every unit matters, the
+    smallest set so far is returned.
     """
     policy = options.culprits
     order = [*reversed(passing[:-1]), *passing[-1:]]
@@ -118,7 +116,7 @@ def isolate(
     everything = frozenset(passing)
     best, clean, matter, crowded = everything, frozenset[str](), 0, False
     low = next(steps)
-    while not crowded and len(best) > options.enough:
+    while not crowded and best:
         status = test(everything - low)
         if status is Status.PASS:
             clean |= low

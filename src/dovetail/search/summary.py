@@ -8,7 +8,8 @@ from dovetail.search.candidate import Candidate
 from dovetail.search.context import SearchContext
 from dovetail.search.front import pareto_front, pareto_points
 from dovetail.search.ledger import Ledger
-from dovetail.search.result import Culprit, Gate, SplitScores, TuneCost, TuneResult
+from dovetail.search.result import Culprit, Gate, SplitScores, SurerPlan, TuneCost, TuneResult
+from dovetail.search.selection import Selection
 from dovetail.search.tolerance import Tolerance
 
 
@@ -16,24 +17,21 @@ def make_result(
     context: SearchContext,
     ledger: Ledger,
     gate: Gate,
-    candidate: Candidate,
+    selection: Selection,
     events: tuple[str, ...],
     elapsed_s: float,
 ) -> TuneResult:
     """Return the result, and write the last lines of the log."""
-    request, acceptance = context.request, candidate.acceptance
-    assert acceptance is not None
+    request, candidate = context.request, selection.answer
     latencies = _latencies(context, ledger)
-    culprits, companions, spare = _culprits(context, candidate)
-    margin, proof = candidate.margin, candidate.certificate
-    if margin is not None:
-        margin = replace(margin, units=spare, latency_ns=0.0 if proof is None else proof.margin_ns)
+    culprits, companions = _culprits(context, candidate)
+    surer = None if selection.surer is None else _surer(context, selection.surer)
     search, holdout = _split_scores(context, gate, candidate)
     result = TuneResult(
         plan=candidate.plan,
-        accepted=acceptance.accepted,
+        assessment=candidate.assessment,
         gate=gate,
-        summary=acceptance.summary,
+        summary="; ".join((str(candidate.assessment), *(_beside(surer) if surer else ()), *candidate.remarks)),
         goal=request.goal,
         metric=request.metric.name,
         higher_is_better=request.metric.higher_is_better,
@@ -46,8 +44,8 @@ def make_result(
         holdout=holdout,
         pareto=pareto_points(ledger.trials, candidate.plan.digest),
         front=pareto_front(ledger.trials, latencies, candidate.plan.digest),
-        margin=margin,
-        certificate=proof,
+        surer=surer,
+        certificate=candidate.certificate,
         events=events,
         cost=_cost(context, len(ledger.trials), elapsed_s),
     )
@@ -63,20 +61,27 @@ def _latencies(context: SearchContext, ledger: Ledger) -> dict[str, float]:
     return {digest: prover.latency_ns(raised) for digest, raised in ledger.placements().items()}
 
 
-def _culprits(
-    context: SearchContext, candidate: Candidate
-) -> tuple[tuple[Culprit, ...], tuple[Culprit, ...], tuple[Culprit, ...]]:
-    """Return the culprits, their companions and the units of the margin."""
+def _surer(context: SearchContext, candidate: Candidate) -> SurerPlan:
+    latency_ns = None if context.prover is None else context.prover.latency_ns(candidate.placements)
+    return SurerPlan(candidate.plan, len(candidate.raised), candidate.assessment, latency_ns)
+
+
+def _beside(surer: SurerPlan) -> tuple[str]:
+    """Return what is said of a plan beside the answer."""
+    price = "" if surer.latency_ns is None else f" and takes {surer.latency_ns / 1e6:.4g} ms"
+    return (f"the cheapest sure plan that was tried raises {surer.raised} units{price} ({surer.assessment})",)
+
+
+def _culprits(context: SearchContext, candidate: Candidate) -> tuple[tuple[Culprit, ...], tuple[Culprit, ...]]:
+    """Return the culprits and their companions."""
     units, graph = context.space.units, context.request.graph
     raised = [
         Culprit(unit, units[unit].nodes, graph.node(unit).op, override.placement, override.reason)
         for unit, override in candidate.raised.items()
     ]
-    others = candidate.companions | candidate.margin_units
     return (
-        tuple(item for item in raised if item.unit not in others),
+        tuple(item for item in raised if item.unit not in candidate.companions),
         tuple(item for item in raised if item.unit in candidate.companions),
-        tuple(item for item in raised if item.unit in candidate.margin_units),
     )
 
 
@@ -104,7 +109,6 @@ def _split_scores(context: SearchContext, gate: Gate, candidate: Candidate) -> t
         low.score,
         held.score,
         held.score if acceptance.exact else None,
-        acceptance.bound,
         low.samples,
         held.samples,
     )
@@ -112,8 +116,7 @@ def _split_scores(context: SearchContext, gate: Gate, candidate: Candidate) -> t
 
 
 def _cost(context: SearchContext, trials: int, elapsed_s: float) -> TuneCost:
-    fresh = context.fast.fresh_samples + context.exact.fresh_samples
-    recalled = context.fast.recalled_samples + context.exact.recalled_samples
+    fresh, recalled = context.fast.count.fresh_samples, context.fast.count.recalled_samples
     early = context.search.rejected_early + context.holdout.rejected_early
     full = (fresh + recalled) / context.search.sample_count
     return TuneCost(full, fresh, recalled, trials, elapsed_s, early, context.policy.race.alpha)
@@ -126,7 +129,7 @@ def _log_answer(context: SearchContext, result: TuneResult) -> None:
     raised = {item.unit: str(item.placement) for item in result.raised}
     log.write(
         "answer",
-        accepted=result.accepted,
+        outcome=result.verdict.value,
         verdict=result.gate.verdict.name,
         plan=result.plan.digest,
         raised=raised,

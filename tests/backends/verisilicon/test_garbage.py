@@ -124,3 +124,22 @@ def test_a_product_of_16_bits_with_itself_is_the_square_that_the_vendor_makes_of
         Graph("g", (Node("n", "Mul", ("x", "x"), ("y",)),), ("x",), ("y",), types), part_of(target_named("vsi:v853"))
     )
     assert [operator.kind for operator in program.operators] == ["square"]
+
+
+@pytest.mark.parametrize("target", PARTS)
+@pytest.mark.parametrize(("axis", "refused"), [(0, False), (1, True), (2, True), (-1, True)])
+def test_a_running_sum_of_bytes_without_its_own_element_is_refused_along_the_last_axis(
+    axis: int, refused: bool, target: str
+) -> None:
+    net = Network()
+    graph = net.graph(
+        net.op("CumSum", net.input("x", 4, 5, 1), net.constant(axis), shape=(4, 5, 1), exclusive=1, reverse=0)
+    )
+    assert ("exclusive=1 of bytes" in _reason(graph, target, Precision.U8)) is refused
+
+
+@pytest.mark.parametrize("target", PARTS)
+def test_a_tile_of_bytes_makes_no_row_that_is_too_long(target: str) -> None:
+    net = Network()
+    graph = net.graph(net.op("Tile", net.input("x", 1, 40000), net.constant([1, 2]), shape=(1, 80000)))
+    assert "rows of 80000 elements > 65535" in _reason(graph, target, Precision.I8PC)

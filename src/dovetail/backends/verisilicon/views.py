@@ -12,6 +12,7 @@ import numpy as np
 from dovetail.backends.verisilicon.generation import Generation
 from dovetail.backends.verisilicon.program import Program, ProgramOperator, ProgramTensor, Quant, StoredForm, TensorRole
 from dovetail.backends.verisilicon.translate import from_vendor, real_form
+from dovetail.backends.verisilicon.visits import visit_order
 from dovetail.ir import AnyArray, DType, Quantization, TensorType
 
 _SHORT = (DType.U8, DType.I8, DType.I16)
@@ -39,6 +40,11 @@ class ProgramView:
         """Map every tensor that is computed to its operator."""
         operators = self.program.operators
         return {tensor: index for index, operator in enumerate(operators) for tensor in operator.outputs}
+
+    @cached_property
+    def visits(self) -> Mapping[int, int]:
+        """Map every operator to its place in the order in which the vendor's compiler comes to them."""
+        return {index: place for place, index in enumerate(visit_order(self.program))}
 
     def reader_count(self, tensor: int) -> int:
         """Return how many operators read a tensor."""

@@ -30,20 +30,32 @@ _ANCHORS = (1, 2, 3, 4, 5, 6, 9)
 _FEWEST_PROTOTYPES = 8
 _SELECTION = frozenset({"NonMaxSuppression", "TopK"})
 
+Codings = tuple[tuple[Coding, float], ...]
+"""Ways to read a box, each with the reference point of a cell; the first one is usual."""
+
 
 def hypotheses(ends: Ends) -> Iterator[Hypothesis]:
     """Yield the ways in which outputs are a dense detector."""
     arrays = {end.name: end.values for end in ends.outputs}
     prototypes = _prototypes(ends)
     for stack in stacks(ends):
-        best: Hypothesis | None = None
+        best: tuple[Hypothesis, Codings] | None = None
         for found, levels in _readings(stack, prototypes.keys()):
-            hypothesis = _with_prototypes(_hypothesis(ends, stack, levels, found, arrays), found, prototypes)
+            bare, codings = _hypothesis(ends, stack, levels, found, arrays)
+            hypothesis = _with_prototypes(bare, found, prototypes)
             hypothesis = _with_points(hypothesis, ends, levels) if stack.together else hypothesis
-            if best is None or hypothesis.weight > best.weight:
-                best = hypothesis
+            if best is None or hypothesis.weight > best[0].weight:
+                best = hypothesis, codings
         if best is not None:
-            yield best
+            yield _agreed(*best, arrays)
+
+
+def _agreed(hypothesis: Hypothesis, codings: Codings, arrays: Arrays) -> Hypothesis:
+    """Return the hypothesis with the coding on which neighbours agree: it says nothing for or against a detector."""
+    layout = hypothesis.layout
+    if len(codings) < 2 or not isinstance(layout, DenseLayout):
+        return hypothesis
+    return replace(hypothesis, layout=agreeing_coding(layout, arrays, codings))
 
 
 def _readings(stack: Stack, weights: Collection[int]) -> Iterator[tuple[RoleAssignment, tuple[Level, ...]]]:
@@ -97,11 +109,18 @@ def _with_prototypes(hypothesis: Hypothesis, found: RoleAssignment, prototypes: 
 
 def _hypothesis(
     ends: Ends, stack: Stack, levels: tuple[Level, ...], found: RoleAssignment, arrays: Arrays
-) -> Hypothesis:
+) -> tuple[Hypothesis, Codings]:
+    """Return a reading with the first of the codings that are possible, and these; none where only one is."""
     case = Case(list(found.case.findings))
     _judge_places(case, stack, levels, found, ends.image)
     layout = _layout(ends, stack, levels, found, arrays)
-    family, layout, decoded = _family(layout, found, _sizes_applied(stack, found), arrays)
+    decoded_layout = None if found.bins else decoded_coding(layout, arrays)
+    decoded = decoded_layout is not None
+    codings: Codings = ()
+    if decoded_layout is not None:
+        family, layout = _decoded_family(decoded_layout, max(level.anchors for level in levels)), decoded_layout
+    else:
+        family, layout, codings = _family(layout, found, _sizes_applied(stack, found))
     layout = _with_own_anchors(ends, stack, layout)
     case.when(decoded, STRONG, "decoded boxes lie at their cells")
     case.when(_sparse(layout, arrays), FAIR, "scores are low nearly everywhere and high at few places")
@@ -113,7 +132,7 @@ def _hypothesis(
     selected = sorted({name for end in used for name in end.tail.operators & _SELECTION})
     case.when(bool(selected), -STRONG, f"{', '.join(selected)} has picked out the places")
     roles = _roles(stack, found)
-    return Hypothesis.of(case, Kind.DETECTION, family, roles, layout)
+    return Hypothesis.of(case, Kind.DETECTION, family, roles, layout), codings
 
 
 def _judge_places(
@@ -208,38 +227,39 @@ def _sizes_applied(stack: Stack, found: RoleAssignment) -> Activation:
     return activation_of(sight.end, sight.axis, stretch.start + 2, stretch.start + 4)
 
 
-def _family(
-    layout: DenseLayout, found: RoleAssignment, sizes: Activation, arrays: Arrays
-) -> tuple[str, DenseLayout, bool]:
-    """Return the published design, the layout with its coding, and whether the model decodes its boxes itself."""
+def _family(layout: DenseLayout, found: RoleAssignment, sizes: Activation) -> tuple[str, DenseLayout, Codings]:
+    """Return the published design of boxes that the model does not decode, its layout, and how they may be coded."""
     anchors = max(level.anchors for level in layout.levels)
     if found.bins:
         centres = (0.5, 0.0) if found.bins == 16 else (0.0, 0.5)
-        codings = [(Coding.DISTRIBUTION, centre) for centre in centres]
-        return ("yolov8" if found.bins == 16 else "nanodet"), agreeing_coding(layout, arrays, codings), False
-    decoded = decoded_coding(layout, arrays)
-    if decoded is not None:
-        return _decoded_family(decoded, anchors), decoded, True
+        return _coded(
+            layout, "yolov8" if found.bins == 16 else "nanodet", *((Coding.DISTRIBUTION, at) for at in centres)
+        )
     if OutputRole.OBJECTNESS in found.roles and anchors == 1:
         first = found.roles[OutputRole.OBJECTNESS].start == 0 and found.roles[OutputRole.BOXES].start == 1
-        sigmoid = (Coding.GRID_SIGMOID, 0.0)
-        exp = (Coding.GRID_EXP, 0.0)
-        order = [sigmoid, exp] if first else [exp, sigmoid]
-        family = "fastestdet" if first else "yunet" if OutputRole.LANDMARKS in found.roles else "yolox"
-        return family, agreeing_coding(layout, arrays, order), False
+        sigmoid, exp = (Coding.GRID_SIGMOID, 0.0), (Coding.GRID_EXP, 0.0)
+        if first:
+            return _coded(layout, "fastestdet", sigmoid, exp)
+        return _coded(layout, "yunet" if OutputRole.LANDMARKS in found.roles else "yolox", exp, sigmoid)
     if OutputRole.OBJECTNESS in found.roles:
-        return "yolo with anchors", _with_usual_anchors(layout, _anchor_coding(layout, sizes)), False
+        return "yolo with anchors", _with_usual_anchors(layout, _anchor_coding(layout, sizes)), ()
     if layout.background is not None and anchors > 1:
         family = "retinaface" if OutputRole.LANDMARKS in found.roles else "ssd"
-        return family, _with_usual_anchors(layout, Coding.PRIORS), False
-    codings = [(Coding.DISTANCES, 0.5), (Coding.DISTANCES, 0.0), (Coding.GRID_EXP, 0.0)]
+        return family, _with_usual_anchors(layout, Coding.PRIORS), ()
+    middle, corner, exp = (Coding.DISTANCES, 0.5), (Coding.DISTANCES, 0.0), (Coding.GRID_EXP, 0.0)
     if OutputRole.CENTRENESS in found.roles:
-        return "fcos", agreeing_coding(layout, arrays, codings), False
+        return _coded(layout, "fcos", middle, corner, exp)
     if OutputRole.LANDMARKS in found.roles:
-        return "scrfd", agreeing_coding(layout, arrays, [codings[1], codings[0], codings[2]]), False
+        return _coded(layout, "scrfd", corner, middle, exp)
     if anchors > 1:
-        return "anchors", _with_usual_anchors(layout, Coding.PRIORS), False
-    return "grid", agreeing_coding(layout, arrays, codings), False
+        return "anchors", _with_usual_anchors(layout, Coding.PRIORS), ()
+    return _coded(layout, "grid", middle, corner, exp)
+
+
+def _coded(layout: DenseLayout, family: str, *codings: tuple[Coding, float]) -> tuple[str, DenseLayout, Codings]:
+    """Return a design whose boxes may be coded in several ways, read in the first."""
+    coding, centre = codings[0]
+    return family, replace(layout, coding=coding, centre=centre), codings
 
 
 def _with_usual_anchors(layout: DenseLayout, coding: Coding) -> DenseLayout:

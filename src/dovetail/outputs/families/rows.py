@@ -18,6 +18,10 @@ from dovetail.outputs.view import Kind, OutputRole
 _SUPPRESSION = frozenset({"NonMaxSuppression", "TopK"})
 _MOST_ROWS = 1000
 _SMALLEST_MASK = 7
+_UNIT_LIMIT = 2.0
+"""Largest number of boxes given in shares of the picture: objects at its edge reach out of it."""
+_NEARLY_ALL = 0.9
+"""Share of the rows that has to be a box where boxes are: padding need not be."""
 
 
 def hypotheses(ends: Ends) -> Iterator[Hypothesis]:
@@ -53,7 +57,7 @@ def _one_table(ends: Ends, end: End, image: tuple[int, int]) -> Iterator[Hypothe
             Columns(end.name, start, start + 4),
             Columns(end.name, score, score + 1),
             Coding.CORNERS,
-            unit=bool(boxes.size) and float(np.abs(boxes).max()) <= 2.0,
+            unit=bool(boxes.size) and float(np.abs(boxes).max()) <= _UNIT_LIMIT,
             classes=Columns(end.name, label, label + 1),
             suppressed=True,
         )
@@ -83,7 +87,9 @@ def _with_boxes(ends: Ends, boxes: End, image: tuple[int, int]) -> Iterator[Hypo
     others = [end for end in ends.outputs if end is not boxes and end.shape[:1] == boxes.shape[:1]]
     for scores in others:
         if scores.rank == 2 and scores.shape[1] >= 1 and not scores.integer:
-            yield _queries(boxes, scores, image, conv="Conv" in boxes.tail.operators)
+            # Nobody asks as many queries: without a graph it is the number of rows that tells a grid from them.
+            grid = "Conv" in boxes.tail.operators or boxes.shape[0] > _MOST_ROWS
+            yield _queries(boxes, scores, image, grid=grid)
         if scores.rank != 1 or scores.integer:
             continue
         labels = [end for end in others if end is not scores and end.rank == 1 and end.whole]
@@ -115,7 +121,7 @@ def _scored_boxes(ends: Ends, end: End, image: tuple[int, int]) -> Iterator[Hypo
             Columns(end.name, 0, 4),
             Columns(end.name, 4, 5),
             Coding.CORNERS,
-            unit=bool(rows.size) and float(np.abs(rows[:, :4]).max()) <= 2.0,
+            unit=bool(rows.size) and float(np.abs(rows[:, :4]).max()) <= _UNIT_LIMIT,
             classes=Columns(classes.name),
             suppressed=True,
         )
@@ -168,7 +174,7 @@ def _lists(ends: Ends, boxes: End, scores: End, classes: End | None, image: tupl
         Columns(boxes.name, 0, 4),
         Columns(scores.name),
         Coding.CORNERS_YX if yx else Coding.CORNERS,
-        unit=bool(values.size) and float(np.abs(values).max()) <= 2.0,
+        unit=bool(values.size) and float(np.abs(values).max()) <= _UNIT_LIMIT,
         classes=None if classes is None else Columns(classes.name),
         count="" if count is None else count.name,
         suppressed=True,
@@ -176,13 +182,20 @@ def _lists(ends: Ends, boxes: End, scores: End, classes: End | None, image: tupl
     return Hypothesis.of(case, Kind.DETECTION, "boxes, suppressed", roles, layout)
 
 
-def _queries(boxes: End, scores: End, image: tuple[int, int], *, conv: bool) -> Hypothesis:
+def _queries(boxes: End, scores: End, image: tuple[int, int], *, grid: bool) -> Hypothesis:
     case = Case()
+    values = np.asarray(boxes.values, np.float64).reshape(-1, 4)
+    proper = _proper(values) > _NEARLY_ALL
+    sized = proper or float(np.mean((values[:, 2:] >= 0).all(axis=1))) > _NEARLY_ALL
+    # Corners of a few objects at the edge lie outside of the picture.
+    unit = bool(values.size) and float(np.nanmax(np.abs(values))) <= _UNIT_LIMIT
+    case.when(proper, STRONG if unit else FAIR, f"'{boxes.name}' holds corners, the first before the second")
+    case.when(not sized, -DECISIVE, f"'{boxes.name}' holds neither corners nor sizes: sides are below 0")
     case.add(FAIR, f"'{boxes.name}' has 4 numbers a row and '{scores.name}' {scores.shape[1]}")
     _judge_names(case, boxes, scores)
     bounded = boxes.in_unit and "Sigmoid" in boxes.tail.activations
     case.when(bounded, FAIR, f"'{boxes.name}' ends in a Sigmoid")
-    case.when(not conv, FAIR, "rows come from matrix products, not from convolutions over a grid")
+    case.when(not grid, FAIR, "rows come from matrix products, not from convolutions over a grid")
     case.when(boxes.shape[0] in counts.QUERIES, FAIR, f"{boxes.shape[0]} rows, a usual number of queries")
     case.when(boxes.shape[0] == scores.shape[1], -FAIR, "as many rows as classes")
     applied = activation_of(scores, 1)
@@ -192,14 +205,14 @@ def _queries(boxes: End, scores: End, image: tuple[int, int], *, conv: bool) -> 
         image,
         Columns(boxes.name, 0, 4),
         Columns(scores.name, 0, scores.shape[1]),
-        Coding.CORNERS if _proper(np.asarray(boxes.values, np.float64).reshape(-1, 4)) > 0.9 else Coding.CENTRE,
-        unit=boxes.in_unit,
+        Coding.CORNERS if proper else Coding.CENTRE,
+        unit=unit,
         activation=applied,
         background=background_index(scores, 1) if background is None and applied is Activation.SOFTMAX else background,
-        suppressed=not conv,
+        suppressed=not grid,
     )
     roles = {boxes.name: OutputRole.BOXES, scores.name: OutputRole.SCORES}
-    return Hypothesis.of(case, Kind.DETECTION, "detr" if not conv else "rows", roles, layout)
+    return Hypothesis.of(case, Kind.DETECTION, "rows" if grid else "detr", roles, layout)
 
 
 def _queries_joined(ends: Ends, end: End, image: tuple[int, int]) -> Hypothesis:
@@ -219,7 +232,7 @@ def _queries_joined(ends: Ends, end: End, image: tuple[int, int]) -> Hypothesis:
         Columns(end.name, 0, 4),
         Columns(end.name, 4, end.shape[1]),
         Coding.CORNERS if _proper(values) > 0.9 else Coding.CENTRE,
-        unit=float(np.abs(values).max(initial=0.0)) <= 2.0,
+        unit=float(np.abs(values).max(initial=0.0)) <= _UNIT_LIMIT,
         activation=activation_of(end, 1, 4, end.shape[1]),
         suppressed=True,
     )

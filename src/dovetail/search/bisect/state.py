@@ -196,7 +196,7 @@ class Bisection:
         for line in raised:
             override = Override(parse_placement(setup.raise_to[line]), "raised by the bisection")
             overrides.update(dict.fromkeys(setup.members[line], override))
-        return Plan(base.graph_digest, base.default, overrides)
+        return replace(base, overrides=overrides)
 
 
 def start_bisection(folder: Path, setup: Setup) -> Bisection:

@@ -88,6 +88,8 @@ class Work:
     executor: Executor
     identity: str
     """The identity of the search's evaluator: a worker's has to be the same."""
+    source: bytes | None = None
+    """The graph as shipped where `graph` is a repaired one."""
 
     @classmethod
     def of(cls, data: EvaluationData, ranges: Ranges, executor: Executor) -> Work:
@@ -104,6 +106,7 @@ class Work:
             policy=data.policy,
             executor=executor,
             identity=executor.evaluator(data, ranges).identity,
+            source=None if data.source is None else graph_to_bytes(data.source),
         )
 
     @cached_property
@@ -115,7 +118,8 @@ class Work:
         """Return the evaluator, built anew; raise SearchError when it is not the same as that of the search."""
         graph = graph_from_bytes(self.graph, "work")
         samples = SampleSet(graph, _Items(self.items, self.samples_digest))
-        data = EvaluationData(graph, samples, self.metric, self.metric_identity, self.policy)
+        source = None if self.source is None else graph_from_bytes(self.source, "work")
+        data = EvaluationData(graph, samples, self.metric, self.metric_identity, self.policy, source)
         evaluator = self.executor.evaluator(data, ranges_from_json(self.ranges))
         if evaluator.identity != self.identity:
             raise SearchError(f"this worker evaluates otherwise: {evaluator.identity!r}, not {self.identity!r}.")

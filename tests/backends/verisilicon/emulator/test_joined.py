@@ -22,17 +22,26 @@ V853 = BY_NAME["vsi:v853"]
 
 
 def residual(scale: float = 0.1, *, relu: bool = False) -> Graph:
-    """Return `y = Conv(x) + a`, `a = Conv(x)` earlier, and a ReLU behind: every tensor of the sum lies inside."""
+    """Return `y = Conv(a) + a`, `a = Conv(Conv(x))` earlier, and a ReLU behind: every tensor of the sum lies inside."""
     random = np.random.default_rng(3)
     weight = TensorType(DType.I8, (4, 4, 1, 1), Quantization((float(np.float32(0.005)),), (0,)))
 
     def kind(step: float, zero: int) -> TensorType:
         return TensorType(DType.I8, (1, 4, 6, 6), Quantization((float(np.float32(step)),), (zero,)))
 
-    types = {"x": kind(0.04, 3), "v": weight, "w": weight, "a": kind(0.06, -20), "p": kind(0.07, 11)}
+    types = {
+        "x": kind(0.04, 3),
+        "f": kind(0.05, -4),
+        "u": weight,
+        "v": weight,
+        "w": weight,
+        "a": kind(0.06, -20),
+        "p": kind(0.07, 11),
+    }
     types |= {"r": types["p"], "s": kind(scale, 5), "y": kind(scale, 5)}
-    constants = {name: random.integers(-127, 128, (4, 4, 1, 1)).astype(np.int8) for name in "vw"}
-    nodes = [Node("stem", "Conv", ("x", "v"), ("a",)), Node("conv", "Conv", ("a", "w"), ("p",))]
+    constants = {name: random.integers(-127, 128, (4, 4, 1, 1)).astype(np.int8) for name in "uvw"}
+    nodes = [Node("first", "Conv", ("x", "u"), ("f",)), Node("stem", "Conv", ("f", "v"), ("a",))]
+    nodes.append(Node("conv", "Conv", ("a", "w"), ("p",)))
     if relu:
         nodes.append(Node("between", "Relu", ("p",), ("r",)))
     else:
@@ -74,6 +83,15 @@ def test_what_is_joined() -> None:
     assert [plain.operators[index].node for index in total.joins] == ["conv"]
 
 
+def test_a_sum_of_signed_bytes_behind_a_convolution_of_the_input_is_left_alone() -> None:
+    """The newest parts make garbage of the joined one."""
+    whole = residual()
+    nodes = (Node("stem", "Conv", ("x", "v"), ("a",)), *whole.nodes[2:])
+    graph = Graph("near", nodes, whole.inputs, whole.outputs, whole.types, whole.constants)
+    assert the_sum(whole).joins
+    assert the_sum(graph).joins == ()
+
+
 def unsigned(graph: Graph) -> Graph:
     """Return a graph of signed bytes in unsigned ones, 128 higher."""
     types = {
@@ -96,7 +114,7 @@ def test_unsigned_bytes_inside_a_graph_are_not_added_in_a_shader() -> None:
 @pytest.mark.parametrize("target", ["vsi:a311d", "vsi:imx8mp", "vsi:v853"])
 def test_unsigned_bytes_that_a_graph_takes_are_added_in_a_shader(target: str) -> None:
     inner = unsigned(residual())
-    graph = Graph("sum", inner.nodes[2:], ("a", "p"), ("y",), {tensor: inner.types[tensor] for tensor in "apsy"}, {})
+    graph = Graph("sum", inner.nodes[3:], ("a", "p"), ("y",), {tensor: inner.types[tensor] for tensor in "apsy"}, {})
     assert the_sum(graph, target).route is Route.SHADER
 
 

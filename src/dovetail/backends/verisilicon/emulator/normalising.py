@@ -49,9 +49,10 @@ def steps_of(item: OperatorView) -> tuple[np.float32, np.float32]:
 
 
 def rounded_steps(item: OperatorView, steps: AnyArray) -> AnyArray:
-    """Return stored integers of steps, ties to even."""
+    """Return stored integers of steps, ties to even; what is no number, as a root of less than 0, becomes 0."""
     made = item.made().dtype
-    return np.asarray(np.clip(np.rint(steps), *made.integer_range).astype(made.carrier))
+    numbers = np.where(np.isnan(steps), 0, np.rint(steps))
+    return np.asarray(np.clip(numbers, *made.integer_range).astype(made.carrier))
 
 
 def _on_reals(item: OperatorView, operator: Callable[[AnyArray], AnyArray]) -> Kernel:

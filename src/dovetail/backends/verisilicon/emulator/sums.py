@@ -16,7 +16,7 @@ from dovetail.backends.verisilicon.emulator.floats import rounded, single, trunc
 from dovetail.backends.verisilicon.emulator.kernel import Kernel, given
 from dovetail.backends.verisilicon.emulator.reals import BINARY
 from dovetail.backends.verisilicon.emulator.storing import reals_of
-from dovetail.backends.verisilicon.generation import NEWEST, Generation
+from dovetail.backends.verisilicon.generation import CONVERTING, Generation
 from dovetail.backends.verisilicon.program import Route
 from dovetail.backends.verisilicon.views import OperatorView, is_stored, scale_of, zero_of
 from dovetail.ir import AnyArray, DType, TensorType
@@ -66,7 +66,7 @@ def byte_sum(item: OperatorView, first: int = 0) -> ByteSum:
         (zeros[0], zeros[1], zeros[2]),
         -1.0 if item.operator.kind == "sub" else 1.0,
         item.made(),
-        item.in_fixed_point or (item.generation in NEWEST and (unsigned or not item.kept)),
+        item.in_fixed_point or (item.generation not in CONVERTING and (unsigned or not item.kept)),
         item.generation,
     )
 
@@ -116,7 +116,8 @@ def _shaded(item: OperatorView) -> Callable[[AnyArray, AnyArray], AnyArray]:
 def _weighted(total: ByteSum, first: AnyArray, second: AnyArray) -> AnyArray:
     """Return the sum as a convolution: what the zero points differ is an integer bias from the unrounded weights."""
     factor = total.sign * total.scales[1] / total.scales[0]
-    weights, step = (_signed_weights if total.signed else _byte_weights)((1.0, factor))
+    takes_signs = total.signed and total.made.dtype is DType.I8
+    weights, step = (_signed_weights if takes_signs else _byte_weights)((1.0, factor))
     bias = float(np.rint(factor * (total.zeros[0] - total.zeros[1]) / step))
     multiplier = held(step, total.scales[0], total.scales[2], total.generation)
     sums = (first - total.zeros[0]) * weights[0] + (second - total.zeros[0]) * weights[1] + bias

@@ -18,6 +18,11 @@ def _movable(view: NodeView, kind: TensorType) -> None:
     view.need(kind.quant is None or kind.quant.axis is None, "a tensor has a scale per channel")
 
 
+BYTES = (DType.U8, DType.I8)
+_LONGEST_ROW = 65535
+"""Elements that a tile may write along the fastest axis."""
+
+
 def move(
     view: NodeView, kind: str, ints: Sequence[int], floats: Sequence[float] = (), more: Sequence[int] = ()
 ) -> None:
@@ -194,8 +199,44 @@ def lower_tile(view: NodeView) -> None:
     """Lower Tile with constant repeats."""
     sizes, repeats = view.shape(0), view.integers(1)
     view.need(len(repeats) == len(sizes) and min(repeats) >= 1, "its repeats do not fit its input")
-    view.expect([size * times for size, times in zip(sizes, repeats, strict=True)])
+    made = [size * times for size, times in zip(sizes, repeats, strict=True)]
+    view.expect(made)
+    data = view.kind(0)
+    affine = data.quant is not None and data.dtype in BYTES and not view.draft.fixed_point
+    inner = [axis for axis, times in enumerate(repeats) if times > 1 and sizes[axis] > 1 and axis + 1 < len(sizes)]
+    if affine and inner:
+        _tile_rows(view, repeats)
+        return
+    _check_row(view, made[-1] if made else 1)
     move(view, "tile", tuple(reversed(repeats)))
+
+
+def _tile_rows(view: NodeView, repeats: Sequence[int]) -> None:
+    """Lower a tile of affine bytes axis by axis, each as longer rows.
+
+    Along any axis but the fastest the vendor's tile of them repeats every slice in its place, on all parts tried.
+    """
+    data, shape, tensor = view.kind(0), list(view.shape(0)), view.input(0)
+    _movable(view, data)
+    _movable(view, view.made())
+    for axis in reversed(range(len(repeats))):
+        if repeats[axis] == 1:
+            continue
+        count, row = math.prod(shape[:axis]), math.prod(shape[axis:])
+        shape[axis] *= repeats[axis]
+        _check_row(view, row * repeats[axis])
+        longer = view.new(replace(data, shape=(count, row * repeats[axis])))
+        view.emit("tile", (view.reshaped(tensor, (count, row)),), (longer,), (repeats[axis], 1))
+        tensor = longer
+    if same_storage(data, view.made()):
+        view.emit("reshape", (tensor,), (view.output(),), vendor_shape(tuple(shape)))
+    else:
+        view.emit("data_convert", (view.reshaped(tensor, shape),), (view.output(),))
+
+
+def _check_row(view: NodeView, length: int) -> None:
+    """Refuse to repeat into rows that were seen to come out as garbage."""
+    view.need(length <= _LONGEST_ROW, f"it repeats into rows of {length} elements > {_LONGEST_ROW}")
 
 
 def lower_expand(view: NodeView) -> None:

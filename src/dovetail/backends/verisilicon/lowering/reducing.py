@@ -11,14 +11,14 @@ import numpy as np
 from dovetail.backends.verisilicon.generation import Generation
 from dovetail.backends.verisilicon.lowering.accumulating import read_window
 from dovetail.backends.verisilicon.lowering.elementwise import check_same_kind_of
-from dovetail.backends.verisilicon.lowering.moving import move
+from dovetail.backends.verisilicon.lowering.moving import BYTES, move
 from dovetail.backends.verisilicon.lowering.view import NodeView, same_storage
 from dovetail.ir import DType, Quantization
 
 _AVERAGE, _AVERAGE_WITH_PAD, _MAXIMUM = 0, 1, 2
 _MEAN, _MINIMUM = 0, 2
 _NO_TILING = 161
-_BYTES, _ROW = (DType.U8, DType.I8), 16
+_ROW = 16
 """Of a LayerNormalization: the vendor's kernels read whole rows of so many bytes."""
 _MOST_AXES = 4
 _LENGTH = 100
@@ -222,7 +222,7 @@ def lower_layer_norm(view: NodeView) -> None:
         not (view.draft.fixed_point and view.kind(0).dtype is DType.I8) or stream,
         "rows of bytes in dynamic fixed point are normalised to garbage (16 bits are possible)",
     )
-    even = view.kind(0).dtype not in _BYTES or sizes[-1] % _ROW == 0
+    even = view.kind(0).dtype not in BYTES or sizes[-1] % _ROW == 0
     view.need(
         even, f"rows of {sizes[-1]} bytes are normalised to garbage (multiples of {_ROW} and 16 bits are possible)"
     )
@@ -277,13 +277,16 @@ def lower_lrn(view: NodeView) -> None:
 
 def lower_cumsum(view: NodeView) -> None:
     """Lower CumSum along a constant axis."""
-    turned = view.node.integer("reverse", 0) and view.kind(0).dtype in _BYTES
+    turned = view.node.integer("reverse", 0) and view.kind(0).dtype in BYTES
     view.need(not turned, "reverse=1 of bytes, which comes out as garbage (0 is possible, and 16 bits)")
     check_same_kind_of(view, (0,))
     view.need(view.kind(0).dtype is not DType.I16, "its 16-bit kernel stops the simulator", always=True)
     sizes, node = view.shape(0), view.node
     view.expect(sizes)
     axis = view.whole(1)
+    exclusive = node.integer("exclusive", 0) and view.kind(0).dtype in BYTES
+    fastest = math.prod(sizes[axis % max(1, len(sizes)) + 1 :]) == 1
+    view.need(not (exclusive and fastest), "exclusive=1 of bytes along the last axis, which comes out as garbage")
     ints = (view.axis(axis, len(sizes)), node.integer("exclusive", 0), node.integer("reverse", 0))
     view.emit("cumsum", (view.input(0),), (view.output(),), ints)
 

@@ -5,7 +5,7 @@ Derived on the vendor's simulator from all 65536 pairs of stored values under ra
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Sequence
 
 import numpy as np
 
@@ -16,11 +16,15 @@ from dovetail.ir import DType
 
 _WIDEST_SCALE = 2.0
 """The adder takes operands of at most so many output steps."""
+_WIDEST_FIXED = 8.0
+"""As much of dynamic fixed point that joins a convolution."""
 _NEAR, _FAR = 2.0, 20.0
 """Ratios of the operands' scales that make no byte weights any more: where a scale is above 1, and where none is."""
 CONVOLUTIONS = frozenset({"conv2d", "grouped_conv2d"})
 _LAYERS = frozenset({"fully_connected"})
 _LONGEST_CHAIN = 2
+_POINT, _SQUARE = (1, 1), (3, 3)
+"""Windows of the two convolutions that some networks are trained with side by side."""
 
 
 def sum_route(item: OperatorView) -> Route:
@@ -36,7 +40,7 @@ def sum_route(item: OperatorView) -> Route:
 
 
 def joined_operators(whole: ProgramView, index: int) -> tuple[int, ...]:
-    """Return the operators that are computed together with a sum: a convolution, and its ReLU; of two the earlier.
+    """Return the operators that are computed together with a sum: a convolution, and its ReLU.
 
     A constant that is added to one row of a fully connected layer becomes its bias.
 
@@ -49,14 +53,25 @@ def joined_operators(whole: ProgramView, index: int) -> tuple[int, ...]:
     in_fixed_point = item.in_fixed_point and item.made().dtype is DType.I8 and _has_two_alike(item)
     if item.generation in CONVERTING or not (in_fixed_point or _adds_bytes(item)):
         return ()
-    if _adding_route(item) is not Route.ADDER:
+    if item.generation is not Generation.STREAM and _adding_route(item) is not Route.ADDER:
         return ()
-    if item.made().dtype is DType.I8 and item.kept and not in_fixed_point:
+    if item.made().dtype is DType.I8 and not in_fixed_point and (item.kept or _is_clamped_on_leaving(item)):
         return ()
     first, second = item.operator.inputs
     added = (first,) if item.operator.kind == "sub" else (first, second)
     chains = [product_before(whole, tensor, ("relu",)) for tensor in added]
-    return min((chain for chain in chains if chain), default=())
+    return _joined_chain(whole, [chain for chain in chains if chain])
+
+
+def _joined_chain(whole: ProgramView, chains: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """Return which of the products before a sum is joined: the one that the compiler comes to first.
+
+    Of convolutions with windows of 3 x 3 and of 1 x 1 it is the former.
+    """
+    windows = [whole.operators[chain[0]].shape(1)[2:] for chain in chains if len(chain) == 1]
+    if sorted(windows) == [_POINT, _SQUARE]:
+        return chains[windows.index(_SQUARE)]
+    return min(chains, key=lambda chain: whole.visits[chain[0]], default=())
 
 
 def _layer(whole: ProgramView, item: OperatorView) -> tuple[int, ...]:
@@ -103,18 +118,28 @@ def _sources(item: OperatorView) -> list[int]:
     return found
 
 
+def _is_clamped_on_leaving(item: OperatorView) -> bool:
+    """Tell whether a ReLU clamps a sum as it leaves the graph, and is one with it: in the generation after VIP9000."""
+    if item.generation is not Generation.VIP9000_PLUS:
+        return False
+    output = item.operator.outputs[0]
+    clamps = [other for other in item.whole.operators if other.operator.inputs[0] == output]
+    return any(other.operator.kind == "relu" and other.operator.outputs[0] in item.whole.edges for other in clamps)
+
+
 def _adding_route(item: OperatorView) -> Route | None:
     """Return the adder, the array for a convolution, or None."""
     rank, generation, made = len(item.made_shape()), item.generation, item.made()
     first, second = scale_of(item.kind(0)), scale_of(item.kind(1))
     if generation not in CONVERTING:
         flat = rank < 3 and generation is not Generation.STREAM
-        if not flat and np.float32(max(first, second) / scale_of(made)) <= _WIDEST_SCALE:
+        widest = _WIDEST_FIXED if item.in_fixed_point else _WIDEST_SCALE
+        if not flat and np.float32(max(first, second) / scale_of(made)) <= widest:
             return Route.ADDER
     fixed = any(item.is_constant(index) for index in (0, 1))
     if rank < 4 or fixed or (generation is Generation.STREAM and made.dtype is not DType.I8):
         return None
-    if generation in NEWEST and 0 < len(item.kept) < 3:
+    if generation in NEWEST and made.dtype is DType.I8 and 0 < len(item.kept) < 3:
         return None
     ratio = max(first, second) / min(first, second)
     return Route.ARRAY if ratio < (_NEAR if max(first, second) > 1.0 else _FAR) else None

@@ -86,7 +86,7 @@ def lower_graph(graph: Graph, part: Part) -> Program:
         sdk_name=part.sdk_name,
         pid=part.pid,
         generation=part.generation,
-        tensors=keep_signed_bytes(tuple(draft.tensors), tuple(draft.operators), all_of_them=part.converts_signed_bytes),
+        tensors=keep_signed_bytes(tuple(draft.tensors), tuple(draft.operators), part),
         operators=tuple(draft.operators),
         inputs=tuple((name, draft.tensor(name, f"input '{name}'")) for name in single.inputs),
         outputs=outputs,

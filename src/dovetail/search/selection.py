@@ -1,0 +1,196 @@
+"""Selection: the plans that are looked at on the hold-out split, and which of them is the answer.
+
+The low plan comes first: nothing selected it. What the search selects then is looked at a few times at most, and every
+look teaches how much more a selected plan loses than the samples say that selected it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from dovetail.search.acceptance import is_worth_it, judge_selected, judge_unselected, look_doubt
+from dovetail.search.bounds import largest_sure_loss
+from dovetail.search.candidate import Candidate
+from dovetail.search.cheapest import cheapest
+from dovetail.search.context import SearchContext
+from dovetail.search.culprits import find_culprits
+from dovetail.search.ledger import Ledger
+from dovetail.search.tolerance import Tolerance
+from dovetail.search.verdict import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The answer of a search, judged, and the cheapest plan that meets the goal for sure where the answer may not."""
+
+    answer: Candidate
+    surer: Candidate | None = None
+
+
+def select(context: SearchContext, ledger: Ledger) -> Selection:
+    """Return the cheapest plan that meets the goal as far as samples tell that did not select it.
+
+    A dearer plan is the answer only where it is shown to be better, unless the cheaper one surely misses the goal. A
+    goal that asks for certainty takes the plan that is sure.
+    """
+    candidates = _looked_at(context, ledger)
+    answer = _best(context, candidates)
+    if answer.verdict is not Verdict.LIKELY:
+        return Selection(answer)
+    surer = _surer(context, ledger, candidates, answer)
+    if surer is not None and context.request.goal.sure:
+        return Selection(surer)
+    return Selection(answer, surer)
+
+
+def _looked_at(context: SearchContext, ledger: Ledger) -> list[Candidate]:
+    """Return the candidates that were judged; the last is within the goal, or the budget of looks is spent."""
+    candidates: list[Candidate] = []
+    reserved = _reserved(context)
+    tolerance: Tolerance | None = reserved
+    if context.prover is None or context.prover.allows({}):
+        # Repairs were chosen on the search split: what is low with them was selected there.
+        judged = judge_selected if context.request.repairs else judge_unselected
+        low = judged(context, ledger, context.candidate({}))
+        if low.verdict.is_within:
+            return _low_or_faster(context, ledger, low)
+        candidates = [low]
+        if ledger.judge({}, reserved).passed:
+            tolerance = _stricter(context, low)
+    for look in range(context.policy.acceptance.looks):
+        if tolerance is None:
+            break
+        candidate = _searched(context, ledger, tolerance, climbs=False)
+        if candidate is None and look == 0:
+            candidate = _searched(context, ledger, context.tolerance, climbs=True)
+        if candidate is None or candidate.plan.digest in {item.plan.digest for item in candidates}:
+            break
+        context.listener.stage("hold-out")
+        candidate = judge_selected(context, ledger, candidate)
+        candidates.append(candidate)
+        if candidate.verdict.is_within or not candidate.within_limits:
+            break
+        context.listener.stage(f"{candidate.assessment}: searching again")
+        tolerance = _stricter(context, candidate)
+    return candidates
+
+
+def _reserved(context: SearchContext) -> Tolerance:
+    """Return what a plan has to reach that is selected: better than the goal by its standard error, as low plans lose.
+
+    The variance of a loss is taken to be as many times its mean as that of the low plan: 1 where samples are lost or
+    not. Without scores of samples nothing is known of it.
+    """
+    allowance, losses = context.tolerance.allowance, context.search.losses(context.space.base)
+    if losses is None or not losses.sum() > 0:
+        return context.tolerance
+    step = context.policy.acceptance.reserve * math.sqrt(float((losses**2).sum() / losses.sum()) / len(losses))
+    # The root of t + step * sqrt(t) = allowance.
+    return Tolerance(((math.sqrt(step**2 + 4 * allowance) - step) / 2) ** 2)
+
+
+def _low_or_faster(context: SearchContext, ledger: Ledger, low: Candidate) -> list[Candidate]:
+    """Return the low plan, which meets the goal, with its proof; and before it a faster one that meets the goal too."""
+    prover = context.prover
+    if prover is None:
+        return [low]
+    context.listener.stage("cheapest")
+    tolerance = Tolerance(max(context.tolerance.allowance, _searched_loss(context, low)))
+    ledger.judge({}, tolerance)
+    faster = cheapest(context, ledger, low, tolerance, prover)
+    proof = faster.certificate
+    low = replace(low, certificate=None if proof is None else replace(proof, cost=prover.model.plan_cost(low.plan)))
+    if faster.plan.digest == low.plan.digest:
+        return [low]
+    faster = judge_selected(context, ledger, faster)
+    return [faster, low] if faster.verdict.is_within else [low]
+
+
+def _searched(context: SearchContext, ledger: Ledger, tolerance: Tolerance, climbs: bool) -> Candidate | None:
+    """Return the cheapest plan that meets a tolerance; None when only the last rung could and `climbs` forbids it.
+
+    Without prices it is the first that passes; with a spent budget, what was tried already.
+    """
+    if ledger.is_exhausted and not climbs:
+        raised = ledger.fewest_raised(tolerance)
+        return None if raised is None else context.candidate(dict(raised))
+    candidate, prover = find_culprits(context, ledger, tolerance, climbs), context.prover
+    if candidate is None or prover is None:
+        return candidate
+    context.listener.stage("cheapest")
+    # Where much has to be raised, borders may cost more than what is left low saves.
+    whole = context.candidate(context.raised(context.order, top=ledger.starts_at_top, tested=False))
+    dear = not context.is_limited and prover.latency_ns(whole.placements) < prover.latency_ns(candidate.placements)
+    if dear and ledger.judge(whole.raised, tolerance, spare=True).passed:
+        candidate = whole
+    return cheapest(context, ledger, candidate, tolerance, prover)
+
+
+def _stricter(context: SearchContext, refused: Candidate) -> Tolerance | None:
+    """Return what the next plan must reach, by how much more a refused one loses than the samples that selected it say.
+
+    None where those lose nothing: they cannot tell a better plan.
+    """
+    searched = _searched_loss(context, refused)
+    if searched <= 0:
+        return None
+    optimism = refused.assessment.loss - searched
+    return Tolerance(max(0.0, context.tolerance.allowance - optimism))
+
+
+def _searched_loss(context: SearchContext, candidate: Candidate) -> float:
+    """Return what a plan that can be tested loses on the search split."""
+    trial = context.search.judge(candidate.plan, tuple(candidate.raised), context.tolerance, race=False)
+    return trial.float_score - trial.score
+
+
+def _best(context: SearchContext, candidates: Iterable[Candidate]) -> Candidate:
+    """Return the cheapest candidate that no dearer one is shown to be better than."""
+    first, *others = _by_price(context, candidates)
+    best = first
+    for dearer in others:
+        is_nearer = dearer.verdict.is_within or dearer.assessment.loss < best.assessment.loss
+        if not best.verdict.is_within and is_nearer:
+            replaces = best.assessment.surely_missed or is_worth_it(context, best, dearer)
+            best = dearer if replaces else best
+    return best
+
+
+def _surer(
+    context: SearchContext, ledger: Ledger, candidates: Iterable[Candidate], answer: Candidate
+) -> Candidate | None:
+    """Return the cheapest plan that surely meets the goal, by one look more; None where none is known.
+
+    A goal that asks for certainty is worth a search; else what was tried already may do.
+    """
+    sure = [item for item in _by_price(context, candidates) if item.verdict is Verdict.MET]
+    if sure:
+        return sure[0]
+    limits = context.holdout.loss_range
+    doubt = look_doubt(context.policy.acceptance, len(ledger.judged) + 1)
+    if limits is None or context.is_limited:
+        return None
+    allowance = context.request.goal.allowance(context.holdout.float_score)
+    loss = largest_sure_loss(context.holdout.sample_count, limits.largest, doubt, allowance)
+    if loss is None:
+        return None
+    tolerance = Tolerance(loss)
+    if context.request.goal.sure:
+        found = _searched(context, ledger, tolerance, climbs=False)
+    else:
+        tried = ledger.tried(tolerance)
+        found = next(iter(_by_price(context, [context.candidate(dict(raised)) for raised in tried])), None)
+    if found is None or found.plan.digest == answer.plan.digest:
+        return None
+    found = judge_selected(context, ledger, found)
+    return found if found.verdict is Verdict.MET else None
+
+
+def _by_price(context: SearchContext, candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Return candidates, the cheapest first; without prices those first that raise least."""
+    prover = context.prover
+    if prover is None:
+        return sorted(candidates, key=lambda item: len(item.raised))
+    return sorted(candidates, key=lambda item: prover.latency_ns(item.placements))

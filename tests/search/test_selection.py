@@ -1,0 +1,189 @@
+"""Selection: which plans are looked at, and which of them is the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pytest
+
+from dovetail.ir import AnyArray
+from dovetail.plan import Limits, Plan, Recipe
+from dovetail.search import Goal, Verdict
+from dovetail.search.context import SearchContext
+from dovetail.search.ledger import Ledger
+from dovetail.search.prior import UnitPrior
+from dovetail.search.selection import Selection, select
+
+from .stages import FLOAT, LOW, WIDE, Loss, Setting, convolutions, open_stages
+from .test_acceptance import lost
+from .test_culprits import chain
+
+SEARCHED, HELD = 122, 82
+
+
+def _each(losses: Mapping[str, AnyArray]) -> Loss:
+    """Return a loss of the samples that any low unit loses."""
+
+    def loss(plan: Plan, indices: Sequence[int]) -> AnyArray:
+        low = [values for unit, values in losses.items() if plan.placement(unit) == LOW]
+        return np.max([np.zeros(SEARCHED + HELD), *low], axis=0)[list(indices)]
+
+    return loss
+
+
+def _both(searched: int, held: int) -> AnyArray:
+    return np.concatenate([lost(searched, SEARCHED), lost(held, HELD)])
+
+
+def _select(loss: Loss, goal: Goal | None = None, **setting: object) -> tuple[Selection, SearchContext, Ledger]:
+    context, ledger = open_stages(
+        Setting(convolutions(6), loss, goal=goal or Goal(0.05), searched=SEARCHED, held=HELD, **setting)  # type: ignore[arg-type]
+    )
+    return select(context, ledger), context, ledger
+
+
+def test_what_meets_the_goal_with_nothing_raised_stays_so() -> None:
+    """The hold-out alone is at the very edge of what is allowed, and no dearer plan is looked for."""
+    selection, _, ledger = _select(_each({"n1": _both(4, 4)}))
+    assert selection.answer.raised == {}
+    assert selection.answer.verdict is Verdict.LIKELY
+    assert len(ledger.judged) == 1
+
+
+def test_noise_of_one_split_is_not_paid_for() -> None:
+    """The search split alone is beyond the goal by two samples; both together are not."""
+    selection, _, _ = _select(_each({"n1": _both(8, 1)}))
+    assert selection.answer.raised == {}
+    assert selection.answer.verdict is Verdict.LIKELY
+
+
+def test_harm_is_paid_for() -> None:
+    selection, _, ledger = _select(_each({"n1": _both(40, 27)}), priced=False)
+    assert set(selection.answer.raised) == {"n1"}
+    assert selection.answer.verdict is Verdict.LIKELY
+    assert len(ledger.judged) == 2
+
+
+def test_a_plan_that_is_not_shown_to_be_better_is_not_the_answer() -> None:
+    """The low plan misses by a sample; the dearer one wins two back on the hold-out, for half as much latency again."""
+    losses = _each(dict.fromkeys((f"n{index}" for index in range(6)), _both(9, 2)))
+    selection, _, ledger = _select(losses)
+    assert [item.verdict for item in ledger.judged.values()] == [Verdict.MISSED, Verdict.LIKELY]
+    assert selection.answer.raised == {}
+    assert selection.answer.verdict is Verdict.MISSED
+    assert not selection.answer.assessment.surely_missed
+
+
+def test_a_look_that_refuses_teaches_how_much_better_the_next_plan_has_to_be() -> None:
+    """Raising n1 is enough on the search split; the hold-out shows what n2 loses on samples that it has not."""
+    harm = {"n1": _both(40, 27), "n2": _both(2, 9)}
+    selection, _, ledger = _select(_each(harm), priced=False)
+    assert set(selection.answer.raised) == {"n1", "n2"}
+    assert selection.answer.verdict is Verdict.LIKELY
+    assert [set(item.raised) for item in ledger.judged.values()] == [set(), {"n1"}, {"n1", "n2"}]
+
+
+def test_the_hold_out_has_a_budget_of_looks() -> None:
+    """Whatever is raised, the hold-out loses a tenth, and the search split less with every unit."""
+
+    def loss(plan: Plan, indices: Sequence[int]) -> AnyArray:
+        low = sum(plan.placement(f"n{index}") == LOW for index in range(12))
+        searched = lost(low, SEARCHED)
+        return np.concatenate([searched, lost(8, HELD)])[list(indices)]
+
+    context, ledger = open_stages(Setting(chain(12), loss, goal=Goal(0.05), searched=SEARCHED, held=HELD, priced=False))
+    answer = select(context, ledger).answer
+    assert answer.verdict is Verdict.MISSED
+    assert len(ledger.judged) <= 1 + context.policy.acceptance.looks
+
+
+def test_where_the_search_split_shows_no_loss_nothing_is_raised_without_proof() -> None:
+    selection, _, ledger = _select(_each({"n1": _both(0, 9), "n2": _both(0, 9)}), goal=Goal(0.02))
+    assert selection.answer.raised == {}
+    assert selection.answer.verdict is Verdict.MISSED
+    assert len(ledger.judged) == 1
+
+
+def test_what_only_the_last_rung_cures_goes_there() -> None:
+    def loss(plan: Plan, indices: Sequence[int]) -> float:
+        return 0.0 if plan.placement("n1") == FLOAT else 0.5
+
+    selection, _, _ = _select(loss, priced=False)
+    assert selection.answer.placements == {"n1": FLOAT}
+    assert selection.answer.verdict.is_within
+
+
+def test_the_cpu_is_not_climbed_to_for_the_reserve_alone() -> None:
+    """With sixteen bits everywhere 0.04 is lost, which the goal allows."""
+
+    def loss(plan: Plan, indices: Sequence[int]) -> float:
+        return {LOW: 0.5, WIDE: 0.04, FLOAT: 0.0}[plan.placement("n1")]
+
+    selection, _, _ = _select(loss, priced=False)
+    assert selection.answer.placements == {"n1": WIDE}
+
+
+@pytest.mark.parametrize(("latency_ns", "keeps"), [(1e12, True), (1.0, False)])
+def test_what_cannot_be_within_the_limits_misses(latency_ns: float, keeps: bool) -> None:
+    wishes = Recipe(LOW, (WIDE,), limits=Limits(latency_ns=latency_ns))
+    selection, _, _ = _select(_each({"n1": _both(40, 27)}), wishes=wishes)
+    assert selection.answer.within_limits is keeps
+    assert selection.answer.verdict.is_within is keeps
+    if not keeps:
+        assert str(selection.answer.assessment) == "missed: no plan within the limits meets the target"
+
+
+def _sure(goal: Goal) -> Selection:
+    """Return what is selected where n1 breaks everything and n2 loses 3 % of 400 samples, of which 5 % are allowed."""
+    losses = {"n1": lost(200, 400), "n2": lost(12, 400)}
+
+    def loss(plan: Plan, indices: Sequence[int]) -> AnyArray:
+        low = [values for unit, values in losses.items() if plan.placement(unit) == LOW]
+        return np.max([np.zeros(400), *low], axis=0)[[index % 400 for index in indices]]
+
+    # What is suspected first was tried together with what breaks.
+    prior = [UnitPrior(f"n{index}", 1.0, "planted") for index in (2, 1, 0, 3, 4, 5)]
+    context, ledger = open_stages(
+        Setting(convolutions(6), loss, goal=goal, searched=400, held=400, priced=False, prior=prior)
+    )
+    return select(context, ledger)
+
+
+def test_beside_a_plan_that_only_likely_meets_the_goal_is_the_one_that_surely_does() -> None:
+    selection = _sure(Goal(0.05))
+    assert set(selection.answer.raised) == {"n1"}
+    assert selection.answer.verdict is Verdict.LIKELY
+    assert selection.surer is not None
+    assert selection.surer.verdict is Verdict.MET
+    assert len(selection.surer.raised) > 1
+
+
+def test_who_wants_to_be_sure_gets_the_plan_that_surely_meets_the_goal() -> None:
+    selection = _sure(Goal(0.05, sure=True))
+    assert selection.answer.verdict is Verdict.MET
+    assert set(selection.answer.raised) == {"n1", "n2"}
+    assert selection.surer is None
+
+
+def test_when_the_budget_is_spent_only_what_was_tried_is_looked_at_again() -> None:
+    harm = {"n1": _both(40, 27), "n2": _both(2, 9)}
+    _, _, plenty = _select(_each(harm), priced=False)
+    _, _, spent = _select(_each(harm), priced=False, max_plans=4)
+    assert len(spent.trials) < len(plenty.trials)
+
+
+def test_of_plans_that_all_miss_the_one_that_is_shown_to_be_better_is_the_answer() -> None:
+    """With few samples the low plan may be unlucky; the dearer one loses on the hold-out what nothing heals."""
+    harm = np.resize([0.4, -0.4, 0.5, 0.5], 20)
+
+    def loss(plan: Plan, indices: Sequence[int]) -> AnyArray:
+        rest = np.where(np.asarray(indices) < 12, 0.0, 0.06)
+        return np.where(plan.placement("n1") == LOW, harm[list(indices)], rest)
+
+    setting = Setting(convolutions(6), loss, goal=Goal(0.01), searched=12, held=8, best=0.5, priced=False)
+    context, ledger = open_stages(setting)
+    selection = select(context, ledger)
+    assert not next(iter(ledger.judged.values())).assessment.surely_missed
+    assert "n1" in selection.answer.raised
+    assert selection.answer.verdict is Verdict.MISSED
