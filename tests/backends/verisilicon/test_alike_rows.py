@@ -38,4 +38,5 @@ def test_rows_of_like_values_are_equal(target: str, vendor: VsiBackend) -> None:
     with SimulatorJudge(profile_of(target_named(target)), Settings(vendor.folder)) as simulator:
         for seed in seeds:
             found = simulator.judge(alike_rows(seed), Precision.I16)
-            assert found.outcome is WildOutcome.EQUAL, f"seed {seed}: {found.outcome.value} {found.steps} {found.reason}"
+            said = f"seed {seed}: {found.outcome.value} {found.steps} {found.reason}"
+            assert found.outcome is WildOutcome.EQUAL, said
