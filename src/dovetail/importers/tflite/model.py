@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from dovetail.importers.tflite.sparse import Sparsity
 from dovetail.ir import DType, Quantization
 
 
@@ -22,7 +23,7 @@ class LiteTensor:
     shape: tuple[int, ...]
     quant: Quantization | None = None
     data: bytes | memoryview = b""
-    sparse: bool = False
+    sparsity: Sparsity | None = None
 
     @property
     def rank(self) -> int:

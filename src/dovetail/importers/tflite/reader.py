@@ -8,9 +8,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from dovetail.errors import LoadError
 from dovetail.importers.options import LoadOptions
 from dovetail.importers.tflite.model import LiteGraph, LiteModel, LiteOperator, LiteTensor, Options
+from dovetail.importers.tflite.sparse import Level, Sparsity
 from dovetail.importers.tflite.verify import verify_flatbuffer
 from dovetail.ir import DType, Quantization
 
@@ -45,7 +48,7 @@ def read_model(source: Path | bytes, options: LoadOptions) -> LiteModel:
     verify_flatbuffer(data, where, names)
     try:
         return _model(schema, data, where)
-    except (struct.error, ValueError, IndexError, TypeError, OverflowError, UnicodeDecodeError) as error:
+    except (struct.error, ValueError, IndexError, KeyError, TypeError, OverflowError, UnicodeDecodeError) as error:
         detail = " ".join(str(error).split())[:120]
         raise LoadError(f"{where}: damaged: {detail}.", hint="Copy or export the model again.") from error
 
@@ -136,9 +139,25 @@ class _Reader:
         source_type = self._types.get(tensor.Type(), f"type {tensor.Type()}")
         dtype = _TYPES.get(source_type)
         quant = self._quantization(tensor, shape, dtype, label)
-        return LiteTensor(
-            name, source_type, dtype, shape, quant, self._data(tensor), sparse=tensor.Sparsity() is not None
-        )
+        return LiteTensor(name, source_type, dtype, shape, quant, self._data(tensor), self._sparsity(tensor))
+
+    def _sparsity(self, tensor: Any) -> Sparsity | None:
+        table = tensor.Sparsity()
+        if table is None:
+            return None
+        levels = [self._level(table.DimMetadata(index)) for index in range(table.DimMetadataLength())]
+        return Sparsity(_integers(table, "TraversalOrder"), _integers(table, "BlockMap"), tuple(levels))
+
+    def _level(self, level: Any) -> Level:
+        if level.Format() == self._schema.DimensionType.DENSE:
+            return Level(int(level.DenseSize()))
+        kinds = _constants(self._schema.SparseIndexVector)
+        lists = []
+        for part in ("ArraySegments", "ArrayIndices"):
+            table = getattr(self._schema, kinds[getattr(level, f"{part}Type")()])()
+            table.Init(getattr(level, part)().Bytes, getattr(level, part)().Pos)
+            lists.append(_integers(table, "Values"))
+        return Level(0, *lists)
 
     def _data(self, tensor: Any) -> bytes | memoryview:
         buffer = self._model.Buffers(tensor.Buffer())
@@ -178,6 +197,11 @@ def _shape(tensor: Any, where: str, label: str) -> tuple[int, ...]:
     if any(not 0 <= size <= _MAX_DIM for size in shape) or len(shape) > 16:
         raise LoadError(f"{where}: {label} has the impossible shape {list(shape)[:20]}.", source_node=label)
     return shape
+
+
+def _integers(table: Any, kind: str) -> tuple[int, ...]:
+    """Return a list that may be long."""
+    return tuple(int(item) for item in np.asarray(getattr(table, f"{kind}AsNumpy")()).reshape(-1))
 
 
 def _indices(table: Any, kind: str) -> tuple[int, ...]:

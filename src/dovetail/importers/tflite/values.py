@@ -8,6 +8,7 @@ import numpy as np
 
 from dovetail.errors import LoadError
 from dovetail.importers.tflite.model import LiteTensor
+from dovetail.importers.tflite.sparse import Sparsity
 from dovetail.ir import AnyArray, DType, Quantization, dequantize_array
 
 
@@ -20,12 +21,10 @@ def read_value(tensor: LiteTensor, where: str) -> AnyArray | None:
         empty = tensor.dtype is not None and 0 in tensor.shape
         return None if not empty or tensor.dtype is None else np.zeros(tensor.shape, tensor.dtype.carrier)
     label = f"{where}: tensor '{tensor.name}'"
-    if tensor.sparse:
-        raise LoadError(
-            f"{label} is stored sparse.", source_node=tensor.name, hint="Convert the model without sparsity."
-        )
     if tensor.dtype is None:
         return None
+    if tensor.sparsity is not None:
+        return _densified(tensor, tensor.sparsity, label)
     count = math.prod(tensor.shape)
     if tensor.source_type == "INT4":
         return _nibbles(tensor, count, label)
@@ -40,6 +39,20 @@ def read_value(tensor: LiteTensor, where: str) -> AnyArray | None:
     if tensor.dtype is DType.BF16:
         return (raw.astype(np.uint32) << 16).view(np.float32)
     return raw
+
+
+def _densified(tensor: LiteTensor, sparsity: Sparsity, label: str) -> AnyArray:
+    assert tensor.dtype is not None
+    if tensor.source_type == "INT4" or tensor.dtype is DType.BF16:
+        raise LoadError(f"{label} is sparse {tensor.source_type}.", hint="Convert the model without sparsity.")
+    kind = tensor.dtype.carrier
+    try:
+        stored = np.frombuffer(tensor.data, kind.newbyteorder("<")).astype(kind, copy=False)
+        return sparsity.densified(stored, tensor.shape)
+    except ValueError as error:
+        raise LoadError(
+            f"{label} is damaged: {error}.", source_node=tensor.name, hint="Copy or export the model again."
+        ) from error
 
 
 def _nibbles(tensor: LiteTensor, count: int, label: str) -> AnyArray:

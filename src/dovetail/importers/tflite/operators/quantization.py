@@ -33,6 +33,14 @@ def _dequantize(site: Site) -> None:
         site.finish("Cast", (site.read(0, form),), {"to": ONNX_CODES[site.result_type().dtype]}, form)
 
 
+def _densify(site: Site) -> None:
+    """Pass on what was read whole; as a constant where it is one."""
+    if site.value(0) is not None:
+        site.scope.bind(site.operator.outputs[0], site.read(0))
+    else:
+        site.finish("Identity", (site.read(0, site.form(0)),), None, site.form(0))
+
+
 def _fake_quant(site: Site) -> None:
     """Quantise to `NumBits` and back; the range is nudged so that 0 is one of its steps."""
     options = site.operator.options
@@ -52,4 +60,9 @@ def _fake_quant(site: Site) -> None:
     site.finish("DequantizeLinear", (steps,), None, form)
 
 
-CONVERTERS: Converters = {"DEQUANTIZE": _dequantize, "FAKE_QUANT": _fake_quant, "QUANTIZE": _quantize}
+CONVERTERS: Converters = {
+    "DENSIFY": _densify,
+    "DEQUANTIZE": _dequantize,
+    "FAKE_QUANT": _fake_quant,
+    "QUANTIZE": _quantize,
+}
