@@ -104,3 +104,17 @@ def test_rich_markup_in_names_is_text() -> None:
 )
 def test_figures(found: str, expected: str) -> None:
     assert found == expected
+
+
+def test_a_page_on_the_screen_says_how_much_is_left_out_and_where() -> None:
+    rows = tuple((f"unit{index}",) for index in range(9))
+    page = Page("p", (Table("t", (left("u"),), rows, "Note."), Prose("why", tuple("abcd")), Facts("f", (("x", "y"),))))
+    short = page.shortened(7, 3, "report.txt")
+    table, prose, facts = short.blocks
+    assert isinstance(table, Table)
+    assert isinstance(prose, Prose)
+    assert table.rows == rows[:7]
+    assert table.note == "... and 2 more, in report.txt. Note."
+    assert prose.lines == ("a", "b", "c", "... and 1 more, in report.txt.")
+    assert facts == page.blocks[2]
+    assert page.shortened(9, 4, "report.txt") == page

@@ -187,3 +187,19 @@ def test_of_plans_that_all_miss_the_one_that_is_shown_to_be_better_is_the_answer
     assert not next(iter(ledger.judged.values())).assessment.surely_missed
     assert "n1" in selection.answer.raised
     assert selection.answer.verdict is Verdict.MISSED
+
+
+def test_twenty_samples_are_enough_to_leave_a_plan_that_is_far_off() -> None:
+    """No bound can say that the low plan misses; it does by several standard errors, and a dearer one does not."""
+    harm = 0.06 * np.resize([0.0, 0.0, 0.0, 2.0, 3.0], 20)
+
+    def loss(plan: Plan, indices: Sequence[int]) -> AnyArray:
+        return harm[list(indices)] * any(plan.placement(f"n{index}") == LOW for index in range(6))
+
+    context, ledger = open_stages(Setting(convolutions(6), loss, goal=Goal(0.02), searched=12, held=8))
+    answer = select(context, ledger).answer
+    low = next(item for item in ledger.judged.values() if not item.raised)
+    assert low.verdict is Verdict.MISSED
+    assert not low.assessment.surely_missed
+    assert len(answer.raised) == 6
+    assert answer.verdict is Verdict.LIKELY

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from dovetail.fit import Fit, FitRequest
     from dovetail.report import Block
 
+_ROWS, _LINES = 24, 8
+"""Of a table and of a text, at most, on the screen; the report has all."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class FitVerb(Verb):
@@ -41,7 +44,7 @@ class FitVerb(Verb):
         with screen.progress("loading") as bar:
             answer = fit(self.request(), FitProgress(bar))
         files = {name: str(path) for name, path in answer.save(self.output).items()}
-        page = report_page(answer.report)
+        page = report_page(answer.report).shortened(_ROWS, _LINES, files["report"])
         blocks = (*self.story(answer), *page.blocks, Facts("Files", tuple(files.items())))
         document = {"model": str(answer.request.model), **report_document(answer.report), "files": files}
         code = ExitCode.DONE if answer.accepted else ExitCode.NO

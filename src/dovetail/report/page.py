@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 
@@ -78,6 +78,19 @@ class Page:
     blocks: tuple[Block, ...]
     verdict: str = ""
     tone: Tone = Tone.PLAIN
+
+    def shortened(self, rows: int, lines: int, whole: str) -> Page:
+        """Return the page with at most so many rows of a table and lines of a text, and where the `whole` of it is."""
+        return replace(self, blocks=tuple(_shortened(block, rows, lines, whole) for block in self.blocks))
+
+
+def _shortened(block: Block, rows: int, lines: int, whole: str) -> Block:
+    if isinstance(block, Table) and len(block.rows) > rows:
+        more = f"... and {len(block.rows) - rows} more, in {whole}."
+        return replace(block, rows=block.rows[:rows], note=f"{more} {block.note}".strip())
+    if isinstance(block, Prose) and len(block.lines) > lines:
+        return replace(block, lines=(*block.lines[:lines], f"... and {len(block.lines) - lines} more, in {whole}."))
+    return block
 
 
 def left(title: str) -> Column:

@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from dovetail.plan.plan import Override
+from dovetail.search.budget import cheapest_under_noise
 from dovetail.search.candidate import Candidate
 from dovetail.search.context import SearchContext
 from dovetail.search.ledger import Ledger, Variants
 from dovetail.search.proof import Prover
 from dovetail.search.result import Evidence
 from dovetail.search.sensitivity import measured_order
-from dovetail.search.strategy import GroupTest, isolate, minimise, shortest_prefix
+from dovetail.search.strategy import GroupTest, PassingSet, isolate, minimise, shortest_prefix
 from dovetail.search.tolerance import Tolerance
 
 
@@ -76,14 +77,19 @@ def _smaller(context: SearchContext, ledger: Ledger, passing: Sequence[str], tol
 def _cheaper_end(
     context: SearchContext, ledger: Ledger, passing: Sequence[str], tolerance: Tolerance, prover: Prover
 ) -> Sequence[str] | None:
-    """Return the cheaper of the shortest beginning and end of the network that pass, if it is cheaper than a set.
+    """Return the cheapest of the shortest beginning and end of the network that pass, and of what leaves least noise.
 
     Only where nearly every unit matters: what passes is large then whatever is chosen, and one piece has least
-    borders. None for all other sets.
+    borders. None for all other sets, and where none of these is cheaper than a set that was found by groups.
     """
     policy, variants = context.policy, _variants(context, ledger)
-    options = GroupTest(policy.culprits, policy.group_test)
-    isolated = ledger.follow(partial(isolate, passing, options=options, go_on=ledger.may_go_on), variants, tolerance)
+
+    def isolated_in(units: Sequence[str], most_clean: float = 0.0) -> PassingSet:
+        options = GroupTest(policy.culprits, policy.group_test, most_clean=most_clean)
+        strategy = partial(isolate, units, options=options, go_on=ledger.may_go_on)
+        return ledger.follow(strategy, variants, tolerance)
+
+    isolated = isolated_in(passing)
     if not isolated.is_crowded:
         return None
     sets: list[Sequence[str]] = [isolated.kept]
@@ -92,8 +98,13 @@ def _cheaper_end(
         length = ledger.follow(partial(shortest_prefix, order), variants, tolerance)
         if length is not None and length <= policy.culprits.longest_end * len(order):
             sets.append(order[:length])
+    quiet = cheapest_under_noise(context, ledger, tolerance, prover)
+    sets += [quiet] if quiet is not None and len(quiet) < len(network) else []
     rungs = {unit: context.space.rung(unit, ledger.starts_at_top) for unit in network}
     best = min(sets, key=lambda units: (prover.latency_ns({unit: rungs[unit] for unit in units}), len(units)))
+    if best is quiet and not isolated_in(sorted(quiet, key=context.order.index), policy.budget.most_clean).is_crowded:
+        # The noise that was measured misleads: few units matter.
+        return None
     return None if best is isolated.kept else best
 
 

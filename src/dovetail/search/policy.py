@@ -108,6 +108,20 @@ class CulpritPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class BudgetPolicy:
+    """How the noise that a metric bears is found where nearly every unit does harm."""
+
+    tests: int = 10
+    """Bisections of the price of noise: a thousandth of the logarithm of its range is left. Judgement."""
+    most_clean: float = 0.5
+    """Share of what is raised that may turn out not to matter before the measured noise is said to mislead.
+    Judgement."""
+    span: float = 1e3
+    """Times by which the price may be lower or higher than where latency and noise of all units weigh alike.
+    Judgement."""
+
+
+@dataclass(frozen=True, slots=True)
 class ProofPolicy:
     """How far the cheapest plan is looked for and proven."""
 
@@ -214,6 +228,7 @@ class SearchPolicy:
     sensitivity: SensitivityPolicy = field(default_factory=SensitivityPolicy)
     group_test: GroupTestPolicy = field(default_factory=GroupTestPolicy)
     culprits: CulpritPolicy = field(default_factory=CulpritPolicy)
+    budget: BudgetPolicy = field(default_factory=BudgetPolicy)
     proof: ProofPolicy = field(default_factory=ProofPolicy)
     solver: SolverPolicy = field(default_factory=SolverPolicy)
     acceptance: AcceptancePolicy = field(default_factory=AcceptancePolicy)

@@ -147,15 +147,40 @@ def _searched_loss(context: SearchContext, candidate: Candidate) -> float:
 
 
 def _best(context: SearchContext, candidates: Iterable[Candidate]) -> Candidate:
-    """Return the cheapest candidate that no dearer one is shown to be better than."""
-    first, *others = _by_price(context, candidates)
-    best = first
+    """Return the cheapest candidate that meets the goal, or that no dearer one is better than by enough."""
+    best, *others = _by_price(context, candidates)
     for dearer in others:
         is_nearer = dearer.verdict.is_within or dearer.assessment.loss < best.assessment.loss
-        if not best.verdict.is_within and is_nearer:
-            replaces = best.assessment.surely_missed or is_worth_it(context, best, dearer)
-            best = dearer if replaces else best
+        if not best.verdict.is_within and is_nearer and _replaces(context, dearer, best):
+            best = dearer
     return best
+
+
+def _replaces(context: SearchContext, dearer: Candidate, best: Candidate) -> bool:
+    """Tell whether a dearer plan that is nearer the goal replaces one that misses it.
+
+    It does where that is beyond doubt or bets show that it is better. Few samples can show neither: a plan that misses
+    by more than its standard error is replaced by one that meets the goal, or that leaves as many times less of what
+    is lost beyond the goal as it takes longer.
+    """
+    if best.assessment.surely_missed or is_worth_it(context, best, dearer):
+        return True
+    beyond = best.assessment.loss - best.assessment.allowance
+    losses = None if best.acceptance is None else best.acceptance.losses
+    if losses is None or not beyond > float(losses.std()) / math.sqrt(len(losses)):
+        return False
+    if dearer.verdict.is_within:
+        return True
+    left = dearer.assessment.loss - dearer.assessment.allowance
+    return left * _times_as_long(context, dearer, best) <= beyond
+
+
+def _times_as_long(context: SearchContext, dearer: Candidate, cheaper: Candidate) -> float:
+    """Return how many times as long a plan takes; 1 where nothing is priced."""
+    if context.prover is None:
+        return 1.0
+    after, before = (context.prover.latency_ns(item.placements) for item in (dearer, cheaper))
+    return after / before if before > 0 else 1.0
 
 
 def _surer(

@@ -98,6 +98,13 @@ class GroupTest:
     culprits: CulpritPolicy
     groups: GroupTestPolicy
     patient: bool = False
+    most_clean: float = 0.0
+    """Share of the set below which units that do not matter are too few to speak against a crowd."""
+
+    def is_crowded(self, matter: int, clean: int, count: int) -> bool:
+        """Tell whether nearly every unit matters, by how many were seen to, and how many not, of a set."""
+        few_clean = matter > clean or clean < self.most_clean * count
+        return not self.patient and matter >= self.culprits.crowd and few_clean
 
 
 def isolate(
@@ -122,7 +129,7 @@ def isolate(
             clean |= low
             best = min(best, everything - low, key=len)
         matter += status is Status.FAIL and len(low - clean) == 1
-        crowded = not options.patient and matter >= policy.crowd and matter > len(clean)
+        crowded = options.is_crowded(matter, len(clean), len(passing))
         try:
             low = steps.send(status)
         except StopIteration:

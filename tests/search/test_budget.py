@@ -1,0 +1,59 @@
+"""The cheapest plan under a budget of noise: few tests, never dearer than what harms most, raised in that order."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dovetail.search.budget import cheapest_under_noise
+from dovetail.search.context import SearchContext
+from dovetail.search.ledger import Ledger
+from dovetail.search.policy import SearchPolicy
+from dovetail.search.strategy import shortest_prefix
+from dovetail.search.tolerance import Tolerance
+from dovetail.testing.networks import Network
+
+from .stages import WIDE, Setting, open_stages, weighed
+
+COUNT = 40
+GOAL = Tolerance(0.2)
+
+
+def _open(seed: int) -> tuple[SearchContext, Ledger]:
+    """Return a search through layers of unlike size, each of which loses a little; noise was measured well."""
+    rng = np.random.default_rng(seed)
+    net = Network(seed)
+    last = net.input("x", 1, 8, 12, 12)
+    for _ in range(COUNT):
+        last = net.conv(last, int(rng.choice([4, 8, 24])))
+    graph = net.graph(last)
+    weights = {node.name: float(rng.exponential(0.02)) for node in graph.nodes}
+    context, ledger = open_stages(Setting(graph, weighed(weights), ladder=(WIDE,)))
+    ledger.sensitivities = weights
+    return context, ledger
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_it_is_no_dearer_than_what_harms_most_and_takes_few_tests(seed: int) -> None:
+    context, ledger = _open(seed)
+    assert context.prover is not None
+    assert ledger.sensitivities is not None
+    units = cheapest_under_noise(context, ledger, GOAL, context.prover)
+    assert units is not None
+    assert len(ledger.trials) <= 1 + SearchPolicy().budget.tests
+    assert ledger.judge(context.raised(units, top=False), GOAL).passed
+    noise = ledger.sensitivities
+    order = sorted(noise, key=lambda unit: -noise[unit])
+    length = shortest_prefix(order, lambda some: ledger.judge(context.raised(some, top=False), GOAL).status)
+    assert length is not None
+    latency = [context.prover.latency_ns({unit: WIDE for unit in some}) for some in (units, order[:length], order)]
+    assert latency[0] <= latency[1] * 1.001
+    assert latency[0] < latency[2]
+
+
+def test_without_measured_noise_or_a_plan_that_passes_there_is_none() -> None:
+    context, ledger = _open(0)
+    assert context.prover is not None
+    assert cheapest_under_noise(context, ledger, Tolerance(-1.0), context.prover) is None
+    ledger.sensitivities = None
+    assert cheapest_under_noise(context, ledger, GOAL, context.prover) is None
