@@ -302,8 +302,8 @@ def _write_page(page: Path, outcomes: Sequence[Outcome], fresh: int) -> None:
         "only where "
         f"bets that it loses less on the same samples bring enough: {1 / policy.doubled:g} times the stake "
         "for twice the "
-        "latency, and less for less. Where samples can show neither, it is where the cheaper one misses by more than its "
-        "standard error.",
+        "latency, and less for less. Where samples can show neither, it is where the "
+        "cheaper one misses by more than its standard error.",
         promised,
         "## By samples and true loss",
         "*right*: the goal is truly met where the verdict is met or likely met, and truly missed where it is missed. "

@@ -80,7 +80,7 @@ def _cheaper_end(
     """Return the cheapest of the shortest beginning and end of the network that pass, and of what leaves least noise.
 
     Only where nearly every unit matters: what passes is large then whatever is chosen, and one piece has least
-    borders. None for all other sets, and where none of these is cheaper than a set that was found by groups.
+    borders. None for all other sets.
     """
     policy, variants = context.policy, _variants(context, ledger)
 
@@ -101,11 +101,16 @@ def _cheaper_end(
     quiet = cheapest_under_noise(context, ledger, tolerance, prover)
     sets += [quiet] if quiet is not None and len(quiet) < len(network) else []
     rungs = {unit: context.space.rung(unit, ledger.starts_at_top) for unit in network}
-    best = min(sets, key=lambda units: (prover.latency_ns({unit: rungs[unit] for unit in units}), len(units)))
-    if best is quiet and not isolated_in(sorted(quiet, key=context.order.index), policy.budget.most_clean).is_crowded:
-        # The noise that was measured misleads: few units matter.
-        return None
-    return None if best is isolated.kept else best
+
+    def price(units: Sequence[str]) -> tuple[float, int]:
+        return prover.latency_ns({unit: rungs[unit] for unit in units}), len(units)
+
+    best = min(sets, key=price)
+    if best is quiet or best is isolated.kept:
+        # A few units that matter may be neighbours in an order, and what was measured may mislead: look in another.
+        again = isolated_in([unit for unit in network if unit in set(best)], policy.budget.most_clean)
+        return min(best, again.kept, key=price) if again.is_crowded else None
+    return best
 
 
 def _lowered(
