@@ -17,6 +17,7 @@ from dovetail.ir.graph import Graph
 from dovetail.plan.repairs import RepairRecord
 from dovetail.quantize.calibrate import load_float
 from dovetail.repair import (
+    PRICED,
     REPAIRS,
     Cause,
     Exactness,
@@ -94,7 +95,7 @@ class Healer:
 
     def heal(self) -> HealingOutcome:
         """Return the best variant; the graph as shipped where none is better."""
-        allowed = [kind for kind in self._context.request.options.repairs if kind in REPAIRS]
+        allowed = [kind for kind in self._context.request.options.repairs if kind in REPAIRS.keys() - PRICED]
         request = self._context.request
         precision = request.low.precision
         graph, ranges = self._start.graph, self._start.calibration.ranges
