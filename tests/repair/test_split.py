@@ -45,7 +45,7 @@ def _split(graph: Graph, samples: Sequence[Sample]) -> HealedModel:
 
 
 def _uneven(seed: int, kind: str = "residual") -> Graph:
-    """Return a network with channels that read faint inputs by large weights, between others: one scale breaks those."""
+    """Return a network with channels that read faint inputs by large weights, between others that these break."""
     net = Network(seed)
     faint = np.where(np.arange(8) < 4, 1.0, 0.05).reshape(8, 1, 1, 1).astype(np.float32)
     weight = net.constant(net.rng.uniform(-0.5, 0.5, (8, 3, 3, 3)).astype(np.float32) * faint)
