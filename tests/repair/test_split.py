@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from random import Random
 
 import numpy as np
 import pytest
@@ -75,7 +76,7 @@ def _mixed(net: Network) -> str:
 
 @settings(max_examples=120, deadline=None)
 @given(networks(14), st.randoms(use_true_random=False))
-def test_any_split_keeps_float_on_any_data(graph: Graph, random: np.random.Generator) -> None:
+def test_any_split_keeps_float_on_any_data(graph: Graph, random: Random) -> None:
     channels: dict[str, tuple[int, ...]] = {}
     for view in _views(graph):
         name, count = view.node.outputs[0], view.outputs

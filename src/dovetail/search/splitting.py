@@ -28,29 +28,34 @@ class SplitOffer:
     trial: RepairTrial
 
 
-def offer_split(context: SearchContext, playback: Playback | None, result: TuneResult) -> SplitOffer | None:
-    """Return the graph of a search with nodes split that its answer raises; None where no split promises anything.
+def offer_split(
+    context: SearchContext, playback: Playback | None, result: TuneResult
+) -> tuple[TuneResult, SplitOffer | None]:
+    """Return the answer of a search with what a split of nodes that it raises would do, and the split if that is good.
 
     It has to be allowed, and everything low has to score better with it, beyond chance. Without prices it cannot
-    compete, and where a recipe places nodes, that is not to be got around.
+    compete.
     """
-    request = context.request
+    request, healing = context.request, result.healing
     allowed = PRICED.intersection(request.options.repairs)
-    pins = request.wishes is not None and bool(request.wishes.rules)
-    if not allowed or pins or result.certificate is None:
-        return None
+    if not allowed or healing is None or result.certificate is None:
+        return result, None
     raised = frozenset(node for culprit in result.raised for node in culprit.nodes)
     start = HealedModel(request.graph, request.calibration, request.repairs)
     variant = repair(start, tuple(allowed), request.low.precision.weight.per_channel, raised)
     if variant.graph is start.graph:
-        return None
-    judge = VariantJudge(context, playback)
-    if judge.refusal(variant):
-        return None
+        return result, None
+    judge, record = VariantJudge(context, playback), variant.records[-1]
+    refusal = judge.refusal(variant)
+    if refusal:
+        refused = (*healing.refused, f"{record.kind}: {refusal}")
+        return replace(result, healing=replace(healing, refused=refused)), None
     before, after = judge.figures(start), judge.figures(variant)
-    if before is None or after is None or after.gain_over(before, context.policy.repair.errors) <= 0:
-        return None
-    return SplitOffer(variant, trial_of(variant.records[-1], after.score, before.score))
+    if before is None or after is None:
+        return _unpaid(result, record.kind, "it cannot be tested"), None
+    if after.gain_over(before, context.policy.repair.errors) <= 0:
+        return _unpaid(result, record.kind, "with everything low it gains nothing beyond chance"), None
+    return result, SplitOffer(variant, trial_of(record, after.score, before.score))
 
 
 def settle_split(
@@ -63,14 +68,16 @@ def settle_split(
     healing, cheapest_ns, latency_ns = without.healing, _least_ns(context), _latency_ns(without)
     assert healing is not None
     if without.verdict.is_within and not cheapest_ns < latency_ns:
-        reason = f"everything low with it takes {cheapest_ns / 1e6:.4g} ms, the plan without it {latency_ns / 1e6:.4g}"
-        return replace(without, healing=replace(healing, unpaid=(f"{offer.trial.kind}: {reason}",)))
+        reason = (
+            f"everything low with it takes {cheapest_ns / 1e6:.4g} ms, the plan without it {latency_ns / 1e6:.4g} ms"
+        )
+        return _unpaid(without, offer.trial.kind, reason)
     answer = search()
     cost = _together(without.cost, answer.cost)
     if not _is_better(answer, without, context.request.costs.worthwhile):
         figures = f"{answer.verdict.value} at {_latency_ns(answer) / 1e6:.4g} ms"
         reason = f"the plan with it is {figures}, without it {without.verdict.value} at {latency_ns / 1e6:.4g} ms"
-        return replace(without, cost=cost, healing=replace(healing, unpaid=(f"{offer.trial.kind}: {reason}",)))
+        return _unpaid(replace(without, cost=cost), offer.trial.kind, reason)
     trial = replace(
         offer.trial,
         latency_ns=_latency_ns(answer),
@@ -78,6 +85,12 @@ def settle_split(
     )
     healing = replace(healing, healed=trial.score, trials=(*healing.trials, trial))
     return replace(answer, cost=cost, healing=healing, repaired=offer.repaired)
+
+
+def _unpaid(result: TuneResult, kind: str, reason: str) -> TuneResult:
+    """Return an answer that says why a repair is not worth what it costs."""
+    assert result.healing is not None
+    return replace(result, healing=replace(result.healing, unpaid=(f"{kind}: {reason}",)))
 
 
 def _least_ns(context: SearchContext) -> float:

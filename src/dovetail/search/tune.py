@@ -82,7 +82,8 @@ class _Run:
         ledger = Ledger(context)
         repaired = outcome.repaired if outcome.repaired.records else None
         result = replace(self._searched(context, ledger), repaired=repaired, healing=outcome.healing)
-        return _Unsplit(result, offer_split(context, self.playback, result), ledger.looks)
+        result, offer = offer_split(context, self.playback, result)
+        return _Unsplit(result, offer, ledger.looks)
 
     def _searched(self, context: SearchContext, ledger: Ledger) -> TuneResult:
         """Return the result of a search over one graph."""
