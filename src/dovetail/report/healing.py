@@ -49,9 +49,9 @@ def healing_block(healing: Healing, low: str) -> Block:
 def _paid(trial: RepairTrial) -> str:
     """Return what a repair that costs latency saves."""
     assert trial.latency_ns is not None
-    without = trial.latency_without_ns
-    other = "no plan meets the goal without it" if without is None else f"without it that takes {without / 1e6:.4g}"
-    return f"The cheapest plan with {trial.kind} takes {trial.latency_ns / 1e6:.4g} ms; {other}."
+    assert trial.latency_without_ns is not None
+    with_it, without = (f"{value / 1e6:.4g} ms" for value in (trial.latency_ns, trial.latency_without_ns))
+    return f"The plan takes {with_it} with {trial.kind}, and {without} without it."
 
 
 def _score(value: float) -> str:

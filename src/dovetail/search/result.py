@@ -102,7 +102,7 @@ class RepairTrial:
     latency_ns: float | None = None
     """What the plan takes, where the repair costs latency."""
     latency_without_ns: float | None = None
-    """What the cheapest plan without it takes; None where that meets no goal, or the repair costs nothing."""
+    """What the plan of a search without it takes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,24 +65,20 @@ def settle_split(
 
     There is no search where everything low on the split graph takes as long as the answer without.
     """
-    healing, cheapest_ns, latency_ns = without.healing, _least_ns(context), _latency_ns(without)
-    assert healing is not None
-    if without.verdict.is_within and not cheapest_ns < latency_ns:
+    cheapest_ns, latency_ns = _least_ns(context), _latency_ns(without)
+    if not cheapest_ns < latency_ns:
         reason = (
             f"everything low with it takes {cheapest_ns / 1e6:.4g} ms, the plan without it {latency_ns / 1e6:.4g} ms"
         )
         return _unpaid(without, offer.trial.kind, reason)
     answer = search()
-    cost = _together(without.cost, answer.cost)
+    cost, healing = _together(without.cost, answer.cost), without.healing
+    assert healing is not None
     if not _is_better(answer, without, context.request.costs.worthwhile):
         figures = f"{answer.verdict.value} at {_latency_ns(answer) / 1e6:.4g} ms"
         reason = f"the plan with it is {figures}, without it {without.verdict.value} at {latency_ns / 1e6:.4g} ms"
         return _unpaid(replace(without, cost=cost), offer.trial.kind, reason)
-    trial = replace(
-        offer.trial,
-        latency_ns=_latency_ns(answer),
-        latency_without_ns=latency_ns if without.verdict.is_within else None,
-    )
+    trial = replace(offer.trial, latency_ns=_latency_ns(answer), latency_without_ns=latency_ns)
     healing = replace(healing, healed=trial.score, trials=(*healing.trials, trial))
     return replace(answer, cost=cost, healing=healing, repaired=offer.repaired)
 
@@ -102,11 +98,13 @@ def _latency_ns(result: TuneResult) -> float:
 
 
 def _is_better(answer: TuneResult, without: TuneResult, worthwhile: float) -> bool:
-    """Tell whether a plan on split nodes is as sure as the other and cheaper, or the only one that meets the goal."""
-    if not answer.verdict.is_within or not without.verdict.is_within:
-        return answer.verdict.is_within
+    """Tell whether a plan on split nodes meets the goal, is as sure as the other one, and cheaper.
+
+    A dearer one is never taken: that it meets a goal which the other misses may be due to another look at the hold-out.
+    """
     sure = _SURENESS.index(answer.verdict) >= _SURENESS.index(without.verdict)
-    return sure and _latency_ns(answer) < (1 - worthwhile) * _latency_ns(without)
+    cheaper = _latency_ns(answer) < (1 - worthwhile) * _latency_ns(without)
+    return answer.verdict.is_within and sure and cheaper
 
 
 def _together(first: TuneCost, second: TuneCost) -> TuneCost:
