@@ -189,3 +189,26 @@ def test_splits_keep_to_the_basis_they_are_found_on() -> None:
     record = SplitRanges().find(RepairBasis(graph, calibration.statistics, per_channel=False, raised=every))
     assert record is not None
     assert repeat_repairs(graph, [record]).digest == _split(graph, _samples(graph)).graph.digest
+
+
+def test_an_order_stays_where_another_axis_reads_it() -> None:
+    net = Network(8)
+    line = net.op("Conv", net.input("x", 1, 2, 6), net.uniform(4, 2, 1), shape=(1, 4, 6))
+    sheet = net.conv(net.input("y", 1, 2, 4, 6), 4)
+    graph = net.graph(net.conv(net.op("Mul", line, sheet, shape=(1, 4, 4, 6)), 2))
+    assert find_reordering(graph, line) is None
+
+
+@pytest.mark.parametrize("op", ["Gemm", "MatMul", "ConvTranspose"])
+def test_every_weighted_operator_can_be_split(op: str) -> None:
+    net = Network(9)
+    if op == "ConvTranspose":
+        made = net.op(op, net.input("x", 1, 3, 4, 4), net.uniform(3, 6, 2, 2), net.uniform(6), shape=(1, 6, 5, 5))
+        graph = net.graph(net.conv(net.op("Relu", made), 2))
+    else:
+        bias = (net.uniform(1, 6),) if op == "Gemm" else ()
+        made = net.op(op, net.input("x", 2, 3), net.uniform(3, 6), *bias, shape=(2, 6))
+        graph = net.graph(net.op("MatMul", net.op("Sigmoid", made), net.uniform(6, 2), shape=(2, 2)))
+    split = SplitRanges().apply(graph, RepairRecord(_KIND, {made: (1, 0, 0, 1, 0, 1)}))
+    assert sum(node.op == op and node.name.startswith("n0/part") for node in split.nodes) == 2
+    assert float_error(graph, split, (item.inputs for item in _samples(graph, seed=5))) < 1e-5

@@ -17,8 +17,15 @@ from dovetail.plan.limits import Limits
 from dovetail.plan.recipe import Rule
 from dovetail.quantize import calibrate
 from dovetail.repair import CHOICES, repaired_for
+from dovetail.report import healing_block
 from dovetail.search import Goal, TuneOptions, TuneRequest, TuneResult, tune
+from dovetail.search.context import open_search
+from dovetail.search.healing import healed_request, trial_of
+from dovetail.search.log import open_log
 from dovetail.search.replay import replay
+from dovetail.search.request import SilentSearch
+from dovetail.search.splitting import SplitOffer, settle_split
+from dovetail.search.verdict import Verdict
 from dovetail.testing.networks import Network
 from dovetail.testing.planted import labelled_samples
 
@@ -122,6 +129,29 @@ def test_a_split_that_takes_longer_than_what_it_spares_is_left_out() -> None:
     assert [text.split(":")[0] for text in result.healing.unpaid] == ["split-ranges"]
     assert "split-ranges" not in {item.kind for item in result.healing.trials}
     assert result.repaired is None or "split-ranges" not in result.repaired.kinds
+
+
+def test_a_plan_that_is_not_cheaper_is_not_taken(logged: tuple[TuneRequest, TuneResult, Path]) -> None:
+    request, kept, _ = logged
+    assert kept.repaired is not None
+    free = tuple(kind for kind in CHOICES["exact"] if kind != "split-ranges")
+    without = tune(replace(request, options=TuneOptions(repairs=free)))
+    offer = SplitOffer(kept.repaired, trial_of(kept.repaired.records[-1], 1.0, 0.5))
+    split = healed_request(replace(request, options=TuneOptions()), kept.repaired)
+    with open_log(None) as log, open_search(split, SilentSearch(), log) as context:
+        settled = settle_split(context, offer, without, lambda: without)
+        missed = replace(kept, assessment=replace(kept.assessment, verdict=Verdict.MISSED))
+        worse = settle_split(context, offer, without, lambda: missed)
+        taken = settle_split(context, offer, without, lambda: kept)
+    for result in (settled, worse):
+        assert result.plan == without.plan
+        assert result.healing is not None
+        (text,) = result.healing.unpaid
+        assert text.startswith("split-ranges: the plan with it is ")
+        assert "Not worth its latency: split-ranges" in repr(healing_block(result.healing, "u8"))
+    assert taken.plan == kept.plan
+    assert taken.healing is not None
+    assert "with split-ranges, and" in repr(healing_block(taken.healing, "u8"))
 
 
 def test_what_a_recipe_places_stays_there() -> None:

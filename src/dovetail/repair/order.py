@@ -147,6 +147,8 @@ def _elementwise(walk: _Walk, node: Node, stretch: Stretch) -> bool:
             return False
         axis = 1 - rank + len(sizes)
         if axis < 0 or sizes[axis] == 1:
+            if name == stretch.tensor:
+                return False  # Its channels are another axis of what it is broadcast to.
             continue
         if sizes[axis] != shape[1] or (axis != 1 and name not in walk.graph.constants):
             return False
