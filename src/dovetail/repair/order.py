@@ -18,7 +18,7 @@ from dovetail.repair.weights import WeightView, put_constant, store_weights, wei
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class ChannelStretch:
     """Channels (axis 1) of a tensor that lie together, all in the new order; how many is the same everywhere."""
 
     tensor: str
@@ -29,7 +29,7 @@ class Stretch:
 class Reordering:
     """What changes with the order of some channels; the float function stays."""
 
-    stretches: frozenset[Stretch]
+    stretches: frozenset[ChannelStretch]
     rows: frozenset[tuple[str, int]]
     """Weighted nodes whose output channels move, with the first of them."""
     columns: frozenset[tuple[str, int]]
@@ -84,20 +84,20 @@ class _Walk:
 
     graph: Graph
     count: int
-    stretches: set[Stretch] = field(default_factory=set)
-    waiting: list[Stretch] = field(default_factory=list)
+    stretches: set[ChannelStretch] = field(default_factory=set)
+    waiting: list[ChannelStretch] = field(default_factory=list)
     rows: set[tuple[str, int]] = field(default_factory=set)
     columns: set[tuple[str, int]] = field(default_factory=set)
     constants: set[tuple[str, int, int, int]] = field(default_factory=set)
 
     def reach(self, tensor: str, first: int) -> None:
         """Let channels of a tensor follow."""
-        stretch = Stretch(tensor, first)
+        stretch = ChannelStretch(tensor, first)
         if stretch not in self.stretches:
             self.stretches.add(stretch)
             self.waiting.append(stretch)
 
-    def follow(self, stretch: Stretch) -> bool:
+    def follow(self, stretch: ChannelStretch) -> bool:
         """Take what makes and what reads a tensor; False where its order has to stay."""
         graph, tensor = self.graph, stretch.tensor
         starts = (other.first for other in self.stretches if other.tensor == tensor)
@@ -108,7 +108,7 @@ class _Walk:
             return False
         return all(self._pass(node, stretch) for node in (producer, *graph.consumers.get(tensor, ())))
 
-    def _pass(self, node: Node, stretch: Stretch) -> bool:
+    def _pass(self, node: Node, stretch: ChannelStretch) -> bool:
         if node.domain or node.bodies() or any(node.outputs[1:]) != (node.op == "Split"):
             return False
         view = weight_view(self.graph, node)
@@ -117,7 +117,7 @@ class _Walk:
         rule = _RULES.get(node.op)
         return rule is not None and rule(self, node, stretch)
 
-    def _weigh(self, view: WeightView, stretch: Stretch) -> bool:
+    def _weigh(self, view: WeightView, stretch: ChannelStretch) -> bool:
         node, made = view.node, view.node.outputs[0] == stretch.tensor
         if not made and (node.inputs[0] != stretch.tensor or node.inputs.count(stretch.tensor) > 1):
             return False
@@ -135,7 +135,7 @@ def is_depthwise(view: WeightView) -> bool:
     return len(view.values) > 1 and view.values.shape[1:3] == (1, 1)
 
 
-def _elementwise(walk: _Walk, node: Node, stretch: Stretch) -> bool:
+def _elementwise(walk: _Walk, node: Node, stretch: ChannelStretch) -> bool:
     """Follow through operators on elements, where operands are broadcast."""
     kinds, made = walk.graph.types, node.outputs[0]
     rank, shape = kinds[made].rank, kinds[made].shape
@@ -160,7 +160,7 @@ def _elementwise(walk: _Walk, node: Node, stretch: Stretch) -> bool:
     return True
 
 
-def _spatial(walk: _Walk, node: Node, stretch: Stretch) -> bool:
+def _spatial(walk: _Walk, node: Node, stretch: ChannelStretch) -> bool:
     """Follow through operators that work on each channel by itself."""
     graph, data, made = walk.graph, node.inputs[0], node.outputs[0]
     shapes = graph.types[data].shape, graph.types[made].shape
@@ -184,7 +184,7 @@ def _pads_no_channel(graph: Graph, node: Node) -> bool:
     return not pads[1] and not pads[rank + 1]
 
 
-def _reshape(walk: _Walk, node: Node, stretch: Stretch) -> bool:
+def _reshape(walk: _Walk, node: Node, stretch: ChannelStretch) -> bool:
     """Follow where every channel is one element before and after."""
     data, made = node.inputs[0], node.outputs[0]
     for name in (data, made):
@@ -196,17 +196,16 @@ def _reshape(walk: _Walk, node: Node, stretch: Stretch) -> bool:
     return True
 
 
-def _concat(walk: _Walk, node: Node, stretch: Stretch) -> bool:
-    return _parts(walk, node, stretch, (node.inputs, node.outputs[0]))
+def _concat(walk: _Walk, node: Node, stretch: ChannelStretch) -> bool:
+    return _parts(walk, node, stretch, node.inputs, node.outputs[0])
 
 
-def _split(walk: _Walk, node: Node, stretch: Stretch) -> bool:
-    return _parts(walk, node, stretch, (node.outputs, node.inputs[0]))
+def _split(walk: _Walk, node: Node, stretch: ChannelStretch) -> bool:
+    return _parts(walk, node, stretch, node.outputs, node.inputs[0])
 
 
-def _parts(walk: _Walk, node: Node, stretch: Stretch, family: tuple[tuple[str, ...], str]) -> bool:
+def _parts(walk: _Walk, node: Node, stretch: ChannelStretch, parts: tuple[str, ...], whole: str) -> bool:
     """Follow where channels are joined or parted, as long as all that follow stay together."""
-    parts, whole = family
     sizes = [(walk.graph.types[name].shape or (0, 0))[1] for name in parts]
     rank = walk.graph.types[whole].rank
     if rank is None or node.integer("axis", 0) % rank != 1 or any(name in walk.graph.constants for name in parts):
@@ -277,7 +276,7 @@ _SPATIAL = (
     *("AveragePool", "GlobalAveragePool", "GlobalMaxPool", "MaxPool", "Pad", "ReduceMax", "ReduceMean", "ReduceSum"),
     *("Resize", "Slice", "Upsample"),
 )
-_RULES: Mapping[str, Callable[[_Walk, Node, Stretch], bool]] = {
+_RULES: Mapping[str, Callable[[_Walk, Node, ChannelStretch], bool]] = {
     **dict.fromkeys(_ELEMENTWISE, _elementwise),
     **dict.fromkeys(_SPATIAL, _spatial),
     **dict.fromkeys(("Flatten", "Reshape", "Squeeze", "Unsqueeze"), _reshape),

@@ -20,7 +20,7 @@ from dovetail.repair.weights import WeightView, put_constant, weight_view
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ChannelPart:
     """A tensor that holds some channels (axis 1) of another."""
 
     whole: str
@@ -33,7 +33,7 @@ class SplitGraph:
     """A graph with a node in parts, and what its new tensors are parts of."""
 
     graph: Graph
-    parts: Mapping[str, Part]
+    parts: Mapping[str, ChannelPart]
 
     def carry(self, calibration: Calibration) -> Calibration:
         """Return what calibration would find, but for its digest and for ranges: a part is stored as the whole is."""
@@ -85,10 +85,10 @@ class _Cutter:
 
     draft: Draft
     stops: tuple[int, int]
-    parts: dict[str, Part] = field(default_factory=dict)
+    parts: dict[str, ChannelPart] = field(default_factory=dict)
 
     def cut(self, node: Node) -> tuple[str, ...]:
-        """Part what a node reads."""
+        """ChannelPart what a node reads."""
         lengths = np.asarray([self.stops[0], self.stops[1] - self.stops[0]])
         sizes = put_constant(self.draft, "", f"{node.name}/sizes", lengths, TensorType(DType.I64, (2,)))
         made = tuple(self._name(node.inputs[0], number) for number in (0, 1))
@@ -125,7 +125,7 @@ class _Cutter:
 
     def _name(self, whole: str, number: int) -> str:
         """Return a name for a part of a tensor."""
-        part = Part(whole, (0, *self.stops)[number], self.stops[number])
+        part = ChannelPart(whole, (0, *self.stops)[number], self.stops[number])
         kind = self.draft.types[whole]
         assert kind.shape is not None
         name = self.draft.fresh(f"{whole}/part{number}")
@@ -134,6 +134,6 @@ class _Cutter:
         return name
 
 
-def _part_power(power: ChannelPower, part: Part) -> ChannelPower:
+def _part_power(power: ChannelPower, part: ChannelPart) -> ChannelPower:
     figures = (power.mean_square, power.mean, power.low, power.high)
     return ChannelPower(1, *(figure[part.start : part.stop] for figure in figures))
