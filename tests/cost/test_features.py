@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -196,3 +198,16 @@ def test_the_slowest_of_three_hides_the_others() -> None:
     coefficients = {"rounds": 2.0, "stored": 1.0, "weights": 0.5, "tiles": 3.0, "fixed": 7.0, "far_in": 9.0}
     assert cycles(coefficients, quantities) == pytest.approx((200.0**4 + 10.0**4 + 10.0**4) ** 0.25 + 150.0 + 7.0)
     assert cycles({}, quantities) == 0.0
+
+
+def test_parts_of_one_node_are_joined_where_they_are_and_other_tensors_copied() -> None:
+    net = Network()
+    x = net.input("x", 1, 4, 8, 8)
+    first, second = (net.op("Relu", net.conv(x, 4, 3)) for _ in range(2))
+    joined = net.op("Concat", first, second, shape=(1, 8, 8, 8), axis=1)
+    graph = net.graph(net.op("Relu", net.conv(joined, 4)))
+    whole = ("conv", "relu")
+    parts = [replace(node, origin=whole) if number < 5 else node for number, node in enumerate(graph.nodes)]
+    assert kind_of(graph, graph.node("n4"), Precision.U8) == "copying Concat"
+    split = replace(graph, nodes=tuple(parts))
+    assert kind_of(split, split.node("n4"), Precision.U8) == "plain Concat"

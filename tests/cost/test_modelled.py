@@ -18,6 +18,9 @@ from dovetail.errors import CostError
 from dovetail.ir import DType, Graph, Node, TensorType, as_constant
 from dovetail.passes import normalize
 from dovetail.plan import Placement, Plan, Recipe, make_plan, parse_placement
+from dovetail.plan.repairs import RepairRecord
+from dovetail.repair import SplitRanges
+from dovetail.testing.networks import Network
 from zoo.mobilenet import mobilenet_v1
 
 MEASURED_MS = 6.42
@@ -126,3 +129,26 @@ def test_boards_stand_side_by_side(tmp_path: Path, capsys: pytest.CaptureFixture
     priced = {unit["placement"]: unit for unit in answer["units"]}
     assert all(priced[f"{name}@u8"]["quality"] == "modelled" for name in names)
     assert call([*arguments, "--board", "clock_mhz=fast"]) == 2
+
+
+@pytest.mark.parametrize("kind", ["window", "depthwise"])
+@pytest.mark.parametrize("target", ["vsi:a311d", "vsi:imx8mp"])
+def test_a_split_node_takes_less_than_16_bits_and_its_parts_are_joined_for_nothing(kind: str, target: str) -> None:
+    net = Network()
+    start = net.op("Relu", net.conv(net.input("x", 1, 16, 28, 28), 64, 3))
+    group = 64 if kind == "depthwise" else 1
+    weight = net.uniform(64, 64 // group, 3, 3)
+    made = net.op("Relu", net.op("Conv", start, weight, net.uniform(64), group=group, pads=(1, 1, 1, 1)))
+    graph = net.graph(net.op("Relu", net.conv(made, 64)))
+    split = SplitRanges().apply(graph, RepairRecord("split-ranges", {"t2": (0, 1) * 32}))
+    byte, word = modelled(graph, f"{target}@u8"), modelled(graph, f"{target}@i16")
+    parts = modelled(split, f"{target}@u8")
+    moved = {row.node for row in parts.rows if row.op in ("Concat", "Split")}
+    assert len(moved) == 1 + (kind == "depthwise")
+    assert sum(row.cycles for row in parts.rows if row.node in moved) == 0
+    words = {row.node: row.latency_ns for row in word.rows}
+    assert byte.latency_ns < parts.latency_ns < byte.latency_ns + words["n2"] - _latency_ns(byte, "n2")
+
+
+def _latency_ns(part: ModelledPartition, node: str) -> float:
+    return next(row.latency_ns for row in part.rows if row.node == node)

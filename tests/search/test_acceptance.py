@@ -131,6 +131,21 @@ def test_every_look_takes_half_of_the_doubt_that_is_left() -> None:
     assert widths == sorted(set(widths))
 
 
+def test_looks_of_an_earlier_search_for_the_same_answer_count() -> None:
+    context, ledger = _open(lost(1, 100), lost(1, 100), Goal(0.05))
+    later = Ledger(context, looks_before=2)
+    widths: list[float] = []
+    for judge in (judge_selected, judge_unselected):
+        for book in (ledger, later):
+            book.judged.clear()
+            interval = judge(context, book, context.candidate({})).assessment.interval
+            assert interval is not None
+            widths.append(interval.upper - interval.lower)
+    assert later.looks == 3
+    assert widths[0] < widths[1]
+    assert widths[2] < widths[3]
+
+
 def test_a_plan_is_looked_at_once() -> None:
     context, ledger = _open(lost(1, 100), lost(1, 100), Goal(0.05))
     first, again = (judge_selected(context, ledger, context.candidate({})) for _ in range(2))

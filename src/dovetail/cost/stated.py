@@ -6,6 +6,7 @@ import math
 
 from dovetail.ir.graph import Graph
 from dovetail.ir.node import Node
+from dovetail.ir.roles import joins_parts
 from dovetail.quantize.ranges import Range, Ranges
 
 _WIDE = Range(-8.0, 8.0)
@@ -19,12 +20,14 @@ def stated_ranges(graph: Graph) -> Ranges:
 
 
 def stated_range(graph: Graph, tensor: str) -> Range:
-    """Return the range of a tensor; clamps and squashing operators have those that they imply."""
+    """Return the range of a tensor; clamps and squashing operators have those that they imply, parts have one."""
     node = graph.producers.get(tensor)
     if node is None or tensor != node.outputs[0]:
         return _WIDE
     if node.op in _UNIT:
         return Range(0.0, 1.0)
+    if joins_parts(graph, node):
+        return stated_range(graph, node.inputs[0])
     if node.op == "Relu":
         return Range(0.0, _WIDE.high)
     if node.op == "Clip":

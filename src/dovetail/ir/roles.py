@@ -107,6 +107,14 @@ def weight_layout(graph: Graph, node: Node) -> WeightLayout | None:
     return WeightLayout(layout.weight, layout.bias, channel_axis)
 
 
+def joins_parts(graph: Graph, node: Node) -> bool:
+    """Tell whether a Concat joins the parts of one node: all have one scale, whatever they hold."""
+    makers = [graph.producers.get(name) for name in node.inputs]
+    return node.op == "Concat" and all(
+        item is not None and item.op != "Split" and set(item.origin) <= set(node.origin) for item in makers
+    )
+
+
 def input_roles(graph: Graph, node: Node) -> tuple[Role, ...]:
     """Return the role of every input of a node."""
     layout = weight_layout(graph, node)

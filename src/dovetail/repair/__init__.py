@@ -7,6 +7,7 @@ from dovetail.repair.dead import ZeroDeadChannels
 from dovetail.repair.equalise import Equalise
 from dovetail.repair.healing import (
     CHOICES,
+    PRICED,
     REPAIRS,
     HealedModel,
     claims,
@@ -15,9 +16,11 @@ from dovetail.repair.healing import (
     repaired_for,
     repeat_repairs,
 )
+from dovetail.repair.split import SplitRanges
 
 __all__ = [
     "CHOICES",
+    "PRICED",
     "REPAIRS",
     "Cause",
     "CorrectBiases",
@@ -26,6 +29,7 @@ __all__ = [
     "HealedModel",
     "Repair",
     "RepairBasis",
+    "SplitRanges",
     "ZeroDeadChannels",
     "claims",
     "float_error",

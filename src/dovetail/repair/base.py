@@ -38,6 +38,8 @@ class RepairBasis:
     statistics: Statistics
     per_channel: bool
     """The low precision has a scale for each output channel of weights."""
+    raised: frozenset[str] = frozenset()
+    """Nodes that have to be raised else: those that a repair which costs latency may spare."""
 
 
 class Repair(Protocol):

@@ -18,6 +18,7 @@ from dovetail.repair.base import Exactness, Repair, RepairBasis
 from dovetail.repair.bias import CorrectBiases
 from dovetail.repair.dead import ZeroDeadChannels
 from dovetail.repair.equalise import Equalise
+from dovetail.repair.split import SplitRanges
 
 REPAIRS: Mapping[str, Repair] = {
     item.kind: item
@@ -27,14 +28,18 @@ REPAIRS: Mapping[str, Repair] = {
         Equalise("equalise-stored", stored=1.0),
         Equalise("equalise-exact", clips=False),
         CorrectBiases(),
+        SplitRanges(),
     )
 }
 """All repairs by kind, in the order in which they are applied."""
 
+PRICED = frozenset({"split-ranges"})
+"""Kinds that cost latency: they are for what has to be raised else."""
+
 CHOICES: Mapping[str, tuple[str, ...]] = {
-    "all": ("dead-channels", "equalise", "equalise-stored", "bias-correction"),
-    "data": ("dead-channels", "equalise", "equalise-stored"),
-    "exact": ("equalise-exact",),
+    "all": ("dead-channels", "equalise", "equalise-stored", "bias-correction", "split-ranges"),
+    "data": ("dead-channels", "equalise", "equalise-stored", "split-ranges"),
+    "exact": ("equalise-exact", "split-ranges"),
     "none": (),
 }
 """Kinds by what may become of float: anything that helps, equal on data, equal on any data, none."""
@@ -54,11 +59,16 @@ class HealedModel:
         return tuple(record.kind for record in self.records)
 
 
-def repair(start: HealedModel, kinds: Sequence[str], per_channel: bool) -> HealedModel:
-    """Return a graph with repairs of some kinds; those that find nothing to do are left out."""
+def repair(
+    start: HealedModel, kinds: Sequence[str], per_channel: bool, raised: frozenset[str] = frozenset()
+) -> HealedModel:
+    """Return a graph with repairs of some kinds; those that find nothing to do are left out.
+
+    `raised` are nodes that have to be raised else: only those are split.
+    """
     state = start
     for kind in (item for item in REPAIRS if item in kinds):
-        record = REPAIRS[kind].find(RepairBasis(state.graph, state.calibration.statistics, per_channel))
+        record = REPAIRS[kind].find(RepairBasis(state.graph, state.calibration.statistics, per_channel, raised))
         if record is not None:
             graph = REPAIRS[kind].apply(state.graph, record)
             calibration = REPAIRS[kind].carry(state.graph, state.calibration, record)

@@ -173,13 +173,13 @@ def _same(build: _Builder, node: Node) -> bool:
     moved = graph.types[node.inputs[0]].rank != graph.types[node.outputs[0]].rank and not chooses
     if any(node.outputs[1:]) or moved or len(source) == 0 or len(source) != len(made):
         return False
-    if chooses and not _keeps_channels(graph, node):
+    if chooses and not keeps_channels(graph, node):
         return False
     build.tie(source, made)
     return True
 
 
-def _keeps_channels(graph: Graph, node: Node) -> bool:
+def keeps_channels(graph: Graph, node: Node) -> bool:
     """Tell whether a Slice or a reduction leaves the channels alone."""
     index = 3 if node.op == "Slice" else 1
     given = graph.constants.get(node.inputs[index]) if len(node.inputs) > index and node.inputs[index] else None

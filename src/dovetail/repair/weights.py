@@ -89,9 +89,9 @@ def store_weights(draft: Draft, view: WeightView) -> None:
     inputs = [*node.inputs, *[""] * (3 - len(node.inputs))] if view.bias is not None else list(node.inputs)
     kind = draft.types[node.inputs[1]]
     shape = draft.constants[node.inputs[1]].shape
-    inputs[1] = _put(draft, inputs[1], f"{node.name}/weight", _ungrouped(node, view.values, shape), kind)
+    inputs[1] = put_constant(draft, inputs[1], f"{node.name}/weight", _ungrouped(node, view.values, shape), kind)
     if view.bias is not None:
-        inputs[2] = _put(draft, inputs[2], f"{node.name}/bias", view.bias, kind)
+        inputs[2] = put_constant(draft, inputs[2], f"{node.name}/bias", view.bias, kind)
     draft.nodes[draft.nodes.index(node)] = replace(node, inputs=tuple(inputs))
 
 
@@ -103,7 +103,7 @@ def _ungrouped(node: Node, values: AnyArray, shape: tuple[int, ...]) -> AnyArray
     return values.reshape(shape)
 
 
-def _put(draft: Draft, name: str, stem: str, value: AnyArray, kind: TensorType) -> str:
+def put_constant(draft: Draft, name: str, stem: str, value: AnyArray, kind: TensorType) -> str:
     """Store a constant under its own name where one node reads it once, else under a new one."""
     readers = [node for node in draft.nodes if name and name in node.inputs]
     alone = len(readers) == 1 and readers[0].inputs.count(name) == 1 and name not in draft.outputs

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from dovetail.report.figures import number_text
 from dovetail.report.page import Block, Prose, Table, left, right
-from dovetail.search.result import Healing
+from dovetail.search.result import Healing, RepairTrial
 
 
 def directed_healing(healing: Healing | None, sign: float) -> Healing | None:
@@ -28,6 +28,7 @@ def directed_healing(healing: Healing | None, sign: float) -> Healing | None:
 def healing_block(healing: Healing, low: str) -> Block:
     """Return the repairs with the score of everything low without each, or a sentence where none helps."""
     refused = [f"Refused: {text}." for text in healing.refused]
+    refused += [f"Not worth its latency: {text}." for text in healing.unpaid]
     gate = (
         f"With only weights at {low} it scores {_score(healing.weights_alone)}, with only activations "
         f"{_score(healing.activations_alone)}."
@@ -41,7 +42,16 @@ def healing_block(healing: Healing, low: str) -> Block:
         f"Everything at {low} scores {_score(healing.shipped)} as shipped and {_score(healing.healed)} with these "
         "repairs, on the search split."
     )
-    return Table("Repairs", columns, rows, " ".join((note, gate, *refused)))
+    paid = [_paid(item) for item in healing.trials if item.latency_ns is not None]
+    return Table("Repairs", columns, rows, " ".join((note, gate, *paid, *refused)))
+
+
+def _paid(trial: RepairTrial) -> str:
+    """Return what a repair that costs latency saves."""
+    assert trial.latency_ns is not None
+    assert trial.latency_without_ns is not None
+    with_it, without = (f"{value / 1e6:.4g} ms" for value in (trial.latency_ns, trial.latency_without_ns))
+    return f"The plan takes {with_it} with {trial.kind}, and {without} without it."
 
 
 def _score(value: float) -> str:

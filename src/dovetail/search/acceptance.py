@@ -29,7 +29,7 @@ def judge_selected(context: SearchContext, ledger: Ledger, candidate: Candidate)
     known = ledger.judged.get(candidate.plan.digest)
     if known is not None:
         return replace(candidate, acceptance=known.acceptance)
-    doubt = look_doubt(context.policy.acceptance, len(ledger.judged) + 1)
+    doubt = look_doubt(context.policy.acceptance, ledger.looks + 1)
     acceptance = _by_holdout(context, candidate, doubt)
     if acceptance.assessment.verdict.is_within:
         candidate, acceptance = _beside_vendor(context, candidate, acceptance)
@@ -44,7 +44,7 @@ def judge_unselected(context: SearchContext, ledger: Ledger, candidate: Candidat
     The hold-out is not looked at where the search split alone leaves no doubt that the goal is missed.
     """
     search, holdout, plan = context.search, context.holdout, candidate.plan
-    doubt = look_doubt(context.policy.acceptance, 1)
+    doubt = look_doubt(context.policy.acceptance, ledger.looks_before + 1)
     allowance = context.request.goal.allowance(_mean(context, search.float_score, holdout.float_score))
     searched = search.losses(plan)
     trial = search.judge(plan, tuple(candidate.raised), Tolerance(allowance), race=False)

@@ -42,8 +42,10 @@ class Variants:
 class Ledger:
     """The record of one search."""
 
-    def __init__(self, context: SearchContext) -> None:
+    def __init__(self, context: SearchContext, looks_before: int = 0) -> None:
         self._context = context
+        self.looks_before = looks_before
+        """Looks at the hold-out that searches before this one took for the same answer."""
         self.starts_at_top = False
         """The first rung was seen not to suffice: units go to the last one, and come down rung by rung."""
         self.sensitivities: Mapping[str, float] | None = None
@@ -59,6 +61,11 @@ class Ledger:
     def trials(self) -> tuple[Trial, ...]:
         """Return the last trial of every plan that was judged."""
         return tuple(self._trials.values())
+
+    @property
+    def looks(self) -> int:
+        """Return how often the hold-out was looked at for the answer."""
+        return self.looks_before + len(self.judged)
 
     @property
     def is_exhausted(self) -> bool:

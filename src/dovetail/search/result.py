@@ -99,6 +99,10 @@ class RepairTrial:
     """Tensors that it touches."""
     score: float
     score_without: float
+    latency_ns: float | None = None
+    """What the plan takes, where the repair costs latency."""
+    latency_without_ns: float | None = None
+    """What the plan of a search without it takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +120,8 @@ class Healing:
     """The score where only weights are rounded; NaN where that was not evaluated."""
     activations_alone: float = float("nan")
     """The score where only activations are."""
+    unpaid: tuple[str, ...] = ()
+    """Repairs that cost latency and are not worth it, and why."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -194,7 +194,7 @@ def _surer(
     if sure:
         return sure[0]
     limits = context.holdout.loss_range
-    doubt = look_doubt(context.policy.acceptance, len(ledger.judged) + 1)
+    doubt = look_doubt(context.policy.acceptance, ledger.looks + 1)
     if limits is None or context.is_limited:
         return None
     allowance = context.request.goal.allowance(context.holdout.float_score)

@@ -8,6 +8,7 @@ from dovetail.search.candidate import Candidate
 from dovetail.search.context import SearchContext
 from dovetail.search.front import pareto_front, pareto_points
 from dovetail.search.ledger import Ledger
+from dovetail.search.log import SearchLog
 from dovetail.search.result import Culprit, Gate, SplitScores, SurerPlan, TuneCost, TuneResult
 from dovetail.search.selection import Selection
 from dovetail.search.tolerance import Tolerance
@@ -21,13 +22,13 @@ def make_result(
     events: tuple[str, ...],
     elapsed_s: float,
 ) -> TuneResult:
-    """Return the result, and write the last lines of the log."""
+    """Return the result."""
     request, candidate = context.request, selection.answer
     latencies = _latencies(context, ledger)
     culprits, companions = _culprits(context, candidate)
     surer = None if selection.surer is None else _surer(context, selection.surer)
     search, holdout = _split_scores(context, gate, candidate)
-    result = TuneResult(
+    return TuneResult(
         plan=candidate.plan,
         assessment=candidate.assessment,
         gate=gate,
@@ -49,8 +50,6 @@ def make_result(
         events=events,
         cost=_cost(context, len(ledger.trials), elapsed_s),
     )
-    _log_answer(context, result)
-    return result
 
 
 def _latencies(context: SearchContext, ledger: Ledger) -> dict[str, float]:
@@ -122,8 +121,8 @@ def _cost(context: SearchContext, trials: int, elapsed_s: float) -> TuneCost:
     return TuneCost(full, fresh, recalled, trials, elapsed_s, early, context.policy.race.alpha)
 
 
-def _log_answer(context: SearchContext, result: TuneResult) -> None:
-    log = context.log
+def log_answer(log: SearchLog, result: TuneResult) -> None:
+    """Write the last lines of the log."""
     for text in result.events:
         log.write("event", text=text)
     raised = {item.unit: str(item.placement) for item in result.raised}

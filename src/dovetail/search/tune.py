@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
 
 from dovetail.search.acceptance import judge_unselected
 from dovetail.search.confirm import confirm
 from dovetail.search.context import Playback, SearchContext, open_search
 from dovetail.search.gate import check_gate, revise_gate
-from dovetail.search.healing import Healer, healed_request
+from dovetail.search.healing import Healer, HealingOutcome, healed_request
 from dovetail.search.ledger import Ledger
-from dovetail.search.log import open_log
+from dovetail.search.log import SearchLog, open_log
+from dovetail.search.recorded import SampleCount
 from dovetail.search.request import SilentSearch, TuneListener, TuneRequest
 from dovetail.search.result import TuneResult
 from dovetail.search.selection import select
-from dovetail.search.summary import make_result
+from dovetail.search.splitting import SplitOffer, offer_split, settle_split
+from dovetail.search.summary import log_answer, make_result
 
 
 def tune(request: TuneRequest, listener: TuneListener | None = None) -> TuneResult:
@@ -29,32 +32,71 @@ def tune(request: TuneRequest, listener: TuneListener | None = None) -> TuneResu
 
 def run_search(request: TuneRequest, listener: TuneListener, playback: Playback | None = None) -> TuneResult:
     """Return the result of a search; with a playback nothing is evaluated that is not in it."""
-    started = time.perf_counter()
     with open_log(request.options.log, None if playback is None else playback.lines) as log:
-        with open_search(request, listener, log, playback) as context:
+        result = _Run(listener, log, playback).result(request)
+        log_answer(log, result)
+        return result
+
+
+@dataclass(frozen=True, slots=True)
+class _Unsplit:
+    """The answer before nodes are split, and where they would be, if that promises anything."""
+
+    result: TuneResult
+    offer: SplitOffer | None
+    looks: int
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One run: searches over a graph as shipped, healed and split, with one log."""
+
+    listener: TuneListener
+    log: SearchLog
+    playback: Playback | None
+    started: float = field(default_factory=time.perf_counter)
+
+    def result(self, request: TuneRequest) -> TuneResult:
+        """Return the answer."""
+        with self._open(request) as context:
             count = context.fast.count
             if not request.options.repairs or _low_is_within(context):
-                return _searched(context, started)
-            outcome = Healer(context, playback).heal()
-            if not outcome.healing.trials:
-                return replace(_searched(context, started), healing=outcome.healing)
-        with open_search(healed_request(request, outcome.repaired), listener, log, playback, count) as context:
-            return replace(_searched(context, started), repaired=outcome.repaired, healing=outcome.healing)
+                return self._searched(context, Ledger(context))
+            outcome = Healer(context, self.playback).heal()
+            unsplit = None if outcome.repaired.records else self._unsplit(context, outcome)
+        if unsplit is None:
+            with self._open(healed_request(request, outcome.repaired), count) as context:
+                unsplit = self._unsplit(context, outcome)
+        offer, result = unsplit.offer, unsplit.result
+        if offer is None:
+            return result
+        with self._open(healed_request(request, offer.repaired), count) as context:
+            ledger = Ledger(context, unsplit.looks)
+            return settle_split(context, offer, result, lambda: self._searched(context, ledger))
+
+    def _open(self, request: TuneRequest, count: SampleCount | None = None) -> AbstractContextManager[SearchContext]:
+        return open_search(request, self.listener, self.log, self.playback, count)
+
+    def _unsplit(self, context: SearchContext, outcome: HealingOutcome) -> _Unsplit:
+        """Return the answer on a graph that was healed as far as that costs nothing."""
+        ledger = Ledger(context)
+        repaired = outcome.repaired if outcome.repaired.records else None
+        result = replace(self._searched(context, ledger), repaired=repaired, healing=outcome.healing)
+        result, offer = offer_split(context, self.playback, result)
+        return _Unsplit(result, offer, ledger.looks)
+
+    def _searched(self, context: SearchContext, ledger: Ledger) -> TuneResult:
+        """Return the result of a search over one graph."""
+        context.listener.stage("gate")
+        gate = check_gate(context, ledger)
+        selection = select(context, ledger)
+        gate = revise_gate(gate, context, ledger, selection.answer)
+        answer, events = confirm(context, ledger, selection.answer)
+        selection = replace(selection, answer=answer)
+        return make_result(context, ledger, gate, selection, events, time.perf_counter() - self.started)
 
 
 def _low_is_within(context: SearchContext) -> bool:
     """Tell whether everything low meets the goal, as far as samples tell."""
     context.listener.stage("gate")
     return judge_unselected(context, Ledger(context), context.candidate({})).verdict.is_within
-
-
-def _searched(context: SearchContext, started: float) -> TuneResult:
-    """Return the result of a search over one graph."""
-    ledger = Ledger(context)
-    context.listener.stage("gate")
-    gate = check_gate(context, ledger)
-    selection = select(context, ledger)
-    gate = revise_gate(gate, context, ledger, selection.answer)
-    answer, events = confirm(context, ledger, selection.answer)
-    selection = replace(selection, answer=answer)
-    return make_result(context, ledger, gate, selection, events, time.perf_counter() - started)
