@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from dovetail.data import Sample
-from dovetail.search.samples import SampleSet
+from dovetail.search.samples import SampleSet, batch_size
+from dovetail.testing.networks import Network
 from dovetail.testing.planted import HeldSamples
 
 from .test_culprits import chain
@@ -55,3 +56,12 @@ def test_labels_are_stacked_however_many_there_are() -> None:
     assert samples.labels([2])["y"].tolist() == [2]
     assert samples.labels([2, 0])["y"].tolist() == [2, 0]
     assert samples.labels([]) == {}
+
+
+@pytest.mark.parametrize(("batch", "side", "count"), [("N", 16, 32), ("N", 256, 10), ("N", 2048, 1), (1, 16, 1)])
+def test_fewer_samples_go_together_the_more_a_node_reads_and_writes(batch: str | int, side: int, count: int) -> None:
+    net = Network()
+    graph = net.graph(net.op("Relu", net.input("x", batch, 3, side, side), shape=(batch, 3, side, side)))
+    source = HeldSamples([Sample(str(index), {"x": np.zeros((1, 3, side, side), np.float32)}) for index in range(40)])
+    assert batch_size(graph) == count
+    assert next(len(item.samples) for item in SampleSet(graph, source).batches(range(40))) == count
