@@ -191,7 +191,7 @@ def test_what_is_built_counts_its_weights_and_so_much_for_each_node() -> None:
         runner.outputs()
     pieced = weights.cut()
     constants = sum(4 * array.size for array in pieced.graph.constants.values())
-    assert weights.pieces._built.size_bytes >= constants > 0
+    assert weights.pieces._built.size_bytes >= 3 * constants > 0
     assert more.pieces._built.size_bytes - weights.pieces._built.size_bytes == 1000 * len(pieced.graph.nodes)
 
 

@@ -13,6 +13,7 @@ from dovetail.data import (
     SampleSource,
     Splits,
     first_samples,
+    keep_samples,
     open_samples,
     specs_of,
     split_samples,
@@ -161,7 +162,7 @@ class _Opened:
         preprocess, specs = choose_preprocess(request, source, graph), specs_of(graph)
         steps = preprocess.preprocess
         labels = None if request.labels is None else Path(request.labels)
-        samples = open_samples(request.data, specs, steps, labels)
+        samples = keep_samples(open_samples(request.data, specs, steps, labels))
         splits = split_samples(samples, request.split)
         if not request.anyway:
             refuse_few(len(splits.search) + len(splits.holdout), goal, request.split)

@@ -129,7 +129,7 @@ class Pieces:
             return known
         part = pieced.graph if len(pieced.pieces) == 1 else part_of_graph(pieced.graph, piece.section.nodes)
         weights = sum(4 * array.size for array in part.constants.values())
-        size = weights + self._policy.node_bytes * len(part.nodes)
+        size = self._policy.weight_copies * weights + self._policy.node_bytes * len(part.nodes)
         return self._built.put(piece.key, _BuiltPiece(self._load(part), part.inputs), size)
 
     def _key(self, graph: Graph, section: GraphSection) -> bytes:

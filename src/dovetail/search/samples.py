@@ -1,4 +1,4 @@
-"""The samples of a search: kept in memory while they fit, batched where the model allows it."""
+"""The samples of a search: read once while they fit into memory, batched where the model allows it."""
 
 from __future__ import annotations
 
@@ -8,15 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from dovetail.data.batches import Batch, batchable, in_batches
+from dovetail.data.kept import keep_samples
 from dovetail.data.sample import Sample, SampleSource
 from dovetail.errors import DataError
 from dovetail.ir.dtypes import AnyArray
 from dovetail.ir.graph import Graph
 
-_KEEP_BYTES = 1 << 30
-"""Inputs that are kept in memory; larger data sets are streamed."""
-_WINDOW = 32
-"""Samples that are read again together."""
 _BATCH = 32
 _BATCH_BYTES = 16 << 20
 """Most samples that go through the model together, and most bytes that one of its nodes reads and writes for them in
@@ -27,14 +24,12 @@ class SampleSet:
     """The samples of a search, by index, again and again."""
 
     def __init__(self, graph: Graph, source: SampleSource) -> None:
-        self._source = source
+        self._kept = keep_samples(source)
         self._batch = batch_size(graph)
-        self._kept = _keep(source)
-        count = len(self._kept) if self._kept is not None else source.count
-        if not count:
+        self.count = self._kept.count
+        if not self.count:
             raise DataError("the data set is empty: there is nothing to evaluate on.", hint="Give at least one sample.")
-        self.count: int = count
-        self.digest = source.digest
+        self.digest = self._kept.digest
 
     def batches(self, indices: Sequence[int]) -> Iterator[Batch]:
         """Yield the samples at these indices, in this order, in batches of equal shape."""
@@ -42,16 +37,7 @@ class SampleSet:
 
     def samples(self, indices: Sequence[int]) -> Iterator[Sample]:
         """Yield the samples at these indices."""
-        if self._kept is not None:
-            for index in indices:
-                yield self._kept[index]
-            return
-        # Too large for memory: stream in the order of the source, then give them in the order asked for.
-        for start in range(0, len(indices), _WINDOW):
-            window = list(indices[start : start + _WINDOW])
-            streamed = dict(zip(sorted(window), self._source.subset(sorted(window)), strict=True))
-            for index in window:
-                yield streamed[index]
+        return self._kept.at(indices)
 
     def labels(self, indices: Sequence[int]) -> dict[str, AnyArray]:
         """Return the labels of the samples at these indices, stacked to `[N, ...]`."""
@@ -91,14 +77,3 @@ def stack_outputs(graph: Graph, runs: Sequence[Mapping[str, AnyArray]]) -> dict[
                 hint="Resize the inputs to one shape.",
             ) from error
     return stacked
-
-
-def _keep(source: SampleSource) -> list[Sample] | None:
-    kept: list[Sample] = []
-    total = 0
-    for sample in source:
-        total += sum(array.nbytes for array in sample.inputs.values())
-        if total > _KEEP_BYTES and source.count is not None:
-            return None
-        kept.append(sample)
-    return kept

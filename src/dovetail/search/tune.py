@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
+from dovetail.data.kept import keep_samples
 from dovetail.search.acceptance import judge_unselected
 from dovetail.search.confirm import confirm
 from dovetail.search.context import Playback, SearchContext, open_search
@@ -30,6 +31,8 @@ def tune(request: TuneRequest, listener: TuneListener | None = None) -> TuneResu
 def run_search(request: TuneRequest, listener: TuneListener, playback: Playback | None = None) -> TuneResult:
     """Return the result of a search; with a playback nothing is evaluated that is not in it."""
     started = time.perf_counter()
+    # Several contexts look at the samples: they are read once for all.
+    request = replace(request, samples=keep_samples(request.samples))
     with open_log(request.options.log, None if playback is None else playback.lines) as log:
         with open_search(request, listener, log, playback) as context:
             tally = context.fast.tally
