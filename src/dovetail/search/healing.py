@@ -27,7 +27,7 @@ from dovetail.repair import (
     rounded_activations,
     rounded_weights,
 )
-from dovetail.search.context import Playback, SearchContext, fast_executor, open_search
+from dovetail.search.context import Playback, SearchContext, cores, fast_executor, open_search
 from dovetail.search.evaluator import EvaluationData, Scorer, run_batches
 from dovetail.search.fanout.task import Measure, Query
 from dovetail.search.journal import Journal
@@ -153,7 +153,8 @@ class Healer:
         identity = request.metric_identity or request.metric.name
         source = self._start.graph if variant.records else None
         evaluation = self._context.policy.evaluation
-        return EvaluationData(variant.graph, self._samples, request.metric, identity, evaluation, source)
+        outputs = self._context.memory.outputs
+        return EvaluationData(variant.graph, self._samples, request.metric, identity, evaluation, source, outputs)
 
     def _is_better(self, kinds: tuple[str, ...], other: tuple[str, ...]) -> bool:
         """Tell whether a variant is better than another: by scores beyond chance, else by the noise of the outputs.
@@ -207,12 +208,18 @@ class Healer:
     def _evaluated(self, variant: HealedModel) -> _Figures | None:
         request, context = self._context.request, self._context
         context.listener.stage(f"healing: {', '.join(variant.kinds) or 'as shipped'}")
-        space = make_space(variant.graph, request.low, request.ladder, request.wishes, variant.records)
-        executor = fast_executor(variant.graph, request.low.target, space.targets)
-        evaluator = executor.evaluator(self._data(variant), variant.calibration.ranges)
+        space, evaluator = context.space, context.fast.evaluator
+        if variant.records:
+            space = make_space(variant.graph, request.low, request.ladder, request.wishes, variant.records)
+            executor = fast_executor(variant.graph, request.low.target, space.targets)
+            evaluator = replace(executor, threads=cores()).evaluator(self._data(variant), variant.calibration.ranges)
         with self._journal(evaluator.identity) as journal:
             recorded = RecordedEvaluator(evaluator, journal, "healing", tally=context.fast.tally)
-            scores = recorded.evaluate(space.base, context.search.indices)
+            if variant.records:
+                scores = recorded.evaluate(space.base, context.search.indices)
+            else:
+                # The search has evaluated it already: that is why there is something to heal.
+                scores = context.search.scores(space.base)
             few = context.search.indices[: context.policy.repair.samples]
             query = Query(space.base, few, Measure.NOISE)
             noise = recorded.once(query, lambda: measure_mean_noise(evaluator, space.base, few))

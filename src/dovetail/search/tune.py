@@ -8,7 +8,7 @@ from dataclasses import replace
 from dovetail.data.kept import keep_samples
 from dovetail.search.acceptance import judge_unselected
 from dovetail.search.confirm import confirm
-from dovetail.search.context import Playback, SearchContext, open_search
+from dovetail.search.context import Playback, SearchContext, SearchMemory, open_search
 from dovetail.search.gate import check_gate, revise_gate
 from dovetail.search.healing import Healer, healed_request
 from dovetail.search.ledger import Ledger
@@ -28,20 +28,28 @@ def tune(request: TuneRequest, listener: TuneListener | None = None) -> TuneResu
     return run_search(request, listener or SilentSearch())
 
 
-def run_search(request: TuneRequest, listener: TuneListener, playback: Playback | None = None) -> TuneResult:
-    """Return the result of a search; with a playback nothing is evaluated that is not in it."""
+def run_search(
+    request: TuneRequest,
+    listener: TuneListener,
+    playback: Playback | None = None,
+    memory: SearchMemory | None = None,
+) -> TuneResult:
+    """Return the result of a search; with a playback nothing is evaluated that is not in it.
+
+    The memory is for a caller who needs outputs again.
+    """
     started = time.perf_counter()
     # Several contexts look at the samples: they are read once for all.
     request = replace(request, samples=keep_samples(request.samples))
+    memory = memory or SearchMemory.of(request)
     with open_log(request.options.log, None if playback is None else playback.lines) as log:
-        with open_search(request, listener, log, playback) as context:
-            tally = context.fast.tally
+        with open_search(request, listener, log, playback, memory) as context:
             if not request.options.repairs or _low_is_within(context):
                 return _searched(context, started)
             outcome = Healer(context, playback).heal()
             if not outcome.healing.trials:
                 return replace(_searched(context, started), healing=outcome.healing)
-        with open_search(healed_request(request, outcome.repaired), listener, log, playback, tally) as context:
+        with open_search(healed_request(request, outcome.repaired), listener, log, playback, memory) as context:
             return replace(_searched(context, started), repaired=outcome.repaired, healing=outcome.healing)
 
 
