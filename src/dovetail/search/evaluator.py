@@ -60,7 +60,7 @@ class EvaluationData:
     policy: EvaluationPolicy = field(default_factory=EvaluationPolicy)
     source: Graph | None = None
     """The graph as shipped where `graph` is a repaired one: what float decides is its."""
-    kept: KeptOutputs = field(default_factory=lambda: KeptOutputs(EvaluationPolicy().golden_bytes), compare=False)
+    kept: KeptOutputs = field(default_factory=lambda: KeptOutputs(EvaluationPolicy().golden_bytes))
     """What models gave on these samples."""
 
     @property

@@ -193,11 +193,11 @@ class EvaluationPolicy:
     """How plans are evaluated: cuts, and bounds of what is kept in memory."""
 
     cuts: CutPolicy = field(default_factory=CutPolicy)
-    state_bytes: int = 1 << 27
-    """Bytes of what crosses cuts; four times as many save no time. benchmarks/search_cost.py."""
+    state_bytes: int = 1 << 26
+    """Bytes of what crosses cuts; eight times as many save no time. benchmarks/search_cost.py."""
     state_share: float = 0.125
     """Share of these that one entry may take: more would push out all that is about to be used. Judgement."""
-    built_bytes: int = 1 << 27
+    built_bytes: int = 3 << 25
     """Bytes of built pieces. benchmarks/search_cost.py."""
     weight_copies: int = 3
     """Copies of a weight in a session: as serialised, as initialised, and packed for the kernel.
