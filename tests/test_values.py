@@ -26,6 +26,7 @@ MUTABLE = {
     "search.optimum.hitting._Search",
     "search.optimum.programme._Rows",
     "search.oracle._Progress",
+    "search.pieces._GrowingState",
     "search.strategy._Block",
 }
 """What is filled step by step, in one function or by one owner."""

@@ -100,6 +100,22 @@ def broken(folder: Path) -> None:
     (folder / "11.jpg").write_bytes(b"\xff\xd8\xff\xe0 no picture")
 
 
+def deep(folder: Path) -> None:
+    add_pictures(folder, 11)
+    Image.fromarray(np.zeros((60, 80), np.uint16)).save(folder / "11.png")
+
+
+def cut(folder: Path) -> None:
+    add_pictures(folder, 11)
+    (folder / "03.png").write_bytes((folder / "03.png").read_bytes()[:200])
+    (folder / "04.png").write_bytes(b"")
+
+
+def other_kinds(folder: Path) -> None:
+    for number in range(12):
+        Image.new("RGB", (80, 60)).save(folder / f"{number}.gif")
+
+
 def empty(folder: Path) -> None:
     (folder / "notes.txt").write_text("no picture")
 
@@ -116,6 +132,13 @@ def empty(folder: Path) -> None:
             broken,
             r"photos: 1 of 12 pictures cannot be read: 11\.jpg \(.*\)\. Repair or remove them\. Option: --data\.$",
         ),
+        (
+            deep,
+            r"photos: 1 of 12 pictures cannot be read: 11\.png \(mode I;16 has more than 8 bits a channel\)\. "
+            r"Repair or remove them\. Option: --data\.$",
+        ),
+        (cut, r"photos: 2 of 11 pictures cannot be read: 03\.png \(.*\)\. Repair or remove them\. Option: --data\.$"),
+        (other_kinds, r"photos: .*no .* file, but 12 of other kinds \(0\.gif, \.\.\.\)\. Save them as one of these\.$"),
         (empty, r"photos: .*no \.jpg, \.jpeg, \.png or \.bmp file\.$"),
     ],
 )
@@ -141,6 +164,27 @@ def test_grey_and_mixed_pictures_are_said(request_: FitRequest, tmp_path: Path) 
         "2 of 11 pictures are grey: 09.png, 10.png",
         "pictures of 2 sizes, from 80x60 to 160x120",
     )
+
+
+def test_pictures_of_every_kind_go_together_and_are_said(request_: FitRequest, tmp_path: Path) -> None:
+    folder = tmp_path / "photos"
+    add_pictures(folder, 8)
+    first = Image.open(folder / "00.png")
+    first.convert("RGBA").save(folder / "rgba.png")
+    first.convert("LA").save(folder / "la.png")
+    first.convert("P").save(folder / "palette.png")
+    first.convert("CMYK").save(folder / "cmyk.jpg")
+    first.save(folder / "left.gif")
+    (folder / "film.mp4").write_bytes(b"no film")
+    answer = fit(replace(request_, max_drop="50%"))
+    assert len([note for note in answer.report.notes if note.startswith("preprocessing guessed on 12 pictures")]) == 1
+    assert answer.report.notes[2:6] == (
+        "1 of 12 pictures are grey: la.png",
+        "the transparency of 2 of 12 pictures is dropped: la.png, rgba.png",
+        "1 of 12 pictures are CMYK, made RGB without a profile: cmyk.jpg",
+        "1 files are no .jpg, .png or .bmp and left out: left.gif",
+    )
+    assert "1 videos and sounds beside the pictures are left out" in answer.report.notes
 
 
 def test_what_is_no_folder_of_pictures_is_not_guessed_at(request_: FitRequest, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from dovetail.ir import AnyArray, Graph
 from dovetail.plan import Placement, Plan, Recipe, parse_placement
 from dovetail.quantize import calibrate
 from dovetail.search import CostOptions, Goal, Journal, SearchPolicy, TuneOptions, TuneRequest
-from dovetail.search.context import SearchContext
+from dovetail.search.context import SearchContext, SearchMemory
 from dovetail.search.ledger import Ledger
 from dovetail.search.log import SearchLog
 from dovetail.search.oracle import Oracle, Split
@@ -120,6 +120,7 @@ def open_stages(setting: Setting) -> tuple[SearchContext, Ledger]:
         holdout=Oracle(fast, Split("holdout", splits.holdout), space.float_plan, race),
         listener=SilentSearch(),
         log=SearchLog(None),
+        memory=SearchMemory.of(request),
     )
     return context, Ledger(context)
 

@@ -36,7 +36,7 @@ ELSEWHERE = {
     "optimum/problem.py": {"OUTSIDE"},
     "optimum/relaxed.py": {"_INFEASIBLE", "_WHOLE"},
     "pieces.py": {"_SMALL"},
-    "samples.py": {"_BATCH", "_KEEP_BYTES"},
+    "samples.py": {"_BATCH", "_BATCH_BYTES"},
 }
 """Numbers that are not of the policy: schemas, units, sizes of messages and memory, rounding, and workers, whose number
 and luck must not change an answer. The three of `bisect` are of its prior, where nothing was measured."""

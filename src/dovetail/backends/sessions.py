@@ -281,7 +281,8 @@ class SessionExecutable:
             if name not in {item.name for item in model.graph.output}:
                 model.graph.output.append(onnx.ValueInfoProto(name=name))
         try:
-            session = open_session(model.SerializeToString(), self._settings)
+            # All that is tapped is alive at once: the arena of the process would never let go of so much again.
+            session = open_session(model.SerializeToString(), replace(self._settings, shares_memory=False))
         except Exception as error:
             raise DeviceError(f"{self._where}: {first_line(error)}") from error
         self._tapped[taps] = session

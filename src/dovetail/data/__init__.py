@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dovetail.data.kept import KeptSamples, keep_samples
 from dovetail.data.labels import LabelTable, load_labels
 from dovetail.data.open_samples import DataKind, data_kind, open_samples
 from dovetail.data.preprocess import Anchor, Channels, Interpolation, Layout, Preprocess, PreprocessStep, StepKind
@@ -18,6 +19,7 @@ __all__ = [
     "DataKind",
     "InputSpec",
     "Interpolation",
+    "KeptSamples",
     "LabelTable",
     "Layout",
     "PictureSurvey",
@@ -30,6 +32,7 @@ __all__ = [
     "StepKind",
     "data_kind",
     "first_samples",
+    "keep_samples",
     "load_labels",
     "load_preprocess",
     "open_samples",

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 MAX_PIXELS = 64_000_000
 _MODES_8BIT = frozenset({"1", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr"})
 
+DAMAGED = (OSError, SyntaxError, ValueError, EOFError, struct.error, zlib.error, IndexError, TypeError)
+"""What Pillow raises for damaged and truncated files."""
+
 
 @dataclass(frozen=True, slots=True)
 class Placement2d:
@@ -54,25 +57,22 @@ def load_image(path: Path, channels: Channels, where: str) -> Image:
 
     try:
         with PIL.Image.open(path) as image:
-            if image.width * image.height > MAX_PIXELS:
-                raise DataError(f"{where}: {image.width}x{image.height} exceeds the limit of {MAX_PIXELS} pixels.")
-            if image.mode not in _MODES_8BIT:
-                raise DataError(f"{where}: mode {image.mode} has more than 8 bits a channel.", hint="Save as 8-bit.")
+            reason = refusal(image)
+            if reason:
+                raise DataError(f"{where}: {reason}.", hint="Save it smaller, or with 8 bits.")
             return image.convert("L" if channels is Channels.GREY else "RGB")
     except PIL.Image.DecompressionBombError as error:
         raise DataError(f"{where}: exceeds the limit of {MAX_PIXELS} pixels.") from error
-    except (
-        OSError,
-        SyntaxError,
-        ValueError,
-        EOFError,
-        struct.error,
-        zlib.error,
-        IndexError,
-        TypeError,
-    ) as error:
+    except DAMAGED as error:
         reason = " ".join(str(error).split())[:200]
         raise DataError(f"{where}: damaged or truncated image ({reason}).", hint="Replace or remove it.") from error
+
+
+def refusal(image: Image) -> str:
+    """Return why an image is not taken, by its header; empty where it is."""
+    if image.width * image.height > MAX_PIXELS:
+        return f"{image.width}x{image.height} exceeds the limit of {MAX_PIXELS} pixels"
+    return "" if image.mode in _MODES_8BIT else f"mode {image.mode} has more than 8 bits a channel"
 
 
 def picture_size(path: Path) -> tuple[int, int]:

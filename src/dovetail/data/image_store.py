@@ -21,6 +21,8 @@ from dovetail.data.tensor import to_tensor
 from dovetail.errors import DataError
 
 IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp"})
+OTHER_SUFFIXES = frozenset({".webp", ".gif", ".tif", ".tiff", ".heic", ".avif", ".jp2", ".ppm"})
+"""Kinds of pictures that are not read."""
 
 
 class ImageStore:
@@ -33,7 +35,7 @@ class ImageStore:
     def __init__(self, root: Path, inputs: Wanted, labels: LabelTable | None) -> None:
         files = list_images(root)
         if not files:
-            raise DataError(f"{root}: the data set is empty: no .jpg, .jpeg, .png or .bmp file.")
+            raise no_images(root)
         if inputs.preprocess is None:
             raise DataError(
                 f"{root}: a folder of images needs a preprocess file.",
@@ -84,6 +86,14 @@ class ImageStore:
 def list_images(root: Path) -> list[str]:
     """Return the images below `root` as sorted `/`-separated relative paths."""
     return list_files(root, IMAGE_SUFFIXES)
+
+
+def no_images(root: Path) -> DataError:
+    """Return the error of a folder without images, which names those of kinds that are not read."""
+    others = list_files(root, OTHER_SUFFIXES)
+    beside = f", but {len(others)} of other kinds ({others[0]}, ...)" if others else ""
+    hint = "Save them as one of these." if others else ""
+    return DataError(f"{root}: the data set is empty: no .jpg, .jpeg, .png or .bmp file{beside}.", hint=hint)
 
 
 def _class_ids(names: Sequence[str]) -> dict[str, int]:

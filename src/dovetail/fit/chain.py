@@ -13,6 +13,7 @@ from dovetail.data import (
     SampleSource,
     Splits,
     first_samples,
+    keep_samples,
     open_samples,
     specs_of,
     split_samples,
@@ -35,11 +36,13 @@ from dovetail.plan import Placement, Recipe, load_recipe
 from dovetail.quantize import Dequantized, calibrate, dequantize, is_quantized, quantize
 from dovetail.repair import HealedModel
 from dovetail.report import make_report, output_rows
-from dovetail.search import CostOptions, Goal, TuneOptions, TuneRequest, parse_goal, tune
+from dovetail.search import CostOptions, Goal, TuneOptions, TuneRequest, parse_goal
+from dovetail.search.context import SearchMemory
 from dovetail.search.fanout import FanOut, PoolOptions, dask_place, local_place
 from dovetail.search.healing import HealingOutcome, heal_request, healed_request
 from dovetail.search.log import read_search_log
 from dovetail.search.replay import ReplayResult, replay
+from dovetail.search.tune import run_search
 
 
 def fit(request: FitRequest, listener: FitListener | None = None) -> Fit:
@@ -62,11 +65,13 @@ def fit(request: FitRequest, listener: FitListener | None = None) -> Fit:
         repairs=choose_repairs(request.repairs),
     )
     asked = opened.tune_request(options, progress)
-    result = tune(asked, SearchStages(progress))
+    memory = SearchMemory.of(asked)
+    result = run_search(asked, SearchStages(progress), memory=memory)
     model = result.repaired or HealedModel(asked.graph, asked.calibration)
     if opened.metric.decisions is not None:
         progress.stage("comparing decisions")
-    decided = plan_decisions(healed_request(asked, model), result, opened.metric, opened.preprocess.preprocess)
+    healed, steps = healed_request(asked, model), opened.preprocess.preprocess
+    decided = plan_decisions(healed, result, opened.metric, steps, memory.outputs)
     progress.stage("compiling")
     partitioned = partition(quantize(model.graph, result.plan, model.calibration.ranges))
     bundle = predict_partitions(compile_model(partitioned), model.graph)
@@ -161,7 +166,7 @@ class _Opened:
         preprocess, specs = choose_preprocess(request, source, graph), specs_of(graph)
         steps = preprocess.preprocess
         labels = None if request.labels is None else Path(request.labels)
-        samples = open_samples(request.data, specs, steps, labels)
+        samples = keep_samples(open_samples(request.data, specs, steps, labels))
         splits = split_samples(samples, request.split)
         if not request.anyway:
             refuse_few(len(splits.search) + len(splits.holdout), goal, request.split)

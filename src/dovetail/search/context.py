@@ -21,6 +21,7 @@ from dovetail.search.fanout import Executor, Work, open_channels
 from dovetail.search.journal import Journal
 from dovetail.search.log import SCHEMA, LogLine, SearchLog
 from dovetail.search.oracle import Oracle, Split
+from dovetail.search.outputs import KeptOutputs
 from dovetail.search.policy import SearchPolicy
 from dovetail.search.price_record import PriceRecord
 from dovetail.search.prior import UnitPrior, rank_units
@@ -44,6 +45,19 @@ class Playback:
     lines: list[LogLine] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class SearchMemory:
+    """What the contexts of one search share: outputs that models gave, and the count of samples."""
+
+    outputs: KeptOutputs
+    count: SampleCount = field(default_factory=SampleCount)
+
+    @classmethod
+    def of(cls, request: TuneRequest) -> SearchMemory:
+        """Return the memory of a search that begins."""
+        return cls(KeptOutputs(request.options.policy.evaluation.golden_bytes))
+
+
 @dataclass(frozen=True)
 class SearchContext:
     """What the stages of one search share."""
@@ -62,6 +76,7 @@ class SearchContext:
     """The same on the hold-out split."""
     listener: TuneListener
     log: SearchLog
+    memory: SearchMemory
     vendor: VendorJudge | None = None
 
     @property
@@ -113,25 +128,28 @@ def open_search(
     listener: TuneListener,
     log: SearchLog,
     playback: Playback | None = None,
-    count: SampleCount | None = None,
+    memory: SearchMemory | None = None,
 ) -> Iterator[SearchContext]:
     """Open everything that a search needs but its log, and close it in the end.
 
-    A given count goes on from what an earlier context of the same search has cost.
+    The memory is that of an earlier context of the same search.
 
     Raises SearchError when nothing can run low or the samples show nothing, DataError for unusable samples.
     """
     space = make_space(request.graph, request.low, request.ladder, request.wishes, request.repairs)
+    memory = memory or SearchMemory.of(request)
     samples = SampleSet(request.graph, request.samples)
     splits, options, policy = request.splits, request.options, request.options.policy
     if max(*splits.search, *splits.holdout) >= samples.count:
         raise SearchError(f"the splits are not of these {samples.count} samples.", hint="Split these samples.")
     identity = request.metric_identity or request.metric.name
-    data = EvaluationData(request.graph, samples, request.metric, identity, policy.evaluation, request.source)
+    data = EvaluationData(
+        request.graph, samples, request.metric, identity, policy.evaluation, request.source, memory.outputs
+    )
     ranges, target = request.calibration.ranges, request.low.target
     served = space.targets
     executors = fast_executor(data.graph, target, served), exact_executor(target, served)
-    simulator, pipeline = (replace(item, threads=_cores()).evaluator(data, ranges) for item in executors)
+    simulator, pipeline = (replace(item, threads=cores()).evaluator(data, ranges) for item in executors)
     if not log.lines:
         _write_head(log, request, simulator.identity)
     journal = Journal(options.journal, _digest(f"{simulator.identity}\n{pipeline.identity}"), log)
@@ -139,7 +157,7 @@ def open_search(
         journal.close_to_new(playback.evaluations)
     channels = open_channels(options.fanout, [partial(Work.of, data, ranges, item) for item in executors], journal)
     retries = options.fanout.options.retries
-    fast = RecordedEvaluator(simulator, journal, "fast", channels[0], retries, count)
+    fast = RecordedEvaluator(simulator, journal, "fast", channels[0], retries, memory.count)
     try:
         search = Split.shuffled("search", splits.search, splits.seed)
         holdout = Split.shuffled("holdout", splits.holdout, splits.seed)
@@ -158,6 +176,7 @@ def open_search(
             holdout=Oracle(fast, holdout, space.float_plan, policy.race),
             listener=listener,
             log=log,
+            memory=memory,
             vendor=None if options.vendor is None else VendorJudge(data, ranges, options.vendor, journal),
         )
     finally:
@@ -220,7 +239,7 @@ def _write_head(log: SearchLog, request: TuneRequest, identity: str) -> None:
     )
 
 
-def _cores() -> int:
+def cores() -> int:
     """Return how many processors this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 

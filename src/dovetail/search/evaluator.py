@@ -19,10 +19,10 @@ from dovetail.ir.graph import Graph
 from dovetail.ir.precision import Precision
 from dovetail.plan.placement import HOST, Placement
 from dovetail.plan.plan import Plan
-from dovetail.quantize.cache import BoundedCache
 from dovetail.quantize.calibrate import FLOAT_BACKEND, load_float
 from dovetail.quantize.quantizer import Quantizer
 from dovetail.quantize.ranges import Ranges
+from dovetail.search.outputs import KeptOutputs
 from dovetail.search.pieces import PiecedGraph, Pieces
 from dovetail.search.policy import CutPolicy, EvaluationPolicy
 from dovetail.search.samples import SampleSet, stack_outputs
@@ -60,6 +60,8 @@ class EvaluationData:
     policy: EvaluationPolicy = field(default_factory=EvaluationPolicy)
     source: Graph | None = None
     """The graph as shipped where `graph` is a repaired one: what float decides is its."""
+    kept: KeptOutputs = field(default_factory=lambda: KeptOutputs(EvaluationPolicy().golden_bytes))
+    """What models gave on these samples."""
 
     @property
     def shipped(self) -> Graph:
@@ -79,11 +81,10 @@ def evaluation_identity(data: EvaluationData, ranges: Ranges, executor: Sequence
 
 
 class Scorer:
-    """Turn outputs into scores; the float model's outputs are kept up to a number of bytes."""
+    """Turn outputs into scores."""
 
     def __init__(self, data: EvaluationData) -> None:
         self._data = data
-        self._golden = BoundedCache[dict[str, AnyArray]](data.policy.golden_bytes)
 
     def scores(self, outputs: dict[str, AnyArray], indices: Sequence[int]) -> Scores:
         """Return the scores of stacked outputs."""
@@ -106,13 +107,13 @@ class Scorer:
 
     def golden(self, indices: Sequence[int]) -> dict[str, AnyArray]:
         """Return the float model's outputs."""
-        key = tuple(indices)
-        kept = self._golden.get(key)
-        if kept is not None:
-            return kept
+        return self._data.kept.rows(("float", self._data.shipped.digest), indices, self._run_float)
+
+    def _run_float(self, indices: Sequence[int]) -> dict[str, AnyArray]:
+        """Run the float model sample by sample: the bits of one must not hang on what was asked for with it."""
         with closing(load_float(self._data.shipped)) as model:
-            outputs = run_batches(model, self._data, indices)
-        return self._golden.put(key, outputs, sum(array.nbytes for array in outputs.values()))
+            runs = [model.run(sample.inputs) for sample in self._data.samples.samples(indices)]
+        return stack_outputs(self._data.graph, runs)
 
 
 class Rewriter:

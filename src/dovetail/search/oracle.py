@@ -129,6 +129,13 @@ class Oracle:
             return self._trial(plan, raised, Status.FAIL, progress.done, reason)
         return self._verdict(plan, raised, progress, tolerance)
 
+    def scores(self, plan: Plan) -> Scores:
+        """Return the scores of a plan on the whole split; NaN with the reason where it cannot be tested."""
+        progress = self._run(plan, self._blocks, None)
+        if progress.failure:
+            return Scores.failed(progress.failure)
+        return progress.done[0] if self._set_level else Scores(_pooled(progress.done), _joined(progress.done))
+
     def losses(self, plan: Plan) -> AnyArray | None:
         """Return what a plan loses on every sample of the split; None without scores of samples, or if it fails."""
         progress = self._run(plan, self._blocks, None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
@@ -60,6 +60,29 @@ class _Entry:
     crossing: Values
 
 
+@dataclass(slots=True)
+class _GrowingState:
+    """What crosses a cut, batch by batch; all of it goes at once when it turns out too large to be kept."""
+
+    key: bytes
+    most_bytes: int
+    crossings: list[Values] = field(default_factory=list)
+    size_bytes: int = 0
+
+    @property
+    def fits(self) -> bool:
+        """Tell whether it is small enough so far."""
+        return self.size_bytes <= self.most_bytes
+
+    def add(self, crossing: Values) -> None:
+        """Take what crosses the cut for one more batch."""
+        self.size_bytes += sum(array.nbytes for array in crossing.values())
+        if self.fits:
+            self.crossings.append(crossing)
+        else:
+            self.crossings.clear()
+
+
 class Pieces:
     """Run quantised versions of one graph, of which `load` builds the pieces. Not for two threads.
 
@@ -107,13 +130,18 @@ class Pieces:
         entries = (_Entry(batch, known[number] if known else {}) for number, batch in enumerate(batches))
         concurrent = all(runnable.executable.abilities().concurrent for runnable in built)
         each = self._threads.map(through, entries) if concurrent else map(through, entries)
-        crossings = [list(results) for results in zip(*each, strict=True)]
-        for piece, results in zip(rest[:-1], crossings, strict=False):
-            size = sum(array.nbytes for item in results for array in item.values())
-            # What takes most of the room would push out all that is about to be used.
-            if size <= self._policy.state_share * self._policy.state_bytes:
-                self._states.put((piece.state, samples), results, size)
-        return crossings[-1]
+        # What takes most of the room would push out all that is about to be used.
+        most_bytes = int(self._policy.state_share * self._policy.state_bytes)
+        growing = [_GrowingState(piece.state, most_bytes) for piece in rest[:-1]]
+        outputs: list[Values] = []
+        for results in each:
+            outputs.append(results[-1])
+            for state, crossing in zip(growing, results, strict=False):
+                state.add(crossing)
+        for state in growing:
+            if state.fits:
+                self._states.put((state.key, samples), state.crossings, state.size_bytes)
+        return outputs
 
     def _furthest(self, pieced: PiecedGraph, samples: tuple[int, ...]) -> tuple[int, list[Values]]:
         """Return the first piece that has to be run, and what crosses the cut before it."""
@@ -129,7 +157,7 @@ class Pieces:
             return known
         part = pieced.graph if len(pieced.pieces) == 1 else part_of_graph(pieced.graph, piece.section.nodes)
         weights = sum(4 * array.size for array in part.constants.values())
-        size = weights + self._policy.node_bytes * len(part.nodes)
+        size = self._policy.weight_copies * weights + self._policy.node_bytes * len(part.nodes)
         return self._built.put(piece.key, _BuiltPiece(self._load(part), part.inputs), size)
 
     def _key(self, graph: Graph, section: GraphSection) -> bytes:

@@ -65,7 +65,16 @@ class Pipeline:
         return self._scorer.scores(self.outputs(plan, indices), indices) if known is None else known
 
     def outputs(self, plan: Plan, indices: Sequence[int]) -> dict[str, AnyArray]:
-        """Return the outputs of a plan, stacked to `[N, ...]`."""
+        """Return the outputs of a plan, stacked to `[N, ...]`.
+
+        Those of exact simulation are kept: they take seconds, and never come out otherwise.
+        """
+        if self._options.fidelity is not Fidelity.EXACT or self._options.backends:
+            return self._run(plan, indices)
+        key = ("exact", self._ranges.digest, plan.digest)
+        return self._data.kept.whole(key, indices, lambda wanted: self._run(plan, wanted))
+
+    def _run(self, plan: Plan, indices: Sequence[int]) -> dict[str, AnyArray]:
         partitioned = partition(self._quantizer.quantize(plan))
         request = self._request({part.target for part in partitioned.partitions})
         try:

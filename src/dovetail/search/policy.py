@@ -207,15 +207,18 @@ class EvaluationPolicy:
     """How plans are evaluated: cuts, and bounds of what is kept in memory."""
 
     cuts: CutPolicy = field(default_factory=CutPolicy)
-    state_bytes: int = 1 << 29
-    """Bytes of what crosses cuts. ADR 12."""
+    state_bytes: int = 1 << 26
+    """Bytes of what crosses cuts; eight times as many save no time. benchmarks/search_cost.py."""
     state_share: float = 0.125
     """Share of these that one entry may take: more would push out all that is about to be used. Judgement."""
-    built_bytes: int = 1 << 28
-    """Bytes of the weights of built pieces, in float32. ADR 12."""
-    node_bytes: int = 4096
-    """Bytes that a node takes in a session beside its weights. Judgement."""
-    golden_bytes: int = 1 << 28
+    built_bytes: int = 3 << 25
+    """Bytes of built pieces. benchmarks/search_cost.py."""
+    weight_copies: int = 3
+    """Copies of a weight in a session: as serialised, as initialised, and packed for the kernel.
+    benchmarks/search_cost.py."""
+    node_bytes: int = 16384
+    """Bytes that a node takes in a session beside its weights: 10 to 25 kB. benchmarks/search_cost.py."""
+    golden_bytes: int = 1 << 26
     """Bytes of outputs of the float model. Judgement."""
 
 

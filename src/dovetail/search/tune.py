@@ -6,14 +6,14 @@ import time
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 
+from dovetail.data.kept import keep_samples
 from dovetail.search.acceptance import judge_unselected
 from dovetail.search.confirm import confirm
-from dovetail.search.context import Playback, SearchContext, open_search
+from dovetail.search.context import Playback, SearchContext, SearchMemory, open_search
 from dovetail.search.gate import check_gate, revise_gate
 from dovetail.search.healing import Healer, HealingOutcome, healed_request
 from dovetail.search.ledger import Ledger
 from dovetail.search.log import SearchLog, open_log
-from dovetail.search.recorded import SampleCount
 from dovetail.search.request import SilentSearch, TuneListener, TuneRequest
 from dovetail.search.result import TuneResult
 from dovetail.search.selection import select
@@ -30,10 +30,21 @@ def tune(request: TuneRequest, listener: TuneListener | None = None) -> TuneResu
     return run_search(request, listener or SilentSearch())
 
 
-def run_search(request: TuneRequest, listener: TuneListener, playback: Playback | None = None) -> TuneResult:
-    """Return the result of a search; with a playback nothing is evaluated that is not in it."""
+def run_search(
+    request: TuneRequest,
+    listener: TuneListener,
+    playback: Playback | None = None,
+    memory: SearchMemory | None = None,
+) -> TuneResult:
+    """Return the result of a search; with a playback nothing is evaluated that is not in it.
+
+    The memory is for a caller who needs outputs again.
+    """
+    # Several contexts look at the samples: they are read once for all.
+    request = replace(request, samples=keep_samples(request.samples))
+    memory = memory or SearchMemory.of(request)
     with open_log(request.options.log, None if playback is None else playback.lines) as log:
-        result = _Run(listener, log, playback).result(request)
+        result = _Run(listener, log, playback, memory).result(request)
         log_answer(log, result)
         return result
 
@@ -54,28 +65,28 @@ class _Run:
     listener: TuneListener
     log: SearchLog
     playback: Playback | None
+    memory: SearchMemory
     started: float = field(default_factory=time.perf_counter)
 
     def result(self, request: TuneRequest) -> TuneResult:
         """Return the answer."""
         with self._open(request) as context:
-            count = context.fast.count
             if not request.options.repairs or _low_is_within(context):
                 return self._searched(context, Ledger(context))
             outcome = Healer(context, self.playback).heal()
             unsplit = None if outcome.repaired.records else self._unsplit(context, outcome)
         if unsplit is None:
-            with self._open(healed_request(request, outcome.repaired), count) as context:
+            with self._open(healed_request(request, outcome.repaired)) as context:
                 unsplit = self._unsplit(context, outcome)
         offer, result = unsplit.offer, unsplit.result
         if offer is None:
             return result
-        with self._open(healed_request(request, offer.repaired), count) as context:
+        with self._open(healed_request(request, offer.repaired)) as context:
             ledger = Ledger(context, unsplit.looks)
             return settle_split(context, offer, result, lambda: self._searched(context, ledger))
 
-    def _open(self, request: TuneRequest, count: SampleCount | None = None) -> AbstractContextManager[SearchContext]:
-        return open_search(request, self.listener, self.log, self.playback, count)
+    def _open(self, request: TuneRequest) -> AbstractContextManager[SearchContext]:
+        return open_search(request, self.listener, self.log, self.playback, self.memory)
 
     def _unsplit(self, context: SearchContext, outcome: HealingOutcome) -> _Unsplit:
         """Return the answer on a graph that was healed as far as that costs nothing."""

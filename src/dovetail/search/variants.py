@@ -6,13 +6,13 @@ import hashlib
 import math
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dovetail.ir.dtypes import AnyArray
 from dovetail.ir.graph import Graph
 from dovetail.quantize.calibrate import load_float
 from dovetail.repair import Exactness, HealedModel, claims, float_error
-from dovetail.search.context import Playback, SearchContext, fast_executor
+from dovetail.search.context import Playback, SearchContext, cores, fast_executor
 from dovetail.search.evaluator import EvaluationData, Scorer, run_batches
 from dovetail.search.fanout.task import Measure, Query
 from dovetail.search.journal import Journal
@@ -54,13 +54,19 @@ class VariantJudge:
         """Return what everything low gives; None for what cannot be tested."""
         request, context = self._context.request, self._context
         context.listener.stage(f"healing: {', '.join(variant.kinds) or 'as shipped'}")
-        space = make_space(variant.graph, request.low, request.ladder, request.wishes, variant.records)
-        executor = fast_executor(variant.graph, request.low.target, space.targets)
-        data = self._data(variant.graph, self._shipped if variant.records else None)
-        evaluator = executor.evaluator(data, variant.calibration.ranges)
+        space, evaluator = context.space, context.fast.evaluator
+        known = variant.graph.digest == request.graph.digest and variant.records == request.repairs
+        if not known:
+            space = make_space(variant.graph, request.low, request.ladder, request.wishes, variant.records)
+            executor = fast_executor(variant.graph, request.low.target, space.targets)
+            data = self._data(variant.graph, self._shipped if variant.records else None)
+            evaluator = replace(executor, threads=cores()).evaluator(data, variant.calibration.ranges)
         with self._journal(evaluator.identity) as journal:
             recorded = RecordedEvaluator(evaluator, journal, "healing", count=context.fast.count)
-            scores = recorded.evaluate(space.base, context.search.indices)
+            # What the context itself has as low was evaluated by its search.
+            scores = (
+                context.search.scores(space.base) if known else recorded.evaluate(space.base, context.search.indices)
+            )
             few = context.search.indices[: context.policy.repair.samples]
             query = Query(space.base, few, Measure.NOISE)
             noise = recorded.once(query, lambda: measure_mean_noise(evaluator, space.base, few))
@@ -108,4 +114,6 @@ class VariantJudge:
     def _data(self, graph: Graph, source: Graph | None = None) -> EvaluationData:
         request = self._context.request
         identity = request.metric_identity or request.metric.name
-        return EvaluationData(graph, self._samples, request.metric, identity, self._context.policy.evaluation, source)
+        context = self._context
+        evaluation, outputs = context.policy.evaluation, context.memory.outputs
+        return EvaluationData(graph, self._samples, request.metric, identity, evaluation, source, outputs)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from dovetail.backends.reference import run_graph
 from dovetail.errors import LoadError
 from dovetail.importers.tflite import load_tflite
-from dovetail.importers.tflite.sparse import Level, Sparsity, SparsityError
+from dovetail.importers.tflite.sparse import Sparsity, SparsityError, StoredDimension
 from dovetail.ir import AnyArray, DType
 from judges.tflite_model import LiteOperator, LiteTensor, make_tensor
 
@@ -24,7 +24,7 @@ def compressed(dense: AnyArray, order: tuple[int, ...], sparse: tuple[bool, ...]
     """Return an array as levels in an order, those of zeros alone left out of the sparse ones, and what is stored."""
     turned = dense.transpose(order)
     prefixes: list[tuple[int, ...]] = [()]
-    levels: list[Level] = []
+    levels: list[StoredDimension] = []
     for depth, is_sparse in enumerate(sparse):
         size = turned.shape[depth]
         entries = [
@@ -34,9 +34,9 @@ def compressed(dense: AnyArray, order: tuple[int, ...], sparse: tuple[bool, ...]
         prefixes = [item for items in entries for item in items]
         if is_sparse:
             segments = (0, *itertools.accumulate(len(items) for items in entries))
-            levels.append(Level(0, segments, tuple(item[-1] for item in prefixes)))
+            levels.append(StoredDimension(0, segments, tuple(item[-1] for item in prefixes)))
         else:
-            levels.append(Level(size))
+            levels.append(StoredDimension(size))
     return Sparsity(order, (), tuple(levels)), np.array([turned[item] for item in prefixes], dense.dtype)
 
 
@@ -113,15 +113,15 @@ def test_sparse_weights_are_what_litert_makes_of_them(seed: int, block: int | No
 @pytest.mark.parametrize(
     "sparsity",
     [
-        Sparsity((0, 0), (), (Level(2), Level(3))),
-        Sparsity((0, 1), (), (Level(2),)),
-        Sparsity((0, 1), (), (Level(2), Level(3_000_000))),
-        Sparsity((0, 1), (), (Level(2), Level(0, (0, 1), (0,)))),
-        Sparsity((0, 1), (), (Level(2), Level(0, (0, 3, 1), (0,)))),
-        Sparsity((0, 1), (), (Level(2), Level(0, (0, 1, 2), (0, 3)))),
-        Sparsity((0, 1), (), (Level(2), Level(0, (0, 1, 2), (0, -1)))),
-        Sparsity((0, 1, 2), (7,), (Level(1), Level(1), Level(2))),
-        Sparsity((0, 1), (), (Level(1), Level(1))),
+        Sparsity((0, 0), (), (StoredDimension(2), StoredDimension(3))),
+        Sparsity((0, 1), (), (StoredDimension(2),)),
+        Sparsity((0, 1), (), (StoredDimension(2), StoredDimension(3_000_000))),
+        Sparsity((0, 1), (), (StoredDimension(2), StoredDimension(0, (0, 1), (0,)))),
+        Sparsity((0, 1), (), (StoredDimension(2), StoredDimension(0, (0, 3, 1), (0,)))),
+        Sparsity((0, 1), (), (StoredDimension(2), StoredDimension(0, (0, 1, 2), (0, 3)))),
+        Sparsity((0, 1), (), (StoredDimension(2), StoredDimension(0, (0, 1, 2), (0, -1)))),
+        Sparsity((0, 1, 2), (7,), (StoredDimension(1), StoredDimension(1), StoredDimension(2))),
+        Sparsity((0, 1), (), (StoredDimension(1), StoredDimension(1))),
     ],
 )
 def test_what_does_not_fit_is_refused(sparsity: Sparsity) -> None:

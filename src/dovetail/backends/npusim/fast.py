@@ -33,7 +33,7 @@ _HALVES = (DType.F16, DType.BF16)
 class FloatConstants:
     """Dequantised constants, kept between candidates up to a number of bytes."""
 
-    def __init__(self, limit_bytes: int = 1 << 28) -> None:
+    def __init__(self, limit_bytes: int = 1 << 26) -> None:
         self._limit_bytes = limit_bytes
         self._kept: OrderedDict[tuple[object, ...], tuple[AnyArray, AnyArray]] = OrderedDict()
         self._size_bytes = 0

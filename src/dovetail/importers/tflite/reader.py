@@ -13,7 +13,7 @@ import numpy as np
 from dovetail.errors import LoadError
 from dovetail.importers.options import LoadOptions
 from dovetail.importers.tflite.model import LiteGraph, LiteModel, LiteOperator, LiteTensor, Options
-from dovetail.importers.tflite.sparse import Level, Sparsity
+from dovetail.importers.tflite.sparse import Sparsity, StoredDimension
 from dovetail.importers.tflite.verify import verify_flatbuffer
 from dovetail.ir import DType, Quantization
 
@@ -148,16 +148,16 @@ class _Reader:
         levels = [self._level(table.DimMetadata(index)) for index in range(table.DimMetadataLength())]
         return Sparsity(_integers(table, "TraversalOrder"), _integers(table, "BlockMap"), tuple(levels))
 
-    def _level(self, level: Any) -> Level:
+    def _level(self, level: Any) -> StoredDimension:
         if level.Format() == self._schema.DimensionType.DENSE:
-            return Level(int(level.DenseSize()))
+            return StoredDimension(int(level.DenseSize()))
         kinds = _constants(self._schema.SparseIndexVector)
         lists = []
         for part in ("ArraySegments", "ArrayIndices"):
             table = getattr(self._schema, kinds[getattr(level, f"{part}Type")()])()
             table.Init(getattr(level, part)().Bytes, getattr(level, part)().Pos)
             lists.append(_integers(table, "Values"))
-        return Level(0, *lists)
+        return StoredDimension(0, *lists)
 
     def _data(self, tensor: Any) -> bytes | memoryview:
         buffer = self._model.Buffers(tensor.Buffer())

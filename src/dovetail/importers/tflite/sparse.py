@@ -15,7 +15,7 @@ class SparsityError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class StoredDimension:
     """One dimension as it is stored: all of its `size`, or for every entry before it a piece of `indices`."""
 
     size: int
@@ -37,7 +37,7 @@ class Sparsity:
 
     order: tuple[int, ...]
     blocks: tuple[int, ...]
-    levels: tuple[Level, ...]
+    levels: tuple[StoredDimension, ...]
 
     def densified(self, stored: AnyArray, shape: tuple[int, ...]) -> AnyArray:
         """Return the whole array of a shape, with 0 where nothing is stored; raise SparsityError where it does not fit.
@@ -68,7 +68,7 @@ class Sparsity:
         return dense
 
 
-def _entered(level: Level, count: int, most: int) -> tuple[AnyArray, AnyArray]:
+def _entered(level: StoredDimension, count: int, most: int) -> tuple[AnyArray, AnyArray]:
     """Return for every entry of a level the entry before it that it belongs to, and its place."""
     if not level.is_sparse:
         if level.size < 1 or count * level.size > most:

@@ -23,6 +23,7 @@ from dovetail.plan.plan import Plan, plan_from_json
 from dovetail.quantize.ranges import Ranges, ranges_from_json
 from dovetail.search.evaluator import EvaluationData, Evaluator, Rewriter
 from dovetail.search.noise import measure_noise
+from dovetail.search.outputs import KeptOutputs
 from dovetail.search.pipeline import Pipeline, PipelineOptions
 from dovetail.search.policy import EvaluationPolicy
 from dovetail.search.samples import SampleSet
@@ -119,7 +120,8 @@ class Work:
         graph = graph_from_bytes(self.graph, "work")
         samples = SampleSet(graph, _Items(self.items, self.samples_digest))
         source = None if self.source is None else graph_from_bytes(self.source, "work")
-        data = EvaluationData(graph, samples, self.metric, self.metric_identity, self.policy, source)
+        kept = KeptOutputs(self.policy.golden_bytes)
+        data = EvaluationData(graph, samples, self.metric, self.metric_identity, self.policy, source, kept)
         evaluator = self.executor.evaluator(data, ranges_from_json(self.ranges))
         if evaluator.identity != self.identity:
             raise SearchError(f"this worker evaluates otherwise: {evaluator.identity!r}, not {self.identity!r}.")
