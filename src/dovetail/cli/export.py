@@ -78,10 +78,12 @@ class Export(FormatVerb):
             "graph": graph.digest,
             "plan": plan.digest,
             "moved": list(moved),
+            "notes": list(written.notes),
         }
         facts = [("format", f"{form.name} ({form.title})"), *(("file", str(path)) for path in files)]
         if moved:
             facts.append(("moved", f"{len(moved)} nodes: {', '.join(moved[:8])}{' ...' if len(moved) > 8 else ''}"))
+        facts += [("note", note) for note in written.notes]
         return Answer(document, Page(f"Plan of '{graph.name}' as {form.name}", (Facts("", tuple(facts)),)))
 
     def _project(self, style: ProjectStyle, screen: Screen) -> Answer:

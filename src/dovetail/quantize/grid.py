@@ -1,7 +1,7 @@
 """The float graph on the grid of a plan: from its weights and biases any min-max quantiser derives the plan's integers.
 
-A weight is what its integer stands for, and the extreme one has, to the last bit, the value that gives the plan's scale.
-A bias is what its integer stands for: corrections that the plan holds are in it.
+A weight is what its integer stands for, and the extreme one has, to the last bit, the value that gives the plan's
+scale. A bias is what its integer stands for: corrections that the plan holds are in it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dovetail.errors import QuantizeError
-from dovetail.ir.dtypes import AnyArray
+from dovetail.ir.dtypes import AnyArray, DType
 from dovetail.ir.graph import Graph, prune
 from dovetail.ir.node import Node
 from dovetail.ir.precision import NumberFormat
@@ -21,6 +21,7 @@ from dovetail.ir.types import Quantization, TensorType, quantize_array
 from dovetail.plan.quantized import QuantizedGraph
 from dovetail.quantize.parameters import choose_weight_quantization
 
+_BIASES = (DType.I32, DType.I64)
 _SAME_SCALE = 1e-6
 """Relative: a few units in the last place of float32."""
 _TRIALS = (0, 1, -1, 2, -2, 3, -3)
@@ -34,9 +35,9 @@ class GridConstant:
     stored: AnyArray
     kind: TensorType
     derivable: bool
-    """Minimum and maximum lead back to the integers; false where the plan's range is wider than the weights.
+    """Minimum and maximum lead back to the integers, and of a weight to a scale at which its bias is the plan's too.
 
-    Of a bias: with the derived scale of the weights its nearest float32 is rounded to the plan's integers.
+    False where the plan's range is wider than the weights; of a bias where float32 cannot hold it.
     """
 
 
@@ -48,9 +49,18 @@ class GridGraph:
     constants: Mapping[str, GridConstant]
 
     @property
-    def underivable(self) -> tuple[str, ...]:
-        """Return the constants whose integers need a scale that is handed over."""
-        return tuple(name for name, constant in self.constants.items() if not constant.derivable)
+    def hidden_scales(self) -> tuple[str, ...]:
+        """Return the weights and operands whose scale has to be handed over."""
+        return self._underivable(biases=False)
+
+    @property
+    def rounded_biases(self) -> tuple[str, ...]:
+        """Return the biases whose integers are too large for float32: they are nearly derived."""
+        return self._underivable(biases=True)
+
+    def _underivable(self, biases: bool) -> tuple[str, ...]:
+        items = self.constants.items()
+        return tuple(name for name, item in items if not item.derivable and (item.kind.dtype in _BIASES) == biases)
 
 
 def grid_graph(graph: Graph, quantized: QuantizedGraph) -> GridGraph:
@@ -83,7 +93,6 @@ class _GridDraft:
         placed = self._quantized.graph.node(node.name)
         precision = self._quantized.placements[node.name].precision
         inputs = list(node.inputs)
-        derived: Quantization | None = None
         for index, role in enumerate(input_roles(self._graph, node)):
             source, version = node.inputs[index], placed.inputs[index]
             if source not in self._graph.constants or self._quantized.graph.types[version].quant is None:
@@ -91,10 +100,10 @@ class _GridDraft:
             inputs[index] = self._name(source, version)
             self.sources[inputs[index]] = source
             if role is Role.BIAS:
-                self._add_bias(inputs[index], version, placed.inputs[0], derived)
+                self._add_bias(inputs[index], inputs[1], version, placed.inputs[0])
             else:
                 form = precision.weight if role is Role.WEIGHT else precision.activation
-                derived = self._add(inputs[index], source, version, form)
+                self._add(inputs[index], source, version, form)
         return replace(node, inputs=tuple(inputs))
 
     def _readings(self) -> dict[str, set[str]]:
@@ -120,35 +129,41 @@ class _GridDraft:
             self._names[version] = name
         return self._names[version]
 
-    def _add(self, name: str, source: str, version: str, form: NumberFormat) -> Quantization:
-        """Keep a weight or an operand; return the quantisation that is derived from it."""
+    def _add(self, name: str, source: str, version: str, form: NumberFormat) -> None:
+        """Keep a weight or an operand, once."""
+        if name in self._derived:
+            return
         stored, kind = self._quantized.graph.constants[version], self._quantized.graph.types[version]
-        if name not in self._derived:
-            reading = _Reading(stored, kind, form)
-            original = self._graph.constants[source]
-            if original.dtype != np.float32:
-                raise QuantizeError(
-                    f"constant '{source}' is {original.dtype}: only float32 holds the grid of a plan.",
-                    hint="Convert the model to float32.",
-                )
-            trials = (reading.with_exact_scale(), reading.with_extremes_of(original))
-            value = next((item for item in trials if reading.is_derived_from(item)), trials[0])
-            self.values[name] = value
-            self.constants[name] = GridConstant(stored, kind, reading.is_derived_from(value))
-            self._derived[name] = reading.derive(value)
-        return self._derived[name]
+        reading = _Reading(stored, kind, form)
+        original = self._graph.constants[source]
+        if original.dtype != np.float32:
+            raise QuantizeError(
+                f"constant '{source}' is {original.dtype}: only float32 holds the grid of a plan.",
+                hint="Convert the model to float32.",
+            )
+        trials = (reading.with_exact_scale(), reading.with_extremes_of(original))
+        value = next((item for item in trials if reading.is_derived_from(item)), trials[0])
+        self.values[name] = value
+        self.constants[name] = GridConstant(stored, kind, reading.is_derived_from(value))
+        self._derived[name] = reading.derive(value)
 
-    def _add_bias(self, name: str, version: str, data: str, weight: Quantization | None) -> None:
+    def _add_bias(self, name: str, weight: str, version: str, data: str) -> None:
+        """Keep a bias; a weight whose derived scale would give another one has a hidden scale."""
         stored, kind = self._quantized.graph.constants[version], self._quantized.graph.types[version]
         scale_of_data = self._quantized.graph.types[data].quant
         assert kind.quant is not None
         assert scale_of_data is not None
-        assert weight is not None
-        value = (stored * kind.quant.scale_array(stored.ndim)).astype(np.float32)
-        scale = np.float32(scale_of_data.scale[0]) * np.asarray(weight.scale, np.float32)
-        steps = np.rint(value.astype(np.float64) / scale.astype(np.float64))
+        scale = kind.quant.scale_array(stored.ndim)
+        value = (stored * scale).astype(np.float32)
         self.values[name] = value
-        self.constants[name] = GridConstant(stored, kind, bool(np.array_equal(steps, stored)))
+        self.constants[name] = GridConstant(stored, kind, _steps_are(value, scale, stored))
+        derived = np.float32(scale_of_data.scale[0]) * np.asarray(self._derived[weight].scale, np.float32)
+        if self.constants[name].derivable and not _steps_are(value, derived, stored):
+            self.constants[weight] = replace(self.constants[weight], derivable=False)
+
+
+def _steps_are(value: AnyArray, scale: AnyArray, stored: AnyArray) -> bool:
+    return bool(np.array_equal(np.rint(value.astype(np.float64) / scale.astype(np.float64)), stored))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from dovetail.errors import FormatError
 from dovetail.formats.binding import bind_sources
 from dovetail.formats.entries import Entry, EntryFormat
@@ -120,6 +122,10 @@ def _with_types(value: Any, make: Any) -> Any:
         if "recv_nodes" in typed_values:
             # The quantiser computes with it as a set, which JSON lacks.
             typed_values["recv_nodes"] = set(typed_values["recv_nodes"])
+        # It takes scalars for arrays.
+        for key, kind in (("scale", np.float32), ("zero_point", np.int64)):
+            if key in typed_values:
+                typed_values[key] = np.array(typed_values[key], kind)
         return typed_values
     return [_with_types(item, make) for item in value] if isinstance(value, list) else value
 
