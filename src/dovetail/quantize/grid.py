@@ -6,6 +6,7 @@ scale. A bias is what its integer stands for: corrections that the plan holds ar
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -24,6 +25,8 @@ from dovetail.quantize.parameters import choose_weight_quantization
 _BIASES = (DType.I32, DType.I64)
 _SAME_SCALE = 1e-6
 """Relative: a few units in the last place of float32."""
+_TIE = 1e-4
+"""Steps; float32 is off by less than a tenth of it."""
 _TRIALS = (0, 1, -1, 2, -2, 3, -3)
 """Units in the last place by which an extreme weight is moved until the scale is the plan's."""
 
@@ -193,7 +196,15 @@ class _Reading:
         rank, zero = self.stored.ndim, self.quant.zero_point_array(self.stored.ndim)
         near = np.isclose(derived.scale_array(rank), self.quant.scale_array(rank), rtol=_SAME_SCALE, atol=0.0)
         integers = quantize_array(value, self.kind.dtype, derived)
-        return bool(np.array_equal(integers, self.stored) and np.all(near | (self.stored == zero)))
+        same = np.array_equal(integers, self.stored) and np.all(near | (self.stored == zero))
+        return bool(same and self._zero_is_certain(value, derived))
+
+    def _zero_is_certain(self, value: AnyArray, derived: Quantization) -> bool:
+        """Tell whether every order of rounding gives the same zero point: it is not half way between two."""
+        if self.form.symmetric:
+            return True
+        steps = -min(float(value.min()), 0.0) / derived.scale[0]
+        return abs(steps - math.floor(steps) - 0.5) > _TIE
 
     def with_exact_scale(self) -> AnyArray:
         """Return what the integers stand for, the extremes moved by units in the last place to give the very scale."""

@@ -216,3 +216,26 @@ def _block(number: int) -> Graph:
     start = net.op("Relu", net.conv(net.input("x", 1, 3, 6, 6), 8, 3))
     last = net.op("Add", net.conv(start, 4), net.uniform(4, 1, 1))
     return net.graph(last)
+
+
+def test_a_zero_point_half_way_between_two_integers_is_handed_over(tmp_path: Path) -> None:
+    """Weights from -1 to 1 in unsigned bytes: 127.5 is rounded up by some and down by others."""
+    net = Network(8)
+    weight = net.constant(np.linspace(-1, 1, 36, dtype=np.float32).reshape(4, 9, 1, 1))
+    graph = net.graph(net.op("Conv", net.input("x", 1, 9, 4, 4), weight, net.uniform(4), shape=(1, 4, 4, 4)))
+    quantized = _quantised(graph, "u8")
+    written = _written(graph, quantized)
+    grid = grid_graph(graph, quantized)
+    assert grid.hidden_scales == (weight,)
+    assert _compare(grid, quantized, _derived(graph, written, tmp_path)) == 2
+
+
+def test_a_pool_with_a_scale_of_its_own_keeps_it(tmp_path: Path) -> None:
+    """The bias behind it is at the scale of the pool's output."""
+    net = Network(9)
+    start = net.op("Relu", net.conv(net.input("x", 1, 3, 8, 8), 8, 3))
+    pooled = net.op("AveragePool", start, shape=(1, 8, 1, 1), kernel_shape=(8, 8))
+    flat = net.op("Reshape", pooled, net.constant([1, 8]), shape=(1, 8))
+    graph = net.graph(net.op("Gemm", flat, net.uniform(5, 8), net.uniform(5), shape=(1, 5), transB=1))
+    quantized = _quantised(graph, "i8pc")
+    assert _compare(grid_graph(graph, quantized), quantized, _derived(graph, _written(graph, quantized), tmp_path)) == 4

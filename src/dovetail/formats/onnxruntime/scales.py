@@ -18,6 +18,8 @@ from dovetail.quantize.grid import GridConstant, GridGraph
 
 _NAMES = {DType.U8: "QUInt8", DType.I8: "QInt8", DType.I16: "QInt16"}
 _MATRIX_AXIS = {"Conv": 0, "ConvTranspose": 1, "MatMul": 1}
+_KEEPS_SCALE = ("AveragePool", "Resize")
+"""Operators that compute new values, to which its quantiser gives the scale of their input."""
 
 Override = dict[str, object]
 
@@ -32,16 +34,30 @@ def static_arguments(grid: GridGraph, quantized: QuantizedGraph, base: Precision
         "weight_type": _NAMES[base.weight.dtype],
         "per_channel": base.weight.per_channel,
         "op_types_to_quantize": sorted({node.op for node in quantised}),
-        "nodes_to_exclude": [node.name for node in grid.graph.nodes if node not in quantised],
+        "nodes_to_exclude": [
+            node.name for node in grid.graph.nodes if node not in quantised or _rescales(node, quantized)
+        ],
         "extra_options": {
             "ActivationSymmetric": False,
             "WeightSymmetric": base.weight.symmetric,
             # A scale that is symmetric cuts nothing off: the clip that the quantiser would remove is needed.
             "QDQKeepRemovableActivations": True,
+            # What moves data at the start of the network is stored too.
+            "ForceQuantizeNoInputCheck": True,
             "TensorQuantOverrides": overrides,
         },
     }
     return json_bytes(arguments)
+
+
+def _rescales(node: Node, quantized: QuantizedGraph) -> bool:
+    """Tell whether ONNX Runtime would keep the scale of the input where the plan has another one.
+
+    Left out, the node computes between a dequantised input and an output that its readers quantise: the same.
+    """
+    placed = quantized.graph.node(node.name)
+    read, made = (quantized.graph.types[name].quant for name in (placed.inputs[0], placed.outputs[0]))
+    return node.op in _KEEPS_SCALE and read != made
 
 
 def _activations(graph: Graph, quantized: QuantizedGraph) -> Iterator[tuple[str, Override]]:
