@@ -64,14 +64,14 @@ def _overrides(graph: Graph, wide: set[str], excluded: set[str], narrow: str) ->
             source = graph.producers.get(tensor)
             if tensor not in graph.constants and graph.types[tensor].holds_reals and not _in(source, wide):
                 users = [one for one in graph.consumers[tensor] if _in(one, wide)]
-                convert = {"quant_type": _WIDE_TYPE, "symmetric": True, "recv_nodes": _names(users)}
+                convert = {"quant_type": _WIDE_TYPE, "symmetric": False, "recv_nodes": _names(users)}
                 overrides[graph.origin_of(tensor)] = [{"quant_type": narrow, "convert": convert}]
     return overrides
 
 
 def _wide(graph: Graph, tensor: str, not_narrow: set[str], narrow: str) -> dict[str, object]:
     users = [reader for reader in graph.consumers.get(tensor, ()) if not _in(reader, not_narrow)]
-    entry: dict[str, object] = {"quant_type": _WIDE_TYPE, "symmetric": True}
+    entry: dict[str, object] = {"quant_type": _WIDE_TYPE, "symmetric": False}
     if users:
         entry["convert"] = {"quant_type": narrow, "recv_nodes": _names(users)}
     return entry
