@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dovetail.errors import FormatError
-from dovetail.formats.binding import bind_sources
+from dovetail.formats.binding import Binding, bind_sources
 from dovetail.formats.entries import Entry, EntryFormat
 from dovetail.formats.format import WriteRequest
 from dovetail.formats.spelling import Side, Spelling, Vocabulary, Word
@@ -30,12 +30,17 @@ _WIDE = Word("16-bit", Side.EITHER, (Precision.W8A16, Precision.I16))
 _BASE = Word("8-bit", Side.EITHER, BYTES)
 _ACTIVATIONS = {Precision.U8: "QUInt8", Precision.I8: "QInt8", Precision.I8PC: "QInt8"}
 _WIDE_TYPE = "QInt16"
+_WIDE_TYPES = ("QInt16", "QUInt16")
+_NARROW_TYPES = ("QInt8", "QUInt8")
+_TENSOR = "tensor "
+"""Begins the items of a file that are tensors: a node may have the same name."""
 
 
 def _encode(spelling: Spelling, request: WriteRequest) -> bytes:
     precision = spelling.base.precision
-    excluded = [item for item, word in spelling.words.items() if word is _FLOAT]
-    wide = [item for item, word in spelling.words.items() if word is _WIDE]
+    words = {item: word for item, word in spelling.words.items() if not item.startswith(_TENSOR)}
+    excluded = [item for item, word in words.items() if word is _FLOAT]
+    wide = [item for item, word in words.items() if word is _WIDE]
     activations = _ACTIVATIONS[precision]
     overrides = _overrides(request.graph, set(wide), set(excluded), activations)
     arguments = {
@@ -95,12 +100,27 @@ def _decode(content: bytes, path: str) -> Sequence[Entry]:
             raise wrong_shape(path, f"the override of '{tensor}'", "a list of mappings")
         entry = mapping_in(value[0], path, f"the override of '{tensor}'")
         convert = mapping_in(entry.get("convert", {}), path, f"'convert' of '{tensor}'")
-        for name, users in ((entry.get("quant_type"), None), (convert.get("quant_type"), convert.get("recv_nodes"))):
-            if name not in (None, "QInt8", "QUInt8", "QInt16", "QUInt16"):
-                raise FormatError(f"'{name}' of '{tensor}' is not read.", path=path, line=0, code="UNKNOWN_WORD")
-            if name in ("QInt16", "QUInt16") and users is not None:
-                entries += [Entry(user, _WIDE.text) for user in texts_in(users, path, f"'recv_nodes' of '{tensor}'")]
+        entries.append(Entry(_TENSOR + tensor, _word(entry, tensor, path)))
+        readers = texts_in(convert.get("recv_nodes", []), path, f"'recv_nodes' of '{tensor}'")
+        entries += [Entry(reader, _word(convert, tensor, path)) for reader in readers]
     return list(dict.fromkeys(entries))
+
+
+def _word(entry: Mapping[str, object], tensor: str, path: str) -> str:
+    """Return what an override makes of the node that makes a tensor, or of one that reads it."""
+    kind = entry.get("quant_type")
+    if kind not in (None, *_NARROW_TYPES, *_WIDE_TYPES):
+        raise FormatError(f"'{kind}' of '{tensor}' is not read.", path=path, line=0, code="UNKNOWN_WORD")
+    return _WIDE.text if kind in _WIDE_TYPES else _BASE.text
+
+
+def _bind_names(graph: Graph, _content: bytes, _path: str) -> Binding:
+    """Bind the nodes of the source file, and its tensors under their names with a prefix."""
+    tensors: dict[str, tuple[str, ...]] = {}
+    for tensor in graph.types:
+        producer = graph.producers.get(tensor)
+        tensors[_TENSOR + graph.origin_of(tensor)] = () if producer is None else (producer.name,)
+    return Binding({**tensors, **bind_sources(graph).nodes_of})
 
 
 def quantizer_arguments(content: bytes, path: str = "file") -> Mapping[str, Any]:
@@ -137,6 +157,7 @@ FORMAT = EntryFormat(
     granularity="node of the ONNX file",
     vocabulary=Vocabulary((_BASE,), (_FLOAT, _WIDE)),
     bind=bind_sources,
+    bind_file=_bind_names,
     encode=_encode,
     decode=_decode,
 )
