@@ -1,12 +1,13 @@
 """The arguments of `onnxruntime.quantization.quantize_static` that make it quantise as a plan says, as JSON.
 
-Nodes that stay float are in `nodes_to_exclude`; a node at 16 bits has its output, and its own copy of its inputs, at 16
-bits by `TensorQuantOverrides`. Types are spelled as `QuantType` names; `quantizer_arguments` turns them into values.
+Nodes that stay float are in `nodes_to_exclude`; a node at 16 bits has its output, its weight, and its own copy of its
+inputs, at 16 bits by `TensorQuantOverrides`. Types are spelled as `QuantType` names; `quantizer_arguments` turns them
+into values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +22,7 @@ from dovetail.formats.words import BYTES, FLOATS
 from dovetail.ir.graph import Graph
 from dovetail.ir.node import Node
 from dovetail.ir.precision import Precision
+from dovetail.ir.roles import weight_layout
 
 if TYPE_CHECKING:
     from typing import Any
@@ -43,6 +45,8 @@ def _encode(spelling: Spelling, request: WriteRequest) -> bytes:
     wide = [item for item, word in words.items() if word is _WIDE]
     activations = _ACTIVATIONS[precision]
     overrides = _overrides(request.graph, set(wide), set(excluded), activations)
+    wholly = {item for item in wide if spelling.placements[item].precision is Precision.I16}
+    overrides.update(_weights(request.graph, wholly))
     arguments = {
         "activation_type": activations,
         "weight_type": "QUInt8" if precision is Precision.U8 else "QInt8",
@@ -72,6 +76,14 @@ def _overrides(graph: Graph, wide: set[str], excluded: set[str], narrow: str) ->
                 convert = {"quant_type": _WIDE_TYPE, "symmetric": False, "recv_nodes": _names(users)}
                 overrides[graph.origin_of(tensor)] = [{"quant_type": narrow, "convert": convert}]
     return overrides
+
+
+def _weights(graph: Graph, wholly: set[str]) -> Iterator[tuple[str, list[dict[str, object]]]]:
+    """Yield the weights that have 16 bits too; the others keep 8 beside activations of 16."""
+    for node in graph.nodes:
+        layout = weight_layout(graph, node) if _in(node, wholly) else None
+        if layout is not None:
+            yield graph.origin_of(node.inputs[layout.weight]), [{"quant_type": _WIDE_TYPE, "symmetric": True}]
 
 
 def _wide(graph: Graph, tensor: str, not_narrow: set[str], narrow: str) -> dict[str, object]:
