@@ -197,7 +197,7 @@ def test_a_qdq_file_needs_scales(graph: Graph) -> None:
 
 
 def test_sixteen_bits_behind_sixteen_bits_are_read_back(graph: Graph) -> None:
-    places = {name: "vsi:v853@i16" for name in ("stem", "act", "head_conv", "sig", "scale", "join", "flat")}
+    places = dict.fromkeys(("stem", "act", "head_conv", "sig", "scale", "join", "flat"), "vsi:v853@i16")
     plan = make_plan(graph, "vsi:v853@i8pc", **places)
     content = find_format("onnxruntime").write(WriteRequest(plan, graph)).content
     back = find_format("onnxruntime").read(content, ReadRequest(graph, plan.default, parse_placement("vsi:v853@i16")))

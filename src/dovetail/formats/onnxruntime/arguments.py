@@ -22,7 +22,7 @@ from dovetail.formats.words import BYTES, FLOATS
 from dovetail.ir.graph import Graph
 from dovetail.ir.node import Node
 from dovetail.ir.precision import Precision
-from dovetail.ir.roles import weight_layout
+from dovetail.ir.roles import Role, input_roles
 
 if TYPE_CHECKING:
     from typing import Any
@@ -46,11 +46,12 @@ def _encode(spelling: Spelling, request: WriteRequest) -> bytes:
     activations = _ACTIVATIONS[precision]
     overrides = _overrides(request.graph, set(wide), set(excluded), activations)
     wholly = {item for item in wide if spelling.placements[item].precision is Precision.I16}
-    overrides.update(_weights(request.graph, wholly))
+    overrides.update(_constants(request.graph, set(wide), wholly))
     arguments = {
         "activation_type": activations,
         "weight_type": "QUInt8" if precision is Precision.U8 else "QInt8",
         "per_channel": precision is Precision.I8PC,
+        "op_types_to_quantize": _types(request.graph, set(excluded)),
         "nodes_to_exclude": excluded,
         "extra_options": {
             "ActivationSymmetric": False,
@@ -59,6 +60,12 @@ def _encode(spelling: Spelling, request: WriteRequest) -> bytes:
         },
     }
     return json_bytes(arguments)
+
+
+def _types(graph: Graph, excluded: set[str]) -> list[str]:
+    """Return the operators that are quantised: of some the quantiser must be told."""
+    reals = (node for node in graph.nodes if any(graph.types[name].holds_reals for name in node.outputs if name))
+    return sorted({node.op for node in reals if not _in(node, excluded)})
 
 
 def _overrides(graph: Graph, wide: set[str], excluded: set[str], narrow: str) -> dict[str, list[dict[str, object]]]:
@@ -78,12 +85,14 @@ def _overrides(graph: Graph, wide: set[str], excluded: set[str], narrow: str) ->
     return overrides
 
 
-def _weights(graph: Graph, wholly: set[str]) -> Iterator[tuple[str, list[dict[str, object]]]]:
-    """Yield the weights that have 16 bits too; the others keep 8 beside activations of 16."""
+def _constants(graph: Graph, wide: set[str], wholly: set[str]) -> Iterator[tuple[str, list[dict[str, object]]]]:
+    """Yield the constants of 16 bits: operands of wide nodes, and weights where these have 16 bits too."""
     for node in graph.nodes:
-        layout = weight_layout(graph, node) if _in(node, wholly) else None
-        if layout is not None:
-            yield graph.origin_of(node.inputs[layout.weight]), [{"quant_type": _WIDE_TYPE, "symmetric": True}]
+        for tensor, role in zip(node.inputs, input_roles(graph, node), strict=True):
+            is_wide = _in(node, wholly) if role is Role.WEIGHT else role is Role.DATA and _in(node, wide)
+            if is_wide and tensor in graph.constants:
+                symmetric = role is Role.WEIGHT
+                yield graph.origin_of(tensor), [{"quant_type": _WIDE_TYPE, "symmetric": symmetric}]
 
 
 def _wide(graph: Graph, tensor: str, not_narrow: set[str], narrow: str) -> dict[str, object]:
@@ -138,12 +147,16 @@ def _bind_names(graph: Graph, _content: bytes, _path: str) -> Binding:
 def quantizer_arguments(content: bytes, path: str = "file") -> Mapping[str, Any]:
     """Return keyword arguments for `quantize_static`, with its own types."""
     from onnxruntime.quantization import QuantType
+    from onnxruntime.quantization.registry import QDQRegistry, QLinearOpsRegistry
 
     document = mapping_in(read_json(content, path), path, "the arguments")
     try:
         value: dict[str, Any] = _with_types(document, QuantType.from_string)
     except ValueError as error:
         raise FormatError(f"{error}.", path=path, line=0, code="UNKNOWN_WORD") from error
+    if "op_types_to_quantize" in value:
+        # The file may have operators that a graph in normal form has not.
+        value["op_types_to_quantize"] = sorted({*value["op_types_to_quantize"], *QDQRegistry, *QLinearOpsRegistry})
     return value
 
 

@@ -106,7 +106,9 @@ def _asked_inputs(graph: Graph, plan: Plan, node: Node) -> Iterator[tuple[int, s
             yield index, _weight_text(graph, node, tensor, precision.weight.per_channel, precision.weight.dtype)
         elif role is Role.DATA and precision.is_quantized:
             yield index, precision.activation.dtype.value
-        elif role is Role.DATA and tensor not in graph.constants:
+        elif tensor in graph.constants and role is not Role.CONTROL and not precision.is_quantized:
+            yield index, FLOAT
+        elif role is Role.DATA:
             producer = graph.producers.get(tensor)
             before = None if producer is None else plan.placement(producer.name).precision
             yield index, before.activation.dtype.value if before is not None and before.is_quantized else FLOAT
