@@ -1,7 +1,7 @@
 """Whether the programs that read exported files arrive at what the plan says. Write docs/reference/exports.md.
 
-Float models on the grid of a healed plan go through ONNX Runtime's `quantize_static`, with the arguments that lie beside
-them; its integers are compared with those of the plan.
+Float models on the grid of a healed plan go through ONNX Runtime's `quantize_static`, with the arguments that lie
+beside them; its integers are compared with those of the plan.
 
 python benchmarks/exports_table.py [--model NAME ...] [--place PLACE ...] [--page FILE]
 """

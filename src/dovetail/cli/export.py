@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dovetail.cli.format_options import FormatVerb, ReplaceOption
-from dovetail.cli.obeying import reading_blocks, reading_data
+from dovetail.cli.obeying import reading_answer, reading_data
 from dovetail.cli.options import SamplesVerb, read_ranges
 from dovetail.cli.projects import check_project_folder, project_style, write_project
 from dovetail.cli.render import Screen
-from dovetail.cli.verb import Answer, ExitCode
+from dovetail.cli.verb import Answer
 from dovetail.errors import FormatError, InexpressiblePlan
 from dovetail.files import check_ours, read_file, write_file
 
 if TYPE_CHECKING:
     from dovetail.backend.project import ProjectStyle
-    from dovetail.formats import WriteRequest, Written
+    from dovetail.formats import Format, WriteRequest, Written
     from dovetail.formats.consumer import ConsumerReading
     from dovetail.ir import Graph
     from dovetail.plan import Plan
@@ -63,8 +63,7 @@ class Export(SamplesVerb, FormatVerb):
 
     def run(self, screen: Screen) -> Answer:
         from dovetail.formats import find_format
-        from dovetail.plan.plan import plan_from_json
-        from dovetail.report import Facts, Page, Tone
+        from dovetail.report import Facts, Page
 
         style = project_style(self.format)
         if style is not None:
@@ -72,19 +71,9 @@ class Export(SamplesVerb, FormatVerb):
         if not self.replace:
             check_ours(self.output)
         form = find_format(self.format)
-        graph, plan = self.planned(self.plan)
-        moved: tuple[str, ...] = ()
-        try:
-            written = form.write(self._request(graph, plan))
-        except InexpressiblePlan as error:
-            if not self.nearest:
-                raise
-            nearest = plan_from_json(error.nearest)
-            moved = tuple(
-                node.name for node in graph.nodes if nearest.placement(node.name) != plan.placement(node.name)
-            )
-            plan = nearest
-            written = form.write(self._request(graph, plan))
+        graph, planned = self.planned(self.plan)
+        plan, written = self._written(form, graph, planned)
+        moved = [node.name for node in graph.nodes if plan.placement(node.name) != planned.placement(node.name)]
         reading = self._read(graph, plan, written, screen) if self.verify else None
         files = self._save(written)
         document = {
@@ -92,7 +81,7 @@ class Export(SamplesVerb, FormatVerb):
             "files": [str(path) for path in files],
             "graph": graph.digest,
             "plan": plan.digest,
-            "moved": list(moved),
+            "moved": moved,
             "notes": list(written.notes),
             "verified": None if reading is None else reading_data(reading),
         }
@@ -104,14 +93,19 @@ class Export(SamplesVerb, FormatVerb):
         if reading is None:
             facts.append(("verified", "no: as asked" if not self.verify else "no: no program here that reads it"))
             return Answer(document, Page(title, (Facts("", tuple(facts)),)))
-        wrong = len(reading.disobeyed)
-        verdict = (
-            f"{'FAIL' if wrong else 'PASS'}: {len(reading.nodes) - wrong} of {len(reading.nodes)} nodes as planned."
-        )
-        page = Page(
-            title, (Facts("", tuple(facts)), *reading_blocks(reading)), verdict, Tone.BAD if wrong else Tone.GOOD
-        )
-        return Answer(document, page, ExitCode.NO if wrong else ExitCode.DONE)
+        return reading_answer(document, Page(title, (Facts("", tuple(facts)),)), reading)
+
+    def _written(self, form: Format, graph: Graph, plan: Plan) -> tuple[Plan, Written]:
+        """Return the plan that the format says, and the file."""
+        from dovetail.plan.plan import plan_from_json
+
+        try:
+            return plan, form.write(self._request(graph, plan))
+        except InexpressiblePlan as error:
+            if not self.nearest:
+                raise
+            nearest = plan_from_json(error.nearest)
+        return nearest, form.write(self._request(graph, nearest))
 
     def _read(self, graph: Graph, plan: Plan, written: Written, screen: Screen) -> ConsumerReading | None:
         """Return what the file's consumer makes of it; None where it is not here."""
