@@ -52,7 +52,8 @@ EXAMPLES = {
     "replay": "dovetail replay search.jsonl",
     "devices": "dovetail devices --json",
     "export": "dovetail export plan.json --model model.onnx --format paddle-subgraph --listing log.txt -o sub.txt\n"
-    "dovetail export plan.json --model model.onnx --format onnx-qdq --ranges ranges.json -o model.qdq.onnx",
+    "dovetail export plan.json --model model.onnx --format onnx-qdq --ranges ranges.json -o model.qdq.onnx\n"
+    "dovetail export plan.json --model model.onnx --format onnx-grid --ranges ranges.json -o model.grid.onnx",
     "import-plan": "dovetail import-plan x.quantize --model x.onnx --format acuity-quantize --listing x.json",
     "formats": "dovetail formats",
     "paddle lint": (

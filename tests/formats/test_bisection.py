@@ -35,7 +35,7 @@ RAISED = {
 }
 """From where to where a format can say that a unit goes; others say the CPU in float."""
 
-NO_TEXT = {"onnx-qdq", "onnxruntime-layers"}
+NO_TEXT = {"onnx-grid", "onnx-qdq", "onnxruntime-layers"}
 
 
 @pytest.mark.parametrize("name", sorted(set(format_names()) - NO_TEXT))

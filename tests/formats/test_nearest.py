@@ -42,7 +42,7 @@ def _network() -> Graph:
 def _write(form: Format, plan: Plan) -> Written:
     graph = _network()
     quantized = None
-    if form.name == "onnx-qdq":
+    if form.name in ("onnx-grid", "onnx-qdq"):
         ranges = Ranges(graph.digest, "test", 1, {name: Range(-4.0, 4.0) for name in graph.types})
         quantized = quantize(graph, plan, ranges)
     listing, previous = (

@@ -85,10 +85,11 @@ class ReadRequest:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The file, and files that belong beside it by the role that ends their names."""
+    """The file, files that belong beside it by the role that ends their names, and what its reader has to know."""
 
     content: bytes
     beside: Mapping[str, bytes] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:

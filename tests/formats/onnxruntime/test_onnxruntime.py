@@ -194,3 +194,27 @@ def test_a_qdq_file_says_the_plan_and_runs(base: str, high: str, graph: Graph) -
 def test_a_qdq_file_needs_scales(graph: Graph) -> None:
     with pytest.raises(FormatError, match="give its ranges"):
         find_format("onnx-qdq").write(WriteRequest(make_plan(graph, "vsi:v853@u8"), graph))
+
+
+def test_sixteen_bits_behind_sixteen_bits_are_read_back(graph: Graph) -> None:
+    places = dict.fromkeys(("stem", "act", "head_conv", "sig", "scale", "join", "flat"), "vsi:v853@i16")
+    plan = make_plan(graph, "vsi:v853@i8pc", **places)
+    content = find_format("onnxruntime").write(WriteRequest(plan, graph)).content
+    back = find_format("onnxruntime").read(content, ReadRequest(graph, plan.default, parse_placement("vsi:v853@i16")))
+    assert placements(graph, back) == placements(graph, plan)
+
+
+@pytest.mark.parametrize("high", ["vsi:v853@i16", "cpu@fp32"])
+@pytest.mark.parametrize("renamed", ["scores", "head/conv:0", "relu_out", "boxes", "sig", "scale", "head/conv", "join"])
+def test_a_name_that_the_network_lacks_is_refused(high: str, renamed: str, graph: Graph) -> None:
+    """Every name of a file is renamed in turn; none may be passed over."""
+    plan = make_plan(graph, "vsi:v853@i8pc", sig=high, join=high)
+    content = find_format("onnxruntime").write(WriteRequest(plan, graph)).content
+    wrong = content.replace(f'"{renamed}"'.encode(), f'"{renamed}Q"'.encode())
+    form, request = find_format("onnxruntime"), ReadRequest(graph, plan.default, parse_placement(high))
+    if wrong == content:
+        form.read(content, request)
+        return
+    with pytest.raises(FormatError, match=f"{renamed}Q' is no name of this network"):
+        form.read(wrong, request)
+    assert "UNKNOWN_NAME" in [item.code for item in form.lint(wrong, request)]

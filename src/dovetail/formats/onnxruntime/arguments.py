@@ -1,16 +1,19 @@
 """The arguments of `onnxruntime.quantization.quantize_static` that make it quantise as a plan says, as JSON.
 
-Nodes that stay float are in `nodes_to_exclude`; a node at 16 bits has its output, and its own copy of its inputs, at 16
-bits by `TensorQuantOverrides`. Types are spelled as `QuantType` names; `quantizer_arguments` turns them into values.
+Nodes that stay float are in `nodes_to_exclude`; a node at 16 bits has its output, its weight, and its own copy of its
+inputs, at 16 bits by `TensorQuantOverrides`. Types are spelled as `QuantType` names; `quantizer_arguments` turns them
+into values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from dovetail.errors import FormatError
-from dovetail.formats.binding import bind_sources
+from dovetail.formats.binding import Binding, bind_sources
 from dovetail.formats.entries import Entry, EntryFormat
 from dovetail.formats.format import WriteRequest
 from dovetail.formats.spelling import Side, Spelling, Vocabulary, Word
@@ -19,6 +22,7 @@ from dovetail.formats.words import BYTES, FLOATS
 from dovetail.ir.graph import Graph
 from dovetail.ir.node import Node
 from dovetail.ir.precision import Precision
+from dovetail.ir.roles import Role, input_roles
 
 if TYPE_CHECKING:
     from typing import Any
@@ -28,18 +32,26 @@ _WIDE = Word("16-bit", Side.EITHER, (Precision.W8A16, Precision.I16))
 _BASE = Word("8-bit", Side.EITHER, BYTES)
 _ACTIVATIONS = {Precision.U8: "QUInt8", Precision.I8: "QInt8", Precision.I8PC: "QInt8"}
 _WIDE_TYPE = "QInt16"
+_WIDE_TYPES = ("QInt16", "QUInt16")
+_NARROW_TYPES = ("QInt8", "QUInt8")
+_TENSOR = "tensor "
+"""Begins the items of a file that are tensors: a node may have the same name."""
 
 
 def _encode(spelling: Spelling, request: WriteRequest) -> bytes:
     precision = spelling.base.precision
-    excluded = [item for item, word in spelling.words.items() if word is _FLOAT]
-    wide = [item for item, word in spelling.words.items() if word is _WIDE]
+    words = {item: word for item, word in spelling.words.items() if not item.startswith(_TENSOR)}
+    excluded = [item for item, word in words.items() if word is _FLOAT]
+    wide = [item for item, word in words.items() if word is _WIDE]
     activations = _ACTIVATIONS[precision]
     overrides = _overrides(request.graph, set(wide), set(excluded), activations)
+    wholly = {item for item in wide if spelling.placements[item].precision is Precision.I16}
+    overrides.update(_constants(request.graph, set(wide), wholly))
     arguments = {
         "activation_type": activations,
         "weight_type": "QUInt8" if precision is Precision.U8 else "QInt8",
         "per_channel": precision is Precision.I8PC,
+        "op_types_to_quantize": _types(request.graph, set(excluded)),
         "nodes_to_exclude": excluded,
         "extra_options": {
             "ActivationSymmetric": False,
@@ -48,6 +60,12 @@ def _encode(spelling: Spelling, request: WriteRequest) -> bytes:
         },
     }
     return json_bytes(arguments)
+
+
+def _types(graph: Graph, excluded: set[str]) -> list[str]:
+    """Return the operators that are quantised: of some the quantiser must be told."""
+    reals = (node for node in graph.nodes if any(graph.types[name].holds_reals for name in node.outputs if name))
+    return sorted({node.op for node in reals if not _in(node, excluded)})
 
 
 def _overrides(graph: Graph, wide: set[str], excluded: set[str], narrow: str) -> dict[str, list[dict[str, object]]]:
@@ -62,14 +80,24 @@ def _overrides(graph: Graph, wide: set[str], excluded: set[str], narrow: str) ->
             source = graph.producers.get(tensor)
             if tensor not in graph.constants and graph.types[tensor].holds_reals and not _in(source, wide):
                 users = [one for one in graph.consumers[tensor] if _in(one, wide)]
-                convert = {"quant_type": _WIDE_TYPE, "symmetric": True, "recv_nodes": _names(users)}
+                convert = {"quant_type": _WIDE_TYPE, "symmetric": False, "recv_nodes": _names(users)}
                 overrides[graph.origin_of(tensor)] = [{"quant_type": narrow, "convert": convert}]
     return overrides
 
 
+def _constants(graph: Graph, wide: set[str], wholly: set[str]) -> Iterator[tuple[str, list[dict[str, object]]]]:
+    """Yield the constants of 16 bits: operands of wide nodes, and weights where these have 16 bits too."""
+    for node in graph.nodes:
+        for tensor, role in zip(node.inputs, input_roles(graph, node), strict=True):
+            is_wide = _in(node, wholly) if role is Role.WEIGHT else role is Role.DATA and _in(node, wide)
+            if is_wide and tensor in graph.constants:
+                symmetric = role is Role.WEIGHT
+                yield graph.origin_of(tensor), [{"quant_type": _WIDE_TYPE, "symmetric": symmetric}]
+
+
 def _wide(graph: Graph, tensor: str, not_narrow: set[str], narrow: str) -> dict[str, object]:
     users = [reader for reader in graph.consumers.get(tensor, ()) if not _in(reader, not_narrow)]
-    entry: dict[str, object] = {"quant_type": _WIDE_TYPE, "symmetric": True}
+    entry: dict[str, object] = {"quant_type": _WIDE_TYPE, "symmetric": False}
     if users:
         entry["convert"] = {"quant_type": narrow, "recv_nodes": _names(users)}
     return entry
@@ -93,23 +121,42 @@ def _decode(content: bytes, path: str) -> Sequence[Entry]:
             raise wrong_shape(path, f"the override of '{tensor}'", "a list of mappings")
         entry = mapping_in(value[0], path, f"the override of '{tensor}'")
         convert = mapping_in(entry.get("convert", {}), path, f"'convert' of '{tensor}'")
-        for name, users in ((entry.get("quant_type"), None), (convert.get("quant_type"), convert.get("recv_nodes"))):
-            if name not in (None, "QInt8", "QUInt8", "QInt16", "QUInt16"):
-                raise FormatError(f"'{name}' of '{tensor}' is not read.", path=path, line=0, code="UNKNOWN_WORD")
-            if name in ("QInt16", "QUInt16") and users is not None:
-                entries += [Entry(user, _WIDE.text) for user in texts_in(users, path, f"'recv_nodes' of '{tensor}'")]
+        entries.append(Entry(_TENSOR + tensor, _word(entry, tensor, path)))
+        readers = texts_in(convert.get("recv_nodes", []), path, f"'recv_nodes' of '{tensor}'")
+        entries += [Entry(reader, _word(convert, tensor, path)) for reader in readers]
     return list(dict.fromkeys(entries))
+
+
+def _word(entry: Mapping[str, object], tensor: str, path: str) -> str:
+    """Return what an override makes of the node that makes a tensor, or of one that reads it."""
+    kind = entry.get("quant_type")
+    if kind not in (None, *_NARROW_TYPES, *_WIDE_TYPES):
+        raise FormatError(f"'{kind}' of '{tensor}' is not read.", path=path, line=0, code="UNKNOWN_WORD")
+    return _WIDE.text if kind in _WIDE_TYPES else _BASE.text
+
+
+def _bind_names(graph: Graph, _content: bytes, _path: str) -> Binding:
+    """Bind the nodes of the source file, and its tensors under their names with a prefix."""
+    tensors: dict[str, tuple[str, ...]] = {}
+    for tensor in graph.types:
+        producer = graph.producers.get(tensor)
+        tensors[_TENSOR + graph.origin_of(tensor)] = () if producer is None else (producer.name,)
+    return Binding({**tensors, **bind_sources(graph).nodes_of})
 
 
 def quantizer_arguments(content: bytes, path: str = "file") -> Mapping[str, Any]:
     """Return keyword arguments for `quantize_static`, with its own types."""
     from onnxruntime.quantization import QuantType
+    from onnxruntime.quantization.registry import QDQRegistry, QLinearOpsRegistry
 
     document = mapping_in(read_json(content, path), path, "the arguments")
     try:
         value: dict[str, Any] = _with_types(document, QuantType.from_string)
     except ValueError as error:
         raise FormatError(f"{error}.", path=path, line=0, code="UNKNOWN_WORD") from error
+    if "op_types_to_quantize" in value:
+        # The file may have operators that a graph in normal form has not.
+        value["op_types_to_quantize"] = sorted({*value["op_types_to_quantize"], *QDQRegistry, *QLinearOpsRegistry})
     return value
 
 
@@ -120,6 +167,10 @@ def _with_types(value: Any, make: Any) -> Any:
         if "recv_nodes" in typed_values:
             # The quantiser computes with it as a set, which JSON lacks.
             typed_values["recv_nodes"] = set(typed_values["recv_nodes"])
+        # It takes scalars for arrays.
+        for key, kind in (("scale", np.float32), ("zero_point", np.int64)):
+            if key in typed_values:
+                typed_values[key] = np.array(typed_values[key], kind)
         return typed_values
     return [_with_types(item, make) for item in value] if isinstance(value, list) else value
 
@@ -131,6 +182,7 @@ FORMAT = EntryFormat(
     granularity="node of the ONNX file",
     vocabulary=Vocabulary((_BASE,), (_FLOAT, _WIDE)),
     bind=bind_sources,
+    bind_file=_bind_names,
     encode=_encode,
     decode=_decode,
 )

@@ -27,7 +27,7 @@ _QUANTISED = (
     Word("i16", Side.EITHER, (Precision.I16, Precision.W8A16)),
 )
 _FLOAT = Word("float", Side.EITHER, FLOATS)
-_WORDS = Vocabulary(_QUANTISED, (*_QUANTISED, _FLOAT))
+WORDS = Vocabulary(_QUANTISED, (*_QUANTISED, _FLOAT))
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class QdqFormat:
     title: str = "ONNX: Q/DQ pairs"
     pattern: str = "*.onnx"
     granularity: str = "node"
-    vocabulary: Vocabulary = _WORDS
+    vocabulary: Vocabulary = WORDS
     needs: str = ""
 
     def write(self, request: WriteRequest) -> Written:

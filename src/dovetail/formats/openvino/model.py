@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 from dovetail.errors import PlanError
-from dovetail.formats.binding import Operation, bind_operations
+from dovetail.formats.binding import Binding, Operation, bind_operations
 from dovetail.formats.merge import Quotient
 from dovetail.ir.graph import Graph
 from dovetail.plan.placement import HOST
@@ -61,7 +61,7 @@ def apply_affinities(model: OpenVinoModel, graph: Graph, plan: Plan, devices: Ma
         if target not in devices:
             raise PlanError(f"no OpenVINO device is named for target '{target}'.")
     ops = list(model.get_ordered_ops())
-    binding = bind_operations(graph, list(_operations(ops)))
+    binding = bind_operators(model, graph)
     chosen: dict[str, str] = {}
     for op in ops:
         name = op.get_friendly_name()
@@ -73,6 +73,11 @@ def apply_affinities(model: OpenVinoModel, graph: Graph, plan: Plan, devices: Ma
     _check_state(ops, chosen)
     for op in ops:
         op.get_rt_info()[AFFINITY] = chosen[op.get_friendly_name()]
+
+
+def bind_operators(model: OpenVinoModel, graph: Graph) -> Binding:
+    """Return the nodes that every operator of a model stands for, by friendly name."""
+    return bind_operations(graph, list(_operations(model.get_ordered_ops())))
 
 
 def _check_state(ops: Sequence[_Op], chosen: Mapping[str, str]) -> None:
