@@ -58,7 +58,7 @@ class _Unsplit:
     looks: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Run:
     """One run: searches over a graph as shipped, healed and split, with one log."""
 
