@@ -247,8 +247,7 @@ def page(rows: Sequence[Row]) -> str:
         " model on the plan's grid (`--format onnx-grid`) goes through ONNX Runtime's `quantize_static`, which derives"
         " weights and biases by minimum and maximum. `by hand`: constants whose scale is in no minimum or maximum (dead"
         " channels beside a bias); it lies beside the model. `scales equal`: of the tensors that the plan stores, those"
-        " with its scale and zero point, which were handed over; ONNX Runtime has rules of its own for some operators"
-        " (an AveragePool has the scale of its input, a clip or a move of data at a float input is not quantised).",
+        " with its scale and zero point, which were handed over.",
         "",
         f"{sum(row.equal for row in rows)} of {constants} constants have the integers of the plan.",
         "",
