@@ -137,7 +137,7 @@ def _adding_route(item: OperatorView) -> Route | None:
         if not flat and np.float32(max(first, second) / scale_of(made)) <= widest:
             return Route.ADDER
     fixed = any(item.is_constant(index) for index in (0, 1))
-    if rank < 4 or fixed or (generation is Generation.STREAM and made.dtype is not DType.I8):
+    if rank < 4 or fixed or (made.dtype is not DType.I8 and (generation is Generation.STREAM or not _inside(item))):
         return None
     if generation in NEWEST and made.dtype is DType.I8 and 0 < len(item.kept) < 3:
         return None
