@@ -24,14 +24,12 @@ from dovetail.backends.verisilicon.emulator.functions import (
     clip_function,
 )
 from dovetail.backends.verisilicon.generation import NEWEST, Generation
-from dovetail.backends.verisilicon.views import OperatorView, all_codes, scale_of, zero_of
+from dovetail.backends.verisilicon.views import FINEST_FOR_TABLES, OperatorView, all_codes, scale_of, zero_of
 from dovetail.ir import AnyArray, DType
 
 _LARGEST = 57344.0
 """The last knot."""
 _SMALLEST = 2.0**-14
-_FINEST = 2.0**-15
-"""The smallest scale in fixed point that the tables were made for."""
 _BELOW_ZERO = -(2.0**-15)
 """What the newest tensor processor gives at the zero of an odd table: one step where steps are as small, else none."""
 
@@ -140,8 +138,6 @@ def user_table(steps: AnyArray, function: Function, scales: Scales) -> AnyArray:
     """Return what a table that ovxlib fills gives: the driver reads it at its own knots."""
     knots = _knots_of_both_signs()
     given = function(knots)
-    if scales.fixed and scales.scale_in < _FINEST:
-        return _spoilt(steps, given[[0, int(np.flatnonzero(knots == 0.0)[0]), -1]], scales)
     values = _entries(lambda at: _between(at, knots, given), knots * scales.scale_in, scales)
     stored = scales.store(look_up(steps, knots, values, by_slope=scales.by_slope))
     if scales.saturates and np.isneginf(given[knots == 0.0]).all():
@@ -149,25 +145,12 @@ def user_table(steps: AnyArray, function: Function, scales: Scales) -> AnyArray:
     return stored
 
 
-def _spoilt(steps: AnyArray, given: AnyArray, scales: Scales) -> AnyArray:
-    """Return what comes out of a table that ovxlib fills where the input has more than 15 bits behind the point.
-
-    Measured: all but the smallest positive numbers read its first entry, on the newest processor the negative ones, and
-    whatever is read overflows. `given` are the first entry, the one at 0 and the last.
-    """
-    near = (steps > 0) & (scales.by_slope | (steps < _FINEST / scales.scale_in))
-    kept = np.where(np.abs(given) < _SMALLEST, 0.0, given)
-    with np.errstate(invalid="ignore"):
-        read = np.where(steps == 0, kept[1], np.where(near, kept[2], kept[0])) * np.inf
-    return np.where(np.isnan(read), scales.zero_out, np.clip(read, scales.lowest, scales.highest))
-
-
 def _between(at: AnyArray, knots: AnyArray, values: AnyArray) -> AnyArray:
     """Interpolate a table that may hold infinities and what is not a number."""
     left = np.clip(np.searchsorted(knots, at, side="right") - 1, 0, len(knots) - 2)
     share = np.clip((at - knots[left]) / (knots[left + 1] - knots[left]), 0.0, 1.0)
     low, high = values[left], values[left + 1]
-    found = low + (high - low) * share
+    found = np.where(np.isinf(low), low, np.where(np.isinf(high), high, low + (high - low) * share))
     return np.where(share == 0.0, low, np.where(share == 1.0, high, found))
 
 
@@ -184,7 +167,7 @@ def _raised(function: Function, scales: Scales) -> tuple[Scales, Function]:
 
     With more than 15 bits behind the point the output's scale is moved into the table, whose entries would be 0.
     """
-    if not scales.fixed or scales.scale_out >= _FINEST:
+    if not scales.fixed or scales.scale_out >= FINEST_FOR_TABLES:
         return scales, function
     factor = 1.0 / scales.scale_out
     return replace(scales, scale_out=1.0), lambda x: function(x) * factor
@@ -277,6 +260,9 @@ def processed(steps: AnyArray, item: OperatorView, scales: Scales) -> AnyArray |
         return user_table(steps, USER[kind](item), scales)
     if kind == "clip":
         return user_table(steps, clip_function(item), scales)
+    if kind == "square":
+        # The one function whose table the output's scale stays outside of: what is below 2^-14 is lost.
+        return scales.store(squares(steps, scales))
     if kind in NATIVE:
         return native_table(steps, NATIVE[kind](item), scales)
     if kind in ODD:

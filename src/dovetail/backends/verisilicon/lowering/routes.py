@@ -11,7 +11,7 @@ from dataclasses import replace
 from dovetail.backends.verisilicon.generation import CONVERTING, NEWEST, OLDEST, Generation
 from dovetail.backends.verisilicon.lowering.sums import CONVOLUTIONS, joined_operators, product_before, sum_route
 from dovetail.backends.verisilicon.program import Program, ProgramOperator, Route
-from dovetail.backends.verisilicon.views import OperatorView, ProgramView
+from dovetail.backends.verisilicon.views import OperatorView, ProgramView, exceeds_tables
 from dovetail.ir import DType, TensorType
 
 PRODUCTS = frozenset({"conv2d", "deconv2d", "fully_connected", "grouped_conv2d", "matmul"})
@@ -23,6 +23,8 @@ _TABLES = frozenset(
     }
 )
 """Functions that the tensor processor has tables of, or copies with."""
+_FILLED_BY_DRIVER = frozenset({"abs", "gelu", "hard_swish", "leaky_relu", "relu", "sigmoid", "square", "swish", "tanh"})
+"""Those that the driver leaves to a shader where the input has more than 15 bits behind the point."""
 _MOVEMENTS = frozenset(
     {
         *("concat", "data_convert", "depth_to_space", "lrn", "pad", "reshape", "reverse", "space_to_depth"),
@@ -99,7 +101,8 @@ def route_of(item: OperatorView) -> Route:
         return _beside_a_stream(item)
     if kind == "data_convert" and item.generation in CONVERTING and _moves_signed_bytes(item):
         return Route.ARRAY
-    if kind in _TABLES and all(size == 1 for size in item.made_shape()[-_PLANE:]):
+    single = kind in _TABLES and all(size == 1 for size in item.made_shape()[-_PLANE:])
+    if single or (kind in _FILLED_BY_DRIVER and exceeds_tables(item)):
         return Route.SHADER
     return Route.PROCESSOR if kind in _TABLES | _MOVEMENTS else Route.SHADER
 
