@@ -238,7 +238,7 @@ def lower_pow(view: NodeView) -> None:
     view.expect(view.shape(0))
     exponent = float(real[0])
     if exponent == 1.0:
-        view.emit("data_convert", (view.input(0),), (view.output(),))
+        view.convert(0, view.output(), view.made())
         return
     if exponent in _POWERS:
         kind = _POWERS[exponent]
@@ -281,7 +281,7 @@ def lower_sum(view: NodeView) -> None:
     if len(view.node.inputs) == 1:
         check_same_kind(view)
         view.expect(view.shape(0))
-        view.emit("data_convert", (view.input(0),), (view.output(),))
+        view.convert(0, view.output(), view.made())
         return
     Binary("add")(view)
 
@@ -369,7 +369,7 @@ def lower_convert(view: NodeView) -> None:
         view.need(kind.holds_reals, f"it converts {kind.dtype.value} values, not reals")
         view.need(kind.dtype in _REALS, f"it has no {kind.dtype.value} form", always=True)
         view.need(kind.quant is None or kind.quant.axis is None, "a tensor has a scale per channel")
-    view.emit("data_convert", (view.input(0),), (view.output(),))
+    view.convert(0, view.output(), made)
 
 
 _CASTABLE = (DType.BOOL, DType.F32, DType.F16, DType.I32, DType.I64, DType.U8)
