@@ -84,7 +84,8 @@ def _layer(whole: ProgramView, item: OperatorView) -> tuple[int, ...]:
     if not chain:
         return ()
     layer = whole.operators[chain[0]]
-    has_one_row = layer.made_shape()[0] == 1 and layer.is_stored
+    # A layer of one feature is a shader's.
+    has_one_row = layer.made_shape()[0] == 1 and layer.is_stored and layer.shape()[-1] > 1
     return chain if has_one_row and layer.operator.inputs[2] < 0 else ()
 
 
