@@ -180,8 +180,8 @@ def _shaded_instance_norm(item: OperatorView, gain: AnyArray, shift: AnyArray) -
 def build_layer_norm(item: OperatorView) -> Kernel:
     """Return rows normalised.
 
-    The kernels of stored integers add epsilon to the variance of stored steps, not of reals: with steps below 1 it is as good
-    as nothing.
+    The kernels of stored integers add epsilon to the variance of stored steps, not of reals: with steps below 1 it is
+    as good as nothing.
     """
     shift, gain = _parameter(item, 1), _parameter(item, 2)
     if not is_shaded(item):

@@ -52,7 +52,13 @@ def _leaky(item: OperatorView) -> Function:
     return lambda values: np.where(values < 0, slope * values.astype(np.float64), values)
 
 
+def _elu(item: OperatorView) -> Function:
+    alpha = float32(item.floats[0])
+    return lambda values: np.where(values < 0, alpha * exp2(values * LOG2_E) - alpha, values)
+
+
 UNTABLED: dict[str, Callable[[OperatorView], Function]] = {
+    "elu": _elu,
     "gelu": lambda _: _gelu,
     "hard_swish": lambda _: _hard_swish,
     "leaky_relu": _leaky,

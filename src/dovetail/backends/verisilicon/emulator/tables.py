@@ -7,7 +7,7 @@ reals that are scaled and moved to stored integers. Measured on all stored value
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -24,7 +24,7 @@ from dovetail.backends.verisilicon.emulator.functions import (
     clip_function,
 )
 from dovetail.backends.verisilicon.generation import NEWEST, Generation
-from dovetail.backends.verisilicon.views import FINEST_FOR_TABLES, OperatorView, all_codes, scale_of, zero_of
+from dovetail.backends.verisilicon.views import OperatorView, all_codes, scale_of, zero_of
 from dovetail.ir import AnyArray, DType
 
 _LARGEST = 57344.0
@@ -85,8 +85,6 @@ class Scales:
     by_slope: bool = False
     saturates: bool = False
     """Minus infinity at the zero of a table is the lowest stored value."""
-    fixed: bool = False
-    """Numbers of 16 bits, or bytes of a graph in fixed point."""
 
     def store(self, reals: AnyArray) -> AnyArray:
         """Return stored integers of reals as the tensor processor makes them."""
@@ -110,7 +108,6 @@ def scales_of(item: OperatorView, index: int = 0) -> tuple[Scales, int]:
         highest + move,
         by_slope=by_slope,
         saturates=by_slope and affine_bytes,
-        fixed=not affine_bytes,
     )
     return scales, -move
 
@@ -157,20 +154,8 @@ def _between(at: AnyArray, knots: AnyArray, values: AnyArray) -> AnyArray:
 def native_table(steps: AnyArray, function: Function, scales: Scales) -> AnyArray:
     """Return what a table that the driver fills gives."""
     knots = _knots_of_both_signs()
-    scales, raised = _raised(function, scales)
-    entries = _entries(raised, knots * scales.scale_in, scales)
+    entries = _entries(function, knots * scales.scale_in, scales)
     return scales.store(look_up(steps, knots, entries, by_slope=scales.by_slope))
-
-
-def _raised(function: Function, scales: Scales) -> tuple[Scales, Function]:
-    """Return the scales and function of a table that the driver fills.
-
-    With more than 15 bits behind the point the output's scale is moved into the table, whose entries would be 0.
-    """
-    if not scales.fixed or scales.scale_out >= FINEST_FOR_TABLES:
-        return scales, function
-    factor = 1.0 / scales.scale_out
-    return replace(scales, scale_out=1.0), lambda x: function(x) * factor
 
 
 def squares(steps: AnyArray, scales: Scales) -> AnyArray:
@@ -182,8 +167,7 @@ def squares(steps: AnyArray, scales: Scales) -> AnyArray:
 def odd_table(steps: AnyArray, function: Function, scales: Scales) -> AnyArray:
     """Return what a table for positive values gives; the sign is put back."""
     knots = positive_knots()
-    scales, raised = _raised(function, scales)
-    found = look_up(np.abs(steps), knots, _entries(raised, knots * scales.scale_in, scales), by_slope=scales.by_slope)
+    found = look_up(np.abs(steps), knots, _entries(function, knots * scales.scale_in, scales), by_slope=scales.by_slope)
     if scales.by_slope:
         found = np.where(steps == 0, _BELOW_ZERO, found)
     return scales.store(np.where(steps < 0, -found, found))
@@ -260,9 +244,6 @@ def processed(steps: AnyArray, item: OperatorView, scales: Scales) -> AnyArray |
         return user_table(steps, USER[kind](item), scales)
     if kind == "clip":
         return user_table(steps, clip_function(item), scales)
-    if kind == "square":
-        # The one function whose table the output's scale stays outside of: what is below 2^-14 is lost.
-        return scales.store(squares(steps, scales))
     if kind in NATIVE:
         return native_table(steps, NATIVE[kind](item), scales)
     if kind in ODD:

@@ -110,7 +110,10 @@ def route_of(item: OperatorView) -> Route:
 def _beside_a_stream(item: OperatorView) -> Route:
     kind, wide = item.operator.kind, item.made().dtype is DType.I16
     fixed = wide or item.in_fixed_point
-    shaded = kind == "pow" or (kind in ("lrn", "resize") and fixed) or (kind in _SHADED_BESIDE_A_STREAM and wide)
+    spread = kind == "div" and item.shape(0) != item.shape(1)
+    shaded = (
+        spread or kind == "pow" or (kind in ("lrn", "resize") and fixed) or (kind in _SHADED_BESIDE_A_STREAM and wide)
+    )
     return Route.SHADER if shaded else Route.STREAM
 
 

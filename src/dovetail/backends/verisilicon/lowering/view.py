@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from dovetail.backends.verisilicon.lowering.folding import fold
 from dovetail.backends.verisilicon.generation import CONVERTING
+from dovetail.backends.verisilicon.lowering.folding import fold
 from dovetail.backends.verisilicon.lowering.refusals import LoweringRefusal
 from dovetail.backends.verisilicon.part import Part
 from dovetail.backends.verisilicon.program import Code, ProgramOperator, ProgramTensor, Quant, StoredForm, TensorRole
