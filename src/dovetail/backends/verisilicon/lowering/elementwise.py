@@ -241,8 +241,9 @@ def lower_pow(view: NodeView) -> None:
         view.convert(0, view.output(), view.made())
         return
     if exponent in _POWERS:
-        kind = _POWERS[exponent]
-        view.emit(kind, (_for_table(view) if kind in _LISTED else view.input(0),), (view.output(),))
+        function = _POWERS[exponent]
+        data = _for_table(view) if function in _LISTED else view.input(0)
+        view.emit(function, (data,), (view.output(),))
         return
     quant, dtype = view.kind(0).quant, view.kind(0).dtype
     if dtype is not DType.I8:

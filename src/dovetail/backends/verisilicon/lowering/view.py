@@ -290,7 +290,8 @@ def _finer(kind: TensorType, wanted: TensorType) -> list[TensorType]:
     """
     if kind.quant is None or wanted.quant is None or DType.I16 in (kind.dtype, wanted.dtype):
         return []
-    found, scale = [], wanted.quant.scale[0]
+    found: list[TensorType] = []
+    scale = wanted.quant.scale[0]
     while scale > kind.quant.scale[0] * _MOST_STEPS:
         scale /= _MOST_STEPS
         found.insert(0, replace(wanted, quant=Quantization((scale,), kind.quant.zero_point)))
