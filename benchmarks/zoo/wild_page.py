@@ -37,7 +37,7 @@ CAUSES: tuple[tuple[frozenset[str], frozenset[str], frozenset[str], str], ...] =
         _FIXED,
         _FREE,
         "steps in fixed point below 2^-15, of which ovxlib's tables make garbage: they get coarser ones since seed 616,"
-        " and functions that the driver has tables of are a shader's there. Last bits of Elu, Gelu and Log are not known",
+        " and functions that the driver has tables of are a shader's there. Last bits of Elu, Gelu, Log: not known",
     ),
     (
         frozenset({"Div", "Softmax", "LogSoftmax"}),
@@ -57,7 +57,7 @@ CAUSES: tuple[tuple[frozenset[str], frozenset[str], frozenset[str], str], ...] =
         frozenset({"LRN"}),
         _FREE,
         _FREE,
-        "a sum of squares above 57,344, the last knot of the tensor processor's table: what lies behind it is not known;"
+        "a sum of squares above 57,344, the last knot of the tensor processor's table: what is behind it is not known;"
         " a bias in dynamic fixed point is refused after seed 616",
     ),
     (
