@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dovetail.backends.verisilicon.generation import Generation
+from dovetail.backends.verisilicon.lowering import fine
 from dovetail.backends.verisilicon.lowering.view import NodeView
-from dovetail.backends.verisilicon.views import FINEST_FOR_TABLES
 from dovetail.ir import DType, Quantization, TensorType, dequantize_array, quantize_array
 
 _REALS = (DType.U8, DType.I8, DType.I16, DType.F32, DType.F16, DType.BF16)
@@ -49,34 +48,6 @@ def aligned(view: NodeView, indices: tuple[int, ...], read: Callable[[int], int]
     return made
 
 
-_LISTED = frozenset(
-    {"atan", "celu", "elu", "erf", "hard_sigmoid", "log", "mish", "reciprocal", "selu", "softsign", "tan"}
-)
-"""Functions whose tables ovxlib fills."""
-_PLANE = 3
-
-
-def _exceeds_tables(view: NodeView) -> bool:
-    """Tell whether ovxlib's tables would read garbage: more than 15 bits are behind the input's point.
-
-    Single values have no table, and the stream processor's tables have no such limit.
-    """
-    kind, single = view.kind(0), all(size == 1 for size in view.shape(0)[-_PLANE:])
-    if kind.quant is None or single or view.draft.part.generation is Generation.STREAM:
-        return False
-    fixed = kind.dtype is DType.I16 or view.draft.fixed_point
-    return fixed and kind.quant.scale[0] < FINEST_FOR_TABLES
-
-
-def _for_table(view: NodeView) -> int:
-    """Return the input with at most 15 bits behind the point."""
-    if not _exceeds_tables(view):
-        return view.input(0)
-    made = view.new(replace(view.kind(0), quant=Quantization((FINEST_FOR_TABLES,), (0,))))
-    view.emit("data_convert", (view.input(0),), (made,))
-    return made
-
-
 @dataclass(frozen=True, slots=True)
 class Unary:
     """Lower an operator of one input; `floats` and `ints` read its parameters."""
@@ -90,7 +61,7 @@ class Unary:
         check_same_kind(view)
         view.need(view.kind(0).holds_reals, "its input is not real")
         view.expect(view.shape(0))
-        data = _for_table(view) if self.kind in _LISTED else view.input(0)
+        data = fine.for_table(view) if self.kind in fine.LISTED else view.input(0)
         view.emit(self.kind, (data,), (view.output(),), self.ints(view), self.floats(view))
 
 
@@ -155,14 +126,12 @@ def _negated(view: NodeView) -> int:
 
 def lower_neg(view: NodeView) -> None:
     """Lower Neg; what its table has no room for is multiplied by -1."""
-    if not _exceeds_tables(view):
+    if not fine.exceeds_tables(view):
         Unary("neg")(view)
         return
     check_same_kind(view)
     view.expect(view.shape(0))
-    dtype, shape = view.kind(0).dtype, (1,) * max(len(view.shape(0)), 1)
-    minus = view.hold(np.full(shape, -1, dtype.carrier), TensorType(dtype, shape, Quantization((1.0,), (0,))))
-    view.emit("mul", (view.input(0), minus), (view.output(),))
+    fine.negate(view)
 
 
 def lower_mul(view: NodeView) -> None:
@@ -242,7 +211,7 @@ def lower_pow(view: NodeView) -> None:
         return
     if exponent in _POWERS:
         function = _POWERS[exponent]
-        data = _for_table(view) if function in _LISTED else view.input(0)
+        data = fine.for_table(view) if function in fine.LISTED else view.input(0)
         view.emit(function, (data,), (view.output(),))
         return
     quant, dtype = view.kind(0).quant, view.kind(0).dtype
@@ -314,26 +283,12 @@ def lower_clip(view: NodeView) -> None:
             # Nothing of what the output holds is cut at the top: a plain Relu, which the compiler fuses.
             view.emit("relu", (view.input(0),), (view.output(),))
             return
-    if _exceeds_tables(view):
-        _clip_by_extremes(view, low, high)
+    if fine.exceeds_tables(view):
+        fine.clip(view, low, high)
         return
     largest = 65504.0 if made.dtype is DType.F16 else 3.0e38
     low, high = max(low, -largest), min(high, largest)
     view.emit("clip", (view.input(0),), (view.output(),), (), (low, high))
-
-
-def _clip_by_extremes(view: NodeView, low: float, high: float) -> None:
-    """Emit the larger of the lower bound and the smaller of the upper one and the input, which need no table."""
-    made, shape = view.made(), (1,) * max(len(view.shape(0)), 1)
-    quant = made.quant
-    assert quant is not None
-    bounds = [
-        view.hold(quantize_array(np.full(shape, bound), made.dtype, quant), replace(made, shape=shape))
-        for bound in (high, low)
-    ]
-    least = view.new(made)
-    view.emit("minimum", (view.input(0), bounds[0]), (least,))
-    view.emit("maximum", (least, bounds[1]), (view.output(),))
 
 
 def check_same_kind_of(view: NodeView, indices: tuple[int, ...]) -> None:
