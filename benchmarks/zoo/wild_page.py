@@ -36,8 +36,53 @@ CAUSES: tuple[tuple[frozenset[str], frozenset[str], frozenset[str], str], ...] =
         _TABLES,
         _FIXED,
         _FREE,
-        "vendor defect, or last bits: a scale in fixed point below 2^-15 in a table; and a function of a single value"
-        " is a shader's. Modelled after the first look but for last bits of Gelu, LeakyRelu and Tanh",
+        "steps in fixed point below 2^-15, of which ovxlib's tables make garbage: they get coarser ones since seed 616,"
+        " and functions that the driver has tables of are a shader's there. Last bits of Elu, Gelu, Log: not known",
+    ),
+    (
+        frozenset({"Div", "Softmax", "LogSoftmax"}),
+        _FREE,
+        frozenset({"a733"}),
+        "last bits of the stream processor's reciprocals: equal to a table of straight lines but for about a third of"
+        " the values of 16 bits and 1 in 400 bytes; quotients that broadcast are a shader's, modelled after seed 616",
+    ),
+    (
+        frozenset({"Softplus", "ReduceMean", "GlobalAveragePool", "LayerNormalization"}),
+        _FREE,
+        _FREE,
+        "modelled after seed 616: means of rows of three axes are convolutions, planes of three axes are given as rows,"
+        " LayerNormalization of bytes adds epsilon to steps, e^x above the largest float32 is infinite",
+    ),
+    (
+        frozenset({"LRN"}),
+        _FREE,
+        _FREE,
+        "a sum of squares above 57,344, the last knot of the tensor processor's table: what is behind it is not known;"
+        " a bias in dynamic fixed point is refused after seed 616",
+    ),
+    (
+        frozenset({"ReduceProd"}),
+        _FREE,
+        _FREE,
+        "vendor defect: steps below what its kernel computes with: more than 16 factors are refused after seed 616",
+    ),
+    (
+        frozenset({"Cos", "Sin"}),
+        _FREE,
+        _FREE,
+        "arguments of thousands of turns: last bits of a shader's sine; not known",
+    ),
+    (
+        frozenset({"Where"}),
+        _FREE,
+        _FREE,
+        "vendor defect: a shader's conversion of bytes to steps of more than about 200: in several since seed 616",
+    ),
+    (
+        frozenset({"Sign", "MatMul"}),
+        frozenset({"u8", "i8", "i8pc"}),
+        _FREE,
+        "vendor defect: steps below 1e-9 in a shader",
     ),
     (
         frozenset({"Mul"}),

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.sdk
 _BLOCKS = 8
 _RARE = 0.01
 _PRECISIONS = (Precision.U8, Precision.I8, Precision.I8PC, Precision.I8DFP)
-_TARGETS = ("vsi:v853", "vsi:a733", "vsi:a311d", "vsi:imx8mp")
+_TARGETS = ("vsi:v853", "vsi:t527", "vsi:a733", "vsi:a311d", "vsi:imx8mp")
 
 
 def _convolution(growth: Growth, tensor: str, outer: int, side: int, stride: int = 1) -> str:

@@ -16,6 +16,8 @@ from dovetail.backends.verisilicon.visits import visit_order
 from dovetail.ir import AnyArray, DType, Quantization, TensorType
 
 _SHORT = (DType.U8, DType.I8, DType.I16)
+FINEST_FOR_TABLES = 2.0**-15
+"""The smallest scale in fixed point that the tensor processor has tables for."""
 
 
 class ProgramView:
@@ -145,6 +147,12 @@ class OperatorView:
 def is_stored(kind: TensorType) -> bool:
     """Tell whether a tensor holds integers of up to 16 bits with one scale."""
     return kind.quant is not None and not kind.quant.per_channel and kind.dtype in _SHORT
+
+
+def exceeds_tables(item: OperatorView) -> bool:
+    """Tell whether a stored input has more bits behind the point than tables were made for."""
+    fixed = item.made().dtype is DType.I16 or item.in_fixed_point
+    return fixed and scale_of(item.kind()) < FINEST_FOR_TABLES
 
 
 def quant_of(kind: TensorType) -> Quantization:

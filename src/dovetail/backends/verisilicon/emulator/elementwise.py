@@ -8,8 +8,8 @@ import numpy as np
 
 from dovetail.backends.verisilicon.emulator.kernel import Kernel, Values, given
 from dovetail.backends.verisilicon.emulator.quotients import quotient_kernel
-from dovetail.backends.verisilicon.emulator.reals import BINARY, COMPARISONS, LOGICAL, UNARY, Operator
-from dovetail.backends.verisilicon.emulator.shaders import FUNCTIONS
+from dovetail.backends.verisilicon.emulator.reals import BINARY, COMPARISONS, LOGICAL, UNARY, Function, Operator
+from dovetail.backends.verisilicon.emulator.shaders import FUNCTIONS, UNTABLED
 from dovetail.backends.verisilicon.emulator.singles import exp2, log2
 from dovetail.backends.verisilicon.emulator.storing import centred, reals_of, store_of
 from dovetail.backends.verisilicon.emulator.tables import (
@@ -22,7 +22,7 @@ from dovetail.backends.verisilicon.emulator.tables import (
     table_of,
 )
 from dovetail.backends.verisilicon.program import Route
-from dovetail.backends.verisilicon.views import OperatorView, all_codes, is_stored, scale_of
+from dovetail.backends.verisilicon.views import OperatorView, all_codes, exceeds_tables, is_stored, scale_of
 from dovetail.ir import AnyArray, DType
 from dovetail.ir.dtypes import round_to_bf16
 
@@ -54,9 +54,9 @@ def build_unary(item: OperatorView) -> Kernel:
     results = _measured(item) if item.is_stored else None
     if results is not None:
         return from_table(table_of(item, results))
-    function = UNARY[item.operator.kind](item)
-    if item.is_stored and item.operator.route is Route.SHADER and _is_wide(item) and item.operator.kind in FUNCTIONS:
-        return _shaded(item)
+    function, shader = UNARY[item.operator.kind](item), _shader(item)
+    if shader is not None:
+        return _shaded(item, shader)
 
     def run(stored: AnyArray) -> AnyArray:
         with np.errstate(all="ignore"):
@@ -67,8 +67,14 @@ def build_unary(item: OperatorView) -> Kernel:
     return lambda values: run(given(values))
 
 
-def _is_wide(item: OperatorView) -> bool:
-    return item.kind().dtype is DType.I16 and item.made().dtype is DType.I16
+def _shader(item: OperatorView) -> Function | None:
+    """Return the function in float32 that a shader computes of numbers in fixed point, or None where none is known."""
+    if not item.is_stored or item.operator.route is not Route.SHADER:
+        return None
+    kind = item.operator.kind
+    if kind in FUNCTIONS and item.kind().dtype is DType.I16 and item.made().dtype is DType.I16:
+        return FUNCTIONS[kind]
+    return UNTABLED[kind](item) if kind in UNTABLED and exceeds_tables(item) else None
 
 
 def _measured(item: OperatorView) -> Callable[[AnyArray, Scales], AnyArray] | None:
@@ -87,9 +93,8 @@ def _measured(item: OperatorView) -> Callable[[AnyArray, Scales], AnyArray] | No
     return results
 
 
-def _shaded(item: OperatorView) -> Kernel:
-    """Return a function of 16 bits as a shader computes it, in float32; the scales are powers of two."""
-    function = FUNCTIONS[item.operator.kind]
+def _shaded(item: OperatorView, function: Function) -> Kernel:
+    """Return a function of fixed point as a shader computes it, in float32; the scales are powers of two."""
     scale, inverse = np.float32(scale_of(item.kind())), np.float32(1.0 / scale_of(item.made()))
     codes = all_codes(item.kind())
     with np.errstate(over="ignore", invalid="ignore"):

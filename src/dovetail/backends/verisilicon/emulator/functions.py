@@ -141,7 +141,13 @@ ODD: dict[str, Maker] = {"tanh": lambda _: np.tanh}
 """Functions of a table for positive values only, with twice as many knots; the sign is put back."""
 
 
-STREAMED: dict[str, Maker] = {"softplus": lambda _: lambda x: np.logaddexp(0.0, x)}
+_LARGEST_EXPONENT = float(np.log(np.finfo(float32).max))
+_BEYOND = 1e30
+"""More than any stored type holds."""
+
+STREAMED: dict[str, Maker] = {
+    "softplus": lambda _: lambda x: np.where(x > _LARGEST_EXPONENT, _BEYOND, np.logaddexp(0.0, x))
+}
 """More functions of the stream processor's tables."""
 STREAMED_ODD: dict[str, Maker] = {"sqrt": lambda _: np.sqrt}
 """The root of a negative number of 16 bits is that of its size with the sign put back."""

@@ -143,12 +143,10 @@ def build_instance_norm(item: OperatorView) -> Kernel:
     shift, gain = _parameter(item, 1), _parameter(item, 2)
     if is_shaded(item):
         return _shaded_instance_norm(item, gain, shift)
-    return _normalised(item, (-2, -1), gain.reshape(-1, 1, 1), shift.reshape(-1, 1, 1))
+    return _normalised(item, (-2, -1), gain.reshape(-1, 1, 1), shift.reshape(-1, 1, 1), item.floats[0])
 
 
-def _normalised(item: OperatorView, axes: tuple[int, ...], gain: AnyArray, shift: AnyArray) -> Kernel:
-    epsilon = item.floats[0]
-
+def _normalised(item: OperatorView, axes: tuple[int, ...], gain: AnyArray, shift: AnyArray, epsilon: float) -> Kernel:
     def operator(x: AnyArray) -> AnyArray:
         spread = np.sqrt(x.var(axis=axes, keepdims=True) + epsilon)
         return np.asarray((x - x.mean(axis=axes, keepdims=True)) / spread * gain + shift)
@@ -182,20 +180,21 @@ def _shaded_instance_norm(item: OperatorView, gain: AnyArray, shift: AnyArray) -
 def build_layer_norm(item: OperatorView) -> Kernel:
     """Return rows normalised.
 
-    The kernel of 16 bits adds epsilon to the variance of stored steps, not of reals: with steps below 1 it is as good
-    as nothing.
+    The kernels of stored integers add epsilon to the variance of stored steps, not of reals: with steps below 1 it is
+    as good as nothing.
     """
     shift, gain = _parameter(item, 1), _parameter(item, 2)
     if not is_shaded(item):
-        return _normalised(item, (-1,), gain, shift)
+        epsilon = item.floats[0] * (scale_of(item.kind()) ** 2 if item.is_stored else 1.0)
+        return _normalised(item, (-1,), gain, shift, epsilon)
     _, inverse = steps_of(item)
-    epsilon = float32(item.floats[0])
+    small = float32(item.floats[0])
 
     def run(values: Values) -> AnyArray:
         stored = given(values)
         chunks, share = grouped(stored.astype(np.int64), _LANES), float32(1) / float32(stored.shape[-1])
         mean = in_turn(cut_single(chunks.sum(-1))) * share
-        variance = in_turn(cut_single((chunks * chunks).sum(-1))) * share - mean * mean + epsilon
+        variance = in_turn(cut_single((chunks * chunks).sum(-1))) * share - mean * mean + small
         factor = gain * inverse_root(variance)[..., None]
         return rounded_steps(item, (factor * (stored.astype(float32) - mean[..., None]) + shift) * inverse)
 

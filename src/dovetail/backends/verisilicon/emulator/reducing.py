@@ -34,8 +34,10 @@ def build_reduction(item: OperatorView) -> Kernel:
     """Return a mean, a sum, a product or an extreme over axes, which stay with one element."""
     code, axes, shape = item.ints[0], _axes(item, item.ints[2:]), item.made_shape()
     if item.operator.route is Route.ARRAY:
-        sizes = item.shape()[2:]
-        return array_average(item, PlaneWindow((sizes[0], sizes[1]), (1, 1), (1, 1), ((0, 0), (0, 0))), shape)
+        rows, columns = item.shape()[2:] if len(axes) > 1 else (1, item.shape()[-1])
+        average = array_average(item, PlaneWindow((rows, columns), (1, 1), (1, 1), ((0, 0), (0, 0))), shape)
+        planes = (*item.shape()[: -len(axes)], rows, columns)
+        return lambda values: average([given(values).reshape(-1, *planes)])
     if code in (_MAXIMUM, _MINIMUM):
         pick, store = (np.max if code == _MAXIMUM else np.min), requantised(item)
         return lambda values: _shaped(store(pick(given(values), axis=axes, keepdims=True)), shape)

@@ -7,7 +7,7 @@ reals that are scaled and moved to stored integers. Measured on all stored value
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -30,8 +30,6 @@ from dovetail.ir import AnyArray, DType
 _LARGEST = 57344.0
 """The last knot."""
 _SMALLEST = 2.0**-14
-_FINEST = 2.0**-15
-"""The smallest scale in fixed point that the tables were made for."""
 _BELOW_ZERO = -(2.0**-15)
 """What the newest tensor processor gives at the zero of an odd table: one step where steps are as small, else none."""
 
@@ -87,8 +85,6 @@ class Scales:
     by_slope: bool = False
     saturates: bool = False
     """Minus infinity at the zero of a table is the lowest stored value."""
-    fixed: bool = False
-    """Numbers of 16 bits, or bytes of a graph in fixed point."""
 
     def store(self, reals: AnyArray) -> AnyArray:
         """Return stored integers of reals as the tensor processor makes them."""
@@ -112,7 +108,6 @@ def scales_of(item: OperatorView, index: int = 0) -> tuple[Scales, int]:
         highest + move,
         by_slope=by_slope,
         saturates=by_slope and affine_bytes,
-        fixed=not affine_bytes,
     )
     return scales, -move
 
@@ -140,8 +135,6 @@ def user_table(steps: AnyArray, function: Function, scales: Scales) -> AnyArray:
     """Return what a table that ovxlib fills gives: the driver reads it at its own knots."""
     knots = _knots_of_both_signs()
     given = function(knots)
-    if scales.fixed and scales.scale_in < _FINEST:
-        return _spoilt(steps, given[[0, int(np.flatnonzero(knots == 0.0)[0]), -1]], scales)
     values = _entries(lambda at: _between(at, knots, given), knots * scales.scale_in, scales)
     stored = scales.store(look_up(steps, knots, values, by_slope=scales.by_slope))
     if scales.saturates and np.isneginf(given[knots == 0.0]).all():
@@ -149,45 +142,20 @@ def user_table(steps: AnyArray, function: Function, scales: Scales) -> AnyArray:
     return stored
 
 
-def _spoilt(steps: AnyArray, given: AnyArray, scales: Scales) -> AnyArray:
-    """Return what comes out of a table that ovxlib fills where the input has more than 15 bits behind the point.
-
-    Measured: all but the smallest positive numbers read its first entry, on the newest processor the negative ones, and
-    whatever is read overflows. `given` are the first entry, the one at 0 and the last.
-    """
-    near = (steps > 0) & (scales.by_slope | (steps < _FINEST / scales.scale_in))
-    kept = np.where(np.abs(given) < _SMALLEST, 0.0, given)
-    with np.errstate(invalid="ignore"):
-        read = np.where(steps == 0, kept[1], np.where(near, kept[2], kept[0])) * np.inf
-    return np.where(np.isnan(read), scales.zero_out, np.clip(read, scales.lowest, scales.highest))
-
-
 def _between(at: AnyArray, knots: AnyArray, values: AnyArray) -> AnyArray:
     """Interpolate a table that may hold infinities and what is not a number."""
     left = np.clip(np.searchsorted(knots, at, side="right") - 1, 0, len(knots) - 2)
     share = np.clip((at - knots[left]) / (knots[left + 1] - knots[left]), 0.0, 1.0)
     low, high = values[left], values[left + 1]
-    found = low + (high - low) * share
+    found = np.where(np.isinf(low), low, np.where(np.isinf(high), high, low + (high - low) * share))
     return np.where(share == 0.0, low, np.where(share == 1.0, high, found))
 
 
 def native_table(steps: AnyArray, function: Function, scales: Scales) -> AnyArray:
     """Return what a table that the driver fills gives."""
     knots = _knots_of_both_signs()
-    scales, raised = _raised(function, scales)
-    entries = _entries(raised, knots * scales.scale_in, scales)
+    entries = _entries(function, knots * scales.scale_in, scales)
     return scales.store(look_up(steps, knots, entries, by_slope=scales.by_slope))
-
-
-def _raised(function: Function, scales: Scales) -> tuple[Scales, Function]:
-    """Return the scales and function of a table that the driver fills.
-
-    With more than 15 bits behind the point the output's scale is moved into the table, whose entries would be 0.
-    """
-    if not scales.fixed or scales.scale_out >= _FINEST:
-        return scales, function
-    factor = 1.0 / scales.scale_out
-    return replace(scales, scale_out=1.0), lambda x: function(x) * factor
 
 
 def squares(steps: AnyArray, scales: Scales) -> AnyArray:
@@ -199,8 +167,7 @@ def squares(steps: AnyArray, scales: Scales) -> AnyArray:
 def odd_table(steps: AnyArray, function: Function, scales: Scales) -> AnyArray:
     """Return what a table for positive values gives; the sign is put back."""
     knots = positive_knots()
-    scales, raised = _raised(function, scales)
-    found = look_up(np.abs(steps), knots, _entries(raised, knots * scales.scale_in, scales), by_slope=scales.by_slope)
+    found = look_up(np.abs(steps), knots, _entries(function, knots * scales.scale_in, scales), by_slope=scales.by_slope)
     if scales.by_slope:
         found = np.where(steps == 0, _BELOW_ZERO, found)
     return scales.store(np.where(steps < 0, -found, found))

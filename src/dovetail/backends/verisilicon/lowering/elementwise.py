@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dovetail.backends.verisilicon.lowering import fine
 from dovetail.backends.verisilicon.lowering.view import NodeView
 from dovetail.ir import DType, Quantization, TensorType, dequantize_array, quantize_array
 
@@ -60,7 +61,8 @@ class Unary:
         check_same_kind(view)
         view.need(view.kind(0).holds_reals, "its input is not real")
         view.expect(view.shape(0))
-        view.emit(self.kind, (view.input(0),), (view.output(),), self.ints(view), self.floats(view))
+        data = fine.for_table(view) if self.kind in fine.LISTED else view.input(0)
+        view.emit(self.kind, (data,), (view.output(),), self.ints(view), self.floats(view))
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +122,16 @@ def _negated(view: NodeView) -> int:
     made = view.new(mirrored)
     view.emit("neg", (view.input(1),), (made,))
     return made
+
+
+def lower_neg(view: NodeView) -> None:
+    """Lower Neg; what its table has no room for is multiplied by -1."""
+    if not fine.exceeds_tables(view):
+        Unary("neg")(view)
+        return
+    check_same_kind(view)
+    view.expect(view.shape(0))
+    fine.negate(view)
 
 
 def lower_mul(view: NodeView) -> None:
@@ -195,10 +207,12 @@ def lower_pow(view: NodeView) -> None:
     view.expect(view.shape(0))
     exponent = float(real[0])
     if exponent == 1.0:
-        view.emit("data_convert", (view.input(0),), (view.output(),))
+        view.convert(0, view.output(), view.made())
         return
     if exponent in _POWERS:
-        view.emit(_POWERS[exponent], (view.input(0),), (view.output(),))
+        function = _POWERS[exponent]
+        data = fine.for_table(view) if function in fine.LISTED else view.input(0)
+        view.emit(function, (data,), (view.output(),))
         return
     quant, dtype = view.kind(0).quant, view.kind(0).dtype
     if dtype is not DType.I8:
@@ -237,7 +251,7 @@ def lower_sum(view: NodeView) -> None:
     if len(view.node.inputs) == 1:
         check_same_kind(view)
         view.expect(view.shape(0))
-        view.emit("data_convert", (view.input(0),), (view.output(),))
+        view.convert(0, view.output(), view.made())
         return
     Binary("add")(view)
 
@@ -269,6 +283,9 @@ def lower_clip(view: NodeView) -> None:
             # Nothing of what the output holds is cut at the top: a plain Relu, which the compiler fuses.
             view.emit("relu", (view.input(0),), (view.output(),))
             return
+    if fine.exceeds_tables(view):
+        fine.clip(view, low, high)
+        return
     largest = 65504.0 if made.dtype is DType.F16 else 3.0e38
     low, high = max(low, -largest), min(high, largest)
     view.emit("clip", (view.input(0),), (view.output(),), (), (low, high))
@@ -308,7 +325,7 @@ def lower_convert(view: NodeView) -> None:
         view.need(kind.holds_reals, f"it converts {kind.dtype.value} values, not reals")
         view.need(kind.dtype in _REALS, f"it has no {kind.dtype.value} form", always=True)
         view.need(kind.quant is None or kind.quant.axis is None, "a tensor has a scale per channel")
-    view.emit("data_convert", (view.input(0),), (view.output(),))
+    view.convert(0, view.output(), made)
 
 
 _CASTABLE = (DType.BOOL, DType.F32, DType.F16, DType.I32, DType.I64, DType.U8)
@@ -353,7 +370,7 @@ def _hard_sigmoid(view: NodeView) -> tuple[float, ...]:
     return (view.node.number("alpha", 0.2), view.node.number("beta", 0.5))
 
 
-UNARY: dict[str, Unary] = {
+UNARY: dict[str, Callable[[NodeView], None]] = {
     "Abs": Unary("abs"),
     "Acosh": Unary("acosh"),
     "Atan": Unary("atan"),
@@ -371,7 +388,7 @@ UNARY: dict[str, Unary] = {
     "LeakyRelu": Unary("leaky_relu", _alpha(0.01)),
     "Log": Unary("log"),
     "Mish": Unary("mish"),
-    "Neg": Unary("neg"),
+    "Neg": lower_neg,
     "Reciprocal": Unary("reciprocal"),
     "Relu": Unary("relu"),
     "Round": Unary("round"),

@@ -16,7 +16,8 @@ from dovetail.backends.verisilicon.lowering.view import NodeView, same_storage
 from dovetail.ir import DType, Quantization
 
 _AVERAGE, _AVERAGE_WITH_PAD, _MAXIMUM = 0, 1, 2
-_MEAN, _MINIMUM = 0, 2
+_MEAN, _MINIMUM, _PRODUCT = 0, 2, 4
+_MOST_FACTORS = 16
 _NO_TILING = 161
 _ROW = 16
 """Of a LayerNormalization: the vendor's kernels read whole rows of so many bytes."""
@@ -84,6 +85,13 @@ class GlobalPool:
         sizes = view.shape(0)
         view.need(len(sizes) >= 3, "no spatial axis")
         view.expect((*sizes[:2], *(1,) * (len(sizes) - 2)))
+        if len(sizes) > _MOST_AXES and not self.maximum:
+            # The vendor's compiler folds more than two axes itself, or ends of them.
+            data = view.reshaped(view.input(0), (*sizes[:2], math.prod(sizes[2:])))
+            out = view.new(replace(view.made(), shape=(*sizes[:2], 1)))
+            view.emit("reduce", (data,), (out,), (0, 1, 0))
+            view.emit("reshape", (out,), (view.output(),), tuple(reversed(view.made_shape())))
+            return
         axes = tuple(range(len(sizes) - 2))
         _check_plane(view, axes)
         view.emit("reduce", (view.input(0),), (view.output(),), (1 if self.maximum else 0, 1, *axes))
@@ -125,6 +133,13 @@ class Reduce:
             return
         if self.code == _MEAN:
             _check_plane(view, tuple(axes))
+        if self.code == _PRODUCT:
+            count = math.prod(view.shape(0)[-1 - axis] for axis in axes)
+            view.need(
+                count <= _MOST_FACTORS or data.quant is None,
+                f"a product of {count} stored numbers, whose steps are below what the vendor's kernel computes with "
+                f"({_MOST_FACTORS} are possible)",
+            )
         if self.code != _MINIMUM or data.dtype is not DType.I8 or view.draft.fixed_point:
             view.emit("reduce", (view.input(0),), (out,), (self.code, 1, *axes))
             return
@@ -268,8 +283,11 @@ def lower_lrn(view: NodeView) -> None:
     view.expect(sizes)
     size = node.integer("size", 1)
     view.need(size >= 1 and size % 2 == 1, f"size={size} (odd sizes are possible)")
-    exact = view.kind(0).dtype is not DType.I16 or node.number("bias", 1.0) == 1.0
-    view.need(exact, f"bias={node.number('bias', 1.0):g} at 16 bits (1 is possible)")
+    fixed = view.kind(0).dtype is DType.I16 or view.draft.fixed_point
+    exact = not fixed or node.number("bias", 1.0) == 1.0
+    view.need(exact, f"bias={node.number('bias', 1.0):g} at 16 bits or in dynamic fixed point (1 is possible)")
+    alone = size == 1 and fixed and view.draft.part.generation is Generation.STREAM
+    view.need(not alone, "size=1 in fixed point, which comes out as garbage (3 and affine bytes are possible)")
     # ONNX divides alpha by the size; the vendor does not.
     floats = (node.number("alpha", 1e-4) / size, node.number("beta", 0.75), node.number("bias", 1.0))
     view.emit("lrn", (view.input(0),), (view.output(),), (size, 2), floats)

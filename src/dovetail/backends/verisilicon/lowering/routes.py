@@ -11,7 +11,7 @@ from dataclasses import replace
 from dovetail.backends.verisilicon.generation import CONVERTING, NEWEST, OLDEST, Generation
 from dovetail.backends.verisilicon.lowering.sums import CONVOLUTIONS, joined_operators, product_before, sum_route
 from dovetail.backends.verisilicon.program import Program, ProgramOperator, Route
-from dovetail.backends.verisilicon.views import OperatorView, ProgramView
+from dovetail.backends.verisilicon.views import OperatorView, ProgramView, exceeds_tables
 from dovetail.ir import DType, TensorType
 
 PRODUCTS = frozenset({"conv2d", "deconv2d", "fully_connected", "grouped_conv2d", "matmul"})
@@ -23,6 +23,8 @@ _TABLES = frozenset(
     }
 )
 """Functions that the tensor processor has tables of, or copies with."""
+_FILLED_BY_DRIVER = frozenset({"abs", "gelu", "hard_swish", "leaky_relu", "relu", "sigmoid", "square", "swish", "tanh"})
+"""Those that the driver leaves to a shader where the input has more than 15 bits behind the point."""
 _MOVEMENTS = frozenset(
     {
         *("concat", "data_convert", "depth_to_space", "lrn", "pad", "reshape", "reverse", "space_to_depth"),
@@ -99,7 +101,8 @@ def route_of(item: OperatorView) -> Route:
         return _beside_a_stream(item)
     if kind == "data_convert" and item.generation in CONVERTING and _moves_signed_bytes(item):
         return Route.ARRAY
-    if kind in _TABLES and all(size == 1 for size in item.made_shape()[-_PLANE:]):
+    single = kind in _TABLES and all(size == 1 for size in item.made_shape()[-_PLANE:])
+    if single or (kind in _FILLED_BY_DRIVER and exceeds_tables(item)):
         return Route.SHADER
     return Route.PROCESSOR if kind in _TABLES | _MOVEMENTS else Route.SHADER
 
@@ -107,7 +110,10 @@ def route_of(item: OperatorView) -> Route:
 def _beside_a_stream(item: OperatorView) -> Route:
     kind, wide = item.operator.kind, item.made().dtype is DType.I16
     fixed = wide or item.in_fixed_point
-    shaded = kind == "pow" or (kind in ("lrn", "resize") and fixed) or (kind in _SHADED_BESIDE_A_STREAM and wide)
+    spread = kind == "div" and item.shape(0) != item.shape(1)
+    shaded = (
+        spread or kind == "pow" or (kind in ("lrn", "resize") and fixed) or (kind in _SHADED_BESIDE_A_STREAM and wide)
+    )
     return Route.SHADER if shaded else Route.STREAM
 
 
@@ -159,21 +165,21 @@ def _averages_on_array(item: OperatorView) -> bool:
     if item.operator.kind == "pool2d":
         kernel, strides, rest = item.ints[1:3], item.ints[3:5], item.ints[5:]
         return not any(rest) and strides in ((1, 1), (2, 2)) and max(kernel) <= widest
+    if item.ints[2:] == (0,) and len(item.shape()) == _PLANE:
+        return _count_on_array(item, item.shape()[-1], widest)
     spatial = item.ints[2:] == (0, 1) and len(item.shape()) == 4
-    return spatial and item.generation is not Generation.STREAM and _plane_on_array(item, widest)
+    plane = spatial and item.generation is not Generation.STREAM and min(item.shape()[2:]) > 1
+    return plane and _count_on_array(item, math.prod(item.shape()[2:]), widest)
 
 
-def _plane_on_array(item: OperatorView, widest: int) -> bool:
-    """Tell whether the mean of a plane is a convolution: of a plane that is neither a row, a column nor too large.
+def _count_on_array(item: OperatorView, count: int, widest: int) -> bool:
+    """Tell whether the mean of so many elements is a convolution: of a row of a tensor of three axes, or of a plane.
 
-    Older parts may see the plane with other sides, newer ones count its elements. Measured on nine parts with 85 sizes
-    from 1 to 29, in 16 bits, where 7 bits of a weight tell the array's mean from the exact one.
+    Of a plane that is a row or a column it is none. Older parts may see the elements with other sides, newer ones count
+    them. Measured on nine parts with 85 planes with sides from 1 to 29, in 16 bits, where 7 bits of a weight tell the
+    array's mean from the exact one, and on five parts with 12 rows of 2 to 226 elements.
     """
-    sides = item.shape()[2:]
-    if min(sides) == 1:
-        return False
-    count = math.prod(sides)
-    if item.generation in NEWEST:
+    if item.generation in (*NEWEST, Generation.STREAM):
         return count <= widest**2
     return any(count % side == 0 and count // side <= widest for side in range(1, widest + 1))
 

@@ -84,7 +84,8 @@ def _layer(whole: ProgramView, item: OperatorView) -> tuple[int, ...]:
     if not chain:
         return ()
     layer = whole.operators[chain[0]]
-    has_one_row = layer.made_shape()[0] == 1 and layer.is_stored
+    # A layer of one feature is a shader's.
+    has_one_row = layer.made_shape()[0] == 1 and layer.is_stored and layer.shape()[-1] > 1
     return chain if has_one_row and layer.operator.inputs[2] < 0 else ()
 
 
@@ -137,7 +138,7 @@ def _adding_route(item: OperatorView) -> Route | None:
         if not flat and np.float32(max(first, second) / scale_of(made)) <= widest:
             return Route.ADDER
     fixed = any(item.is_constant(index) for index in (0, 1))
-    if rank < 4 or fixed or (generation is Generation.STREAM and made.dtype is not DType.I8):
+    if rank < 4 or fixed or (made.dtype is not DType.I8 and (generation is Generation.STREAM or not _inside(item))):
         return None
     if generation in NEWEST and made.dtype is DType.I8 and 0 < len(item.kept) < 3:
         return None

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from dovetail.backends.verisilicon.generation import CONVERTING
 from dovetail.backends.verisilicon.lowering.folding import fold
 from dovetail.backends.verisilicon.lowering.refusals import LoweringRefusal
 from dovetail.backends.verisilicon.part import Part
@@ -244,13 +245,22 @@ class NodeView:
         if value is not None and wanted.quant is not None:
             real = value if kind.quant is None else _reals(value, kind.quant)
             return self.hold(quantize_array(real.astype(np.float64), wanted.dtype, wanted.quant), target)
-        held = self.input(index)
-        alone = math.prod(shape) == 1 and not self.draft.fixed_point
-        for step in (*(_finer(kind, wanted) if alone else ()), wanted):
-            made = self.new(TensorType(wanted.dtype, shape, step.quant))
-            self.emit("data_convert", (held,), (made,))
-            held = made
-        return held
+        made = self.new(target)
+        self.convert(index, made, target)
+        return made
+
+    def convert(self, index: int, out: int, wanted: TensorType) -> None:
+        """Emit what stores an input as another tensor: in several steps where a shader would lose much finer ones."""
+        kind, held = self.kind(index), self.input(index)
+        shaded = math.prod(self.shape(index)) == 1 or (
+            wanted.dtype is DType.I8 and self.draft.part.generation in CONVERTING
+        )
+        if shaded and not self.draft.fixed_point and kind.dtype is wanted.dtype:
+            for step in _finer(kind, wanted):
+                made = self.new(TensorType(wanted.dtype, kind.shape, step.quant))
+                self.emit("data_convert", (held,), (made,))
+                held = made
+        self.emit("data_convert", (held,), (out,))
 
     def coarse(self, index: int) -> int:
         """Return an input, stored as the output is where the vendor's kernels would lose its much finer steps."""
@@ -274,15 +284,17 @@ def _reals(value: AnyArray, quant: Quantization) -> AnyArray:
 def _finer(kind: TensorType, wanted: TensorType) -> list[TensorType]:
     """Return the forms in which bytes are stored on the way to much larger steps.
 
-    The vendor's conversions of one affine byte to steps of more than about 256 are garbage: up to 200 is right and from
-    300 on nothing is, on v853 and a311d. Its extremes of two tensors are garbage from 512 on, whatever their size.
+    The vendor's conversions of affine bytes to steps of more than about 200 are garbage in a shader, which has those of
+    single ones, and of signed ones in older parts; newer ones garble those of signed bytes inside a graph. Its extremes
+    of two tensors are garbage from 512 on, whatever their size.
     """
     if kind.quant is None or wanted.quant is None or DType.I16 in (kind.dtype, wanted.dtype):
         return []
-    found, scale = [], kind.quant.scale[0]
-    while scale * _MOST_STEPS < wanted.quant.scale[0]:
-        scale *= _MOST_STEPS
-        found.append(replace(wanted, quant=Quantization((scale,), kind.quant.zero_point)))
+    found: list[TensorType] = []
+    scale = wanted.quant.scale[0]
+    while scale > kind.quant.scale[0] * _MOST_STEPS:
+        scale /= _MOST_STEPS
+        found.insert(0, replace(wanted, quant=Quantization((scale,), kind.quant.zero_point)))
     return found
 
 
