@@ -184,6 +184,9 @@ class RepairPolicy:
     errors: float = 1.0
     """Standard errors by which the scores of two variants differ: the better one is so on other samples with odds of
     about five to one; noise tells those apart that are nearer. PP-OCR and UltraFace in view."""
+    split_plans: int = 60
+    """Plans at most that the search over split nodes judges: it is there to save latency, and may not double the time
+    of a search. Judgement."""
 
 
 @dataclass(frozen=True, slots=True)

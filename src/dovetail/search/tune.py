@@ -81,7 +81,9 @@ class _Run:
         offer, result = unsplit.offer, unsplit.result
         if offer is None:
             return result
-        with self._open(healed_request(request, offer.repaired)) as context:
+        again = healed_request(request, offer.repaired)
+        plans = min(again.options.max_plans, again.options.policy.repair.split_plans)
+        with self._open(replace(again, options=replace(again.options, max_plans=plans))) as context:
             ledger = Ledger(context, unsplit.looks)
             return settle_split(context, offer, result, lambda: self._searched(context, ledger))
 
