@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import dovetail
 from dovetail.report import describe_graph, model_page, page_text
+from dovetail.testing.networks import Network
 
 
 @pytest.mark.models
@@ -34,3 +36,12 @@ def test_an_already_quantised_model_says_so(models: Path) -> None:
     summary = describe_graph(graph)
     assert summary.quantised["i8 per channel"] > 50
     assert "tensors u8" in page_text(model_page(summary))
+
+
+def test_weights_next_to_nothing_are_far_apart_from_others() -> None:
+    net = Network(1)
+    weight = np.ones((2, 3, 1, 1), np.float32)
+    weight[1] = 1e-44
+    graph = net.graph(net.op("Conv", net.input("x", 1, 3, 4, 4), net.constant(weight), shape=(1, 2, 4, 4)))
+    text = page_text(model_page(describe_graph(graph)))
+    assert "weights of output channels are 1e+44 times apart" in " ".join(text.split())

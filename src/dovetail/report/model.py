@@ -157,7 +157,8 @@ def _constant_findings(graph: Graph) -> Iterator[ModelFinding]:
         if weight.dtype.kind != "f" or not 0 <= layout.channel_axis < weight.ndim or not np.isfinite(weight).all():
             continue
         others = tuple(axis for axis in range(weight.ndim) if axis != layout.channel_axis)
-        peaks = np.abs(weight).max(axis=others, initial=0.0)
+        # Ratios of numbers next to nothing are beyond float32.
+        peaks = np.abs(weight).max(axis=others, initial=0.0).astype(np.float64)
         live = peaks[peaks > 0]
         if 0 < live.size < peaks.size:
             yield ModelFinding(
