@@ -1,4 +1,4 @@
-"""LayerNormalization of rows whose values are all but the same: their variance in float32 may be less than 0."""
+"""LayerNormalization where its variance is next to nothing: a root of less than 0, and what epsilon is added to."""
 
 from __future__ import annotations
 
@@ -40,3 +40,22 @@ def test_rows_of_like_values_are_equal(target: str, vendor: VsiBackend) -> None:
             found = simulator.judge(alike_rows(seed), Precision.I16)
             said = f"seed {seed}: {found.outcome.value} {found.steps} {found.reason}"
             assert found.outcome is WildOutcome.EQUAL, said
+
+
+def small_rows(seed: int) -> WildCase:
+    """Return rows whose variance is less than epsilon."""
+    growth = Growth(seed)
+    data = growth.input(1, 8, 16)
+    growth.values[data] = [growth.rng.uniform(-0.003, 0.003, (1, 8, 16)).astype(np.float32) for _ in range(2)]
+    gain, shift = growth.rng.uniform(0.5, 2.0, 16), growth.rng.normal(size=16)
+    growth.op("LayerNormalization", data, growth.constant(gain), growth.constant(shift), axis=-1)
+    return growth.case(seed)
+
+
+@pytest.mark.parametrize(("target", "steps"), [("vsi:v853", 0), ("vsi:imx8mp", 0), ("vsi:a733", 1)])
+def test_epsilon_is_added_to_steps_but_by_the_stream_processor(target: str, steps: int, vendor: VsiBackend) -> None:
+    seed = int(np.random.SeedSequence().generate_state(1)[0])
+    with SimulatorJudge(profile_of(target_named(target)), Settings(vendor.folder)) as simulator:
+        found = simulator.judge(small_rows(seed), Precision.U8)
+    assert found.steps.elements
+    assert found.steps.largest <= steps, f"seed {seed}: {found.outcome.value} {found.steps} {found.reason}"

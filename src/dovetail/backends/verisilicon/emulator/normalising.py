@@ -26,6 +26,7 @@ from dovetail.backends.verisilicon.emulator.singles import (
     log2,
 )
 from dovetail.backends.verisilicon.emulator.storing import reals_of
+from dovetail.backends.verisilicon.generation import Generation
 from dovetail.backends.verisilicon.program import Route
 from dovetail.backends.verisilicon.views import OperatorView, scale_of
 from dovetail.ir import AnyArray, DType
@@ -181,11 +182,12 @@ def build_layer_norm(item: OperatorView) -> Kernel:
     """Return rows normalised.
 
     The kernels of stored integers add epsilon to the variance of stored steps, not of reals: with steps below 1 it is
-    as good as nothing.
+    as good as nothing. The stream processor adds it to that of reals.
     """
     shift, gain = _parameter(item, 1), _parameter(item, 2)
     if not is_shaded(item):
-        epsilon = item.floats[0] * (scale_of(item.kind()) ** 2 if item.is_stored else 1.0)
+        in_steps = item.is_stored and item.generation is not Generation.STREAM
+        epsilon = item.floats[0] * (scale_of(item.kind()) ** 2 if in_steps else 1.0)
         return _normalised(item, (-1,), gain, shift, epsilon)
     _, inverse = steps_of(item)
     small = float32(item.floats[0])
