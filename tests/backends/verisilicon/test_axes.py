@@ -23,8 +23,8 @@ _TARGETS = ("vsi:v853", "vsi:a311d", "vsi:a733")
 _PRECISIONS = (Precision.U8, Precision.I8, Precision.I16)
 _CASES = 6
 _FEW, _RARE, _MOST = 10, 0.02, 0.1
-"""How many values, or which share, of a case may be one step off, and which share in the worst of them: not all is known
-of the newest parts' sums."""
+"""How many values, or which share, of a case may be one step off, and which share in the worst of them: not all is
+known of the newest parts' sums."""
 _UNLUCKY = 2
 """Cases of a run that may have more than few. A bound of all values together failed once in some hundred runs."""
 
