@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-qnn check bench fuzz mutants env env-qnn clean
+.PHONY: demo test test-qnn check docs bench fuzz fuzz-coverage mutants torture soak dist smoke runner env env-qnn clean
 
 env: $(VENV)/.installed-run
 
@@ -40,6 +40,11 @@ check: $(VENV)/.installed-dev
 	$(BIN)/mypy --config-file tests/mypy.ini
 	$(BIN)/lint-imports --config pyproject.toml
 
+# The pages of docs/ as a site, in build/docs: a warning or a dead link among them is an error.
+docs: $(VENV)/.installed-dev
+	$(BIN)/python -m sphinx -W --keep-going -q -b dirhtml docs build/docs
+	@echo "build/docs/index.html"
+
 bench: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/run_all.py
 
@@ -61,8 +66,36 @@ $(VENV)/.installed-bench: $(VENV)/.installed-dev
 	$(BIN)/python -m pip install -q -c constraints.txt -e '.[bench]'
 	@touch $@
 
+$(VENV)/.installed-release: $(VENV)/.installed-run
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[release]'
+	@touch $@
+
+# The wheel of the host and, from the same sources, that of boards (dovetail-runtime), with a bill of materials each.
+dist: $(VENV)/.installed-release
+	$(BIN)/python -m pip wheel -q --no-deps -w dist .
+	$(BIN)/python -m dovetail.kit dist
+	$(BIN)/python -m dovetail.kit.bill dist
+
+# Both wheels in empty environments, and what users do first: make smoke PYTHONS="python3.11 python3.12 python3.13"
+PYTHONS ?= $(PYTHON)
+smoke: dist
+	$(BIN)/python tests/release.py dist $(PYTHONS)
+
+# dovetail-run, for boards without Python: make runner BOARD=aarch64 (or armhf) LIBRARIES=FOLDER (docs/how-to/boards.md).
+runner:
+	cmake -S native/run -B build/run/$(or $(BOARD),here) $(if $(LIBRARIES),-DDOVETAIL_LIBRARIES=$(abspath $(LIBRARIES))) \
+		$(if $(BOARD),-DCMAKE_TOOLCHAIN_FILE=$(CURDIR)/native/run/toolchains/$(BOARD).cmake)
+	cmake --build build/run/$(or $(BOARD),here)
+	@echo "build/run/$(or $(BOARD),here)/dovetail-run"
+
 fuzz: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/fuzz_importers.py --count 10000
+
+# Every parser of bytes from elsewhere, guided by coverage, from corpora of our own; what was found stays in build/fuzz.
+# One target or all: make fuzz-coverage TARGETS="plans requests" SECONDS=60 ARGS="--seed 7 --jobs 2"; --list names them.
+SECONDS ?= 600
+fuzz-coverage: $(VENV)/.installed-dev
+	$(BIN)/python benchmarks/coverage_fuzz.py $(TARGETS) --seconds $(SECONDS) $(ARGS)
 
 # Small changes to the core's code, each run against the tests that reach it: which ones does no test notice? Seeded; goes
 # on where it was after Ctrl-C. `make mutants ARGS=--page` writes docs/reference/tests.md.
@@ -70,6 +103,18 @@ COUNT ?= 300
 SEED ?= 1
 mutants: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/mutants.py --count $(COUNT) --seed $(SEED) $(ARGS)
+
+# Commands killed at random, bytes flipped, files taken away, a full disk, a clock that jumps, too little memory
+# (docs/reference/reliability.md). A new seed each time, printed first. With ARGS="--seed 7 --json FILE" it goes on where it was.
+KILLS ?= 200
+FLIPS ?= 500
+FUZZES ?= 500
+torture: $(VENV)/.installed-dev
+	$(BIN)/python benchmarks/torture.py --kills $(KILLS) --flips $(FLIPS) --fuzz $(FUZZES) $(ARGS)
+
+# A server under right and wrong requests for a while: does its memory grow?
+soak: $(VENV)/.installed-dev
+	$(BIN)/python benchmarks/soak.py --seconds $(SECONDS) $(ARGS)
 
 clean:
 	rm -rf $(VENV) .venv-qnn dovetail-out build/mutants

@@ -40,7 +40,7 @@ from dovetail.search.evaluator import EvaluationData
 from dovetail.search.healing import HealingOutcome, heal_request
 from dovetail.search.request import SilentSearch
 from dovetail.search.samples import SampleSet
-from dovetail.search.space import make_space
+from dovetail.search.space import SpaceOptions, make_space
 from dovetail.testing.planted import HeldSamples
 from zoo.case import Case
 from zoo.catalogue import CASES, models_root
@@ -102,7 +102,7 @@ def main() -> int:
 
 def measure(case: Case, root: Path, place: str, options: argparse.Namespace) -> Row:
     """Return the row of a model: repairs are found on the search split, and judged on both."""
-    request = _request(case, root, place, options.goal)
+    request = request_of(case, root, place, options.goal)
     started = time.perf_counter()
     outcome = heal_request(request, SilentSearch())
     seconds = time.perf_counter() - started
@@ -130,7 +130,8 @@ def measure(case: Case, root: Path, place: str, options: argparse.Namespace) -> 
     )
 
 
-def _request(case: Case, root: Path, place: str, goal: str) -> TuneRequest:
+def request_of(case: Case, root: Path, place: str, goal: str) -> TuneRequest:
+    """Return the question about a model with everything low at a place, with all repairs."""
     loaded = dovetail.normalize(dovetail.load_model(root / case.file, dovetail.LoadOptions(shapes=case.shapes)))
     lifted = dequantize(loaded) if is_quantized(loaded) else None
     graph: Graph = loaded if lifted is None else lifted.graph
@@ -160,7 +161,7 @@ def _data(request: TuneRequest, model: HealedModel) -> EvaluationData:
 
 
 def _scores(request: TuneRequest, model: HealedModel) -> tuple[float, float]:
-    space = make_space(model.graph, request.low, request.ladder, request.wishes, model.records)
+    space = make_space(model.graph, request.low, request.ladder, request.wishes, SpaceOptions(model.records))
     executor = fast_executor(model.graph, request.low.target, space.targets)
     evaluator = executor.evaluator(_data(request, model), model.calibration.ranges)
     search, held = (evaluator.evaluate(space.base, part).score for part in _parts(request))
@@ -340,7 +341,7 @@ def _kept(path: Path | None) -> dict[tuple[str, str], Row]:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", action="append", default=[])
+    parser.add_argument("--model", action="append", default=[], choices=[case.name for case in CASES])
     parser.add_argument("--target", action="append", default=[])
     parser.add_argument("--goal", default="1%")
     parser.add_argument("--tune", action="store_true")

@@ -1,10 +1,10 @@
 """Random operators and graphs on VeriSilicon's simulator against our exact simulation.
 
 Run `python benchmarks/vendor_wild.py --operators N --graphs N --seed S [--minutes M] [--target vsi:v853 ...] [--log
-FILE]`, then `--shrink LOG` for what differs, and `--write docs/reference/vendor_wild.md --logs LABEL=LOG ...`. Cells
-are drawn by part, seed and number; each result is a line of the log, and a run goes on behind what the log holds: an
-interrupted run is resumed, and two runs over different parts may share a log. `--operators` and `--graphs` count what
-the verdict accepts, over all parts of the run. Needs the SDK.
+FILE]`, then `--shrink LOG` for what differs, and `--write docs/reference/vendor_wild.md --logs LABEL=LOG ...`: runs of
+other labels that the page shows stay. Cells are drawn by part, seed and number; each result is a line of the log, and a
+run goes on behind what the log holds: an interrupted run is resumed, and two runs over different parts may share a log.
+`--operators` and `--graphs` count what the verdict accepts, over all parts of the run. Needs the SDK.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from dovetail.testing.wild.deploying import Finding, SimulatorJudge, WildOutcome
 from dovetail.testing.wild.shrinking import shrunk
 from zoo.wild_page import Row, as_markdown
 
-_LIMITS = DriverLimits(compile_s=120.0, run_s=120.0)
+_LIMITS = DriverLimits(compile_s=900.0, run_s=600.0)
 _FOLDER = Path("tests/backends/verisilicon/cases")
 
 
@@ -125,14 +125,15 @@ def write_smallest(item: Row, judge: SimulatorJudge, path: Path) -> None:
 
 
 def write(given: argparse.Namespace) -> None:
-    """Write the page of the labelled logs."""
+    """Write the page of the labelled logs; what it shows of others stays."""
     looks: dict[str, list[Row]] = {}
     for entry in given.logs:
         label, _, path = entry.partition("=")
         looks.setdefault(label, []).extend(read_rows(Path(path)))
     cases = {path.stem: read_case(path)[0] for path in sorted(_FOLDER.glob("*.npz"))}
     smallest = {name: [node.op for node in case.graph.nodes] for name, case in cases.items()}
-    given.write.write_text(as_markdown(looks, smallest))
+    page = given.write.read_text() if given.write.is_file() else ""
+    given.write.write_text(as_markdown(looks, smallest, page))
 
 
 def main() -> None:

@@ -27,11 +27,19 @@ EXAMPLES = {
     "plan": "dovetail plan model.onnx --place vsi:v853@i8pc --fallback vsi:v853@i16 --fallback cpu@fp32 -o plan.json\n"
     "dovetail plan model.onnx --recipe recipe.toml -o plan.json\n"
     "dovetail plan model.onnx --device 'vsi:a311d,openvino:CPU,cpu' --affinity 'op:Softmax=cpu' -o plan.json",
+    "advise": "dovetail advise model.onnx --most-ms 10\n"
+    "dovetail advise model.onnx --target vsi:v853 --sizes 224,288,320\n"
+    "dovetail advise model.onnx --target vsi:v853 --rewrites --write-model rewritten.onnx",
+    "report": "dovetail report out -o report.html\ndovetail report out-before out-after -o both.html",
+    "check": "dovetail check out/plan.json --model model.onnx --data samples.npz --junit check.xml --markdown check.md",
+    "diff": "dovetail diff out-before out-after\ndovetail diff plan.json out/bundle --json",
+    "edit": "dovetail edit out/plan.json --set 'head/*=i16' --set stem/conv=cpu -o edited.json",
     "bisect": "dovetail bisect start --model model.onnx --data calib.npz --candidate exclude.txt\n"
     "dovetail bisect run -- ./evaluate.sh exclude.txt\ndovetail bisect log",
     "cost": "dovetail cost model.onnx --target vsi:v853\ndovetail cost model.onnx --plan plan.json --costs board.json",
     "verify": "dovetail verify model.onnx --plan plan.json --ranges ranges.json --against vsi\n"
-    "dovetail verify model_int8.tflite --target vsi:a311d --samples 4",
+    "dovetail verify model_int8.tflite --target vsi:a311d --samples 4\n"
+    "dovetail verify model.onnx --plan plan.json --ranges ranges.json --on v853",
     "judge": "dovetail judge model_int8.tflite --data samples.npz --float model.tflite --target vsi:a311d\n"
     "dovetail judge model.qdq.onnx --data photos/ --target vsi:v853 --max-drop 2% --nodes --json",
     "reduce": "dovetail reduce model.onnx --plan plan.json --ranges ranges.json --against vsi -o case\n"
@@ -49,8 +57,12 @@ EXAMPLES = {
     "dovetail tune model.onnx --data samples.npz --workers 4 --trial-timeout 600 --log search.jsonl -o out\n"
     "dovetail tune model.onnx --data samples.npz --dask tcp://boards:8786 --resource npu=1 -o out",
     "repair": "dovetail repair model.onnx --data pictures/ --target vsi:a311d -o healed.onnx",
+    "split": "dovetail split model.onnx --head -o parts\n"
+    "dovetail split model.onnx --plan plan.json --ranges ranges.json --data samples.npz -o parts",
     "replay": "dovetail replay search.jsonl",
-    "devices": "dovetail devices --json",
+    "serve": "dovetail serve out\n"
+    "dovetail serve out --host 0.0.0.0 --token-file token --tls-cert cert.pem --tls-key key.pem",
+    "devices": "dovetail devices --json\ndovetail devices --on v853",
     "export": "dovetail export plan.json --model model.onnx --format paddle-subgraph --listing log.txt -o sub.txt\n"
     "dovetail export plan.json --model model.onnx --format onnx-qdq --ranges ranges.json -o model.qdq.onnx\n"
     "dovetail export plan.json --model model.onnx --format onnx-grid --ranges ranges.json -o model.grid.onnx",
@@ -64,8 +76,20 @@ EXAMPLES = {
     "paddle match": "dovetail paddle match subgraph.txt --mixed mixed.txt --log log.txt --for v2.12",
     "paddle from-log": "dovetail paddle from-log log.txt -o subgraph.txt",
     "acuity compare": "dovetail acuity compare golden/ quantised/ --slice box=0:4 --slice class=4:",
+    "acuity golden": "dovetail acuity golden x.onnx --data d.npz --network x.json --samples 3 -o golden",
     "acuity lint": "dovetail acuity lint model.quantize --network model.json\ndovetail acuity lint model_inputmeta.yml",
     "doctor": "dovetail doctor",
+    "board add": "dovetail board add v853 grpcs://192.168.1.20:8001 --token-file token --ca cert.pem",
+    "board list": "dovetail board list",
+    "farm status": "dovetail farm status scheduler.json",
+    "farm worker": "dovetail farm worker scheduler.json --on v853 --part vsi:v853",
+    "calibrate-cost": "dovetail calibrate-cost model.onnx --ranges ranges.json --place vsi:v853@i8pc --on v853 -o "
+    "costs.json",
+    "board kit": "dovetail board kit out/bundle --data samples.npz --layers -o kit.tar",
+    "explain-diff": "dovetail explain-diff model.onnx --plan plan.json --ranges ranges.json --data x.npz "
+    "--bundle out/bundle --on v853\n"
+    "dovetail explain-diff model.onnx --plan plan.json --ranges ranges.json --data x.npz --tensors dumped/ -o report",
+    "board remove": "dovetail board remove v853",
     "env list": "dovetail env list",
     "env install": "dovetail env install torch paddle",
     "env remove": "dovetail env remove tensorflow --converted",
@@ -76,6 +100,14 @@ EXAMPLES = {
     "bundle pack": "dovetail bundle pack bundle -o model.dvb",
     "bundle unpack": "dovetail bundle unpack model.dvb -o bundle",
     "bundle onnx": "dovetail bundle onnx bundle -o model.ctx.onnx",
+    "openvino apply": "dovetail openvino apply plan.json --model model.onnx --device vsi:v853=NPU -o net.xml",
+    "bundle example": "dovetail bundle example bundle -o example --pixels div:255.0",
+    "job run": "dovetail job run bundle --data samples.npz --labels labels.csv --metric top1 --on v853",
+    "job list": "dovetail job list",
+    "job show": "dovetail job show k3x\ndovetail job show k3x --json",
+    "job resume": "dovetail job resume k3x",
+    "job remove": "dovetail job remove k3x",
+    "job schema": "dovetail job schema > job.schema.json",
     "ort check": (
         "dovetail ort check model.onnx --model model.onnx --plan plan.json "
         "--provider vsi:imx8mp=VSINPUExecutionProvider"
@@ -101,6 +133,7 @@ Colours follow the terminal and `NO_COLOR`.
 | 2 | bad input; one line on stderr says what, where, why and what to try |
 | 70 | a defect of Dovetail; `--debug` shows where |
 | 130 | interrupted; the journal of a search is kept |
+| 143 | terminated (SIGTERM); the same |
 """
 
 

@@ -8,9 +8,11 @@ import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import draws
 import hypothesis
 import needs
 import pytest
+from hypothesis.internal.conjecture import providers
 
 from dovetail.backend import registry
 from dovetail.cost.probed import FOLDER_VARIABLE
@@ -19,8 +21,16 @@ pytest_plugins = ("skips",)
 # Both of these are clocks on the wall.
 hypothesis.settings.register_profile("patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("patient")
+hypothesis.core.global_force_seed = draws.seed_of("hypothesis")  # type: ignore[assignment]
+# Hypothesis draws constants of the modules that happen to be loaded: which ones are depends on what ran before.
+providers._get_local_constants = providers.Constants
 ROOT = Path(__file__).parents[1]
 DEFAULT_MODELS = ROOT.parent / "shared" / "models"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Tell what the run drew from."""
+    terminalreporter.write_line(f"{draws.VARIABLE}={draws.run_seed()}")
 
 
 @pytest.fixture(scope="session", autouse=True)

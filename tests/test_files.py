@@ -48,7 +48,7 @@ def test_what_is_ours_or_empty_may_be_replaced(content: bytes, tmp_path: Path) -
 @pytest.mark.parametrize("content", [b"x", b"\x08\x08\x12\x07pytorch", b'{"kind": "other"}'])
 def test_what_is_not_ours_is_refused(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(content)
-    with pytest.raises(DovetailError, match="did not make it"):
+    with pytest.raises(DovetailError, match="nothing in it says that dovetail made it"):
         check_ours(tmp_path / "f")
 
 

@@ -14,13 +14,14 @@ def facts(packages: tuple[str, ...] = ("dovetail", "onnxruntime", "onnx", "numpy
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     load = f", load average {os.getloadavg()[0]:.1f} at the end" if hasattr(os, "getloadavg") else ""
     return [
-        f"commit: {_commit()}",
+        f"commit: {commit()}",
         f"machine: {_processor()}, {cores} cores, {platform.system()}{load}",
         f"versions: Python {platform.python_version()}, " + ", ".join(f"{name} {_version(name)}" for name in packages),
     ]
 
 
-def _commit() -> str:
+def commit() -> str:
+    """Return the commit that runs, in short."""
     try:
         found = subprocess.run(
             ["git", "rev-parse", "--short", "HEAD"],

@@ -5,11 +5,14 @@ The verbs of the chain and the values that they take and give; everything else i
 numpy.
 """
 
+import os as _os
 import typing as _typing
 
 from dovetail._lazy import exports as _exports
+from dovetail._version import __version__ as __version__
 
-__version__ = "0.1.0"
+# ONNX Runtime reads it on import; else it keeps an identifier of the machine and a database of events at home.
+_os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 if _typing.TYPE_CHECKING:
     from dovetail.backend.registry import find_target as find_target

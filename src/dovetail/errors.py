@@ -6,6 +6,7 @@ The message form is: what, where, why, what to try.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable, Sequence
 from enum import Enum
 
@@ -33,6 +34,35 @@ def suggestion(given: str, known: Sequence[str]) -> str:
 
     near = difflib.get_close_matches(given, known, n=1)
     return (f"Did you mean '{near[0]}'? " if near else "") + f"Known: {', '.join(known)}."
+
+
+NO_MEMORY = (
+    "MemoryError",
+    "bad_alloc",
+    "bad allocation",
+    "Cannot allocate memory",
+    "Failed to allocate memory",
+    "Unable to allocate",
+    "can't start new thread",
+    "failed to map segment",
+    "out of memory",
+    "Out of memory",
+)
+"""What libraries and vendors' programs say where memory is short."""
+
+
+def lacks_memory(error: BaseException) -> bool:
+    """Tell whether an error comes of a lack of memory: then it says nothing about what was asked for."""
+    seen: list[BaseException] = []
+    at: BaseException | None = error
+    while at is not None and at not in seen:
+        if isinstance(at, MemoryError) or getattr(at, "errno", None) == errno.ENOMEM:
+            return True
+        if any(word in str(at) for word in NO_MEMORY):
+            return True
+        seen.append(at)
+        at = at.__cause__ or at.__context__
+    return False
 
 
 def _one_line(text: str) -> str:
@@ -154,6 +184,10 @@ class DeviceNotFound(DeviceError):
 
 class DeviceLost(DeviceError):
     """A device or its worker process stopped answering."""
+
+
+class RemoteError(DovetailError):
+    """A board cannot be reached, or its server refuses a request."""
 
 
 class CostError(DovetailError):

@@ -69,7 +69,9 @@ def check_ours(path: Path) -> None:
         raise DovetailError(f"{path}: cannot be read: {error.strerror}.", hint="Choose another name.") from error
     if head and not any(sign in head for sign in _SIGNS):
         raise DovetailError(
-            f"{path}: exists, and dovetail did not make it: it stays as it is.", hint="Choose another name."
+            f"{path}: exists, and nothing in it says that dovetail made it: it stays as it is.",
+            hint="Choose another name.",
+            option="replace",
         )
 
 

@@ -34,3 +34,12 @@ def test_every_wrong_case_is_on_the_page_with_its_smallest_form() -> None:
     assert f"| graph-v853-7-1 | u8 | 2 | 3 of 100 by up to 5 | Mul | {cause(['Mul'], 'u8', 'vsi:v853')} |" in page
     assert "| graph-v853-7-2 | u8 | 2 | vendor refuses: it / died | - | not known |" in page
     assert "operator-v853-7-0" not in page
+
+
+def test_runs_whose_logs_are_gone_stay_on_the_page() -> None:
+    before = as_markdown({"first": [row(0)], "second": [row(1)]}, {})
+    after = as_markdown({"third": [row(2, "differs", largest=1)], "first": [row(3), row(4)]}, {}, before)
+    assert [line for line in after.splitlines() if line.startswith("## ")] == ["## first", "## second", "## third"]
+    assert after.count("operators | 1 of 1") == 1
+    assert after.count("operators | 2 of 2") == 1
+    assert as_markdown({}, {}, after) == after

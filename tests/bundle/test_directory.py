@@ -52,6 +52,7 @@ def _saved(folder: Path) -> Path:
 def _edit(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
     path = folder / "manifest.json"
     document = json.loads(path.read_text(encoding="utf-8"))
+    document.pop("checksum", None)
     change(document)
     path.write_text(json.dumps(document), encoding="utf-8")
 

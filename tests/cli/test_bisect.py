@@ -215,6 +215,37 @@ def test_candidates_come_in_the_formats_of_other_toolchains(tmp_path: Path, run:
     assert {plan.placement(node.name).target for node in graph.nodes} == {"cpu"}
 
 
+def test_a_shape_goes_with_a_format_of_another_toolchain(tmp_path: Path, run: Run) -> None:
+    """Without it most of the network could only be on the CPU, and little would be left to bisect."""
+    kernel = numpy_helper.from_array(np.ones((3, 3, 3, 3), np.float32), "k")
+    nodes = [
+        helper.make_node("Conv", ["x", "k"], ["a"], "one", pads=[1, 1, 1, 1]),
+        helper.make_node("Conv", ["a", "k"], ["y"], "two", pads=[1, 1, 1, 1]),
+    ]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 3, "h", "w"]) for name in "xy"]
+    opset = [helper.make_opsetid("", 17)]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], [kernel])
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=9), tmp_path / "m.onnx")
+    log = "subgraph operators: \nfeed:feed:x\nconv2d:x,k:a\nconv2d:a,k:y\nfetch:y:fetch\n\n"
+    (tmp_path / "log.txt").write_text(log)
+    candidate, state = tmp_path / "subgraph.txt", ("--state", tmp_path / "state")
+    start = ("--model", tmp_path / "m.onnx", "--low", "vsi:a311d@u8", "--format", "paddle-subgraph")
+    listing = ("--listing", tmp_path / "log.txt", "--shape", "x=1,3,16,16", "--candidate", candidate)
+    said = run("bisect", "start", *start, *listing, *state, "--json")
+    assert (said.code, said.err) == (0, "")
+    assert json.loads(said.out)["lines"] == 2
+    sizes = [candidate.read_bytes()]
+    for _ in range(10):
+        verdict = "good" if b"conv2d:a,k:y" in sizes[-1] else "bad"
+        said = run("bisect", verdict, *state, "--json")
+        sizes.append(candidate.read_bytes())
+        if json.loads(said.out)["ended"]:
+            break
+    assert sizes[0] == b"\n"
+    assert sizes[-1] == b"conv2d:a,k:y\n"
+    assert all(sizes)
+
+
 def test_what_cannot_be_reached_is_said_with_code_1(tmp_path: Path, run: Run) -> None:
     (tmp_path / "lines.txt").write_text("a\nb\n")
     state = ("--state", tmp_path / "state")

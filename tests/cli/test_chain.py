@@ -144,11 +144,11 @@ def test_tune_raises_the_join_and_everything_it_writes_fits_together(tiny: Tiny,
     assert found["culprits"][0]["unit"] == "join"
     assert found["culprits"][0]["placement"] == "vsi:v853@i16"
     assert found["one_minimal"]
-    names = {"plan", "ranges", "recipe", "report", "page", "result", "bundle", "journal"}
+    names = {"plan", "ranges", "recipe", "report", "page", "result", "run", "view", "bundle", "journal"}
     assert set(found["files"]) == names
     assert {path.name for path in out.iterdir() if "sqlite-" not in path.name} == {
-        "plan.json", "ranges.json", "recipe.toml", "report.txt", "report.html", "result.json", "bundle",
-        "journal.sqlite", "request.json",
+        "plan.json", "ranges.json", "recipe.toml", "report.txt", "report.html", "result.json", "run.json",
+        "report.json", "bundle", "journal.sqlite", "request.json",
     }  # fmt: skip
     again = json.loads(
         run("plan", tiny.model, "--recipe", out / "recipe.toml", "-o", tmp_path / "p.json", "--json").out

@@ -113,3 +113,19 @@ def test_an_unknown_choice_is_named(folder: Path, capsys: pytest.CaptureFixture[
     options = ["--data", str(folder / "samples.npz"), "--repair", "magic"]
     assert main(["repair", str(folder / "model.onnx"), *options]) == 2
     assert "all, data, exact, none" in capsys.readouterr().err
+
+
+def test_what_only_a_plan_can_hold_writes_no_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing is scaled between an input and an output; a bias that makes up for rounding is no healed model."""
+    net = Network(12)
+    save_onnx(net.graph(net.conv(net.input("x", 1, 8, 4, 4), 4, 3)), tmp_path / "model.onnx")
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "samples.npz", x=rng.normal(9, 1, (40, 8, 4, 4)).astype(np.float32))
+    model, samples, healed = (str(tmp_path / name) for name in ("model.onnx", "samples.npz", "healed.onnx"))
+    options = ["--data", samples, "--target", "vsi:a311d", "--metric", "noise", "--repair", "all", "--json"]
+    code, text = _run(["repair", model, *options, "-o", healed], capsys)
+    document = json.loads(text)
+    assert [item["kind"] for item in document["healing"]["trials"]] == ["bias-correction"]
+    assert code == 1
+    assert document["output"] is None
+    assert not Path(healed).exists()

@@ -108,3 +108,26 @@ def test_mistakes_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str
         said = capsys.readouterr().err
         assert words in said
         assert said.count("\n") == 1
+
+
+def test_another_place_runs_what_was_compiled_here() -> None:
+    """A place that counts what is loaded there stands for a board: the same verdicts, and taps went there too."""
+    from dovetail.bundle import Bundle
+    from dovetail.runtime import LocalRuntime, Session
+
+    class Counting(LocalRuntime):
+        loaded = 0
+
+        def load(self, bundle: Bundle) -> Session:
+            self.loaded += 1
+            return super().load(bundle)
+
+    graph = chain()
+    samples = random_samples(graph, 3, seed=1)
+    parts = (Partition(0, TARGET, graph),)
+    place = Counting()
+    here = verify(parts, graph.outputs, samples, VerifyRequest("npusim"))
+    there = verify(parts, graph.outputs, samples, VerifyRequest("npusim", place=place))
+    assert there == here
+    assert there.equal
+    assert place.loaded >= 2

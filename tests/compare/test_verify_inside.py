@@ -28,6 +28,7 @@ from dovetail.backend.registry import backend
 from dovetail.backend.target import Target
 from dovetail.backends.verisilicon.emulator.kernel import Kernel, Values
 from dovetail.backends.verisilicon.emulator.operators import OPERATORS
+from dovetail.backends.verisilicon.program import own_copies
 from dovetail.backends.verisilicon.views import OperatorView
 from dovetail.compare import Judged, Steps, Taps, Verification, VerifyRequest, random_samples, verify
 from dovetail.compare.cutting import Parts, find_cuts
@@ -146,8 +147,9 @@ def upside_down(item: OperatorView) -> Kernel:
 
 
 def wrong_inside(item: OperatorView) -> Kernel:
-    """Return the same, but the true one where its result comes out of the program."""
-    return TRUE["sigmoid"](item) if item.operator.outputs[0] in item.whole.edges else upside_down(item)
+    """Return the same, but the true one where its result comes out of the program, as itself or as a copy."""
+    shown = {*item.whole.edges, *own_copies(item.whole.program).values()}
+    return TRUE["sigmoid"](item) if item.operator.outputs[0] in shown else upside_down(item)
 
 
 @pytest.fixture

@@ -241,7 +241,7 @@ def test_partitions_that_nobody_models_are_left_out(records: list[OperatorCycles
 
 def test_ranges_that_were_measured_are_taken() -> None:
     graph = _conv()
-    with pytest.raises(QuantizeError, match="'x' has no range"):
+    with pytest.raises(QuantizeError, match="tensor 'x' needs a range"):
         model_plan(graph, Plan(graph.digest, U8), ModelRequest(ranges=Ranges(graph.digest, "minmax", 1, {})))
 
 

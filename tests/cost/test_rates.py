@@ -261,6 +261,6 @@ def test_a_roofline_prices_its_own_target_and_what_that_runs() -> None:
 def test_the_source_says_what_was_taken() -> None:
     facts = replace(FACTS, ddr_bytes_per_cycle=3.8)
     assert _npu(_one("Relu"), facts).source == (
-        "roofline: 300 multiply-accumulates a cycle at 8 bits and a quarter at 16, 500 MHz, 3.8 bytes a cycle; "
+        "300 multiply-accumulates a cycle at 8 bits and a quarter at 16, 500 MHz, 3.8 bytes a cycle; "
         "shaders are stated at 1 element and 8 multiply-accumulates a cycle at 8 bits, half of it at 16"
     )

@@ -6,7 +6,10 @@ import re
 import shlex
 import shutil
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import onnx
 import pytest
 
 from dovetail.bundle import load_bundle
@@ -14,6 +17,7 @@ from dovetail.cli.main import main
 from dovetail.formats.acuity import read_table
 from dovetail.importers import load_model
 from dovetail.passes import normalize
+from dovetail.passes.rewrites import REWRITES
 from dovetail.plan import load_plan
 
 DOCS = Path(__file__).parents[2] / "docs" / "how-to"
@@ -35,6 +39,8 @@ def commands(page: Path) -> list[tuple[list[str], int]]:
 
 def _walk(page: str, files: Path, digits: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for source in (files, digits):
+        if not source.is_dir():  # What the page needs is in the folder already.
+            continue
         shutil.copytree(source, folder, dirs_exist_ok=True)
     monkeypatch.chdir(folder)
     for command, code in commands(DOCS / page):
@@ -79,3 +85,78 @@ def test_several_devices(digits: Path, tmp_path: Path, monkeypatch: pytest.Monke
     assert (tmp_path / "plan.dot").read_text().startswith("# Made by dovetail\ndigraph plan")
     assert (tmp_path / "model.ctx.onnx").is_file()
     assert load_bundle(tmp_path / "copy") == load_bundle(tmp_path / "bundle")
+
+
+@pytest.mark.slow
+def test_the_tutorial(
+    digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _walk("../tutorial/digits.md", digits, digits, tmp_path, monkeypatch)
+    said = capsys.readouterr().out
+    assert "columns 4-14 of axis 2 below 10 dB" in said
+    assert "cosine of the whole 0.99" in said
+    assert (tmp_path / "out" / "report.html").is_file()
+    plan, mine = load_plan(tmp_path / "out" / "plan.json"), load_plan(tmp_path / "mine.json")
+    assert 0 < len(plan.overrides) < len(mine.overrides)
+
+
+@pytest.mark.slow
+def test_rknn(digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    golden = Path(__file__).parents[1] / "formats" / "golden" / "rknn_digits.quantization.cfg"
+    shutil.copy(golden, tmp_path / "step1.quantization.cfg")
+    _walk("rknn.md", digits, digits, tmp_path, monkeypatch)
+    step1, step2 = ((tmp_path / f"step{n}.quantization.cfg").read_text() for n in (1, 2))
+    _, parameters = step1.split("quantize_parameters:")
+    assert step2.endswith("quantize_parameters:" + parameters)
+    assert "int16" in step2.partition("quantize_parameters:")[0]
+    one, other = load_plan(tmp_path / "out" / "plan.json"), load_plan(tmp_path / "theirs.json")
+    graph = normalize(load_model(tmp_path / "digits.onnx"))
+    assert all(one.placement(node.name) == other.placement(node.name) for node in graph.nodes)
+
+
+@pytest.mark.slow
+def test_openvino(digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _walk("openvino.md", digits, digits, tmp_path, monkeypatch)
+    assert "head/concat" in (tmp_path / "ignored.json").read_text()
+
+
+@pytest.mark.slow
+def test_onnxruntime(digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _walk("onnxruntime.md", digits, digits, tmp_path, monkeypatch)
+    loaded = onnx.load(tmp_path / "digits.qdq.onnx")
+    assert {"QuantizeLinear", "DequantizeLinear"} <= {node.op_type for node in loaded.graph.node}
+    assert (tmp_path / "digits.ctx.onnx").is_file()
+
+
+def test_advise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    (program,) = re.findall(r"^```python\n(.*?)^```", (DOCS / "advise.md").read_text(encoding="utf-8"), re.M | re.S)
+    monkeypatch.chdir(tmp_path)
+    exec(program, {"__name__": "page"})
+    _walk("advise.md", tmp_path / "empty", tmp_path / "empty", tmp_path, monkeypatch)
+    assert "with   stack-large-kernels, fewer-axes" in capsys.readouterr().out
+    assert (tmp_path / "rewritten.onnx").is_file()
+
+
+def test_every_rewrite_is_on_the_page() -> None:
+    text = (DOCS / "advise.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| `([a-z0-9-]+)` \| .* \| (.*) \|$", text, re.M))
+    assert rows == {item.name: "equal" if item.moves_only else "to a rounding" for item in REWRITES}
+
+
+def test_own_board(digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _walk("own-board.md", digits, digits, tmp_path, monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.models
+def test_vx_delegate(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = models / "vww01_mobilenetv1_025"
+    shutil.copy(source / "vww_96_float.tflite", tmp_path / "model.tflite")
+    shutil.copy(source / "vww_96_int8.tflite", tmp_path / "model_int8.tflite")
+    (name,) = load_model(tmp_path / "model.tflite").inputs
+    pictures = np.random.default_rng(5).uniform(0, 1, (24, 96, 96, 3)).astype(np.float32)
+    arrays: dict[str, Any] = {name: pictures}
+    np.savez(tmp_path / "samples.npz", **arrays)
+    _walk("vx-delegate-imx8mp.md", tmp_path / "empty", tmp_path / "empty", tmp_path, monkeypatch)
+    plan = load_plan(tmp_path / "out" / "plan.json")
+    assert str(plan.default) == "vsi:imx8mp@u8"

@@ -79,6 +79,22 @@ def test_readme_commands_run_in_order(folder: Path) -> None:
     assert (folder / "out" / "bundle" / "manifest.json").is_file()
 
 
+@pytest.mark.slow
+def test_ci_and_report_how_tos_run_in_order(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    pages = [(ROOT / "docs" / "how-to" / f"{name}.md").read_text(encoding="utf-8") for name in ("ci", "report")]
+    lines = [line for page in pages for block in blocks(page, "console") for line in block.splitlines()]
+    shown = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
+    codes = dict(zip(lines, [*lines[1:], ""], strict=True))
+    for line in shown:
+        ended = re.fullmatch(r"# ends with (\d+)", codes[f"$ {line}"])
+        if "other" in line:
+            shutil.copytree(tmp_path / "out", tmp_path / "other")
+        done = subprocess.run([COMMAND, *shlex.split(line)[1:]], cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == (int(ended[1]) if ended else 0), f"{line}: {done.stderr}{done.stdout}"
+    assert len(shown) == 8
+
+
 def test_readme_program_runs(folder: Path) -> None:
     (program,) = blocks(README, "python")
     done = subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, check=False)

@@ -88,7 +88,7 @@ _CASES: tuple[Case, ...] = (
     ("unknown precision", PlanError, "precision 'i7'", lambda _: dovetail.parse_placement("cpu@i7")),
     ("refused precision", PlanError, "w8a16", lambda _: _flow(_graph(), _arrays(), "vsi:v853@w8a16")),
     ("refused operator", PlanError, "Einsum", lambda _: _flow(_einsum(), _arrays())),
-    ("no ranges", QuantizeError, "'x' has no range", lambda _: _unranged()),
+    ("no ranges", QuantizeError, "tensor 'x' needs a range", lambda _: _unranged()),
     ("another model's plan", PlanError, "made for graph", lambda _: _mixed_up()),
     ("no bundle", BundleError, "no such bundle", lambda path: dovetail.load_bundle(path / "none")),
     ("a goal that is none", SearchError, "'much'", lambda _: parse_goal("much")),

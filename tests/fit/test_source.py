@@ -89,6 +89,7 @@ def requests(places: st.SearchStrategy[str | Path]) -> st.SearchStrategy[FitRequ
         price=st.builds(PriceRequest, st.lists(places, max_size=2).map(tuple), maybe(TEXTS)),
         workers=st.one_of(st.just(WorkerRequest()), WORKERS),
         vendor=maybe(st.builds(VendorCheck, TEXTS, COUNTS)),
+        search_s=maybe(POSITIVE),
         confirm=COUNTS,
         folder=maybe(places),
     )

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from dovetail.errors import FormatError
-from dovetail.formats import ReadRequest, find_format, format_names
+from dovetail.formats import ReadRequest, WriteRequest, find_format, format_names
+from dovetail.formats.demands import WordFormat, demands_of
 from dovetail.ir import Graph
-from dovetail.plan import parse_placement
+from dovetail.plan import Plan, parse_placement
 from dovetail.search.bisect import BisectRequest, format_writer, make_setup, register_writer, start_bisection
 from dovetail.search.trial import Status
 
@@ -46,7 +47,10 @@ def test_candidates_in_every_text_format_lead_to_the_culprits(name: str, tmp_pat
     listing = LISTINGS[name](graph) if form.needs else None
     # A name of its own: writers are known to the whole process.
     register_writer(f"test {name}", format_writer(form, graph, listing))
-    request = BisectRequest(str(tmp_path / "candidate"), f"test {name}", low, (high,))
+    demands = None
+    if isinstance(form, WordFormat):
+        demands = demands_of(form, WriteRequest(Plan(graph.digest, low), graph, listing), low, (high,))
+    request = BisectRequest(str(tmp_path / "candidate"), f"test {name}", low, (high,), demands=demands)
     found = start_bisection(tmp_path / "state", make_setup(graph, request))
     while found.finding is None:
         found.write_candidate()

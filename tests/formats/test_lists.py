@@ -113,7 +113,7 @@ def test_one_word_cannot_stand_for_two_placements(graph: Graph) -> None:
 
 
 def test_folded_nodes_are_listed_too(graph: Graph) -> None:
-    plan = make_plan(graph, "vsi:v853@i8pc", stem="cpu@fp32")
+    plan = make_plan(graph, "vsi:v853@i8pc", stem="cpu@fp32", sig="cpu@fp32")
     text = find_format("nncf").write(WriteRequest(plan, graph)).text
     assert '"stem_bn"' in text
     assert '"stem"' in text

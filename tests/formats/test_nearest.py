@@ -66,3 +66,13 @@ def test_the_error_names_nodes_and_offers_a_plan_that_can_be_said(name: str) -> 
     # What could be said as planned is left alone: most nodes do not move.
     moved = [node.name for node in graph.nodes if nearest.placement(node.name) != plan.placement(node.name)]
     assert 0 < len(moved) < len(graph.nodes) / 2
+
+
+@pytest.mark.parametrize("name", ["nncf", "tflite"])
+def test_what_a_list_of_exclusions_has_no_word_for_is_in_float_on_the_cpu(name: str) -> None:
+    graph, form = _network(), find_format(name)
+    wide = Override(parse_placement("vsi:v853@i16"), "a test")
+    with pytest.raises(InexpressiblePlan) as caught:
+        _write(form, Plan(graph.digest, parse_placement("vsi:v853@i8pc"), {"head/reshape": wide}))
+    nearest = plan_from_json(caught.value.nearest)
+    assert {str(item.placement) for item in nearest.overrides.values()} == {"cpu@fp32"}

@@ -83,7 +83,7 @@ SHADED = frozenset(
     }
 )
 """Operators of 16 bits that are emulated in the order of a shader's float32 operations."""
-STREAMED = frozenset({*USER, *NATIVE, *ODD, "div", "exp", "softmax", "softplus", "sqrt"})
+STREAMED = frozenset({*USER, *NATIVE, *ODD, "div", "exp", "layer_norm", "softmax", "softplus", "sqrt"})
 """Operators that the stream processor computes with tables."""
 STEPS_OF_BYTES, SHARE_OF_RANGE = 1, 256
 """How far a rule of the silicon may lead: steps of 8 bits, and of 16 bits 0.4 % of what they hold."""

@@ -73,3 +73,10 @@ def test_damaged_files(content: bytes, said: str, tmp_path: Path) -> None:
 def test_a_pattern_that_fits_nothing_is_named() -> None:
     with pytest.raises(DataError, match=r"scores = 'cls_\?' fits no output; there are a, b"):
         Hints(None, {OutputRole.SCORES: ("cls_?",)}).check(["a", "b"])
+
+
+def test_what_is_seen_is_said_of_points_before_bare_values() -> None:
+    points = HeadView(Kind.KEYPOINTS, "", {"marks": OutputRole.POINTS}, None, 0.55, ())
+    values = HeadView(Kind.REGRESSION, "", {"flag": OutputRole.VALUES}, None, 0.85, ())
+    assert hints_line(OutputsView((values, points), {})) == "points=marks,kind=keypoints"
+    assert hints_line(OutputsView((values,), {})) == "values=flag,kind=regression"

@@ -9,8 +9,8 @@ from dovetail.backend.registry import find_target
 from dovetail.errors import PlanError
 from dovetail.ir import Graph
 from dovetail.ir.precision import Precision
-from dovetail.plan import make_plan
-from dovetail.plan.devices import DeviceChoice, parse_devices, recipe_of
+from dovetail.plan import Recipe, make_plan, parse_placement
+from dovetail.plan.devices import DeviceChoice, parse_devices, recipe_of, with_affinities
 from dovetail.testing.networks import Network
 
 
@@ -146,3 +146,16 @@ def test_wrong_affinities(affinity: str, says: str) -> None:
 def test_only_threads_count_threads(text: str) -> None:
     with pytest.raises(PlanError, match="is no option"):
         parse_devices(text)
+
+
+def test_affinities_go_with_a_placement_and_its_fallbacks() -> None:
+    npu, host = parse_placement("vsi:a311d@u8"), parse_placement("cpu@fp32")
+    recipe = with_affinities(Recipe(npu, (host,)), ["n0=cpu", "op:Relu=vsi:a311d"])
+    assert [(str(rule.placement), rule.node, rule.op) for rule in recipe.rules] == [
+        ("cpu@fp32", "n0", None),
+        ("vsi:a311d@u8", "*", "Relu"),
+    ]
+    assert recipe.fallback == (host, npu)
+    assert with_affinities(Recipe(npu, (host,)), []) == Recipe(npu, (host,))
+    with pytest.raises(PlanError, match="not among the devices"):
+        with_affinities(Recipe(npu, (host,)), ["n0=openvino:CPU"])

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from dovetail.backend.protocols import CompileOptions, Fidelity, Signature
 from dovetail.backend.registry import backend, find_device, find_target
 from dovetail.backends.reference import run_graph
-from dovetail.ir import AnyArray, Graph, Node, dequantize_array
+from dovetail.ir import AnyArray, DType, Graph, Node, dequantize_array
 from dovetail.ir.precision import Precision
 from dovetail.plan import Override, Placement, Plan, find_units
 from dovetail.plan.units import clamp_host
@@ -56,9 +56,19 @@ def _spread(
     if node.op == "Conv":
         return _conv_spread(graph, source, node, bounds, real)
     data = [bounds[name] for name in node.inputs if graph.types[name].holds_reals]
+    if node.op == "AveragePool":
+        return data[0] + _weight_spread(graph, node, real)
     if node.op in _LINEAR:
         return float(_LINEAR[node.op](data))
     return data[0] * _SLOPES.get(node.op, 1.0)
+
+
+def _weight_spread(graph: Graph, node: Node, real: Mapping[str, AnyArray]) -> float:
+    """Return what an average in 16 bits or in fixed point is off by: parts make it with weights of 7 bits."""
+    kind = graph.types[node.outputs[0]]
+    if kind.quant is None or not (kind.dtype is DType.I16 or np.log2(kind.quant.scale[0]).is_integer()):
+        return 0.0
+    return float(np.abs(real[graph.origin_of(node.inputs[0])]).max(initial=0)) * 2.0**-7
 
 
 def _conv_spread(

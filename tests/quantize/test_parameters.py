@@ -101,7 +101,7 @@ def test_fixed_point_of_a_power_of_two_saturates_as_acuity_does() -> None:
     assert choose_quantization(Range(-2.0, 0.0), I16_FIXED).scale == (2.0**-14,)
 
 
-@pytest.mark.parametrize("exponent", [-100, -20, -3, 0, 1, 7, 60])
+@pytest.mark.parametrize("exponent", [-33, -20, -3, 0, 1, 7, 60])
 def test_fixed_point_just_beside_powers_of_two(exponent: int) -> None:
     power = 2.0**exponent
     above = float(np.nextafter(np.float32(power), np.float32(np.inf)))
@@ -340,8 +340,8 @@ def test_a_bias_is_rounded_and_saturates(value: float, dtype: DType, stored: int
     assert found.tolist() == [stored]
 
 
-@pytest.mark.parametrize(("largest", "exponent"), [(2.0**-120, 126), (2.0**-119, 126), (2.0**-118, 125), (1e-300, 126)])
-def test_fixed_point_has_no_more_than_126_places(largest: float, exponent: int) -> None:
+@pytest.mark.parametrize(("largest", "exponent"), [(2.0**-42, 48), (2.0**-41, 48), (2.0**-40, 47), (1e-300, 48)])
+def test_fixed_point_has_no_more_than_48_places(largest: float, exponent: int) -> None:
     assert choose_quantization(Range(0.0, largest), I8_FIXED).scale == (2.0**-exponent,)
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from dovetail.errors import QuantizeError
 from dovetail.quantize import Range, Ranges, load_ranges
 from dovetail.quantize.ranges import ranges_from_json
+from dovetail.seal import sealed, unsealed
 
 _NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 _RANGES = st.tuples(_NUMBERS, _NUMBERS).map(lambda pair: Range(min(pair), max(pair)))
@@ -58,7 +59,7 @@ def test_damaged_ranges_are_ranges_or_a_quantise_error(at: int, put: bytes) -> N
     ],
 )
 def test_what_is_no_range_is_refused(tensors: object) -> None:
-    document = {**json.loads(GOOD.to_json()), "tensors": tensors}
+    document = {**unsealed(json.loads(GOOD.to_json())), "tensors": tensors}
     with pytest.raises(QuantizeError, match=r"^r\.json: malformed"):
         ranges_from_json(json.dumps(document), "r.json")
 
@@ -73,7 +74,7 @@ def test_the_form_of_a_file() -> None:
         "samples": 3,
         "tensors": {"y": [0.0, 0.0], "ä": [-1.0, 2.5]},
     }
-    assert ranges.to_json() == json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+    assert ranges.to_json() == json.dumps(sealed(document), indent=1, ensure_ascii=False) + "\n"
     other = Ranges("gräph", "minmax", 3, dict(reversed(list(ranges.tensors.items()))))
     assert (other.to_json(), other.digest) == (ranges.to_json(), ranges.digest)
     assert Ranges("gräph", "minmax", 4, ranges.tensors).digest != ranges.digest
@@ -83,7 +84,7 @@ def test_the_form_of_a_file() -> None:
     "change", [{"schema": 0}, {"schema": 2}, {"kind": "dovetail-plan"}, {"kind": "dovetail-report"}]
 )
 def test_another_schema_or_kind(change: dict[str, object]) -> None:
-    document = {**json.loads(GOOD.to_json()), **change}
+    document = {**unsealed(json.loads(GOOD.to_json())), **change}
     with pytest.raises(QuantizeError, match=r"^r\.json: not Dovetail ranges of schema 1"):
         ranges_from_json(json.dumps(document), "r.json")
 
@@ -95,7 +96,7 @@ def test_deep_nesting() -> None:
 
 @pytest.mark.parametrize("field", ["schema", "kind", "graph", "method", "samples", "tensors"])
 def test_a_field_that_is_missing(field: str) -> None:
-    document = json.loads(GOOD.to_json())
+    document = unsealed(json.loads(GOOD.to_json()))
     del document[field]
     with pytest.raises(QuantizeError, match="malformed"):
         ranges_from_json(json.dumps(document))

@@ -217,3 +217,34 @@ def test_constants_that_two_nodes_share_are_parted() -> None:
     assert float_error(graph, healed.graph, (item.inputs for item in samples)) < 1e-5
     assert healed.records
     assert shared in Draft.of(graph).constants
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1e3])
+@pytest.mark.parametrize(("before", "after"), [(0, 4), (4, 0), (1, 3)])
+def test_scales_go_through_channels_that_are_padded(before: int, after: int, scale: float) -> None:
+    """Grow channels by zeros beside them, as face and hand detectors for phones do."""
+    net = Network(8)
+    start = net.op("Relu", net.conv(net.input("x", 1, 3, 6, 6), 8, 3))
+    pads = net.constant(np.array([0, before, 0, 0, 0, after, 0, 0]))
+    grown = net.op("Pad", start, pads, net.constant(np.float32(0)), shape=(1, 12, 6, 6))
+    graph = net.graph(net.conv(net.op("Add", net.conv(start, 12), grown), 4))
+    steps = tuple(round(16 * np.log2(scale)) * (index % 2) for index in range(8))
+    ties = find_ties(graph)
+    grown_steps = np.zeros(ties.count, int)
+    grown_steps[ties.of(start)] = steps
+    tensors = {node.outputs[0]: tuple(grown_steps[ties.of(node.outputs[0])].tolist()) for node in graph.nodes[:-1]}
+    planted = Equalise().apply(graph, RepairRecord("equalise", tensors))
+    samples = _samples(graph)
+    assert float_error(graph, planted, (item.inputs for item in samples)) < 1e-5
+    healed = repair(_started(planted, samples), ["equalise-exact"], per_channel=False)
+    assert float_error(graph, healed.graph, (item.inputs for item in samples)) < 1e-5
+    assert _spread(healed.graph, "n0") < _spread(planted, "n0") / 50
+
+
+def _spread(graph: Graph, name: str) -> float:
+    """Return how many times the largest row of a node's weights is as large as the smallest."""
+    node = next(node for node in graph.nodes if node.name == name)
+    view = weight_view(graph, node)
+    assert view is not None
+    peaks = np.abs(view.values).max(axis=(0, 2, 3))
+    return float(peaks.max() / peaks.min())

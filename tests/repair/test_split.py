@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -17,7 +20,17 @@ from dovetail.ir.roles import joins_parts
 from dovetail.plan import Plan, parse_placement
 from dovetail.plan.repairs import RepairRecord
 from dovetail.quantize import calibrate, quantize
-from dovetail.repair import HealedModel, RepairBasis, SplitRanges, float_error, repair, repeat_repairs
+from dovetail.quantize.calibrate import load_float
+from dovetail.repair import (
+    HealedModel,
+    RepairBasis,
+    SplitRanges,
+    find_splits,
+    float_error,
+    repair,
+    repeat_repairs,
+    rounded_weights,
+)
 from dovetail.repair.order import find_reordering, is_depthwise
 from dovetail.repair.weights import WeightView, weight_view
 from dovetail.testing.networks import Network, networks
@@ -160,6 +173,53 @@ def test_only_what_would_be_raised_is_split_and_nothing_with_scales_by_channel()
     assert repair(start, [_KIND], per_channel=True, raised=every).records == ()
     (record,) = repair(start, [_KIND], per_channel=False, raised=frozenset({"n2"})).records
     assert set(record.channels) == {"t2"}
+
+
+def _chain(seed: int) -> Graph:
+    """Return convolutions in a row of which each is uneven by another factor."""
+    net = Network(seed)
+    made, read, odd = net.input("x", 1, 3, 8, 8), 3, np.arange(16) % 2
+    for factor in net.rng.permutation([4.0, 16.0, 64.0]):
+        weight = net.rng.normal(0, 1.2, (16, read, 3, 3)) / np.sqrt(9 * read)
+        if read == 16:
+            weight[::5] *= (1 + (factor - 1) * odd).reshape(1, -1, 1, 1)
+        weight *= np.where(odd, 1 / 16, 1.0).reshape(-1, 1, 1, 1)
+        made = net.op("Conv", made, net.constant(weight), net.uniform(16), shape=(1, 16, 8, 8), pads=(1, 1, 1, 1))
+        made, read = net.op("HardSwish", made), 16
+    return net.graph(made)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_nodes_to_split_come_in_the_order_of_the_noise_that_goes(seed: int) -> None:
+    graph = _chain(seed)
+    samples = _samples(graph, 8)
+    calibration = calibrate(graph, HeldSamples(samples))
+    everything = frozenset(node.name for node in graph.nodes)
+    found = find_splits(RepairBasis(graph, calibration.statistics, per_channel=False, raised=everything))
+    assert found
+    gains = [_gain(graph, samples, name) for name in found]
+    # What is measured is one draw of rounding errors, so that what is as good as equal may change places.
+    assert all(first > second / 2 for first, second in itertools.pairwise(gains)), gains
+    assert not find_splits(RepairBasis(graph, calibration.statistics, per_channel=True, raised=everything))
+
+
+def _gain(graph: Graph, samples: Sequence[Sample], name: str) -> float:
+    """Return the noise over the signal that a split takes from what a node makes of exact inputs."""
+    start = HealedModel(graph, calibrate(graph, HeldSamples(samples)))
+    split = repair(start, [_KIND], per_channel=False, raised=frozenset({name})).graph
+    read, made = graph.node(name).inputs[0], graph.node(name).outputs[0]
+    inputs = [item.inputs for item in samples]
+    if read not in graph.inputs:
+        with closing(load_float(replace(graph, outputs=(read,)))) as model:
+            inputs = [model.run(item) for item in inputs]
+    precision, noise = parse_placement("vsi:a311d@u8").precision, []
+    for whole in (graph, split):
+        nodes = tuple(node for node in whole.nodes if node.name == name or name in node.origin)
+        part = Graph("part", nodes, (read,), (made,), whole.types, whole.constants)
+        with closing(load_float(part)) as exact, closing(load_float(rounded_weights(part, precision))) as rounded:
+            pairs = [(exact.run(value)[made], rounded.run(value)[made]) for value in inputs]
+        noise.append(sum(float(np.square(second - first).sum() / np.square(first).sum()) for first, second in pairs))
+    return noise[0] - noise[1]
 
 
 def test_even_weights_are_not_split() -> None:

@@ -21,6 +21,10 @@ OTHERS = {
     "sdk/build.py": "what CMake and the linker are called with",
     "sdk/download.py": "what pip is called with",
     "compare/case.py": "the README of a case, with the command that shows it again",
+    "compare/difference_case.py": "the README of a difference, with the command that shows it again",
+    "kit/kit.py": "the script of a kit",
+    "kit/examples.py": "the file for CMake, with the command that builds it",
+    "runtime/__main__.py": "the board's own command",
     "fit/result.py": "the first line of a recipe, with the command that reads it",
     "backends/verisilicon/project/write.py": "the README of a project, with the commands that build and run it",
 }

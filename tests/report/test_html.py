@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dovetail.report import Facts, Page, Picture, Pictures, Prose, Table, Tone, page_html, page_text
+from dovetail.report.html import fragment_html
 from dovetail.report.page import flexible, right
 
 VOID = {"meta", "img"}
@@ -76,3 +77,13 @@ def test_pictures_are_inside_and_text_leaves_them_out() -> None:
     assert found.pictures == [picture.png]
     assert {picture.caption, "What is seen", "note"} <= set(found.texts)
     assert page_text(page) == "page\n\nend\n"
+
+
+def test_a_part_of_another_page_is_whole_in_itself() -> None:
+    page = Page("Title", (Facts("", (("a", "<b>"),)), Table("T", (right("n"),), (("1",),))), "Verdict", Tone.GOOD)
+    reader = Reader()
+    reader.feed(fragment_html(page))
+    reader.close()
+    assert reader.open == []
+    assert not {"html", "head", "body", "script", "style"} & reader.names
+    assert {"Title", "Verdict", "<b>", "1"} <= set(reader.texts)

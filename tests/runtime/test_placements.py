@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 import openvino
@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
 from dovetail.backend.protocols import CompileOptions
-from dovetail.backends.openvino.core import core, register_plugin
+from dovetail.backends.openvino.core import core, device_facts, missing_devices, present_devices, register_plugin
 from dovetail.compile import CompileRequest, compile_model
 from dovetail.exporters import to_onnx
 from dovetail.formats.openvino import apply_affinities, count_submodels
@@ -34,9 +34,13 @@ PAIRS = {
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _two_devices() -> None:
+def _two_devices() -> Iterator[None]:
     for name in ("CPUA", "CPUB"):
         register_plugin(name, CPU_PLUGIN)
+    yield
+    # Tests of other files ask which devices this process has.
+    for cached in (core, device_facts, present_devices, missing_devices):
+        cached.cache_clear()
 
 
 def _plan(graph: Graph, targets: Mapping[str, str]) -> Plan:

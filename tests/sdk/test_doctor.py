@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
+from importlib import metadata
+
 import pytest
 
+from dovetail.backend import registry
 from dovetail.errors import DovetailError
 from dovetail.sdk import Health, build, examine
 
@@ -29,3 +34,24 @@ def test_a_missing_sdk_runs_no_test() -> None:
         raise DovetailError("ran")
 
     assert "self-test" not in {check.name for check in examine(never)}
+
+
+def test_versions_and_the_processor_are_said() -> None:
+    found = {check.name: check.found for check in examine()}
+    assert f"dovetail {metadata.version('dovetail')}" in found["versions"]
+    assert f"numpy {metadata.version('numpy')}" in found["versions"]
+    assert found["processor"].startswith(f"{os.cpu_count()} processors; ")
+
+
+def test_a_missing_package_comes_with_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *more: None if name == "openvino" else whole(name, *more)
+    )
+    registry.backend.cache_clear()
+    try:
+        check = next(check for check in examine() if check.name == "backend openvino")
+    finally:
+        registry.backend.cache_clear()
+    assert check.health is Health.MISSING
+    assert check.advice == "pip install 'dovetail[openvino]'"

@@ -11,6 +11,7 @@ from dovetail.compare.task import callable_metric
 from dovetail.data import Sample, Splits
 from dovetail.ir import AnyArray, Graph
 from dovetail.plan import Placement, Plan, Recipe, parse_placement
+from dovetail.plan.demands import ToolDemands
 from dovetail.quantize import calibrate
 from dovetail.search import CostOptions, Goal, Journal, SearchPolicy, TuneOptions, TuneRequest
 from dovetail.search.context import SearchContext, SearchMemory
@@ -21,7 +22,7 @@ from dovetail.search.prior import UnitPrior, rank_units
 from dovetail.search.proof import make_prover
 from dovetail.search.recorded import RecordedEvaluator
 from dovetail.search.request import SilentSearch
-from dovetail.search.space import make_space
+from dovetail.search.space import SpaceOptions, make_space
 from dovetail.search.trial import Scores
 from dovetail.testing.networks import Network
 from dovetail.testing.planted import HeldSamples
@@ -70,6 +71,7 @@ class Setting:
     held: int = 30
     priced: bool = True
     max_plans: int = 500
+    time_limit_s: float | None = None
     policy: SearchPolicy = SearchPolicy()  # noqa: RUF009
     costs: CostOptions = CostOptions()  # noqa: RUF009
     wishes: Recipe | None = None
@@ -77,6 +79,7 @@ class Setting:
     best: float | AnyArray = 1.0
     """What float scores: on every sample the same, or on each."""
     set_level: bool = False
+    demands: ToolDemands | None = None
 
 
 def open_stages(setting: Setting) -> tuple[SearchContext, Ledger]:
@@ -97,17 +100,22 @@ def open_stages(setting: Setting) -> tuple[SearchContext, Ledger]:
         goal=setting.goal,
         low=setting.low,
         ladder=setting.ladder,
-        options=TuneOptions(max_plans=setting.max_plans, policy=setting.policy),
+        options=TuneOptions(max_plans=setting.max_plans, time_limit_s=setting.time_limit_s, policy=setting.policy),
         wishes=setting.wishes,
         costs=setting.costs,
+        demands=setting.demands,
     )
-    space = make_space(request.graph, request.low, request.ladder, request.wishes)
+    options = SpaceOptions(demands=setting.demands)
+    space = make_space(request.graph, request.low, request.ladder, request.wishes, options)
     prior = setting.prior or rank_units(space, request.calibration, setting.policy.prior)
     order = [item.unit for item in prior]
     journal = Journal(None, "planted")
-    fast = RecordedEvaluator(PlantedEvaluator(setting.loss, setting.best, setting.set_level), journal)
+    memory = SearchMemory.of(request)
+    fast = RecordedEvaluator(
+        PlantedEvaluator(setting.loss, setting.best, setting.set_level), journal, count=memory.count
+    )
     judge = PlantedEvaluator(setting.exact_loss or setting.loss, setting.best, setting.set_level)
-    exact = RecordedEvaluator(judge, journal, "exact")
+    exact = RecordedEvaluator(judge, journal, "exact", count=memory.count)
     race = setting.policy.race
     context = SearchContext(
         request=request,
@@ -120,7 +128,7 @@ def open_stages(setting: Setting) -> tuple[SearchContext, Ledger]:
         holdout=Oracle(fast, Split("holdout", splits.holdout), space.float_plan, race),
         listener=SilentSearch(),
         log=SearchLog(None),
-        memory=SearchMemory.of(request),
+        memory=memory,
     )
     return context, Ledger(context)
 

@@ -9,7 +9,7 @@ import pytest
 
 from dovetail.errors import SearchError
 from dovetail.plan import Plan, parse_placement
-from dovetail.search import GateVerdict, Goal
+from dovetail.search import GateVerdict, Goal, SearchPolicy
 from dovetail.search.acceptance import judge_selected
 from dovetail.search.gate import check_gate, revise_gate
 from dovetail.search.ledger import Ledger
@@ -89,7 +89,7 @@ def test_three_plans_are_compared_on_the_same_samples_in_exact_simulation() -> N
     assert [item.name for item in compared] == [
         f"everything at {place}, exact" for place in ("vsi:v853@u8", "vsi:v853@i16", "cpu@u8")
     ]
-    assert {item.trial.samples for item in compared} == {64}
+    assert {item.trial.samples for item in compared} == {SearchPolicy().race.first_block}
     assert {item.trial.float_score for item in compared} == {1.0}
     # What fast simulation says of the same plan is a row of its own.
     assert [item.trial.samples for item in gate.checks if item not in compared] == [16]

@@ -133,3 +133,67 @@ def test_damaged_prices_are_not_gone_by(text: str, tmp_path: Path) -> None:
 def test_a_place_that_cannot_hold_a_journal(tmp_path: Path, name: str) -> None:
     with pytest.raises(SearchError, match="not a usable journal"):
         Journal(tmp_path / name, "c")
+
+
+def test_no_flipped_byte_changes_what_is_recalled(tmp_path: Path) -> None:
+    path, damaged = tmp_path / "j.sqlite", tmp_path / "damaged.sqlite"
+    journal = Journal(path, "context")
+    kept = {f"plan{index}": Scores(index / 7, np.arange(5) * index / 3.0) for index in range(6)}
+    for plan, scores in kept.items():
+        journal.record(plan, "all:5:0123", scores, 5)
+    journal.close()
+    rng, whole = np.random.default_rng(11), path.read_bytes()
+    places = rng.choice(len(whole), size=600, replace=False)
+    answers = {"same": 0, "forgotten": 0, "refused": 0}
+    for place in places:
+        data = bytearray(whole)
+        data[place] ^= 1 << int(rng.integers(8))
+        damaged.write_bytes(data)
+        for plan, scores in kept.items():
+            try:
+                found = recalled(damaged, plan)
+            except SearchError:
+                answers["refused"] += 1
+                continue
+            answers["same" if found is not None else "forgotten"] += 1
+            assert found is None or (found.score == scores.score and np.array_equal(bare(found), bare(scores)))
+    assert answers["refused"] > 0
+
+
+def bare(scores: Scores) -> AnyArray:
+    """Return what an evaluation gives sample by sample."""
+    assert scores.per_sample is not None
+    return scores.per_sample
+
+
+def recalled(path: Path, plan: str) -> Scores | None:
+    """Return what a journal has of a plan, after it is opened anew."""
+    for more in ("-wal", "-shm"):
+        path.with_name(path.name + more).unlink(missing_ok=True)
+    journal = Journal(path, "context")
+    try:
+        return journal.recall(plan, "all:5:0123")
+    finally:
+        journal.close()
+
+
+def test_a_journal_of_rows_without_checksums_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "j.sqlite"
+    database = sqlite3.connect(path)
+    database.execute("CREATE TABLE evaluation (context TEXT, plan TEXT, block TEXT, score REAL)")
+    database.close()
+    with pytest.raises(SearchError, match="older version"):
+        Journal(path, "c")
+
+
+def test_a_full_disk_is_no_reason_to_delete_a_journal(tmp_path: Path) -> None:
+    path = tmp_path / "j.sqlite"
+    journal = Journal(path, "c")
+    journal.record("p", "b", Scores(0.5, None), 5)
+    # SQLite's own bound on pages says SQLITE_FULL, as a full disk does.
+    journal._database.execute("PRAGMA max_page_count=1")
+    with pytest.raises(SearchError, match="Make room") as caught:
+        journal.record("q", "b", Scores(0.5, np.zeros(50_000)), 5)
+    assert "Delete" not in str(caught.value)
+    journal.close()
+    assert Journal(path, "c").recall("p", "b") == Scores(0.5, None)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dovetail.errors import SearchError
+from dovetail.seal import unsealed
 from dovetail.search.log import SCHEMA, SearchLog, read_search_log
 from dovetail.search.trial import Scores
 
@@ -53,7 +54,7 @@ def test_a_damaged_evaluation_is_refused_by_its_line(change: dict[str, object], 
     log.evaluation("p", "b", Scores(1.0, np.ones(2)))
     log.close()
     header, line = path.read_text().splitlines()
-    path.write_text("\n".join([header, json.dumps(json.loads(line) | change), ""]))
+    path.write_text("\n".join([header, json.dumps(unsealed(json.loads(line)) | change), ""]))
     with pytest.raises(SearchError, match=":2: no evaluation: ") as caught:
         read_search_log(path).evaluations()
     assert "\n" not in str(caught.value)

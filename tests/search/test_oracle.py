@@ -128,6 +128,15 @@ def test_a_float_model_that_breaks_ends_the_search(count: int) -> None:
         _oracle(Breaking(np.zeros(count)), count)
 
 
+def test_a_float_model_that_breaks_on_later_samples_ends_the_search() -> None:
+    class Breaking(Planted):
+        def evaluate(self, plan: Plan, indices: Sequence[int]) -> Scores:
+            return Scores.failed("its worker died") if FIRST_BLOCK in indices else super().evaluate(plan, indices)
+
+    with pytest.raises(DovetailError, match="float model cannot be evaluated: its worker died"):
+        _oracle(Breaking(np.zeros(200)), 200)
+
+
 def test_a_split_of_one_sample_is_a_split() -> None:
     trial = _oracle(Planted(np.zeros(1)), 1).judge(LOW, (), Tolerance(0.1))
     assert (trial.status, trial.samples, trial.complete) == (Status.PASS, 1, True)
@@ -288,7 +297,7 @@ def test_each_block_doubles_what_was_seen_and_a_small_rest_goes_with_the_last(co
 def test_a_preview_is_as_many_blocks_as_have_enough_samples() -> None:
     for preview, samples in ((1, 8), (8, 8), (9, 16), (16, 16), (17, 32), (1000, 32)):
         evaluator = RecordedEvaluator(Planted(np.zeros(32)), Journal(None, "c"))
-        policy = RacePolicy(preview=preview)
+        policy = RacePolicy(glance=preview)
         oracle = Oracle(evaluator, Split("search", tuple(range(32))), FLOAT, policy)
         assert oracle.preview(LOW, Tolerance(0.1), evaluator).samples == samples
 

@@ -32,7 +32,7 @@ ELSEWHERE = {
     "fanout/pool.py": {"_DEATHS", "_GRACE_S"},
     "fanout/task.py": {"_KEPT_WORKS"},
     "log.py": {"SCHEMA", "_MOST_BYTES"},
-    "noise.py": {"MOST_NOISE"},
+    "noise.py": {"MOST_NOISE", "_BLOCK"},
     "optimum/problem.py": {"OUTSIDE"},
     "optimum/relaxed.py": {"_INFEASIBLE", "_WHOLE"},
     "pieces.py": {"_SMALL"},

@@ -16,6 +16,7 @@ from dovetail.errors import SearchError
 from dovetail.ir import AnyArray
 from dovetail.plan import Plan, parse_placement
 from dovetail.quantize import calibrate
+from dovetail.seal import unsealed
 from dovetail.search import Goal, SearchPolicy, TuneOptions, TuneRequest, TuneResult, tune
 from dovetail.search.confirm import contradictions
 from dovetail.search.evaluator import Rewriter
@@ -91,7 +92,7 @@ def test_a_replay_goes_by_the_policy_of_the_log(tmp_path: Path) -> None:
 
 
 def _edit(log: Path, out: Path, change: object) -> Path:
-    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    lines = [unsealed(json.loads(line)) for line in log.read_text().splitlines()]
     change(lines)  # type: ignore[operator]
     out.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return out

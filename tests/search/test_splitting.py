@@ -1,7 +1,9 @@
-"""A search splits what it would raise for its own weights, and keeps that only where it is cheaper."""
+"""Where much has to be raised, splits of all nodes compete with more bits: those that promise the cheapest plan."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,164 +11,133 @@ import numpy as np
 import pytest
 
 from dovetail.compare.task import callable_metric
-from dovetail.data import split_samples
+from dovetail.data import Sample, split_samples
 from dovetail.ir import AnyArray, Graph
-from dovetail.ir.roles import joins_parts
 from dovetail.plan import Recipe, parse_placement
 from dovetail.plan.limits import Limits
-from dovetail.plan.recipe import Rule
 from dovetail.quantize import calibrate
-from dovetail.repair import CHOICES, repaired_for
-from dovetail.report import healing_block
-from dovetail.search import Goal, TuneOptions, TuneRequest, TuneResult, tune
-from dovetail.search.context import open_search
-from dovetail.search.healing import healed_request, trial_of
-from dovetail.search.log import open_log
+from dovetail.quantize.calibrate import load_float
+from dovetail.repair import CHOICES
+from dovetail.search import Goal, SearchPolicy, TuneOptions, TuneRequest, tune
+from dovetail.search.policy import CulpritPolicy
 from dovetail.search.replay import replay
-from dovetail.search.request import SilentSearch
-from dovetail.search.splitting import SplitOffer, settle_split
-from dovetail.search.verdict import Verdict
+from dovetail.search.splitting import SplitTerms, choose_splits
+from dovetail.search.variants import PricedFigures, VariantFigures
 from dovetail.testing.networks import Network
-from dovetail.testing.planted import labelled_samples
+from dovetail.testing.planted import HeldSamples
 
-_CHANNELS = 64
+_TERMS = SplitTerms(least_score=0.9, latency_ns=400.0, low_ns=200.0, errors=1.0, worthwhile=0.01)
+_NAMES = [f"n{index}" for index in range(6)]
 
 
-def _planted(scale: float) -> Graph:
-    """Return a classifier of which some channels read faint inputs by weights that are larger by a factor.
+def _figures(score: float, latency_ns: float) -> PricedFigures:
+    return PricedFigures(VariantFigures(score, None, 0.0), latency_ns)
 
-    HardSwish lets no scale through, so that no equalisation heals it.
+
+def _chosen(scores: Sequence[float], prices: Sequence[float], terms: SplitTerms = _TERMS) -> tuple[int, list[int]]:
+    """Return how many of six nodes are split, and what was tried, where `i + 1` splits give the figures `i`."""
+    tried: list[int] = []
+
+    def measure(nodes: frozenset[str]) -> PricedFigures:
+        tried.append(len(nodes))
+        assert nodes == set(_NAMES[: len(nodes)])
+        return _figures(scores[len(nodes) - 1], prices[len(nodes) - 1])
+
+    return len(choose_splits(_NAMES, _figures(0.7, 100.0), measure, terms)), tried
+
+
+def test_all_are_split_where_each_gains_more_than_it_takes() -> None:
+    scores, prices = [0.72, 0.75, 0.78, 0.82, 0.84, 0.88], [101.0, 102, 103, 104, 105, 106]
+    assert _chosen(scores, prices) == (6, [6, 4])
+
+
+def test_fewer_are_split_where_the_rest_gains_less_than_it_takes() -> None:
+    scores, prices = [0.80, 0.88, 0.89, 0.89, 0.89, 0.89], [101.0, 104, 130, 150, 170, 190]
+    assert _chosen(scores, prices) == (2, [6, 4, 2, 1])
+
+
+def test_none_is_split_where_that_gains_nothing_or_takes_too_long() -> None:
+    assert _chosen([0.7] * 6, [101.0] * 6) == (0, [6, 4, 2, 1])
+    assert _chosen([0.8] * 6, [180.0] * 6) == (0, [6, 4, 2, 1])
+
+
+def test_none_is_split_where_these_samples_miss_nothing() -> None:
+    assert _chosen([0.8] * 6, [101.0] * 6, replace(_TERMS, least_score=0.6)) == (0, [])
+
+
+def test_prices_of_variants_need_not_be_those_of_the_plan() -> None:
+    scores, prices = [0.80, 0.88, 0.89, 0.89, 0.89, 0.89], [101.0, 104, 130, 150, 170, 190]
+    dearer = replace(_TERMS, latency_ns=4000.0, low_ns=2000.0)
+    assert _chosen(scores, prices, dearer) == _chosen(scores, prices)
+
+
+def test_what_cannot_be_tested_is_not_split() -> None:
+    assert choose_splits(_NAMES, _figures(0.7, 100.0), lambda nodes: None, _TERMS) == frozenset()
+
+
+def _chain(seed: int, layers: int = 6, channels: int = 32, size: int = 12) -> Graph:
+    """Return convolutions in a row whose every fifth channel reads faint inputs by large weights.
+
+    HardSwish lets no scale through, so that no equalisation heals them.
     """
-    net = Network(7)
-    faint = np.where(np.arange(_CHANNELS) % 2, 1 / scale, 1.0)
-    first = net.rng.uniform(-0.5, 0.5, (_CHANNELS, 2, 3, 3)) * faint.reshape(-1, 1, 1, 1)
-    shape = (1, _CHANNELS, 4, 4)
-    start = net.op("Conv", net.input("x", 1, 2, 4, 4), net.constant(first), shape=shape, pads=(1, 1, 1, 1))
-    start = net.op("HardSwish", start)
-    second = net.rng.uniform(-0.1, 0.1, (_CHANNELS, _CHANNELS, 3, 3))
-    second[::5] *= (scale * (np.arange(_CHANNELS) % 2)).reshape(1, -1, 1, 1)
-    made = net.op("Conv", start, net.constant(second), net.uniform(_CHANNELS), shape=shape, pads=(1, 1, 1, 1))
-    pooled = net.op("GlobalAveragePool", net.op("HardSwish", made), shape=(1, _CHANNELS, 1, 1))
-    flat = net.op("Flatten", pooled, shape=(1, _CHANNELS))
-    return net.graph(net.op("Gemm", flat, net.uniform(_CHANNELS, 6), net.uniform(6), shape=(1, 6)))
+    net, shape, odd = Network(seed), (1, channels, size, size), np.arange(channels) % 2
+    made, read = net.input("x", 1, 3, size, size), 3
+    for _ in range(layers):
+        weight = net.rng.normal(0, 1.2, (channels, read, 3, 3)) / np.sqrt(9 * read)
+        if read == channels:
+            weight[::5] *= (1 + 31 * odd).reshape(1, -1, 1, 1)
+        weight *= np.where(odd, 1 / 32, 1.0).reshape(-1, 1, 1, 1)
+        bias = net.uniform(channels, low=-0.1, high=0.1)
+        made = net.op("Conv", made, net.constant(weight), bias, shape=shape, pads=(1, 1, 1, 1))
+        made, read = net.op("HardSwish", made), channels
+    pooled = net.op("GlobalAveragePool", made, shape=(1, channels, 1, 1))
+    flat = net.op("Flatten", pooled, shape=(1, channels))
+    return net.graph(net.op("Gemm", flat, net.uniform(channels, 6), net.uniform(6), shape=(1, 6)))
 
 
-def _agrees(outputs: dict[str, AnyArray], labels: dict[str, AnyArray]) -> AnyArray:
-    (made,) = outputs.values()
-    off = np.abs(made - labels["truth"]).reshape(len(made), -1).max(axis=1)
-    right: AnyArray = (off < 0.05 * np.abs(labels["truth"]).max()).astype(np.float64)
-    return right
+def _nearness(outputs: dict[str, AnyArray], labels: dict[str, AnyArray]) -> AnyArray:
+    (made,), truth = outputs.values(), labels["truth"]
+    off = np.abs(made - truth).reshape(len(made), -1).max(axis=1) / np.abs(truth).max()
+    return np.clip(1 - off / 0.3, 0.0, 1.0).astype(np.float64)
 
 
-def _request(scale: float = 45.0, **options: object) -> TuneRequest:
-    graph = _planted(scale)
-    source = labelled_samples(graph, 60)
+def _request(graph: Graph, repairs: tuple[str, ...], log: Path | None = None) -> TuneRequest:
+    rng, shape = np.random.default_rng(5), graph.types["x"].static_shape
+    inputs = [{"x": rng.normal(size=shape).astype(np.float32)} for _ in range(40)]
+    with closing(load_float(graph)) as model:
+        truths = [model.run(item)[graph.outputs[0]][0] for item in inputs]
+    source = HeldSamples([Sample(f"s{index}", item, {"truth": truths[index]}) for index, item in enumerate(inputs)])
+    low = parse_placement("vsi:a311d@u8")
+    # Four raised units are many here: a network of more would take long.
+    policy = SearchPolicy(culprits=CulpritPolicy(many=4))
     return TuneRequest(
         graph=graph,
         calibration=calibrate(graph, source),
         samples=source,
         splits=split_samples(source),
-        metric=callable_metric(_agrees),  # type: ignore[arg-type]
-        goal=Goal(0.1),
-        low=parse_placement("vsi:a311d@u8"),
+        metric=callable_metric(_nearness),  # type: ignore[arg-type]
+        goal=Goal(0.05),
+        low=low,
         ladder=(parse_placement("vsi:a311d@i16"),),
-        wishes=Recipe(parse_placement("vsi:a311d@u8"), limits=Limits(forbid=("cpu",))),
-        options=TuneOptions(repairs=CHOICES["exact"], **options),  # type: ignore[arg-type]
+        wishes=Recipe(low, limits=Limits(forbid=("cpu",))),
+        options=TuneOptions(repairs=repairs, policy=policy, log=log),
     )
 
 
-@pytest.fixture(scope="module")
-def logged(tmp_path_factory: pytest.TempPathFactory) -> tuple[TuneRequest, TuneResult, Path]:
-    log = tmp_path_factory.mktemp("splitting") / "log.jsonl"
-    request = _request(log=log)
-    return request, tune(request), log
-
-
-def _latency_ns(result: TuneResult) -> float:
-    assert result.certificate is not None
-    return result.certificate.cost.latency_ns
-
-
-def test_a_split_that_is_cheaper_than_more_bits_is_kept(logged: tuple[TuneRequest, TuneResult, Path]) -> None:
-    request, result, _ = logged
-    free = tuple(kind for kind in CHOICES["exact"] if kind != "split-ranges")
-    without = tune(replace(request, options=TuneOptions(repairs=free)))
-    assert without.raised
-    assert result.accepted
-    assert _latency_ns(result) < _latency_ns(without)
-    assert result.healing is not None
-    trial = result.healing.trials[-1]
-    assert trial.kind == "split-ranges"
-    assert trial.score > trial.score_without + 0.1
-    assert trial.latency_ns == _latency_ns(result)
-    assert trial.latency_without_ns == pytest.approx(_latency_ns(without))
-    assert result.cost.trials > without.cost.trials
-
-
-def test_the_plan_carries_the_split(logged: tuple[TuneRequest, TuneResult, Path]) -> None:
-    request, result, _ = logged
-    assert result.repaired is not None
-    graph = repaired_for(result.plan, request.graph)
-    assert graph.digest == result.repaired.graph.digest
-    assert any(joins_parts(graph, node) for node in graph.nodes)
-    result.plan.check(graph)
-
-
-def test_a_replay_splits_alike(logged: tuple[TuneRequest, TuneResult, Path]) -> None:
-    request, result, log = logged
-    replayed = replay(request, log)
+@pytest.mark.slow
+def test_where_much_is_raised_splits_make_the_plan_cheaper(tmp_path: Path) -> None:
+    graph = _chain(10)
+    rest = tuple(kind for kind in CHOICES["exact"] if kind != "split-ranges")
+    request = _request(graph, CHOICES["exact"], tmp_path / "log.jsonl")
+    without, split = tune(_request(graph, rest)), tune(request)
+    assert len(without.raised) >= 4
+    assert split.accepted
+    assert split.repaired is not None
+    assert split.repaired.kinds == ("split-ranges",)
+    assert without.certificate is not None
+    assert split.certificate is not None
+    assert split.certificate.cost.latency_ns < 0.95 * without.certificate.cost.latency_ns
+    replayed = replay(request, tmp_path / "log.jsonl")
     assert replayed.deviations == ()
     assert replayed.result is not None
-    assert replayed.result.plan == result.plan
-    assert replayed.result.healing == result.healing
-
-
-def test_a_split_that_takes_longer_than_what_it_spares_is_left_out() -> None:
-    # Beside these prices the network is nothing for a CPU, so that raising everything is cheapest.
-    result = tune(replace(_request(60.0), wishes=None))
-    assert result.raised
-    assert result.healing is not None
-    assert [text.split(":")[0] for text in result.healing.unpaid] == ["split-ranges"]
-    assert "split-ranges" not in {item.kind for item in result.healing.trials}
-    assert result.repaired is None or "split-ranges" not in result.repaired.kinds
-
-
-def test_a_plan_that_is_not_cheaper_is_not_taken(logged: tuple[TuneRequest, TuneResult, Path]) -> None:
-    request, kept, _ = logged
-    assert kept.repaired is not None
-    free = tuple(kind for kind in CHOICES["exact"] if kind != "split-ranges")
-    without = tune(replace(request, options=TuneOptions(repairs=free)))
-    offer = SplitOffer(kept.repaired, trial_of(kept.repaired.records[-1], 1.0, 0.5))
-    split = healed_request(replace(request, options=TuneOptions()), kept.repaired)
-    with open_log(None) as log, open_search(split, SilentSearch(), log) as context:
-        settled = settle_split(context, offer, without, lambda: without)
-        missed = replace(kept, assessment=replace(kept.assessment, verdict=Verdict.MISSED))
-        worse = settle_split(context, offer, without, lambda: missed)
-        taken = settle_split(context, offer, without, lambda: kept)
-    for result in (settled, worse):
-        assert result.plan == without.plan
-        assert result.healing is not None
-        (text,) = result.healing.unpaid
-        assert text.startswith("split-ranges: the plan with it is ")
-        assert "Not worth its latency: split-ranges" in repr(healing_block(result.healing, "u8"))
-    assert taken.plan == kept.plan
-    assert taken.healing is not None
-    assert "with split-ranges, and" in repr(healing_block(taken.healing, "u8"))
-
-
-def test_what_a_recipe_places_stays_there() -> None:
-    request = _request()
-    assert request.wishes is not None
-    place = parse_placement("vsi:a311d@i16")
-    result = tune(replace(request, wishes=replace(request.wishes, rules=(Rule(place, node="n2"),))))
-    assert result.plan.placement("n2") == place
-    assert result.repaired is None or "split-ranges" not in result.repaired.kinds
-
-
-def test_weights_with_a_scale_by_channel_are_not_split() -> None:
-    request = _request(200.0)
-    places = {"low": parse_placement("vsi:v853@i8pc"), "ladder": (parse_placement("vsi:v853@i16"),)}
-    result = tune(replace(request, wishes=None, **places))  # type: ignore[arg-type]
-    kinds = () if result.healing is None else {item.kind for item in result.healing.trials}
-    assert "split-ranges" not in kinds
-    assert result.repaired is None or "split-ranges" not in result.repaired.kinds
+    assert replayed.result.plan == split.plan

@@ -67,7 +67,7 @@ CHANGES: dict[str, Callable[[Patch], None]] = {
     "cpu": lambda patch: patch.setattr(OnnxRuntimeBackend, "version", "another"),
     "npusim": lambda patch: patch.setattr(NpuSimulator, "version", "another"),
     "reference": lambda patch: patch.setattr(plugin.ReferenceBackend, "version", "another"),
-    "ONNX Runtime": lambda patch: patch.setattr("dovetail.backends.npusim.simulator.version", lambda _name: "another"),
+    "ONNX Runtime": lambda patch: patch.setattr("dovetail.backends.cpu.plugin.version", lambda _name: "another"),
     "the form of ONNX Runtime's rules": _other_form,
 }
 

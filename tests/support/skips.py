@@ -14,11 +14,22 @@ from pathlib import Path
 import pytest
 
 _HEAD = "# Part and test, as `pytest --skips` compares them; a part with a question mark depends on the machine."
-_MACHINE_S = ("cpuid-fault", "landlock")
-"""Parts that are a kernel's or a processor's."""
+_MACHINE_S = (
+    "boards",
+    "cpuid-fault",
+    "cross-compilers",
+    "landlock",
+    "netns",
+    "qemu",
+    "root",
+    "runner-libraries",
+    "systemd",
+    "tun",
+)
+"""Parts that are a kernel's, a processor's or the user's, and packages that tests take where they are."""
 
 
-@dataclass
+@dataclass(eq=False)
 class SkipList:
     """What a run skipped, beside what may be skipped."""
 

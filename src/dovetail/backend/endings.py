@@ -5,18 +5,11 @@ from __future__ import annotations
 import signal
 from dataclasses import dataclass
 
-from dovetail.errors import CompileFailure
+from dovetail.errors import NO_MEMORY, CompileFailure
 
 _FROM_OUTSIDE = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT})
 """Nobody sends these to itself: the kernel does where memory is short, or a person."""
-_NO_ROOM = (
-    "MemoryError",
-    "bad_alloc",
-    "Cannot allocate memory",
-    "out of memory",
-    "Out of memory",
-    "No space left on device",
-)
+_NO_ROOM = (*NO_MEMORY, "No space left on device")
 
 
 @dataclass(frozen=True, slots=True)

@@ -170,7 +170,7 @@ def _read(path: Path) -> KnownFailure | None:
         if path.stat().st_size > _MOST_BYTES:
             return None
         entry = _entry(json.loads(path.read_bytes()))
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (KeyError, OSError, OverflowError, RecursionError, TypeError, ValueError):
         return None
     return entry if entry.digest == path.stem else None
 

@@ -55,7 +55,7 @@ def read_frame(source: int) -> Frame | None:
         raise BrokenFrameError("a message is cut short")
     try:
         fields = json.loads(header)
-    except ValueError as error:
+    except (RecursionError, ValueError) as error:
         raise BrokenFrameError("a message is not JSON") from error
     if not isinstance(fields, dict):
         raise BrokenFrameError("a message is not a table")
@@ -90,9 +90,11 @@ def arrays_from_bytes(facts: object, payload: bytes) -> dict[str, AnyArray]:
             if dtype.hasobject:
                 raise BrokenFrameError("an array holds objects")
             sizes = tuple(int(size) for size in shape)
+            if min(sizes, default=0) < 0:
+                raise BrokenFrameError("an array has a negative size")
             count = int(np.prod(sizes, dtype=np.int64))
             arrays[str(name)] = np.frombuffer(payload, dtype, count, start).reshape(sizes).copy()
             start += count * dtype.itemsize
-    except (ValueError, TypeError, AssertionError) as error:
+    except (AssertionError, OverflowError, TypeError, ValueError) as error:
         raise BrokenFrameError(f"arrays do not fit their description: {error}") from error
     return arrays

@@ -172,6 +172,18 @@ class VendorBinary:
     outputs: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class OtherRule:
+    """Another way in which silicon, or another driver, may compute the same operators."""
+
+    name: str
+    """A word for tables, such as `multiplier`."""
+    text: str
+    """What is done differently, in words that follow 'the board computes it'."""
+    run: Callable[[Mapping[str, AnyArray]], Mapping[str, AnyArray]]
+    """Takes the inputs and returns the outputs as stored; raises DovetailError where the rule has no answer."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendAbilities:
     """What a backend can do beyond compiling and driving devices; None where it cannot."""
@@ -196,6 +208,11 @@ class BackendAbilities:
     onnx_of: Callable[[Blob], bytes | None] | None = None
     """Returns the ONNX model in a blob: a plain one, or an EPContext model with a vendor's compiled form inside; None
     for a blob of another form."""
+    needs: Callable[[Blob], Mapping[str, str]] | None = None
+    """Returns what a place has to have to run a blob, besides this backend in the same version: a vendor's SDK, the
+    product id of a part, a package, each by a name with what it has to be."""
+    unmet: Callable[[Mapping[str, str]], str] | None = None
+    """Returns why such needs are not met here, in words that follow 'it needs'; empty where they are."""
     vendor_binary: Callable[[Blob], VendorBinary | None] | None = None
     """Returns the binary in a blob that the vendor's own runtime loads without Dovetail, or None; raises DeviceError
     for a damaged one."""
@@ -204,6 +221,9 @@ class BackendAbilities:
     model_cycles: CycleModel | None = None
     pieces: Callable[[Graph, Target], CompiledPieces] | None = None
     """Returns what is computed as one in a quantised graph; raises CompileError with the reason."""
+    other_rules: Callable[[Graph, Target], Sequence[OtherRule]] | None = None
+    """Returns the ways in which a quantised graph may be computed otherwise than the backend computes it, the most
+    likely first: what may explain that a board differs from a simulation."""
     write_project: Callable[[Graph, Target, ProjectStyle, Mapping[str, str]], Mapping[str, bytes]] | None = None
     """Returns the files of a project by path below its folder, inputs and outputs renamed by the mapping; raises
     CompileError with the reason."""

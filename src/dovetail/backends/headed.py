@@ -37,7 +37,7 @@ def unpack(payload: bytes, where: str) -> tuple[Header, bytes]:
         found = json.loads(head)
         pairs = tuple((str(key), str(value)) for key, value in found["properties"])
         header = Header(str(found["device"]), pairs, str(found["mark"]), str(found["sha256"]))
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         raise DeviceError(f"{where}: the blob is damaged: {str(error)[:80]}.", hint=_AGAIN) from error
     if hashlib.sha256(body).hexdigest() != header.sha256:
         raise DeviceError(f"{where}: the blob is damaged: its checksum differs.", hint=_AGAIN)

@@ -14,6 +14,7 @@ import onnxruntime
 from dovetail.backend.protocols import ExecutableAbilities, InPlace, Signature
 from dovetail.backends.aligned import aligned_empty
 from dovetail.backends.feeds import check_feeds
+from dovetail.backends.wording import first_line
 from dovetail.errors import DeviceError
 from dovetail.ir import AnyArray, DType, Quantization, quantize_array
 
@@ -53,6 +54,8 @@ class SessionSettings:
     shares_memory: bool = False
     """Take the memory for activations from one arena of the process: what one partition frees is still in the caches
     when the next one takes it. Eight pieces of a MobileNet ran a tenth faster (benchmarks/runtime.py)."""
+    keeps_memory: bool = True
+    """Take the memory for activations from an arena, which grows by doubling and keeps what a run no longer needs."""
 
 
 def open_session(model: bytes, settings: SessionSettings) -> onnxruntime.InferenceSession:
@@ -65,6 +68,7 @@ def open_session(model: bytes, settings: SessionSettings) -> onnxruntime.Inferen
     options.graph_optimization_level = level.ORT_ENABLE_ALL if settings.optimise else level.ORT_DISABLE_ALL
     for key, value in settings.entries:
         options.add_session_config_entry(key, value)
+    options.enable_cpu_mem_arena = settings.keeps_memory
     if settings.shares_memory:
         _register_arena()
         # Weights stay out of the arena, which never shrinks.
@@ -96,11 +100,6 @@ def _register_arena() -> None:
     # Refused where the application has registered one: that one is used then.
     with contextlib.suppress(Exception):
         onnxruntime.create_and_register_allocator(memory, None)
-
-
-def first_line(error: Exception) -> str:
-    """Return the first line of an exception's message."""
-    return (str(error).splitlines() or [type(error).__name__])[0].strip()
 
 
 def read_metadata(model: bytes) -> dict[str, str]:
@@ -281,8 +280,9 @@ class SessionExecutable:
             if name not in {item.name for item in model.graph.output}:
                 model.graph.output.append(onnx.ValueInfoProto(name=name))
         try:
-            # All that is tapped is alive at once: the arena of the process would never let go of so much again.
-            session = open_session(model.SerializeToString(), replace(self._settings, shares_memory=False))
+            # All that is tapped is alive at once: an arena would never let go of so much again.
+            settings = replace(self._settings, shares_memory=False, keeps_memory=False)
+            session = open_session(model.SerializeToString(), settings)
         except Exception as error:
             raise DeviceError(f"{self._where}: {first_line(error)}") from error
         self._tapped[taps] = session

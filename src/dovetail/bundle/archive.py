@@ -40,6 +40,7 @@ def import_bundle(path: Path) -> Bundle:
     """Return the bundle in a file; raise BundleError naming what is missing, damaged or unsafe."""
     import tempfile
     import zipfile
+    import zlib
 
     try:
         with zipfile.ZipFile(path) as archive, tempfile.TemporaryDirectory() as folder:
@@ -54,7 +55,15 @@ def import_bundle(path: Path) -> Bundle:
             return _load(Path(folder), path)
     except OSError as error:
         raise BundleError(f"{path}: cannot be read: {error.strerror}.", hint="Check the path.") from error
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError) as error:
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        EOFError,
+        IndexError,
+        NotImplementedError,
+        RuntimeError,
+        ValueError,
+    ) as error:
         raise BundleError(f"{path}: not a bundle, or damaged: {error}.", hint="Copy it again.") from error
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dovetail.backend.protocols import Blob, Signature
 from dovetail.errors import BundleError
@@ -32,6 +32,13 @@ class CompiledPartition:
     predicted_ns: float | None = None
     """What its units should take, as the figures of `predicted_by` say."""
     predicted_by: str = ""
+    engines: Mapping[str, int] = field(default_factory=dict)
+    """Its units by the part of the processor that runs them, as the target says: NN, TP, SH, CPU."""
+    constant_bytes: int | None = None
+    alive_bytes: int | None = None
+    """What is alive at once where its nodes run in order, inputs and outputs included; for one sample."""
+    needs: Mapping[str, str] = field(default_factory=dict)
+    """What a place has to have to run it, by name, as its backend says."""
 
     @property
     def signature(self) -> Signature:
@@ -62,6 +69,26 @@ class Bundle:
         for part in self.partitions:
             tensors.update(part.tensors)
         return tensors
+
+    @property
+    def memory_bytes(self) -> int | None:
+        """Return constants, and the most that is alive at once, for one sample; None where a partition does not say.
+
+        A program, its libraries and what a driver keeps for itself are not in it.
+        """
+        last = {name: index for index, part in enumerate(self.partitions) for name in part.inputs}
+        last |= dict.fromkeys(self.outputs, len(self.partitions))
+        types, most, constants = self.tensors, 0, 0
+        made = set(self.inputs)
+        for index, part in enumerate(self.partitions):
+            if part.constant_bytes is None or part.alive_bytes is None:
+                return None
+            own = {*part.inputs, *part.outputs}
+            kept = [types[name].size_bytes() for name in made if last.get(name, -1) > index and name not in own]
+            most = max(most, part.alive_bytes + sum(size or 0 for size in kept))
+            constants += part.constant_bytes
+            made |= set(part.outputs)
+        return constants + most
 
     def check(self) -> None:
         """Raise BundleError when a partition reads what nothing before it makes, or an output is missing."""

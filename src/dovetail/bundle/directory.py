@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from dovetail.backend.protocols import Blob
@@ -23,6 +23,7 @@ from dovetail.ir.parse import parse_type
 from dovetail.ir.text import print_type
 from dovetail.ir.types import TensorType
 from dovetail.plan.plan import plan_from_json
+from dovetail.seal import parse_json, sealed, unsealed
 
 SCHEMA = 1
 _MANIFEST = "manifest.json"
@@ -65,6 +66,28 @@ def save_bundle(bundle: Bundle, folder: Path | str) -> None:
         raise BundleError(f"{folder}: cannot be written: {error.strerror}.") from error
 
 
+def restore_bundles(folder: Path) -> tuple[str, ...]:
+    """Put bundles back that a kill left aside while they were being replaced, and return their names.
+
+    Nothing else in the folder is touched. Not for a folder that another process writes bundles to.
+    """
+    restored: list[str] = []
+    for workspace in sorted(folder.glob(".*.*")):
+        name = workspace.name[1:].rpartition(".")[0]
+        aside = workspace / "old"
+        if not name or workspace.is_symlink() or aside.is_symlink() or not (aside / _MANIFEST).is_file():
+            continue
+        if not os.path.lexists(folder / name):
+            os.replace(aside, folder / name)
+            restored.append(name)
+    return tuple(restored)
+
+
+def _write(bundle: Bundle, folder: Path) -> None:
+    for name, content in bundle_to_files(bundle).items():
+        (folder / name).write_bytes(content)
+
+
 def _check_replaceable(folder: Path) -> None:
     """Raise BundleError unless a path is an empty folder or holds a bundle and nothing else.
 
@@ -85,7 +108,7 @@ def _check_replaceable(folder: Path) -> None:
 
 def _says_bundle(manifest: Path) -> bool:
     try:
-        return _read_document(manifest).get("kind") == _KIND
+        return _read_document(manifest, lambda: _read_bounded(manifest, _MAX_MANIFEST_BYTES)).get("kind") == _KIND
     except BundleError:
         return False
 
@@ -93,7 +116,64 @@ def _says_bundle(manifest: Path) -> bool:
 def load_bundle(folder: Path | str) -> Bundle:
     """Return the bundle in a folder; raise BundleError naming what is missing, damaged or unsafe."""
     folder = Path(folder)
-    document = _read_document(folder / _MANIFEST)
+    if not folder.is_dir():
+        raise BundleError(f"{folder}: no such bundle.", hint="Make one with 'dovetail compile'.")
+    return _bundle(folder, lambda name, limit: _read_bounded(folder / name, limit))
+
+
+def bundle_from_files(files: Mapping[str, bytes], where: str) -> Bundle:
+    """Return the bundle whose files these are, by name, without writing any; `where` is what messages call it.
+
+    Raises BundleError naming what is missing, damaged or unsafe, and for a file that is no part of it.
+    """
+
+    def read(name: str, limit: int) -> bytes:
+        if name not in files:
+            raise BundleError(f"{where}/{name}: missing.", hint="Copy the bundle again.")
+        if len(files[name]) > limit:
+            raise BundleError(f"{where}/{name}: larger than {limit} bytes.")
+        return files[name]
+
+    for name in files:
+        if not _OWN_NAME.fullmatch(name):
+            raise BundleError(f"{where}: holds '{name[:80]}', which is no part of a bundle.")
+    bundle = _bundle(Path(where), read)
+    known = {_MANIFEST, _PLAN, *map(_blob_name, range(len(bundle.partitions)))}
+    extra = sorted(set(files) - known)
+    if extra:
+        raise BundleError(f"{where}: holds '{extra[0]}', which its manifest does not name.")
+    return bundle
+
+
+def bundle_to_files(bundle: Bundle) -> dict[str, bytes]:
+    """Return the files of a bundle by name; the same bundle gives the same bytes."""
+    plan_text = bundle.plan.to_json().encode()
+    files = {_PLAN: plan_text}
+    files |= {_blob_name(index): part.blob.payload for index, part in enumerate(bundle.partitions)}
+    document = {
+        "schema": SCHEMA,
+        "kind": _KIND,
+        "name": bundle.name,
+        "plan_sha256": hashlib.sha256(plan_text).hexdigest(),
+        "inputs": _printed(bundle.inputs),
+        "outputs": _printed(bundle.outputs),
+        "origins": dict(bundle.origins),
+        "partitions": [_entry(part) for part in bundle.partitions],
+    }
+    return {_MANIFEST: (json.dumps(sealed(document), indent=1, ensure_ascii=False) + "\n").encode(), **files}
+
+
+def digest_bundle(bundle: Bundle) -> str:
+    """Return the SHA-256 of a bundle as hex: that of its manifest, which has the checksums of all other files."""
+    return hashlib.sha256(bundle_to_files(bundle)[_MANIFEST]).hexdigest()
+
+
+_Read = Callable[[str, int], bytes]
+"""Takes the name of a file of a bundle and the most bytes that it may have."""
+
+
+def _bundle(folder: Path, read: _Read) -> Bundle:
+    document = _read_document(folder / _MANIFEST, lambda: read(_MANIFEST, _MAX_MANIFEST_BYTES))
     try:
         schema = document["schema"]
         if document["kind"] != _KIND:
@@ -103,16 +183,16 @@ def load_bundle(folder: Path | str) -> Bundle:
                 f"{folder}: made for schema {str(schema)[:20]}; this version reads {SCHEMA}.",
                 hint="Compile it again with this version.",
             )
-        plan_text = _read_checked(folder, _PLAN, _text(document["plan_sha256"]), _MAX_MANIFEST_BYTES).decode()
+        plan_data = _checked(folder / _PLAN, read(_PLAN, _MAX_MANIFEST_BYTES), _text(document["plan_sha256"]))
         entries = document["partitions"]
         if not isinstance(entries, list) or len(entries) > _MAX_PARTITIONS:
             raise BundleError(f"{folder}: the list of partitions is malformed.")
         bundle = Bundle(
             name=_text(document["name"]),
-            plan=plan_from_json(plan_text, str(folder / _PLAN)),
+            plan=plan_from_json(plan_data.decode(), str(folder / _PLAN)),
             inputs=_types(document["inputs"]),
             outputs=_types(document["outputs"]),
-            partitions=tuple(_partition(folder, index, entry) for index, entry in enumerate(entries)),
+            partitions=tuple(_partition(folder, index, entry, read) for index, entry in enumerate(entries)),
             origins={key: _text(value) for key, value in _mapping(document["origins"]).items()},
         )
     except PlanError as error:
@@ -127,47 +207,35 @@ def load_bundle(folder: Path | str) -> Bundle:
     return bundle
 
 
-def _write(bundle: Bundle, folder: Path) -> None:
-    plan_text = bundle.plan.to_json().encode()
-    (folder / _PLAN).write_bytes(plan_text)
-    entries: list[object] = []
-    for index, part in enumerate(bundle.partitions):
-        (folder / _blob_name(index)).write_bytes(part.blob.payload)
-        entries.append(
-            {
-                "target": part.target,
-                "backend": part.backend,
-                "backend_version": part.backend_version,
-                "format": part.blob.format,
-                "sha256": hashlib.sha256(part.blob.payload).hexdigest(),
-                "inputs": list(part.inputs),
-                "outputs": list(part.outputs),
-                "tensors": _printed(part.tensors),
-                "nodes": list(part.nodes),
-                "macs": part.macs,
-                "units": part.units,
-                "predicted_ns": part.predicted_ns,
-                "predicted_by": part.predicted_by,
-            }
-        )
-    document = {
-        "schema": SCHEMA,
-        "kind": _KIND,
-        "name": bundle.name,
-        "plan_sha256": hashlib.sha256(plan_text).hexdigest(),
-        "inputs": _printed(bundle.inputs),
-        "outputs": _printed(bundle.outputs),
-        "origins": dict(bundle.origins),
-        "partitions": entries,
+def _entry(part: CompiledPartition) -> dict[str, object]:
+    """Return what the manifest says of a partition."""
+    return {
+        "target": part.target,
+        "backend": part.backend,
+        "backend_version": part.backend_version,
+        "format": part.blob.format,
+        "sha256": hashlib.sha256(part.blob.payload).hexdigest(),
+        "inputs": list(part.inputs),
+        "outputs": list(part.outputs),
+        "tensors": _printed(part.tensors),
+        "nodes": list(part.nodes),
+        "macs": part.macs,
+        "units": part.units,
+        "predicted_ns": part.predicted_ns,
+        "predicted_by": part.predicted_by,
+        "engines": dict(part.engines),
+        "constant_bytes": part.constant_bytes,
+        "alive_bytes": part.alive_bytes,
+        "needs": dict(part.needs),
     }
-    (folder / _MANIFEST).write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def _partition(folder: Path, index: int, entry: Mapping[str, object]) -> CompiledPartition:
+def _partition(folder: Path, index: int, entry: Mapping[str, object], read: _Read) -> CompiledPartition:
     inputs, outputs = entry["inputs"], entry["outputs"]
     if not isinstance(inputs, list) or not isinstance(outputs, list):
         raise TypeError(f"partition {index}: inputs and outputs are lists")
-    payload = _read_checked(folder, _blob_name(index), _text(entry["sha256"]), _MAX_BLOB_BYTES)
+    name = _blob_name(index)
+    payload = _checked(folder / name, read(name, _MAX_BLOB_BYTES), _text(entry["sha256"]))
     part = CompiledPartition(
         target=_text(entry["target"]),
         backend=_text(entry["backend"]),
@@ -181,6 +249,10 @@ def _partition(folder: Path, index: int, entry: Mapping[str, object]) -> Compile
         units=_count(entry.get("units"), "units"),
         predicted_ns=_duration(entry.get("predicted_ns")),
         predicted_by=_text(entry.get("predicted_by", "")),
+        engines={key: _count(value, "engines") or 0 for key, value in _mapping(entry.get("engines", {})).items()},
+        constant_bytes=_count(entry.get("constant_bytes"), "constant_bytes"),
+        alive_bytes=_count(entry.get("alive_bytes"), "alive_bytes"),
+        needs={key: _text(value) for key, value in _mapping(entry.get("needs", {})).items()},
     )
     _ = part.signature
     return part
@@ -230,19 +302,17 @@ def _mapping(value: object) -> Mapping[str, object]:
     return value
 
 
-def _read_document(path: Path) -> Mapping[str, object]:
-    if not path.parent.is_dir():
-        raise BundleError(f"{path.parent}: no such bundle.", hint="Make one with 'dovetail compile'.")
+def _read_document(path: Path, read: Callable[[], bytes]) -> Mapping[str, object]:
     try:
-        return _mapping(json.loads(_read_bounded(path, _MAX_MANIFEST_BYTES)))
+        document = _mapping(parse_json(read()))
+        return unsealed(dict(document))
     except (ValueError, TypeError, RecursionError) as error:
         raise BundleError(f"{path}: malformed: {error}.", hint="Copy the bundle again.") from error
 
 
-def _read_checked(folder: Path, name: str, sha256: str, limit: int) -> bytes:
-    data = _read_bounded(folder / name, limit)
+def _checked(path: Path, data: bytes, sha256: str) -> bytes:
     if hashlib.sha256(data).hexdigest() != sha256:
-        raise BundleError(f"{folder / name}: damaged: its checksum differs.", hint="Copy the bundle again.")
+        raise BundleError(f"{path}: damaged: its checksum differs.", hint="Copy the bundle again.")
     return data
 
 

@@ -2,6 +2,6 @@
 
 import sys
 
-from dovetail.cli.main import main
+from dovetail.cli.start import main
 
 sys.exit(main())

@@ -18,10 +18,9 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BesideVerb(SamplesVerb, ModelVerb):
-    """The options of commands that run a quantised model beside another backend."""
+class QuantizedVerb(SamplesVerb, ModelVerb):
+    """The options of commands about a model as it is quantised and cut."""
 
-    against: Annotated[str, typer.Option("--against", metavar="BACKEND", help="The other backend.")] = "vsi"
     plan: Annotated[Path | None, typer.Option("--plan", metavar="FILE", help="Plan (dovetail plan, tune).")] = None
     ranges: Annotated[Path | None, typer.Option("--ranges", metavar="FILE", help="Ranges (dovetail calibrate).")] = None
     target: Annotated[
@@ -69,3 +68,10 @@ class BesideVerb(SamplesVerb, ModelVerb):
         if not found:
             raise DataError(f"{self.data}: the data set is empty.", hint="Give at least one sample.")
         return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class BesideVerb(QuantizedVerb):
+    """The options of commands that run a quantised model beside another backend."""
+
+    against: Annotated[str, typer.Option("--against", metavar="BACKEND", help="The other backend.")] = "vsi"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dovetail.cli.bisecting import bisect_answer, ready, run_command, step_by_hand
+from dovetail.cli.bisecting import bisect_answer, demanded, ready, run_command, step_by_hand
 from dovetail.cli.options import HOST_PLACE
 from dovetail.cli.render import Screen
 from dovetail.cli.texts import one_of
@@ -180,6 +180,7 @@ class Bisect(Verb):
             return setup_of_lines(text.splitlines(), request)
         assert self.model is not None
         graph = dovetail.normalize(dovetail.load_model(self.model, load_shapes(self.shape)))
+        request = demanded(request, graph, self.listing)
         if self.data is None:
             return self._bound(make_setup(graph, request))
         samples = dovetail.open_samples(self.data, dovetail.specs_of(graph))
@@ -193,12 +194,8 @@ class Bisect(Verb):
 
         if setup.format in writer_names() or self.model is None:
             return setup
-        if self.shape:
-            raise SearchError(
-                f"format {setup.format} does not go with --shape.", hint="Write a model of that shape first."
-            )
         listing = "" if self.listing is None else str(self.listing.absolute())
-        return replace(setup, model=str(self.model.absolute()), listing=listing)
+        return replace(setup, model=str(self.model.absolute()), listing=listing, shapes=tuple(self.shape))
 
     def _request(self) -> BisectRequest:
         import dovetail

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dovetail.cli.render import Screen
 from dovetail.cli.verb import Answer, ExitCode
 from dovetail.errors import SearchError
+from dovetail.files import read_file
 
 if TYPE_CHECKING:
+    from dovetail.ir import Graph
     from dovetail.report import Page
-    from dovetail.search.bisect import Bisection, CommandOracle, Setup
+    from dovetail.search.bisect import Bisection, BisectRequest, CommandOracle, Setup
     from dovetail.search.trial import Status
 
 
 def ready(setup: Setup) -> None:
     """Make the format of a bisection known where it is one of other toolchains; raise DovetailError when it is none."""
     import dovetail
-    from dovetail.files import read_file
+    from dovetail.cli.loading import load_shapes
     from dovetail.formats import find_format, format_names
     from dovetail.search.bisect import format_writer, register_writer, writer, writer_names
 
@@ -28,7 +31,7 @@ def ready(setup: Setup) -> None:
         writer(setup.format)
     if not setup.model:
         raise SearchError(f"format {setup.format} needs a model.", hint="Start with --model.")
-    graph = dovetail.normalize(dovetail.load_model(Path(setup.model)))
+    graph = dovetail.normalize(dovetail.load_model(Path(setup.model), load_shapes(list(setup.shapes))))
     listing = read_file(Path(setup.listing)) if setup.listing else None
     register_writer(setup.format, format_writer(find_format(setup.format), graph, listing))
 
@@ -52,6 +55,20 @@ def step_by_hand(bisection: Bisection, status: Status) -> Answer:
     bisection.record(status, note="by hand")
     bisection.write_candidate()
     return bisect_answer(bisection, bisection.folder)
+
+
+def demanded(request: BisectRequest, graph: Graph, listing: Path | None) -> BisectRequest:
+    """Return a request with what its format can say; raise DovetailError where no candidate could be written."""
+    from dovetail.formats import WriteRequest, find_format, format_names
+    from dovetail.formats.demands import WordFormat, demands_of
+    from dovetail.plan import Plan
+
+    form = find_format(request.format) if request.format in format_names() else None
+    if not isinstance(form, WordFormat):
+        return request
+    content = None if listing is None else read_file(listing)
+    asked = WriteRequest(Plan(graph.digest, request.low), graph, content, path=str(listing or "the listing"))
+    return replace(request, demands=demands_of(form, asked, request.low, request.ladder))
 
 
 def bisect_answer(bisection: Bisection | None, folder: Path) -> Answer:

@@ -51,4 +51,4 @@ class Calibrate(CalibrationVerb, DataVerb, ModelVerb):
             "graph": ranges.graph_digest,
             "digest": ranges.digest,
         }
-        return Answer(document, Page(f"Ranges of '{graph.name}'", (Facts("", facts),)))
+        return Answer(document, Page(f"Ranges of '{self.model.name}'", (Facts("", facts),)))

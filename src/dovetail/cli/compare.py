@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dovetail.cli.loading import LoadingVerb
+from dovetail.cli.on import OnVerb
 from dovetail.cli.options import DecisionsOption, LabelsOption, SamplesVerb
 from dovetail.cli.render import Screen
 from dovetail.cli.tally import bundle_here
@@ -27,13 +28,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compare(SamplesVerb, LoadingVerb):
+class Compare(OnVerb, SamplesVerb, LoadingVerb):
     """Compare what was measured with what it should be.
 
     Two folders from `dovetail run --save`, or two .npz files: tensors of equal names are compared. A model and a
     bundle need --data: both run, and with --layers every layer is compared too, the one that adds most error first.
     The verdict rests on the worst slice of every output, and on --metric. `--metric decisions` compares what a model
-    and its bundle decide; --show writes a page with pictures of that.
+    and its bundle decide; --show writes a page with pictures of that. With --on, MEASURED may be the name of a model
+    that a server of the Open Inference Protocol has, such as Triton: only outputs are compared.
     """
 
     golden: Annotated[
@@ -42,7 +44,11 @@ class Compare(SamplesVerb, LoadingVerb):
     ]
     measured: Annotated[
         Path,
-        typer.Argument(metavar="MEASURED", help="Folder or .npz that was measured; or the bundle.", show_default=False),
+        typer.Argument(
+            metavar="MEASURED",
+            help="Folder or .npz that was measured; the bundle; or a served model.",
+            show_default=False,
+        ),
     ]
     data: Annotated[
         str | None,
@@ -76,14 +82,20 @@ class Compare(SamplesVerb, LoadingVerb):
         from dovetail.report import comparison_page, page_html, plain_data
 
         bundle = bundle_here(self.measured)
+        served = not bundle and self.on is not None
+        if served:
+            self._check_served()
         if bundle and self.data is None:
             raise DataError(f"{self.measured} is a bundle: comparing it needs samples.", hint="Add --data.")
-        if not bundle and (self.data is not None or self.layers or self._decides):
+        if not bundle and not served and (self.data is not None or self.layers or self._decides):
             raise DataError(
                 f"{self.measured}: no such bundle; --data, --layers, --show and decisions are of a model and a bundle.",
-                hint="Make one with 'dovetail compile'.",
+                hint="Make one with 'dovetail compile'; of a served model name the server with --on.",
             )
-        comparison, differing, pictures = self._bundle(screen) if bundle else (self._saved(), (), ())
+        if bundle:
+            comparison, differing, pictures = self._bundle(screen)
+        else:
+            comparison, differing, pictures = self._served(screen) if served else self._saved(), (), ()
         page = comparison_page(comparison, f"{self.measured} against {self.golden}", differing, pictures)
         if self.show is not None:
             write_file(self.show, page_html(page))
@@ -123,8 +135,8 @@ class Compare(SamplesVerb, LoadingVerb):
         samples = self.open(self.data or "", dovetail.specs_of(graph), self.labels, limit=self.limit)
         chosen = choose_metric(DECISIONS, self.decisions, graph, samples) if self._decides else None
         options = self._options(None if chosen is None else chosen.metric)
-        request = LayerRequest(graph, bundle, samples, options, self.layers, self.layers)
-        with screen.progress("comparing") as bar:
+        with self.place() as place, screen.progress("comparing") as bar:
+            request = LayerRequest(graph, bundle, samples, options, self.layers, self.layers, place)
 
             def listen(title: str, done: int) -> None:
                 bar.rename(title)
@@ -135,6 +147,33 @@ class Compare(SamplesVerb, LoadingVerb):
         if chosen is None:
             return comparison, (), ()
         return comparison, *self._differing(chosen, runs)
+
+    def _check_served(self) -> None:
+        """Raise DataError where what is asked of a served model cannot be had."""
+        if self.measured.exists():
+            hint = "Make a bundle with 'dovetail compile', or name a model that the server has."
+            raise DataError(f"{self.measured}: boards run bundles.", hint=hint)
+        if self.data is None:
+            raise DataError(f"model '{self.measured}' of {self.on}: comparing it needs samples.", hint="Add --data.")
+        if self.layers or self._decides:
+            raise DataError(
+                f"model '{self.measured}' of {self.on}: only its outputs are seen.",
+                hint="Leave out --layers, --show and decisions; or compare a bundle.",
+            )
+
+    def _served(self, screen: Screen) -> Comparison:
+        """Run the model here, and the one that the server has under a name."""
+        import dovetail
+        from dovetail.compare import compare_elsewhere
+        from dovetail.remote import RemoteRuntime
+
+        graph = self.load(self.golden)
+        samples = self.open(self.data or "", dovetail.specs_of(graph), self.labels, limit=self.limit)
+        with self.place() as place, screen.progress("comparing") as bar:
+            if not isinstance(place, RemoteRuntime):
+                raise DataError(f"{self.on}: a kit's results are of one bundle.", hint="Name that bundle.")
+            model = place.served(str(self.measured))
+            return compare_elsewhere(graph, samples, model.run, self._options(None), bar.advance)
 
     def _float_model(self, graph: Graph, bundle: Bundle) -> Graph:
         """Return the model, in float where the bundle was made of a quantised file taken as its float model."""

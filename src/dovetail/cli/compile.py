@@ -122,7 +122,7 @@ class Compile(BoardVerb, ModelVerb):
             partition_table(rows),
             *modelled_blocks(parts),
         )
-        return Answer(document, Page(f"Bundle of '{graph.name}'", blocks))
+        return Answer(document, Page(f"Bundle of '{self.model.name}'", blocks))
 
     def _compiled(self, request: RepairRequest) -> Repaired:
         """Return the compiled model; an error about nodes says by which command they can be looked at alone."""

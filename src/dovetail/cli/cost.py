@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from dovetail.plan.units import Units
 
 _COMPARED = ("i8pc", "i16")
+_DEFAULT = "vsi:v853"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,9 +37,14 @@ class Cost(PriceVerb, BoardVerb, ModelVerb):
     """
 
     target: Annotated[
-        str,
-        typer.Option("--target", metavar="TARGET", help="Target to price, beside the CPU, where there is no plan."),
-    ] = "vsi:v853"
+        str | None,
+        typer.Option(
+            "--target",
+            metavar="TARGET",
+            help="Target to price, beside the CPU, where there is no plan; vsi:v853 if not given.",
+            show_default=False,
+        ),
+    ] = None
     precision: Annotated[
         list[str],
         typer.Option("--precision", metavar="NAME", help="Precisions of the target to compare; i8pc,i16 if not given."),
@@ -54,6 +60,11 @@ class Cost(PriceVerb, BoardVerb, ModelVerb):
 
         if self.plan is not None and self.place is not None:
             raise PlanError("give either --plan or --place.", hint="--place makes a plan of its own.")
+        if self.target is not None and (self.plan is not None or self.place is not None):
+            raise PlanError(
+                "a plan says its targets itself: --target has no say.",
+                hint="Leave it out; --host names the CPU beside the NPU.",
+            )
         graph, plan = self._planned()
         if plan is None:
             return self._choices(graph, screen)
@@ -63,7 +74,7 @@ class Cost(PriceVerb, BoardVerb, ModelVerb):
         document = {"graph": graph.digest, "plan": plan.digest, **plan_cost_document(cost)}
         if self.vendor:
             document["modelled"] = modelled_document(parts)
-        page = plan_cost_page(cost, f"Cost of '{graph.name}'")
+        page = plan_cost_page(cost, f"Cost of '{self.model.name}'")
         return Answer(document, Page(page.title, (*page.blocks, *modelled_blocks(parts))))
 
     def _planned(self) -> tuple[Graph, Plan | None]:
@@ -97,7 +108,7 @@ class Cost(PriceVerb, BoardVerb, ModelVerb):
         from dovetail.plan import Placement, find_units
         from dovetail.report import choices_page, modelled_document, unit_document
 
-        targets = _targets(split_commas([self.target]))
+        targets = _targets(split_commas([self.target or _DEFAULT]))
         wanted = precisions_of(self.precision or _COMPARED)
         places = [
             Placement(name, precision)
@@ -118,7 +129,7 @@ class Cost(PriceVerb, BoardVerb, ModelVerb):
         }
         if self.vendor:
             document["modelled"] = modelled_document(parts)
-        return Answer(document, choices_page(rows, f"Cost of the units of '{graph.name}'"))
+        return Answer(document, choices_page(rows, f"Cost of the units of '{self.model.name}'"))
 
 
 def _targets(names: Iterable[str]) -> Mapping[str, Target]:

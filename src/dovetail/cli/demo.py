@@ -35,6 +35,7 @@ class Demo(FitVerb):
             low="i8pc",
             repairs="none",  # It shows what raising does; healing would leave one unit to raise.
             folder=str(self.output),
+            overwrite=self.overwrite,
         )
 
     def story(self, fit: Fit) -> tuple[Prose, ...]:

@@ -69,7 +69,7 @@ class Explain(BoardVerb, ModelVerb):
         }
         if self.vendor:
             document["modelled"] = modelled_document(parts)
-        page = verdicts_page(chosen, shown, f"'{graph.name}' on {', '.join(split_commas(self.target))}")
+        page = verdicts_page(chosen, shown, f"'{self.model.name}' on {', '.join(split_commas(self.target))}")
         return Answer(document, Page(page.title, (*page.blocks, *modelled_blocks(parts))))
 
     def _chosen(self, graph: Graph, verdicts: Sequence[TargetVerdict]) -> list[TargetVerdict]:

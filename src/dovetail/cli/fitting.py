@@ -29,6 +29,12 @@ class FitVerb(Verb):
     output: Annotated[
         Path, typer.Option("--output", "--out", "-o", metavar="FOLDER", help="Folder for everything.")
     ] = Path("dovetail-out")
+    overwrite: Annotated[
+        bool,
+        typer.Option(
+            "--replace", help="Replace what the folder has: another question's answer, files that you edited."
+        ),
+    ] = False
     show_python: Annotated[
         bool, typer.Option("--show-python", help="Print the same work as a Python program, and do nothing.")
     ] = False
@@ -47,7 +53,17 @@ class FitVerb(Verb):
         page = report_page(answer.report).shortened(_ROWS, _LINES, files["report"])
         blocks = (*self.story(answer), *page.blocks, Facts("Files", tuple(files.items())))
         document = {"model": str(answer.request.model), **report_document(answer.report), "files": files}
+        kept = [path for path in files.values() if Path(path).stem.endswith(".new")]
+        if kept:
+            screen.note(f"edited since, and left as they are: the new ones are {', '.join(kept)}.")
         code = ExitCode.DONE if answer.accepted else ExitCode.NO
+        board = answer.report.board
+        if board is not None and board.failure:
+            code = ExitCode.BAD_INPUT
+            screen.complain(
+                f"{board.failure} The answer of the search is in {self.output}, not accepted by board '{board.board}': "
+                "the same command asks the board again and repeats no evaluation."
+            )
         return Answer(document, replace(page, blocks=blocks), code)
 
     def instead(self) -> str | None:

@@ -22,7 +22,11 @@ LogOption = Annotated[
 ]
 VersionOption = Annotated[
     str,
-    typer.Option("--for", metavar="VERSION", help="Version of Paddle Lite, such as v2.10; the newest."),
+    typer.Option(
+        "--for",
+        metavar="VERSION",
+        help="Version of Paddle Lite, such as v2.10; the newest. 'pipe' for builds that separate rules by '|'.",
+    ),
 ]
 _SHOWN_LINES = 10
 
@@ -44,8 +48,15 @@ class FormatVerb(ModelVerb):
     ] = ""
 
     def listing_bytes(self) -> bytes | None:
-        """Return what the toolchain says of the network."""
-        return None if self.listing is None else read_file(self.listing)
+        """Return what the toolchain says of the network; a model of the toolchain's own kind says it itself."""
+        from dovetail.formats import find_format
+        from dovetail.formats.entries import EntryFormat
+
+        if self.listing is not None:
+            return read_file(self.listing)
+        form = find_format(self.format)
+        own = isinstance(form, EntryFormat) and form.listed and self.model.suffix == form.listed
+        return read_file(self.model) if own else None
 
 
 def rows_of(found: Sequence[Diagnostic]) -> list[Mapping[str, object]]:

@@ -69,4 +69,4 @@ class ImportPlan(FormatVerb):
             "placements": dict(counts.most_common()),
         }
         facts = [("file", str(self.output)), *((place, f"{count} nodes") for place, count in counts.most_common())]
-        return Answer(document, Page(f"Plan of '{graph.name}' from {self.file.name}", (Facts("", tuple(facts)),)))
+        return Answer(document, Page(f"Plan of '{self.model.name}' from {self.file.name}", (Facts("", tuple(facts)),)))

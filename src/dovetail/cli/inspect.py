@@ -46,7 +46,7 @@ class Inspect(ModelVerb):
             return Answer({"survey": survey.document}, page, ExitCode.NO)
         graph = self.graph()
         summary = describe_graph(graph, self._limits(graph))
-        page = model_page(summary)
+        page = replace(model_page(summary), title=f"Model '{self.model.name}'")
         decided, block = _decisions(graph)
         document = {**summary.document, "decisions": decided, "survey": survey.document}
         return Answer(document, replace(page, blocks=(*page.blocks, block, *_blocks(survey))))

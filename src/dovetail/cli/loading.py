@@ -7,12 +7,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
 from dovetail.cli.texts import split_commas
-from dovetail.cli.verb import Verb
+from dovetail.cli.verb import LOADING, Verb
 from dovetail.errors import LoadError
 
 if TYPE_CHECKING:
@@ -21,11 +21,14 @@ if TYPE_CHECKING:
 
 _SHAPE = re.compile(r"(.+)=(\d+(?:,\d+)*)")
 _CONVERTERS_LIMIT_S = 900.0
+ALL_PASSES = 3
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoadingVerb(Verb):
     """The options of commands that load a model."""
+
+    section: ClassVar[str] = LOADING
 
     shape: Annotated[
         list[str], typer.Option("--shape", metavar="INPUT=N,C,...", help="Fix the shape of an input; repeatable.")
@@ -44,6 +47,13 @@ class LoadingVerb(Verb):
     submodule: Annotated[
         str, typer.Option("--submodule", metavar="NAME", help="Take this part of a TorchScript module.")
     ] = ""
+    opt_level: Annotated[
+        int, typer.Option("--opt-level", metavar="N", help="Fold and join nodes up to this level, 0 to 3, as in TVM.")
+    ] = ALL_PASSES
+    disabled_pass: Annotated[
+        list[str],
+        typer.Option("--disabled-pass", metavar="PASS", help="Leave out a pass; repeat it or use commas."),
+    ] = field(default_factory=list)
     time_limit: Annotated[
         float, typer.Option("--time-limit", metavar="S", help="How long a converter may take, in seconds.")
     ] = _CONVERTERS_LIMIT_S
@@ -52,7 +62,8 @@ class LoadingVerb(Verb):
         """Return a model in normal form, quantised where the file is."""
         import dovetail
 
-        return dovetail.normalize(dovetail.load_model(path, self.announced_options()))
+        options = self.announced_options()
+        return dovetail.normalize(dovetail.load_model(path, options), options.passes)
 
     def announced_options(self) -> LoadOptions:
         """Return how to read a model, with the steps of a conversion on stderr."""
@@ -61,7 +72,14 @@ class LoadingVerb(Verb):
 
     def load_options(self) -> LoadOptions:
         """Return how to read a model."""
-        return replace(load_shapes(self.shape), exact_hybrid=not self.float_weights, conversion=self._conversion())
+        from dovetail.passes import PassOptions
+
+        return replace(
+            load_shapes(self.shape),
+            exact_hybrid=not self.float_weights,
+            conversion=self._conversion(),
+            passes=PassOptions(self.opt_level, split_commas(self.disabled_pass)),
+        )
 
     def _conversion(self) -> Conversion:
         from dovetail.importers import Conversion

@@ -10,30 +10,53 @@ import typer
 
 from dovetail import __version__
 from dovetail.cli.acuity_compare import AcuityCompare
+from dovetail.cli.acuity_golden import AcuityGolden
 from dovetail.cli.acuity_lint import AcuityLint
+from dovetail.cli.advise import Advise
 from dovetail.cli.bisect import Bisect
+from dovetail.cli.board_add import BoardAdd
+from dovetail.cli.board_kit import BoardKit
+from dovetail.cli.board_list import BoardList
+from dovetail.cli.board_remove import BoardRemove
+from dovetail.cli.bundle_example import BundleExample
 from dovetail.cli.bundle_onnx import BundleOnnx
 from dovetail.cli.bundle_pack import BundlePack
 from dovetail.cli.bundle_unpack import BundleUnpack
 from dovetail.cli.calibrate import Calibrate
+from dovetail.cli.calibrate_cost import CalibrateCost
+from dovetail.cli.check import CheckVerb
 from dovetail.cli.compare import Compare
 from dovetail.cli.compile import Compile
 from dovetail.cli.cost import Cost
 from dovetail.cli.demo import Demo
 from dovetail.cli.devices import Devices
+from dovetail.cli.diff import Diff
 from dovetail.cli.doctor import Doctor
+from dovetail.cli.edit import EditVerb
 from dovetail.cli.env_install import EnvInstall
 from dovetail.cli.env_list import EnvList
 from dovetail.cli.env_remove import EnvRemove
 from dovetail.cli.explain import Explain
+from dovetail.cli.explain_diff import ExplainDiff
 from dovetail.cli.export import Export
+from dovetail.cli.farm_status import FarmStatusVerb
+from dovetail.cli.farm_worker import FarmWorker
 from dovetail.cli.formats import Formats
 from dovetail.cli.import_plan import ImportPlan
 from dovetail.cli.inspect import Inspect
+from dovetail.cli.job_list import JobList
+from dovetail.cli.job_remove import JobRemove
+from dovetail.cli.job_resume import JobResume
+from dovetail.cli.job_run import JobRun
+from dovetail.cli.job_schema import JobSchema
+from dovetail.cli.job_show import JobShow
 from dovetail.cli.judge import Judge
+from dovetail.cli.memory import is_memory_short
 from dovetail.cli.nbg_extract import NbgExtract
 from dovetail.cli.nbg_info import NbgInfo
+from dovetail.cli.openvino_apply import OpenvinoApply
 from dovetail.cli.ort_check import OrtCheck
+from dovetail.cli.output import drop_output, safe_output
 from dovetail.cli.paddle_fix import PaddleFix
 from dovetail.cli.paddle_from_log import PaddleFromLog
 from dovetail.cli.paddle_lint import PaddleLint
@@ -44,11 +67,14 @@ from dovetail.cli.quantize import Quantize
 from dovetail.cli.reduce import ReduceVerb
 from dovetail.cli.repair import RepairVerb
 from dovetail.cli.replay import Replay
+from dovetail.cli.report import ReportVerb
 from dovetail.cli.run import RunVerb
 from dovetail.cli.sdk_failures import SdkFailures
 from dovetail.cli.sdk_install import SdkInstall
 from dovetail.cli.sdk_probe import SdkProbe
 from dovetail.cli.sdk_status import SdkStatus
+from dovetail.cli.serve import Serve
+from dovetail.cli.split import SplitVerb
 from dovetail.cli.tune import Tune
 from dovetail.cli.verb import ExitCode, Verb, add_verb
 from dovetail.cli.verify import Verify
@@ -57,21 +83,30 @@ VERBS: dict[str, type[Verb]] = {
     "demo": Demo,
     "inspect": Inspect,
     "explain": Explain,
+    "advise": Advise,
     "calibrate": Calibrate,
     "plan": PlanVerb,
     "cost": Cost,
+    "calibrate-cost": CalibrateCost,
     "quantize": Quantize,
     "compile": Compile,
     "run": RunVerb,
     "profile": Profile,
     "compare": Compare,
     "verify": Verify,
+    "explain-diff": ExplainDiff,
     "judge": Judge,
     "reduce": ReduceVerb,
     "repair": RepairVerb,
+    "split": SplitVerb,
     "tune": Tune,
     "replay": Replay,
+    "report": ReportVerb,
+    "check": CheckVerb,
+    "diff": Diff,
+    "edit": EditVerb,
     "bisect": Bisect,
+    "serve": Serve,
     "devices": Devices,
     "export": Export,
     "import-plan": ImportPlan,
@@ -86,16 +121,36 @@ GROUPS: dict[str, tuple[str, dict[str, type[Verb]]]] = {
     ),
     "acuity": (
         "Work on the files of Acuity (pegasus).",
-        {"compare": AcuityCompare, "lint": AcuityLint},
+        {"compare": AcuityCompare, "lint": AcuityLint, "golden": AcuityGolden},
     ),
+    "openvino": ("Work with OpenVINO.", {"apply": OpenvinoApply}),
     "ort": ("Work with ONNX Runtime.", {"check": OrtCheck}),
     "env": (
         "Make, list and remove the environments of converters (PyTorch, TensorFlow, Paddle).",
         {"list": EnvList, "install": EnvInstall, "remove": EnvRemove},
     ),
+    "board": (
+        "Name the boards that --on knows, see what is there, and make kits for those without a network.",
+        {"add": BoardAdd, "list": BoardList, "remove": BoardRemove, "kit": BoardKit},
+    ),
+    "farm": (
+        "Boards of a Dask cluster: who is there, and how one joins.",
+        {"status": FarmStatusVerb, "worker": FarmWorker},
+    ),
+    "job": (
+        "Run a bundle over samples here or on a board, beside what was predicted; jobs can be gone on with.",
+        {
+            "run": JobRun,
+            "list": JobList,
+            "show": JobShow,
+            "resume": JobResume,
+            "remove": JobRemove,
+            "schema": JobSchema,
+        },
+    ),
     "bundle": (
         "Hand bundles on.",
-        {"pack": BundlePack, "unpack": BundleUnpack, "onnx": BundleOnnx},
+        {"pack": BundlePack, "unpack": BundleUnpack, "onnx": BundleOnnx, "example": BundleExample},
     ),
     "sdk": (
         "Install and examine vendors' SDKs.",
@@ -108,11 +163,11 @@ GROUPS: dict[str, tuple[str, dict[str, type[Verb]]]] = {
 HELP = """Fit one neural network across an NPU and a CPU.
 
 Exit codes: 0 done, or the target is met; 1 the answer is no (a comparison fails, a search is not accepted);
-2 bad input, one line on stderr says what; 70 a defect of Dovetail; 130 interrupted.
+2 bad input, one line on stderr says what; 70 a defect of Dovetail; 130 interrupted; 143 terminated.
 """
 
 app = typer.Typer(
-    add_completion=False,
+    add_completion=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100, "terminal_width": 100},
@@ -149,8 +204,25 @@ for _group, (_title, _verbs) in GROUPS.items():
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; mistakes in the options are one line on stderr."""
     command = typer.main.get_command(app)
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given[:1] == ["help"]:
+        given = [*given[1:], "--help"]
     try:
-        code = command.main(args=arguments, prog_name="dovetail", standalone_mode=False)
+        with safe_output():
+            code = command.main(args=given, prog_name="dovetail", standalone_mode=False)
+    except SystemExit as end:
+        # That is how help ends where its reader has gone, and completion.
+        drop_output()
+        return ExitCode.DONE if end.code == 1 else int(end.code or 0)
+    except OSError as error:
+        if is_memory_short(error):
+            raise
+        # Commands tell their own errors: what is left is that nobody takes what they say.
+        drop_output()
+        if isinstance(error, BrokenPipeError):
+            return ExitCode.DONE
+        sys.stderr.write(f"error: the output cannot be written: {error.strerror}.\n")
+        return ExitCode.BAD_INPUT
     except (typer.Abort, KeyboardInterrupt):
         sys.stderr.write("error: interrupted: nothing was written.\n")
         return ExitCode.INTERRUPTED
@@ -160,7 +232,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if message is None:
             raise
         line = " ".join(str(message()).split())
-        sys.stderr.write(f"error: {line} Try 'dovetail --help', or --help after a command.\n")
+        where = getattr(getattr(error, "ctx", None), "command_path", "dovetail")
+        sys.stderr.write(f"error: {line} Try '{where} --help'.\n")
         return ExitCode.BAD_INPUT
     return code if isinstance(code, int) else ExitCode.DONE
 

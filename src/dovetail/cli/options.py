@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
 from dovetail.cli.loading import LoadingVerb
 from dovetail.cli.texts import one_of, split_commas
-from dovetail.cli.verb import Verb
+from dovetail.cli.verb import LOADING, Verb
 from dovetail.errors import DovetailError
 
 if TYPE_CHECKING:
@@ -52,6 +52,8 @@ HOST_PLACE = f"{HOST}@fp32"
 @dataclass(frozen=True, kw_only=True)
 class ModelVerb(LoadingVerb):
     """The options of commands about one model."""
+
+    section: ClassVar[str] = LOADING
 
     model: Annotated[
         Path,

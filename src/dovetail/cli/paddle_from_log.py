@@ -12,7 +12,7 @@ import typer
 from dovetail.cli.format_options import ReplaceOption, findings_block, rows_of
 from dovetail.cli.render import Screen
 from dovetail.cli.verb import Answer, ExitCode, Verb
-from dovetail.errors import DovetailError
+from dovetail.errors import DovetailError, FormatError
 from dovetail.files import check_ours, write_file
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ class PaddleFromLog(Verb):
     """Read the operators of a run from its log, with their placement, and write them as subgraph.txt.
 
     The file lists every operator: all on the CPU, the first step of a bisection. The last paragraph of the log counts.
+    A log without operators is bad input (exit code 2).
     """
 
     log: Annotated[Path, typer.Argument(metavar="LOG", help="Log of a run (log.txt).", show_default=False)]
@@ -43,8 +44,8 @@ class PaddleFromLog(Verb):
             check_ours(self.output)
         log = self._read()
         paragraph = self._chosen(log)
-        operations = () if paragraph is None else paragraph.operations
-        if self.output is not None and paragraph is not None:
+        operations = paragraph.operations
+        if self.output is not None:
             write_file(self.output, write_rules(operations, operations, whole_types=True), replace=self.replace)
         where = Counter(op.where for op in operations)
         document = {
@@ -54,15 +55,15 @@ class PaddleFromLog(Verb):
                 {"operator": op.text, "where": op.where.value, "subgraph": op.cluster, "line": op.line}
                 for op in operations
             ],
-            "truncated": paragraph is not None and paragraph.truncated,
-            "noise": 0 if paragraph is None else paragraph.noise,
+            "truncated": paragraph.truncated,
+            "noise": paragraph.noise,
             "findings": rows_of(log.diagnostics),
         }
         facts = (
             ("paragraphs", str(len(log.paragraphs))),
             ("operators", str(len(operations))),
             ("on the NPU", f"{where[Where.NPU]} ({where[Where.UNKNOWN]} unknown)"),
-            ("whole", "no" if paragraph is None or paragraph.truncated else "yes"),
+            ("whole", "no" if paragraph.truncated else "yes"),
         )
         blocks = (Facts("", facts), *((findings_block(log.diagnostics),) if log.diagnostics else ()))
         return Answer(document, Page(str(self.log), blocks), ExitCode.DONE if operations else ExitCode.NO)
@@ -76,9 +77,12 @@ class PaddleFromLog(Verb):
         except OSError as error:
             raise DovetailError(f"{self.log}: cannot be read: {error.strerror}.", hint="Check the path.") from error
 
-    def _chosen(self, log: Log) -> Paragraph | None:
+    def _chosen(self, log: Log) -> Paragraph:
         if not log.paragraphs:
-            return None
+            why = next((item for item in log.diagnostics if item.code == "LOG_EMPTY"), None)
+            message = "there are no operators in it." if why is None else why.message
+            hint = None if why is None else why.hint
+            raise FormatError(message, path=str(self.log), line=0, code="LOG_EMPTY", hint=hint)
         if not -len(log.paragraphs) <= self.paragraph < len(log.paragraphs):
             raise DovetailError(f"--paragraph {self.paragraph}: the log has {len(log.paragraphs)}.")
         return log.paragraphs[self.paragraph]

@@ -43,11 +43,12 @@ class PaddleLint(LoadingVerb):
     ] = None
 
     def run(self, screen: Screen) -> Answer:
-        from dovetail.formats.paddle import LintContext, lint
+        from dovetail.formats.paddle import LintContext, lint, parse_log
         from dovetail.formats.paddle.formats import dialect_of, operations_of
         from dovetail.report import Page
 
-        operations = () if self.log is None else operations_of(read_file(self.log), str(self.log))
+        content = None if self.log is None else read_file(self.log)
+        operations = () if content is None else operations_of(content, str(self.log))
         context = LintContext(
             str(self.file),
             dialect_of(self.version),
@@ -58,7 +59,8 @@ class PaddleLint(LoadingVerb):
             cache_is_older=self._cache_is_older(),
             mixed=self.mixed,
         )
-        found = lint(read_file(self.file), context)
+        logged = () if content is None else parse_log(content, str(self.log)).diagnostics
+        found = (*lint(read_file(self.file), context), *logged)
         wrong = [item for item in found if item.severity.value == "error"]
         verdict = f"{len(wrong)} errors, {len(found) - len(wrong)} warnings."
         page = Page(str(self.file), (findings_block(found),) if found else (), verdict, tone_of(found))

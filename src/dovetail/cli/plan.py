@@ -49,6 +49,10 @@ class PlanVerb(ModelVerb):
         list[str],
         typer.Option("--affinity", metavar="GLOB=TARGET", help="Place by hand; also op:OPERATOR=TARGET; repeatable."),
     ] = field(default_factory=list)
+    query: Annotated[
+        bool,
+        typer.Option("--query", help="Ask OpenVINO's devices here what they take (query_model), beside our tables."),
+    ] = False
     dot: DrawingOption = None
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where the plan goes.")] = Path(
         "plan.json"
@@ -60,9 +64,13 @@ class PlanVerb(ModelVerb):
 
         check_ours(self.output)
         recipe = self._recipe()
+        graph = self.graph()
+        if self.query:
+            from dovetail.formats.openvino.query import with_live_refusals
+
+            recipe = with_live_refusals(recipe, graph)
         places = (recipe.default, *recipe.fallback, *(rule.placement for rule in recipe.rules))
         targets = {place.target: dovetail.find_target(place.target) for place in places}
-        graph = self.graph()
         plan = dovetail.make_plan(graph, recipe, targets)
         write_file(self.output, plan.to_json())
         if self.dot is not None:
@@ -78,11 +86,11 @@ class PlanVerb(ModelVerb):
                 node: {"place": str(item.placement), "reason": item.reason} for node, item in plan.overrides.items()
             },
         }
-        return Answer(document, _page(graph, plan, self.output))
+        return Answer(document, _page(self.model.name, graph, plan, self.output))
 
     def _recipe(self) -> Recipe:
         import dovetail
-        from dovetail.plan.devices import parse_devices, recipe_of
+        from dovetail.plan.devices import parse_devices, recipe_of, with_affinities
 
         if sum(option is not None for option in (self.recipe, self.place, self.device)) != 1:
             raise PlanError("give one of --recipe, --place and --device.", hint="For example --place vsi:v853@i8pc.")
@@ -92,19 +100,20 @@ class PlanVerb(ModelVerb):
             choices = parse_devices(self.device)
             targets = {choice.target: dovetail.find_target(choice.target) for choice in choices}
             return recipe_of(choices, self.affinity, targets)
-        if self.affinity:
-            raise PlanError("--affinity belongs to --device.", hint="A recipe has rules of its own.")
         if self.recipe is not None:
+            if self.affinity:
+                raise PlanError("--affinity does not go with --recipe.", hint="A recipe has rules of its own.")
             if self.fallback:
                 raise PlanError("--fallback belongs to --place.", hint="A recipe has its own 'fallback'.")
             return dovetail.load_recipe(self.recipe)
-        return dovetail.Recipe(
+        recipe = dovetail.Recipe(
             dovetail.parse_placement(self.place or ""),
             tuple(dovetail.parse_placement(text) for text in split_commas(self.fallback) or (HOST_PLACE,)),
         )
+        return with_affinities(recipe, self.affinity)
 
 
-def _page(graph: Graph, plan: Plan, output: Path) -> Page:
+def _page(title: str, graph: Graph, plan: Plan, output: Path) -> Page:
     from dovetail.report.page import Block, Facts, Page, Table, flexible, left, right, wrapped
 
     counts = Counter(str(plan.placement(node.name)) for node in graph.nodes)
@@ -119,4 +128,4 @@ def _page(graph: Graph, plan: Plan, output: Path) -> Page:
     if plan.overrides:
         rows = tuple((node, str(item.placement), item.reason) for node, item in plan.overrides.items())
         blocks.append(Table("Away from the default", (flexible("node"), left("placement"), wrapped("why")), rows))
-    return Page(f"Plan for '{graph.name}'", tuple(blocks))
+    return Page(f"Plan for '{title}'", tuple(blocks))

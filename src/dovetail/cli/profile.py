@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import statistics
-import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dovetail.cli.on import OnVerb
 from dovetail.cli.options import DataVerb
 from dovetail.cli.render import Screen
 from dovetail.cli.verb import Answer
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from dovetail.report import Page
     from dovetail.runtime import Run
 
-_WARM_UPS = 2
-
 
 @dataclass(frozen=True, kw_only=True)
-class Profile(DataVerb):
+class Profile(OnVerb, DataVerb):
     """Measure the partitions of a bundle: one request at a time, then several under way.
 
     The time of a partition holds the transfers that its device tells of; what is left over between partitions is
-    bookkeeping and waiting. The trace can be opened in chrome://tracing or Perfetto.
+    bookkeeping and waiting. The scenarios are those of MLPerf's LoadGen: SingleStream sends a request when the one
+    before it is answered, Offline has several under way. With --on a board runs and times it, and no network is in the
+    figures. The trace can be opened in chrome://tracing or Perfetto.
     """
 
     bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help="Bundle (dovetail compile).", show_default=False)]
@@ -40,39 +40,39 @@ class Profile(DataVerb):
 
     def run(self, screen: Screen) -> Answer:
         import dovetail
+        from dovetail.report.measured import memory_document, scenarios
         from dovetail.report.trace import chrome_trace
+        from dovetail.runtime import ProfileOptions
 
-        if self.runs < 1:
-            raise DataError(f"--runs {self.runs}: at least one run is needed.")
+        options = ProfileOptions(runs=self.runs)
         bundle = dovetail.load_bundle(self.bundle)
         samples = self.open(self.data, dovetail.specs_of(bundle.inputs), limit=self.runs)
         feeds = [sample.inputs for sample in samples]
         if not feeds:
             raise DataError(f"{self.data}: the data set is empty.", hint="Give at least one sample.")
-        with dovetail.open_session(bundle) as session, screen.progress("profiling", 2 * self.runs) as bar:
-            for _ in range(_WARM_UPS):
-                session.run(feeds[0])
-            runs: list[Run] = []
-            starts: list[int] = []
-            for number in range(self.runs):
-                starts.append(time.perf_counter_ns())
-                runs.append(session.run(feeds[number % len(feeds)]))
-                bar.advance(number + 1)
-            begin = time.perf_counter_ns()
-            for number, _ in enumerate(session.run_many(feeds[index % len(feeds)] for index in range(self.runs))):
-                bar.advance(self.runs + number + 1)
-            together_ns = time.perf_counter_ns() - begin
-            devices = session.devices
+        with (
+            self.place() as place,
+            place.load(bundle) as model,
+            screen.progress("profiling", 2 * self.runs) as bar,
+        ):
+            profile = model.profile(feeds, options, bar.advance)
+        runs = profile.runs
         if self.trace is not None:
-            write_file(self.trace, chrome_trace(runs, starts))
-        median_ns = statistics.median(run.elapsed_ns for run in runs)
+            write_file(self.trace, chrome_trace(runs, profile.starts_ns))
         document = {
             "bundle": str(self.bundle),
             "runs": self.runs,
-            "partitions": [_row(part, index, devices[index], runs) for index, part in enumerate(bundle.partitions)],
-            "median_ns": median_ns,
+            "on": self.on,
+            "partitions": [
+                _row(part, index, profile.devices[index], runs) for index, part in enumerate(bundle.partitions)
+            ],
+            "median_ns": statistics.median(run.elapsed_ns for run in runs),
+            "p90_ns": profile.percentile_ns(0.9),
+            "p99_ns": profile.percentile_ns(0.99),
             "idle_ns": statistics.median(run.idle_ns for run in runs),
-            "throughput_per_s": self.runs * 1e9 / together_ns,
+            "throughput_per_s": profile.per_second,
+            "scenarios": scenarios(profile),
+            "memory": memory_document(profile),
             "trace": None if self.trace is None else str(self.trace),
         }
         return Answer(document, _page(bundle, document))
@@ -101,6 +101,7 @@ def _row(part: CompiledPartition, index: int, device: str, runs: Sequence[Run]) 
 
 def _page(bundle: Bundle, document: dict[str, object]) -> Page:
     from dovetail.report.figures import bytes_text, count_text, time_text
+    from dovetail.report.measured import memory_text, scenario_table
     from dovetail.report.page import Facts, Page, Table, flexible, right
 
     rows: list[tuple[str, ...]] = []
@@ -133,11 +134,10 @@ def _page(bundle: Bundle, document: dict[str, object]) -> Page:
         right("fastest"),
         right("moving"),
     )
-    facts = [
-        ("a request", time_text(float(str(document["median_ns"])))),
-        ("between partitions", time_text(float(str(document["idle_ns"])))),
-        ("requests a second, several under way", f"{float(str(document['throughput_per_s'])):.1f}"),
-    ]
+    facts = [("between partitions", time_text(float(str(document["idle_ns"]))))]
+    memory = document["memory"]
+    if isinstance(memory, Mapping):
+        facts.append(("memory", memory_text(memory)))
     if document["trace"] is not None:
         facts.append(("trace", str(document["trace"])))
     sources = dict.fromkeys(row["predicted_by"] for row in partitions if row["predicted_by"])
@@ -146,4 +146,7 @@ def _page(bundle: Bundle, document: dict[str, object]) -> Page:
     if sources:
         note += f" Predicted is the work of the units, without conversions and transfers: {'; '.join(sources)}."
     title = f"Profile of '{bundle.name}', {document['runs']} runs"
-    return Page(title, (Table("Partitions", columns, tuple(rows), note), Facts("", tuple(facts))))
+    parts = Table("Partitions", columns, tuple(rows), note)
+    told = document["scenarios"]
+    assert isinstance(told, Mapping)
+    return Page(title, (parts, scenario_table(told), Facts("", tuple(facts))))

@@ -57,7 +57,7 @@ class Quantize(ModelVerb):
             ("quantised tensors", ", ".join(f"{count} {name}" for name, count in stored.most_common()) or "none"),
             ("digest", quantized.graph.digest),
         )
-        return Answer(document, Page(f"Quantised '{graph.name}'", (Facts("", facts),)))
+        return Answer(document, Page(f"Quantised '{self.model.name}'", (Facts("", facts),)))
 
     def _writer(self) -> Callable[[Graph], bytes]:
         from dovetail.exporters import to_onnx

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dovetail.cli.loading import ALL_PASSES
 from dovetail.cli.options import ModelVerb
 from dovetail.cli.render import Progress
 from dovetail.errors import DovetailError
@@ -78,4 +79,6 @@ def _loading(model: ModelVerb) -> tuple[tuple[str, list[str]], ...]:
         ("--inputs", model.inputs),
         ("--outputs", model.outputs),
         ("--submodule", [model.submodule] if model.submodule else []),
+        ("--opt-level", [str(model.opt_level)] if model.opt_level != ALL_PASSES else []),
+        ("--disabled-pass", model.disabled_pass),
     )

@@ -53,6 +53,11 @@ class Screen:
         sys.stderr.write(f"error: {_printable(message)}\n")
         sys.stderr.flush()
 
+    def note(self, message: str) -> None:
+        """Write one line to stderr that is no error."""
+        sys.stderr.write(f"note: {_printable(message)}\n")
+        sys.stderr.flush()
+
     @contextmanager
     def progress(self, title: str, total: int | None = None) -> Iterator[Progress]:
         """Show a bar while the body runs, when someone looks."""
@@ -146,7 +151,13 @@ def _printable(message: str) -> str:
 def _console(stream: object) -> Console:
     from rich.console import Console
 
-    console = Console(file=stream, highlight=False, markup=False)  # type: ignore[arg-type]
+    class Plain(Console):
+        """A console that leaves it to us what a reader who has gone means."""
+
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
+    console = Plain(file=stream, highlight=False, markup=False)  # type: ignore[arg-type]
     if not console.is_terminal or console.width > _WIDEST:
         console.width = _WIDEST
     return console

@@ -24,7 +24,8 @@ class RepairVerb(CalibrationVerb, DataVerb, ModelVerb):
     """Heal a model without more bits: repairs that make everything at low precision better, each tried.
 
     The healed model is written as float ONNX: another tool's 8 bits fare better with it too. What only a plan can hold
-    (corrected biases) is left to tune. Exit code 1 says that no repair helps; then nothing is written.
+    (corrected biases, tighter ranges) is left to tune. Exit code 1 says that no repair of the model itself helps; then
+    nothing is written.
     """
 
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where the healed model goes.")] = Path(
@@ -58,13 +59,14 @@ class RepairVerb(CalibrationVerb, DataVerb, ModelVerb):
     def run(self, screen: Screen) -> Answer:
         from dovetail.exporters.onnx import to_onnx
         from dovetail.fit import heal
+        from dovetail.repair import Exactness, claims
         from dovetail.report import Facts, Page, healing_block, plain_data
 
         check_ours(self.output)
         with screen.progress("loading") as bar:
             outcome = heal(self.request(), FitProgress(bar))
         repaired, healing = outcome.repaired, outcome.healing
-        written = bool(repaired.records)
+        written = any(claim is not Exactness.QUANTISED for claim in claims(repaired.records))
         if written:
             write_file(self.output, to_onnx(repaired.graph).SerializeToString())
         document = {
@@ -73,7 +75,7 @@ class RepairVerb(CalibrationVerb, DataVerb, ModelVerb):
             "graph": repaired.graph.digest,
         }
         blocks = (healing_block(healing, outcome.low), Facts("", (("file", str(self.output)),) if written else ()))
-        page = Page(f"Repairs of '{repaired.graph.name}'", blocks if written else blocks[:1])
+        page = Page(f"Repairs of '{self.model.name}'", blocks if written else blocks[:1])
         return Answer(document, page, ExitCode.DONE if written else ExitCode.NO)
 
     def request(self) -> FitRequest:

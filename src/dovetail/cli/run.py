@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Protocol
 import typer
 
 from dovetail.cli.loading import LoadingVerb
-from dovetail.cli.options import DataVerb
+from dovetail.cli.on import OnVerb
+from dovetail.cli.options import DataVerb, LabelsOption
 from dovetail.cli.render import Advance, Screen
+from dovetail.cli.scoring import RunScores, scores_table
 from dovetail.cli.tally import Tally, Timings, golden_here
 from dovetail.cli.texts import one_of
 from dovetail.cli.verb import Answer, ExitCode
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from dovetail.data import InputSpec, SampleSource
     from dovetail.ir import AnyArray, Graph
     from dovetail.report import Block, Page
-    from dovetail.runtime import Session
+    from dovetail.runtime import LoadedModel
 
 
 _VERIFIED = 8
@@ -34,12 +36,13 @@ class Runner(Protocol):
     """Run one sample: real values of outputs and taps."""
 
     specs: tuple[InputSpec, ...]
+    outputs: tuple[str, ...]
 
     def run(self, inputs: Mapping[str, AnyArray]) -> Mapping[str, AnyArray]: ...
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunVerb(DataVerb, LoadingVerb):
+class RunVerb(OnVerb, DataVerb, LoadingVerb):
     """Run samples through a bundle, or through a model in float.
 
     With --target a model runs as its file has it, on the executable specification by the rules of that target:
@@ -78,6 +81,11 @@ class RunVerb(DataVerb, LoadingVerb):
             "--target", metavar="TARGET", help="Run a model file by the rules of this target.", show_default=False
         ),
     ] = None
+    labels: LabelsOption = None
+    metric: Annotated[
+        list[str],
+        typer.Option("--metric", metavar="NAME", help="Also score it by labels: top1, file.py:function; repeatable."),
+    ] = field(default_factory=list)
     limit: Annotated[
         int | None, typer.Option("--samples", metavar="N", help="Use only the first N samples.", show_default=False)
     ] = None
@@ -90,10 +98,11 @@ class RunVerb(DataVerb, LoadingVerb):
         with ExitStack() as stack:
             timings = Timings()
             runner = self._runner(stack, timings)
-            samples = self.open(self.data, runner.specs, limit=self.limit)
+            scores = RunScores(self.metric)
+            samples = self.open(self.data, runner.specs, self.labels, limit=self.limit)
             tally = Tally()
             bar = stack.enter_context(screen.progress("running", samples.count))
-            made = _results(runner, samples, tally, bar.advance)
+            made = _results(runner, samples, tally, scores, bar.advance)
             if self.save is None:
                 for _ in made:
                     pass
@@ -101,14 +110,17 @@ class RunVerb(DataVerb, LoadingVerb):
                 self._keep(made)
         if not tally.samples:
             raise DataError(f"{self.data}: the data set is empty.", hint="Give at least one sample.")
+        found = scores.document()
         document = {
             "model": str(self.bundle),
+            "scores": found,
+            "on": self.on,
             "samples": tally.samples,
             "tensors": tally.document(),
             "partitions": timings.document(),
             "saved": None if self.save is None else str(self.save),
         }
-        return Answer(document, self._page(tally, timings))
+        return Answer(document, self._page(tally, timings, found))
 
     def _verified(self, screen: Screen) -> Answer:
         import dovetail
@@ -118,6 +130,8 @@ class RunVerb(DataVerb, LoadingVerb):
 
         if self.bundle.is_file():
             raise DataError(f"{self.bundle}: a model in float has no partitions to verify.", hint="Give a bundle.")
+        if self.on is not None:
+            raise DataError("--verify looks at partitions on this machine.", hint="Leave --on out.")
         bundle = dovetail.load_bundle(self.bundle)
         blocks: list[Block] = []
         document: dict[str, object] = {"bundle": str(self.bundle)}
@@ -145,11 +159,14 @@ class RunVerb(DataVerb, LoadingVerb):
         import dovetail
 
         if self._is_model():
+            if self.on is not None:
+                raise DataError(f"{self.bundle}: boards run bundles.", hint="Make one with 'dovetail compile'.")
             return _Model(self.load(self.bundle), self.target, self.tap, stack, timings)
         if self.target is not None:
             raise DataError("--target is for a model file; a bundle has its targets.", hint="Leave it out.")
-        session = stack.enter_context(dovetail.open_session(dovetail.load_bundle(self.bundle)))
-        return _BundleRunner(session, self.tap, timings)
+        bundle = dovetail.load_bundle(self.bundle)
+        model = stack.enter_context(stack.enter_context(self.place()).load(bundle))
+        return _BundleRunner(model, self.tap, timings)
 
     def _is_model(self) -> bool:
         return self.bundle.is_file() or (self.bundle / "saved_model.pb").is_file()
@@ -161,10 +178,10 @@ class RunVerb(DataVerb, LoadingVerb):
         with new_folder(self.save, golden_here) as draft:
             save_golden(draft, made)
 
-    def _page(self, tally: Tally, timings: Timings) -> Page:
+    def _page(self, tally: Tally, timings: Timings, scores: Mapping[str, float]) -> Page:
         from dovetail.report import Facts, Page
 
-        blocks = [tally.table(), timings.table()]
+        blocks = [*((scores_table(scores),) if scores else ()), tally.table(), timings.table()]
         saved = () if self.save is None else (Facts("", (("saved in", str(self.save)),)),)
         return Page(f"{tally.samples} samples through {self.bundle}", (*blocks, *saved))
 
@@ -191,7 +208,7 @@ class _Model:
         self._names = tuple(dict.fromkeys((*graph.outputs, *taps)))
         self._taps = [name for name in self._names if name not in graph.outputs]
         self._timings = timings
-        self.specs = dovetail.specs_of(graph)
+        self.specs, self.outputs = dovetail.specs_of(graph), tuple(graph.outputs)
 
     def run(self, inputs: Mapping[str, AnyArray]) -> Mapping[str, AnyArray]:
         """Return outputs and taps."""
@@ -203,27 +220,28 @@ class _Model:
 class _BundleRunner:
     """Run a bundle and keep its timings."""
 
-    def __init__(self, session: Session, taps: Sequence[str], timings: Timings) -> None:
+    def __init__(self, model: LoadedModel, taps: Sequence[str], timings: Timings) -> None:
         import dovetail
 
-        self._session = session
-        self._taps = [name for name in dict.fromkeys(taps) if name not in session.bundle.outputs]
+        self._model = model
+        self._taps = [name for name in dict.fromkeys(taps) if name not in model.bundle.outputs]
         self._timings = timings
-        self.specs = dovetail.specs_of(session.bundle.inputs)
+        self.specs, self.outputs = dovetail.specs_of(model.bundle.inputs), tuple(model.bundle.outputs)
 
     def run(self, inputs: Mapping[str, AnyArray]) -> Mapping[str, AnyArray]:
         """Return outputs and taps as real values."""
-        run = self._session.run(inputs, self._taps)
+        run = self._model.run(inputs, self._taps)
         for part in run.timings:
             self._timings.add(part.index, part.target, part.device, part.elapsed_ns)
         return {name: run.real(name) for name in (*run.outputs, *run.taps)}
 
 
 def _results(
-    runner: Runner, samples: SampleSource, tally: Tally, advance: Advance
+    runner: Runner, samples: SampleSource, tally: Tally, scores: RunScores, advance: Advance
 ) -> Iterator[tuple[str, Mapping[str, AnyArray]]]:
     for sample in samples:
         tensors = runner.run(sample.inputs)
         tally.add(tensors)
+        scores.add({name: tensors[name] for name in runner.outputs}, sample)
         advance(tally.samples)
         yield sample.id, tensors

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
@@ -23,8 +24,9 @@ RepairOption = Annotated[
     str,
     typer.Option(
         "--repair",
-        metavar="all|data|exact|none",
-        help="What may be healed before bits are added: whatever helps, or only what keeps float.",
+        metavar="all|data|exact|none|KIND,...",
+        help="What may be healed before bits are added: whatever helps, or only what keeps float; kinds by name, or "
+        "all,-KIND.",
     ),
 ]
 
@@ -83,7 +85,39 @@ class Tune(WorkersVerb, PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
     result.json, report.txt, report.html (with pictures of what differs) and journal.sqlite. Interrupt it, even with
     kill -9: the same command goes on where it was and repeats no evaluation. Without --calib the ranges come from the
     part of --data that the search may see.
+
+    With --on the search goes by exact simulation, and the answer then runs on a board: what that gives on the hold-out
+    has to meet the goal too, and the report says what it gave, on which backends and how fast. A board that refuses or
+    is lost is an error (code 2) that costs nothing of the search: the same command asks it again.
+
+    With --on SCHEDULER all boards of the farm there that fit (dovetail farm) share the hold-out, and the report says
+    which gave what; with --dask too, the search goes to workers that offer sim.
+
+    With --for every plan that is tried is one that the toolchain's file can say and its reader obeys: units are what
+    the toolchain has as one, precisions those that it has words for. 'dovetail export' then writes plan.json unchanged.
+    Nothing is repaired then: the toolchain reads the model as it is.
     """
+
+    sections: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "What matters first": ("target", "data", "max_drop"),
+        "The task": ("metric", "labels", "preprocess", "decisions", "output", "overwrite"),
+        "On a board": ("on", "board_runs", "backend"),
+        "What counts as an answer": (
+            "policy",
+            "min_score",
+            "search_seconds",
+            "holdout",
+            "seed",
+            "anyway",
+            "verify",
+            "confirm",
+        ),
+        "Where layers may go": ("low", "raises", "repair", "migrate", "recipe", "for_", "listing"),
+        "Ranges": ("calib", "calib_limit", "method", "percentile"),
+        "Prices": ("costs", "host", "vendor_seconds", "proof_tests"),
+        "Many workers": ("workers", "dask", "resources", "trial_timeout", "retries"),
+        "Records": ("journal", "log", "show_python"),
+    }
 
     labels: LabelsOption = None
     preprocess: Annotated[
@@ -124,6 +158,24 @@ class Tune(WorkersVerb, PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
             "--low",
             metavar="PRECISION",
             help="Where the search starts; i8pc or u8, as the target prefers.",
+            show_default=False,
+        ),
+    ] = None
+    for_: Annotated[
+        str | None,
+        typer.Option(
+            "--for",
+            metavar="TOOLCHAIN",
+            help="Only plans that a toolchain's file can say: acuity, onnxruntime, paddle, openvino, tflite, rknn, ...",
+            show_default=False,
+        ),
+    ] = None
+    listing: Annotated[
+        Path | None,
+        typer.Option(
+            "--listing",
+            metavar="FILE",
+            help="That toolchain's own list of the network: log.txt, X.json ...",
             show_default=False,
         ),
     ] = None
@@ -179,6 +231,14 @@ class Tune(WorkersVerb, PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
             help="Where a vendor's SDK is there, wait so long for its prices of units; 0 goes without.",
         ),
     ] = 20.0
+    search_seconds: Annotated[
+        float,
+        typer.Option(
+            "--search-seconds",
+            metavar="S",
+            help="Answer with the best plan so far after S seconds of evaluating plans; 0: no limit.",
+        ),
+    ] = 120.0
     holdout: Annotated[
         float, typer.Option("--holdout", metavar="SHARE", help="Share of the samples that the search never sees.")
     ] = 0.4
@@ -192,6 +252,25 @@ class Tune(WorkersVerb, PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
             show_default=False,
         ),
     ] = None
+    on: Annotated[
+        str | None,
+        typer.Option(
+            "--on",
+            metavar="BOARD",
+            help="Run the answer on a board before it is accepted: grpc://HOST:PORT, grpcs://, a name (board add), "
+            "or a farm's Dask scheduler.",
+            show_default=False,
+        ),
+    ] = None
+    board_runs: Annotated[
+        int, typer.Option("--board-runs", metavar="N", help="How often the board times the answer.")
+    ] = 20
+    backend: Annotated[
+        list[str],
+        typer.Option(
+            "--backend", metavar="TARGET=NAME", help="Backend of a target in the bundle where several serve it."
+        ),
+    ] = field(default_factory=list)
     journal: Annotated[
         Path | None,
         typer.Option("--journal", metavar="FILE", help="Journal; journal.sqlite in the folder.", show_default=False),
@@ -206,7 +285,7 @@ class Tune(WorkersVerb, PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
 
     def request(self) -> FitRequest:
         from dovetail.data import SplitOptions
-        from dovetail.fit import CalibrationRequest, FitRequest
+        from dovetail.fit import BoardRequest, CalibrationRequest, FitRequest
 
         return FitRequest(
             model=str(self.model),
@@ -223,6 +302,8 @@ class Tune(WorkersVerb, PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
             policy=self.policy,
             repairs=self.repair,
             low=self.low,
+            toolchain=self.for_,
+            listing=path_text(self.listing),
             ladder=split_commas(self.raises),
             recipe=path_text(self.recipe),
             split=SplitOptions(self.holdout, self.seed),
@@ -230,8 +311,12 @@ class Tune(WorkersVerb, PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
             price=self._price(),
             workers=self.worker_request(),
             vendor=self._vendor(),
+            board=None if self.on is None else BoardRequest(self.on, self.board_runs),
+            backends=named_values("--backend", self.backend, "vsi:v853=vsi"),
+            search_s=self.search_seconds or None,
             confirm=self.confirm,
             folder=str(self.output),
+            overwrite=self.overwrite,
             journal=path_text(self.journal),
             log=path_text(self.log),
         )

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import inspect
-import sys
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import MISSING, Field, dataclass, fields
 from enum import IntEnum
-from typing import TYPE_CHECKING, Annotated, get_type_hints
+from typing import TYPE_CHECKING, Annotated, ClassVar, get_type_hints
 
 import typer
 
+from dovetail.cli.memory import SHORT_OF_MEMORY, is_memory_short
+from dovetail.cli.output import answers_only, drop_output
 from dovetail.cli.render import Screen
+from dovetail.cli.sections import sectioned
+from dovetail.cli.signals import Terminated
 from dovetail.errors import DovetailError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from dovetail.report.page import Page
+
+
+LOADING = "Reading the model"
+"""The heading of the options that say how a model's file is read."""
 
 
 class ExitCode(IntEnum):
@@ -32,6 +38,7 @@ class ExitCode(IntEnum):
     DEFECT = 70
     """An error that Dovetail should have foreseen."""
     INTERRUPTED = 130
+    TERMINATED = 143
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +53,11 @@ class Answer:
 @dataclass(frozen=True, kw_only=True)
 class Verb(ABC):
     """A command; its fields are the options that every command has."""
+
+    section: ClassVar[str] = "Every command"
+    """Under which heading of the help the options stand that a class adds; empty where the command is about them."""
+    sections: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """Headings with the fields under them, in the order of the help; fields that are named come before all others."""
 
     json_output: Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on stdout.")] = False
     progress: Annotated[
@@ -90,7 +102,19 @@ def add_verb(app: typer.Typer, name: str, kind: type[Verb], *, hidden: bool = Fa
     ]
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {field.name: hints[field.name] for field in (*own, *shared)}
-    app.command(name, help=inspect.cleandoc(kind.__doc__ or ""), hidden=hidden)(command)
+    text = inspect.cleandoc(kind.__doc__ or "")
+    app.command(name, cls=sectioned(_sections(kind)), help=text, hidden=hidden)(command)
+
+
+def _sections(kind: type[Verb]) -> dict[str, str]:
+    """Return the heading of each field that stands under one, in the order in which headings are shown."""
+    told = {name: title for title, names in kind.sections.items() for name in names} | {"help": Verb.section}
+    for base in kind.__mro__:
+        title = vars(base).get("section", "")
+        told |= {name: title for name in vars(base).get("__annotations__", {}) if title and name not in told}
+    # What every command has is said last, and how models are read before it.
+    last = list(dict.fromkeys([*kind.sections, LOADING, Verb.section]))
+    return dict(sorted(told.items(), key=lambda item: last.index(item[1])))
 
 
 def default_of(field: Field[object]) -> object:
@@ -108,21 +132,45 @@ def _perform(verb: Verb) -> ExitCode:
         if text is not None:
             screen.write(text)
             return ExitCode.DONE
-        answer = verb.run(screen)
-        screen.show(answer.document, answer.page)
+        with answers_only() if verb.json_output else nullcontext():
+            answer = verb.run(screen)
     except DovetailError as error:
+        if is_memory_short(error):
+            return fail(screen, f"{SHORT_OF_MEMORY}: {_note(verb)} {error}", ExitCode.BAD_INPUT)
         return fail(screen, _with_option(error, type(verb)), ExitCode.BAD_INPUT)
+    except Terminated:
+        return fail(screen, f"terminated: {verb.resume_note()}", ExitCode.TERMINATED)
     except KeyboardInterrupt:
         return fail(screen, f"interrupted: {verb.resume_note()}", ExitCode.INTERRUPTED)
-    except BrokenPipeError:
-        # The reader of our output has gone; Python would complain once more when it flushes.
-        sys.stdout = None
-        return ExitCode.DONE
+    except SystemExit as end:
+        return fail(screen, f"what was run for it asked to exit ({end.code}): a metric, perhaps.", ExitCode.BAD_INPUT)
     except Exception as error:  # the last line of defence: a person gets one line, --debug gives the rest
         if verb.debug:
             traceback.print_exc()
+        if is_memory_short(error):
+            return fail(screen, f"{SHORT_OF_MEMORY}: {_note(verb)}", ExitCode.BAD_INPUT)
         hint = "" if verb.debug else " Run it again with --debug for the traceback, and please report it."
         return fail(screen, f"unexpected {type(error).__name__}: {error}.{hint}", ExitCode.DEFECT)
+    return _shown(screen, answer)
+
+
+def _note(verb: Verb) -> str:
+    """Return what a verb says of what it keeps, which may take memory too."""
+    try:
+        return verb.resume_note()
+    except Exception:
+        return "give the same command again where there is more."
+
+
+def _shown(screen: Screen, answer: Answer) -> ExitCode:
+    """Show an answer; that its reader has gone does not change it."""
+    try:
+        screen.show(answer.document, answer.page)
+    except BrokenPipeError:
+        drop_output()
+    except OSError as error:
+        drop_output()
+        return fail(screen, f"the answer cannot be written: {error.strerror}.", ExitCode.BAD_INPUT)
     return answer.code
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dovetail.compare.beside import RunElsewhere, compare_elsewhere
 from dovetail.compare.case import WrittenCase, write_case
 from dovetail.compare.golden import GoldenSet, load_golden, save_golden
 from dovetail.compare.layers import LayerRequest, LayerRuns, compare_layers, judge_layers, run_layers, stack_samples
@@ -34,6 +35,7 @@ __all__ = [
     "ReduceRequest",
     "Reduced",
     "Reference",
+    "RunElsewhere",
     "SliceScore",
     "Steps",
     "Taps",
@@ -46,6 +48,7 @@ __all__ = [
     "VerifyRequest",
     "WrittenCase",
     "callable_metric",
+    "compare_elsewhere",
     "compare_layers",
     "compare_outputs",
     "from_json",

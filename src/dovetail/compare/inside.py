@@ -89,8 +89,8 @@ def _tapped(run: PartRun, sides: Sides, pieces: CompiledPieces) -> tuple[Taps, s
     graph, target = run.part.graph, run.part.target
     whole = graph.evolve(outputs=(*graph.outputs, *_tappable(graph, pieces)))
     try:
-        with opened(sides.theirs, whole, target, taps=True) as executable:
-            found = [executable.run(values) for values in run.fed]
+        with sides.other(whole, taps=True) as tapped:
+            found = [dict(tapped(values)) for values in run.fed]
     except (CompileError, DeviceError) as error:
         return Taps.REFUSED, error.message, {}
     if differs(steps_of(found, run.found)):

@@ -17,7 +17,7 @@ from dovetail.ir.dtypes import AnyArray
 from dovetail.ir.graph import Graph
 from dovetail.plan.units import clamp_host
 from dovetail.quantize.calibrate import load_float
-from dovetail.runtime.session import open_session
+from dovetail.runtime.place import LocalRuntime, Runtime
 
 Progress = Callable[[str, int], None]
 """Called with what is being done and how much of it is done."""
@@ -27,7 +27,8 @@ Progress = Callable[[str, int], None]
 class LayerRequest:
     """What to compare: the float graph that the bundle was made from, on some samples.
 
-    `layers` adds a row for every layer; `isolate` the error that each layer adds by itself.
+    `layers` adds a row for every layer; `isolate` the error that each layer adds by itself, which is simulated here.
+    `place` is where the bundle runs.
     """
 
     graph: Graph
@@ -36,6 +37,7 @@ class LayerRequest:
     options: CompareOptions = field(default_factory=CompareOptions)
     layers: bool = True
     isolate: bool = True
+    place: Runtime = field(default_factory=LocalRuntime)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ def judge_layers(request: LayerRequest, runs: LayerRuns, progress: Progress = la
         outputs,
         {name: measured[name] for name in graph.outputs},
         replace(request.options, outputs=graph.outputs),
-        _labels(runs.samples) if request.options.tasks else None,
+        label_arrays(runs.samples) if request.options.tasks else None,
     )
     if not request.layers:
         return judged
@@ -117,10 +119,10 @@ def _run_both(request: LayerRequest, pairs: Mapping[str, str], progress: Progres
     samples: list[Sample] = []
     executable = load_float(graph)
     try:
-        with open_session(request.bundle) as session:
+        with request.place.load(request.bundle) as model:
             for sample in request.samples:
                 reals = executable.run(sample.inputs, [name for name in aligned if name not in graph.outputs])
-                run = session.run(sample.inputs, [name for name in pairs.values() if name not in graph.outputs])
+                run = model.run(sample.inputs, [name for name in pairs.values() if name not in graph.outputs])
                 for name, stored in aligned.items():
                     golden[name].append(reals[name])
                     measured[name].append(run.real(stored))
@@ -150,7 +152,8 @@ def stack_samples(name: str, arrays: Sequence[AnyArray]) -> AnyArray:
     return np.concatenate(arrays) if joins else np.stack(arrays)
 
 
-def _labels(samples: Sequence[Sample]) -> dict[str, AnyArray]:
+def label_arrays(samples: Sequence[Sample]) -> dict[str, AnyArray]:
+    """Return the labels of samples by name, as `[N, ...]`."""
     return {name: np.stack([sample.labels[name] for sample in samples]) for name in samples[0].labels}
 
 

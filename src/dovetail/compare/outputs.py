@@ -30,6 +30,10 @@ class TaskCheck:
     max_drop: float | None = 0.01
     minimum: float | None = None
 
+    def __post_init__(self) -> None:
+        if self.max_drop is not None and not 0 <= self.max_drop < math.inf:
+            raise DataError(f"{self.max_drop:g} is no loss to allow.", hint="Give 0 or more.", option="max_drop")
+
 
 @dataclass(frozen=True, slots=True)
 class CompareOptions:
@@ -49,6 +53,10 @@ class CompareOptions:
     tasks: tuple[TaskCheck, ...] = ()
     origins: Mapping[str, str] = field(default_factory=dict)
     isolated_errors: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if math.isnan(self.min_sqnr_db):
+            raise DataError(f"{self.min_sqnr_db:g} dB is no bound.", hint="Give a number.", option="min_sqnr")
 
 
 def compare_outputs(

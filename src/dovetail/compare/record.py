@@ -66,3 +66,22 @@ class Comparison:
     tasks: tuple[TaskRow, ...] = ()
     missing: tuple[str, ...] = ()
     extra: tuple[str, ...] = ()
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        from dovetail.ir.markup import facts_html, table_html
+
+        facts = [("verdict", self.verdict.value.upper()), *(("why", reason) for reason in self.reasons)]
+        facts += [(f"metric {task.name}", f"{task.golden:g} golden, {task.measured:g} measured") for task in self.tasks]
+        columns = ("tensor", "SQNR dB", "worst dB", "max error", "cosine")
+        rows = [
+            (
+                row.name,
+                f"{row.sqnr_db:.1f}",
+                f"{row.worst.sqnr_db:.1f}",
+                f"{row.max_abs_error:.3g}",
+                f"{row.cosine:.4f}",
+            )
+            for row in self.rows
+        ]
+        return facts_html("Comparison", facts) + table_html(columns, rows)

@@ -13,6 +13,7 @@ from dovetail.compare.decisions.golden import DecisionScore
 from dovetail.compare.record import CompareVerdict, Comparison, TaskRow, TensorRow
 from dovetail.compare.slices import SliceScore
 from dovetail.errors import DataError
+from dovetail.seal import parse_json
 
 SCHEMA = "dovetail.comparison/1"
 _SPECIAL = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
@@ -47,7 +48,7 @@ def from_json(text: str) -> Comparison:
     Raises DataError naming the wrong key.
     """
     try:
-        document = json.loads(text)
+        document = parse_json(text)
     except (ValueError, RecursionError) as error:
         raise DataError(f"comparison: not JSON ({error}).") from error
     top = _Object(document, "comparison")
@@ -193,7 +194,10 @@ class _Object:
             return _SPECIAL[value]
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise DataError(f"comparison: {self.where}.{key} is not a number.")
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError as error:
+            raise DataError(f"comparison: {self.where}.{key} is larger than any number.") from error
 
     def items(self, key: str) -> list[object]:
         value = self.get(key)

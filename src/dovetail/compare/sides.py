@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from dovetail.backend.pieces import CompiledPieces
 from dovetail.backend.protocols import Backend, CompileOptions, Executable, Signature
 from dovetail.backend.registry import find_target
+from dovetail.bundle.bundle import Bundle, CompiledPartition
 from dovetail.compare.steps import Steps, compare_steps
 from dovetail.errors import CompileError
 from dovetail.ir.dtypes import AnyArray
 from dovetail.ir.graph import Graph
+from dovetail.ir.precision import Precision
+from dovetail.plan.placement import Placement
+from dovetail.plan.plan import Plan
 from dovetail.plan.units import clamp_host
+from dovetail.runtime.place import Runtime
 
 Arrays = Mapping[str, AnyArray]
+Runs = Callable[[Arrays], Arrays]
+"""Takes the inputs of a sample and returns its outputs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +32,18 @@ class Sides:
     ours: Backend
     theirs: Backend
     target: str
+    place: Runtime | None = None
+    """Where the other backend runs what it compiled here: a board; None is this machine."""
+
+    @contextmanager
+    def other(self, graph: Graph, *, taps: bool = False) -> Iterator[Runs]:
+        """Compile a graph by the other backend and give what runs it; raise CompileError or DeviceError."""
+        if self.place is None:
+            with opened(self.theirs, graph, self.target, taps=taps) as executable:
+                yield executable.run
+            return
+        with self.place.load(_alone(self.theirs, graph, self.target, taps=taps)) as model:
+            yield lambda fed: model.run(fed).outputs
 
     def pieces(self, graph: Graph) -> CompiledPieces:
         """Return what the other backend computes as one; where it does not say, every operator with its clamps."""
@@ -35,8 +54,8 @@ class Sides:
         """Return the steps of every output, both sides on the same inputs; raise CompileError or DeviceError."""
         with opened(self.ours, graph, self.target) as executable:
             ours = [executable.run(values) for values in fed]
-        with opened(self.theirs, graph, self.target, taps=as_graph) as executable:
-            return steps_of(ours, [executable.run(values) for values in fed])
+        with self.other(graph, taps=as_graph) as run:
+            return steps_of(ours, [run(values) for values in fed])
 
 
 @contextmanager
@@ -51,6 +70,26 @@ def opened(owner: Backend, graph: Graph, target: str, *, taps: bool = False) -> 
         yield executable
     finally:
         executable.close()
+
+
+def _alone(owner: Backend, graph: Graph, target: str, *, taps: bool) -> Bundle:
+    """Return a graph, compiled, as a bundle of its own."""
+    blob = owner.compile(graph, find_target(target), CompileOptions(taps=taps))
+    needs = owner.abilities().needs
+    part = CompiledPartition(
+        target=target,
+        backend=owner.name,
+        backend_version=owner.version,
+        blob=blob,
+        inputs=graph.inputs,
+        outputs=graph.outputs,
+        tensors={name: graph.types[name] for name in (*graph.inputs, *graph.outputs)},
+        needs={} if needs is None else needs(blob),
+    )
+    # What precision the nodes have is in the graph's types: a board does not ask the plan.
+    plan = Plan(graph.digest, Placement(target, Precision.FP32))
+    kinds = part.signature
+    return Bundle(graph.name, plan, kinds.inputs, kinds.outputs, (part,), {})
 
 
 def steps_of(ours: Sequence[Arrays], theirs: Sequence[Arrays]) -> dict[str, Steps]:

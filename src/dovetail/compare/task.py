@@ -109,8 +109,13 @@ def pick(arrays: Arrays, name: str | None, what: str, fits: Callable[[NDArray[An
     fitting: Sequence[str] = [key for key, array in arrays.items() if fits(array)]
     if len(fitting) != 1:
         found = ", ".join(f"{key} {array.dtype} {list(array.shape)}" for key, array in arrays.items())
+        if not arrays:
+            raise DataError(
+                f"metric: there is no {what}: the samples carry no other arrays.",
+                hint="Add an array with a row a sample, or a metric that needs none.",
+            )
         raise DataError(
-            f"metric: {len(fitting)} arrays could be the {what}; found {found or 'none'}.",
-            hint="Name it.",
+            f"metric: {len(fitting)} arrays could be the {what}; found {found}.",
+            hint=f"Leave one of them, or write a metric that reads the {what} by its name.",
         )
     return arrays[fitting[0]]

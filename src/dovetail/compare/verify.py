@@ -15,7 +15,7 @@ import numpy as np
 
 from dovetail.backend.registry import backend
 from dovetail.compare.inside import PartRun, look_inside
-from dovetail.compare.sides import Arrays, Sides, opened, steps_of
+from dovetail.compare.sides import Arrays, Runs, Sides, opened, steps_of
 from dovetail.compare.steps import Steps
 from dovetail.compare.verification import InsideLook, Verification, VerifiedTensor
 from dovetail.errors import DeviceNotFound
@@ -23,6 +23,7 @@ from dovetail.ir.dtypes import AnyArray
 from dovetail.ir.graph import Graph
 from dovetail.ir.types import TensorType
 from dovetail.partition.partitioned import Partition
+from dovetail.runtime.place import Runtime
 
 OURS = "npusim"
 _CPU = "cpu"
@@ -36,6 +37,8 @@ class VerifyRequest:
     operator_samples: int = 1
     most_cuts: int = 16
     advance: Callable[[int], None] = field(default=lambda done: None)
+    place: Runtime | None = None
+    """Where the other backend runs what it compiled here: a board; None is this machine."""
 
 
 def verify(
@@ -56,9 +59,11 @@ def verify(
     for done, part in enumerate(parts):
         name = _CPU if part.target == _CPU else OURS
         _run(part, name, ours)
-        run = _run(part, options.against if part.target in served else name, theirs)
-        if part.target in served:
-            runs.append(run)
+        if part.target not in served:
+            _run(part, name, theirs)
+        else:
+            with _sides(options, part).other(part.graph) as other:
+                runs.append(_run_by(other, part, theirs))
         options.advance((done + 1) * len(samples) // len(parts))
     rows, looks = _inside(runs, options)
     names = dict.fromkeys((*outputs, *(name for run in runs for name in run.part.graph.outputs)))
@@ -94,12 +99,20 @@ def _random(kind: TensorType, random: np.random.Generator) -> AnyArray:
 
 def _run(part: Partition, name: str, values: Sequence[dict[str, AnyArray]]) -> PartRun:
     """Run a partition on a backend, and add what it gives to the values of every sample."""
-    fed = tuple({tensor: one[tensor] for tensor in part.graph.inputs} for one in values)
     with opened(backend(name), part.graph, part.target) as executable:
-        found = tuple(dict(executable.run(one)) for one in fed)
+        return _run_by(executable.run, part, values)
+
+
+def _run_by(run: Runs, part: Partition, values: Sequence[dict[str, AnyArray]]) -> PartRun:
+    fed = tuple({tensor: one[tensor] for tensor in part.graph.inputs} for one in values)
+    found = tuple(dict(run(one)) for one in fed)
     for one, made in zip(values, found, strict=True):
         one.update(made)
     return PartRun(part, fed, found)
+
+
+def _sides(options: VerifyRequest, part: Partition) -> Sides:
+    return Sides(backend(OURS), backend(options.against), part.target, options.place)
 
 
 def _listed(parts: Sequence[Partition], totals: Mapping[str, Steps]) -> tuple[VerifiedTensor, ...]:
@@ -116,8 +129,7 @@ def _inside(
     rows: list[VerifiedTensor] = []
     looks: list[InsideLook] = []
     for run in runs:
-        sides = Sides(backend(OURS), backend(options.against), run.part.target)
-        found, look = look_inside(run, sides, options.operator_samples, options.most_cuts)
+        found, look = look_inside(run, _sides(options, run.part), options.operator_samples, options.most_cuts)
         rows += found
         looks.append(look)
     return tuple(rows), tuple(looks)

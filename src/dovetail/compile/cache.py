@@ -37,7 +37,7 @@ class BlobCache:
                 return None
             os.utime(path)
             return Blob(str(facts["format"]), payload)
-        except (OSError, ValueError, KeyError, TypeError):
+        except (KeyError, OSError, RecursionError, TypeError, ValueError):
             return None
 
     def put(self, key: str, blob: Blob) -> None:

@@ -16,6 +16,7 @@ from dovetail.compile.cache import BlobCache, cache_key
 from dovetail.errors import CompileError, CompileFailure, DeviceNotFound, DovetailError
 from dovetail.ir.graph import Graph
 from dovetail.ir.macs import graph_macs
+from dovetail.ir.memory import graph_memory
 from dovetail.partition.partitioned import Partition, PartitionedGraph
 from dovetail.plan.plan import Plan
 
@@ -142,6 +143,7 @@ class Compiler:
                 hint=error.hint,
             ).naming(error.nodes) from error
         hidden = graph.constants.keys() - set(graph.outputs)
+        needs, memory = compiler.abilities().needs, graph_memory(graph)
         return CompiledPartition(
             target=part.target,
             backend=compiler.name,
@@ -152,6 +154,9 @@ class Compiler:
             tensors={name: kind for name, kind in graph.types.items() if name not in hidden},
             nodes=tuple(node.name for node in graph.nodes),
             macs=graph_macs(graph),
+            constant_bytes=memory.constant_bytes,
+            alive_bytes=memory.alive_bytes,
+            needs={} if needs is None else needs(blob),
         )
 
     @property

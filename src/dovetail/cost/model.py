@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dovetail.backend.costs import CostSource, Figure, Quality
 from dovetail.backend.profiles.hosts import HostFacts, host_beside
@@ -14,6 +14,7 @@ from dovetail.cost.memory import estimate_memory
 from dovetail.cost.record import BoundaryCost, PlanCost, UnitCost
 from dovetail.cost.roofline import HostRoofline, NpuRoofline
 from dovetail.cost.sizes import Sizer, element_count, stored_bytes
+from dovetail.cost.table import CostTable
 from dovetail.cost.wiring import WORLD, Wiring, wire_units
 from dovetail.errors import CostError
 from dovetail.ir.graph import Graph
@@ -173,7 +174,7 @@ def make_cost_model(
         for target in targets
         if isinstance(target, TargetProfile) and target.hardware is not None
     }
-    facts = host or host_beside(next(iter(npus), ""))
+    facts = _measured(host or host_beside(next(iter(npus), "")), extra)
     offered = [
         source
         for one in available_backends()
@@ -184,6 +185,16 @@ def make_cost_model(
     fitted = [FittedRoofline(plain, plain.facts.prices) for plain in npus.values() if plain.facts.prices is not None]
     sources = (*extra, *offered, *fitted, *npus.values(), fallback)
     return CostModel(graph, units, wire_units(graph, units), sources, npus, fallback, sizer)
+
+
+def _measured(host: HostFacts, extra: Sequence[CostSource]) -> HostFacts:
+    """Return the CPU with what the first table measured of switches and of the way between CPU and NPU."""
+    for table in extra:
+        if not isinstance(table, CostTable) or table.overhead_ns is None:
+            continue
+        per_s = table.bytes_per_s or host.link_bytes_per_s
+        return replace(host, switch_ns=table.overhead_ns, link_bytes_per_s=per_s, source=table.source)
+    return host
 
 
 def units_of_plan(units: Units, plan: Plan) -> Units:

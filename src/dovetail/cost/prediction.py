@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -18,7 +19,7 @@ from dovetail.plan.units import Unit, find_units
 def predict_partitions(
     bundle: Bundle, graph: Graph, extra: Sequence[CostSource] = (), host: HostFacts | None = None
 ) -> Bundle:
-    """Return the bundle with the number of units of every partition and what they should take, where it is known.
+    """Return the bundle with the units of every partition, the engines that run them and what they should take.
 
     `graph` is the float model of the plan. The prediction is of the units' work, without conversions and transfers; a
     unit counts where its first node is. Where one unit has no price the partition has none.
@@ -31,8 +32,17 @@ def predict_partitions(
         here = set(part.nodes)
         inside = [unit for unit in units.items if unit.nodes[0] in here]
         latency_ns, by = _price(model, inside, bundle)
-        parts.append(replace(part, units=len(inside), predicted_ns=latency_ns, predicted_by=by))
+        engines = Counter(_engine(graph, bundle, unit.nodes[0]) for unit in inside)
+        counted = dict(sorted(engines.items()))
+        parts.append(replace(part, units=len(inside), predicted_ns=latency_ns, predicted_by=by, engines=counted))
     return replace(bundle, partitions=tuple(parts))
+
+
+def _engine(graph: Graph, bundle: Bundle, node: str) -> str:
+    """Return the name of what runs a node; `?` where its target does not say, as for what was healed by hand."""
+    place = bundle.plan.placement(node)
+    engine = find_target(place.target).verdict(graph, graph.node(node), place.precision).engine
+    return "?" if engine is None else engine.value
 
 
 def _price(model: CostModel, units: Sequence[Unit], bundle: Bundle) -> tuple[float | None, str]:

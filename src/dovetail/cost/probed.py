@@ -41,5 +41,5 @@ def read_answer(folder: Path, key: str) -> ProbedAnswer | None:
     try:
         entry = json.loads((folder / f"{key}.json").read_text(encoding="utf-8"))
         return ProbedAnswer(tuple(float(item) for item in entry["latencies_ns"]), str(entry["source"]))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (KeyError, OSError, OverflowError, RecursionError, TypeError, ValueError):
         return None

@@ -63,7 +63,7 @@ class NpuRoofline:
     def source(self) -> str:
         """Return where the figures come from."""
         return (
-            f"roofline: {self.facts.macs_per_cycle} multiply-accumulates a cycle at 8 bits and a quarter at 16, "
+            f"{self.facts.macs_per_cycle} multiply-accumulates a cycle at 8 bits and a quarter at 16, "
             f"{self.facts.clock_hz / 1e6:g} MHz, {self.facts.ddr_bytes_per_cycle:g} bytes a cycle; {SHADER_MODEL}"
         )
 

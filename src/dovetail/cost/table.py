@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,6 +17,7 @@ from dovetail.ir.precision import Precision
 
 _MAX_BYTES = 64 << 20
 _KIND = "dovetail-costs"
+_MOST = sys.float_info.max
 _SCHEMA = 1
 _FIELDS = ("schema", "kind", "target", "source", "quality", "entries")
 
@@ -38,6 +39,10 @@ class CostTable:
     source: str
     quality: Quality
     entries: tuple[CostEntry, ...]
+    overhead_ns: float | None = None
+    """What a partition takes besides its nodes; None where nobody measured it."""
+    bytes_per_s: float | None = None
+    """How fast inputs and outputs of partitions are handed over; None where nobody measured it."""
 
     @cached_property
     def _by_key(self) -> Mapping[tuple[str, Precision], float]:
@@ -62,7 +67,7 @@ class CostTable:
 
     def to_json(self) -> str:
         """Return the table as JSON text."""
-        document = {
+        document: dict[str, object] = {
             "schema": _SCHEMA,
             "kind": _KIND,
             "target": self.target,
@@ -73,6 +78,8 @@ class CostTable:
                 for item in self.entries
             ],
         }
+        besides = {"overhead_ns": self.overhead_ns, "bytes_per_s": self.bytes_per_s}
+        document |= {key: value for key, value in besides.items() if value is not None}
         return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
 
@@ -102,7 +109,17 @@ def _read(document: object, where: str) -> CostTable:
     if not isinstance(document["entries"], list):
         raise CostError(f"{where}: 'entries' is a list.")
     entries = tuple(_entry(item, f"{where}: entry {index}") for index, item in enumerate(document["entries"], 1))
-    return CostTable(str(document["target"]), str(document["source"]), Quality(document["quality"]), entries)
+    besides = [_besides(document, key, where) for key in ("overhead_ns", "bytes_per_s")]
+    return CostTable(str(document["target"]), str(document["source"]), Quality(document["quality"]), entries, *besides)
+
+
+def _besides(document: Mapping[str, object], key: str, where: str) -> float | None:
+    value = document.get(key)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _MOST:
+        raise CostError(f"{where}: '{key}' is no figure: {str(value)[:40]}.")
+    return float(value)
 
 
 def _entry(item: object, where: str) -> CostEntry:
@@ -111,6 +128,6 @@ def _entry(item: object, where: str) -> CostEntry:
     node, name, latency = item.get("node"), item.get("precision"), item.get("latency_ns")
     if not isinstance(node, str) or name not in [kind.value for kind in Precision]:
         raise CostError(f"{where}: it needs a node and a known precision, not {node!r} and {name!r}.")
-    if isinstance(latency, bool) or not isinstance(latency, int | float) or not 0 <= latency < math.inf:
-        raise CostError(f"{where}: latency_ns of '{node}' is no duration: {latency!r}.")
+    if isinstance(latency, bool) or not isinstance(latency, int | float) or not 0 <= latency <= _MOST:
+        raise CostError(f"{where}: latency_ns of '{node}' is no duration: {repr(latency)[:40]}.")
     return CostEntry(node, Precision(name), float(latency))

@@ -153,7 +153,7 @@ def _boxes(text: str, path: Path) -> dict[str, dict[str, NDArray[Any]]]:
     for file, value in table.items():
         try:
             array = np.array(value, dtype=np.float64).reshape(-1, 5)
-        except (ValueError, TypeError) as error:
+        except (OverflowError, TypeError, ValueError) as error:
             raise DataError(f"{path}: {file!r}: expected rows of class, x1, y1, x2, y2.") from error
         if not np.isfinite(array).all() or (array[:, 0] < 0).any() or (array[:, 3:] < array[:, 1:3]).any():
             raise DataError(f"{path}: {file!r}: a box is not finite, has a negative class, or x2 < x1 or y2 < y1.")

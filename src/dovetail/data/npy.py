@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tokenize
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -42,7 +43,7 @@ def read_header(stream: IO[bytes], total_bytes: int, where: str) -> NpyHeader:
             shape, fortran, dtype = npy_format.read_array_header_2_0(stream)
         else:
             raise DataError(f"{where}: .npy version {version[0]}.{version[1]} is not supported.")
-    except (ValueError, EOFError, TypeError, SyntaxError) as error:
+    except (EOFError, MemoryError, RecursionError, SyntaxError, TypeError, ValueError, tokenize.TokenError) as error:
         raise DataError(f"{where}: damaged .npy header ({_one_line(error)}).", hint="Write the file again.") from error
     if dtype.hasobject or dtype.names is not None or dtype.itemsize == 0:
         raise DataError(f"{where}: dtype {dtype} is not an array of plain values.", hint="Save numbers or text.")

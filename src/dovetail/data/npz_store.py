@@ -37,6 +37,7 @@ class NpzStore:
             if name not in used and header.shape[:1] == (self.count,) and not header.fortran
         )
         self._check_rows()
+        self._check_labels()
 
     def digest(self) -> str:
         return hash_text([self._wanted.digest(), repr(sorted(self._members.items())), hash_file(self._path)])
@@ -110,6 +111,18 @@ class NpzStore:
         if count == 0:
             raise DataError(f"{self._path}: the data set is empty.")
         return count
+
+    def _check_labels(self) -> None:
+        """Refuse the only array beside the inputs where it has another number of rows: it was meant for labels."""
+        others = {name: header for name, header in self._headers.items() if name not in self._members.values()}
+        if len(others) != 1:
+            return
+        ((name, header),) = others.items()
+        if len(header.shape) in (1, 2) and header.shape[0] > 1 and header.shape[0] != self.count:
+            raise DataError(
+                f"{self._path}: {name!r} has {header.shape[0]} rows, and there are {self.count} samples.",
+                hint="Give each sample its label, or leave the array out.",
+            )
 
     def _check_rows(self) -> None:
         """Refuse shapes and sizes that cannot work before any value is read."""

@@ -41,6 +41,7 @@ class Environment:
 
 
 ENVIRONMENTS = (
+    Environment("acuity", "Acuity (pegasus), which reads .quantize tables (x86-64 Linux)", ((3, 10),), 6900 << 20),
     Environment("paddle", "Paddle models in two files (.pdmodel, .pdiparams)", ((3, 11), (3, 12)), 109 << 20),
     Environment("paddle-pir", "Paddle models whose network is JSON (Paddle 3)", ((3, 11), (3, 12)), 900 << 20),
     Environment(

@@ -131,15 +131,34 @@ def _find_python(environment: Environment) -> str:
     if sys.version_info[:2] in environment.pythons:
         return sys.executable
     for major, minor in reversed(environment.pythons):
-        found = shutil.which(f"python{major}.{minor}")
-        if found:
-            return found
+        for found in _pythons(f"{major}.{minor}"):
+            if _runs(found):
+                return found
     wanted = " or ".join(f"{major}.{minor}" for major, minor in environment.pythons)
     raise DovetailError(
         f"environment '{environment.name}' needs Python {wanted}; this is {sys.version_info[0]}.{sys.version_info[1]}, "
         "and no other is on the PATH.",
         hint="Install one of them beside this Python.",
     )
+
+
+def _pythons(version: str) -> Iterator[str]:
+    """Yield the interpreters of a version that may be here: on the PATH, and where pyenv keeps them."""
+    found = shutil.which(f"python{version}")
+    if found:
+        yield found
+    yield from (str(path) for path in sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"), reverse=True))
+
+
+def _runs(python: str) -> bool:
+    """Tell whether an interpreter starts: one on the PATH may stand for a version that is not chosen there."""
+    try:
+        done = subprocess.run(
+            [python, "-c", ""], stdin=subprocess.DEVNULL, capture_output=True, timeout=30, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
 
 
 def _run(command: list[str], scratch: Path, hear: Callable[[str], None], environment: Environment) -> None:

@@ -67,7 +67,7 @@ def _recorded_digest(folder: Path) -> str | None:
     try:
         with (folder / RECORD).open("rb") as file:
             record = json.loads(file.read(_MAX_RECORD_BYTES))
-    except (OSError, ValueError):
+    except (OSError, RecursionError, ValueError):
         return None
     digest = record.get("digest") if isinstance(record, dict) else None
     return digest if isinstance(digest, str) else None

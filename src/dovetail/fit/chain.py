@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dovetail.backend.profiles.hosts import find_host
 from dovetail.backend.registry import backend
-from dovetail.compile import compile_model
+from dovetail.compile import CompileRequest, compile_model
 from dovetail.cost import load_cost_table, predict_partitions
 from dovetail.data import (
     SampleSource,
@@ -18,22 +18,27 @@ from dovetail.data import (
     specs_of,
     split_samples,
 )
+from dovetail.fit.board import BoardJudge, check_board, judged_report
 from dovetail.fit.decided import plan_decisions
-from dovetail.fit.evidence import holdout_note, refuse_few
+from dovetail.fit.evidence import holdout_note, refuse_any, refuse_few
 from dovetail.fit.folder import claim_folder
 from dovetail.fit.listener import FitListener, SearchStages, SilentFit
 from dovetail.fit.metric import ChosenMetric, choose_metric
+from dovetail.fit.network import describe_network
 from dovetail.fit.pictures import ChosenPreprocess, choose_preprocess, list_pictures
 from dovetail.fit.policy import choose_ladder, choose_low, choose_repairs
+from dovetail.fit.promise import make_promise
 from dovetail.fit.record import record_of, request_from
 from dovetail.fit.request import SURE, FitRequest, PriceRequest, WorkerRequest
 from dovetail.fit.result import Fit, question_of
+from dovetail.fit.toolchain import NOTHING_REPAIRED, calibrate_for, choose_demands, choose_format
 from dovetail.importers import LoadOptions, load_model
 from dovetail.ir import Graph
-from dovetail.partition import partition
+from dovetail.partition import PartitionedGraph, partition
 from dovetail.passes import normalize
 from dovetail.plan import Placement, Recipe, load_recipe
-from dovetail.quantize import Dequantized, calibrate, dequantize, is_quantized, quantize
+from dovetail.plan.demands import ToolDemands
+from dovetail.quantize import Dequantized, dequantize, is_quantized, quantize
 from dovetail.repair import HealedModel
 from dovetail.report import make_report, output_rows
 from dovetail.search import CostOptions, Goal, TuneOptions, TuneRequest, parse_goal
@@ -44,6 +49,10 @@ from dovetail.search.log import read_search_log
 from dovetail.search.replay import ReplayResult, replay
 from dovetail.search.tune import run_search
 
+_WORKERS_AFTER_S = 20.0
+"""Time of evaluations in this process before workers are started, each of which imports and builds all anew for
+several seconds."""
+
 
 def fit(request: FitRequest, listener: FitListener | None = None) -> Fit:
     """Return the cheapest placement that meets the target, compiled and reported.
@@ -53,20 +62,23 @@ def fit(request: FitRequest, listener: FitListener | None = None) -> Fit:
     """
     progress = listener or SilentFit()
     opened = _Opened.of(request, progress)
+    check_board(request, (opened.low, *opened.ladder))
     if request.folder is not None:
-        claim_folder(Path(request.folder), question_of(request, opened.graph, opened.low))
+        claim_folder(Path(request.folder), question_of(request, opened.graph, opened.low), overwrite=request.overwrite)
     options = TuneOptions(
+        time_limit_s=request.search_s,
         journal=request.journal_path,
         fanout=_fan_out(request.workers),
         confirm=request.confirm,
         log=None if request.log is None else Path(request.log),
         log_header=record_of(request.for_log()),
         vendor=request.vendor,
-        repairs=choose_repairs(request.repairs),
+        repairs=_repairs(request),
     )
     asked = opened.tune_request(options, progress)
     memory = SearchMemory.of(asked)
     result = run_search(asked, SearchStages(progress), memory=memory)
+    refuse_any(result.goal, result.holdout.float_score, higher_is_better=result.higher_is_better)
     model = result.repaired or HealedModel(asked.graph, asked.calibration)
     if opened.metric.decisions is not None:
         progress.stage("comparing decisions")
@@ -74,8 +86,13 @@ def fit(request: FitRequest, listener: FitListener | None = None) -> Fit:
     decided = plan_decisions(healed, result, opened.metric, steps, memory.outputs)
     progress.stage("compiling")
     partitioned = partition(quantize(model.graph, result.plan, model.calibration.ranges))
-    bundle = predict_partitions(compile_model(partitioned), model.graph)
-    report = make_report(result, partitioned, f"Dovetail: '{opened.graph.name}' on {opened.low.target}")
+    bundle = predict_partitions(compile_model(partitioned, _backends(request, partitioned)), model.graph)
+    report = make_report(result, partitioned, f"Dovetail: '{Path(request.model).name}' on {opened.low.target}")
+    if request.board is not None:
+        found = BoardJudge(healed, result, bundle, memory.outputs, request.workers.retries).judge(
+            request.board, progress
+        )
+        report = judged_report(report, found)
     return Fit(
         request=request,
         graph=model.graph,
@@ -88,9 +105,12 @@ def fit(request: FitRequest, listener: FitListener | None = None) -> Fit:
             report,
             outputs=output_rows(opened.metric.view),
             notes=opened.notes,
+            proof=None if report.proof is None else replace(report.proof, migrates=request.price.migrates),
             decisions=decided.figures,
             differing=decided.differing,
         ),
+        promise=make_promise(asked, request, opened.metric, result, partitioned),
+        network=describe_network(asked, result, partitioned, request.price),
         pictures=decided.pictures,
         preprocess=opened.preprocess.toml,
     )
@@ -104,7 +124,12 @@ def replay_fit(log: str | Path, listener: FitListener | None = None) -> ReplayRe
     """
     path, progress = Path(log), listener or SilentFit()
     request = logged_request(path)
-    options = TuneOptions(confirm=request.confirm, vendor=request.vendor, repairs=choose_repairs(request.repairs))
+    options = TuneOptions(
+        time_limit_s=request.search_s,
+        confirm=request.confirm,
+        vendor=request.vendor,
+        repairs=_repairs(request),
+    )
     asked = _Opened.of(request, progress).tune_request(options, progress)
     progress.stage("replaying")
     return replay(asked, path)
@@ -121,7 +146,7 @@ def heal(request: FitRequest, listener: FitListener | None = None) -> HealingOut
     Raises DovetailError for what cannot be used.
     """
     progress = listener or SilentFit()
-    options = TuneOptions(repairs=choose_repairs(request.repairs))
+    options = TuneOptions(repairs=_repairs(request))
     asked = _Opened.of(request, progress).tune_request(options, progress)
     return heal_request(asked, SearchStages(progress))
 
@@ -146,6 +171,7 @@ class _Opened:
     ladder: tuple[Placement, ...]
     wishes: Recipe | None
     costs: CostOptions
+    demands: ToolDemands | None
     request: FitRequest
 
     @classmethod
@@ -154,12 +180,13 @@ class _Opened:
         goal = parse_goal(request.max_drop, request.min_score, sure=request.policy == SURE)
         low, ladder = choose_low(request.target, request.low), choose_ladder(request.target, request.ladder)
         wishes = None if request.recipe is None else load_recipe(Path(request.recipe))
-        costs = _costs(request.price)
+        costs, form = _costs(request.price), choose_format(request)
         if request.vendor is not None:
             backend(request.vendor.backend)
         source = _load(request, progress)
         lifted = dequantize(source) if is_quantized(source) else None
         graph = source if lifted is None else lifted.graph
+        demands = choose_demands(request, form, graph, low, ladder)
         pictures = list_pictures(Path(request.data))
         if pictures and not request.anyway:
             refuse_few(len(pictures), goal, request.split)
@@ -172,7 +199,8 @@ class _Opened:
             refuse_few(len(splits.search) + len(splits.holdout), goal, request.split)
         metric = choose_metric(request.metric, request.decisions, graph, samples.subset(splits.search))
         evidence = holdout_note(splits, goal, metric.metric, request.split)
-        notes = tuple(filter(None, (metric.note, *preprocess.notes, evidence)))
+        repaired = NOTHING_REPAIRED if demands is not None and choose_repairs(request.repairs) else ""
+        notes = tuple(filter(None, (metric.note, *preprocess.notes, evidence, repaired)))
         for note in notes:
             progress.note(note)
         own = request.calibration.data
@@ -191,15 +219,14 @@ class _Opened:
             ladder=ladder,
             wishes=wishes,
             costs=costs,
+            demands=demands,
             request=request,
         )
 
     def tune_request(self, options: TuneOptions, progress: FitListener) -> TuneRequest:
         """Calibrate, and return what the search is asked."""
         progress.stage("calibrating", self.calibration_samples.count)
-        calibration = calibrate(
-            self.graph, self.calibration_samples, self.request.calibration.options, progress.advance
-        )
+        calibration = calibrate_for(self.request, self.graph, self.calibration_samples, progress)
         return TuneRequest(
             graph=self.graph,
             calibration=calibration if self.lifted is None else self.lifted.refine(calibration),
@@ -213,13 +240,15 @@ class _Opened:
             options=options,
             wishes=self.wishes,
             costs=self.costs,
+            decisions=self.metric.decisions,
+            demands=self.demands,
         )
 
 
 def _load(request: FitRequest, progress: FitListener) -> Graph:
     conversion = replace(request.load.conversion, progress=progress.converting)
     options: LoadOptions = replace(request.load, conversion=conversion)
-    return normalize(load_model(request.model, options))
+    return normalize(load_model(request.model, options), options.passes)
 
 
 def _costs(price: PriceRequest) -> CostOptions:
@@ -228,9 +257,24 @@ def _costs(price: PriceRequest) -> CostOptions:
     return CostOptions(tables, host, price.migrates, price.proof_tests, vendor_s=price.vendor_s)
 
 
+def _repairs(request: FitRequest) -> tuple[str, ...]:
+    """Return the repairs that may be tried: none where a toolchain reads the model as it is."""
+    allowed = choose_repairs(request.repairs)
+    return allowed if request.toolchain is None else ()
+
+
+def _backends(request: FitRequest, parts: PartitionedGraph) -> CompileRequest:
+    """Return how the answer is compiled; a backend may be chosen for a target that it does not use."""
+    used = {part.target for part in parts.partitions}
+    return CompileRequest(backends={target: name for target, name in request.backends.items() if target in used})
+
+
 def _fan_out(workers: WorkerRequest) -> FanOut:
     """Return where plans are evaluated; raise SearchError when a cluster does not answer."""
     options = PoolOptions(workers.timeout_s, workers.retries)
     if workers.dask is not None:
         return FanOut(dask_place(workers.dask, workers.resources), options)
-    return FanOut(local_place(workers.processes) if workers.processes else None, options)
+    # Several are asked for speed, which this process has as well; one, a time limit or retries, to contain what breaks.
+    for_speed = workers.processes > 1 and workers.timeout_s is None and not workers.retries
+    after_s = _WORKERS_AFTER_S if for_speed else 0.0
+    return FanOut(local_place(workers.processes) if workers.processes else None, options, after_s)

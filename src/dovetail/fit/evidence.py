@@ -7,7 +7,7 @@ import math
 from dovetail.compare import TaskMetric
 from dovetail.compare.decisions import FEWEST_PICTURES, TOP_METRICS, Decisions, pictures_needed
 from dovetail.data.split import SplitOptions, Splits
-from dovetail.errors import DataError
+from dovetail.errors import DataError, SearchError
 from dovetail.search import Goal
 from dovetail.search.bounds import upper_bound
 
@@ -24,6 +24,19 @@ def refuse_few(count: int, goal: Goal, split: SplitOptions) -> None:
         f"{count} samples: nothing is accepted on fewer than {FEWEST_PICTURES}{whole}.",
         hint="Give more samples, or say that it shall be done anyway.",
         option="anyway",
+    )
+
+
+def refuse_any(goal: Goal, float_score: float, *, higher_is_better: bool) -> None:
+    """Raise SearchError where the goal allows to lose all that the float model scores."""
+    allowance = goal.allowance(float_score)
+    if not higher_is_better or not 0 < float_score <= allowance:
+        return
+    percent = f"{goal.max_drop:g}%"
+    raise SearchError(
+        f"a loss of {allowance:.4g} is allowed, and float scores {float_score:.4g}: any plan would do.",
+        hint="Allow less." if goal.relative else f"Was {percent} meant? That is a share of the float score.",
+        option="max_drop",
     )
 
 

@@ -163,7 +163,7 @@ class _Opened:
 
 def _load(path: Place, options: LoadOptions, progress: FitListener) -> Graph:
     conversion = replace(options.conversion, progress=progress.converting)
-    return normalize(load_model(path, replace(options, conversion=conversion)))
+    return normalize(load_model(path, replace(options, conversion=conversion)), options.passes)
 
 
 def _load_float(request: JudgeRequest, progress: FitListener) -> Graph:

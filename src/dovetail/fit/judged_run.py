@@ -43,7 +43,11 @@ class JudgedMetric:
 
     def float_score(self) -> float:
         """Return the score of the float model itself."""
-        return self.score(self._scorer.golden(self._indices))
+        return self.score(self.golden())
+
+    def golden(self) -> dict[str, AnyArray]:
+        """Return what the float model computes."""
+        return self._scorer.golden(self._indices)
 
 
 def score_deployed(model: DeployedModel, metric: JudgedMetric, progress: FitListener) -> JudgedScore:

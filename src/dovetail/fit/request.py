@@ -5,6 +5,7 @@ Every default of the whole chain is here; the command line adds none of its own 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
@@ -72,6 +73,13 @@ class WorkerRequest:
     def __post_init__(self) -> None:
         if self.processes < 0 or self.retries < 0:
             raise SearchError("a number of worker processes or of retries is 0 or more.", option="workers")
+        most = max(64, 4 * (os.cpu_count() or 1))
+        if self.processes > most:
+            raise SearchError(
+                f"{self.processes} worker processes are more than this machine can use.",
+                hint=f"Give at most {most}; a Dask cluster takes more.",
+                option="workers",
+            )
         if self.dask is not None and self.processes:
             raise SearchError("plans are evaluated either in processes or on a Dask cluster.", option="dask")
         if self.resources and self.dask is None:
@@ -87,6 +95,21 @@ class WorkerRequest:
             )
         if self.dask is None and not self.processes:
             raise SearchError("a time limit can stop only other processes.", hint="Add one.", option="workers")
+
+
+@dataclass(frozen=True, slots=True)
+class BoardRequest:
+    """The board that the answer runs on before it is accepted."""
+
+    name: str
+    """Address (`grpc://host:port`), or a name that `dovetail board add` gave it; a Dask scheduler (`tcp://host:port`,
+    or its file) stands for the boards of its farm."""
+    runs: int = 20
+    """How often it is timed there."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.runs <= 100_000:
+            raise SearchError(f"{self.runs} runs on a board: it is timed by 1 to 100,000.", option="runs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +141,15 @@ class FitRequest:
     anyway: bool = False
     """Go on with so few samples that nothing should be accepted on them."""
     repairs: str = "all"
-    """What may be healed before anything is raised: `all`, `data` (float stays on the samples), `exact`, `none`."""
+    """What may be healed before anything is raised: `all`, `data` (float stays on the samples), `exact`, `none`, or
+    kinds joined by commas; one with a minus is left out."""
     low: str | None = None
     """Precision where the search starts; None is the first 8-bit one that the target prefers."""
+    toolchain: str | None = None
+    """Whose file the plan is for (acuity, onnxruntime, paddle, openvino, tflite, rknn, or a format's name): only what
+    that file can say, and its reader obeys, is tried, and nothing is repaired."""
+    listing: Place | None = None
+    """The toolchain's own list of the network, where its format needs one."""
     ladder: tuple[str, ...] = ("i16",)
     """What culprits are raised to, cheapest first: precisions of the target, or TARGET@PRECISION; float comes last."""
     recipe: Place | None = None
@@ -131,10 +160,18 @@ class FitRequest:
     workers: WorkerRequest = field(default_factory=WorkerRequest)
     vendor: VendorCheck | None = None
     """Run a plan on the vendor's own simulator too before it is accepted."""
+    board: BoardRequest | None = None
+    """Run the answer on a board too, on the hold-out: what it gives there has to meet the goal, and is timed."""
+    backends: Mapping[str, str] = field(default_factory=dict)
+    """Which backend compiles a target's part of the bundle, where several could; the search goes by simulation."""
+    search_s: float | None = 120.0
+    """Time of evaluations after which the best plan so far is the answer; None sets no limit."""
     confirm: int = 0
     """How often the plan and its evidence are evaluated again in the end."""
     folder: Place | None = None
     """Folder of the search, which a killed one goes on from; None keeps nothing."""
+    overwrite: bool = False
+    """Replace what the folder has: the answer to another question, files that were edited."""
     journal: Place | None = None
     """Journal; None is `journal.sqlite` in the folder."""
     log: Place | None = None
@@ -143,6 +180,13 @@ class FitRequest:
     def __post_init__(self) -> None:
         if self.confirm < 0:
             raise SearchError("an answer is confirmed 0 times or more.", option="confirm")
+        if self.search_s is not None and not 0 < self.search_s < float("inf"):
+            raise SearchError(
+                f"{self.search_s:g} s is no time for a search.", hint="Write 0 for no limit.", option="search_seconds"
+            )
+        for name, path in (("journal", self.journal), ("log", self.log)):
+            if path is not None and not Path(path).absolute().parent.is_dir():
+                raise SearchError(f"{path}: its folder does not exist.", hint="Make it first.", option=name)
         if self.policy not in POLICIES:
             raise SearchError(f"'{self.policy}' is no policy.", hint="Write likely or sure.", option="policy")
 
@@ -165,11 +209,15 @@ class FitRequest:
             preprocess=self.preprocess if isinstance(self.preprocess, Preprocess) else _full(self.preprocess, AUTO),
             decisions=_full_hints(self.decisions),
             recipe=_full(self.recipe),
+            listing=_full(self.listing),
             metric=f"{_full(file)}:{function}" if colon else self.metric,
             calibration=replace(calibration, data=_full(calibration.data)),
             price=replace(price, tables=tuple(_full(path) for path in price.tables)),
             workers=WorkerRequest(),
+            board=None,
+            backends={},
             folder=None,
+            overwrite=False,
             journal=None,
             log=None,
         )

@@ -28,6 +28,19 @@ class Listing:
     operations: tuple[Operation, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Nodes of which all have a word or none, whatever else they have, and why.
+
+    With a `source` that holds only where this node has the word too.
+    """
+
+    word: str
+    nodes: tuple[str, ...]
+    reason: str
+    source: str = ""
+
+
 @dataclass(frozen=True)
 class Binding:
     """Map every item of a toolchain to the nodes that it stands for; an item may stand for none."""
@@ -35,6 +48,16 @@ class Binding:
     nodes_of: Mapping[str, tuple[str, ...]]
     silent: frozenset[str] = field(default_factory=frozenset)
     """Names that the toolchain knows and that may be listed though no node stands for them."""
+    readers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Items that stand for no node and hand something on, with the nodes that read it: they keep as much as these."""
+    lacks: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Texts of words that the toolchain has not for an item, though for others."""
+    together: tuple[Together, ...] = ()
+    """Nodes of which the toolchain gives a word to all or to none."""
+    doubts: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Texts of words that the toolchain may not obey for an item: a file can say them, a search does not try them."""
+    alike: tuple[tuple[str, ...], ...] = ()
+    """Nodes that a search places alike, for the toolchain may not obey what sets them apart."""
 
     @cached_property
     def covered(self) -> frozenset[str]:
@@ -70,12 +93,11 @@ def bind_sources(graph: Graph) -> Binding:
 
 
 def bind_tensors(graph: Graph) -> Binding:
-    """Bind by the source names of the tensors that nodes make."""
+    """Bind by the source names of the tensors that nodes make: a node that only lays one out anew is with its maker."""
     nodes_of: dict[str, tuple[str, ...]] = {}
     for node in graph.nodes:
-        for tensor in node.outputs:
-            if tensor:
-                nodes_of[graph.origin_of(tensor)] = (node.name,)
+        for source in {graph.origin_of(tensor): None for tensor in node.outputs if tensor}:
+            nodes_of[source] = (*nodes_of.get(source, ()), node.name)
     return Binding(nodes_of)
 
 
@@ -86,14 +108,17 @@ def bind_operations(graph: Graph, operations: Sequence[Operation]) -> Binding:
     Where a tensor is gone from the graph (a batch normalisation folded into a convolution), the operator that made it
     goes with the one that reads it.
     """
-    by_source = {graph.origin_of(tensor): tensor for tensor in graph.types}
+    by_source: dict[str, list[str]] = {}
+    for tensor in graph.types:
+        # Several where a tensor of the source is laid out in several ways.
+        by_source.setdefault(graph.origin_of(tensor), []).append(tensor)
     listed = {name for op in operations for name in op.outs}
-    stops = {tensor for source, tensor in by_source.items() if source in listed}
+    stops = {tensor for source in by_source.keys() & listed for tensor in by_source[source]}
     nodes_of: dict[str, tuple[str, ...]] = {}
     for op in operations:
-        made = [by_source[name] for name in op.outs if name in by_source and by_source[name] in graph.producers]
         # An operator that only renames or passes on its input (a name both read and made) makes no tensor of its own.
-        nodes_of[op.name] = _region(graph, [t for t in made if graph.origin_of(t) not in op.ins], stops)
+        made = [tensor for name in op.outs if name not in op.ins for tensor in by_source.get(name, ())]
+        nodes_of[op.name] = _region(graph, [tensor for tensor in made if tensor in graph.producers], stops)
     _lend(operations, nodes_of)
     return Binding(nodes_of)
 
@@ -111,13 +136,13 @@ def _region(graph: Graph, ends: Iterable[str], stops: set[str]) -> tuple[str, ..
 
 
 def _lend(operations: Sequence[Operation], nodes_of: dict[str, tuple[str, ...]]) -> None:
-    """Give operators without nodes those of the one operator that reads what they make."""
+    """Give operators without nodes those of what reads what they make, where all readers stand for the same."""
     readers: dict[str, list[Operation]] = {}
     for op in operations:
         for name in op.ins:
             readers.setdefault(name, []).append(op)
     for op in reversed(operations):
         if not nodes_of[op.name] and op.ins:
-            users = {user.name for name in op.outs for user in readers.get(name, ()) if user is not op}
+            users = {nodes_of[user.name] for name in op.outs for user in readers.get(name, ()) if user is not op}
             if len(users) == 1:
-                nodes_of[op.name] = nodes_of[users.pop()]
+                nodes_of[op.name] = users.pop()

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from dovetail.errors import FormatError
 from dovetail.formats.binding import Binding
 from dovetail.formats.format import Diagnostic, ReadRequest, Severity, WriteRequest, Written, diagnostic_of
+from dovetail.formats.numerics import ToolNumerics
 from dovetail.formats.spelling import Side, Spelling, Vocabulary, Word, read_plan, spell
 from dovetail.ir.graph import Graph
 from dovetail.plan.placement import HOST, Placement
@@ -32,7 +33,8 @@ class EntryFormat:
     """A file that lists names; `encode` and `decode` know its syntax, `bind` its names.
 
     `bind_file` is for files that list the toolchain's own names beside the entries; it takes the file and its path.
-    `decode` and `bind_file` raise FormatError. Entries with the base word take a node back to the base.
+    `bind_listing` takes the listing and its path, where one is given; models that end on `listed` are their own.
+    `decode` and both raise FormatError. Entries with the base word take a node back to the base.
     """
 
     name: str
@@ -45,17 +47,23 @@ class EntryFormat:
     decode: Callable[[bytes, str], Sequence[Entry]]
     needs: str = ""
     bind_file: Callable[[Graph, bytes, str], Binding] | None = None
+    bind_listing: Callable[[Graph, bytes, str], Binding] | None = None
+    listed: str = ""
+    numerics: ToolNumerics | None = None
 
     def write(self, request: WriteRequest) -> Written:
         """Return the file; raise InexpressiblePlan when it cannot say what the plan says."""
-        spelling = spell(
-            request.plan, request.graph, self._bind(request.graph, request.previous, request.path), self.vocabulary
-        )
+        binding = self.binding(request)
+        spelling = spell(request.plan, request.graph, binding, self.vocabulary)
         return Written(self.encode(spelling, request))
+
+    def binding(self, request: WriteRequest) -> Binding:
+        """Return the nodes that every entry stands for; raise FormatError for a listing that is none."""
+        return self._bind(request, request.previous)
 
     def read(self, content: bytes, request: ReadRequest) -> Plan:
         """Return the plan that a file says; raise FormatError naming the line that is wrong."""
-        binding = self._bind(request.graph, content, request.path)
+        binding = self._bind(request, content)
         overrides: dict[str, Override] = {}
         for entry in self.decode(content, request.path):
             placement = self._placement(entry, request)
@@ -68,7 +76,7 @@ class EntryFormat:
         """Return what is wrong or doubtful in a file; never raises on bad text."""
         try:
             entries = self.decode(content, request.path)
-            binding = self._bind(request.graph, content, request.path)
+            binding = self._bind(request, content)
         except FormatError as error:
             return (diagnostic_of(error),)
         diagnostics: list[Diagnostic] = []
@@ -85,10 +93,12 @@ class EntryFormat:
                 diagnostics.append(diagnostic_of(error))
         return tuple(diagnostics)
 
-    def _bind(self, graph: Graph, content: bytes | None, path: str) -> Binding:
+    def _bind(self, request: WriteRequest | ReadRequest, content: bytes | None) -> Binding:
+        if self.bind_listing is not None and request.listing is not None:
+            return self.bind_listing(request.graph, request.listing, "the listing")
         if self.bind_file is None or content is None:
-            return self.bind(graph)
-        return self.bind_file(graph, content, path)
+            return self.bind(request.graph)
+        return self.bind_file(request.graph, content, request.path)
 
     def _placement(self, entry: Entry, request: ReadRequest) -> Placement:
         for word in self.vocabulary.base:

@@ -65,6 +65,8 @@ class WriteRequest:
     quantized: QuantizedGraph | None = None
     version: str = ""
     path: str = "file"
+    model: bytes | None = None
+    """The user's own ONNX file, where that is what was planned."""
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
 from dovetail.errors import InexpressiblePlan
-from dovetail.formats.binding import Binding
+from dovetail.formats.binding import Binding, Together
 from dovetail.ir.graph import Graph
 from dovetail.ir.precision import Precision
 from dovetail.plan.placement import HOST, Placement
@@ -178,7 +178,40 @@ class _Choice:
             if len({self._plan.placement(name) for name in nodes}) > 1:
                 reason = f"'{item}' stands for {len(nodes)} nodes with different placements"
                 reasons.update({name: reasons.get(name, reason) for name in nodes})
+            elif nodes and not self._has(item, self._plan.placement(nodes[0])):
+                reason = f"the toolchain has no {self._plan.placement(nodes[0]).precision.value} for '{item}'"
+                reasons.update({name: reasons.get(name, reason) for name in nodes})
+        for pack in self._binding.together:
+            if self._mixed(pack, self._plan.placement) is not None:
+                reasons.update({name: reasons.get(name, pack.reason) for name in pack.nodes})
         return reasons
+
+    def _mixed(self, item: Together, placed: Callable[[str], Placement]) -> Placement | None:
+        """Return where those are that have the word, where others of the nodes have it not."""
+        places = [placed(name) for name in item.nodes]
+        having = [one for one in places if self._says(one, item.word)]
+        binds = not item.source or self._says(placed(item.source), item.word)
+        return having[0] if binds and having and len(having) < len(places) else None
+
+    def _says(self, placement: Placement, text: str) -> bool:
+        word = self.word_of(placement)
+        return word is not None and word.text == text
+
+    def _has(self, item: str, placement: Placement) -> bool:
+        """Tell whether the toolchain has the word of a placement for an item; words that nobody has are not asked."""
+        word = self.word_of(placement)
+        return word is None or word.text not in self._binding.lacks.get(item, ())
+
+    def _had(self, item: str, placement: Placement) -> Placement:
+        """Return the nearest placement above one that the toolchain has for an item."""
+        lacks, rank = self._binding.lacks.get(item, frozenset()), self._rank(placement)
+        for word in self._vocabulary.exceptions:
+            if word.text not in lacks and word.text not in self.taken:
+                enough = [one for one in self._meanings(word) if self._rank(one) >= rank]
+                if enough:
+                    self.taken[word.text] = min(enough, key=self._rank)
+        options = [one for one in self.taken.values() if self._rank(one) >= rank and self._has(item, one)]
+        return min(options, key=self._rank, default=placement)
 
     def nearest(self) -> Plan:
         """Return the nearest plan that can be said."""
@@ -190,11 +223,18 @@ class _Choice:
         while True:
             # Items may share nodes, so that one raise can make another item mixed.
             changed = False
-            for nodes in self._binding.nodes_of.values():
+            for item, nodes in self._binding.nodes_of.items():
                 best = max((placed[name] for name in nodes), key=self._rank, default=self.base)
+                if nodes and not self._has(item, best):
+                    best = self._had(item, best)
                 for name in nodes:
                     changed |= placed[name] != best
                     placed[name] = best
+            for pack in self._binding.together:
+                shared = self._mixed(pack, placed.__getitem__)
+                if shared is not None:
+                    changed = True
+                    placed.update(dict.fromkeys(pack.nodes, shared))
             if not changed:
                 break
         overrides = {}
@@ -205,6 +245,12 @@ class _Choice:
                 overrides[name] = Override(placement, reason)
         return Plan(self._plan.graph_digest, self.base, overrides, self._plan.repairs)
 
+    def _meanings(self, word: Word) -> list[Placement]:
+        """Return where a word can put a node; what is left in float by a word for either side runs on any CPU."""
+        if word.side is Side.EITHER and not any(precision.is_quantized for precision in word.precisions):
+            return [Placement(HOST, Precision.FP32)]
+        return [Placement(HOST if word.side is Side.CPU else self.npu, precision) for precision in word.precisions]
+
     def _rank(self, placement: Placement) -> tuple[int, int]:
         return _ORDER.index(placement.precision), int(placement.target == HOST)
 
@@ -214,8 +260,7 @@ class _Choice:
         options = [self.base, *self.taken.values()]
         for word in self._vocabulary.exceptions:
             if word.text not in self.taken:
-                side = HOST if word.side is Side.CPU else self.npu
-                options += [Placement(side, precision) for precision in word.precisions]
+                options += self._meanings(word)
         rank = _ORDER.index(placement.precision)
         enough = [option for option in options if _ORDER.index(option.precision) >= rank]
         if not enough:
@@ -236,6 +281,11 @@ class _Choice:
                 word = self.word_of(placement)
                 if word is not None and placement != self.base:
                     words[item], placements[item] = word, placement
+        for item, nodes in self._binding.readers.items():
+            placement = max((self._plan.placement(name) for name in nodes), key=self._rank, default=self.base)
+            word = self.word_of(placement)
+            if word is not None and placement != self.base:
+                words[item], placements[item] = word, placement
         return Spelling(self.base, self.base_word, words, placements)
 
 

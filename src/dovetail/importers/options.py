@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from dovetail.passes import PassOptions
+
 
 def _silent(_what: str, _share: float) -> None:
     """Show nothing."""
@@ -33,6 +35,7 @@ class LoadOptions:
     `max_file_bytes` bounds what is read, `max_fold_bytes` what one folded constant may add.
     `exact_hybrid` keeps what TFLite's kernels of float data and integer weights compute, data quantised as it runs;
     without it their weights become floats, which is what a plan for an NPU starts from.
+    `passes` are those that make its normal form, where what reads it makes one.
     """
 
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -40,3 +43,4 @@ class LoadOptions:
     max_fold_bytes: int = 16 * 1024**2
     exact_hybrid: bool = True
     conversion: Conversion = field(default_factory=Conversion)
+    passes: PassOptions = field(default_factory=PassOptions)

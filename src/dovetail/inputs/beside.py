@@ -19,16 +19,25 @@ _PADDLE = ("infer_cfg.yml", "inference.yml", "deploy.yaml")
 
 def read_beside(path: Path) -> Statement | None:
     """Return what a file beside the model says, or None where there is none; raise DataError where it is damaged."""
-    hugging = path.parent / "preprocessor_config.json"
-    if hugging.is_file():
-        return _hugging_face(_json(hugging), str(hugging))
-    for name in _PADDLE:
-        file = path.parent / name
-        if file.is_file():
-            return _paddle(_yaml(file), str(file))
-    timm = path.parent / "config.json"
-    values = _json(timm).get("pretrained_cfg") if timm.is_file() else None
-    return _timm(values, str(timm)) if isinstance(values, Mapping) else None
+    names = ("preprocessor_config.json", *_PADDLE, "config.json")
+    file = next((path.parent / name for name in names if (path.parent / name).is_file()), None)
+    if file is None:
+        return None
+    try:
+        return _stated(file)
+    except (ArithmeticError, KeyError, TypeError, ValueError) as error:
+        raise DataError(
+            f"{file}: what it says of pictures cannot be: {str(error)[:80]}.", hint="Repair or remove it."
+        ) from error
+
+
+def _stated(file: Path) -> Statement | None:
+    if file.name in _PADDLE:
+        return _paddle(_yaml(file), str(file))
+    if file.name == "preprocessor_config.json":
+        return _hugging_face(_json(file), str(file))
+    values = _json(file).get("pretrained_cfg")
+    return _timm(values, str(file)) if isinstance(values, Mapping) else None
 
 
 def _hugging_face(values: Mapping[str, object], where: str) -> Statement | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -47,6 +48,20 @@ class Graph(Body):
             if not isinstance(value, MappingProxyType):
                 object.__setattr__(self, name, MappingProxyType(dict(value)))
         verify_graph(self)
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        from dovetail.ir.markup import facts_html, table_html
+
+        counts = Counter(node.op for node in self.nodes)
+        facts = {
+            "nodes": str(len(self.nodes)),
+            "inputs": ", ".join(f"{name} {_shape_text(self.types[name])}" for name in self.inputs),
+            "outputs": ", ".join(f"{name} {_shape_text(self.types[name])}" for name in self.outputs),
+            "digest": self.digest[:12],
+        }
+        rows = [(kind, str(count)) for kind, count in counts.most_common()]
+        return facts_html(f"Graph '{self.name}'", facts.items()) + table_html(("operator", "nodes"), rows)
 
     def origin_of(self, tensor: str) -> str:
         """Return the name of a tensor in the source file."""
@@ -159,3 +174,8 @@ def as_constant(value: object, dtype: np.dtype[np.generic] | type[np.generic]) -
     array: AnyArray = np.array(value, dtype=dtype)
     array.setflags(write=False)
     return array
+
+
+def _shape_text(kind: TensorType) -> str:
+    shape = "[?]" if kind.shape is None else str(list(kind.shape)).replace("'", "")
+    return f"{kind.dtype.value}{shape}"

@@ -21,6 +21,7 @@ Run = Mapping[str, AnyArray]
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 _UNIT_SLACK = 1e-3
 _PICTURE_CHANNELS = (1, 3, 4)
+_FEWEST_FEATURES, _SMALLEST_PLANE = 8, 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,8 @@ class ImageInput:
     cols: int
     channels: int
     channels_last: bool
+    plane: bool = False
+    """It holds features of a plane and not colours: a scene from above, or what an encoder made of a picture."""
 
 
 @dataclass(frozen=True)
@@ -69,9 +72,10 @@ class End:
 
     @cached_property
     def finite(self) -> AnyArray:
-        """Return the finite values, flat, as float64."""
-        flat = np.asarray(self.values, np.float64).reshape(-1)
-        return flat[np.isfinite(flat)]
+        """Return the finite values, flat, as floating-point numbers; a view where all of them are."""
+        values = self.values if self.values.dtype.kind == "f" else self.values.astype(np.float64)
+        flat, are = values.reshape(-1), np.isfinite(values).reshape(-1)
+        return flat if are.all() else flat[are]
 
     @cached_property
     def low(self) -> float:
@@ -143,7 +147,7 @@ class Ends:
     @cached_property
     def image(self) -> ImageInput | None:
         """Return the input that looks like a picture, that with the most channels of several of one size, or None."""
-        found = _images(self.inputs)
+        found = _images(self.inputs) or _planes(self.inputs)
         one_size = len({(image.rows, image.cols) for image in found}) == 1
         return max(found, key=lambda image: image.channels) if one_size else None
 
@@ -249,6 +253,13 @@ def _only_image(shapes: Mapping[str, Shape]) -> ImageInput | None:
 
 def _images(shapes: Mapping[str, Shape]) -> list[ImageInput]:
     return [image for name, shape in shapes.items() if (image := _image(name, shape)) is not None]
+
+
+def _planes(shapes: Mapping[str, Shape]) -> list[ImageInput]:
+    """Return the first input if it holds several features for every cell of a plane, as no sound does."""
+    name, shape = next(iter(shapes.items()), ("", ()))
+    fits = len(shape) == 4 and shape[1] >= _FEWEST_FEATURES and min(shape[2:]) >= _SMALLEST_PLANE
+    return [ImageInput(name, shape[2], shape[3], shape[1], False, plane=True)] if fits else []
 
 
 def _image(name: str, shape: Shape) -> ImageInput | None:

@@ -121,10 +121,11 @@ def _hints(values: Mapping[str, Sequence[str]], where: str) -> Hints:
 def hints_line(view: OutputsView) -> str:
     """Return the line that says what is seen, ready to be corrected: of the surest head that decides something.
 
-    It is empty where nothing is recognised at all, and where a name cannot stand in a line.
+    Bare values come last: beside points or boxes they say how sure the model is. It is empty where nothing is
+    recognised at all, and where a name cannot stand in a line.
     """
     known = (head for head in view.decisions if head.kind is not Kind.UNKNOWN)
-    heads = sorted(known, key=lambda head: -head.confidence)
+    heads = sorted(known, key=lambda head: (head.kind is Kind.REGRESSION, -head.confidence))
     sayable = bool(heads) and not any(sign in name for name in heads[0].roles for sign in ",=")
     return _line(heads[0]) if sayable else ""
 

@@ -11,6 +11,7 @@ from dovetail.ir.graph import Graph
 from dovetail.outputs.ends import Ends, Run, Shape, bare_ends, observe
 from dovetail.outputs.evidence import DECISIVE, FAIR, STRONG, UNKNOWN_ODDS, Hypothesis, choose
 from dovetail.outputs.families import (
+    above,
     companions,
     dense,
     features,
@@ -18,6 +19,7 @@ from dovetail.outputs.families import (
     heatmap,
     kernels,
     keypoints,
+    lanes,
     rows,
     segmentation,
     sequences,
@@ -34,6 +36,8 @@ _FAMILIES = (
     kernels,
     flat,
     companions,
+    above,
+    lanes,
     rows,
     segmentation,
     keypoints,

@@ -7,6 +7,7 @@ from dovetail.passes.activations import FuseHardSwish
 from dovetail.passes.affine import FoldAffine, FoldBatchNorm, MatMulToGemm
 from dovetail.passes.base import Pass, run_passes
 from dovetail.passes.moves import FoldPad, RemoveDeadCode, RemoveNoOps
+from dovetail.passes.options import NORMAL_FORM, PassOptions
 
 __all__ = [
     "NORMAL_FORM",
@@ -16,27 +17,21 @@ __all__ = [
     "FuseHardSwish",
     "MatMulToGemm",
     "Pass",
+    "PassOptions",
     "RemoveDeadCode",
     "RemoveNoOps",
     "normalize",
     "run_passes",
 ]
 
-NORMAL_FORM: tuple[Pass, ...] = (
-    RemoveDeadCode(),
-    RemoveNoOps(),
-    FoldPad(),
-    FuseHardSwish(),
-    MatMulToGemm(),
-    FoldBatchNorm(),
-    FoldAffine(),
-    RemoveDeadCode(),
-)
 
+def normalize(graph: Graph, options: PassOptions | None = None) -> Graph:
+    """Return the graph in normal form: every foldable node folded, `origin` keeping the nodes that are gone.
 
-def normalize(graph: Graph) -> Graph:
-    """Return the graph in normal form: every foldable node folded, `origin` keeping the nodes that are gone."""
+    With options only as far as their passes go. A plan is for one normal form: give all steps the same options.
+    """
+    passes = NORMAL_FORM if options is None else options.passes
     while True:
-        before, graph = graph, run_passes(graph, NORMAL_FORM)
+        before, graph = graph, run_passes(graph, passes)
         if graph is before:
             return graph

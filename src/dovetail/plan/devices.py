@@ -122,7 +122,17 @@ def recipe_of(choices: Sequence[DeviceChoice], affinities: Sequence[str], target
 
     Raises PlanError for an affinity to a target that is not in the list and has no precision.
     """
-    places = {choice.target: choice.placement(targets) for choice in choices}
+    first, *others = (choice.placement(targets) for choice in choices)
+    return with_affinities(Recipe(first, tuple(others), (), Limits()), affinities)
+
+
+def with_affinities(recipe: Recipe, affinities: Sequence[str]) -> Recipe:
+    """Return a recipe in which some nodes are placed by hand; a bare target is one that the recipe knows.
+
+    Raises PlanError for an affinity to a target that it does not know and that has no precision.
+    """
+    order = (recipe.default, *recipe.fallback, *(rule.placement for rule in recipe.rules))
+    places = {place.target: place for place in reversed(order)}
 
     def find(text: str) -> Placement:
         if text in places:
@@ -131,7 +141,7 @@ def recipe_of(choices: Sequence[DeviceChoice], affinities: Sequence[str], target
             return parse_placement(text)
         raise PlanError(f"affinity to '{text}': it is not among the devices.", hint=f"Known: {', '.join(places)}.")
 
-    first, *others = (choice.placement(targets) for choice in choices)
     rules = tuple(parse_affinity(text, find) for text in affinities)
     # What an affinity's device refuses goes through the whole list, its first device too.
-    return Recipe(first, (*others, first) if rules else tuple(others), rules, Limits())
+    fallback = (*recipe.fallback, recipe.default) if rules else recipe.fallback
+    return replace(recipe, fallback=fallback, rules=(*recipe.rules, *rules))

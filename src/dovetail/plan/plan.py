@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from dovetail.errors import PlanError
 from dovetail.ir.graph import Graph
 from dovetail.plan.placement import Placement, parse_placement
 from dovetail.plan.repairs import RepairRecord, digest_text, repairs_from
+from dovetail.seal import parse_json, sealed, unsealed
 
 SCHEMA = 1
 
@@ -38,6 +40,16 @@ class Plan:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "overrides", MappingProxyType(dict(self.overrides)))
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        from dovetail.ir.markup import facts_html, table_html
+
+        facts = {"default": str(self.default), "graph": self.graph_digest[:12], "digest": self.digest[:12]}
+        if self.repairs:
+            facts["repairs"] = ", ".join(item.kind for item in self.repairs)
+        rows = [(node, str(item.placement), item.reason) for node, item in self.overrides.items()]
+        return facts_html("Plan", facts.items()) + table_html(("node", "placement", "reason"), rows)
 
     def placement(self, node: str) -> Placement:
         """Return the placement of a node."""
@@ -89,7 +101,7 @@ class Plan:
         }
         if self.repairs:
             document["repairs"] = [record.document() for record in self.repairs]
-        return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+        return json.dumps(sealed(document), indent=1, ensure_ascii=False) + "\n"
 
     def save(self, path: Path) -> None:
         """Write the plan to a file."""
@@ -99,7 +111,7 @@ class Plan:
 def plan_from_json(text: str, where: str = "plan") -> Plan:
     """Return the plan in a JSON text; raise PlanError naming the field that is wrong."""
     try:
-        document = json.loads(text)
+        document = unsealed(_document(parse_json(text)))
         schema = document["schema"]
         if document["kind"] != "dovetail-plan" or schema is True or schema != SCHEMA:
             raise PlanError(f"not a Dovetail plan of schema {SCHEMA}.")
@@ -115,6 +127,12 @@ def plan_from_json(text: str, where: str = "plan") -> Plan:
         raise PlanError(
             f"{where}: malformed: {repr(error)[:120]}.", hint="Make the plan again with 'dovetail plan'."
         ) from error
+
+
+def _document(value: object) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise TypeError("an object is expected")
+    return value
 
 
 def _text(value: object) -> str:

@@ -50,6 +50,9 @@ class GridGraph:
 
     graph: Graph
     constants: Mapping[str, GridConstant]
+    beyond_32_bits: tuple[str, ...] = ()
+    """Biases of which an integer needs more, and the weights beside them: a quantiser with biases of 32 bits takes
+    coarser scales."""
 
     @property
     def hidden_scales(self) -> tuple[str, ...]:
@@ -76,7 +79,7 @@ def grid_graph(graph: Graph, quantized: QuantizedGraph) -> GridGraph:
     types = dict(graph.types)
     types.update({name: replace(types[draft.sources[name]], quant=None) for name in draft.values})
     on_grid = graph.evolve(nodes=nodes, types=types, constants={**graph.constants, **draft.values})
-    return GridGraph(prune(on_grid), draft.constants)
+    return GridGraph(prune(on_grid), draft.constants, tuple(draft.wide))
 
 
 class _GridDraft:
@@ -86,6 +89,7 @@ class _GridDraft:
         self.values: dict[str, AnyArray] = {}
         self.constants: dict[str, GridConstant] = {}
         self.sources: dict[str, str] = {}
+        self.wide: dict[str, None] = {}
         self._graph, self._quantized = graph, quantized
         self._names: dict[str, str] = {}
         self._derived: dict[str, Quantization] = {}
@@ -160,6 +164,8 @@ class _GridDraft:
         value = (stored * scale).astype(np.float32)
         self.values[name] = value
         self.constants[name] = GridConstant(stored, kind, _steps_are(value, scale, stored))
+        if np.abs(stored.astype(np.float64)).max(initial=0.0) > np.iinfo(np.int32).max:
+            self.wide |= {weight: None, name: None}
         derived = np.float32(scale_of_data.scale[0]) * np.asarray(self._derived[weight].scale, np.float32)
         if self.constants[name].derivable and not _steps_are(value, derived, stored):
             self.constants[weight] = replace(self.constants[weight], derivable=False)

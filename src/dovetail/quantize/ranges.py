@@ -12,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from dovetail.errors import QuantizeError
+from dovetail.seal import parse_json, sealed, unsealed
 
 SCHEMA = 1
 
@@ -42,6 +43,12 @@ class Ranges:
     def of(self, tensor: str) -> Range:
         """Return the range of a tensor; raise QuantizeError when calibration has not seen it."""
         known = self.tensors.get(tensor)
+        if known is None and not self.tensors:
+            raise QuantizeError(
+                f"tensor '{tensor}' needs a range for its integers, and there are no ranges.",
+                hint="Calibrate first.",
+                option="ranges",
+            )
         if known is None:
             raise QuantizeError(
                 f"tensor '{tensor}' has no range: calibration never saw a value of it.",
@@ -66,7 +73,7 @@ class Ranges:
         }
         if self.means:
             document["means"] = {name: list(values) for name, values in sorted(self.means.items())}
-        return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+        return json.dumps(sealed(document), indent=1, ensure_ascii=False) + "\n"
 
     def save(self, path: Path) -> None:
         """Write the ranges to a file."""
@@ -76,7 +83,8 @@ class Ranges:
 def ranges_from_json(text: str, where: str = "ranges") -> Ranges:
     """Return the ranges in a JSON text; raise QuantizeError naming what is wrong."""
     try:
-        document = json.loads(text)
+        document = parse_json(text)
+        document = unsealed(document) if isinstance(document, dict) else document
         if document["kind"] != "dovetail-ranges" or document["schema"] != SCHEMA:
             raise QuantizeError(f"{where}: not Dovetail ranges of schema {SCHEMA}.")
         tensors = {str(name): _range(low, high) for name, (low, high) in document["tensors"].items()}

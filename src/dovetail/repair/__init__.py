@@ -5,6 +5,7 @@ from dovetail.repair.base import Cause, Exactness, Repair, RepairBasis
 from dovetail.repair.bias import CorrectBiases
 from dovetail.repair.dead import ZeroDeadChannels
 from dovetail.repair.equalise import Equalise
+from dovetail.repair.gates import FreeGates, find_gates, spared_nodes
 from dovetail.repair.healing import (
     CHOICES,
     PRICED,
@@ -12,11 +13,13 @@ from dovetail.repair.healing import (
     HealedModel,
     claims,
     float_error,
+    relative_error,
     repair,
     repaired_for,
     repeat_repairs,
 )
-from dovetail.repair.split import SplitRanges
+from dovetail.repair.split import SplitRanges, find_splits
+from dovetail.repair.tighten import TightenRanges
 
 __all__ = [
     "CHOICES",
@@ -26,16 +29,22 @@ __all__ = [
     "CorrectBiases",
     "Equalise",
     "Exactness",
+    "FreeGates",
     "HealedModel",
     "Repair",
     "RepairBasis",
     "SplitRanges",
+    "TightenRanges",
     "ZeroDeadChannels",
     "claims",
+    "find_gates",
+    "find_splits",
     "float_error",
+    "relative_error",
     "repair",
     "repaired_for",
     "repeat_repairs",
     "rounded_activations",
     "rounded_weights",
+    "spared_nodes",
 ]

@@ -54,7 +54,9 @@ def rounded_activations(graph: Graph, ranges: Ranges, precision: Precision) -> G
         stored, real = draft.fresh(f"{tensor}/stored"), draft.fresh(f"{tensor}/rounded")
         draft.types[stored] = TensorType(form.dtype, kind.shape, choose_quantization(limits, form))
         draft.types[real] = kind
-        draft.nodes.append(Node(draft.node_name(f"store {tensor}"), "QuantizeLinear", (tensor,), (stored,)))
+        made = _renamed(draft, tensor) if tensor in graph.outputs and tensor in graph.producers else tensor
+        real = tensor if made != tensor else real
+        draft.nodes.append(Node(draft.node_name(f"store {tensor}"), "QuantizeLinear", (made,), (stored,)))
         draft.nodes.append(Node(draft.node_name(f"read {tensor}"), "DequantizeLinear", (stored,), (real,)))
         rounded[tensor] = real
     for node in graph.nodes:
@@ -62,6 +64,16 @@ def rounded_activations(graph: Graph, ranges: Ranges, precision: Precision) -> G
         data = {name for name, role in zip(node.inputs, roles, strict=True) if role is Role.DATA}
         _reread(draft, node, {name: rounded[name] for name in data & rounded.keys()})
     return draft.graph()
+
+
+def _renamed(draft: Draft, output: str) -> str:
+    """Let the node that makes an output make another tensor, and return its name."""
+    fresh = draft.fresh(f"{output}/made")
+    draft.types[fresh] = draft.types[output]
+    index = next(index for index, node in enumerate(draft.nodes) if output in node.outputs)
+    node = draft.nodes[index]
+    draft.nodes[index] = replace(node, outputs=tuple(fresh if name == output else name for name in node.outputs))
+    return fresh
 
 
 def _reread(draft: Draft, node: Node, names: dict[str, str]) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
 from dovetail.ir.graph import Graph
 from dovetail.plan.repairs import RepairRecord
 from dovetail.quantize.calibrate import Calibration
+from dovetail.quantize.ranges import Range
 from dovetail.quantize.statistics import Statistics
 
 
@@ -40,6 +42,12 @@ class RepairBasis:
     """The low precision has a scale for each output channel of weights."""
     raised: frozenset[str] = frozenset()
     """Nodes that have to be raised else: those that a repair which costs latency may spare."""
+    ranges: Mapping[str, Range] = field(default_factory=dict)
+    """The range in which every tensor is stored."""
+    needed: Mapping[str, Range] = field(default_factory=dict)
+    """What is needed of the ranges of outputs, where that is less than all."""
+    gates: Sequence[str] = ()
+    """Tensors whose gates are to be freed."""
 
 
 class Repair(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -14,31 +15,39 @@ from dovetail.ir.graph import Graph
 from dovetail.plan.plan import Plan
 from dovetail.plan.repairs import RepairRecord
 from dovetail.quantize.calibrate import Calibration, load_float
+from dovetail.quantize.ranges import Range
 from dovetail.repair.base import Exactness, Repair, RepairBasis
 from dovetail.repair.bias import CorrectBiases
 from dovetail.repair.dead import ZeroDeadChannels
 from dovetail.repair.equalise import Equalise
+from dovetail.repair.gates import FreeGates
 from dovetail.repair.split import SplitRanges
+from dovetail.repair.tighten import TightenRanges
 
 REPAIRS: Mapping[str, Repair] = {
     item.kind: item
     for item in (
         ZeroDeadChannels(),
+        FreeGates(),
         Equalise(),
         Equalise("equalise-stored", stored=1.0),
         Equalise("equalise-exact", clips=False),
+        TightenRanges(),
         CorrectBiases(),
         SplitRanges(),
     )
 }
 """All repairs by kind, in the order in which they are applied."""
 
-PRICED = frozenset({"split-ranges"})
+PRICED = frozenset({"free-gates", "split-ranges"})
 """Kinds that cost latency: they are for what has to be raised else."""
 
 CHOICES: Mapping[str, tuple[str, ...]] = {
-    "all": ("dead-channels", "equalise", "equalise-stored", "bias-correction", "split-ranges"),
-    "data": ("dead-channels", "equalise", "equalise-stored", "split-ranges"),
+    "all": (
+        *("dead-channels", "free-gates", "equalise", "equalise-stored", "tighten-ranges", "bias-correction"),
+        "split-ranges",
+    ),
+    "data": ("dead-channels", "free-gates", "equalise", "equalise-stored", "split-ranges"),
     "exact": ("equalise-exact", "split-ranges"),
     "none": (),
 }
@@ -60,15 +69,31 @@ class HealedModel:
 
 
 def repair(
-    start: HealedModel, kinds: Sequence[str], per_channel: bool, raised: frozenset[str] = frozenset()
+    start: HealedModel,
+    kinds: Sequence[str],
+    per_channel: bool,
+    raised: frozenset[str] = frozenset(),
+    needed: Mapping[str, Range] | None = None,
+    gates: Sequence[str] = (),
 ) -> HealedModel:
     """Return a graph with repairs of some kinds; those that find nothing to do are left out.
 
-    `raised` are nodes that have to be raised else: only those are split.
+    `raised` are nodes that have to be raised else: only those are split. `needed` is what is needed of the ranges of
+    outputs, `gates` are the tensors whose gates are freed.
     """
     state = start
     for kind in (item for item in REPAIRS if item in kinds):
-        record = REPAIRS[kind].find(RepairBasis(state.graph, state.calibration.statistics, per_channel, raised))
+        found = state.calibration
+        basis = RepairBasis(
+            state.graph,
+            found.statistics,
+            per_channel,
+            raised,
+            found.ranges.tensors,
+            needed if needed is not None else {},
+            gates,
+        )
+        record = REPAIRS[kind].find(basis)
         if record is not None:
             graph = REPAIRS[kind].apply(state.graph, record)
             calibration = REPAIRS[kind].carry(state.graph, state.calibration, record)
@@ -109,13 +134,22 @@ def float_error(graph: Graph, repaired: Graph, inputs: Iterable[Mapping[str, Any
     with closing(load_float(graph)) as before, closing(load_float(repaired)) as after:
         for sample in inputs:
             expected, measured = before.run(sample), after.run(sample)
-            worst = max([worst, *(_relative(expected[name], measured[name]) for name in graph.outputs)])
+            worst = max([worst, *(relative_error(expected[name], measured[name]) for name in graph.outputs)])
     return worst
 
 
-def _relative(expected: AnyArray, measured: AnyArray) -> float:
+def relative_error(expected: AnyArray, measured: AnyArray) -> float:
+    """Return the largest difference as a share of the largest expected value; of what is no float, whether any is.
+
+    Infinity where one side alone is no finite number, or shapes differ.
+    """
+    if expected.shape != measured.shape:
+        return math.inf
     if not np.issubdtype(expected.dtype, np.floating) or expected.size == 0:
         return float(not np.array_equal(expected, measured))
-    largest = float(np.abs(expected).max())
-    difference = float(np.abs(expected.astype(np.float64) - measured).max())
+    finite = np.isfinite(expected) & np.isfinite(measured)
+    if not np.array_equal(expected[~finite], measured[~finite], equal_nan=True):
+        return math.inf
+    largest = float(np.abs(expected[finite]).max(initial=0))
+    difference = float(np.abs(expected[finite].astype(np.float64) - measured[finite]).max(initial=0))
     return difference / largest if largest > 0 else difference

@@ -128,6 +128,27 @@ def _sites(graph: Graph, record: RepairRecord) -> Iterator[_Site]:
         graph = site.split().graph
 
 
+def find_splits(evidence: RepairBasis) -> list[str]:
+    """Return the weighted nodes that a split makes better, of those that may be split: with most to gain first.
+
+    The gain is the noise power that goes, over the power of what the node makes, in the mean over its channels.
+    """
+    graph, gains = evidence.graph, dict[str, float]()
+    for name in () if evidence.per_channel else _candidates(evidence):
+        view = weight_view(graph, graph.producers[name])
+        assert view is not None
+        made = _figures(evidence.statistics, stored_by(graph, view.node).outputs[0])
+        peaks = np.abs(view.values).max(axis=(2, 3)).reshape(-1)
+        peaks = peaks if find_reordering(graph, name) is None else np.sort(peaks)
+        cut = _cut(peaks)
+        if cut is None or made is None or not made[0].sum() > 0:
+            continue
+        left = np.repeat([peaks[:cut].max(), peaks[cut:].max()], [cut, len(peaks) - cut]) / peaks.max()
+        noise = _weight_noise(evidence.statistics, view)
+        gains[view.node.name] = noise * float(1 - np.square(left).mean()) / float(made[0].mean())
+    return sorted(gains, key=lambda name: -gains[name])
+
+
 def _candidates(evidence: RepairBasis) -> list[str]:
     """Return what the nodes make that are to be spared and lose most by their own weights."""
     graph, made = evidence.graph, list[str]()
@@ -155,11 +176,17 @@ def _weights_lead(graph: Graph, statistics: Statistics, view: WeightView) -> boo
     read, made = (_figures(statistics, name) for name in (view.node.inputs[0], stored_by(graph, view.node).outputs[0]))
     if read is None or made is None or len(read[0]) != view.inputs:
         return False
-    power, read_span = read
-    groups, _, _, taps = view.values.shape
-    weights = _span(view.values) ** 2 * float(power.sum()) / groups * taps
+    read_span = read[1]
+    weights = _weight_noise(statistics, view)
     others = read_span**2 * np.square(view.values).sum(axis=(2, 3)) + made[1] ** 2
     return weights > 0 and float((weights / (weights + others)).mean()) > 0.5
+
+
+def _weight_noise(statistics: Statistics, view: WeightView) -> float:
+    """Return the noise power of every channel by its weights, where the noise of a step of 255 is 1."""
+    read = _figures(statistics, view.node.inputs[0])
+    groups, _, _, taps = view.values.shape
+    return 0.0 if read is None else _span(view.values) ** 2 * float(read[0].sum()) / groups * taps
 
 
 def _figures(statistics: Statistics, tensor: str) -> tuple[AnyArray, float] | None:

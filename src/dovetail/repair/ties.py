@@ -78,7 +78,7 @@ _SAME = frozenset(
 )
 """Operators that scale with their input, channel by channel, where the number of channels stays."""
 
-_SATURATED = frozenset({"Sigmoid", "HardSigmoid", "Softmax", "Tanh"})
+SATURATED = frozenset({"Sigmoid", "HardSigmoid", "Softmax", "Tanh"})
 """Operators whose output nobody scales: a product with it scales with the other factor."""
 
 
@@ -216,7 +216,22 @@ def _prelu(build: _Builder, node: Node) -> bool:
 def _pad(build: _Builder, node: Node) -> bool:
     value = build.graph.constants.get(node.inputs[2]) if len(node.inputs) > 2 and node.inputs[2] else None
     zero = len(node.inputs) < 3 or not node.inputs[2] or (value is not None and not value.any())
-    return (zero or node.text("mode", "constant") != "constant") and _same(build, node)
+    constant = node.text("mode", "constant") == "constant"
+    return ((zero or not constant) and _same(build, node)) or (zero and constant and _pad_channels(build, node))
+
+
+def _pad_channels(build: _Builder, node: Node) -> bool:
+    """Tie the channels that are there before others, which are zero, are put beside them."""
+    pads = build.graph.constants.get(node.inputs[1]) if len(node.inputs) > 1 else None
+    rank = build.graph.types[node.inputs[0]].rank
+    source, made = build.channels(node.inputs[0]), build.channels(node.outputs[0])
+    if pads is None or rank is None or pads.size != 2 * rank or any(node.inputs[3:]):
+        return False
+    before, after = int(pads[1]), int(pads[rank + 1])
+    if min(before, after) < 0 or len(source) == 0 or len(source) + before + after != len(made):
+        return False
+    build.tie(source, made[before : before + len(source)])
+    return True
 
 
 def _add(build: _Builder, node: Node) -> bool:
@@ -232,7 +247,7 @@ def _multiply(build: _Builder, node: Node) -> bool:
     graph = build.graph
     for data, factor in (node.inputs, node.inputs[::-1]):
         producer = graph.producers.get(factor)
-        steady = factor in graph.constants or (producer is not None and producer.op in _SATURATED)
+        steady = factor in graph.constants or (producer is not None and producer.op in SATURATED)
         ranks = {graph.types[name].rank for name in (data, node.outputs[0])}
         source, made = build.channels(data), build.channels(node.outputs[0])
         if steady and len(ranks) == 1 and len(source) > 0 and len(source) == len(made):

@@ -1,5 +1,6 @@
 """Reports: records of what was found, and pages that show them."""
 
+from dovetail.report.board import BoardFigures, BoardPart, BoardShare, board_block
 from dovetail.report.comparison import comparison_page, verdicts_page
 from dovetail.report.cost import (
     choices_page,
@@ -36,6 +37,9 @@ __all__ = [
     "MOST_SHOWN",
     "WIDTH",
     "Block",
+    "BoardFigures",
+    "BoardPart",
+    "BoardShare",
     "Column",
     "DecidedSample",
     "DifferingSample",
@@ -52,6 +56,7 @@ __all__ = [
     "Report",
     "Table",
     "Tone",
+    "board_block",
     "choices_page",
     "comparison_page",
     "decided_samples",

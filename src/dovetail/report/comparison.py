@@ -107,6 +107,6 @@ def verdicts_page(verdicts: Sequence[TargetVerdict], shown: Sequence[TargetVerdi
         title,
         (
             Table("Nodes that each placement takes", (left("target"), left("precision"), right("nodes")), summary),
-            Table("Nodes", columns, rows),
+            Table("Nodes", columns, rows) if rows else Prose("Nodes", ("None is refused.",)),
         ),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dovetail.report.board import board_block, farm_block
 from dovetail.report.decisions import decision_table, differing_table
 from dovetail.report.differences import pictures_block
 from dovetail.report.figures import bytes_text, number_text, time_text
@@ -12,12 +13,17 @@ from dovetail.report.record import PartitionRow, ProofSummary, Report
 from dovetail.search.result import TuneCost
 from dovetail.search.trial import Trial
 
+_STAYING = "over plans in which units without fault stay on the NPU: whether leaving it is cheaper was not asked"
+"""What the bound does not say where units may not migrate."""
+
 
 def report_page(report: Report, pictures: tuple[Picture, ...] = ()) -> Page:
     """Return the page of a report; `pictures` are of the samples that differ most."""
     blocks: list[Block] = [output_table(report.outputs)] if report.outputs else []
     blocks += [Prose("Before the search", report.notes)] if report.notes else []
     blocks += [_facts(report), _scores(report)]
+    blocks += [] if report.board is None else [board_block(report.board)]
+    blocks += [farm_block(report.board)] if report.board is not None and report.board.boards else []
     if report.decisions:
         blocks.append(decision_table(report.decisions, "hold-out"))
     if report.differing:
@@ -77,6 +83,7 @@ def _facts(report: Report) -> Facts:
                 f"{cost.trials} plans tried, {cost.full_equivalents:.1f} full evaluations, {cost.elapsed_s:.1f} s "
                 f"({cost.fresh_samples} samples run, {cost.recalled_samples} recalled from the journal)",
             ),
+            *((("not tried", "; ".join(cost.untried)),) if cost.untried else ()),
         ),
     )
 
@@ -183,6 +190,7 @@ def _proof(proof: ProofSummary) -> Facts:
                 f"{time_text(proof.lower_bound_ns)}, gap {proof.gap:.1%} ({proof.tests} tests{ended})",
             ),
             ("", f"if raising a unit never makes it worse: {monotone}"),
+            *(() if proof.migrates else (("", _STAYING),)),
             ("memory", bytes_text(proof.memory_bytes)),
             *(("figures", source) for source in proof.sources),
         ),

@@ -16,7 +16,7 @@ class Tone(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column; a `flexible` one gives up width first, its cells shortened in the middle or `wrapped`."""
+    """A column; a `flexible` one gives up width first, its cells going on in the next line; `wrapped` is prose."""
 
     title: str
     right: bool = False
@@ -104,7 +104,7 @@ def right(title: str) -> Column:
 
 
 def flexible(title: str) -> Column:
-    """Return a column of names that may be shortened."""
+    """Return a column of names that may go on in the next line; they are shown whole."""
     return Column(title, flexible=True)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dovetail.compare.decisions import DecisionScore
+from dovetail.report.board import BoardFigures
 from dovetail.search.certificate import Alternative
 from dovetail.search.front import FrontPoint, ParetoPoint
 from dovetail.search.result import Culprit, Evidence, GateCheck, Healing, SplitScores, SurerPlan, TuneCost
@@ -82,6 +83,8 @@ class ProofSummary:
     complete: bool
     clauses: tuple[tuple[Alternative, ...], ...]
     sources: tuple[str, ...]
+    migrates: bool = True
+    """Plans in which units without fault leave the NPU count among those that the bound is of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,3 +132,21 @@ class Report:
     """What the tuned plan decides as float does on the hold-out, decision by decision."""
     differing: tuple[DifferingSample, ...] = ()
     """The samples of the hold-out that differ most, the worst first."""
+    board: BoardFigures | None = None
+    """What a board gave for the plan, where one was asked."""
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the verdict, scores and what is raised; `Fit` shows all."""
+        from dovetail.ir.markup import facts_html, table_html
+
+        facts = {"verdict": self.summary, "goal": self.goal, "diagnosis": self.diagnosis}
+        scores = [
+            (item.name, str(item.samples), f"{item.float_score:.4g}", f"{item.low:.4g}", f"{item.tuned:.4g}")
+            for item in self.scores
+        ]
+        raised = [(item.unit, item.op, str(item.placement), item.reason) for item in self.culprits]
+        return (
+            facts_html(self.title, facts.items())
+            + table_html(("split", "samples", "float", self.low, "tuned"), scores)
+            + table_html(("raised", "operator", "to", "why"), raised)
+        )

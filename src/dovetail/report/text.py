@@ -1,4 +1,4 @@
-"""Render pages as text: tables fit the width, long names are shortened in the middle, sentences wrap."""
+"""Render pages as text: tables fit the width; what is too long for its column goes on in the next line, whole."""
 
 from __future__ import annotations
 
@@ -105,11 +105,9 @@ def _table(table: Table, width: int) -> RichTable:
     drawn = RichTable(box=box.SIMPLE_HEAD, padding=(0, _GAP - 1, 0, 0), pad_edge=False, show_edge=False)
     for column, size in zip(table.columns, widths, strict=True):
         justify = "right" if column.right else "left"
-        title = Text(shorten(column.title, size))
-        drawn.add_column(title, justify=justify, width=size, no_wrap=not column.wrapped, overflow="fold")  # type: ignore[arg-type]
+        drawn.add_column(Text(column.title), justify=justify, width=size, overflow="fold")  # type: ignore[arg-type]
     for row in cells:
-        pairs = zip(row, widths, table.columns, strict=True)
-        drawn.add_row(*(Text(cell if column.wrapped else shorten(cell, size)) for cell, size, column in pairs))
+        drawn.add_row(*map(Text, row))
     return drawn
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -18,6 +18,8 @@ from dovetail.ir.dtypes import AnyArray
 from dovetail.runtime.checks import Guard, check_inputs, fits, known_of
 from dovetail.runtime.engine import StageScheduler
 from dovetail.runtime.lane import Lane, Request, layout_of, routes_of
+from dovetail.runtime.memory import ProcessMemory, memory_now, memory_peak, reset_peak
+from dovetail.runtime.profiling import PartitionAccount, ProfileOptions, RunProfile
 from dovetail.runtime.record import Run
 from dovetail.runtime.stage import Stage, flow_of
 from dovetail.runtime.step import run_stage
@@ -48,6 +50,8 @@ class Session:
 
     def __init__(self, bundle: Bundle, stages: Sequence[Stage], options: SessionOptions | None = None) -> None:
         self.bundle = bundle
+        self.before_bytes: int | None = None
+        """The memory of this process before the bundle was loaded, where somebody looked."""
         self._options = options or SessionOptions()
         self._stages = tuple(stages)
         self._types = bundle.tensors
@@ -115,6 +119,41 @@ class Session:
         finally:
             for future in waiting:
                 future.exception()
+
+    def profile(
+        self,
+        feeds: Sequence[Mapping[str, AnyArray]],
+        options: ProfileOptions,
+        advance: Callable[[int], None] = lambda done: None,
+    ) -> RunProfile:
+        """Return how long runs take: one at a time, then several under way; `advance` hears how many are done.
+
+        Inputs take turns. Raises DeviceError where there are none or they are wrong.
+        """
+        if not feeds:
+            raise DeviceError("there is nothing to run a profile on.", hint="Give at least one sample.")
+        reset_peak()
+        for _ in range(options.warm_ups):
+            self.run(feeds[0])
+        runs: list[Run] = []
+        starts: list[int] = []
+        for number in range(options.runs):
+            starts.append(time.perf_counter_ns())
+            runs.append(self.run(feeds[number % len(feeds)]))
+            advance(number + 1)
+        begin = time.perf_counter_ns()
+        for number, _ in enumerate(self.run_many(feeds[index % len(feeds)] for index in range(options.runs))):
+            advance(options.runs + number + 1)
+        together_ns = time.perf_counter_ns() - begin
+        peak = memory_peak()
+        memory = None if peak is None else ProcessMemory(self.before_bytes, peak)
+        return RunProfile(tuple(runs), tuple(starts), together_ns, self.devices, memory, self._counted())
+
+    def _counted(self) -> tuple[PartitionAccount, ...]:
+        return tuple(
+            PartitionAccount(len(account), sum(place != device for place in account.values()))
+            for account, device in zip(self.accounts(), self.devices, strict=True)
+        )
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -185,6 +224,7 @@ class Session:
 
 def open_session(bundle: Bundle, options: SessionOptions | None = None) -> Session:
     """Load every partition of a bundle on a device; raise DeviceNotFound or DeviceError when one cannot be."""
+    before = memory_now()
     stages: list[Stage] = []
     try:
         for index, part in enumerate(bundle.partitions):
@@ -195,13 +235,27 @@ def open_session(bundle: Bundle, options: SessionOptions | None = None) -> Sessi
                     f"{installed} is installed.",
                     hint="Compile the model again with 'dovetail compile'.",
                 )
+            _check_needs(index, part)
             device, executable = _load(part, options)
             stages.append(Stage(index, part, device, executable, part.signature))
     except Exception:
         for stage in stages:
             stage.executable.close()
         raise
-    return Session(bundle, stages, options)
+    session = Session(bundle, stages, options)
+    session.before_bytes = before
+    return session
+
+
+def _check_needs(index: int, part: CompiledPartition) -> None:
+    """Raise BundleError where this place lacks what a partition needs."""
+    unmet = backend(part.backend).abilities().unmet
+    why = "" if unmet is None or not part.needs else unmet(part.needs)
+    if why:
+        raise BundleError(
+            f"partition {index} ({part.target}) does not run here: it needs {why}.",
+            hint="Install what is missing, or compile the model again for what is here.",
+        )
 
 
 def _load(part: CompiledPartition, options: SessionOptions | None) -> tuple[str, Executable]:

@@ -8,12 +8,20 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from importlib import metadata
+from pathlib import Path
 
 from dovetail.backend.arithmetic import Accumulator
 from dovetail.backend.registry import backend_statuses, find_target
 from dovetail.errors import DovetailError
 from dovetail.sdk.build import find_compiler, native_sources, shim_is_current
 from dovetail.sdk.location import data_folder, find_verisilicon, verisilicon_folder
+
+_PACKAGES = (
+    *("dovetail", "numpy", "onnx", "onnxruntime", "scipy", "openvino", "ai-edge-litert", "onnxruntime-qnn"),
+    *("dask", "grpcio", "Pillow"),
+)
+"""What answers depend on, where it is installed."""
 
 
 class Health(Enum):
@@ -37,7 +45,19 @@ class Check:
 
 def examine(self_test: Callable[[], str] | None = None) -> tuple[Check, ...]:
     """Look at everything that a VeriSilicon target needs on this machine; with a test, run it too."""
-    checks = [_machine(), _data(), _compiler(), _cmake(), _sources(), _sdk(), _shim(), _shared_memory(), *_backends()]
+    checks = [
+        _machine(),
+        _versions(),
+        _processor(),
+        _data(),
+        _compiler(),
+        _cmake(),
+        _sources(),
+        _sdk(),
+        _shim(),
+        _shared_memory(),
+        *_backends(),
+    ]
     checks.append(_onnx_runtime())
     if self_test is not None and find_verisilicon().usable:
         checks.append(_tested(self_test))
@@ -51,6 +71,29 @@ def _machine() -> Check:
         "" if good else "The simulator runs on Linux on x86-64 only; elsewhere set VIVANTE_SDK_DIR to a board's SDK."
     )
     return Check("machine", Health.GOOD if good else Health.MISSING, machine, advice)
+
+
+def _versions() -> Check:
+    """Return the versions of the packages that answers depend on."""
+    found = []
+    for name in _PACKAGES:
+        try:
+            found.append(f"{name} {metadata.version(name)}")
+        except metadata.PackageNotFoundError:
+            continue
+    return Check("versions", Health.GOOD, ", ".join(found))
+
+
+def _processor() -> Check:
+    """Return how many processors there are, and which of the instructions that integer kernels use."""
+    known = ("avx2", "avx_vnni", "avx512f", "avx512_vnni", "amx_int8", "asimddp", "i8mm", "sve")
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    words = next((set(line.split()) for line in lines if line.startswith(("flags", "Features"))), set())
+    form = " ".join(word for word in known if word in words) or "no instructions for integer products are listed"
+    return Check("processor", Health.GOOD, f"{os.cpu_count() or 1} processors; {form}")
 
 
 def _data() -> Check:
@@ -124,9 +167,15 @@ def _backends() -> list[Check]:
     return [
         Check(f"backend {status.name}", Health.GOOD, "usable")
         if status.available
-        else Check(f"backend {status.name}", Health.MISSING, status.reason)
+        else Check(f"backend {status.name}", Health.MISSING, status.reason, _command(status.reason))
         for status in backend_statuses()
     ]
+
+
+def _command(reason: str) -> str:
+    """Return the command in a reason that mends it, or nothing."""
+    _, found, command = reason.partition("pip install ")
+    return f"{found}{command}".rstrip(".")
 
 
 def _onnx_runtime() -> Check:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
 import os
 import shutil
 import tarfile
 import zipfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import IO
@@ -24,6 +24,20 @@ _TIMVX = ("include/tim-vx/", "lib/libtim-vx.so")
 """`include/CL` is kept: the simulator compiles its shader kernels with these headers at run time."""
 
 
+_BAD_ARCHIVE = (
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    IndexError,
+    NotImplementedError,
+    OSError,
+    RuntimeError,
+    ValueError,
+)
+"""What the libraries raise for archives that are damaged or of a kind that they do not know."""
+
+
 def extract_sdk(wheel: PinnedWheel, source: Path, target: Path) -> None:
     """Fill `target` with `include` and `lib` of the SDK in a wheel or tar archive; raise DovetailError."""
     try:
@@ -39,7 +53,7 @@ def extract_sdk(wheel: PinnedWheel, source: Path, target: Path) -> None:
                 _extract_tar(stream, wheel, target)
     except KeyError as error:
         raise DovetailError(f"{source.name} holds no {wheel.archive}.", hint=_HINT) from error
-    except (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, EOFError, OSError) as error:
+    except _BAD_ARCHIVE as error:
         raise DovetailError(f"{source.name} cannot be unpacked: {error}.", hint=_HINT) from error
     if not (target / "include").is_dir() or not (target / "lib").is_dir():
         raise DovetailError(f"{source.name} holds no folder {wheel.sdk_folder}.", hint=_HINT)

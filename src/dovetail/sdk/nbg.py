@@ -27,6 +27,7 @@ _MAX_BYTES = 2 << 30
 _MAX_SECTIONS = 256
 _BLOB = ".blob"
 _HINT = "Compile the model again for this part."
+_KINDS = "Give a file that VeriSilicon's compiler made (.nb, network_binary.nb)."
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ def read_facts(binary: bytes, where: str = "binary network") -> BinaryFacts:
         raise DeviceError(f"{where}: cut short at {len(binary)} bytes; a header has {_HEADER.size}.", hint=_HINT)
     magic, version, pid, checksum, size, directory, _ = _HEADER.unpack_from(binary)
     if magic != MAGIC:
-        raise DeviceError(f"{where}: not a binary network: it begins with {magic!r}, not {MAGIC!r}.", hint=_HINT)
+        raise DeviceError(f"{where}: not a binary network: it begins with {magic!r}, not {MAGIC!r}.", hint=_KINDS)
     if version != _CHECKED_VERSION:
         return BinaryFacts(version, pid, len(binary), "", None, None)
     if size != len(binary):

@@ -52,7 +52,7 @@ def cheapest(
     """
     tests = _Tests(context, ledger, tolerance)
     before = candidate.placements
-    best, optimum = prover.improve(before, tests.known(), tests.status)
+    best, optimum = prover.improve(before, tests.known(), tests.status, lambda: ledger.has_time)
     if best is None:
         return replace(candidate, certificate=prover.certificate(candidate.plan, optimum), within_limits=False)
     best = _without_idle(prover, _without_slow(prover, best, tests), before, tests)
@@ -64,22 +64,26 @@ def cheapest(
 def _without_slow(prover: Prover, best: Mapping[str, Placement], tests: _Tests) -> dict[str, Placement]:
     """Return the plan without units that it passes and is faster without, those first that save most.
 
-    Of a 1-minimal plan all this is known.
+    Of a 1-minimal plan all this is known. Of a large set hardly a unit can go: few failures in a row end it there, and
+    what saves less than a test is worth is not tried.
     """
-    kept, failed, count = dict(best), set[str](), 0
-    options, removals = prover.options, prover.policy.proof.removals
+    kept, failed, count, row = dict(best), set[str](), 0, 0
+    options, removals, policy = prover.options, prover.policy.proof.removals, prover.policy
     most = removals if options.most_tests is None else min(options.most_tests, removals)
-    while count < most:
+    while count < most and tests.ledger.has_time:
+        is_large = len(kept) >= policy.culprits.many
         saved = {unit: much for unit, much in prover.saved_ns(kept).items() if unit not in failed}
         unit = max(saved, key=lambda unit: saved[unit], default=None)
-        if unit is None or saved[unit] <= options.worthwhile * prover.latency_ns(kept):
+        share = max(options.worthwhile, policy.budget.worthwhile) if is_large else options.worthwhile
+        if unit is None or saved[unit] <= share * prover.latency_ns(kept) or (is_large and row >= policy.proof.row):
             break
         rest = {name: place for name, place in kept.items() if name != unit}
         count += 1
         if prover.allows(rest) and tests.passes(rest):
-            kept, failed = rest, set()
+            kept, failed, row = rest, set(), 0
         else:
             failed.add(unit)
+            row += 1
     return kept
 
 
@@ -108,15 +112,18 @@ def _without_idle(
 def _with_evidence(
     context: SearchContext, ledger: Ledger, best: Mapping[str, Placement], tolerance: Tolerance, prover: Prover
 ) -> Candidate:
-    """Return the candidate that raises some units, with a test of every removal; of a large set only those that pay."""
-    faster = [unit for unit, much in prover.saved_ns(best).items() if much > 0]
-    tested = tuple(best) if len(best) < context.policy.culprits.many else faster
-    raised = {unit: context.override(unit, place, unit in tested) for unit, place in best.items()}
+    """Return the candidate that raises some units, with a test of every removal; of a large set what was tested."""
+    is_large = len(best) >= context.policy.culprits.many
+    raised = {unit: context.override(unit, place) for unit, place in best.items()}
     evidence: list[Evidence] = []
     companions: set[str] = set()
-    for unit in tested:
+    for unit in best:
         rest = {name: override for name, override in raised.items() if name != unit}
-        trial = ledger.judge(rest, tolerance, spare=True)
+        trial = ledger.known(rest, tolerance)
+        if trial is None and (is_large or not ledger.has_time):
+            raised[unit] = context.override(unit, best[unit], tested=False)
+            continue
+        trial = trial or ledger.judge(rest, tolerance, spare=True)
         evidence.append(Evidence(unit, trial))
         lower = {name: override.placement for name, override in rest.items()}
         if trial.passed and prover.latency_ns(lower) >= prover.latency_ns(best):

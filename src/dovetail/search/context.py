@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -16,6 +16,7 @@ from dovetail.ir.graph import Graph
 from dovetail.plan.placement import Placement
 from dovetail.plan.plan import Override
 from dovetail.search.candidate import Candidate
+from dovetail.search.clock import SearchClock
 from dovetail.search.evaluator import EvaluationData, simulates_whole, simulator_of
 from dovetail.search.fanout import Executor, Work, open_channels
 from dovetail.search.journal import Journal
@@ -30,7 +31,7 @@ from dovetail.search.recorded import RecordedEvaluator, SampleCount
 from dovetail.search.request import TuneListener, TuneRequest
 from dovetail.search.result import Evidence
 from dovetail.search.samples import SampleSet
-from dovetail.search.space import Space, make_space
+from dovetail.search.space import Space, SpaceOptions, make_space
 from dovetail.search.tolerance import Tolerance
 from dovetail.search.trial import Scores
 from dovetail.search.vendor import VendorJudge
@@ -42,6 +43,8 @@ class Playback:
 
     evaluations: Sequence[tuple[str, str, Scores]]
     prices: ProbedPrices
+    ends: Mapping[float, int] = field(default_factory=dict)
+    """How many evaluations had been used when shares of the time were spent."""
     lines: list[LogLine] = field(default_factory=list)
 
 
@@ -53,9 +56,11 @@ class SearchMemory:
     count: SampleCount = field(default_factory=SampleCount)
 
     @classmethod
-    def of(cls, request: TuneRequest) -> SearchMemory:
+    def of(cls, request: TuneRequest, playback: Playback | None = None) -> SearchMemory:
         """Return the memory of a search that begins."""
-        return cls(KeptOutputs(request.options.policy.evaluation.golden_bytes))
+        options = request.options
+        clock = SearchClock(options.time_limit_s, None if playback is None else playback.ends)
+        return cls(KeptOutputs(options.policy.evaluation.golden_bytes), SampleCount(clock))
 
 
 @dataclass(frozen=True)
@@ -83,6 +88,11 @@ class SearchContext:
     def policy(self) -> SearchPolicy:
         """Return the numbers that steer the search."""
         return self.request.options.policy
+
+    @property
+    def clock(self) -> SearchClock:
+        """Return the time of the search."""
+        return self.memory.count.clock
 
     @property
     def is_limited(self) -> bool:
@@ -136,7 +146,7 @@ def open_search(
 
     Raises SearchError when nothing can run low or the samples show nothing, DataError for unusable samples.
     """
-    space = make_space(request.graph, request.low, request.ladder, request.wishes, request.repairs)
+    space = _space(request)
     memory = memory or SearchMemory.of(request)
     samples = SampleSet(request.graph, request.samples)
     splits, options, policy = request.splits, request.options, request.options.policy
@@ -155,7 +165,8 @@ def open_search(
     journal = Journal(options.journal, _digest(f"{simulator.identity}\n{pipeline.identity}"), log)
     if playback is not None:
         journal.close_to_new(playback.evaluations)
-    channels = open_channels(options.fanout, [partial(Work.of, data, ranges, item) for item in executors], journal)
+    works = [partial(Work.of, data, ranges, request.needed, item) for item in executors]
+    channels = open_channels(options.fanout, works, journal)
     retries = options.fanout.options.retries
     fast = RecordedEvaluator(simulator, journal, "fast", channels[0], retries, memory.count)
     try:
@@ -182,6 +193,11 @@ def open_search(
     finally:
         fast.close()
         journal.close()
+
+
+def _space(request: TuneRequest) -> Space:
+    options = SpaceOptions(request.repairs, request.demands)
+    return make_space(request.graph, request.low, request.ladder, request.wishes, options)
 
 
 def fast_executor(graph: Graph, target: str, targets: tuple[str, ...] = ()) -> Executor:
@@ -228,8 +244,10 @@ def _write_head(log: SearchLog, request: TuneRequest, identity: str) -> None:
         goal=repr(request.goal),
         low=str(request.low),
         ladder=[str(place) for place in request.ladder],
+        demands="" if request.demands is None else request.demands.tool,
         split=[splits.seed, len(splits.search), len(splits.holdout)],
         plans=options.max_plans,
+        time_limit_s=options.time_limit_s,
         confirm=options.confirm,
         costs=[costs.migrates, costs.most_tests, costs.time_limit_s, costs.worthwhile],
         policy=options.policy.document(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isfinite
 
 from dovetail.errors import SearchError
 
@@ -40,4 +41,6 @@ def parse_goal(text: str, min_score: float | None = None, *, sure: bool = False)
         drop = -1.0
     if not 0 <= drop < float("inf"):
         raise SearchError(f"'{text}' is not an allowed drop.", hint="Write 0.01 (of the metric) or 1% (of float).")
+    if min_score is not None and not isfinite(min_score):
+        raise SearchError(f"{min_score:g} is no least score.", hint="Give a number.", option="min_score")
     return Goal(drop, relative, min_score, sure)

@@ -6,15 +6,17 @@ every repair whose absence does not lower the score goes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dovetail.plan.repairs import RepairRecord
+from dovetail.quantize.ranges import Range
 from dovetail.repair import (
     PRICED,
     REPAIRS,
     Cause,
     HealedModel,
+    TightenRanges,
     claims,
     repair,
     rounded_activations,
@@ -26,6 +28,8 @@ from dovetail.search.request import TuneListener, TuneRequest
 from dovetail.search.result import Healing, RepairTrial
 from dovetail.search.variants import VariantFigures, VariantJudge
 
+_TIGHTEN = TightenRanges().kind
+
 
 @dataclass(frozen=True, slots=True)
 class HealingOutcome:
@@ -34,9 +38,13 @@ class HealingOutcome:
     repaired: HealedModel
     healing: Healing
     low: str
+    needed: Mapping[str, Range]
+    """What is needed of the ranges of outputs where the rest is cut off."""
 
 
-def healed_request(request: TuneRequest, repaired: HealedModel) -> TuneRequest:
+def healed_request(
+    request: TuneRequest, repaired: HealedModel, needed: Mapping[str, Range] | None = None
+) -> TuneRequest:
     """Return a question about a repaired graph, with the graph of the request for the reference."""
     if not repaired.records:
         return request
@@ -46,6 +54,7 @@ def healed_request(request: TuneRequest, repaired: HealedModel) -> TuneRequest:
         calibration=repaired.calibration,
         source=request.graph,
         repairs=repaired.records,
+        needed=needed or {},
     )
 
 
@@ -67,6 +76,7 @@ class Healer:
         self._figures: dict[tuple[str, ...], VariantFigures | None] = {}
         self._variants: dict[tuple[str, ...], HealedModel] = {(): self._start}
         self._refused: list[str] = []
+        self._needed: Mapping[str, Range] = {}
 
     def heal(self) -> HealingOutcome:
         """Return the best variant; the graph as shipped where none is better."""
@@ -76,17 +86,23 @@ class Healer:
         graph, ranges = self._start.graph, self._start.calibration.ranges
         weights = self._judge.float_score("weights alone", rounded_weights(graph, precision))
         activations = self._judge.float_score("activations alone", rounded_activations(graph, ranges, precision))
+        if _TIGHTEN in allowed and self._promising([_TIGHTEN], weights, activations):
+            self._needed = self._judge.needed()
         best: tuple[str, ...] = ()
         honest = [kind for kind in self._promising(allowed, weights, activations) if self._variant((kind,)) is not None]
         for kinds in _variants(honest):
             best = kinds if self._is_better(kinds, best) else best
+            self._forget_all_but(best)
         for kind in reversed(best):
             rest = tuple(item for item in best if item != kind)
             best = best if self._is_better(best, rest) else rest
-        repaired = self._variants[best]
+            self._forget_all_but(best)
+        # Those that were measured before were let go of.
+        repaired = self._variant(best) or self._start
         trials = tuple(self._trial(record, best) for record in repaired.records)
         healing = Healing(self._score(()), self._score(best), trials, tuple(self._refused), weights, activations)
-        return HealingOutcome(repaired, healing, str(self._context.request.low))
+        needed = self._needed if _TIGHTEN in repaired.kinds else {}
+        return HealingOutcome(repaired, healing, str(self._context.request.low), needed)
 
     def _promising(self, allowed: Sequence[str], weights: float, activations: float) -> list[str]:
         """Return the kinds that can help: what heals weights does nothing where activations alone do all the harm."""
@@ -118,13 +134,17 @@ class Healer:
         """Return what everything low gives; None for what cannot be tested."""
         if kinds not in self._figures:
             variant = self._variant(kinds)
-            self._figures[kinds] = None if variant is None else self._judge.figures(variant)
+            self._figures[kinds] = None if variant is None else self._judge.figures(variant, self._needed)
         return self._figures[kinds]
+
+    def _forget_all_but(self, best: tuple[str, ...]) -> None:
+        """Let go of other variants: each has all weights of the model. One that is wanted again is made again."""
+        self._variants = {kinds: variant for kinds, variant in self._variants.items() if kinds in ((), best)}
 
     def _variant(self, kinds: tuple[str, ...]) -> HealedModel | None:
         """Return the graph with repairs of these kinds; None where a claim does not hold."""
         if kinds not in self._variants:
-            variant = repair(self._start, kinds, self._per_channel)
+            variant = repair(self._start, kinds, self._per_channel, needed=self._needed)
             refusal = self._judge.refusal(variant)
             if refusal:
                 self._refused.append(f"{', '.join(kinds)}: {refusal}")

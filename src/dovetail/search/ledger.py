@@ -52,6 +52,8 @@ class Ledger:
         """The noise of every unit alone, once it was measured."""
         self.judged: dict[str, Candidate] = {}
         """Candidates that were judged by samples that did not select them, by the plan's digest: each was a look."""
+        self.untried: dict[str, None] = {}
+        """What might have led to a cheaper plan and was not tried, in words."""
         self._spare = 0
         self._verdicts: dict[tuple[str, Tolerance], Trial] = {}
         self._raised: dict[str, Mapping[str, Override]] = {}
@@ -68,9 +70,18 @@ class Ledger:
         return self.looks_before + len(self.judged)
 
     @property
+    def has_time(self) -> bool:
+        """Tell whether the time of the search is not up."""
+        return not self._context.clock.is_up()
+
+    @property
     def is_exhausted(self) -> bool:
-        """Tell whether as many plans were judged as may be, proofs aside."""
-        return len(self._trials) - self._spare >= self._context.request.options.max_plans
+        """Tell whether as many plans were judged as may be, proofs aside, or time is up."""
+        return not self.has_time or len(self._trials) - self._spare >= self._context.request.options.max_plans
+
+    def leave(self, what: str) -> None:
+        """Take down what is not tried."""
+        self.untried.setdefault(what)
 
     def may_go_on(self) -> bool:
         """Tell whether another plan may be judged."""
@@ -102,6 +113,10 @@ class Ledger:
             self._trials[plan.digest] = trial
         self._context.listener.trial(trial)
         return trial
+
+    def known(self, raised: Mapping[str, Override], tolerance: Tolerance) -> Trial | None:
+        """Return the verdict on a plan where there is one."""
+        return self._verdicts.get((self._context.space.plan(raised).digest, tolerance))
 
     def follow(self, strategy: Callable[[TestSet], _Result], variants: Variants, tolerance: Tolerance) -> _Result:
         """Return what a pure strategy gives; what it may test next is begun where workers are idle."""

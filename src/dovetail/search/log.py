@@ -17,9 +17,10 @@ import numpy as np
 
 from dovetail.cost.unit_prices import ProbedPrices, prices_from
 from dovetail.errors import SearchError
+from dovetail.seal import parse_json, sealed, unsealed
 from dovetail.search.trial import Scores, Trial
 
-SCHEMA = 3
+SCHEMA = 4
 _MOST_BYTES = 1 << 30
 
 LogLine = Mapping[str, object]
@@ -47,7 +48,7 @@ class SearchLog:
         self.lines.append(line)
         if self._stream is not None:
             try:
-                self._stream.write(json.dumps(line, ensure_ascii=False) + "\n")
+                self._stream.write(json.dumps(sealed(line), ensure_ascii=False) + "\n")
                 self._stream.flush()
             except OSError as error:
                 raise SearchError(f"{self._path}: cannot be written: {error.strerror}.") from error
@@ -113,7 +114,7 @@ class ReadLog:
                 continue
             try:
                 entries.append(_evaluation(line))
-            except (KeyError, TypeError, ValueError) as error:
+            except (KeyError, OverflowError, TypeError, ValueError) as error:
                 raise SearchError(f"{self.path}:{number}: no evaluation: {str(error)[:80]}.") from error
         return entries
 
@@ -123,9 +124,25 @@ class ReadLog:
             if line["event"] == "prices":
                 try:
                     return prices_from(line)
-                except (KeyError, TypeError, ValueError) as error:
+                except (KeyError, OverflowError, TypeError, ValueError) as error:
                     raise SearchError(f"{self.path}:{number}: no prices: {str(error)[:80]}.") from error
         return ProbedPrices()
+
+    def ends(self) -> dict[float, int]:
+        """Return how many evaluations had been used when shares of the time were spent; raise SearchError as above."""
+        for number, line in enumerate(self.lines, 1):
+            if line["event"] == "time":
+                try:
+                    return _ends(line["ends"])
+                except (KeyError, OverflowError, TypeError, ValueError) as error:
+                    raise SearchError(f"{self.path}:{number}: no end of time: {str(error)[:80]}.") from error
+        return {}
+
+
+def _ends(pairs: object) -> dict[float, int]:
+    if not isinstance(pairs, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
+        raise TypeError("pairs of a share and a number")
+    return {float(share): int(used) for share, used in pairs}
 
 
 def _evaluation(line: LogLine) -> tuple[str, str, Scores]:
@@ -150,9 +167,10 @@ def read_search_log(path: Path) -> ReadLog:
     lines: list[LogLine] = []
     for number, row in enumerate(text[: text.rfind("\n") + 1].splitlines(), 1):
         try:
-            line = json.loads(row)
+            line = parse_json(row)
             if not isinstance(line, dict) or not isinstance(line.get("event"), str):
                 raise ValueError("no event")
+            line = unsealed(line)
         except (ValueError, RecursionError) as error:
             raise SearchError(f"{path}:{number}: no line of a log: {str(error)[:80]}.") from error
         lines.append(line)

@@ -69,16 +69,17 @@ class Oracle:
         self._policy = policy or RacePolicy()
         self._blocks = split.blocks(self._policy)
         self.expect([float_plan])
-        self._float = [evaluator.evaluate(float_plan, block) for block in self._blocks]
-        if self._float[0].failure:
-            raise DovetailError(f"the float model cannot be evaluated: {self._float[0].failure}")
+        self._float = [_whole(evaluator.evaluate(float_plan, block)) for block in self._blocks]
         self._set_level = self._float[0].per_sample is None
         if self._set_level:
             self._blocks = [split.indices]
-            self._float = [evaluator.evaluate(float_plan, split.indices)]
+            self._float = [_whole(evaluator.evaluate(float_plan, split.indices))]
         self._race = None if self._set_level else Race.against(_joined(self._float), self._policy)
         counts = itertools.accumulate(map(len, self._blocks))
-        self._preview = 1 + sum(count < self._policy.preview for count in counts)
+        seen = tuple(counts)
+        self._screened, self._previewed = (
+            1 + sum(count < least for count in seen) for least in (self._policy.preview, self._policy.glance)
+        )
         self._rejected: set[tuple[str, Tolerance]] = set()
 
     @property
@@ -94,11 +95,7 @@ class Oracle:
     @property
     def loss_range(self) -> LossRange | None:
         """Return what one sample can lose; None where nothing says so. Where float is perfect none can gain."""
-        race = self._race
-        if race is None or race.largest_loss is None:
-            return None
-        is_perfect = bool((race.float_scores >= race.best).all())
-        return LossRange(0.0 if is_perfect else -race.largest_loss, race.largest_loss)
+        return None if self._race is None else self._race.loss_range
 
     @property
     def sample_count(self) -> int:
@@ -143,12 +140,12 @@ class Oracle:
 
     def preview(self, plan: Plan, tolerance: Tolerance, evaluator: RecordedEvaluator) -> Trial:
         """Return the verdict of another evaluator on the first samples only."""
-        return self._verdict(plan, (), self._run(plan, self._blocks[: self._preview], None, evaluator), tolerance)
+        return self._verdict(plan, (), self._run(plan, self._blocks[: self._previewed], None, evaluator), tolerance)
 
     def screen(self, plan: Plan, tolerance: Tolerance) -> Trial:
         """Return a failure where the first samples alone leave no doubt of it, else a pass."""
         self.expect([plan])
-        progress = self._run(plan, self._blocks[: self._preview], tolerance)
+        progress = self._run(plan, self._blocks[: self._screened], tolerance)
         if progress.failure or progress.lost:
             return self._verdict(plan, (), progress, tolerance)
         return self._trial(plan, (), Status.PASS, progress.done)
@@ -223,6 +220,13 @@ class Oracle:
     def _lost(self, done: Sequence[Scores], tolerance: Tolerance) -> bool:
         """Tell whether the loss is above the tolerance beyond doubt."""
         return self._race is not None and self._race.rejects(_joined(done), tolerance.allowance)
+
+
+def _whole(scores: Scores) -> Scores:
+    """Return what the float model scores; raise DovetailError where it could not be evaluated."""
+    if scores.failure:
+        raise DovetailError(f"the float model cannot be evaluated: {scores.failure}")
+    return scores
 
 
 def _pooled(parts: Sequence[Scores]) -> float:

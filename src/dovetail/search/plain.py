@@ -32,7 +32,10 @@ def value_of(kind: Any, document: object, where: str) -> Any:
     if isinstance(kind, type) and issubclass(kind, Enum) and document in [item.value for item in kind]:
         return kind(document)
     if kind is float and isinstance(document, int | float) and not isinstance(document, bool):
-        return float(document)
+        try:
+            return float(document)
+        except OverflowError as error:
+            raise SearchError(f"{where}: a number of {len(str(document))} digits does not fit.") from error
     if kind in (int, str, bool) and type(document) is kind:
         return document
     raise SearchError(f"{where}: {str(document)[:40]!r} does not fit.", hint="It is of another version, or damaged.")

@@ -27,7 +27,10 @@ class RacePolicy:
     first_share: float = 0.25
     """Share of a small split that the first look takes at most. ADR 14, with YOLOX in view."""
     preview: int = 64
-    """Samples of a preview, which is a hint and no verdict. Judgement."""
+    """Samples at least of a look at the hold-out that may refuse a plan at once. Judgement."""
+    glance: int = 3
+    """Samples at least of a preview, which is a hint and no verdict: exact simulation takes many times as long as fast
+    simulation. Judgement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +74,17 @@ class GroupTestPolicy:
 
     expected: float = 2.0
     """Units that matter, expected before anything is known. benchmarks/bisect_table.py, the digit detector in view."""
+    even: float = 0.5
+    """Share of the odds that is the same for all: what a wrong suspicion can cost is about a run for each unit that
+    matters. benchmarks/bisect_paddle.py, PP-OCRv3 in view."""
     most_odds: float = 0.9
     """Largest chance before anything is known that one unit matters. Judgement."""
     most_chance: float = 0.95
     """Largest chance later on: no unit is ever taken for certain. Judgement."""
-    beside: tuple[float, ...] = (0.35, 0.2, 0.1)
+    beside: tuple[float, ...] = (0.2, 0.1)
     """Chances at least that the lines after one that matters matter too, in the order of the network: a tensor that
-    breaks has two ends. benchmarks/bisect_table.py, the digit detector in view."""
+    breaks has two ends. Three in a row of 236 lines take one run more than with 0.35, 0.2, 0.1, three anywhere two
+    fewer; the lines of PP-OCRv3 in view."""
     light: float = 0.5
     """Share of the mean weight below which a line is left out of that count. Judgement."""
     retries: int = 2
@@ -98,7 +105,7 @@ class CulpritPolicy:
     many: int = 32
     """Units of a set from which on groups are tested before single units. ADR 14, with PP-OCR and YOLOX in view."""
     crowd: int = 4
-    """Units that matter after which a large set counts as crowded, if most of those settled do. ADR 14, with PP-OCR and
+    """Groups of a large set that have to stay after which nothing more is expected of others. ADR 14, with PP-OCR and
     YOLOX in view."""
     rank_scale: float = 8.0
     """Rank at which the weight of a unit in a group test has halved. Judgement."""
@@ -112,9 +119,14 @@ class BudgetPolicy:
     """How the noise that a metric bears is found where nearly every unit does harm."""
 
     tests: int = 10
-    """Bisections of the price of noise: a thousandth of the logarithm of its range is left. Judgement."""
-    most_clean: float = 0.5
-    """Share of what is raised that may turn out not to matter before the measured noise is said to mislead.
+    """Bisections at most of what a plan takes. Judgement."""
+    worthwhile: float = 0.01
+    """Share of its latency that a plan of many raised units has to save for a test of it: prices are no more exact, and
+    each test takes a run over the samples. Judgement."""
+    solutions: int = 6
+    """Programmes that are solved at most for a plan in the middle of two. Judgement."""
+    groups: int = 8
+    """Groups that a large set is divided into, to see which can be spared: an eighth of it saves latency that counts.
     Judgement."""
     span: float = 1e3
     """Times by which the price may be lower or higher than where latency and noise of all units weigh alike.
@@ -136,6 +148,11 @@ class ProofPolicy:
     ADR 14, with PP-OCR in view."""
     removals: int = 60
     """Tests of a plan without one of its units that makes it slower. ADR 14, with PP-OCR in view."""
+    row: int = 4
+    """Such tests in a row that fail after which a large set of raised units is left as it is. Judgement."""
+    gap: float = 0.01
+    """Share of the latency above its lower bound at which a plan for a larger graph is cheap enough: another test can
+    save no more, and prices are no more exact. Judgement."""
     contradictions: int = 5
     """Proposals that fail although they raise all that a passing plan raises, after which the proof ends. Judgement."""
 
@@ -184,9 +201,20 @@ class RepairPolicy:
     errors: float = 1.0
     """Standard errors by which the scores of two variants differ: the better one is so on other samples with odds of
     about five to one; noise tells those apart that are nearer. PP-OCR and UltraFace in view."""
-    split_plans: int = 60
-    """Plans at most that the search over split nodes judges: it is there to save latency, and may not double the time
-    of a search. Judgement."""
+    halvings: int = 7
+    """Halvings at most of the way from an end of an output's range to its median, in search of what is needed of it:
+    with the seventh a byte is lost. Judgement."""
+    clipped: float = 0.001
+    """Agreement of detections with float's that clipping float's outputs may cost, and the share of the loss that is
+    allowed which it may cost. Judgement."""
+    tightened: float = 0.25
+    """Share of an output's range that may be needed for the rest to be cut off: more gains less than two bits.
+    Judgement."""
+    most_gates: int = 32
+    """Groups of gates that are freed at most. Judgement."""
+    paid_plans: int = 60
+    """Plans at most that a search over a graph with repairs that cost latency judges: it is there to save latency, and
+    may not double the time of a search. Judgement."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,17 +35,23 @@ class PricedSpace:
         """Return the levels of a plan that raises some units."""
         levels = [0] * len(self.units)
         for unit, placement in raised.items():
-            index = self._index[unit]
-            levels[index] = self.problem.choices[index].index(self.places.index(placement))
+            for part in self.space.parts(unit):
+                index = self._index[part]
+                levels[index] = self.problem.choices[index].index(self.places.index(placement))
         return tuple(levels)
 
     def raised(self, assignment: Assignment) -> dict[str, Placement]:
         """Return the units above their lowest level, with their placements."""
         return {
-            self.units[index]: self.places[self.problem.choices[index][level]]
+            self.name(index): self.places[self.problem.choices[index][level]]
             for index, level in enumerate(assignment)
             if level
         }
+
+    def name(self, number: int) -> str:
+        """Return the unit of the space that a number is, or is a part of."""
+        unit = self.units[number]
+        return self.space.bundle_of.get(unit, unit)
 
 
 def price_space(space: Space, model: CostModel, demands: Demands | None = None, migrates: bool = False) -> PricedSpace:
@@ -85,8 +91,9 @@ def price_space(space: Space, model: CostModel, demands: Demands | None = None, 
 
 def placements_of(space: Space, unit: str) -> tuple[Placement, ...]:
     """Return where a unit can be, lowest first; what cannot be low stays where the base plan has it."""
-    if unit in space.units:
-        return (space.low, *space.ladders[unit])
+    whole = space.bundle_of.get(unit, unit)
+    if whole in space.units:
+        return (space.low, *space.ladders[whole])
     return (space.base.placement(unit),)
 
 

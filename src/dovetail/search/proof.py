@@ -79,7 +79,11 @@ class Prover:
     """Units, those first that are most likely to do harm."""
 
     def improve(
-        self, start: Mapping[str, Placement], known: Iterable[KnownPlan], judge: JudgeRaised
+        self,
+        start: Mapping[str, Placement],
+        known: Iterable[KnownPlan],
+        judge: JudgeRaised,
+        go_on: Callable[[], bool] = lambda: True,
     ) -> tuple[dict[str, Placement] | None, Optimum]:
         """Return the cheapest plan that passes, as raised units, and what is known of cheaper ones.
 
@@ -98,6 +102,8 @@ class Prover:
             self.priced.assignment(start),
             self.policy.proof.contradictions,
             self.policy.solver,
+            0.0 if self._is_small else self.policy.proof.gap,
+            go_on,
         )
         optimum = prove(self.priced.problem, test, verdicts, options)
         best = None if optimum.assignment is None else self.priced.raised(optimum.assignment)
@@ -133,8 +139,14 @@ class Prover:
     def saved_ns(self, raised: Mapping[str, Placement]) -> dict[str, float]:
         """Return for every raised unit how much less a plan takes without it."""
         levels = list(self.priced.assignment(raised))
-        numbers = zip(raised, self.priced.numbers(raised), strict=True)
-        return {unit: -self.priced.problem.added_ns(levels, number, 0) for unit, number in numbers}
+        return {unit: self._saved_ns(levels, unit) for unit in raised}
+
+    def _saved_ns(self, levels: list[int], unit: str) -> float:
+        numbers, problem = self.priced.numbers(self.space.parts(unit)), self.priced.problem
+        if len(numbers) == 1:
+            return -problem.added_ns(levels, numbers[0], 0)
+        without = [0 if number in numbers else level for number, level in enumerate(levels)]
+        return problem.cost(levels) - problem.cost(without)
 
     def allows(self, raised: Mapping[str, Placement]) -> bool:
         """Tell whether a plan keeps within the limits."""
@@ -151,10 +163,10 @@ class Prover:
     def _name(self, clause: Clause) -> NamedClause:
         problem, priced = self.priced.problem, self.priced
         alternatives = tuple(
-            Alternative(priced.units[item.unit], priced.places[problem.choices[item.unit][item.level]])
+            Alternative(priced.name(item.unit), priced.places[problem.choices[item.unit][item.level]])
             for item in sorted(clause.literals)
         )
-        return NamedClause(alternatives, priced.raised(clause.witness))
+        return NamedClause(tuple(dict.fromkeys(alternatives)), priced.raised(clause.witness))
 
 
 def make_prover(
@@ -181,7 +193,10 @@ def make_prover(
         most_crossing_bytes=limits.boundary_bytes,
         most_latency_ns=limits.latency_ns,
         most_weight_bytes=limits.memory_bytes,
-        groups=tuple(tuple(index[unit.name] for unit in group) for group in groups),
+        groups=(
+            *(tuple(index[unit.name] for unit in group) for group in groups),
+            *(tuple(index[name] for name in bundle) for bundle in space.bundles),
+        ),
     )
     priced = price_space(space, model, demands, options.migrates)
     return Prover(space, model, priced, limits, options, policy or SearchPolicy(), order)

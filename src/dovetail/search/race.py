@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dovetail.ir.dtypes import AnyArray
+from dovetail.search.bounds import LossRange
 from dovetail.search.policy import RacePolicy
 
 
@@ -45,6 +46,14 @@ class Race:
         is_share = low >= 0 and high <= 1
         best = 0.0 if high <= 0 else 1.0 if is_share else high
         return cls(float_scores, best, 1.0 if is_share else None, policy or RacePolicy())
+
+    @property
+    def loss_range(self) -> LossRange | None:
+        """Return what one sample can lose; None where nothing says so. Where float is perfect none can gain."""
+        if self.largest_loss is None:
+            return None
+        is_perfect = bool((self.float_scores >= self.best).all())
+        return LossRange(0.0 if is_perfect else -self.largest_loss, self.largest_loss)
 
     def rejects(self, scores: AnyArray, allowance: float) -> bool:
         """Tell whether the first scores leave no doubt, up to alpha, that the mean loss exceeds the allowance."""

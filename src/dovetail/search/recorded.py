@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from dovetail.errors import DovetailError
 from dovetail.plan.plan import Plan
+from dovetail.search.clock import SearchClock
 from dovetail.search.evaluator import Evaluator
 from dovetail.search.fanout.dispatch import Channel, Order
 from dovetail.search.fanout.task import Measure, Query
@@ -21,7 +22,8 @@ class NotOnRecord(Exception):
 class SampleCount:
     """The samples that a search uses, over all its evaluators and journals: what it costs."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: SearchClock | None = None) -> None:
+        self.clock = SearchClock(None) if clock is None else clock
         self._before: dict[str, frozenset[tuple[str, str]]] = {}
         self._seen: set[tuple[str, str, str]] = set()
         self.fresh_samples = 0
@@ -73,7 +75,13 @@ class RecordedEvaluator:
     @property
     def width(self) -> int:
         """Return how many evaluations run at once."""
-        return 1 if self._channel is None else self._channel.dispatch.width
+        return 1 if self._workers is None else self._workers.dispatch.width
+
+    @property
+    def _workers(self) -> Channel | None:
+        """Return the way to the workers once they are worth their start."""
+        channel = self._channel
+        return None if channel is None or self.count.clock.spent_s < channel.after_s else channel
 
     @property
     def events(self) -> tuple[str, ...]:
@@ -95,8 +103,8 @@ class RecordedEvaluator:
 
     def expect(self, queries: Sequence[Query]) -> None:
         """Announce what will be wanted soon, the most likely first."""
-        if self._channel is not None:
-            self._channel.dispatch.expect([self._order(self._channel, query) for query in queries])
+        if (channel := self._workers) is not None:
+            channel.dispatch.expect([self._order(channel, query) for query in queries])
 
     def once(self, query: Query, measure: Callable[[], Scores]) -> Scores:
         """Return what `measure` gives for a query, or what is on record of it."""
@@ -104,6 +112,7 @@ class RecordedEvaluator:
         scores = self._scores(query, measure)
         if self.count.is_first(self._journal, *entry, len(query.indices)):
             self._journal.log_use(*entry, scores)
+            self.count.clock.add(self._journal.elapsed_ns(*entry) / self.width)
         return scores
 
     def log_trial(self, split: str, trial: Trial) -> None:
@@ -117,16 +126,18 @@ class RecordedEvaluator:
             return known
         if self._journal.is_closed_to_new:
             raise NotOnRecord(f"plan {entry[0][:12]} on {entry[1]}")
-        if self._channel is not None:
-            return self._channel.dispatch.get(self._order(self._channel, query))
-        start = time.perf_counter_ns()
+        if (channel := self._workers) is not None:
+            return channel.dispatch.get(self._order(channel, query))
+        start = _now_ns()
         self._journal.begin(*entry)
         try:
             scores = _tried(measure, 1 + self._retries)
         except BaseException:
             self._journal.end(*entry)
             raise
-        self._journal.record(*entry, scores, time.perf_counter_ns() - start)
+        # On a busy machine time passes in which this process does nothing.
+        elapsed_ns = min(now - before for now, before in zip(_now_ns(), start, strict=True))
+        self._journal.record(*entry, scores, elapsed_ns)
         return scores
 
     def _entry(self, query: Query) -> tuple[str, str]:
@@ -138,6 +149,11 @@ class RecordedEvaluator:
 
     def _name(self, query: Query) -> str:
         return self._kind if query.measure is Measure.SCORE else query.measure.value
+
+
+def _now_ns() -> tuple[int, int]:
+    """Return the time on the wall and that of this process."""
+    return time.perf_counter_ns(), time.process_time_ns()
 
 
 def _tried(measure: Callable[[], Scores], tries: int) -> Scores:

@@ -43,7 +43,7 @@ def replay(request: TuneRequest, path: Path, listener: TuneListener | None = Non
     Raises SearchError when the file is no log.
     """
     log = read_search_log(path)
-    playback = Playback(log.evaluations(), log.prices())
+    playback = Playback(log.evaluations(), log.prices(), log.ends())
     options = replace(
         request.options,
         journal=None,

@@ -7,15 +7,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from dovetail.compare.decisions import Decisions
 from dovetail.compare.task import TaskMetric
 from dovetail.data.sample import SampleSource
 from dovetail.data.split import Splits
 from dovetail.ir.graph import Graph
+from dovetail.plan.demands import ToolDemands
 from dovetail.plan.limits import Limits
 from dovetail.plan.placement import Placement
 from dovetail.plan.recipe import Recipe
 from dovetail.plan.repairs import RepairRecord
 from dovetail.quantize.calibrate import Calibration
+from dovetail.quantize.ranges import Range
 from dovetail.search.fanout import FanOut
 from dovetail.search.goal import Goal
 from dovetail.search.policy import SearchPolicy
@@ -51,6 +54,8 @@ class TuneOptions:
     max_plans: int = 200
     """Plans after which a passing set is no longer made smaller and no other round begins: what is returned then may
     not be minimal."""
+    time_limit_s: float | None = None
+    """Time of evaluations after which the best plan so far is the answer; None sets no limit."""
     journal: Path | None = None
     """Where evaluations are kept, so that a killed search goes on; None keeps them in memory."""
     fanout: FanOut = field(default_factory=FanOut)
@@ -94,6 +99,12 @@ class TuneRequest:
     """The graph as shipped where `graph` is a repaired one."""
     repairs: tuple[RepairRecord, ...] = ()
     """What turned `source` into `graph`."""
+    decisions: Decisions | None = None
+    """What compares the decisions of the model with float's, where they are known; the metric may be another."""
+    demands: ToolDemands | None = None
+    """What a toolchain can obey, where the plan is for one."""
+    needed: Mapping[str, Range] = field(default_factory=dict)
+    """What is needed of the ranges of outputs, where a repair cuts off the rest: noise is measured within it."""
 
     @property
     def limits(self) -> Limits:

@@ -137,6 +137,8 @@ class TuneCost:
     """Verdicts that rest on a part of the samples."""
     alpha: float = 0.0
     """Probability at most with which each of these is wrong."""
+    untried: tuple[str, ...] = ()
+    """What might have led to a cheaper plan and was not tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +174,8 @@ class TuneResult:
     """The graph that the plan is for with its calibration, where that is not the one as shipped."""
     healing: Healing | None = None
     """What repairs were tried before anything was raised; None where everything low met the goal, or none may be."""
+    looks: int = 0
+    """How often the hold-out was looked at for the answer."""
     events: tuple[str, ...] = ()
     """What did not go as it should: workers that died, oracles that wavered, plans that got worse by raising more."""
 

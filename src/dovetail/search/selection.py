@@ -58,7 +58,7 @@ def _looked_at(context: SearchContext, ledger: Ledger) -> list[Candidate]:
             return _low_or_faster(context, ledger, low)
         candidates = [low]
         if ledger.judge({}, reserved).passed:
-            tolerance = _stricter(context, low)
+            tolerance = _stricter(context, ledger, low)
     for look in range(context.policy.acceptance.looks):
         if tolerance is None:
             break
@@ -73,7 +73,7 @@ def _looked_at(context: SearchContext, ledger: Ledger) -> list[Candidate]:
         if candidate.verdict.is_within or not candidate.within_limits:
             break
         context.listener.stage(f"{candidate.assessment}: searching again")
-        tolerance = _stricter(context, candidate)
+        tolerance = _stricter(context, ledger, candidate)
     return candidates
 
 
@@ -111,11 +111,12 @@ def _low_or_faster(context: SearchContext, ledger: Ledger, low: Candidate) -> li
 def _searched(context: SearchContext, ledger: Ledger, tolerance: Tolerance, climbs: bool) -> Candidate | None:
     """Return the cheapest plan that meets a tolerance; None when only the last rung could and `climbs` forbids it.
 
-    Without prices it is the first that passes; with a spent budget, what was tried already.
+    Without prices it is the first that passes; with a spent budget, the cheapest that was tried already.
     """
     if ledger.is_exhausted and not climbs:
-        raised = ledger.fewest_raised(tolerance)
-        return None if raised is None else context.candidate(dict(raised))
+        ledger.leave("other plans that meet a stricter goal")
+        tried = [context.candidate(dict(raised)) for raised in ledger.tried(tolerance) if raised]
+        return next(iter(_by_price(context, tried)), None)
     candidate, prover = find_culprits(context, ledger, tolerance, climbs), context.prover
     if candidate is None or prover is None:
         return candidate
@@ -128,16 +129,22 @@ def _searched(context: SearchContext, ledger: Ledger, tolerance: Tolerance, clim
     return cheapest(context, ledger, candidate, tolerance, prover)
 
 
-def _stricter(context: SearchContext, refused: Candidate) -> Tolerance | None:
+def _stricter(context: SearchContext, ledger: Ledger, refused: Candidate) -> Tolerance | None:
     """Return what the next plan must reach, by how much more a refused one loses than the samples that selected it say.
 
-    None where those lose nothing: they cannot tell a better plan.
+    Where that leaves nothing to lose, losses are taken to grow by a factor, and no more than everything raised reaches
+    is asked. None where the samples lose nothing, or no less with everything raised: they cannot tell a better plan.
     """
     searched = _searched_loss(context, refused)
     if searched <= 0:
         return None
     optimism = refused.assessment.loss - searched
-    return Tolerance(max(0.0, context.tolerance.allowance - optimism))
+    wanted = context.tolerance.allowance - optimism
+    if wanted <= 0:
+        whole = context.candidate(context.raised(context.order, top=ledger.starts_at_top, tested=False))
+        share = searched / refused.assessment.loss
+        wanted = max(0.0, context.tolerance.allowance * share, _searched_loss(context, whole))
+    return Tolerance(wanted) if wanted < searched else None
 
 
 def _searched_loss(context: SearchContext, candidate: Candidate) -> float:

@@ -11,6 +11,8 @@ from functools import partial
 
 from dovetail.ir.graph import Graph
 from dovetail.plan.plan import Override
+from dovetail.quantize.ranges import Range
+from dovetail.search.clock import HALF
 from dovetail.search.context import SearchContext
 from dovetail.search.fanout.task import Measure, Query
 from dovetail.search.ledger import Ledger
@@ -28,9 +30,17 @@ def samples_measured(graph: Graph, policy: SensitivityPolicy) -> int:
 
 
 def measure_alone(
-    space: Space, evaluator: RecordedEvaluator, indices: Sequence[int], policy: SensitivityPolicy
+    space: Space,
+    evaluator: RecordedEvaluator,
+    indices: Sequence[int],
+    policy: SensitivityPolicy,
+    needed: Mapping[str, Range] | None = None,
 ) -> Mapping[str, float]:
-    """Return for every unit the noise at the outputs when only it is low, or an estimate of that."""
+    """Return for every unit the noise at the outputs when only it is low, or an estimate of that.
+
+    Workers have what is `needed` of outputs with their work; here it has to be given. Half of the time of a search is
+    left for tests.
+    """
     everything = {name: Override(FLOAT, "float") for name in space.units}
     samples = tuple(indices[: samples_measured(space.graph, policy)])
 
@@ -41,14 +51,15 @@ def measure_alone(
 
     def measure(units: Sequence[str]) -> float:
         query = lowered(units)
-        scores = evaluator.once(query, partial(measure_noise, evaluator.evaluator, query.plan, samples))
+        scores = evaluator.once(query, partial(measure_noise, evaluator.evaluator, query.plan, samples, needed))
         return MOST_NOISE if scores.failure else scores.score
 
     def announce(groups: Sequence[Sequence[str]]) -> None:
         if evaluator.width > 1:
             evaluator.expect([lowered(units) for units in groups])
 
-    return locate(tuple(space.units), measure, LocateBudget(policy.plans, policy.blocks), announce)
+    budget, clock = LocateBudget(policy.plans, policy.blocks), evaluator.count.clock
+    return locate(tuple(space.units), measure, budget, announce, lambda: not clock.is_up(HALF))
 
 
 def measured_order(context: SearchContext, ledger: Ledger) -> list[str]:
@@ -56,7 +67,11 @@ def measured_order(context: SearchContext, ledger: Ledger) -> list[str]:
     if ledger.sensitivities is None:
         context.listener.stage("quantise-one")
         ledger.sensitivities = measure_alone(
-            context.space, context.fast, context.search.indices, context.policy.sensitivity
+            context.space,
+            context.fast,
+            context.search.indices,
+            context.policy.sensitivity,
+            context.request.needed,
         )
     noise = ledger.sensitivities
     return sorted(context.order, key=lambda unit: -noise[unit])

@@ -1,113 +1,145 @@
-"""Splits compete with more bits by price: a plan on split nodes is kept where it is cheaper and its gain no chance.
+"""Which nodes to split by the ranges of their weights: what a plan raises, or where it raises much, what pays.
 
-A split costs latency, and spares units that a plan raises for nothing but their own weights. So it is tried once that
-plan is known, for those units alone.
+A plan of few raised units says which of them a split may spare. One of many is the cheapest by the prices of more bits:
+it leaves low what is dear to raise and cheap to split. There all nodes are asked, and as many are split as promise the
+cheapest plan.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from dovetail.repair import PRICED, HealedModel, repair
+from dovetail.repair import HealedModel, RepairBasis, SplitRanges, find_splits, repair
 from dovetail.search.context import Playback, SearchContext
+from dovetail.search.freeing import doubling
 from dovetail.search.healing import trial_of
-from dovetail.search.result import RepairTrial, TuneCost, TuneResult
-from dovetail.search.variants import VariantJudge
-from dovetail.search.verdict import Verdict
+from dovetail.search.offers import RepairOffer, unpaid
+from dovetail.search.result import TuneResult
+from dovetail.search.variants import PricedFigures, VariantJudge
 
-_SURENESS = (Verdict.MISSED, Verdict.LIKELY, Verdict.MET)
+_KIND = SplitRanges().kind
 
 
 @dataclass(frozen=True, slots=True)
-class SplitOffer:
-    """A graph on which a cheaper plan may be found, and what everything low scores there."""
+class SplitTerms:
+    """What the plan without splits is, beside which they have to promise a cheaper one."""
 
-    repaired: HealedModel
-    trial: RepairTrial
+    least_score: float
+    """The score that meets the goal."""
+    latency_ns: float
+    """What the plan takes."""
+    low_ns: float
+    """What everything low takes without splits, by the same prices; variants are compared by those that ship."""
+    errors: float
+    """Standard errors of the gain that chance explains."""
+    worthwhile: float
+    """Share of its latency that is worth a search."""
 
 
 def offer_split(
     context: SearchContext, playback: Playback | None, result: TuneResult
-) -> tuple[TuneResult, SplitOffer | None]:
-    """Return the answer of a search with what a split of nodes that it raises would do, and the split if that is good.
+) -> tuple[TuneResult, RepairOffer | None]:
+    """Return the answer of a search with what splits would do, and the splits if they promise a cheaper plan.
 
-    It has to be allowed, and everything low has to score better with it, beyond chance. Without prices it cannot
-    compete.
+    They have to be allowed, the answer has to raise something, and everything low has to score better with them, beyond
+    chance. Without prices they cannot compete.
     """
     request, healing = context.request, result.healing
-    allowed = PRICED.intersection(request.options.repairs)
-    if not allowed or healing is None or result.certificate is None:
+    if _KIND not in request.options.repairs or healing is None or result.certificate is None:
         return result, None
-    raised = frozenset(node for culprit in result.raised for node in culprit.nodes)
     start = HealedModel(request.graph, request.calibration, request.repairs)
-    variant = repair(start, tuple(allowed), request.low.precision.weight.per_channel, raised)
-    if variant.graph is start.graph:
-        return result, None
-    judge, record = VariantJudge(context, playback), variant.records[-1]
-    refusal = judge.refusal(variant)
+    variants = _Variants(context, VariantJudge(context, playback), start)
+    raised = frozenset(node for culprit in result.raised for node in culprit.nodes)
+    if len(result.raised) >= context.policy.culprits.many:
+        return _offer_many(variants, result)
+    variant = variants.variant(raised)
+    return (result, None) if variant.graph is start.graph else _offer(variants, variant, result)
+
+
+def choose_splits(
+    nodes: Sequence[str],
+    start: PricedFigures,
+    measure: Callable[[frozenset[str]], PricedFigures | None],
+    terms: SplitTerms,
+) -> frozenset[str]:
+    """Return the nodes to split; none where no number of them promises a cheaper plan.
+
+    Nodes come in the order of what they gain. All are tried first, then fewer, as long as that promises more. A plan is
+    taken to pay for what everything low loses beyond the goal in proportion to that.
+    """
+    lost = terms.least_score - start.figures.score
+    best_ns, chosen = (1 - terms.worthwhile) * terms.latency_ns, frozenset[str]()
+    for count in reversed(doubling(len(nodes)) if lost > 0 else []):
+        found = measure(frozenset(nodes[:count]))
+        promised_ns = float("inf")
+        if found is not None and found.figures.gain_over(start.figures, terms.errors) > 0:
+            left = max(0.0, terms.least_score - found.figures.score) / lost
+            low_ns = terms.low_ns * found.latency_ns / start.latency_ns
+            promised_ns = low_ns + left * (terms.latency_ns - terms.low_ns)
+        if promised_ns < best_ns:
+            best_ns, chosen = promised_ns, frozenset(nodes[:count])
+        elif chosen:
+            break
+    return chosen
+
+
+@dataclass(frozen=True, slots=True)
+class _Variants:
+    """The graph that was searched, with nodes split."""
+
+    context: SearchContext
+    judge: VariantJudge
+    start: HealedModel
+
+    def variant(self, nodes: frozenset[str]) -> HealedModel:
+        """Return the graph with those nodes split that lose by their weights."""
+        return repair(self.start, (_KIND,), self.context.request.low.precision.weight.per_channel, nodes)
+
+    def measured(self, nodes: frozenset[str]) -> PricedFigures | None:
+        """Return what everything low gives and takes; None where float moves, or what cannot be tested or priced."""
+        variant = self.variant(nodes)
+        refused = variant.records == self.start.records or self.judge.refusal(variant)
+        return None if refused else self.judge.priced(variant, self.context.request.needed)
+
+
+def _offer(variants: _Variants, variant: HealedModel, result: TuneResult) -> tuple[TuneResult, RepairOffer | None]:
+    """Return the offer of a graph on which everything low is better beyond chance."""
+    context, judge, healing = variants.context, variants.judge, result.healing
+    assert healing is not None
+    record, refusal = variant.records[-1], judge.refusal(variant)
     if refusal:
         refused = (*healing.refused, f"{record.kind}: {refusal}")
         return replace(result, healing=replace(healing, refused=refused)), None
-    before, after = judge.figures(start), judge.figures(variant)
+    before, after = (judge.figures(item, context.request.needed) for item in (variants.start, variant))
     if before is None or after is None:
-        return _unpaid(result, record.kind, "it cannot be tested"), None
+        return unpaid(result, record.kind, "it cannot be tested"), None
     if after.gain_over(before, context.policy.repair.errors) <= 0:
-        return _unpaid(result, record.kind, "with everything low it gains nothing beyond chance"), None
-    return result, SplitOffer(variant, trial_of(record, after.score, before.score))
+        return unpaid(result, record.kind, "with everything low it gains nothing beyond chance"), None
+    return result, RepairOffer(variant, trial_of(record, after.score, before.score))
 
 
-def settle_split(
-    context: SearchContext, offer: SplitOffer, without: TuneResult, search: Callable[[], TuneResult]
-) -> TuneResult:
-    """Return the better of two answers: that without splits, and what a search over the split graph gives.
-
-    There is no search where everything low on the split graph takes as long as the answer without.
-    """
-    cheapest_ns, latency_ns = _least_ns(context), _latency_ns(without)
-    if not cheapest_ns < latency_ns:
-        reason = (
-            f"everything low with it takes {cheapest_ns / 1e6:.4g} ms, the plan without it {latency_ns / 1e6:.4g} ms"
-        )
-        return _unpaid(without, offer.trial.kind, reason)
-    answer = search()
-    cost, healing = _together(without.cost, answer.cost), without.healing
-    assert healing is not None
-    if not _is_better(answer, without, context.request.costs.worthwhile):
-        figures = f"{answer.verdict.value} at {_latency_ns(answer) / 1e6:.4g} ms"
-        reason = f"the plan with it is {figures}, without it {without.verdict.value} at {latency_ns / 1e6:.4g} ms"
-        return _unpaid(replace(without, cost=cost), offer.trial.kind, reason)
-    trial = replace(offer.trial, latency_ns=_latency_ns(answer), latency_without_ns=latency_ns)
-    healing = replace(healing, healed=trial.score, trials=(*healing.trials, trial))
-    return replace(answer, cost=cost, healing=healing, repaired=offer.repaired)
-
-
-def _unpaid(result: TuneResult, kind: str, reason: str) -> TuneResult:
-    """Return an answer that says why a repair is not worth what it costs."""
-    assert result.healing is not None
-    return replace(result, healing=replace(result.healing, unpaid=(f"{kind}: {reason}",)))
-
-
-def _least_ns(context: SearchContext) -> float:
-    return math.inf if context.prover is None else context.prover.model.plan_cost(context.space.base).latency_ns
-
-
-def _latency_ns(result: TuneResult) -> float:
-    return math.inf if result.certificate is None else result.certificate.cost.latency_ns
-
-
-def _is_better(answer: TuneResult, without: TuneResult, worthwhile: float) -> bool:
-    """Tell whether a plan on split nodes meets the goal, is as sure as the other one, and cheaper.
-
-    A dearer one is never taken: that it meets a goal which the other misses may be due to another look at the hold-out.
-    """
-    sure = _SURENESS.index(answer.verdict) >= _SURENESS.index(without.verdict)
-    cheaper = _latency_ns(answer) < (1 - worthwhile) * _latency_ns(without)
-    return answer.verdict.is_within and sure and cheaper
-
-
-def _together(first: TuneCost, second: TuneCost) -> TuneCost:
-    """Return the cost of two searches, of which the second went on counting samples and seconds."""
-    trials, early = first.trials + second.trials, first.rejected_early + second.rejected_early
-    return replace(second, trials=trials, rejected_early=early)
+def _offer_many(variants: _Variants, result: TuneResult) -> tuple[TuneResult, RepairOffer | None]:
+    """Return the offer where many units are raised: of all nodes those are split that promise the cheapest plan."""
+    context, state = variants.context, variants.start
+    request, policy = context.request, context.policy
+    everything = frozenset(node for unit in context.space.units.values() for node in unit.nodes)
+    per_channel = request.low.precision.weight.per_channel
+    nodes = find_splits(RepairBasis(state.graph, state.calibration.statistics, per_channel, everything))
+    start = variants.judge.priced(state, request.needed) if nodes else None
+    if start is None:
+        return result, None
+    assert result.certificate is not None
+    assert context.prover is not None
+    terms = SplitTerms(
+        context.search.float_score - context.tolerance.allowance,
+        result.certificate.cost.latency_ns,
+        context.prover.model.plan_cost(context.space.base).latency_ns,
+        policy.repair.errors,
+        policy.budget.worthwhile,
+    )
+    chosen = choose_splits(nodes, start, variants.measured, terms)
+    if not chosen:
+        reason = "with everything low it gains too little for what it takes"
+        return unpaid(result, _KIND, reason), None
+    return _offer(variants, variants.variant(chosen), result)

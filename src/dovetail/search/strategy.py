@@ -30,7 +30,7 @@ class PassingSet:
     removals: tuple[tuple[str, Status], ...] = ()
     """The verdict on every single removal that was tested."""
     is_crowded: bool = False
-    """Nearly every unit that was looked at matters."""
+    """It is large, and no group of its units can go."""
 
     @property
     def is_minimal(self) -> bool:
@@ -93,18 +93,10 @@ def minimise(passing: Sequence[str], test: TestSet, first: int = 1, go_on: Calla
 
 @dataclass(frozen=True, slots=True)
 class GroupTest:
-    """How `isolate` tests groups; unless it is `patient`, it ends when nearly every unit matters."""
+    """How `isolate` tests groups."""
 
     culprits: CulpritPolicy
     groups: GroupTestPolicy
-    patient: bool = False
-    most_clean: float = 0.0
-    """Share of the set below which units that do not matter are too few to speak against a crowd."""
-
-    def is_crowded(self, matter: int, clean: int, count: int) -> bool:
-        """Tell whether nearly every unit matters, by how many were seen to, and how many not, of a set."""
-        few_clean = matter > clean or clean < self.most_clean * count
-        return not self.patient and matter >= self.culprits.crowd and few_clean
 
 
 def isolate(
@@ -113,30 +105,70 @@ def isolate(
     """Return a passing subset of a passing set, most important units first, that is small where few units matter.
 
     Takes groups that fail about as often as they pass, as a bisection does, and fewer tests than `minimise` for that;
-    the last unit is taken to matter most after the first. When `go_on` says no or nearly every unit matters, the
-    smallest set so far is returned.
+    the last unit is taken to matter most after the first. When `go_on` says no, the smallest set so far is returned.
     """
     policy = options.culprits
     order = [*reversed(passing[:-1]), *passing[-1:]]
     weights = [1.0 / (1.0 + rank / policy.rank_scale) for rank in range(len(passing))]
     steps = bisect_lines(order, [*reversed(weights[:-1]), weights[0]], policy=options.groups)
     everything = frozenset(passing)
-    best, clean, matter, crowded = everything, frozenset[str](), 0, False
+    best = everything
     low = next(steps)
-    while not crowded and best:
+    while best:
         status = test(everything - low)
         if status is Status.PASS:
-            clean |= low
             best = min(best, everything - low, key=len)
-        matter += status is Status.FAIL and len(low - clean) == 1
-        crowded = options.is_crowded(matter, len(clean), len(passing))
         try:
             low = steps.send(status)
         except StopIteration:
             break
         if not go_on():
             break
-    return PassingSet(tuple(unit for unit in passing if unit in best), is_crowded=crowded)
+    return PassingSet(tuple(unit for unit in passing if unit in best))
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """How `sweep` takes groups from a set."""
+
+    groups: int
+    """Groups that a set is divided into."""
+    crowd: int
+    """Groups that have to stay after which an order is given up in which none could go."""
+    least: int
+    """Units of a set that is small enough."""
+
+
+def sweep(
+    test: TestSet,
+    orders: Sequence[Sequence[str]],
+    options: Sweep,
+    pays: Callable[[frozenset[str], frozenset[str]], bool],
+    go_on: Callable[[], bool] = _always,
+) -> frozenset[str]:
+    """Return a part of a passing set that passes, given in several orders: groups of neighbours in each go in turn.
+
+    A group goes where the rest passes; it is not tested where `pays` says that the rest is no better than the set. The
+    sets become smaller until in no order a group can go, or until they are small enough.
+    """
+    kept, idle, turn = frozenset(orders[0]), 0, 0
+    while idle < len(orders) and len(kept) >= options.least and go_on():
+        order = [unit for unit in orders[turn % len(orders)] if unit in kept]
+        before, failed = kept, 0
+        for number in range(options.groups):
+            start, stop = (len(order) * edge // options.groups for edge in (number, number + 1))
+            rest = kept.difference(order[start:stop])
+            if rest == kept or not pays(kept, rest) or not go_on():
+                continue
+            if test(rest) is Status.PASS:
+                kept = rest
+            else:
+                failed += 1
+            if kept == before and failed >= options.crowd:
+                break
+        idle = idle + 1 if kept == before else 0
+        turn += kept == before
+    return kept
 
 
 @dataclass(slots=True)
@@ -163,12 +195,14 @@ def locate(
     measure: Callable[[Sequence[str]], float],
     budget: LocateBudget,
     announce: Callable[[Sequence[Sequence[str]]], None] = lambda groups: None,
+    go_on: Callable[[], bool] = _always,
 ) -> dict[str, float]:
     """Return an estimate for every unit of what `measure` gives for it alone, within a budget.
 
     `units` are neighbours in this order. They are measured in blocks, and the block that does most harm is split
     first, so that a few harmful units among many cost few measurements. A unit that was never measured alone gets
-    its share of its block. `announce` is told of groups that will be measured whatever comes of the others.
+    its share of its block. `announce` is told of groups that will be measured whatever comes of the others. When
+    `go_on` says no, no block is split any more.
     """
     count = len(units)
     if count == 0 or budget.most < 1:
@@ -178,7 +212,7 @@ def locate(
     announce([units[start:stop] for start, stop in itertools.pairwise(edges)])
     blocks = [_Block(start, stop, measure(units[start:stop])) for start, stop in itertools.pairwise(edges)]
     left = budget.most - parts
-    while left >= 2:
+    while left >= 2 and go_on():
         wide = [block for block in blocks if block.size > 1 and block.damage > 0]
         if not wide:
             break

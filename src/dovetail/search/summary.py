@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dovetail.search.candidate import Candidate
+from dovetail.search.clock import SearchClock
 from dovetail.search.context import SearchContext
 from dovetail.search.front import pareto_front, pareto_points
 from dovetail.search.ledger import Ledger
@@ -47,8 +48,9 @@ def make_result(
         front=pareto_front(ledger.trials, latencies, candidate.plan.digest),
         surer=surer,
         certificate=candidate.certificate,
+        looks=ledger.looks,
         events=events,
-        cost=_cost(context, len(ledger.trials), elapsed_s),
+        cost=_cost(context, ledger, elapsed_s),
     )
 
 
@@ -114,15 +116,20 @@ def _split_scores(context: SearchContext, gate: Gate, candidate: Candidate) -> t
     return search, holdout
 
 
-def _cost(context: SearchContext, trials: int, elapsed_s: float) -> TuneCost:
+def _cost(context: SearchContext, ledger: Ledger, elapsed_s: float) -> TuneCost:
     fresh, recalled = context.fast.count.fresh_samples, context.fast.count.recalled_samples
     early = context.search.rejected_early + context.holdout.rejected_early
     full = (fresh + recalled) / context.search.sample_count
-    return TuneCost(full, fresh, recalled, trials, elapsed_s, early, context.policy.race.alpha)
+    alpha, clock, untried = context.policy.race.alpha, context.clock, tuple(ledger.untried)
+    if clock.is_up():
+        untried = (f"whatever evaluations would show beyond {clock.limit_s:g} s", *untried)
+    return TuneCost(full, fresh, recalled, len(ledger.trials), elapsed_s, early, alpha, untried)
 
 
-def log_answer(log: SearchLog, result: TuneResult) -> None:
+def log_answer(log: SearchLog, result: TuneResult, clock: SearchClock) -> None:
     """Write the last lines of the log."""
+    if clock.ends:
+        log.write("time", ends=[[share, used] for share, used in clock.ends.items()])
     for text in result.events:
         log.write("event", text=text)
     raised = {item.unit: str(item.placement) for item in result.raised}

@@ -5,19 +5,23 @@ from __future__ import annotations
 import time
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from dovetail.data.kept import keep_samples
+from dovetail.repair import HealedModel
 from dovetail.search.acceptance import judge_unselected
 from dovetail.search.confirm import confirm
 from dovetail.search.context import Playback, SearchContext, SearchMemory, open_search
+from dovetail.search.freeing import offer_gates
 from dovetail.search.gate import check_gate, revise_gate
 from dovetail.search.healing import Healer, HealingOutcome, healed_request
 from dovetail.search.ledger import Ledger
 from dovetail.search.log import SearchLog, open_log
+from dovetail.search.offers import RepairOffer, settle
 from dovetail.search.request import SilentSearch, TuneListener, TuneRequest
 from dovetail.search.result import TuneResult
 from dovetail.search.selection import select
-from dovetail.search.splitting import SplitOffer, offer_split, settle_split
+from dovetail.search.splitting import offer_split
 from dovetail.search.summary import log_answer, make_result
 
 
@@ -42,25 +46,25 @@ def run_search(
     """
     # Several contexts look at the samples: they are read once for all.
     request = replace(request, samples=keep_samples(request.samples))
-    memory = memory or SearchMemory.of(request)
+    memory = memory or SearchMemory.of(request, playback)
     with open_log(request.options.log, None if playback is None else playback.lines) as log:
         result = _Run(listener, log, playback, memory).result(request)
-        log_answer(log, result)
+        log_answer(log, result, memory.count.clock)
         return result
 
 
 @dataclass(frozen=True, slots=True)
-class _Unsplit:
-    """The answer before nodes are split, and where they would be, if that promises anything."""
+class _Unpaid:
+    """The answer without repairs that cost latency, and those that promise anything."""
 
     result: TuneResult
-    offer: SplitOffer | None
+    offers: tuple[RepairOffer, ...]
     looks: int
 
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """One run: searches over a graph as shipped, healed and split, with one log."""
+    """One run: searches over a graph as shipped, healed, and repaired at a price, with one log."""
 
     listener: TuneListener
     log: SearchLog
@@ -74,29 +78,34 @@ class _Run:
             if not request.options.repairs or _low_is_within(context):
                 return self._searched(context, Ledger(context))
             outcome = Healer(context, self.playback).heal()
-            unsplit = None if outcome.repaired.records else self._unsplit(context, outcome)
-        if unsplit is None:
-            with self._open(healed_request(request, outcome.repaired)) as context:
-                unsplit = self._unsplit(context, outcome)
-        offer, result = unsplit.offer, unsplit.result
-        if offer is None:
-            return result
-        again = healed_request(request, offer.repaired)
-        plans = min(again.options.max_plans, again.options.policy.repair.split_plans)
-        with self._open(replace(again, options=replace(again.options, max_plans=plans))) as context:
-            ledger = Ledger(context, unsplit.looks)
-            return settle_split(context, offer, result, lambda: self._searched(context, ledger))
+            unpaid = None if outcome.repaired.records else self._unpaid(context, request, outcome)
+        if unpaid is None:
+            with self._open(healed_request(request, outcome.repaired, outcome.needed)) as context:
+                unpaid = self._unpaid(context, request, outcome)
+        result, looks = unpaid.result, unpaid.looks
+        for offer in unpaid.offers:
+            if self.memory.count.clock.is_up():
+                break
+            again = healed_request(request, offer.repaired, outcome.needed)
+            plans = min(again.options.max_plans, again.options.policy.repair.paid_plans)
+            with self._open(replace(again, options=replace(again.options, max_plans=plans))) as context:
+                ledger = Ledger(context, looks)
+                result = settle(context, offer, result, partial(self._searched, context, ledger))
+                looks = ledger.looks
+        return result
 
     def _open(self, request: TuneRequest) -> AbstractContextManager[SearchContext]:
         return open_search(request, self.listener, self.log, self.playback, self.memory)
 
-    def _unsplit(self, context: SearchContext, outcome: HealingOutcome) -> _Unsplit:
-        """Return the answer on a graph that was healed as far as that costs nothing."""
+    def _unpaid(self, context: SearchContext, request: TuneRequest, outcome: HealingOutcome) -> _Unpaid:
+        """Return the answer on a graph that was healed as far as that costs nothing; the request is as shipped."""
         ledger = Ledger(context)
         repaired = outcome.repaired if outcome.repaired.records else None
         result = replace(self._searched(context, ledger), repaired=repaired, healing=outcome.healing)
-        result, offer = offer_split(context, self.playback, result)
-        return _Unsplit(result, offer, ledger.looks)
+        result, split = offer_split(context, self.playback, result)
+        shipped = HealedModel(request.graph, request.calibration)
+        result, gates = offer_gates(context, self.playback, shipped, result)
+        return _Unpaid(result, tuple(item for item in (split, gates) if item is not None), ledger.looks)
 
     def _searched(self, context: SearchContext, ledger: Ledger) -> TuneResult:
         """Return the result of a search over one graph."""

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 
+from dovetail.errors import CostError
 from dovetail.ir.dtypes import AnyArray
 from dovetail.ir.graph import Graph
+from dovetail.plan.limits import Limits
 from dovetail.quantize.calibrate import load_float
-from dovetail.repair import Exactness, HealedModel, claims, float_error
+from dovetail.quantize.ranges import Range
+from dovetail.repair import Exactness, HealedModel, claims, float_error, relative_error
 from dovetail.search.context import Playback, SearchContext, cores, fast_executor
 from dovetail.search.evaluator import EvaluationData, Scorer, run_batches
 from dovetail.search.fanout.task import Measure, Query
 from dovetail.search.journal import Journal
+from dovetail.search.needed import needed_ranges
 from dovetail.search.noise import measure_mean_noise
+from dovetail.search.proof import make_prover
 from dovetail.search.recorded import RecordedEvaluator
-from dovetail.search.samples import SampleSet
-from dovetail.search.space import make_space
+from dovetail.search.samples import SampleSet, stack_outputs
+from dovetail.search.space import Space, SpaceOptions, make_space
 from dovetail.search.trial import Scores
 
 
@@ -40,6 +45,14 @@ class VariantFigures:
         return mean if abs(mean) > errors * error else 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class PricedFigures:
+    """What everything low gives on a graph with a repair that costs latency, and what it takes."""
+
+    figures: VariantFigures
+    latency_ns: float
+
+
 class VariantJudge:
     """Judge variants of the graph of a context on its search split."""
 
@@ -50,14 +63,17 @@ class VariantJudge:
         self._shipped = request.source or request.graph
         self._samples = SampleSet(request.graph, request.samples)
 
-    def figures(self, variant: HealedModel) -> VariantFigures | None:
-        """Return what everything low gives; None for what cannot be tested."""
+    def figures(self, variant: HealedModel, needed: Mapping[str, Range] | None = None) -> VariantFigures | None:
+        """Return what everything low gives; None for what cannot be tested.
+
+        Noise is that within the ranges that are needed of outputs.
+        """
         request, context = self._context.request, self._context
         context.listener.stage(f"healing: {', '.join(variant.kinds) or 'as shipped'}")
         space, evaluator = context.space, context.fast.evaluator
         known = variant.graph.digest == request.graph.digest and variant.records == request.repairs
         if not known:
-            space = make_space(variant.graph, request.low, request.ladder, request.wishes, variant.records)
+            space = self._space(variant)
             executor = fast_executor(variant.graph, request.low.target, space.targets)
             data = self._data(variant.graph, self._shipped if variant.records else None)
             evaluator = replace(executor, threads=cores()).evaluator(data, variant.calibration.ranges)
@@ -69,10 +85,43 @@ class VariantJudge:
             )
             few = context.search.indices[: context.policy.repair.samples]
             query = Query(space.base, few, Measure.NOISE)
-            noise = recorded.once(query, lambda: measure_mean_noise(evaluator, space.base, few))
+            noise = recorded.once(query, lambda: measure_mean_noise(evaluator, space.base, few, needed))
         if scores.failure or noise.failure:
             return None
         return VariantFigures(scores.score, scores.per_sample, noise.score)
+
+    def latency_ns(self, variant: HealedModel) -> float | None:
+        """Return what everything low takes by figures that ship with Dovetail; None where there are none.
+
+        A vendor's model is not asked: variants are compared with each other only.
+        """
+        request = self._context.request
+        space = self._space(variant)
+        costs = replace(request.costs, vendor_s=0.0)
+        try:
+            prover = make_prover(space, Limits(), costs, (), self._context.policy)
+        except CostError:
+            return None
+        return prover.model.plan_cost(space.base).latency_ns
+
+    def priced(self, variant: HealedModel, needed: Mapping[str, Range] | None = None) -> PricedFigures | None:
+        """Return what everything low gives and takes; None for what cannot be tested or priced."""
+        latency_ns = self.latency_ns(variant)
+        figures = None if latency_ns is None else self.figures(variant, needed)
+        return None if figures is None or latency_ns is None else PricedFigures(figures, latency_ns)
+
+    def _space(self, variant: HealedModel) -> Space:
+        request = self._context.request
+        options = SpaceOptions(variant.records, request.demands)
+        return make_space(variant.graph, request.low, request.ladder, request.wishes, options)
+
+    def needed(self) -> dict[str, Range]:
+        """Return what is needed of the ranges of outputs of which most is not."""
+        context = self._context
+        context.listener.stage("healing: what is needed of the outputs")
+        with self._journal(f"needed\n{context.fast.evaluator.identity}") as journal:
+            recorded = RecordedEvaluator(context.fast.evaluator, journal, "needed", count=context.fast.count)
+            return needed_ranges(context, recorded, self._data(self._shipped))
 
     def float_score(self, name: str, graph: Graph) -> float:
         """Return the score of a graph in float; NaN for what cannot be tested."""
@@ -96,8 +145,21 @@ class VariantJudge:
             return ""
         policy = self._context.policy.repair
         first = self._context.search.indices[: policy.samples]
-        error = float_error(self._shipped, variant.graph, (item.inputs for item in self._samples.samples(first)))
+        error = self._float_error(variant.graph, first)
         return f"float outputs move by {error:.2g} of their largest value" if error > policy.float_error else ""
+
+    def _float_error(self, graph: Graph, indices: Sequence[int]) -> float:
+        """Return how far float outputs of a graph move from those as shipped, which are kept from scoring."""
+        expected = Scorer(self._data(self._shipped)).golden(indices)
+        if any(len(values) != len(indices) for values in expected.values()):
+            return float_error(self._shipped, graph, (item.inputs for item in self._samples.samples(indices)))
+        worst = 0.0
+        with closing(load_float(graph)) as model:
+            for row, sample in enumerate(self._samples.samples(indices)):
+                measured = stack_outputs(self._shipped, [model.run(sample.inputs)])
+                errors = (relative_error(expected[name][row : row + 1], measured[name]) for name in measured)
+                worst = max([worst, *errors])
+        return worst
 
     @contextmanager
     def _journal(self, identity: str) -> Iterator[Journal]:

@@ -143,3 +143,95 @@ def test_a_tile_of_bytes_makes_no_row_that_is_too_long(target: str) -> None:
     net = Network()
     graph = net.graph(net.op("Tile", net.input("x", 1, 40000), net.constant([1, 2]), shape=(1, 80000)))
     assert "rows of 80000 elements > 65535" in _reason(graph, target, Precision.I8PC)
+
+
+def _grouped(net: Network, *, alike: bool, height: int, width: int) -> Graph:
+    shape = (1, 6, height, width)
+    rows = [1.0, 1.0, 1.0] if alike else [0.5, 1.0, 2.0]
+    return net.graph(
+        net.op(
+            "GroupNormalization", net.input("x", *shape), net.constant(rows * 2), net.constant(rows * 2), num_groups=2
+        )
+    )
+
+
+@pytest.mark.parametrize("target", PARTS)
+def test_chunks_of_a_group_that_would_take_other_scales_are_refused(target: str) -> None:
+    stream = target == "vsi:a733"
+    assert (
+        "take the scales of others"
+        in _reason(_grouped(Network(), alike=False, height=3, width=5), target, Precision.U8)
+    ) is not stream
+    # 41 times the rounded inverse of 656 elements is cut to one channel less.
+    assert (
+        "take the scales of others"
+        in _reason(_grouped(Network(), alike=False, height=41, width=16), target, Precision.I16)
+    ) is not stream
+    assert _reason(_grouped(Network(), alike=True, height=3, width=5), target, Precision.U8) == ""
+    assert _reason(_grouped(Network(), alike=False, height=8, width=6), target, Precision.U8) == ""
+    assert _reason(_grouped(Network(), alike=False, height=2, width=4), target, Precision.I16) == ""
+
+
+@pytest.mark.parametrize("target", PARTS)
+def test_tiny_planes_of_affine_bytes_are_not_normalised(target: str) -> None:
+    def graph(height: int) -> Graph:
+        net = Network()
+        return net.graph(
+            net.op("InstanceNormalization", net.input("x", 1, 4, height, 1), net.uniform(4), net.uniform(4))
+        )
+
+    assert ("equal ones come out as the least value" in _reason(graph(9), target, Precision.I8)) is (
+        target != "vsi:a733"
+    )
+    assert _reason(graph(10), target, Precision.I8) == ""
+    assert _reason(graph(1), target, Precision.I8DFP) == ""
+
+
+def test_rows_of_one_element_have_no_length_beside_a_stream_processor() -> None:
+    net = Network()
+    graph = net.graph(net.op("LpNormalization", net.input("x", 2, 5, 1), axis=-1))
+    assert "rows of one element" in _reason(graph, "vsi:a733", Precision.I8DFP)
+    assert _reason(graph, "vsi:v853", Precision.I8DFP) == ""
+
+
+@pytest.mark.parametrize("target", PARTS)
+def test_depthwise_kernels_of_bytes_span_15_elements(target: str) -> None:
+    def graph(spread: int) -> Graph:
+        net, height = Network(), 20
+        shape = (1, 4, height - 2 * spread, 3)
+        weights = net.uniform(4, 1, 3, 1)
+        return net.graph(
+            net.op("Conv", net.input("x", 1, 4, height, 3), weights, shape=shape, group=4, dilations=(spread, 1))
+        )
+
+    assert "spans 17 elements" in _reason(graph(8), target, Precision.U8)
+    assert _reason(graph(8), target, Precision.I8DFP) == ""
+    assert _reason(graph(7), target, Precision.U8) == ""
+
+
+def _kinds_in(graph: Graph, target: str) -> list[str]:
+    return [operator.kind for operator in lower_graph(graph, part_of(target_named(target))).operators]
+
+
+def test_means_of_single_values_are_copies() -> None:
+    quant = Quantization((0.5,), (-3,))
+    for op, attributes in (
+        ("GlobalAveragePool", {}),
+        ("ReduceMean", {"axes": (2, 3)}),
+        ("AveragePool", {"kernel_shape": (1, 1)}),
+    ):
+        types = _kinds(x=((1, 4, 1, 1), quant), y=((1, 4, 1, 1), Quantization((0.25,), (7,))))
+        graph = Graph("single", (Node("mean", op, ("x",), ("y",), attributes),), ("x",), ("y",), types)
+        kinds = _kinds_in(graph, "vsi:rv1126")
+        assert not {"reduce", "pool2d"} & set(kinds)
+        _check_like_the_reference(graph, tuple(kinds))
+
+
+def test_extremes_of_tiny_steps_are_requantised_apart() -> None:
+    tiny, other = Quantization((3e-9,), (-3,)), Quantization((4e-9,), (7,))
+    types = _kinds(x=((1, 4, 3, 3), tiny), y=((1, 4, 1, 1), other))
+    graph = Graph("tiny", (Node("most", "GlobalMaxPool", ("x",), ("y",)),), ("x",), ("y",), types)
+    assert _kinds_in(graph, "vsi:v853") == ["reduce", "data_convert"]
+    types = _kinds(x=((1, 4, 3, 3), tiny), z=((1, 4, 3, 3), other), y=((1, 4, 3, 3), other))
+    graph = Graph("tiny", (Node("most", "Max", ("x", "z"), ("y",)),), ("x", "z"), ("y",), types)
+    assert _kinds_in(graph, "vsi:v853") == ["data_convert", "maximum"]

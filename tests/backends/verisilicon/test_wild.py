@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import numpy as np
+import draws
 import pytest
 
 from dovetail.backends.verisilicon.driver.session import Settings
@@ -55,7 +55,7 @@ def test_what_once_differed_is_equal_or_refused(name: str, judges: Judges, reque
 
 def test_new_cases_are_lowered_and_run(judges: Judges) -> None:
     """A new seed each time: nothing that a verdict accepts is refused later, and what differs is rare."""
-    seed = int(np.random.SeedSequence().generate_state(1)[0])
+    seed = draws.seed_here()
     print(f"seed {seed}")  # noqa: T201
     target = _TARGETS[seed % len(_TARGETS)]
     numbers = ((WildKind.OPERATOR, _OPERATORS), (WildKind.GRAPH, _GRAPHS))

@@ -12,6 +12,7 @@ import pytest
 import tflite
 from ai_edge_litert.interpreter import Interpreter
 
+from dovetail.errors import FormatError
 from dovetail.formats import ReadRequest, WriteRequest, find_format
 from dovetail.ir import Graph
 from dovetail.plan.placement import parse_placement
@@ -59,7 +60,7 @@ def test_a_real_network_is_quantised_as_the_recipe_says(models: Path) -> None:
     source = models / "mnist_conv_fc" / "conv_fc_mnist.tflite"
     name = _convolutions(source.read_bytes())[0][0]
     rules = _recipe(make_graph(), sig="cpu@fp32")
-    rules[1]["regex"] = f"^{re.escape(name)};"
+    rules[-1]["regex"] = f"^{re.escape(name)};"
     details = Interpreter(str(source)).get_input_details()[0]
     runner = next(iter(Interpreter(str(source)).get_signature_list().items()))
     rng = np.random.default_rng(0)
@@ -81,3 +82,13 @@ def _convolutions(model: bytes) -> list[tuple[str, int]]:
         if op.InputsLength() == 3:
             found.append((graph.Tensors(op.Outputs(0)).Name().decode(), graph.Tensors(op.Inputs(1)).Type()))
     return found
+
+
+@pytest.mark.parametrize("bits", [[], {}, None, 4])
+def test_bits_that_are_no_known_number_are_refused(bits: object, graph: Graph) -> None:
+    rules = _recipe(graph, head_conv="vsi:v853@w8a16")
+    rules[-1]["op_config"]["activation_tensor_config"]["num_bits"] = bits  # type: ignore[index]
+    with pytest.raises(FormatError, match="is not known"):
+        find_format("ai-edge-quantizer").read(json.dumps(rules).encode(), ReadRequest(graph, BASE))
+    (wrong,) = find_format("ai-edge-quantizer").lint(json.dumps(rules).encode(), ReadRequest(graph, BASE))
+    assert wrong.code == "UNKNOWN_WORD"

@@ -184,3 +184,40 @@ def test_operators_survive_print_and_parse(ops: list[tuple[str, list[str]]]) -> 
     text = HEAD + "".join(f"{kind}:{','.join(names)}:{kind}.out\n" for kind, names in ops) + "\n"
     found = parse_log(text.encode()).operations
     assert [(op.op_type, list(op.ins)) for op in found] == ops
+
+
+def test_names_with_colons_are_divided_where_only_one_way_is_left() -> None:
+    text = """subgraph operators:
+feed:feed:image:0
+conv2d:image:0,w:0,b:conv/out:0
+batch_norm:conv/out:0,m:norm:0,m
+scale:a:b:c
+elementwise_add:norm:0,conv/out:0:sum:1
+fetch:sum:1:fetch
+
+"""
+    log = parse_log(text.encode())
+    assert [(op.op_type, op.ins, op.outs) for op in log.operations] == [
+        ("feed", ("feed",), ("image:0",)),
+        ("conv2d", ("image:0", "w:0", "b"), ("conv/out:0",)),
+        ("batch_norm", ("conv/out:0", "m"), ("norm:0", "m")),
+        ("elementwise_add", ("norm:0", "conv/out:0"), ("sum:1",)),
+        ("fetch", ("sum:1",), ("fetch",)),
+    ]
+    assert [(item.code, item.line) for item in log.diagnostics] == [("LOG_BAD_LINE", 5)]
+
+
+def test_a_scale_that_is_missing_is_told_with_the_operator() -> None:
+    text = """subgraph operators:
+feed:feed:x
+conv2d:x,w:conv2d_113.tmp_0
+relu:conv2d_113.tmp_0:y
+fetch:y:fetch
+
+"""
+    said = "Missing the quant params 'Output0_scale' for the output 'conv2d_113.tmp_0'"
+    text += f"[F  1/ 1 15:22:58.287 ...conv2d.cc:39 ConvertConv2D] {said}\n"
+    (found,) = parse_log(text.encode()).diagnostics
+    assert (found.code, found.line) == ("LOG_SCALE", 7)
+    assert "Output0_scale" in found.message
+    assert "'conv2d:x,w:conv2d_113.tmp_0' into subgraph.txt" in str(found.hint)

@@ -126,6 +126,7 @@ def test_a_log_is_needed(paddle_graph: Graph) -> None:
         ("2.13.0", Dialect.V212),
         ("v2.11", Dialect.V210),
         ("2.8", Dialect.V210),
+        ("pipe", Dialect.PIPE),
     ],
 )
 def test_versions(version: str, dialect: Dialect) -> None:

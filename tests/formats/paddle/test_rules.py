@@ -90,6 +90,15 @@ def test_the_vectors(text: str, new: str, old: str, codes: set[str]) -> None:
     assert errors(text) == codes
 
 
+def test_builds_that_separate_rules_by_a_bar() -> None:
+    assert matched("relu:c0.out-split|conv2d", Dialect.PIPE) == matched("conv2d")
+    assert matched("scale:a-b.out:sc.out|relu", Dialect.PIPE) == "".join(sorted("G" + matched("relu")))
+    assert matched("scale::sc.out|relu") != matched("scale::sc.out|relu", Dialect.PIPE)
+    assert errors("scale:a-b.out:sc.out|conv2d::c0.out", Dialect.PIPE) == set()
+    assert "E07" in errors("scale:a|b.out:sc.out", Dialect.PIPE)
+    assert "E04" in errors("conv2d::c0.out| scale::sc.out", Dialect.PIPE)
+
+
 def test_the_old_dialect_has_no_item_separator() -> None:
     assert errors("relu:c0.out-split", Dialect.V210) == {"E06"}
     assert errors("scale:a-b.out:sc.out", Dialect.V210) == set()

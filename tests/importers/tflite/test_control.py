@@ -10,7 +10,7 @@ from flatbuffers import flexbuffers
 from dovetail.backends.reference import run_graph
 from dovetail.errors import LoadError
 from dovetail.importers.tflite import load_tflite
-from dovetail.ir import DType, Graph, read_tensors
+from dovetail.ir import AnyArray, DType, Graph, read_tensors
 from judges.tflite_graphs import LiteSubgraph, Step, build_model, run_lite
 from judges.tflite_model import LiteTensor
 
@@ -163,3 +163,53 @@ def test_detections_are_those_of_litert(regular: bool) -> None:
     assert int(found["count"][0]) == count
     for name, want in zip(graph.outputs[:3], wanted[:3], strict=True):
         np.testing.assert_allclose(found[name][:, :count], want[:, :count], rtol=1e-5, err_msg=name)
+
+
+def _inverted(custom: bool, same: bool, strides: tuple[int, int], window: tuple[int, int]) -> tuple[bytes, AnyArray]:
+    """Return a transposed convolution with a bias: LiteRT's own operator, or MediaPipe's."""
+    rng = np.random.default_rng(7)
+    (high, wide), (rows, columns) = strides, window
+    sizes = (5 * high, 4 * wide) if same else (4 * high + rows, 3 * wide + columns)
+    shape = np.array([1, *sizes, 3], np.int32)
+    tensors = [
+        _real("x", 1, 5, 4, 2),
+        LiteTensor(
+            "w", DType.F32, (3, rows, columns, 2), None, rng.normal(size=(3, rows, columns, 2)).astype(np.float32)
+        ),
+        LiteTensor("b", DType.F32, (3,), None, rng.normal(size=3).astype(np.float32)),
+        LiteTensor("shape", DType.I32, (4,), None, shape),
+        _real("y", 1, *sizes, 3),
+    ]
+    options = schema.TransposeConvOptionsT()
+    options.padding, options.strideW, options.strideH = int(not same), wide, high
+    if custom:
+        stated = np.array([1 if same else 2, wide, high], "<i4").tobytes()
+        name = "Convolution2DTransposeBias"
+        step = Step(_OP.CUSTOM, ("x", "w", "b"), ("y",), custom_name=name, custom_options=stated)
+        tensors = [tensor for tensor in tensors if tensor.name != "shape"]
+    else:
+        step = Step(_OP.TRANSPOSE_CONV, ("shape", "w", "x", "b"), ("y",), _KIND.TransposeConvOptions, options)
+    return build_model([LiteSubgraph(tensors, [step], ("x",), ("y",))]), rng.normal(size=(1, 5, 4, 2)).astype(
+        np.float32
+    )
+
+
+@pytest.mark.parametrize("same", [True, False])
+@pytest.mark.parametrize(
+    ("strides", "window"), [((2, 2), (2, 2)), ((2, 2), (3, 3)), ((1, 2), (4, 4)), ((3, 2), (3, 5))]
+)
+def test_mediapipes_transposed_convolution_is_the_builtin_one(
+    same: bool, strides: tuple[int, int], window: tuple[int, int]
+) -> None:
+    builtin, x = _inverted(False, same, strides, window)
+    graph = load_tflite(_inverted(True, same, strides, window)[0])
+    (wanted,) = run_lite(builtin, [x])
+    np.testing.assert_allclose(run_graph(graph, {graph.inputs[0]: x})[graph.outputs[0]], wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_damaged_options_of_a_custom_operator_are_refused() -> None:
+    content, _ = _inverted(True, True, (2, 2), (2, 2))
+    stated = np.array([1, 2, 2], "<i4").tobytes()
+    assert content.count(stated) == 1
+    with pytest.raises(LoadError):
+        load_tflite(content.replace(stated, np.array([1, 0, -1], "<i4").tobytes()))

@@ -29,7 +29,7 @@ _INTEGER: tuple[Cases, ...] = (
     tflite_integer_cases.elementwise,
     tflite_integer_cases.windows,
 )
-_JUDGED_ELSEWHERE = {"CALL", "DENSIFY", "IF", "WHILE", "TFLite_Detection_PostProcess"}
+_JUDGED_ELSEWHERE = {"CALL", "Convolution2DTransposeBias", "DENSIFY", "IF", "WHILE", "TFLite_Detection_PostProcess"}
 
 
 @pytest.mark.parametrize("cases", _FLOAT, ids=lambda item: item.__name__)

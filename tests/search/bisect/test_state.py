@@ -14,6 +14,7 @@ import pytest
 
 from dovetail.errors import SearchError
 from dovetail.plan import Plan, parse_placement
+from dovetail.seal import unsealed
 from dovetail.search.bisect import (
     BisectCandidate,
     Bisection,
@@ -104,7 +105,9 @@ def test_the_answer_that_does_not_fit_is_named_by_its_number(tmp_path: Path) -> 
     whole = _finish(start_bisection(tmp_path / "a", _setup(tmp_path)), {"n2"})
     log = tmp_path / "a" / "log.jsonl"
     lines = log.read_text().splitlines()
-    log.write_text("\n".join([*lines[:2], json.dumps({**json.loads(lines[2]), "raised": ["n0"]}), *lines[3:], ""]))
+    log.write_text(
+        "\n".join([*lines[:2], json.dumps({**unsealed(json.loads(lines[2])), "raised": ["n0"]}), *lines[3:], ""])
+    )
     with pytest.raises(SearchError, match=r"log\.jsonl: answer 3 is to another candidate than the one asked for"):
         Bisection.open(tmp_path / "a")
     with pytest.raises(SearchError, match="answer 1 is to another candidate"):
@@ -152,7 +155,7 @@ def test_a_log_that_is_no_text_or_not_there_cannot_be_read(tmp_path: Path) -> No
 def test_lines_and_weights_have_to_fit(tmp_path: Path, change: dict[str, object]) -> None:
     start_bisection(tmp_path / "a", _setup(tmp_path))
     path = tmp_path / "a" / "bisect.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    path.write_text(json.dumps({**unsealed(json.loads(path.read_text())), **change}))
     with pytest.raises(SearchError, match="damaged: lines and weights do not fit"):
         Bisection.open(tmp_path / "a")
 
@@ -174,7 +177,7 @@ def test_what_is_said_of_damage_is_cut_short(tmp_path: Path, damaged: str) -> No
 def test_the_setup_has_a_line_for_each_entry_so_that_a_person_can_read_it(tmp_path: Path) -> None:
     text = replace(_setup(tmp_path), lines=("größe",), weights=(1.0,)).to_json()
     assert text == json.dumps(json.loads(text), indent=1, ensure_ascii=False) + "\n"
-    assert text.startswith('{\n "schema": 2,\n "kind": "dovetail-bisect",\n "lines": [\n  "größe"\n ],\n')
+    assert text.startswith('{\n "schema": 3,\n "kind": "dovetail-bisect",\n "lines": [\n  "größe"\n ],\n')
 
 
 def test_a_figure_that_is_no_number_is_not_written(tmp_path: Path) -> None:
@@ -353,7 +356,7 @@ def test_rules_that_make_no_sense(rule: MetricRule) -> None:
 def test_the_candidate_is_replaced_at_once(tmp_path: Path) -> None:
     found = start_bisection(tmp_path / "a", _setup(tmp_path))
     found.write_candidate()
-    assert (tmp_path / "candidate.txt").read_text() == ""
+    assert (tmp_path / "candidate.txt").read_bytes() == b"\n"
     found.record(Status.FAIL)
     found.write_candidate()
     assert (tmp_path / "candidate.txt").read_text().split() == list(found.candidate.raised) != []

@@ -95,6 +95,22 @@ def test_any_executor_gives_the_answer_of_the_serial_run(
     assert again.cost.fresh_samples == 0
 
 
+@pytest.mark.parametrize(("after_s", "goes"), [(1e9, False), (1e-9, True)])
+def test_workers_start_once_evaluations_have_taken_a_while(
+    request_: TuneRequest, serial: TuneResult, after_s: float, goes: bool
+) -> None:
+    submitted: list[object] = []
+
+    class Noting(ThreadPoolExecutor):
+        def submit(self, *arguments: object, **options: object) -> Future[object]:  # type: ignore[override]
+            submitted.append(arguments)
+            return super().submit(*arguments, **options)  # type: ignore[arg-type]
+
+    fanout = FanOut(Place("threads", 2, lambda: Noting(2)), after_s=after_s)
+    _same(tune(replace(request_, options=TuneOptions(fanout=fanout))), serial)
+    assert bool(submitted) is goes
+
+
 @dataclass
 class Flaky(Executor):
     """An executor whose workers die, as a broken process pool shows it."""

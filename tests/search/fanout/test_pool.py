@@ -58,6 +58,7 @@ class Bench:
     killed: list[Executor] = field(default_factory=list)
     stopped: list[Executor] = field(default_factory=list)
     closed: int = 0
+    last: ByHand | None = None
 
     def pool(self) -> WorkerPool:
         def make() -> ByHand:
@@ -68,7 +69,9 @@ class Bench:
             self.closed += 1
 
         kill = self.killed.append if self.ours else None
-        place = Place("by hand", self.width, make, kill, self.stopped.append, close)
+        last = self.last
+        refuge = None if last is None else lambda: last
+        place = Place("by hand", self.width, make, kill, self.stopped.append, close, refuge)
         return WorkerPool(place, [SimpleNamespace(key="work")], self.options)  # type: ignore[list-item]
 
 
@@ -368,6 +371,71 @@ def test_what_kills_every_worker_of_a_cluster_is_given_up() -> None:
     (ended,) = pool.wait()
     assert ended.scores.failure == "every worker that tried it died"
     assert pool.events[0] == "workers died: four of them"
+
+
+def left_to_a_child(bench: Bench) -> tuple[WorkerPool, ByHand]:
+    """Return a pool whose one task is with a child of this process, and that child's executor."""
+    pool = bench.pool()
+    assert bench.last is not None
+    pool.submit(_task(1))
+    bench.made[0].sent[0].future.set_exception(KilledWorker("four of them"))
+    assert pool.wait() == []
+    assert pool.under_way == (_task(1),)
+    return pool, bench.last
+
+
+def test_what_every_worker_of_a_cluster_died_under_is_left_to_a_child_of_this_process() -> None:
+    pool, last = left_to_a_child(Bench(ours=False, last=ByHand()))
+    last.sent[0].future.set_result(None)
+    assert pool.wait() == []
+    (_, sent) = last.sent
+    assert (sent.call, sent.task, sent.rest[1]) == (run_contained, _task(1), None)
+    assert sent.rest[0].key == "work"
+    sent.future.set_result(GOOD)
+    assert [item.scores for item in pool.wait()] == [GOOD]
+    assert pool.events[1] == "every worker of by hand that tried a plan died: a child of this process does"
+
+
+@pytest.mark.parametrize("settle", ["died", "raised"])
+def test_what_dies_or_fails_here_too_is_given_up(settle: str) -> None:
+    pool, last = left_to_a_child(Bench(ours=False, last=ByHand()))
+    (sent,) = last.sent
+    if settle == "died":
+        sent.future.set_result(Scores.failed("the process that ran it died"))
+    else:
+        sent.future.set_exception(ImportError("no module named board"))
+    (ended,) = pool.wait()
+    assert ended.scores.failure.endswith("died")
+    assert ("board" in pool.events[2]) == (settle == "raised")
+
+
+def test_too_little_memory_here_is_no_verdict_on_a_plan() -> None:
+    pool, last = left_to_a_child(Bench(ours=False, last=ByHand()))
+    last.sent[0].future.set_exception(MemoryError("of 4 GB"))
+    with pytest.raises(SearchError, match="MemoryError: of 4 GB"):
+        pool.wait()
+
+
+def test_what_a_cluster_gave_up_among_others_is_tried_alone_before_it_is_blamed() -> None:
+    bench = Bench(PoolOptions(timeout_s=1000.0), ours=False)
+    pool = bench.pool()
+    for number in (1, 2, 3):
+        pool.submit(_task(number))
+    sent = bench.made[0].sent
+    for neighbour in sent[:2]:
+        neighbour.future.set_exception(KilledWorker("of a neighbour"))
+    assert pool.wait() == []
+    assert pool.under_way == (_task(3), _task(1), _task(2))
+    sent[2].future.set_result(GOOD)
+    assert [item.scores for item in pool.wait()] == [GOOD]
+    assert pool.wait() == []
+    assert [item.task for item in sent[3:]] == [_task(1)]
+    sent[3].future.set_exception(KilledWorker("with nothing beside"))
+    assert [item.scores.failure for item in pool.wait()] == ["every worker that tried it died"]
+    assert pool.wait() == []
+    assert [item.task for item in sent[4:]] == [_task(2)]
+    sent[4].future.set_result(GOOD)
+    assert [(item.task, item.scores) for item in pool.wait()] == [(_task(2), GOOD)]
 
 
 def test_a_worker_that_is_not_able_and_a_place_that_is_gone_end_the_search() -> None:

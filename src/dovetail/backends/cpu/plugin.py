@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib.metadata import version
 
+from dovetail._version import __version__
 from dovetail.backend.protocols import (
     Backend,
     BackendAbilities,
@@ -16,7 +17,8 @@ from dovetail.backend.protocols import (
 )
 from dovetail.backend.target import Target
 from dovetail.backends.cpu.target import CPU
-from dovetail.backends.sessions import THREADS_KEY, SessionExecutable, SessionSettings, first_line, open_session
+from dovetail.backends.sessions import THREADS_KEY, SessionExecutable, SessionSettings, open_session
+from dovetail.backends.wording import first_line
 from dovetail.errors import CompileError, DeviceError, GraphError
 from dovetail.ir import Graph
 
@@ -33,7 +35,7 @@ class OnnxRuntimeBackend:
     @property
     def version(self) -> str:
         """Return the versions of the package and of ONNX Runtime."""
-        return f"{version('dovetail')}+ort{version('onnxruntime')}"
+        return f"{__version__}+ort{version('onnxruntime')}"
 
     def targets(self) -> Sequence[Target]:
         """Return the one target, `cpu`."""

@@ -9,6 +9,7 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter
 
+from dovetail._version import __version__
 from dovetail.backend.protocols import (
     BackendAbilities,
     Blob,
@@ -42,7 +43,7 @@ class LitertBackend:
     @property
     def version(self) -> str:
         """Return the versions of the package, of what it writes and of LiteRT."""
-        return f"{version('dovetail')}+{_REVISION}.litert{version('ai-edge-litert')}"
+        return f"{__version__}+{_REVISION}.litert{version('ai-edge-litert')}"
 
     def targets(self) -> Sequence[Target]:
         """Return a target for LiteRT's kernels and for every delegate that loads."""

@@ -31,7 +31,7 @@ _HALVES = (DType.F16, DType.BF16)
 
 
 class FloatConstants:
-    """Dequantised constants, kept between candidates up to a number of bytes."""
+    """Dequantised constants, kept between candidates up to a number of bytes, with what they were made of."""
 
     def __init__(self, limit_bytes: int = 1 << 26) -> None:
         self._limit_bytes = limit_bytes
@@ -46,15 +46,18 @@ class FloatConstants:
         if found is not None:
             self._kept.move_to_end(key)
             return found[1]
-        real = stored.astype(np.float32) if kind.quant is None else dequantize_array(stored, kind.quant)
+        real = stored.astype(np.float32, copy=False) if kind.quant is None else dequantize_array(stored, kind.quant)
         if ratio is not None:
             real = (real.astype(np.float64) * ratio).astype(np.float32)
         self._kept[key] = (stored, real)
-        self._size_bytes += real.nbytes
+        self._size_bytes += _bytes(stored, real)
         while self._size_bytes > self._limit_bytes and len(self._kept) > 1:
-            _, (_, dropped) = self._kept.popitem(last=False)
-            self._size_bytes -= dropped.nbytes
+            self._size_bytes -= _bytes(*self._kept.popitem(last=False)[1])
         return real
+
+
+def _bytes(stored: AnyArray, real: AnyArray) -> int:
+    return real.nbytes + (0 if stored is real else stored.nbytes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from importlib.metadata import version
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
 
+from dovetail._version import __version__
 from dovetail.backend.protocols import (
     Backend,
     BackendAbilities,
@@ -13,11 +15,11 @@ from dovetail.backend.protocols import (
     Device,
     Executable,
     Fidelity,
+    OtherRule,
     Signature,
 )
 from dovetail.backend.target import Target
-from dovetail.backends.npusim.fast import FloatConstants, build_model
-from dovetail.backends.sessions import SessionExecutable, SessionSettings
+from dovetail.backends.npusim.packages import ONNXRUNTIME, onnxruntime_version, unmet_packages
 from dovetail.backends.verisilicon.blob import program_from_bytes, program_to_bytes
 from dovetail.backends.verisilicon.edges import check_edges
 from dovetail.backends.verisilicon.emulator.executable import Emulation
@@ -31,18 +33,16 @@ from dovetail.errors import CompileError, DeviceError
 from dovetail.ir import DType, Graph, Node
 from dovetail.ir.precision import Precision
 
+if TYPE_CHECKING:
+    from dovetail.backends.npusim.fast import FloatConstants
+
 EXACT = "npusim-exact"
 _MOST_DIGITS = 4
 FAST = "npusim-fast"
-_FLOAT_ONLY = SessionSettings(
-    # A search keeps many sessions, and runs one at a time.
-    shares_memory=True,
-    threads=1,
-    entries=(("session.disable_quant_qdq", "1"), ("session.intra_op.allow_spinning", "0")),
-)
+_FLOAT_ONLY = (("session.disable_quant_qdq", "1"), ("session.intra_op.allow_spinning", "0"))
 """Keep Q/DQ as they are: integer kernels of the CPU would round in their own way."""
 
-_REVISION = 2
+_REVISION = 3
 """Raise it when simulated results change."""
 
 
@@ -51,13 +51,16 @@ class NpuSimulator:
 
     name = "npusim"
 
-    def __init__(self) -> None:
-        self._constants = FloatConstants()
+    @cached_property
+    def _constants(self) -> FloatConstants:
+        from dovetail.backends.npusim.fast import FloatConstants
+
+        return FloatConstants()
 
     @property
     def version(self) -> str:
-        """Return the versions of the package, of the simulation and of ONNX Runtime, which computes the fast one."""
-        return f"{version('dovetail')}+{_REVISION}.ort{version('onnxruntime')}"
+        """Return the versions of the package and of the simulation."""
+        return f"{__version__}+{_REVISION}"
 
     def targets(self) -> Sequence[Target]:
         """Return the targets that are simulated."""
@@ -70,6 +73,9 @@ class NpuSimulator:
             if reason:
                 raise CompileError(f"{node.label}: {target.name} cannot run it: {reason}.", hint="Place it on cpu.")
         if options.fidelity is Fidelity.FAST:
+            # Boards run what is exact, with numpy alone.
+            from dovetail.backends.npusim.fast import build_model
+
             model = build_model(graph, profile_of(target), self._constants, max(1, options.threads))
             return Blob(FAST, model)
         program = lower_graph(graph, part_of(target))
@@ -85,6 +91,9 @@ class NpuSimulator:
             find_target=simulated_profile,
             compiles_in_process=lambda target: True,
             pieces=pieces_of,
+            other_rules=_other_rules,
+            needs=_needs,
+            unmet=unmet_packages,
         )
 
     def devices(self) -> Sequence[Device]:
@@ -111,10 +120,26 @@ class SimulatedDevice:
             except CompileError as error:
                 raise DeviceError(error.message, hint=error.hint) from error
         if blob.format == FAST:
-            return SessionExecutable("npusim", blob.payload, signature, _FLOAT_ONLY)
+            from dovetail.backends.sessions import SessionExecutable, SessionSettings
+
+            # A search keeps many sessions, and runs one at a time.
+            settings = SessionSettings(shares_memory=True, threads=1, entries=_FLOAT_ONLY)
+            return SessionExecutable("npusim", blob.payload, signature, settings)
         raise DeviceError(
             f"npusim: a blob of format '{blob.format}' is not for this device.", hint=f"It loads {EXACT} and {FAST}."
         )
+
+
+def _other_rules(graph: Graph, target: Target) -> Sequence[OtherRule]:
+    # A board does not ask.
+    from dovetail.backends.npusim.rules import other_rules
+
+    return other_rules(graph, target)
+
+
+def _needs(blob: Blob) -> Mapping[str, str]:
+    """Return what a blob needs: the fast simulation is computed by ONNX Runtime."""
+    return {ONNXRUNTIME: onnxruntime_version()} if blob.format == FAST else {}
 
 
 def _unpack(payload: bytes) -> tuple[int, Program]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 
 import numpy as np
 
+from dovetail._version import __version__
 from dovetail.backend.arithmetic import EXACT, Arithmetic
 from dovetail.backend.protocols import (
     Backend,
@@ -54,7 +54,7 @@ class NullBackend:
     @property
     def version(self) -> str:
         """Return the version of the package."""
-        return version("dovetail")
+        return __version__
 
     def targets(self) -> Sequence[Target]:
         """Return the one target, `null`."""

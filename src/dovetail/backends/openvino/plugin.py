@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import cache
 from importlib.metadata import version
 
+from dovetail._version import __version__
 from dovetail.backend.protocols import (
     Backend,
     BackendAbilities,
@@ -43,7 +44,7 @@ class OpenVinoBackend:
     @property
     def version(self) -> str:
         """Return the versions of the package, of what it writes and of OpenVINO."""
-        return f"{version('dovetail')}+{_REVISION}.openvino{version('openvino')}"
+        return f"{__version__}+{_REVISION}.openvino{version('openvino')}"
 
     def targets(self) -> Sequence[Target]:
         """Return a target for every device that is here."""

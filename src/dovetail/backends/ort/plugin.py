@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 
 import onnxruntime
 
+from dovetail._version import __version__
 from dovetail.backend.protocols import (
     AbsentDevice,
     BackendAbilities,
@@ -22,7 +22,8 @@ from dovetail.backends.headed import check_mark, pack, unpack
 from dovetail.backends.ort.executable import OrtExecutable, OrtSettings
 from dovetail.backends.ort.providers import Provider, absent_providers
 from dovetail.backends.ort.target import OrtTarget
-from dovetail.backends.sessions import SessionSettings, first_line, open_session
+from dovetail.backends.sessions import SessionSettings, open_session
+from dovetail.backends.wording import first_line
 from dovetail.errors import CompileError, DeviceError, GraphError
 from dovetail.exporters.onnx import to_onnx
 from dovetail.ir import Graph
@@ -48,7 +49,7 @@ class OrtBackend:
     @property
     def version(self) -> str:
         """Return the versions of the package, of what it writes and of ONNX Runtime."""
-        return f"{version('dovetail')}+{_REVISION}.ort{onnxruntime.__version__}"
+        return f"{__version__}+{_REVISION}.ort{onnxruntime.__version__}"
 
     def targets(self) -> Sequence[Target]:
         """Return a target for every provider."""

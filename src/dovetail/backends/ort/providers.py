@@ -16,7 +16,7 @@ from functools import cache
 import onnxruntime
 
 from dovetail.backend.protocols import AbsentDevice
-from dovetail.backends.sessions import first_line
+from dovetail.backends.wording import first_line
 from dovetail.ir.precision import Precision
 
 PLUGINS_VARIABLE = "DOVETAIL_ORT_PLUGINS"

@@ -59,7 +59,7 @@ def program_from_bytes(data: bytes) -> ReferenceProgram:
         if not isinstance(target, str):
             raise TypeError("the target is not a name")
         return ReferenceProgram(target, arithmetic, graph_from_bytes(data[stop:], "blob"))
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         raise DeviceError(f"blob: damaged header: {error}.", hint=_HINT) from error
     except BundleError as error:
         raise DeviceError(error.message, hint=_HINT) from error

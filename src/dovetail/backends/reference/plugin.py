@@ -9,6 +9,7 @@ from dovetail.backend.arithmetic import EXACT, ORT, ORT_PAIRS, TFLITE, Accumulat
 from dovetail.backend.protocols import BackendAbilities, Blob, CompileOptions, ExecutableAbilities, Signature
 from dovetail.backend.target import Engine, OperatorRule, Target, TargetProfile
 from dovetail.backends.accumulation import measured_accumulator
+from dovetail.backends.cpu.target import CPU
 from dovetail.backends.feeds import check_feeds, same_signature
 from dovetail.backends.reference.blob import FORMAT, ReferenceProgram, program_from_bytes, program_to_bytes
 from dovetail.backends.reference.interpreter import run_graph
@@ -145,7 +146,9 @@ class ReferenceBackend:
         return (REFERENCE, REFERENCE_TFLITE, REFERENCE_ORT, REFERENCE_ORT_PAIRS)
 
     def _find_target(self, name: str) -> Target | None:
-        """Return the form of ONNX Runtime's rules that holds on this machine for `reference:ort`."""
+        """Return the CPU, for boards that have numpy alone, and the form of ONNX Runtime's rules that holds here."""
+        if name == CPU.name:
+            return CPU
         if name != ORT_HERE:
             return None
         return REFERENCE_ORT_PAIRS if measured_accumulator() is Accumulator.PAIRS else REFERENCE_ORT

@@ -111,7 +111,7 @@ def program_from_bytes(data: bytes) -> Program:
     raw = memoryview(data)[stop:]
     try:
         return _program(json.loads(data[header.end() : stop]), raw)
-    except (ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         raise DeviceError(f"vsi: the blob is damaged: {error}.", hint=_HINT) from error
 
 

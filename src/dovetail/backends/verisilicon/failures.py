@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from importlib.metadata import version
 
+from dovetail._version import __version__
 from dovetail.backend.failures import FailureMemory, FailureScope, KnownFailure
 from dovetail.backends.verisilicon.lowering.trial import LoweringTrial, is_hashable, stand_in, trial_of
 from dovetail.backends.verisilicon.part import Part
@@ -21,7 +21,7 @@ _MARK_DIGITS = 8
 
 def compiler_version(folder: SdkFolder) -> str:
     """Return the versions of the package and of what it writes, and a mark of the SDK's contents."""
-    return f"{version('dovetail')}+{_REVISION}.{fingerprint(folder.sdk, folder.timvx)[:_MARK_DIGITS]}"
+    return f"{__version__}+{_REVISION}.{fingerprint(folder.sdk, folder.timvx)[:_MARK_DIGITS]}"
 
 
 def known_refusal(graph: Graph, node: Node, precision: Precision, part: Part) -> str | None:

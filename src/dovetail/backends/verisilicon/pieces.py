@@ -12,11 +12,10 @@ from typing import NamedTuple
 
 from dovetail.backend.pieces import CompiledPieces
 from dovetail.backend.target import Target
-from dovetail.backends.verisilicon.generation import NEWEST
 from dovetail.backends.verisilicon.lowering.routes import PRODUCTS
 from dovetail.backends.verisilicon.lowering.table import lower_graph
 from dovetail.backends.verisilicon.parts.part import part_of
-from dovetail.backends.verisilicon.program import Code, Program, ProgramTensor, Quant, TensorRole
+from dovetail.backends.verisilicon.program import Program, TensorRole, own_copies
 from dovetail.errors import CompileError
 from dovetail.ir import Graph, Node
 from dovetail.plan.units import clamp_host
@@ -81,32 +80,10 @@ def _keeps(whole: Program, target: Target, part: Graph) -> bool:
         program = lower_graph(part, part_of(target))
     except CompileError:
         return False
-    if _spoiling(program) - _spoiling(whole):
-        return False
     nodes = {node.name for node in part.nodes}
-    ends = {tensor for _, tensor in program.outputs}
+    ends = {tensor for _, tensor in program.outputs}.union(own_copies(program).values())
     mine, found = list(_decisions(whole, nodes)), list(_decisions(program, nodes))
     return len(mine) == len(found) and all(one.agrees(other, ends) for one, other in zip(mine, found, strict=True))
-
-
-def _spoiling(program: Program) -> set[str]:
-    """Return the outputs that come out as garbage, or make garbage of what follows, because they are outputs.
-
-    Measured in the graph and as a binary network. On all parts nothing fills a reshaped input that a convolution reads
-    too. On V853 and T527 a convolution that is joined with a sum spoils it where its input is an output too, of signed
-    bytes.
-    """
-    taken = {tensor for _, tensor in program.inputs}
-    views = {item.outputs[0] for item in program.operators if item.kind == "reshape" and item.inputs[0] in taken}
-    bad = views & {tensor for operator in program.operators for tensor in operator.inputs}
-    if program.generation in NEWEST:
-        joined = [program.operators[item.joins[0]] for item in program.operators if item.joins and item.kind in _SUMS]
-        bad |= {item.inputs[0] for item in joined if _is_signed_bytes(program.tensors[item.inputs[0]])}
-    return {name for name, tensor in program.outputs if tensor in bad}
-
-
-def _is_signed_bytes(tensor: ProgramTensor) -> bool:
-    return tensor.form.code is Code.I8 and tensor.form.quant is Quant.AFFINE
 
 
 class _Decision(NamedTuple):
@@ -124,7 +101,8 @@ class _Decision(NamedTuple):
 
 def _decisions(program: Program, nodes: Set[str]) -> Iterator[_Decision]:
     """Yield what was decided of every operator of some nodes."""
-    own = [index for index, operator in enumerate(program.operators) if operator.node in nodes]
+    copies = own_copies(program)
+    own = [index for index, operator in enumerate(program.operators) if operator.node in nodes and index not in copies]
     places = {index: place for place, index in enumerate(own)}
     for index in own:
         operator = program.operators[index]

@@ -40,11 +40,12 @@ from dovetail.errors import CompileError, DeviceError
 from dovetail.ir import AnyArray, DType, Graph, TensorType
 from dovetail.sdk.location import SdkFolder, find_verisilicon
 from dovetail.sdk.nbg import check_part, read_facts
-from dovetail.sdk.parts import simulated_parts
+from dovetail.sdk.parts import part_pid, simulated_parts
 
 NBG = "nbg"
 GRAPH = "vsi-graph"
 _DIGEST_BYTES = 32
+_PID, _SDK = "product id", "VeriSilicon SDK"
 
 
 class BlobForm(Enum):
@@ -125,15 +126,35 @@ class VsiBackend:
             software=f"VeriSilicon SDK {self.folder.version}",
             stand_in=lambda graph, node, precision, target: stand_in(trial_of(graph, node, precision, part_of(target))),
             vendor_binary=self._vendor_binary,
+            needs=self._needs,
+            unmet=self._unmet,
             model_cycles=self._model_cycles,
             pieces=pieces_of,
             write_project=self._write_project,
         )
 
+    def _needs(self, blob: Blob) -> Mapping[str, str]:
+        """Return the product id of the part, and the version of the SDK whose runtime loads a binary."""
+        payload = unsealed(blob.payload, BACKEND) if blob.format == NBG else blob.payload
+        return {_PID: f"{program_from_bytes(payload).pid:#x}", _SDK: self.folder.version}
+
+    def _unmet(self, needs: Mapping[str, str]) -> str:
+        """Return which part or SDK is not here."""
+        pids = {part_pid(name) for name in simulated_parts(self.folder.sdk)}
+        for name, wanted in needs.items():
+            if name == _SDK and wanted != self.folder.version:
+                return f"version {wanted} of VeriSilicon's SDK, and {self.folder.version or 'none'} is installed"
+            if name == _PID and wanted not in map(hex, pids):
+                return f"a part with product id {wanted}"
+            if name not in (_SDK, _PID):
+                return f"'{name}' ({wanted}), which is unknown here"
+        return ""
+
     def _with_limit(self, seconds: float) -> VsiBackend:
-        """Return the backend that gives a compilation so many seconds."""
+        """Return the backend that gives a compilation so many seconds, and a run no more."""
         most_cpu = max(self.limits.cpu_seconds, math.ceil(2 * seconds))
-        return replace(self, limits=replace(self.limits, compile_s=seconds, cpu_seconds=most_cpu))
+        run_s = min(self.limits.run_s, seconds)
+        return replace(self, limits=replace(self.limits, compile_s=seconds, run_s=run_s, cpu_seconds=most_cpu))
 
     def _model_cycles(self, graph: Graph, target: Target, board: BoardSettings) -> ModelledGraph:
         """Return what the vendor's performance model says of a quantised graph; raise CompileError."""

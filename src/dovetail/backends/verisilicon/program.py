@@ -185,6 +185,19 @@ def tapped(program: Program, names: tuple[str, ...]) -> Program:
     return replace(program, tensors=tuple(made), outputs=(*program.outputs, *extra), inner=())
 
 
+def own_copies(program: Program) -> dict[int, int]:
+    """Map operators that only copy a tensor to an output of its own to that tensor."""
+    ends, tensors = {tensor for _, tensor in program.outputs}, program.tensors
+    return {
+        index: item.inputs[0]
+        for index, item in enumerate(program.operators)
+        if item.kind == "data_convert"
+        and item.outputs[0] in ends
+        and tensors[item.inputs[0]].form == tensors[item.outputs[0]].form
+        and tensors[item.inputs[0]].data is None
+    }
+
+
 def labelled(program: Program, labels: Mapping[str, str]) -> Program:
     """Return the program with other names for some inputs and outputs."""
     sides = [

@@ -20,10 +20,12 @@ from dovetail.compare.decisions.worst import Decision, Decisions
 from dovetail.compare.task import Arrays, TaskMetric
 from dovetail.errors import DataError
 from dovetail.ir.dtypes import AnyArray
+from dovetail.outputs.decode.masks import class_map
 from dovetail.outputs.layouts import (
     BinsLayout,
     DenseLayout,
     HeatmapsLayout,
+    Layout,
     MaskLayout,
     PointsLayout,
     RowsLayout,
@@ -32,7 +34,7 @@ from dovetail.outputs.layouts import (
     SignalLayout,
     VectorLayout,
 )
-from dovetail.outputs.view import HeadView, Kind, OutputsView
+from dovetail.outputs.view import HeadView, Kind, OutputRole, OutputsView
 
 DECISIONS = "decisions"
 """Name of the metric that compares what is recognised in a model's outputs."""
@@ -44,12 +46,13 @@ def metric_for(view: OutputsView, golden: Arrays) -> Decisions:
     """Return the metric that compares a model's decisions with float's.
 
     `golden` are the float model's outputs `[N, ...]` on some samples: what has no decision is measured against their
-    range. Whether the view is sure enough is for the caller to ask (`view.sure`).
+    range, and so are outputs of a decision that comparing it does not read, such as the weights of masks, and masks in
+    which float marks nothing at all. Whether the view is sure enough is for the caller to ask (`view.sure`).
     """
     parts = [
         Decision(metric.name, head.kind.value, tuple(head.roles), metric)
         for head in view.heads
-        for metric in _metrics(head, golden)
+        for metric in (*_metrics(head, golden), *_beside(head, golden))
     ]
     if not parts:
         raise DataError("metric: the model has no output.")
@@ -84,6 +87,43 @@ def _metrics(head: HeadView, golden: Arrays) -> Iterator[AgainstFloat]:
             yield from (SignalAgreement(name, name=f"state {name}") for name in head.roles)
         case _:
             yield from (noise_against(name, golden[name]) for name in head.roles)
+
+
+def _beside(head: HeadView, golden: Arrays) -> Iterator[AgainstFloat]:
+    """Yield the noise of what says more of a decision and is not read to compare it.
+
+    Rows that are left after suppression have no order that stays, so that theirs cannot be compared by place.
+    """
+    layout = head.layout
+    if isinstance(layout, MaskLayout) and not layout.labels and _marks_nothing(layout, golden):
+        yield noise_against(layout.output, golden[layout.output])
+    if layout is None or (isinstance(layout, RowsLayout) and layout.suppressed):
+        return
+    read = _read(layout)
+    for name, role in head.roles.items():
+        derived = role in (OutputRole.SCORE_SUM, OutputRole.COUNT)
+        if name not in read and not derived and golden[name].dtype.kind == "f":
+            yield noise_against(name, golden[name])
+
+
+def _marks_nothing(layout: MaskLayout, golden: Arrays) -> bool:
+    """Tell whether every cell of every sample is of one class."""
+    return len({int(label) for item in golden[layout.output] for label in np.unique(class_map(layout, item))}) == 1
+
+
+def _read(layout: Layout) -> frozenset[str]:
+    """Return the outputs that comparing a decision reads."""
+    match layout:
+        case DenseLayout():
+            parts = (layout.scores, layout.boxes, layout.objectness, layout.sizes, layout.offsets)
+            return frozenset(plane.output for part in parts if part is not None for plane in part.planes)
+        case RowsLayout():
+            columns = (layout.boxes, layout.scores, layout.classes)
+            return frozenset(part.output for part in columns if part is not None) | {layout.count}
+        case BinsLayout():
+            return frozenset((layout.x, layout.y))
+        case _:
+            return frozenset((layout.output,))
 
 
 def _rows(values: AnyArray) -> tuple[tuple[float, ...], ...]:

@@ -28,9 +28,10 @@ class TextAgreement(AgainstFloat):
 
 def edit_distance(first: Sequence[int], second: Sequence[int]) -> int:
     """Return how many symbols have to be put in, left out or changed (Levenshtein, 1966)."""
-    row = list(range(len(second) + 1))
-    for i, left in enumerate(first, 1):
-        above, row[0] = row[0], i
-        for j, right in enumerate(second, 1):
-            above, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, above + (left != right))
-    return row[-1]
+    row = steps = np.arange(len(second) + 1)
+    others = np.asarray(second, np.int64)
+    for number, symbol in enumerate(first, 1):
+        # Put in after any shorter beginning of the second: the least of those, less the steps in between.
+        best = np.minimum(row[:-1] + (others != symbol), row[1:] + 1)
+        row = np.minimum.accumulate(np.concatenate(([number], best)) - steps) + steps
+    return int(row[-1])

@@ -15,6 +15,7 @@ from dovetail.formats.acuity.network import AcuityNetwork, read_network
 from dovetail.formats.acuity.parameters import table_parameters
 from dovetail.formats.acuity.table import QuantizeTable, read_table, write_table
 from dovetail.formats.acuity.words import VOCABULARY, precision_of
+from dovetail.formats.binding import Binding
 from dovetail.formats.format import Diagnostic, ReadRequest, Severity, WriteRequest, Written
 from dovetail.formats.spelling import Vocabulary, read_plan, spell
 from dovetail.plan.placement import Placement
@@ -34,8 +35,7 @@ class QuantizeFormat:
 
     def write(self, request: WriteRequest) -> Written:
         """Return the table; constants and outputs go with the layers that they belong to."""
-        network = _network(request.listing, request.path)
-        binding = network.bind(request.graph)
+        network, binding = _network(request.listing, request.path), self.binding(request)
         spelling = spell(request.plan, request.graph, binding, self.vocabulary)
         words = network.close({item: word.text for item, word in spelling.words.items()})
         if request.quantized is not None:
@@ -45,6 +45,10 @@ class QuantizeFormat:
         if request.previous is not None:
             table = read_table(request.previous, request.path)
         return Written(write_table(replace(table, words=words)).encode())
+
+    def binding(self, request: WriteRequest) -> Binding:
+        """Return the nodes that every layer stands for; raise FormatError without the network."""
+        return _network(request.listing, request.path).bind(request.graph)
 
     def read(self, content: bytes, request: ReadRequest) -> Plan:
         """Return the plan; a layer or a word that Acuity would silently ignore is an error."""

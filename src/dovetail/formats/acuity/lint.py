@@ -44,3 +44,11 @@ def table_findings(table: QuantizeTable, network: AcuityNetwork | None, path: st
         if network is not None and lid not in network.layers:
             message = f"'{lid}' is no layer of this network: Acuity then silently drops the whole list."
             yield Diagnostic("UNKNOWN_LAYER", Severity.ERROR, path, line, message, suggest(lid, network.layers))
+    if network is not None and all(lid in network.layers for lid in table.words):
+        for source, lid in network.conflicts(table.words):
+            message = (
+                f"'{lid}' only moves what '{source}' hands it, and they have different words: Acuity then says "
+                '"conflict to quantize tensor" and leaves most of the list undone.'
+            )
+            line = table.lines.get(lid) or table.lines.get(source, 0)
+            yield Diagnostic("CONFLICT", Severity.ERROR, path, line, message, "Give both the same word.")

@@ -26,6 +26,9 @@ _BASES = (Precision.I8PC, Precision.U8, Precision.I8, Precision.I16, Precision.I
 VOCABULARY = Vocabulary(tuple(_WORDS[precision] for precision in _BASES), tuple(_WORDS.values()))
 """One word per precision of the NPU. The CPU has none: Acuity makes one binary for the NPU."""
 
+ROUNDED = frozenset(word.text for precision, word in _WORDS.items() if precision is not Precision.FP32)
+"""All words but that for float."""
+
 ALIASES: Mapping[str, str] = {
     "dynamic_fixed_point-8": "dynamic_fixed_point-i8",
     "dynamic_fixed_point-16": "dynamic_fixed_point-i16",

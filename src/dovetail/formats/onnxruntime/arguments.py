@@ -14,8 +14,9 @@ import numpy as np
 
 from dovetail.errors import FormatError
 from dovetail.formats.binding import Binding, bind_sources
-from dovetail.formats.entries import Entry, EntryFormat
+from dovetail.formats.entries import Entry
 from dovetail.formats.format import WriteRequest
+from dovetail.formats.onnxruntime.quantiser import BASE, EXCLUDED, WIDE, QuantiserFormat, bind_quantiser
 from dovetail.formats.spelling import Side, Spelling, Vocabulary, Word
 from dovetail.formats.text import json_bytes, mapping_in, read_json, texts_in, wrong_shape
 from dovetail.formats.words import BYTES, FLOATS
@@ -27,9 +28,9 @@ from dovetail.ir.roles import Role, input_roles
 if TYPE_CHECKING:
     from typing import Any
 
-_FLOAT = Word("excluded", Side.EITHER, FLOATS)
-_WIDE = Word("16-bit", Side.EITHER, (Precision.W8A16, Precision.I16))
-_BASE = Word("8-bit", Side.EITHER, BYTES)
+_FLOAT = Word(EXCLUDED, Side.EITHER, FLOATS)
+_WIDE = Word(WIDE, Side.EITHER, (Precision.W8A16, Precision.I16))
+_BASE = Word(BASE, Side.EITHER, BYTES)
 _ACTIVATIONS = {Precision.U8: "QUInt8", Precision.I8: "QInt8", Precision.I8PC: "QInt8"}
 _WIDE_TYPE = "QInt16"
 _WIDE_TYPES = ("QInt16", "QUInt16")
@@ -54,6 +55,8 @@ def _encode(spelling: Spelling, request: WriteRequest) -> bytes:
         "op_types_to_quantize": _types(request.graph, set(excluded)),
         "nodes_to_exclude": excluded,
         "extra_options": {
+            # Without it nothing that only moves values at the start of the network is stored.
+            "ForceQuantizeNoInputCheck": True,
             "ActivationSymmetric": False,
             "WeightSymmetric": precision is not Precision.U8,
             "TensorQuantOverrides": overrides,
@@ -78,7 +81,12 @@ def _overrides(graph: Graph, wide: set[str], excluded: set[str], narrow: str) ->
                 overrides[graph.origin_of(tensor)] = [_wide(graph, tensor, wide | excluded, narrow)]
         for tensor in node.inputs if is_wide else ():
             source = graph.producers.get(tensor)
-            if tensor not in graph.constants and graph.types[tensor].holds_reals and not _in(source, wide):
+            if tensor in graph.constants or not graph.types[tensor].holds_reals or _in(source, wide):
+                continue
+            if source is None or _in(source, excluded):
+                # Nothing stored it before: to 8 bits first would lose what 16 bits keep.
+                overrides[graph.origin_of(tensor)] = [_wide(graph, tensor, wide | excluded, narrow)]
+            else:
                 users = [one for one in graph.consumers[tensor] if _in(one, wide)]
                 convert = {"quant_type": _WIDE_TYPE, "symmetric": False, "recv_nodes": _names(users)}
                 overrides[graph.origin_of(tensor)] = [{"quant_type": narrow, "convert": convert}]
@@ -175,13 +183,13 @@ def _with_types(value: Any, make: Any) -> Any:
     return [_with_types(item, make) for item in value] if isinstance(value, list) else value
 
 
-FORMAT = EntryFormat(
+FORMAT = QuantiserFormat(
     name="onnxruntime",
     title="ONNX Runtime: quantiser",
     pattern="*quantize_static*.json",
     granularity="node of the ONNX file",
     vocabulary=Vocabulary((_BASE,), (_FLOAT, _WIDE)),
-    bind=bind_sources,
+    bind=bind_quantiser,
     bind_file=_bind_names,
     encode=_encode,
     decode=_decode,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,21 +10,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 import onnx
 
 from dovetail.errors import FormatError
 from dovetail.exporters import to_onnx
-from dovetail.formats.consumer import ConsumerReading, ConsumerRequest
+from dovetail.formats.consumer import ConsumerReading, ConsumerRequest, noise_inputs
 from dovetail.formats.onnxruntime.arguments import quantizer_arguments
+from dovetail.formats.onnxruntime.quantiser import MODEL
 from dovetail.formats.onnxruntime.stored import StoredModel, compare_stored
 from dovetail.ir.dtypes import AnyArray
-from dovetail.ir.graph import Graph
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
-_NOISE_SAMPLES = 4
 Feeds = Sequence[Mapping[str, AnyArray]]
 
 
@@ -34,17 +31,19 @@ class RuntimeConsumer:
     """Make the quantised model that ONNX Runtime runs of what was written, load it, and read it back."""
 
     quantise: Callable[[ConsumerRequest, Feeds, Path], bytes]
+    models: str = ".onnx"
+    needs_model: bool = False
 
     def read(self, request: ConsumerRequest) -> ConsumerReading:
         """Return what ONNX Runtime made of it; raise FormatError where it refuses the file."""
         import onnxruntime
 
-        feeds = request.samples or _random(request.graph)
+        feeds = request.samples or noise_inputs(request.graph)
         with tempfile.TemporaryDirectory(prefix="dovetail-") as folder, _quiet():
             try:
                 content = self.quantise(request, feeds, Path(folder))
                 session, held = _load(content, Path(folder) / "held.onnx")
-                outputs = [session.run(None, dict(item)) for item in request.samples]
+                runs = [session.run(None, dict(item)) for item in request.run]
             except FormatError:
                 raise
             except Exception as error:  # ONNX Runtime's own errors have no common type
@@ -53,8 +52,8 @@ class RuntimeConsumer:
                     f"ONNX Runtime refuses it: {message}.", path="the exported file", line=0, code="CONSUMER"
                 ) from error
         nodes = tuple(compare_stored(request.graph, request.plan, StoredModel(held)))
-        noise = _noise(request.graph, request.samples, outputs) if request.samples else None
-        return ConsumerReading(f"ONNX Runtime {onnxruntime.__version__}", nodes, noise)
+        outputs = tuple(dict(zip(request.graph.outputs, item, strict=True)) for item in runs)
+        return ConsumerReading(f"ONNX Runtime {onnxruntime.__version__}", nodes, outputs)
 
 
 def _load(content: bytes, copy: Path) -> tuple[InferenceSession, onnx.ModelProto]:
@@ -78,7 +77,8 @@ def _on_grid(request: ConsumerRequest, feeds: Feeds, folder: Path) -> bytes:
 
 
 def _by_arguments(request: ConsumerRequest, feeds: Feeds, folder: Path) -> bytes:
-    model = request.model if request.model is not None else to_onnx(request.graph).SerializeToString()
+    model = request.written.beside.get(MODEL, request.model)
+    model = model if model is not None else to_onnx(request.graph).SerializeToString()
     return _static(model, request.written.content, feeds, folder)
 
 
@@ -98,37 +98,6 @@ def _static(model: bytes, arguments: bytes, feeds: Feeds, folder: Path) -> bytes
     source.write_bytes(model)
     quantize_static(source, target, Reader(), **quantizer_arguments(arguments))
     return target.read_bytes()
-
-
-def _random(graph: Graph) -> Feeds:
-    """Return inputs of noise: what is stored how does not depend on values."""
-    rng = np.random.default_rng(0)
-    feeds: list[dict[str, AnyArray]] = []
-    for _ in range(_NOISE_SAMPLES):
-        item: dict[str, AnyArray] = {}
-        for name in graph.inputs:
-            kind = graph.types[name]
-            shape = tuple(size if isinstance(size, int) else 1 for size in kind.shape or ())
-            item[name] = rng.normal(size=shape).astype(kind.dtype.carrier)
-        feeds.append(item)
-    return feeds
-
-
-def _noise(graph: Graph, samples: Feeds, outputs: Sequence[Sequence[AnyArray]]) -> float:
-    """Return signal over noise of the worst output, in decibels."""
-    import onnxruntime
-
-    session = onnxruntime.InferenceSession(to_onnx(graph).SerializeToString(), providers=["CPUExecutionProvider"])
-    expected = [session.run(None, dict(item)) for item in samples]
-    worst = math.inf
-    for index in range(len(graph.outputs)):
-        power = sum(float(np.square(item[index].astype(np.float64)).sum()) for item in expected)
-        noise = sum(
-            float(np.square(item[index].astype(np.float64) - made[index]).sum())
-            for item, made in zip(expected, outputs, strict=True)
-        )
-        worst = min(worst, 10 * math.log10(power / noise) if noise and power else math.inf)
-    return worst
 
 
 @contextmanager

@@ -101,6 +101,7 @@ def _notes(grid: GridGraph) -> tuple[str, ...]:
         "do not show their scale by minimum and maximum: hand over the scales that lie beside the model":
             grid.hidden_scales,
         "are too large for float32 and come out a few steps off": grid.rounded_biases,
+        "need more than 32 bits, or a bias of theirs does: the quantiser takes coarser weights": grid.beyond_32_bits,
     }  # fmt: skip
     return tuple(f"{_shown(names)} {note}." for note, names in notes.items() if names)
 

@@ -8,14 +8,13 @@ from functools import cached_property
 
 from onnx import ModelProto, NodeProto, TensorProto
 
-from dovetail.formats.consumer import Obeyed, ReadNode
+from dovetail.formats.consumer import FLOAT, PER_CHANNEL, ReadNode, judge_node, weight_text
 from dovetail.ir.dtypes import DType
 from dovetail.ir.graph import Graph
 from dovetail.ir.node import Node
-from dovetail.ir.roles import Role, input_roles, weight_layout
+from dovetail.ir.roles import CLAMPS, Role, input_roles, weight_layout
 from dovetail.plan.plan import Plan
 
-FLOAT = "float"
 _TYPES: Mapping[int, str] = {
     TensorProto.INT8: DType.I8.value,
     TensorProto.UINT8: DType.U8.value,
@@ -25,7 +24,6 @@ _TYPES: Mapping[int, str] = {
 }
 _RENAMED = "_QuantizeLinear_Input"
 """Ends the name of a graph's output where ONNX Runtime's quantiser has put a pair behind it."""
-_PER_CHANNEL = " per channel"
 
 
 @dataclass(frozen=True)
@@ -64,6 +62,10 @@ class StoredModel:
 
     def made(self, tensor: str) -> str:
         """Return the type in which a tensor is stored once it is made."""
+        producer = self._producers.get(tensor)
+        if producer is not None and producer.op_type in ("QuantizeLinear", "DequantizeLinear"):
+            # The runtime has another operator in the place of the node, and only the stored tensor has its name.
+            return self._type(producer)
         return self._quantised.get(tensor) or self._quantised.get(f"{tensor}{_RENAMED}") or FLOAT
 
     def _type(self, pair: NodeProto) -> str:
@@ -71,7 +73,7 @@ class StoredModel:
         scale = self._constants.get(pair.input[1])
         name = _TYPES.get(zero.data_type, "?") if zero is not None else DType.U8.value
         several = scale is not None and len(scale.dims) > 0 and scale.dims[0] > 1
-        return name + (_PER_CHANNEL if several else "")
+        return name + (PER_CHANNEL if several else "")
 
 
 def compare_stored(graph: Graph, plan: Plan, stored: StoredModel) -> Iterator[ReadNode]:
@@ -83,19 +85,21 @@ def compare_stored(graph: Graph, plan: Plan, stored: StoredModel) -> Iterator[Re
             continue
         if found is None:
             # A clip that the range of its output replaces, or operators of the file that are one here.
-            pairs = [(text, stored.made(graph.origin_of(node.outputs[index]))) for index, text in makes.items()]
+            pairs = [(text, _made(graph, stored, node.outputs[index])) for index, text in makes.items()]
         else:
             pairs = [(text, stored.read(found.input[index])) for index, text in reads.items()]
             pairs += [(text, stored.made(found.output[index])) for index, text in makes.items()]
-        yield _judged(plan, node, pairs)
+        yield judge_node(node, plan.placement(node.name).precision, pairs)
 
 
-def _judged(plan: Plan, node: Node, pairs: list[tuple[str, str]]) -> ReadNode:
-    wrong = [(asked, given) for asked, given in pairs if asked != given]
-    dropped = plan.placement(node.name).precision.is_quantized and all(given == FLOAT for _, given in pairs)
-    obeyed = Obeyed.HONOURED if not wrong else Obeyed.DROPPED if dropped else Obeyed.CHANGED
-    asked, given = (", ".join(dict.fromkeys(pair[side] for pair in wrong or pairs)) for side in (0, 1))
-    return ReadNode(node.name, node.op, asked, given, obeyed)
+def _made(graph: Graph, stored: StoredModel, tensor: str) -> str:
+    """Return how a tensor is stored: under its own name, that in the source file, or as what a joined clamp makes."""
+    own = stored.made(tensor)
+    own = stored.made(graph.origin_of(tensor)) if own == FLOAT else own
+    readers = graph.consumers.get(tensor, ())
+    if own != FLOAT or len(readers) != 1 or readers[0].op not in CLAMPS or stored.node(readers[0]) is not None:
+        return own
+    return _made(graph, stored, readers[0].outputs[0])
 
 
 def _asked_inputs(graph: Graph, plan: Plan, node: Node) -> Iterator[tuple[int, str]]:
@@ -103,7 +107,7 @@ def _asked_inputs(graph: Graph, plan: Plan, node: Node) -> Iterator[tuple[int, s
     precision = plan.placement(node.name).precision
     for index, (tensor, role) in enumerate(zip(node.inputs, input_roles(graph, node), strict=True)):
         if role is Role.WEIGHT and precision.is_quantized:
-            yield index, _weight_text(graph, node, tensor, precision.weight.per_channel, precision.weight.dtype)
+            yield index, weight_text(precision, _channels(graph, node, tensor))
         elif role is Role.DATA and precision.is_quantized:
             yield index, precision.activation.dtype.value
         elif tensor in graph.constants and role is not Role.CONTROL and not precision.is_quantized:
@@ -114,12 +118,11 @@ def _asked_inputs(graph: Graph, plan: Plan, node: Node) -> Iterator[tuple[int, s
             yield index, before.activation.dtype.value if before is not None and before.is_quantized else FLOAT
 
 
-def _weight_text(graph: Graph, node: Node, tensor: str, per_channel: bool, dtype: DType) -> str:
+def _channels(graph: Graph, node: Node, tensor: str) -> int:
     layout = weight_layout(graph, node)
     shape = graph.constants[tensor].shape
     axis = layout.channel_axis if layout is not None else -1
-    several = per_channel and 0 <= axis < len(shape) and shape[axis] > 1
-    return dtype.value + (_PER_CHANNEL if several else "")
+    return shape[axis] if 0 <= axis < len(shape) else 1
 
 
 def _asked_outputs(graph: Graph, plan: Plan, node: Node) -> Iterator[tuple[int, str]]:

@@ -38,12 +38,16 @@ class AffinityFormat:
     def write(self, request: WriteRequest) -> Written:
         """Return the device of every tensor that a node makes."""
         graph = request.graph
-        binding = bind_tensors(graph)
+        binding = self.binding(request)
         spelling = spell(request.plan, graph, binding, self.vocabulary)
         base = spelling.base_word.text
         devices = {item: spelling.words[item].text if item in spelling.words else base for item in binding.nodes_of}
         order = [name for name in (_NPU.text, _CPU.text) if name in devices.values()]
         return Written(json_bytes({"device": f"HETERO:{','.join(order)}", _KEY: devices}))
+
+    def binding(self, request: WriteRequest) -> Binding:
+        """Return the nodes that every tensor stands for."""
+        return bind_tensors(request.graph)
 
     def read(self, content: bytes, request: ReadRequest) -> Plan:
         """Return the plan; raise FormatError when a node has no device."""

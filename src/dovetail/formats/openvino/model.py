@@ -1,4 +1,4 @@
-"""Put affinities into an `ov.Model`, read them back, and predict how HETERO cuts it.
+"""Put affinities into an `ov.Model`, and read them back.
 
 Operators are matched by the names of their output tensors: OpenVINO keeps those of the ONNX file, and makes others for
 operators that it adds. The openvino package is needed only by who holds a model.
@@ -11,13 +11,11 @@ from typing import Protocol
 
 from dovetail.errors import PlanError
 from dovetail.formats.binding import Binding, Operation, bind_operations
-from dovetail.formats.merge import Quotient
 from dovetail.ir.graph import Graph
 from dovetail.plan.placement import HOST
 from dovetail.plan.plan import Plan
 
 _STATE = frozenset({"ReadValue", "Assign"})
-_TIED_TO_NOTHING = frozenset({"Constant", "Result"})
 AFFINITY = "affinity"
 
 
@@ -32,6 +30,7 @@ class _Input(Protocol):
 
 
 class _Op(Protocol):
+    def get_name(self) -> str: ...
     def get_friendly_name(self) -> str: ...
     def get_type_name(self) -> str: ...
     def get_attributes(self) -> dict[str, object]: ...
@@ -139,27 +138,6 @@ def _names(output: _Output) -> list[str]:
 
 def _sources(op: _Op) -> Iterator[_Op]:
     return (source.get_source_output().get_node() for source in op.inputs())
-
-
-def predict_submodels(model: OpenVinoModel, affinities: Mapping[str, str]) -> int:
-    """Return into how many submodels HETERO cuts a model.
-
-    Linked operators of one device, inputs too, are joined unless that closes a cycle. Constants tie nothing together:
-    each submodel has its copy.
-    """
-    ops = [op for op in model.get_ordered_ops() if op.get_type_name() not in _TIED_TO_NOTHING]
-    index = {op.get_friendly_name(): number for number, op in enumerate(ops)}
-    links: list[list[int]] = [[] for _ in ops]
-    for number, op in enumerate(ops):
-        for source in {one.get_friendly_name() for one in _sources(op)} & index.keys():
-            links[index[source]].append(number)
-    device = [affinities[op.get_friendly_name()] for op in ops]
-    quotient = Quotient(links)
-    for number, readers in enumerate(links):
-        for reader in readers:
-            if device[number] == device[reader]:
-                quotient.join(number, reader)
-    return len(set(quotient.cluster))
 
 
 def count_submodels(compiled: _CompiledModel) -> int:

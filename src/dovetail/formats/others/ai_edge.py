@@ -8,20 +8,50 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from dovetail.errors import FormatError
-from dovetail.formats.binding import bind_tensors
+from dovetail.formats.binding import Binding, bind_tensors
 from dovetail.formats.entries import Entry, EntryFormat
 from dovetail.formats.format import WriteRequest
+from dovetail.formats.litert.numerics import EDGE_NUMERICS
+from dovetail.formats.litert.operators import file_operators
 from dovetail.formats.spelling import Side, Spelling, Vocabulary, Word
 from dovetail.formats.text import json_bytes, mapping_in, read_json, wrong_shape
 from dovetail.formats.words import FLOATS
+from dovetail.ir.graph import Graph
 from dovetail.ir.precision import Precision
 
 _FLOAT = Word("no_quantize", Side.EITHER, FLOATS)
 _WIDE = Word("a16w8", Side.NPU, (Precision.W8A16,))
 _BASE = Word("a8w8", Side.EITHER, (Precision.I8PC, Precision.I8))
 _UNIFORM = "min_max_uniform_quantize"
+
+
+_BYTES = frozenset(
+    {"ADD", "AVERAGE_POOL_2D", "BATCH_MATMUL", "BROADCAST_TO", "CONCATENATION", "CONV_2D", "DEPTHWISE_CONV_2D", "DIV"}
+    | {"DYNAMIC_UPDATE_SLICE", "FULLY_CONNECTED", "GATHER", "GATHER_ND", "GELU", "HARD_SWISH", "LOGISTIC", "MAXIMUM"}
+    | {"MAX_POOL_2D", "MEAN", "MIRROR_PAD", "MUL", "PACK", "PAD", "PADV2", "REDUCE_MIN", "RELU", "RESHAPE"}
+    | {"RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR", "RSQRT", "SELECT", "SELECT_V2", "SLICE", "SOFTMAX"}
+    | {"SPACE_TO_DEPTH", "SPLIT", "SQRT", "SQUARED_DIFFERENCE", "STRIDED_SLICE", "SUB", "SUM", "TANH", "TRANSPOSE"}
+    | {"TRANSPOSE_CONV", "UNPACK"}
+)
+"""Operators that the quantiser (0.10) takes in 8 bits, by their names in a file; others it leaves in float."""
+_NOT_WIDE = frozenset({"HARD_SWISH", "SPACE_TO_DEPTH", "SQUARED_DIFFERENCE"})
+"""Those that it has not in 16 bits: it falls back to the rule before."""
+
+
+def _bind_listing(graph: Graph, content: bytes, path: str) -> Binding:
+    """Bind by the operators of a file, with what the quantiser cannot do to them."""
+    operators = file_operators(content, path)
+    binding = operators.bind(graph)
+    lacks: dict[str, frozenset[str]] = {}
+    for name, item in operators.by_name.items():
+        if any(operators.tensor(index).is_float for index in item.outputs):
+            wide = item.kind in _BYTES and item.kind not in _NOT_WIDE
+            words = {_BASE.text: item.kind in _BYTES, _WIDE.text: wide}
+            lacks[name] = frozenset(text for text, has in words.items() if not has)
+    return replace(binding, lacks=lacks)
 
 
 def _config(bits: int, *, per_channel: bool) -> dict[str, object]:
@@ -41,15 +71,23 @@ def _config(bits: int, *, per_channel: bool) -> dict[str, object]:
     }
 
 
-def _rule(regex: str, config: dict[str, object] | None) -> dict[str, object]:
+_ENDS = ("INPUT", "OUTPUT")
+"""Operations for what goes in and comes out: as floats, or float operators would read rounded inputs."""
+
+
+def _rule(regex: str, config: dict[str, object] | None, operation: str = "*") -> dict[str, object]:
     if config is None:
-        return {"regex": regex, "operation": "*", "algorithm_key": "no_quantize", "op_config": {}}
+        return {"regex": regex, "operation": operation, "algorithm_key": "no_quantize", "op_config": {}}
     return {"regex": regex, "operation": "*", "algorithm_key": _UNIFORM, "op_config": config}
 
 
-def _encode(spelling: Spelling, _request: WriteRequest) -> bytes:
+def _encode(spelling: Spelling, request: WriteRequest) -> bytes:
+    plan = request.plan
+    if not any(plan.placement(node.name).precision.is_quantized for node in request.graph.nodes):
+        # With a rule that quantises nothing, the quantiser asks for a calibration that finds nothing.
+        return json_bytes([_rule(".*", None)])
     per_channel = spelling.base.precision is not Precision.I8
-    rules = [_rule(".*", _config(8, per_channel=per_channel))]
+    rules = [_rule(".*", _config(8, per_channel=per_channel)), *(_rule(".*", None, end) for end in _ENDS)]
     for item, word in spelling.words.items():
         rules.append(_rule(f"^{re.escape(item)};", None if word is _FLOAT else _config(16, per_channel=True)))
     return json_bytes(rules)
@@ -63,6 +101,8 @@ def _decode(content: bytes, path: str) -> Sequence[Entry]:
     for number, item in enumerate(value, 1):
         rule = mapping_in(item, path, f"rule {number}")
         regex, operation = str(rule.get("regex", "")), rule.get("operation")
+        if operation in _ENDS:
+            continue
         if operation != "*":
             message = f"rule {number} is about the operation {operation}: only '*' is read."
             raise FormatError(message, path=path, line=0, code="UNREAD")
@@ -84,7 +124,7 @@ def _word(rule: dict[str, object], path: str, number: int) -> str:
         mapping_in(config.get(name), path, f"{name} of rule {number}").get("num_bits")
         for name in ("activation_tensor_config", "weight_tensor_config")
     ]
-    return {(8, 8): _BASE.text, (16, 8): _WIDE.text}.get((bits[0], bits[1]), f"a{bits[0]}w{bits[1]}")  # type: ignore[arg-type]
+    return f"a{bits[0]}w{bits[1]}"
 
 
 def _literal(regex: str) -> str | None:
@@ -102,6 +142,9 @@ FORMAT = EntryFormat(
     granularity="output tensor of an operator",
     vocabulary=Vocabulary((_BASE,), (_FLOAT, _WIDE)),
     bind=bind_tensors,
+    bind_listing=_bind_listing,
+    listed=".tflite",
     encode=_encode,
     decode=_decode,
+    numerics=EDGE_NUMERICS,
 )

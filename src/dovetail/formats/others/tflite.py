@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dovetail.formats.binding import bind_tensors
 from dovetail.formats.entries import EntryFormat
+from dovetail.formats.litert.operators import bind_file
 from dovetail.formats.others.name_list import NameList
 from dovetail.formats.words import skip_list
 
@@ -15,6 +16,8 @@ FORMAT = EntryFormat(
     granularity="output tensor of an operator",
     vocabulary=skip_list(_LIST.word),
     bind=bind_tensors,
+    bind_listing=bind_file,
+    listed=".tflite",
     encode=_LIST.encode,
     decode=_LIST.decode,
 )

@@ -28,13 +28,15 @@ _VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\.\d+)*")
 
 
 def dialect_of(version: str, path: str = "") -> Dialect:
-    """Return how a version of Paddle Lite reads the file; an empty text is the newest."""
+    """Return how a version of Paddle Lite reads the file; an empty text is the newest, `pipe` splits at '|'."""
+    if version == Dialect.PIPE.value:
+        return Dialect.PIPE
     match = _VERSION.fullmatch(version)
     if not version:
         return Dialect.V212
     if match is None:
         raise FormatError(
-            f"'{version}' is no version of Paddle Lite.", path=path, line=0, code="VERSION", hint="v2.12."
+            f"'{version}' is no version of Paddle Lite.", path=path, line=0, code="VERSION", hint="v2.12, or pipe."
         )
     return Dialect.V212 if (int(match[1]), int(match[2])) >= (2, 12) else Dialect.V210
 
@@ -79,7 +81,7 @@ class PaddleFormat:
         """Return the file, and the mixed-precision file beside subgraph.txt when the plan needs one."""
         dialect = dialect_of(request.version, request.path)
         operations = operations_of(request.listing, request.path)
-        spelling = spell(request.plan, request.graph, bind_log(request.graph, operations), self.vocabulary)
+        spelling = spell(request.plan, request.graph, self.binding(request), self.vocabulary)
         devices = [PaddleDevice.NPU_INT8] * len(operations)
         for item, word in spelling.words.items():
             devices[int(item)] = PaddleDevice.CPU if word is _CPU else PaddleDevice.NPU_FP32
@@ -89,6 +91,10 @@ class PaddleFormat:
             return Written(mixed)
         beside = {"mixed": mixed} if PaddleDevice.NPU_FP32 in devices else {}
         return Written(policy.subgraph_text(dialect, request.path).encode(), beside)
+
+    def binding(self, request: WriteRequest) -> Binding:
+        """Return the nodes that every operator stands for; raise FormatError without the log."""
+        return bind_log(request.graph, operations_of(request.listing, request.path))
 
     def read(self, content: bytes, request: ReadRequest) -> Plan:
         """Return the plan; a rule that matches nothing is an error here, though Paddle Lite ignores it."""

@@ -24,7 +24,7 @@ from dovetail.formats.paddle.subgraphs import estimate_subgraphs
 from dovetail.formats.text import MAX_FILE_BYTES
 
 _OP_TYPE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_PLAIN_LINE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?::(?:[^\s,:;\-]+(?:,[^\s,:;\-]+)*)?){0,2}")
+_PLAIN_LINE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?::(?:[^\s,:;\-|]+(?:,[^\s,:;\-|]+)*)?){0,2}")
 """A line in which nothing can be wrong but what it matches: most lines are, and it saves looking at them closely."""
 
 _MOST = 1000
@@ -88,7 +88,7 @@ class _Linter:
             syntax = [] if plain else list(self.line_findings(line, number))
             yield from syntax
             broken = {item.code for item in syntax} - {"E09"}
-            items = [line] if plain or self.context.dialect is Dialect.V210 else line.split("-")
+            items = [line] if plain else self.context.dialect.items(line)
             found = [read_rule(item, number) for item in items if item]
             matched = [(rule, self.matcher.indices(rule)) for rule in found]
             if not broken:
@@ -109,22 +109,23 @@ class _Linter:
             )
         if number == 1 and line.startswith("\ufeff"):
             yield self.finding("E02", number, "a byte order mark: it becomes part of the first operator type.")
-        line = line.replace("\r", "").removeprefix("\ufeff")
+        line, sign = line.replace("\r", "").removeprefix("\ufeff"), self.context.dialect.separator
         comment = without_comment(line) != line
         if comment:
             yield self.finding("E03", number, "a comment: the format has none, it becomes part of a name.")
-        if not comment and any(token != token.strip() for token in re.split(r"[:,\-]", line)):
+        if not comment and any(token != token.strip() for token in re.split(f"[:,{re.escape(sign or '-')}]", line)):
             yield self.finding("E04", number, "a blank beside a name: it becomes part of the name.")
         if ":" not in line and ";" in line:
             yield self.finding("E05", number, "';' does not separate anything: ':' does.")
         if self.splits_a_name(line):
+            since = " since v2.12" if self.context.dialect is Dialect.V212 else ""
             yield self.finding(
                 "E07",
                 number,
-                f"'-' separates rules since v2.12: '{line[:_SHOWN]}' becomes {len(line.split('-'))} rules.",
-                "Leave out the names with '-'; an output without one often says enough (scale::out).",
+                f"'{sign}' separates rules{since}: '{line[:_SHOWN]}' becomes {len(line.split(sign))} rules.",
+                f"Leave out the names with '{sign}'; an output without one often says enough (scale::out).",
             )
-        for rule in [line] if self.context.dialect is Dialect.V210 else line.split("-"):
+        for rule in self.context.dialect.items(line):
             yield from self.item_findings(rule, number)
 
     def item_findings(self, item: str, number: int) -> Iterator[Diagnostic]:
@@ -137,10 +138,11 @@ class _Linter:
             yield self.finding("E11", number, "no operator type: such a rule matches nothing.")
 
     def splits_a_name(self, line: str) -> bool:
-        """Tell whether a '-' that was meant as part of a name separates rules."""
-        if self.context.dialect is Dialect.V210 or "-" not in line:
+        """Tell whether a separator that was meant as part of a name separates rules."""
+        sign = self.context.dialect.separator
+        if not sign or sign not in line:
             return False
-        items = [item for item in line.split("-") if item]
+        items = [item for item in line.split(sign) if item]
         types = [item.partition(":")[0].strip() for item in items]
         if not all(_OP_TYPE.fullmatch(name) for name in types):
             return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import BinaryIO
@@ -25,6 +26,11 @@ _CLUSTER = re.compile(r"(.*)_subgraph_(\d{1,9})")
 _CLUSTERS = re.compile(r"subgraph clusters: *(\d{1,9})")
 _HEADER = "subgraph operators:"
 _MOST_DIAGNOSTICS = 200
+_MOST_PARTS = 200
+"""Beyond it a line is not divided: it takes quadratic time."""
+_ENDS = ("feed", "fetch")
+_SCALE = re.compile(r"Missing the quant params '(\w{1,80})' for the (?:input|output) '([^']{1,400})'")
+"""What Paddle Lite says before it aborts."""
 
 
 class Where(Enum):
@@ -87,7 +93,33 @@ class _Draft:
     clusters: int
     labels: dict[str, str]
     operations: list[LoggedOperation] = field(default_factory=list)
+    made: set[str] = field(default_factory=set)
+    """Tensors that were made so far: they tell where names with ':' end."""
     noise: int = 0
+
+
+_Split = tuple[str, str]
+"""Inputs and outputs, as the log has them."""
+
+
+def _splits(fields: Sequence[str], made: set[str]) -> Iterator[_Split]:
+    """Yield where a line whose names hold ':' can be divided: no name is a number first, none is made twice.
+
+    What is fed and what is fetched has one name on one side.
+    """
+    kind, rest = fields[0], fields[1:]
+    if len(rest) > _MOST_PARTS:
+        return
+    if kind in _ENDS:
+        yield (rest[0], ":".join(rest[1:])) if kind == "feed" else (":".join(rest[:-1]), rest[-1])
+        return
+    for cut in range(1, len(rest)):
+        ins, outs = ":".join(rest[:cut]), ":".join(rest[cut:])
+        names, results = ins.split(","), outs.split(",")
+        if any(name.split(":")[0].isdigit() for name in (*names, *results)):
+            continue
+        if all(name not in made or name in names for name in results):
+            yield ins, outs
 
 
 class _Reader:
@@ -100,6 +132,8 @@ class _Reader:
         self.labels: dict[str, str] = {}
         self.in_graph = False
         self.types: set[str] = set()
+        self.scales: list[tuple[int, str, str]] = []
+        """Lines, scales that are missing, and the tensors."""
 
     def complain(self, code: str, line: int, message: str, hint: str | None = None) -> None:
         if len(self.diagnostics) < _MOST_DIAGNOSTICS:
@@ -113,6 +147,8 @@ class _Reader:
             text = _ANSI.sub("", text).rstrip()
         if line.cut:
             self.complain("LOG_LONG_LINE", line.number, "the line is too long for a log; its end was not read.")
+        if "Missing the quant params" in text and (scale := _SCALE.search(text)):
+            self.scales.append((line.number, scale[1], scale[2]))
         if self.in_graph:
             self.graph_line(text)
         elif text.endswith(":") and text.lower().endswith(_HEADER):
@@ -150,11 +186,13 @@ class _Reader:
             draft.noise += 1
         else:
             fields = text.split(":")
-            if len(fields) == 3 and self.is_type(fields[0]):
-                _, ins, outs = fields
-                names = tuple(ins.split(",")) if ins else ()
-                made = tuple(outs.split(",")) if outs else ()
+            found: list[_Split] = []
+            if len(fields) >= 3 and self.is_type(fields[0]):
+                found = [(fields[1], fields[2])] if len(fields) == 3 else list(_splits(fields, draft.made))
+            if len(found) == 1:
+                names, made = (tuple(part.split(",")) if part else () for part in found[0])
                 draft.operations.append(LoggedOperation(fields[0], names, made, line=number))
+                draft.made.update(made)
             else:
                 draft.noise += 1
                 many = len(fields) > 3 and _OP_TYPE.fullmatch(fields[0]) is not None
@@ -212,6 +250,7 @@ def parse_log(source: bytes | BinaryIO, path: str = "log.txt") -> Log:
         reader.take(line)
     reader.close(ended=False)
     paragraphs = reader.paragraphs
+    _tell_scales(reader)
     if not paragraphs:
         reader.complain(
             "LOG_EMPTY",
@@ -228,6 +267,18 @@ def parse_log(source: bytes | BinaryIO, path: str = "log.txt") -> Log:
             "Another one can be chosen by its number.",
         )
     return Log(tuple(paragraphs), tuple(reader.diagnostics))
+
+
+def _tell_scales(reader: _Reader) -> None:
+    """Report scales that a run missed, with the operator to take off the NPU."""
+    operations = reader.paragraphs[-1].operations if reader.paragraphs else ()
+    for line, scale, tensor in dict.fromkeys(reader.scales[:_MOST_DIAGNOSTICS]):
+        makers = [op for op in operations if tensor in op.outs]
+        users = [op for op in operations if tensor in op.ins]
+        found = (makers or users)[-1:] if scale.startswith("Output") else (users or makers)[:1]
+        rule = f"put '{found[0].text[:120]}' into subgraph.txt" if found else "take what makes it off the NPU"
+        message = f"'{tensor[:120]}' has no {scale}: an operator that reads bytes makes it, and it has no scale."
+        reader.complain("LOG_SCALE", line, message, f"Quantise the model in full, or {rule}.")
 
 
 def _key(paragraph: Paragraph) -> frozenset[tuple[str, tuple[str, ...]]]:

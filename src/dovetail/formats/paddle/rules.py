@@ -21,6 +21,17 @@ class Dialect(Enum):
     """v2.8 to v2.11: one rule a line."""
     V212 = "v2.12"
     """v2.12 and later: '-' separates rules too."""
+    PIPE = "pipe"
+    """Builds whose source separates rules by '|' in place of '-'; which release that was is not known."""
+
+    @property
+    def separator(self) -> str:
+        """Return what separates rules within a line, or an empty text."""
+        return {Dialect.V212: "-", Dialect.PIPE: "|"}.get(self, "")
+
+    def items(self, line: str) -> list[str]:
+        """Return the rules of a line; empty ones count, except one at the end."""
+        return split_fields(line, self.separator) if self.separator else [line]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +68,7 @@ def load_rules(text: str, dialect: Dialect = Dialect.V212) -> tuple[SubgraphRule
     """Return the rules of a file exactly as Paddle Lite takes them: nothing is trimmed, no comment is known."""
     rules: list[SubgraphRule] = []
     for number, line in enumerate(split_fields(text, "\n"), 1):
-        items = split_fields(line, "-") if dialect is Dialect.V212 else [line]
-        rules += [read_rule(item, number) for item in items if item]
+        rules += [read_rule(item, number) for item in dialect.items(line) if item]
     return tuple(rules)
 
 

@@ -22,7 +22,7 @@ def write_rules(
 ) -> str:
     """Return the file that matches the chosen operators and no other: one rule a line, in the network's order.
 
-    A name that the dialect cannot say (with '-' since v2.12, or ':' or ',') is left out where the rest still says
+    A name that the dialect cannot say (with '-' since v2.12, or '|', ':' or ',') is left out where the rest still says
     which operator is meant. Raises FormatError where it does not; `whole_types` then takes all operators of the type.
     """
     matcher = Matcher(operations)
@@ -49,7 +49,7 @@ def write_rules(
 
 
 def _spellings(op: LoggedOperation, dialect: Dialect) -> Iterator[str]:
-    bad = ":,\n\r" + ("-" if dialect is Dialect.V212 else "")
+    bad = ":,\n\r" + dialect.separator
     ins = [name for name in dict.fromkeys(op.ins) if name and not any(sign in name for sign in bad)]
     outs = [name for name in dict.fromkeys(op.outs) if name and not any(sign in name for sign in bad)]
     if any(sign in op.op_type for sign in bad):

@@ -14,7 +14,7 @@ from dovetail.outputs.layouts import Coding, DenseLayout
 PLAIN = (Coding.CORNERS, Coding.CORNERS_YX, Coding.CENTRE)
 """Codings that need no cell."""
 
-_LARGEST_POWER = 20.0
+LARGEST_POWER = 20.0
 """Bound of exponents: a box of e^20 strides is larger than any picture."""
 
 
@@ -100,7 +100,7 @@ def _centred(offsets: Floats | None, sizes: Floats, cells: Cells) -> Floats:
 
 
 def _power(values: Floats) -> Floats:
-    return np.asarray(np.exp(np.clip(values, -_LARGEST_POWER, _LARGEST_POWER)), np.float64)
+    return np.asarray(np.exp(np.clip(values, -LARGEST_POWER, LARGEST_POWER)), np.float64)
 
 
 def _sigmoid(values: Floats) -> Floats:

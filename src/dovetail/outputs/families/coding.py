@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dovetail.outputs.decode.boxes import corners_of
+from dovetail.outputs.decode.boxes import LARGEST_POWER, corners_of
 from dovetail.outputs.decode.detections import box_iou
-from dovetail.outputs.decode.planes import Arrays, Cells, Floats, cells_of
+from dovetail.outputs.decode.planes import Arrays, Cells, Floats, cells_of, read_part
 from dovetail.outputs.decode.scores import place_scores
 from dovetail.outputs.layouts import Coding, DenseLayout, LayoutPart
 
@@ -18,6 +18,8 @@ _NEAR = 1.5
 """Largest median distance, in cells, of decoded boxes from the cells that they belong to."""
 _CHANCE = 0.5
 """Largest share of that distance in the one that the same boxes have from the cells of other places."""
+_LARGEST = 4.0
+"""Sides of the picture that a box is wide at most that a detector is sure of."""
 _MOST_PICTURES = 8
 _MOST_PLACES = 200
 """Places a picture that neighbours are compared at."""
@@ -43,6 +45,23 @@ def decoded_coding(layout: DenseLayout, outputs: Arrays) -> DenseLayout | None:
             chance = _distance(boxes[:, _drawn(boxes.shape[1])], cells)
     # On a grid of a few cells every box is near every cell: what counts is that it is nearer to its own.
     return best[1] if best is not None and best[0] <= min(_NEAR, _CHANCE * chance) else None
+
+
+def has_plain_sizes(layout: DenseLayout, outputs: Arrays) -> bool:
+    """Tell whether sizes are no logarithms, logits or strides: the surest boxes would be far beyond the picture.
+
+    Such boxes are decoded, to a picture of another size than the model's input.
+    """
+    arrays = _first(outputs)
+    boxes = corners_of(layout, arrays)
+    if layout.boxes is None or boxes is None:
+        return False
+    if layout.coding is Coding.GRID_SIGMOID:  # Its boxes are within the picture, whatever the logits are.
+        sides, most = np.abs(read_part(layout.boxes, arrays)[..., 2:4]).max(axis=2), LARGEST_POWER
+    else:
+        sides, most = (boxes[..., 2:] - boxes[..., :2]).max(axis=2), _LARGEST * max(layout.image)
+    surest = [place_scores(layout, arrays, index).max(axis=1).argmax() for index in range(len(sides))]
+    return bool(np.median(sides[np.arange(len(sides)), surest]) > most)
 
 
 def _drawn(places: int) -> NDArray[np.intp]:

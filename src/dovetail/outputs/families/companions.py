@@ -16,6 +16,7 @@ from dovetail.outputs.layouts import Activation, HeatmapsLayout, MaskLayout
 from dovetail.outputs.view import Kind, OutputRole
 
 _FEWEST_POINTS = 5
+_NEIGHBOURS = 8
 _GEOMETRY = {5: "four sides and an angle", 8: "four corners"}
 
 
@@ -30,18 +31,22 @@ def hypotheses(ends: Ends) -> Iterator[Hypothesis]:
     for same in grids.values():
         for heat in same:
             if heat.stride >= 4 and heat.channels == heat.stride**2 + 1:
-                yield _cells(heat)
+                yield _cells(heat, [item for item in same if item.channels == 1])
             rest = [item for item in same if item is not heat]
             related = [item for item in rest if item.channels in (2 * heat.channels, 2 * (heat.channels - 1))]
             exact = any(item.channels == 2 * heat.channels for item in related)
             if heat.channels >= _FEWEST_POINTS and related and (exact or heat.channels - 1 in counts.POINTS):
-                yield _points(heat, related)
+                edges = [item for item in rest if item.channels == 4 * (heat.channels - 1)]
+                middles = [item for item in rest if item.channels == 1 and item.activations == {"Sigmoid"}]
+                yield _points(heat, [*related, *edges], middles if exact and heat.activations == {"Sigmoid"} else ())
             if heat is next(item for item in same if item.channels == heat.channels):
                 yield from _scored_offsets(heat, rest)
             yield from _tagged(heat, grids.values())
         for score, geometry in itertools.permutations(same, 2):
             if score.channels == 1 and geometry.channels in _GEOMETRY:
                 yield _regions(score, geometry)
+            if score.channels == 2 and geometry.channels == 2 * _NEIGHBOURS:
+                yield _linked(score, geometry)
 
 
 def _scored_offsets(heat: Map, rest: Sequence[Map]) -> Iterator[Hypothesis]:
@@ -68,31 +73,57 @@ def _tagged(heat: Map, grids: Iterable[Sequence[Map]]) -> Iterator[Hypothesis]:
             yield _points(heat, [item])
 
 
-def _points(heat: Map, related: Sequence[Map]) -> Hypothesis:
-    """Return keypoints whose maps come with vectors: from point to point, or from a cell to its point."""
+def _points(heat: Map, related: Sequence[Map], middles: Sequence[Map] = ()) -> Hypothesis:
+    """Return keypoints whose maps come with vectors: from point to point, or from a cell to its point.
+
+    One map more may say where the middles of people are.
+    """
     case = Case()
     name = heat.end.name
     usual = heat.channels in counts.POINTS or heat.channels - 1 in counts.POINTS
     case.when(usual, FAIR, f"{heat.channels} maps, a usual number of keypoints, with or without a background")
     for item in related:
         exact = item.channels == 2 * heat.channels or heat.channels - 1 in counts.POINTS
-        case.add(STRONG if exact else SLIGHT, f"'{item.end.name}' has two maps for each of '{name}'")
+        both = item.channels == 4 * (heat.channels - 1)
+        of = "for each edge of a tree of the points, both ways" if both else f"for each of '{name}'"
+        case.add(STRONG if exact and not both else SLIGHT, f"'{item.end.name}' has two maps {of}")
         case.when(words.named(item.end, (*words.OFFSETS, *words.FIELDS)), FAIR, f"'{item.end.name}' is named as such")
     case.when(words.named(heat.end, (*words.HEATMAP, *words.LANDMARKS)), STRONG, f"'{name}' is named as keypoints are")
     case.when(words.named(heat.end, words.SEGMENTATION), -STRONG, f"'{name}' is named as masks are")
     case.when(heat.activations == {"Softmax"}, -DECISIVE, f"'{name}' ends in a Softmax")
     roles = {name: OutputRole.HEATMAPS, **{item.end.name: OutputRole.OFFSETS for item in related}}
+    roles.update({item.end.name: OutputRole.HEATMAPS for item in middles[:1] if len(middles) == 1})
     layout = HeatmapsLayout(name, heat.channel_axis or 0, heat.channels)
     return Hypothesis.of(case, Kind.KEYPOINTS, "heat maps with vectors", roles, layout)
 
 
-def _cells(heat: Map) -> Hypothesis:
-    """Return keypoints as a class for every pixel of a cell, and one for none (SuperPoint)."""
+def _cells(heat: Map, trust: Sequence[Map]) -> Hypothesis:
+    """Return keypoints as a class for every pixel of a cell, and one for none (SuperPoint).
+
+    One map more of a Sigmoid may say how far they are to be trusted (XFeat).
+    """
     case = Case()
     name = heat.end.name
     case.add(DECISIVE, f"'{name}' has a score for each of a cell's {heat.channels - 1} pixels and one for none")
     case.when(words.named(heat.end, words.SEGMENTATION), -STRONG, f"'{name}' is named as masks are")
-    return Hypothesis.of(case, Kind.KEYPOINTS, "pixels of a cell", {name: OutputRole.HEATMAPS})
+    roles = {name: OutputRole.HEATMAPS}
+    roles.update({item.end.name: OutputRole.SCORES for item in trust if item.activations == {"Sigmoid"}})
+    return Hypothesis.of(case, Kind.KEYPOINTS, "pixels of a cell", roles)
+
+
+def _linked(score: Map, links: Map) -> Hypothesis:
+    """Return text as two logits a cell, and two for each link to its eight neighbours (PixelLink)."""
+    case = Case()
+    first, second = score.end, links.end
+    case.add(STRONG, f"'{second.name}' has two numbers for each of a cell's eight neighbours")
+    case.add(FAIR, f"'{first.name}' has two numbers for the cell itself")
+    case.when(score.stride in (2, 4), SLIGHT, f"maps of stride {score.stride:g}")
+    case.when(bool(second.words & {"link", "links"}), STRONG, f"'{second.name}' is named as links are")
+    case.when(
+        words.named(second, (*words.HEATMAP, *words.OFFSETS)), -STRONG, f"'{second.name}' is not named as links are"
+    )
+    roles = {first.name: OutputRole.MASK, second.name: OutputRole.OFFSETS}
+    return Hypothesis.of(case, Kind.TEXT_REGIONS, "pixels and links", roles)
 
 
 def _regions(score: Map, geometry: Map) -> Hypothesis:

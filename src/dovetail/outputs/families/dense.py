@@ -18,7 +18,7 @@ from dovetail.outputs.ends import Ends, ImageInput
 from dovetail.outputs.evidence import DECISIVE, FAIR, SLIGHT, STRONG, Case, Hypothesis
 from dovetail.outputs.families.activated import activation_of, background_of
 from dovetail.outputs.families.anchors import usual_anchors
-from dovetail.outputs.families.coding import agreeing_coding, decoded_coding
+from dovetail.outputs.families.coding import agreeing_coding, decoded_coding, has_plain_sizes
 from dovetail.outputs.families.maps import maps_of
 from dovetail.outputs.families.roles import RoleAssignment, Stretch, assignments
 from dovetail.outputs.families.sights import Sight, Stack, stacks
@@ -28,6 +28,12 @@ from dovetail.outputs.view import Kind, OutputRole
 
 _ANCHORS = (1, 2, 3, 4, 5, 6, 9)
 _FEWEST_PROTOTYPES = 8
+_MANY_PLACES = 200
+"""As many places are no accident in the shape of another output."""
+_MOST_NUMBERS = 200
+"""Numbers of a place's points, at most."""
+_BARE = frozenset({Coding.DISTANCES, Coding.GRID_EXP, Coding.GRID_SIGMOID})
+"""Codings that the grid alone gives a meaning to."""
 _SELECTION = frozenset({"NonMaxSuppression", "TopK"})
 
 Codings = tuple[tuple[Coding, float], ...]
@@ -40,10 +46,12 @@ def hypotheses(ends: Ends) -> Iterator[Hypothesis]:
     prototypes = _prototypes(ends)
     for stack in stacks(ends):
         best: tuple[Hypothesis, Codings] | None = None
-        for found, levels in _readings(stack, prototypes.keys()):
+        own = {sight.end.name for row in stack.rows for sight in row}
+        weights = {count for count, name in prototypes.items() if name not in own}
+        for found, levels in _readings(stack, weights):
             bare, codings = _hypothesis(ends, stack, levels, found, arrays)
             hypothesis = _with_prototypes(bare, found, prototypes)
-            hypothesis = _with_points(hypothesis, ends, levels) if stack.together else hypothesis
+            hypothesis = _with_points(hypothesis, ends, levels)
             if best is None or hypothesis.weight > best[0].weight:
                 best = hypothesis, codings
         if best is not None:
@@ -74,11 +82,20 @@ def _readings(stack: Stack, weights: Collection[int]) -> Iterator[tuple[RoleAssi
 
 
 def _with_points(hypothesis: Hypothesis, ends: Ends, levels: tuple[Level, ...]) -> Hypothesis:
-    """Return the hypothesis with the outputs `[P, points, numbers]` that say more of as many places."""
+    """Return the hypothesis with the outputs that say more of as many places: points, or the angles of boxes."""
     places = sum(level.places for level in levels)
-    more = [end.name for end in ends.outputs if end.rank == 3 and end.shape[0] == places and end.shape[2] <= 3]
-    roles = {**hypothesis.roles, **dict.fromkeys(more, OutputRole.LANDMARKS)}
-    return replace(hypothesis, roles=roles)
+    cells = sum(level.rows * level.cols for level in levels)
+    if len(levels) < 2 and places < _MANY_PLACES:
+        return hypothesis
+    more = [
+        end.name
+        for end in ends.outputs
+        if end.name not in hypothesis.roles
+        and not {places, cells}.isdisjoint(end.shape)
+        and int(np.prod(end.shape)) // max(end.shape) <= _MOST_NUMBERS
+        and ((end.rank == 3 and min(end.shape) <= 3) or (end.rank <= 2 and int(np.prod(end.shape)) == max(end.shape)))
+    ]
+    return replace(hypothesis, roles={**hypothesis.roles, **dict.fromkeys(more, OutputRole.LANDMARKS)})
 
 
 def _prototypes(ends: Ends) -> Mapping[int, str]:
@@ -121,8 +138,13 @@ def _hypothesis(
         family, layout = _decoded_family(decoded_layout, max(level.anchors for level in levels)), decoded_layout
     else:
         family, layout, codings = _family(layout, found, _sizes_applied(stack, found))
+        if layout.coding in _BARE and has_plain_sizes(layout, arrays):
+            layout, codings = replace(layout, coding=Coding.CENTRE), ()
+            family = _decoded_family(layout, anchors=1)
     layout = _with_own_anchors(ends, stack, layout)
     case.when(decoded, STRONG, "decoded boxes lie at their cells")
+    alone = bool(found.bins) and not stack.together and len(levels) == 1
+    case.when(alone, -STRONG, "distributions of distances on one grid only, where designs have several")
     case.when(_sparse(layout, arrays), FAIR, "scores are low nearly everywhere and high at few places")
     blind = len(found.roles) == 1 or len({stretch.column for stretch in found.roles.values()}) == 1
     uniform = blind and found.anchors == 1 and len(stack.rows[0][0].end.cuts(stack.rows[0][0].axis)) == 1

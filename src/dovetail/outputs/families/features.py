@@ -55,6 +55,7 @@ def _features(end: End, axis: int, where: str) -> Hypothesis:
 
 def _unit(end: End, axis: int) -> bool:
     """Tell whether every place has a vector of length 1 with numbers of both signs."""
-    values = np.asarray(end.values, np.float64)
-    lengths = np.sqrt(np.square(values).sum(axis=axis + 1))
-    return end.low < 0 and end.shape[axis] >= 16 and float(np.abs(lengths - 1).max(initial=0.0)) < _NEAR
+    if end.shape[axis] < 16 or end.low >= 0:
+        return False
+    squares = (np.square(np.asarray(value, np.float64)).sum(axis=axis) for value in end.values)
+    return all(float(np.abs(np.sqrt(square) - 1).max(initial=0.0)) < _NEAR for square in squares)

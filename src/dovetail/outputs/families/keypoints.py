@@ -20,6 +20,7 @@ _WIDTHS = (2, 3, 4, 5)
 """Numbers of a point: coordinates, how visible it is, whether it is there."""
 _FEWEST = 12
 """Numbers of the fewest points that tell a person."""
+_CORNERS = 8
 _MOST_PEOPLE = 32
 _PERSON = {0: "", 1: " and a score", 4: " and a box", 5: ", a box and a score"}
 """What a row may hold beside the points of a person."""
@@ -34,6 +35,8 @@ def hypotheses(ends: Ends) -> Iterator[Hypothesis]:
         if end.integer or end.ragged:
             continue
         yield from _coordinates(ends, end)
+        if image is not None:
+            yield from _corners_of_cells(ends, end)
         if image is not None and end.rank == 2 and 2 <= end.shape[0] <= _MOST_PEOPLE:
             yield from _people(ends, end)
         for found in maps_of(end, image) if image is not None else ():
@@ -118,6 +121,9 @@ def _points(ends: Ends, end: End, points: int, width: int, *, split: bool) -> Hy
             usual and other is not end and _has_points(other, points), STRONG, f"'{other.name}' has as many points"
         )
     case.when(ends.image is None, -STRONG, "no picture goes in")
+    case.when(
+        not split and _in_pixels(ends, end), STRONG, "numbers lie within the picture, in pixels, around its middle"
+    )
     values = np.asarray(end.values, np.float64).reshape(len(end.values), -1, width)
     scored = split and width == 3 and _scored(values)
     case.when(scored, FAIR, "two coordinates in shares of the picture and a score")
@@ -125,6 +131,31 @@ def _points(ends: Ends, end: End, points: int, width: int, *, split: bool) -> Hy
     movenet = scored and end.shape == (1, 17, 3)
     layout = PointsLayout(end.name, points, width, "yx" if movenet else "xy", 2 if scored else None)
     return Hypothesis.of(case, Kind.KEYPOINTS, "coordinates", {end.name: OutputRole.POINTS}, layout)
+
+
+def _in_pixels(ends: Ends, end: End) -> bool:
+    """Tell whether numbers without an activation lie in the picture, counted in pixels, as many on either side."""
+    if ends.image is None or end.tail.activations != {""} or not end.finite.size:
+        return False
+    side = max(ends.image.rows, ends.image.cols)
+    low, middle, high = np.quantile(end.finite, (0.05, 0.5, 0.95))
+    return bool(low > -0.25 * side and high < 1.25 * side and 0.2 * side < middle < 0.8 * side)
+
+
+def _corners_of_cells(ends: Ends, end: End) -> Iterator[Hypothesis]:
+    """Yield four corners for every step of a sequence of marks, in shares of the picture (tables)."""
+    if end.rank != 2 or end.shape[1] != _CORNERS or not end.in_unit:
+        return
+    alike = [other for other in ends.outputs if other is not end and other.rank == 2 and other.shape[0] == end.shape[0]]
+    marks = [other for other in alike if other.sums_to_one(1)]
+    if not marks:
+        return
+    case = Case()
+    case.add(STRONG, f"'{end.name}' has four corners for every step of '{marks[0].name}'")
+    case.when(end.tail.activations == {"Sigmoid"}, FAIR, f"'{end.name}' ends in a Sigmoid")
+    case.when("Conv" not in end.tail.operators, FAIR, "steps come from matrix products")
+    layout = PointsLayout(end.name, end.shape[0] * 4, 2)
+    yield Hypothesis.of(case, Kind.KEYPOINTS, "corners of cells", {end.name: OutputRole.POINTS}, layout)
 
 
 def _all_threes(ends: Ends) -> bool:

@@ -148,7 +148,7 @@ def _role_of_rest(case: Case, sight: Sight, width: int, weights: Collection[int]
         case.when(words.named(end, words.OBJECTNESS), FAIR, f"'{end.name}' is named as objectness is")
         case.add(SLIGHT, f"'{end.name}' has one channel, as objectness has")
         return OutputRole.OBJECTNESS
-    if words.named(end, words.LANDMARKS):
+    if words.named(end, words.LANDMARKS) and (width % 2 == 0 or width % 3 == 0):
         case.add(FAIR, f"'{end.name}' is named as landmarks are")
         return OutputRole.LANDMARKS
     if width in _LANDMARKS:

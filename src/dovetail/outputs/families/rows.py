@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 
 import numpy as np
@@ -32,10 +33,12 @@ def hypotheses(ends: Ends) -> Iterator[Hypothesis]:
             yield from _one_table(ends, end, image)
         if end.rank == 2 and end.shape[1] > 5 and 0 < end.shape[0] <= _MOST_ROWS:
             yield _queries_joined(ends, end, image)
+            yield from _proposals(ends, end)
         if end.rank == 2 and end.shape[1] == 4:
             yield from _with_boxes(ends, end, image)
         if end.rank == 2 and end.shape[1] == 5:
             yield from _scored_boxes(ends, end, image)
+            yield from _posed_boxes(ends, end, image)
 
 
 def _one_table(ends: Ends, end: End, image: tuple[int, int]) -> Iterator[Hypothesis]:
@@ -129,6 +132,43 @@ def _scored_boxes(ends: Ends, end: End, image: tuple[int, int]) -> Iterator[Hypo
         yield Hypothesis.of(case, Kind.DETECTION, "boxes, suppressed", roles, layout)
 
 
+def _posed_boxes(ends: Ends, end: End, image: tuple[int, int]) -> Iterator[Hypothesis]:
+    """Yield boxes with their scores in one output, and points of each row in another (RTMO, MMDeploy's poses)."""
+    for points in ends.outputs:
+        if points.rank != 3 or points.shape[0] != end.shape[0] or points.shape[2] not in (2, 3):
+            continue
+        rows = np.asarray(end.values, np.float64).reshape(-1, 5)
+        rows = rows[np.isfinite(rows).all(axis=1)]
+        case = Case()
+        case.add(STRONG, f"'{points.name}' has {points.shape[1]} points for every row of '{end.name}'")
+        case.when(points.shape[1] in counts.POINTS, FAIR, f"{points.shape[1]} points, a usual number")
+        case.when(words.named(points, words.LANDMARKS), FAIR, f"'{points.name}' is named as points are")
+        case.when(_proper(rows[:, :4]) > _NEARLY_ALL, FAIR, "the first corner lies before the second")
+        bounded = bool(rows.size) and float(rows[:, 4].min()) >= -1e-3 and float(rows[:, 4].max()) <= 1.001
+        case.add(FAIR if bounded else -DECISIVE, f"column 4 {'stays in' if bounded else 'leaves'} 0..1")
+        case.when(_falling(end.values[..., 4]), FAIR, "scores fall from row to row")
+        layout = RowsLayout(
+            image,
+            Columns(end.name, 0, 4),
+            Columns(end.name, 4, 5),
+            Coding.CORNERS,
+            unit=bool(rows.size) and float(np.abs(rows[:, :4]).max()) <= _UNIT_LIMIT,
+            activation=Activation.SIGMOID,
+            suppressed=True,
+        )
+        roles = {end.name: OutputRole.COMBINED, points.name: OutputRole.LANDMARKS}
+        yield Hypothesis.of(case, Kind.DETECTION, "boxes with points, suppressed", roles, layout)
+
+
+def _more_of_rows(ends: Ends, boxes: End, taken: Mapping[str, OutputRole]) -> Mapping[str, OutputRole]:
+    """Return the outputs that say more of every row: where it was, its scores of all classes, its points."""
+    return {
+        end.name: OutputRole.SCORES if end.rank == 2 and end.in_unit else OutputRole.LANDMARKS
+        for end in ends.outputs
+        if end.name not in taken and end.rank in (1, 2, 3) and end.shape[0] == boxes.shape[0]
+    }
+
+
 def _masks(ends: Ends, boxes: End) -> Mapping[str, OutputRole]:
     """Return the outputs that hold a picture for every row of boxes: the masks of what was found."""
     return {
@@ -162,6 +202,8 @@ def _lists(ends: Ends, boxes: End, scores: End, classes: End | None, image: tupl
         case.add(STRONG, f"'{classes.name}' holds a whole number a row")
         case.when(words.named(classes, words.CLASSES), FAIR, f"'{classes.name}' is named as classes are")
     roles.update(_masks(ends, boxes))
+    if found and classes is not None:
+        roles.update(_more_of_rows(ends, boxes, roles))
     count = next((end for end in ends.outputs if end.name not in roles and _is_count(end)), None)
     if count is not None:
         roles[count.name] = OutputRole.COUNT
@@ -237,6 +279,22 @@ def _queries_joined(ends: Ends, end: End, image: tuple[int, int]) -> Hypothesis:
         suppressed=True,
     )
     return Hypothesis.of(case, Kind.DETECTION, "detr", {end.name: OutputRole.COMBINED}, layout)
+
+
+def _proposals(ends: Ends, end: End) -> Iterator[Hypothesis]:
+    """Yield rows that are joined of scores and of what is there, other than a box: lanes by places along them."""
+    cuts = end.cuts(1)
+    kinds = {
+        end.activations(1, start, start + size)
+        for start, size in zip(itertools.accumulate((0, *cuts)), cuts, strict=False)
+    }
+    if ends.image is None or len(cuts) < 2 or 4 in cuts[:1] or len(kinds) < 2:
+        return
+    case = Case()
+    case.add(STRONG, f"every row is joined of {', '.join(map(str, cuts))} numbers")
+    case.add(FAIR, "they end in different activations")
+    case.when("Conv" not in end.tail.operators, SLIGHT, "rows come from matrix products")
+    yield Hypothesis.of(case, Kind.DETECTION, "proposals", {end.name: OutputRole.COMBINED})
 
 
 def _judge_names(case: Case, boxes: End, scores: End) -> None:

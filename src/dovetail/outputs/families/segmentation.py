@@ -10,12 +10,16 @@ from dovetail.outputs.decode.masks import text_regions
 from dovetail.outputs.ends import End, Ends
 from dovetail.outputs.evidence import DECISIVE, FAIR, SLIGHT, STRONG, Case, Hypothesis
 from dovetail.outputs.families import counts, words
-from dovetail.outputs.families.activated import activation_of
+from dovetail.outputs.families.activated import activation_of, background_index
 from dovetail.outputs.families.maps import Map, maps_of
 from dovetail.outputs.layouts import Activation, MaskLayout, SignalLayout
 from dovetail.outputs.view import Kind, OutputRole
 
 _NEAR = 1e-2
+_SMALLEST_SCENE = 64
+_COARSE = 8
+_MOSTLY = 0.8
+"""Share of the cells in which a detector of cells sees nothing, at least."""
 _TEXT_THRESHOLD = 0.3
 """What counts as text in a DB head's map, by the method's published code."""
 
@@ -24,6 +28,7 @@ def hypotheses(ends: Ends) -> Iterator[Hypothesis]:
     """Yield the ways in which an output is a map of classes, of text, or of values."""
     image = ends.image
     if image is None:
+        yield from _scenes(ends)
         return
     for end in ends.outputs:
         for found in maps_of(end, image):
@@ -31,9 +36,19 @@ def hypotheses(ends: Ends) -> Iterator[Hypothesis]:
                 yield _ids(found)
                 continue
             yield _mask(ends, found)
+            if _marks(found):
+                yield _centroids(found)
             if found.channels == 1:
                 yield _text(found)
             yield _picture(ends, found)
+
+
+def _scenes(ends: Ends) -> Iterator[Hypothesis]:
+    """Yield the maps of a scene that several cameras see: no grid of theirs."""
+    cameras = any(len(shape) == 5 and shape[2] in (1, 3) and min(shape[3:]) >= 32 for shape in ends.inputs.values())
+    for end in ends.outputs if cameras else ():
+        if end.rank == 3 and not end.ragged and not end.integer and min(end.shape[1:]) >= _SMALLEST_SCENE:
+            yield _mask(ends, Map(end, end.shape[1], end.shape[2], end.shape[0], 0, 4.0))
 
 
 def _ids(found: Map) -> Hypothesis:
@@ -59,11 +74,14 @@ def _mask(ends: Ends, found: Map) -> Hypothesis:
     case.when(many and found.channels in counts.MASKS, SLIGHT, f"{found.channels} classes, a usual number")
     case.when(2 <= found.stride <= 8 and many, SLIGHT, f"a map of stride {found.stride:g}")
     case.when(found.stride >= 16, -FAIR, f"a map as coarse as stride {found.stride:g}")
-    case.when(found.stride < 1, -DECISIVE, f"'{end.name}' is larger than the picture")
+    case.when(_marks(found), -FAIR, "a Softmax of a coarse map, which masks are resized before")
+    plane = ends.image is not None and ends.image.plane
+    case.when(found.stride < 1 and not plane, -DECISIVE, f"'{end.name}' is larger than the picture")
     case.when(words.named(end, words.SEGMENTATION), STRONG, f"'{end.name}' is named as masks are")
     case.when(words.named(end, (*words.HEATMAP, *words.BOXES)), -FAIR, f"'{end.name}' is not named as masks are")
     case.when(words.named(end, words.REGRESSION), -STRONG, f"'{end.name}' is named as a quantity is")
-    signed = end.low < 0 < end.high
+    # Logits of what is rare may be below 0 everywhere.
+    signed = end.low < 0
     case.when(not many and found.activations == {""} and not signed, -FAIR, f"'{end.name}' has no bound")
     colour = ends.image is not None and found.full and found.channels == ends.image.channels > 1 and not softmax
     case.when(colour, -FAIR, "as many channels as the picture that goes in")
@@ -78,6 +96,31 @@ def _mask(ends: Ends, found: Map) -> Hypothesis:
         applied = Activation.NONE
     layout = MaskLayout(end.name, axis if many else None, found.channels if many else 2, applied)
     return Hypothesis.of(case, Kind.SEGMENTATION, "scores" if many else "one mask", {end.name: OutputRole.MASK}, layout)
+
+
+def _marks(found: Map) -> bool:
+    """Tell whether a map is a Softmax of a few classes at every coarse cell, with no Resize after it."""
+    axis = found.channel_axis
+    exclusive = axis is not None and found.activations == {"Softmax"} and found.end.sums_to_one(axis)
+    return exclusive and found.stride >= _COARSE and not found.end.tail.resized
+
+
+def _centroids(found: Map) -> Hypothesis:
+    """Return objects as marked cells of a coarse grid (FOMO): masks are drawn finer, and made large before a Softmax.
+
+    The layout is that of a mask: what differs is which cells are marked.
+    """
+    end, axis = found.end, found.channel_axis or 0
+    case = Case()
+    case.add(DECISIVE, f"'{end.name}' is a Softmax at every cell")
+    case.add(STRONG, f"'{end.name}' adds up to 1 at every cell")
+    case.add(FAIR, f"a grid as coarse as stride {found.stride:g}, not resized")
+    best = np.asarray(end.values, np.float64).argmax(axis=axis + 1)
+    rare = float(np.mean(best == background_index(end, axis))) > _MOSTLY
+    case.when(rare, FAIR, "one class, the first or the last, holds nearly all cells, as what is nothing does")
+    case.when(words.named(end, words.SEGMENTATION), -STRONG, f"'{end.name}' is named as masks are")
+    layout = MaskLayout(end.name, axis, found.channels, Activation.SOFTMAX)
+    return Hypothesis.of(case, Kind.DETECTION, "marked cells", {end.name: OutputRole.MASK}, layout)
 
 
 def _text(found: Map) -> Hypothesis:
@@ -116,7 +159,8 @@ def _picture(ends: Ends, found: Map) -> Hypothesis:
     """Return a picture or a map of values: super-resolution, denoising, depth."""
     end = found.end
     case = Case()
-    case.when(found.stride < 1, DECISIVE, f"'{end.name}' is larger than the picture")
+    plane = ends.image is not None and ends.image.plane
+    case.when(found.stride < 1 and not plane, DECISIVE, f"'{end.name}' is larger than the picture")
     colour = found.channels == 3 and found.full
     case.when(colour and not end.sums_to_one(found.channel_axis or 0), STRONG, f"'{end.name}' is shaped as a picture")
     added = any(leaf.tensor in ends.inputs for leaf in end.tail.leaves)
@@ -137,6 +181,7 @@ def _picture(ends: Ends, found: Map) -> Hypothesis:
     case.when(unbounded and found.full, weight, f"'{end.name}' is one value without a bound for every pixel")
     case.when(unbounded and not found.full, FAIR, f"'{end.name}' is one value without a bound a cell")
     case.when(words.named(end, words.REGRESSION), DECISIVE, f"'{end.name}' is named as a quantity is")
+    case.when(words.named(end, words.SEGMENTATION), -STRONG, f"'{end.name}' is named as masks are")
     case.when(found.activations <= {"Softmax"}, -DECISIVE, f"'{end.name}' ends in a Softmax")
     case.when(found.activations <= {"Tanh", "Clip"} and found.channels == 3, FAIR, f"'{end.name}' is clamped")
     case.when(found.channels > 4, -STRONG, f"{found.channels} channels")

@@ -9,11 +9,13 @@ import numpy as np
 from dovetail.outputs.ends import End, Ends
 from dovetail.outputs.evidence import DECISIVE, FAIR, SLIGHT, STRONG, Case, Hypothesis
 from dovetail.outputs.families import counts, words
-from dovetail.outputs.layouts import SequenceLayout
+from dovetail.outputs.layouts import Activation, ScoresLayout, SequenceLayout
 from dovetail.outputs.places import grid_level
 from dovetail.outputs.view import Kind, OutputRole
 
 _WIDTH_SHARES = (2, 4, 8)
+_SMALLEST_ALPHABET = 10
+_CORNERS = 8
 
 
 def hypotheses(ends: Ends) -> Iterator[Hypothesis]:
@@ -25,6 +27,38 @@ def hypotheses(ends: Ends) -> Iterator[Hypothesis]:
         if len(axes) == 2:
             for time, classes in (axes, axes[::-1]):
                 yield _sequence(ends, end, time, classes)
+            if ends.image is None and axes[0] < axes[1]:
+                yield from _frames(ends, end, *axes)
+
+
+def _frames(ends: Ends, end: End, time: int, classes: int) -> Iterator[Hypothesis]:
+    """Yield a few classes of every frame of sound: who speaks, whether a word is said, whether anybody speaks."""
+    count, applied = end.shape[classes], end.tail.activations
+    if not 1 < count < _SMALLEST_ALPHABET or not applied <= {"Sigmoid", "Softmax", "LogSoftmax"} or not applied:
+        return
+    case = Case()
+    names = ", ".join(sorted(applied))
+    case.add(STRONG, f"'{end.name}' is a {names} of {count} classes at every step, too few for an alphabet")
+    case.when("Softmax" in applied and end.sums_to_one(classes), FAIR, f"'{end.name}' adds up to 1 at every step")
+    case.when(_wave(ends), SLIGHT, "sound goes in")
+    case.when(words.named(end, words.CLASSIFICATION), FAIR, f"'{end.name}' is named as class scores are")
+    same = any(_bare(shape) == _bare(end.shape) for shape in ends.inputs.values())
+    case.when(same, -STRONG, f"'{end.name}' is shaped as what goes in")
+    independent = applied == {"Sigmoid"}
+    activation = (
+        Activation.SIGMOID if independent else Activation.SOFTMAX if applied == {"Softmax"} else Activation.NONE
+    )
+    layout = ScoresLayout(end.name, classes, count, activation, independent=independent)
+    yield Hypothesis.of(case, Kind.CLASSIFICATION, "every frame", {end.name: OutputRole.SCORES}, layout)
+
+
+def _steps_of_scores(ends: Ends, end: End) -> bool:
+    """Tell whether sound is judged by a Sigmoid of a few classes at every step."""
+    return ends.image is None and end.tail.activations == {"Sigmoid"} and min(_bare(end.shape)) < _SMALLEST_ALPHABET
+
+
+def _bare(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(size for size in shape if size != 1)
 
 
 def _sequence(ends: Ends, end: End, time: int, symbols: int) -> Hypothesis:
@@ -39,7 +73,7 @@ def _sequence(ends: Ends, end: End, time: int, symbols: int) -> Hypothesis:
     case.when(end.sums_to_one(symbols), STRONG, f"'{end.name}' adds up to 1 at every step")
     case.when(end.tail.activations <= {"Softmax", "LogSoftmax"}, FAIR, f"'{end.name}' ends in a Softmax")
     case.when(count in counts.SYMBOLS, FAIR, f"{count} symbols, a usual alphabet")
-    case.when(count < 10, -STRONG, f"{count} symbols are no alphabet")
+    case.when(count < _SMALLEST_ALPHABET, -STRONG, f"{count} symbols are no alphabet")
     word = image is not None and time < symbols and steps in counts.WORD_LENGTHS and count in counts.SYMBOLS
     case.when(word, FAIR, f"{steps} steps, the most symbols of a word")
     case.when(word and words.named(end, words.SCORES), SLIGHT, f"'{end.name}' is named as scores are")
@@ -54,6 +88,12 @@ def _sequence(ends: Ends, end: End, time: int, symbols: int) -> Hypothesis:
     )
     case.when(grid, -DECISIVE, "both axes are those of a grid over the picture")
     case.when(end.tail.activations == {"LogSoftmax"}, FAIR, f"'{end.name}' holds logarithms, as sequences do")
+    joined = len(end.cuts(symbols)) > 1
+    case.when(joined, -STRONG, f"'{end.name}' is joined of several parts along its symbols")
+    case.when(_steps_of_scores(ends, end), -STRONG, f"'{end.name}' is a Sigmoid of a few classes at every step")
+    beside = [other for other in ends.outputs if other.rank == 2 and other.shape == (steps, _CORNERS) and other.in_unit]
+    marks = bool(beside) and time < symbols and end.sums_to_one(symbols)
+    case.when(marks, STRONG, "another output has four corners for every step, as cells of a table have")
     blank = _blank(end, time, symbols)
     case.when(blank is not None, FAIR, "one symbol, the first or the last, holds most steps")
     case.when(image is None and _wave(ends) and count in counts.SYMBOLS, STRONG, "sound goes in")
@@ -64,7 +104,7 @@ def _sequence(ends: Ends, end: End, time: int, symbols: int) -> Hypothesis:
 
 def _blank(end: End, time: int, symbols: int) -> int | None:
     """Return the symbol that is the best at most steps, where it is the first or the last."""
-    scores = np.moveaxis(np.asarray(end.values, np.float64), (time + 1, symbols + 1), (-2, -1))
+    scores = np.moveaxis(end.values, (time + 1, symbols + 1), (-2, -1))
     best = scores.argmax(axis=-1).reshape(-1)
     last = end.shape[symbols] - 1
     share = {symbol: float(np.mean(best == symbol)) for symbol in (0, last)}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from dovetail.outputs.ends import End, Ends
 from dovetail.outputs.families import words
@@ -32,7 +33,21 @@ def fed_back(ends: Ends) -> Mapping[str, str]:
         if best is not None and (named_as_state(best, end.name) or _only(ends, best, end)):
             found[end.name] = best
             free.remove(best)
-    return found
+    return {**found, **_in_order(ends, data, free, found)}
+
+
+def _in_order(ends: Ends, data: str, free: Sequence[str], found: Mapping[str, str]) -> dict[str, str]:
+    """Return the outputs of one shape that come in the order of as many inputs of that shape, two at least.
+
+    An input that is shaped as the data is may be more of it, and is left out.
+    """
+    pairs: dict[str, str] = {}
+    for shape in {tuple(ends.inputs[name]) for name in free} - {tuple(ends.inputs[data])}:
+        sources = [name for name in free if tuple(ends.inputs[name]) == shape]
+        outputs = [end.name for end in ends.outputs if end.name not in found and _fits(ends, sources[0], end)]
+        if len(sources) == len(outputs) > 1 and math.prod(shape) > 1:
+            pairs.update(zip(outputs, sources, strict=True))
+    return pairs
 
 
 def named_as_state(source: str, output: str) -> bool:
@@ -50,7 +65,9 @@ def _only(ends: Ends, name: str, end: End) -> bool:
 def _fits(ends: Ends, name: str, end: End) -> bool:
     shape = ends.inputs[name]
     whole = (1, *end.shape) if end.batched else end.shape
-    return tuple(shape) == tuple(whole) and len(shape) >= 2
+    # A list without a batch goes back in where names say so: there are many lists of one length.
+    said = len(shape) == 1 and shape[0] > 1 and named_as_state(name, end.name)
+    return tuple(shape) == tuple(whole) and (len(shape) >= 2 or said)
 
 
 def _is_state(name: str) -> bool:

@@ -33,8 +33,8 @@ def hypotheses(ends: Ends) -> Iterator[Hypothesis]:
         yield _classes(ends, end, axis)
         if size >= 16:
             yield _embedding(ends, end, axis)
-        if size <= _MOST_VALUES:
-            yield _values(end, axis)
+        if size <= _MOST_VALUES or words.named(end, words.PARAMETERS):
+            yield _values(ends, end, axis)
 
 
 def _axis(end: End) -> int | None:
@@ -62,7 +62,7 @@ def _label(end: End) -> Hypothesis:
 def _classes(ends: Ends, end: End, axis: int) -> Hypothesis:
     case = Case()
     count = end.shape[axis] if end.rank else 1
-    applied = activation_of(end, axis) if end.rank else Activation.NONE
+    applied = activation_of(end, axis) if end.rank else _of_one(end)
     softmax = count > 1 and end.sums_to_one(axis)
     whole = count == 1 or softmax or not end.tail.activations <= {"Softmax"}
     case.when(end.tail.activations == {"Softmax"} and whole, DECISIVE, f"'{end.name}' ends in a Softmax")
@@ -72,13 +72,16 @@ def _classes(ends: Ends, end: End, axis: int) -> Hypothesis:
     sigmoid = end.tail.activations <= {"Sigmoid", "HardSigmoid"}
     case.when(sigmoid, STRONG, f"'{end.name}' ends in a Sigmoid")
     case.when(sigmoid and count == 1, SLIGHT, "one score of a yes or no")
-    bounded = count == 1 and not sigmoid and applied is Activation.SIGMOID
+    product = _made_by_product(end)
+    # What a product with weights gives has no bound: on a few samples it may stay in 0..1 by accident.
+    bounded = count == 1 and not sigmoid and applied is Activation.SIGMOID and not (product and _plain(end))
     case.when(bounded, STRONG, f"'{end.name}' is one number that stays in 0..1")
     case.when(count in counts.RARE_CLASSES, STRONG, f"{count} classes, as a public data set has")
     case.when(count in counts.CLASSES, FAIR, f"{count} classes, a usual number")
     case.when(words.named(end, words.CLASSIFICATION), STRONG, f"'{end.name}' is named as class scores are")
     case.when(words.named(end, words.EMBEDDING), -FAIR, f"'{end.name}' is named as embeddings are")
-    plain = applied is Activation.NONE and _made_by_product(end)
+    case.when(count == 1 and words.named(end, words.CLASSIFICATION) and _plain(end), FAIR, "one logit of a yes or no")
+    plain = applied is Activation.NONE and product
     case.when(plain and count > 1, FAIR, f"'{end.name}' comes straight from a product with weights, as logits do")
     case.when(_unit_length(end), -DECISIVE, f"'{end.name}' has length 1")
     case.when(end.tail.activations <= {"Tanh", "Relu"}, -STRONG, f"'{end.name}' ends in {_names(end)}")
@@ -86,12 +89,16 @@ def _classes(ends: Ends, end: End, axis: int) -> Hypothesis:
     few = count <= _MOST_VALUES
     case.when(_quantity(end) and few, -STRONG, f"'{end.name}' is named as a quantity is")
     case.when(_quantity(end) and not few, FAIR, f"'{end.name}' has {count} bins of a quantity")
-    case.when(_sure(end, axis, applied), FAIR, f"a Softmax of '{end.name}' would be sure of one class")
+    # What is as long as embeddings are and as no list of classes has numbers as far apart.
+    usual = count in counts.EMBEDDINGS and count not in counts.RARE_CLASSES
+    case.when(not usual and _sure(end, axis, applied), FAIR, f"a Softmax of '{end.name}' would be sure of one class")
     taken = counts.EMBEDDINGS | counts.POINT_LISTS | {size for shape in ends.inputs.values() for size in shape}
     other = count > _MOST_VALUES and count not in taken and len(ends.outputs) == 1
     case.when(other and plain, FAIR, f"{count} numbers are too many for quantities, and no usual size of other things")
     case.when(words.named(end, (*words.BOXES, *words.LANDMARKS)), -DECISIVE, f"'{end.name}' is named as places are")
     case.when(_as_goes_in(ends, count), -STRONG, f"'{end.name}' has as many numbers as go in")
+    case.when(_read_by_others(ends, end), -STRONG, f"another output is made of '{end.name}'")
+    case.when(words.named(end, words.PARAMETERS), -STRONG, f"'{end.name}' is named as parameters are")
     layout = ScoresLayout(end.name, max(axis, 0), count, applied, independent=sigmoid and not softmax)
     family = "probabilities" if applied is Activation.SOFTMAX else "scores" if sigmoid else "logits"
     return Hypothesis.of(case, Kind.CLASSIFICATION, family, {end.name: OutputRole.SCORES}, layout)
@@ -113,32 +120,44 @@ def _embedding(ends: Ends, end: End, axis: int) -> Hypothesis:
     case.when("BatchNormalization" in end.tail.operators, FAIR, f"'{end.name}' is normalised")
     case.when(words.named(end, words.CLASSIFICATION), -STRONG, f"'{end.name}' is named as class scores are")
     case.when(_as_goes_in(ends, size), -STRONG, f"'{end.name}' has as many numbers as go in")
+    case.when(_read_by_others(ends, end), STRONG, f"another output is made of '{end.name}'")
     layout = VectorLayout(end.name, size)
     return Hypothesis.of(case, Kind.EMBEDDING, "", {end.name: OutputRole.EMBEDDING}, layout)
 
 
-def _values(end: End, axis: int) -> Hypothesis:
+def _values(ends: Ends, end: End, axis: int) -> Hypothesis:
     case = Case()
     size = end.shape[axis] if end.rank else 1
     activations = end.tail.activations
     case.when(_quantity(end), DECISIVE, f"'{end.name}' is named as a quantity is")
     alone = size == 1 and activations == {""}
     case.when(alone and not end.in_unit, DECISIVE, f"'{end.name}' is one number without a bound")
-    case.when(alone and end.in_unit, SLIGHT, f"'{end.name}' is one number")
+    case.when(alone and end.in_unit, FAIR, f"'{end.name}' is one number")
     case.when(1 < size <= 6 and activations == {""}, FAIR, f"'{end.name}' is {size} numbers without a bound")
+    spread = [other for other in ends.outputs if other.shape == end.shape and words.named(other, words.DEVIATION)]
+    case.when(bool(spread), DECISIVE, "as many numbers are named as deviations are")
+    case.when(words.named(end, words.PARAMETERS), DECISIVE, f"'{end.name}' is named as parameters are")
     case.when(activations <= {"Tanh"} and activations != {""}, STRONG, f"'{end.name}' ends in a Tanh")
     case.when(activations <= {"Relu", "Softplus", "Exp"} and activations != {""}, STRONG, f"'{end.name}' is positive")
     case.when(activations <= {"Sigmoid"}, SLIGHT, f"'{end.name}' ends in a Sigmoid")
     case.when(words.named(end, words.BOXES), FAIR, f"'{end.name}' is named as boxes are")
-    case.when(words.named(end, words.CLASSIFICATION), -STRONG, f"'{end.name}' is named as class scores are")
+    case.when(
+        not _quantity(end) and words.named(end, words.CLASSIFICATION),
+        -STRONG,
+        f"'{end.name}' is named as class scores are",
+    )
     case.when(size > 1 and end.sums_to_one(axis), -DECISIVE, f"'{end.name}' adds up to 1")
     layout = VectorLayout(end.name, size)
     return Hypothesis.of(case, Kind.REGRESSION, "values", {end.name: OutputRole.VALUES}, layout)
 
 
 def _quantity(end: End) -> bool:
-    """Tell whether an output is named as a quantity is, and not as scores of its classes are."""
-    return words.named(end, words.REGRESSION) and not words.named(end, words.CLASSIFICATION)
+    """Tell whether an output is named as a quantity is, and not as scores of its classes are.
+
+    What is predicted may be either.
+    """
+    scores = set(words.CLASSIFICATION) - {"prediction", "predictions"}
+    return words.named(end, words.REGRESSION) and not words.named(end, scores)
 
 
 def _sure(end: End, axis: int, applied: Activation) -> bool:
@@ -153,6 +172,31 @@ def _sure(end: End, axis: int, applied: Activation) -> bool:
 def _as_goes_in(ends: Ends, size: int) -> bool:
     """Tell whether a list of so many numbers goes in."""
     return size >= 16 and (size,) in [tuple(item for item in shape if item != 1) for shape in ends.inputs.values()]
+
+
+def _of_one(end: End) -> Activation:
+    """Return what has been applied to an output of one number without an axis."""
+    bounded = end.in_unit and not end.integer and not (_plain(end) and _made_by_product(end))
+    return Activation.SIGMOID if bounded else Activation.NONE
+
+
+def _plain(end: End) -> bool:
+    """Tell whether no activation is applied, as far as the graph shows it."""
+    return end.tail.activations == {""}
+
+
+def _read_by_others(ends: Ends, end: End) -> bool:
+    """Tell whether a product with weights makes another output of this one, as a classifier does of an embedding."""
+    if ends.graph is None:
+        return False
+    own = {leaf.tensor for leaf in end.tail.leaves} | {end.name}
+    makers = (
+        ends.graph.producers.get(leaf.tensor)
+        for other in ends.outputs
+        if other is not end
+        for leaf in other.tail.leaves
+    )
+    return any(maker is not None and maker.op in _PRODUCTS and not own.isdisjoint(maker.inputs) for maker in makers)
 
 
 def _made_by_product(end: End) -> bool:

@@ -17,9 +17,49 @@ HEATMAP = ("hm", "heatmap", "heatmaps", "heat")
 SIZES = ("wh", "size", "sizes", "scale", "dims")
 OFFSETS = ("offset", "offsets", "reg", "off")
 FIELDS = ("paf", "pafs", "affinity", "displacement", "vectors", "limbs")
-SEGMENTATION = ("seg", "segmentation", "mask", "masks", "semantic", "argmax", "alpha", "matte", "pha", "saliency")
-EMBEDDING = ("embedding", "embeddings", "embed", "embeds", "feature", "features", "feat", "descriptor", "xvector", "fc")
-CLASSIFICATION = (*SCORES, "softmax", "predictions", "prediction", "class", "classes", "labels", "gender", "emotion")
+SEGMENTATION = (
+    "seg",
+    "segmentation",
+    "segments",
+    "mask",
+    "masks",
+    "semantic",
+    "argmax",
+    "alpha",
+    "matte",
+    "pha",
+    "saliency",
+)
+EMBEDDING = (
+    "embedding",
+    "embeddings",
+    "embed",
+    "embeds",
+    "emb",
+    "embs",
+    "feature",
+    "features",
+    "feat",
+    "feats",
+    "descriptor",
+    "xvector",
+    "fc",
+)
+CLASSIFICATION = (
+    *SCORES,
+    "softmax",
+    "predictions",
+    "prediction",
+    "class",
+    "classes",
+    "labels",
+    "gender",
+    "emotion",
+    "presence",
+    "flag",
+    "faceflag",
+    "handflag",
+)
 REGRESSION = (
     "age",
     "disp",
@@ -43,7 +83,15 @@ REGRESSION = (
     "distance",
     "steering",
     "disparity",
+    "iou",
+    "quality",
+    "velocity",
+    "cov",
+    "std",
+    "logstd",
 )
+DEVIATION = ("cov", "std", "logstd", "variance", "logvar", "sigma", "uncertainty")
+PARAMETERS = ("param", "params", "parameters", "coeffs", "coefficients")
 HIDDEN = ("hidden", "pooler", "encoder", "tokens", "desc", "descriptor", "descriptors")
 TEXT = ("ctc", "text", "chars", "char", "rec", "tokens", "transcript")
 SIGNAL = (

@@ -59,7 +59,8 @@ def writer_names() -> tuple[str, ...]:
 
 
 def _lines(names: tuple[str, ...]) -> str:
-    return "".join(f"{name}\n" for name in names)
+    # Paddle Lite crashes on a file without a byte; a line without a name is nobody's.
+    return "".join(f"{name}\n" for name in names) or "\n"
 
 
 def _plan(candidate: BisectCandidate) -> str:

@@ -56,7 +56,7 @@ class MetricRule:
         last = figures[-1][0] if isinstance(figures[-1], tuple) else figures[-1]
         try:
             value = float(last)  # type: ignore[arg-type]
-        except (TypeError, ValueError):
+        except (OverflowError, TypeError, ValueError):
             return None
         return value if value == value else None
 

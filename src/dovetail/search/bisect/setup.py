@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from dovetail.errors import SearchError
 from dovetail.ir.graph import Graph
+from dovetail.plan.demands import ToolDemands
 from dovetail.plan.placement import Placement
 from dovetail.quantize.calibrate import Calibration
 from dovetail.search.bisect.candidate import writer
@@ -16,7 +17,7 @@ from dovetail.search.bisect.noise import calibrate_on_noise
 from dovetail.search.bisect.state import Setup
 from dovetail.search.policy import PriorPolicy
 from dovetail.search.prior import rank_units
-from dovetail.search.space import Space, make_space
+from dovetail.search.space import Space, SpaceOptions, make_space
 
 _TOPOLOGICAL = {"Concat": 4.0, "Exp": 4.0, "Pow": 4.0, "Div": 3.0, "Softmax": 2.0, "LayerNormalization": 2.0}
 """How many times as likely to do harm as others some operators are when nothing was measured. Judgement."""
@@ -44,6 +45,8 @@ class BisectRequest:
     low: Placement
     ladder: tuple[Placement, ...]
     certify: bool = False
+    demands: ToolDemands | None = None
+    """What the format can say: what it has as one is bisected as one."""
 
 
 def setup_of_lines(lines: Sequence[str], request: BisectRequest) -> Setup:
@@ -67,7 +70,7 @@ def make_setup(graph: Graph, request: BisectRequest, calibration: Calibration | 
 
     Without a calibration noise tells, and where the network cannot be fed noise, the operators and their order.
     """
-    space = make_space(graph, request.low, request.ladder)
+    space = make_space(graph, request.low, request.ladder, options=SpaceOptions(demands=request.demands))
     known = calibration or calibrate_on_noise(graph)
     weights = _measured(space, known) if known is not None else _guessed(space)
     order = sorted(weights, key=lambda unit: weights[unit])

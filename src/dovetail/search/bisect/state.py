@@ -18,6 +18,7 @@ from typing import TypeVar
 from dovetail.errors import PlanError, SearchError
 from dovetail.plan.placement import parse_placement
 from dovetail.plan.plan import Override, Plan, plan_from_json
+from dovetail.seal import parse_json, sealed, unsealed
 from dovetail.search.bisect.candidate import BisectCandidate, CandidateFiles, UnsayableCandidate, writer
 from dovetail.search.bisect.strategy import BisectResult, Steps, bisect_lines
 from dovetail.search.plain import value_of
@@ -26,7 +27,7 @@ from dovetail.search.trial import Status
 _Kind = TypeVar("_Kind")
 
 _KIND = "dovetail-bisect"
-_SCHEMA = 2
+_SCHEMA = 3
 _SETUP = "bisect.json"
 _LOG = "log.jsonl"
 _NOTE_CHARS = 160
@@ -52,10 +53,13 @@ class Setup:
     model: str = ""
     """The model's file, where the format needs it again; empty otherwise. So the listing."""
     listing: str = ""
+    shapes: tuple[str, ...] = ()
+    """Shapes that the model was loaded with, as `INPUT=N,C,...`."""
 
     def to_json(self) -> str:
         """Return the setup as JSON text."""
-        return json.dumps({"schema": _SCHEMA, "kind": _KIND, **asdict(self)}, indent=1, ensure_ascii=False) + "\n"
+        document = sealed({"schema": _SCHEMA, "kind": _KIND, **asdict(self)})
+        return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +75,7 @@ class Response:
         """Return the answer on one line."""
         metric = None if self.metric is None or not math.isfinite(self.metric) else self.metric
         document = asdict(replace(self, metric=metric))
-        return json.dumps({**document, "status": self.status.value}, ensure_ascii=False)
+        return json.dumps(sealed({**document, "status": self.status.value}), ensure_ascii=False)
 
 
 class Bisection:
@@ -236,7 +240,7 @@ def read_log(path: Path, *, missing_is_empty: bool = False) -> list[Response]:
 def _read(kind: type[_Kind], text: str, where: str, damage: str) -> _Kind:
     """Return what a JSON text holds; raise SearchError saying what is the matter with it."""
     try:
-        document = json.loads(text)
+        document = unsealed(parse_json(text))
         if kind is Setup and (document.pop("kind"), document.pop("schema")) != (_KIND, _SCHEMA):
             raise ValueError(f"not a bisection of schema {_SCHEMA}")
         value: _Kind = value_of(kind, document, "it")

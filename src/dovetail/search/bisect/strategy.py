@@ -130,7 +130,10 @@ def bisect_lines(
     policy = policy or GroupTestPolicy()
     total = sum(weights) or 1.0
     weighted = tuple(zip(order, weights, strict=True))
-    odds = {line: min(policy.most_odds, policy.expected * weight / total) for line, weight in weighted}
+    odds = {
+        line: min(policy.most_odds, policy.expected * _share(policy, weight / total, len(order)))
+        for line, weight in weighted
+    }
     light = frozenset(line for line, weight in weighted if weight < policy.light * total / len(order))
     state = _State(policy, odds, policy.beside if beside else (), light)
     low = yield from state.test(frozenset(order), 1 + policy.retries)
@@ -148,6 +151,11 @@ def bisect_lines(
     if certify:
         yield from _certify(state)
     return BisectResult(Outcome.FOUND, tuple(state.culprits), tuple(state.unresolved), state.runs)
+
+
+def _share(policy: GroupTestPolicy, share: float, count: int) -> float:
+    """Return a line's share of the odds: some of them are even, for what speaks against lines may mislead."""
+    return (1.0 - policy.even) * share + policy.even / count
 
 
 def _next_pool(state: _State, rest: list[str]) -> Generator[frozenset[str], Status, list[str]]:

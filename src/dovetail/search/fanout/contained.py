@@ -9,10 +9,12 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from multiprocessing.connection import Connection, Pipe
+from multiprocessing.connection import Pipe
 
-from dovetail.search.fanout.task import Task, Work, run_task
+from dovetail.search.fanout.task import Task, TaskError, Work
 from dovetail.search.trial import Scores
+
+_CHILD = "dovetail.search.fanout.child"
 
 
 class _TaskProcess:
@@ -20,17 +22,17 @@ class _TaskProcess:
 
     def __init__(self) -> None:
         self._pipe, theirs = Pipe()
-        command = (sys.executable, "-m", __name__, str(theirs.fileno()))
+        command = (sys.executable, "-m", _CHILD, str(theirs.fileno()))
         self._process = subprocess.Popen(command, pass_fds=(theirs.fileno(),))
         theirs.close()
 
-    def run(self, task: Task, work: Work | None, limit_s: float) -> Scores | None:
-        """Return the scores; raise TimeoutError or EOFError, and then the process is gone."""
+    def run(self, task: Task, work: Work | None, limit_s: float | None) -> Scores | TaskError | None:
+        """Return what the task gave or raised; raise TimeoutError or EOFError, and then the process is gone."""
         try:
             self._pipe.send((task, work))
             if not self._pipe.poll(limit_s):
                 raise TimeoutError
-            answer: Scores | None = self._pipe.recv()
+            answer: Scores | TaskError | None = self._pipe.recv()
         except (TimeoutError, EOFError, OSError):
             self.end()
             raise
@@ -52,11 +54,12 @@ class _ThreadChild(threading.local):
 _thread = _ThreadChild()
 
 
-def run_contained(task: Task, work: Work | None, limit_s: float) -> Scores | None:
+def run_contained(task: Task, work: Work | None, limit_s: float | None) -> Scores | None:
     """Return the scores, or None when the child of this thread has not been sent the work.
 
-    What takes longer, or takes its process along, scores NaN with the reason. The limit counts from when the child was
-    sent the task: a new one loads Dovetail and the model in it.
+    What takes longer, or takes its process along, scores NaN with the reason; what the task raises is raised here. The
+    limit counts from when the child was sent the task: a new one loads Dovetail and the model in it. Without a limit it
+    may take for ever.
     """
     child = _thread.process or _TaskProcess()
     _thread.process = None
@@ -67,18 +70,6 @@ def run_contained(task: Task, work: Work | None, limit_s: float) -> Scores | Non
     except (EOFError, OSError):
         return Scores.failed("the process that ran it died")
     _thread.process = child
+    if isinstance(answer, TaskError):
+        raise answer.error()
     return answer
-
-
-def _serve(pipe: Connection) -> None:
-    """Run tasks until the other end is closed."""
-    while True:
-        try:
-            task, work = pipe.recv()
-        except (EOFError, OSError):
-            return
-        pipe.send(run_task(task, work))
-
-
-if __name__ == "__main__":
-    _serve(Connection(int(sys.argv[1])))

@@ -20,6 +20,9 @@ class FanOut:
 
     place: Place | None = None
     options: PoolOptions = field(default_factory=PoolOptions)
+    after_s: float = 0.0
+    """Time of evaluations in this process before the first goes elsewhere: workers take seconds to start, and a search
+    that ends before them is the faster without."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +111,8 @@ class Channel:
 
     dispatch: Dispatch
     key: str
+    after_s: float = 0.0
+    """Time of evaluations in this process before the first goes to the workers."""
 
 
 def open_channels(fanout: FanOut, makers: Sequence[Callable[[], Work]], journal: Journal) -> list[Channel | None]:
@@ -116,4 +121,4 @@ def open_channels(fanout: FanOut, makers: Sequence[Callable[[], Work]], journal:
         return [None] * len(makers)
     works = [make() for make in makers]
     dispatch = Dispatch(WorkerPool(fanout.place, works, fanout.options), journal)
-    return [Channel(dispatch, work.key) for work in works]
+    return [Channel(dispatch, work.key, fanout.after_s) for work in works]

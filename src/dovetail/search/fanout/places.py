@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import multiprocessing
 from collections.abc import Callable, Mapping
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from dovetail.errors import SearchError
+from dovetail.cluster import SIMULATOR, open_client
+from dovetail.errors import RemoteError, SearchError
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where tasks run: makes executors of one kind; `width` is how many tasks run at once.
 
-    An executor that breaks is made again. `kill` ends the workers of one at once; None where they are not ours.
+    An executor that breaks is made again. `kill` ends the workers of one at once; None where they are not ours: there
+    `last`, where it is, makes what runs one call at a time in this process, for tasks under which workers die.
     """
 
     name: str
@@ -24,6 +25,7 @@ class Place:
     kill: Callable[[Executor], None] | None = None
     stop: Callable[[Executor], None] = field(default=lambda executor: executor.shutdown(False, cancel_futures=True))
     close: Callable[[], None] = field(default=lambda: None)
+    last: Callable[[], Executor] | None = None
 
 
 def local_place(workers: int) -> Place:
@@ -50,22 +52,19 @@ def local_place(workers: int) -> Place:
 def dask_place(where: str, resources: Mapping[str, float] | None = None) -> Place:
     """Return a Dask cluster: `where` is the scheduler's address (tcp://host:8786) or its scheduler file.
 
-    Only workers with `resources` get tasks. Raises SearchError when `distributed` is missing or nobody answers.
+    Only workers with `resources` get tasks; without them, those that offer `sim`, where some do. Raises SearchError
+    when `distributed` is missing or nobody answers.
     """
     try:
-        from distributed import Client
-    except ImportError as error:
-        raise SearchError("a Dask cluster needs distributed.", hint="pip install 'dovetail[cluster]'") from error
-    by_file = "://" not in where and Path(where).is_file()
-    try:
-        client = Client(scheduler_file=where, timeout="20s") if by_file else Client(where, timeout="20s")
-    except (OSError, ValueError) as error:
-        raise SearchError(
-            f"{where}: no Dask scheduler answers: {str(error)[:120]}.", hint="Start one: dask scheduler."
-        ) from error
+        client = open_client(where)
+    except RemoteError as error:
+        raise SearchError(error.message, hint=error.hint) from error
     demanded = dict(resources or {})
     try:
-        threads = _threads(client.scheduler_info(n_workers=-1)["workers"], demanded)
+        workers = client.scheduler_info(n_workers=-1)["workers"]
+        if not demanded and any(SIMULATOR in worker["resources"] for worker in workers.values()):
+            demanded = {SIMULATOR: 1.0}
+        threads = _threads(workers, demanded)
         if not threads:
             need = f" with {demanded}" if demanded else ""
             raise SearchError(f"{where}: the cluster has no worker{need}.", hint=f"dask worker {where}")
@@ -79,7 +78,14 @@ def dask_place(where: str, resources: Mapping[str, float] | None = None) -> Plac
         return executor
 
     # Dask's executor has a shutdown of its own, without cancel_futures.
-    return Place(f"Dask at {where}", threads, make, stop=lambda item: item.shutdown(False), close=client.close)
+    return Place(
+        f"Dask at {where}",
+        threads,
+        make,
+        stop=lambda item: item.shutdown(False),
+        close=client.close,
+        last=lambda: ThreadPoolExecutor(1),
+    )
 
 
 def _threads(workers: Mapping[str, Mapping[str, object]], demanded: Mapping[str, float]) -> int:

@@ -19,6 +19,8 @@ _DEATHS = 1
 _KILLED = "KilledWorker"
 """The name of what Dask raises when several workers have died under a task."""
 
+_ALL_DIED = "every worker that tried it died"
+
 _GRACE_S = 10.0
 """A cluster's worker ends what takes too long by itself; this long after that it is given up from here."""
 
@@ -42,6 +44,8 @@ class _Running:
     tries: int = 1
     needs_work: bool = False
     turn: int = 0
+    here: bool = False
+    """Whether a child of this process runs it, after workers died under it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,7 @@ class WorkerPool:
         self._running: dict[Task, _Running] = {}
         self._isolated: list[_Running] = []
         """Tasks under which workers died: each is tried again alone."""
+        self._last: Executor | None = None
         self._sent = 0
         self.events: list[str] = []
         """What went wrong on the way, in words."""
@@ -107,6 +112,8 @@ class WorkerPool:
         if self._running and self._place.kill is not None:
             self._place.kill(self._executor)
         self._place.stop(self._executor)
+        if self._last is not None:
+            self._last.shutdown(False, cancel_futures=True)
         self._place.close()
 
     def _send(self, run: _Running) -> None:
@@ -115,17 +122,19 @@ class WorkerPool:
         self._sent += 1
         run.turn = self._sent
         try:
-            run.future = self._submit(run.task, work)
+            run.future = self._submit(run, work)
         except BrokenExecutor as error:
             run.future = Future()
             run.future.set_exception(error)
 
-    def _submit(self, task: Task, work: Work | None) -> Future[Scores | None]:
+    def _submit(self, run: _Running, work: Work | None) -> Future[Scores | None]:
         limit = self._options.timeout_s
+        if run.here and self._last is not None:
+            return self._last.submit(run_contained, run.task, work, limit)
         if limit is None or self._place.kill is not None:
-            return self._executor.submit(run_task, task, work)
+            return self._executor.submit(run_task, run.task, work)
         # Nobody can end the workers of others: they contain what they run.
-        return self._executor.submit(run_contained, task, work, limit)
+        return self._executor.submit(run_contained, run.task, work, limit)
 
     def _collect(self, patience_s: float | None) -> list[Finished]:
         futures = [run.future for run in self._running.values()]
@@ -152,11 +161,35 @@ class WorkerPool:
             return None
         if type(error).__name__ == _KILLED:
             self.events.append(f"workers died: {str(error)[:80]}")
-            return self._finish(run, Scores.failed("every worker that tried it died"))
+            return self._suspected(run)
+        if run.here and not isinstance(error, MemoryError):
+            self.events.append(f"nor can it be run here: {type(error).__name__}: {str(error)[:120]}")
+            return self._finish(run, Scores.failed(_ALL_DIED))
         raise SearchError(
             f"{self._place.name}: a worker cannot do its task: {type(error).__name__}: {str(error)[:160]}.",
             hint="Every worker needs the same version of Dovetail and of its backends.",
         ) from error
+
+    def _suspected(self, run: _Running) -> Finished | None:
+        """Try a task alone that Dask gave up; where workers die under it with none beside, leave it to a child of here.
+
+        Dask counts a worker's death against all tasks that wait there; and where workers die of something else all the
+        time, a long evaluation outlives every one of them.
+        """
+        if run.deaths > _DEATHS or len(self._running) == 1:
+            if self._place.last is None:
+                return self._finish(run, Scores.failed(_ALL_DIED))
+            self.events.append(
+                f"every worker of {self._place.name} that tried a plan died: a child of this process does"
+            )
+            self._last = self._last or self._place.last()
+            run.here, run.needs_work = True, False
+            self._send(run)
+            return None
+        run.deaths = _DEATHS + 1
+        del self._running[run.task]
+        self._isolated.append(run)
+        return None
 
     def _replace_workers(self, reason: str) -> list[Finished]:
         """Make the executor again after a worker died, and send again what was under way."""

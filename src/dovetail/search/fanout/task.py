@@ -16,11 +16,11 @@ from functools import cached_property
 from dovetail.backend.protocols import Fidelity
 from dovetail.compare.task import TaskMetric
 from dovetail.data.sample import Sample
-from dovetail.errors import DovetailError, SearchError
+from dovetail.errors import DovetailError, SearchError, lacks_memory
 from dovetail.ir.dtypes import AnyArray
 from dovetail.ir.storage import graph_from_bytes, graph_to_bytes
 from dovetail.plan.plan import Plan, plan_from_json
-from dovetail.quantize.ranges import Ranges, ranges_from_json
+from dovetail.quantize.ranges import Range, Ranges, ranges_from_json
 from dovetail.search.evaluator import EvaluationData, Evaluator, Rewriter
 from dovetail.search.noise import measure_noise
 from dovetail.search.outputs import KeptOutputs
@@ -91,9 +91,17 @@ class Work:
     """The identity of the search's evaluator: a worker's has to be the same."""
     source: bytes | None = None
     """The graph as shipped where `graph` is a repaired one."""
+    needed: Mapping[str, Range] = field(default_factory=dict)
+    """What is needed of the ranges of outputs: noise is measured within it."""
 
     @classmethod
-    def of(cls, data: EvaluationData, ranges: Ranges, executor: Executor) -> Work:
+    def of(
+        cls,
+        data: EvaluationData,
+        ranges: Ranges,
+        needed: Mapping[str, Range],
+        executor: Executor,
+    ) -> Work:
         """Return the work of a search."""
         samples = data.samples.samples(range(data.samples.count))
         items = tuple(_SampleArrays(item.id, dict(item.inputs), dict(item.labels)) for item in samples)
@@ -108,6 +116,7 @@ class Work:
             executor=executor,
             identity=executor.evaluator(data, ranges).identity,
             source=None if data.source is None else graph_to_bytes(data.source),
+            needed=dict(needed),
         )
 
     @cached_property
@@ -153,11 +162,24 @@ class Task:
     indices: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class TaskError:
+    """What a task raised in another process: that is no verdict on its plan."""
+
+    kind: str
+    message: str
+    lacks_memory: bool
+
+    def error(self) -> Exception:
+        """Return it as an error of this process."""
+        return MemoryError(self.message) if self.lacks_memory else RuntimeError(f"{self.kind}: {self.message}")
+
+
 class _Evaluators(threading.local):
     """The evaluators of one thread: they keep what they have loaded last, and are not for two threads."""
 
     def __init__(self) -> None:
-        self.by_key: dict[str, Evaluator] = {}
+        self.by_key: dict[str, tuple[Evaluator, Mapping[str, Range]]] = {}
 
 
 _evaluators = _Evaluators()
@@ -166,17 +188,21 @@ _evaluators = _Evaluators()
 def run_task(task: Task, work: Work | None = None) -> Scores | None:
     """Return the scores, or None when this thread has not been sent the work."""
     known = _evaluators.by_key
-    evaluator = known.get(task.key)
-    if evaluator is None:
+    ready = known.get(task.key)
+    if ready is None:
         if work is None:
             return None
         while len(known) >= _KEPT_WORKS:
             del known[next(iter(known))]
-        evaluator = known[task.key] = work.evaluator()
+        ready = known[task.key] = work.evaluator(), work.needed
+    evaluator, needed = ready
     plan = plan_from_json(task.plan)
     try:
         if task.measure is Measure.NOISE:
-            return measure_noise(evaluator, plan, task.indices)
+            return measure_noise(evaluator, plan, task.indices, needed)
         return evaluator.evaluate(plan, task.indices)
     except DovetailError as error:
+        if lacks_memory(error):
+            # It is no verdict on the plan: on record it would be believed where there is enough.
+            raise MemoryError(str(error)) from error
         return Scores.failed(str(error))

@@ -38,6 +38,10 @@ class ProofOptions:
     """Proposals that fail although they raise all that a passing plan raises: each rules out itself and nothing else,
     and the bound that they lift holds for monotone oracles only."""
     solver: SolverPolicy = field(default_factory=SolverPolicy)
+    gap: float = 0.0
+    """Share of its cost that the best may be above the lower bound: a proposal that saves less is not tested."""
+    go_on: Callable[[], bool] = lambda: True
+    """Tells whether there is time for another test."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +123,7 @@ class _Search:
             return None
         self.bound_ns = solution.bound_ns
         best = self.best
-        if best is not None and solution.cost_ns >= self.problem.cost(best) * (1 - 1e-9):
+        if best is not None and solution.cost_ns >= self.problem.cost(best) * (1 - max(self.options.gap, 1e-9)):
             return None
         return solution
 
@@ -228,7 +232,7 @@ class _Search:
     def _test(self, assignment: Assignment) -> Status:
         status = self.known.get(assignment)
         if status is None:
-            if self.tests >= self.options.most_tests:
+            if self.tests >= self.options.most_tests or not self.options.go_on():
                 raise _Exhausted
             self.tests += 1
             status = self.known[assignment] = self.judge(assignment)

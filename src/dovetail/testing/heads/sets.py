@@ -14,6 +14,8 @@ from dovetail.testing.heads import (
     published_vectors,
     second_detectors,
     second_others,
+    sixth,
+    sixth_others,
     third,
 )
 from dovetail.testing.heads.net import HeadFamily
@@ -49,6 +51,7 @@ SETS = (
     HeadSet("third", third.FAMILIES, FirstLook(88, 51, 8)),
     HeadSet("fourth", fourth.FAMILIES, FirstLook(124, 100, 0)),
     HeadSet("fifth", fifth.FAMILIES, FirstLook(108, 92, 4)),
+    HeadSet("sixth", (*sixth.FAMILIES, *sixth_others.FAMILIES), FirstLook(184, 82, 5)),
 )
 """In the order in which the recogniser saw them. A set was written and committed before the recogniser ran on it once,
 on seeds 0 to 3 (the first one on 0 to 2); then it was changed for what was wrong, so that only the first look is

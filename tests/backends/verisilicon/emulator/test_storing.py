@@ -48,3 +48,10 @@ def test_a_shader_stores_scalars_and_what_is_no_number(dtype: DType, lowest: int
     assert int(store.from_reals(np.asarray(1.5))) == 12
     assert int(store.from_steps(np.asarray(5.0))) == 12
     assert int(store.from_reals(np.asarray(np.nan))) == lowest
+
+
+def test_a_signed_byte_seen_as_an_unsigned_one_rounds_where_that_lies() -> None:
+    """A tenth is 25.4999996 steps of 1/255: behind -128 float32 takes it for a tie."""
+    kind = TensorType(DType.I8, (1,), Quantization((float(np.float32(1 / 255)),), (-128,)))
+    found = [Store(kind, True, True, shift).from_reals(np.array([0.1])).tolist() for shift in (0, 128)]
+    assert found == [[-102], [-103]]

@@ -20,7 +20,7 @@ from dovetail.backends.verisilicon.emulator.kernel import Kernel, Values, given,
 from dovetail.backends.verisilicon.emulator.storing import centred, reals_of, stored_from
 from dovetail.backends.verisilicon.generation import OLDEST, Generation
 from dovetail.backends.verisilicon.program import Quant, Route
-from dovetail.backends.verisilicon.views import OperatorView, scale_of
+from dovetail.backends.verisilicon.views import OperatorView, scale_of, zero_of
 from dovetail.backends.verisilicon.windows import PlaneWindow, pad_spatial, window_of
 from dovetail.ir import AnyArray, DType
 
@@ -28,6 +28,8 @@ STEPS = 255
 """Between the lowest and the highest byte weight."""
 _FIXED_POINT_BITS = 7
 _MOST_FRACTION_BITS = 12
+_FLOORED = (0, 3, 3, 1, 1, 1, 1, 1, 1, 0)
+"""The average over 3 x 3 with strides of 1 and pads of 1 that are not counted, as the shim lays it out."""
 _WITH_PAD, _MAXIMUM = 1, 2
 """Codes of a pooling: an average that counts padding, and the largest."""
 _TO_FLOAT32, _CUT = 24, 16
@@ -53,7 +55,9 @@ def array_average(item: OperatorView, window: PlaneWindow, shape: tuple[int, ...
 
     def run(values: Values) -> AnyArray:
         stored = samples_first(given(values))
-        total = _sums(centred(stored, kind), window)
+        sizes = stored.shape[2:]
+        around = pad_spatial(centred(stored, kind), window.paddings, (0,) * len(sizes), 0)
+        total = _sums(around, window, window.outputs(sizes))
         steps = np.rint(np.multiply(total * weight, multiplier, dtype=np.float64))
         found = with_samples(stored_from(steps, item.made()), len(given(values)))
         return found if shape is None else found.reshape(len(found), *shape)
@@ -85,10 +89,25 @@ def build_pool(item: OperatorView) -> Kernel:
     if item.operator.route is Route.ARRAY:
         return array_average(item, window)
     counted = item.ints[0] == _WITH_PAD
+    if item.ints[:10] == _FLOORED and item.is_stored and item.kind().dtype is not DType.I16 and not item.in_fixed_point:
+        return _floored_average(item, window)
 
     def run(values: Values) -> AnyArray:
         x = samples_first(reals_of(given(values), item.kind()))
         return with_samples(finished(item, _average(x, window, counted=counted), exact=True), len(given(values)))
+
+    return run
+
+
+def _floored_average(item: OperatorView, window: PlaneWindow) -> Kernel:
+    """Return averages of affine bytes over 3 x 3 around each, which the vendor's kernel rounds down."""
+    kind, made = item.kind(), item.made()
+    factor, (low, high) = scale_of(kind) / scale_of(made), made.dtype.integer_range
+
+    def run(values: Values) -> AnyArray:
+        average = _average(centred(samples_first(given(values)), kind).astype(np.float64), window, counted=False)
+        steps = np.floor(single(average * factor + zero_of(made)))
+        return with_samples(np.clip(steps, low, high).astype(made.dtype.carrier), len(given(values)))
 
     return run
 

@@ -74,7 +74,9 @@ def _shader(item: OperatorView) -> Function | None:
     kind = item.operator.kind
     if kind in FUNCTIONS and item.kind().dtype is DType.I16 and item.made().dtype is DType.I16:
         return FUNCTIONS[kind]
-    return UNTABLED[kind](item) if kind in UNTABLED and exceeds_tables(item) else None
+    # A slope of 16 bits has no table anywhere: what a shader has of it are single values and those above.
+    known = exceeds_tables(item) or (kind == "leaky_relu" and item.made().dtype is DType.I16)
+    return UNTABLED[kind](item) if kind in UNTABLED and known else None
 
 
 def _measured(item: OperatorView) -> Callable[[AnyArray, Scales], AnyArray] | None:

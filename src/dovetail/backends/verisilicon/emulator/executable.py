@@ -9,12 +9,12 @@ import numpy as np
 
 from dovetail.backend.protocols import ExecutableAbilities, Signature
 from dovetail.backends.feeds import check_feeds
-from dovetail.backends.sessions import first_line
 from dovetail.backends.verisilicon.emulator.joining import build_joined
 from dovetail.backends.verisilicon.emulator.kernel import Kernel
 from dovetail.backends.verisilicon.emulator.operators import build_kernel
-from dovetail.backends.verisilicon.program import Program
+from dovetail.backends.verisilicon.program import Program, own_copies
 from dovetail.backends.verisilicon.views import ProgramView
+from dovetail.backends.wording import first_line
 from dovetail.errors import DeviceError, DovetailError
 from dovetail.ir import AnyArray
 
@@ -71,6 +71,7 @@ class Emulation:
     def __init__(self, program: Program, signature: Signature, threads: int = 1) -> None:
         self._program = program
         self._signature = signature
+        self._copies = own_copies(program)
         self._names = dict((*program.inner, *program.inputs, *program.outputs))
         self._steps: tuple[KernelStep, ...] | None = build_steps(program, threads)
         whole = ProgramView(program)
@@ -98,7 +99,9 @@ class Emulation:
         if self._steps is None:
             raise DeviceError("npusim: the executable is closed.")
         check_feeds("npusim", self._signature, inputs)
-        tensors = {name: self._names[name] for name in given}
+        copied = {self._program.operators[index].outputs[0]: tensor for index, tensor in self._copies.items()}
+        # What an output of its own was copied from is what later operators read.
+        tensors = {name: copied.get(self._names[name], self._names[name]) for name in given}
         alive = {tensor: self._with_samples(tensor, inputs[name]) for name, tensor in self._program.inputs}
         forced = {tensor: self._with_samples(tensor, given[name]) for name, tensor in tensors.items()}
         found = self._compute(alive, set(forced), forced)

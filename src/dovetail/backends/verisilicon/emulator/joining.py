@@ -6,36 +6,77 @@ from dataclasses import replace
 
 import numpy as np
 
-from dovetail.backends.verisilicon.emulator.convolving import convolution, weighted_kernel
+from dovetail.backends.verisilicon.emulator.convolving import (
+    WeightedSum,
+    convolution,
+    transposed_convolution,
+    weighted_kernel,
+)
+from dovetail.backends.verisilicon.emulator.floats import truncated
 from dovetail.backends.verisilicon.emulator.kernel import Kernel, Values, given, samples_first, with_samples
 from dovetail.backends.verisilicon.emulator.multiplying import fully_connected
 from dovetail.backends.verisilicon.emulator.operators import build_kernel
-from dovetail.backends.verisilicon.emulator.storing import Store, reals_of
+from dovetail.backends.verisilicon.emulator.reals import BINARY
+from dovetail.backends.verisilicon.emulator.storing import Store, reals_of, stored_from
 from dovetail.backends.verisilicon.emulator.sums import build_joined_sum
-from dovetail.backends.verisilicon.program import ProgramOperator
+from dovetail.backends.verisilicon.emulator.tables import STREAM_KINDS, scales_of, stream_table
+from dovetail.backends.verisilicon.program import ProgramOperator, Route
 from dovetail.backends.verisilicon.views import OperatorView, ProgramView, scale_of, zero_of
-from dovetail.ir import AnyArray
+from dovetail.ir import AnyArray, DType
 
 _TOO_LARGE = 2.0**31
+_STREAM_BITS = 16
 
 
 def build_joined(whole: ProgramView, item: OperatorView, threads: int) -> tuple[Kernel, tuple[int, ...]]:
     """Return the kernel of an operator with the earlier ones that it joins, and the tensors that it reads."""
     source = whole.operators[item.operator.joins[0]]
-    if item.operator.kind == "mul":
+    if source.operator.kind == "sigmoid":
         return build_kernel(_as_output(source, item, "swish"), threads), source.operator.inputs
-    if source.operator.kind == "fully_connected":
-        return _with_bias(source, item, threads), source.operator.inputs[:1]
     if item.operator.kind == "leaky_relu":
-        return _with_slope(source, item, threads), source.operator.inputs[:1]
-    last = item.operator.joins[-1]
-    operand = item.operator.inputs.index(whole.program.operators[last].outputs[0])
-    total = build_joined_sum(item, operand, clamped=len(item.operator.joins) > 1)
-    weighted, made = convolution(source, threads), item.made()
+        return _with_slope(whole, item, threads), source.operator.inputs[:1]
+    if item.operator.kind in STREAM_KINDS:
+        return _with_function(whole, item, threads), source.operator.inputs[:1]
+    if item.operator.kind == "mul" and len(item.operator.joins) > 1:
+        gate = _as_output(whole.operators[item.operator.joins[1]], item, "swish")
+        gated = OperatorView(whole, replace(gate.operator, joins=item.operator.joins[:1]))
+        return _with_function(whole, gated, threads), source.operator.inputs[:1]
+    if source.operator.kind == "fully_connected" and item.operator.route is not Route.ADDER:
+        return _with_bias(source, item, threads), source.operator.inputs[:1]
+    if item.operator.kind == "data_convert":
+        return _stored_once(source, item, threads), source.operator.inputs[:1]
+    if item.made().dtype is DType.I16:
+        return _with_operand(whole, item, threads)
+    last = whole.operators[item.operator.joins[-1]]
+    operand = item.operator.inputs.index(last.operator.outputs[0])
+    clamped = any(whole.operators[index].operator.kind == "relu" for index in item.operator.joins)
+    total = build_joined_sum(item, operand, clamped=clamped)
+    weighted, made, shape = _product(source, source, threads), item.made(), item.made_shape()
 
     def run(values: Values) -> AnyArray:
-        steps = weighted.steps(samples_first(given(values)), made)
-        return total(with_samples(steps, len(given(values))), given(values, 1))
+        steps = weighted.steps(samples_first(given(values)), made).reshape(len(given(values)), *shape)
+        return total(steps, given(values, 1))
+
+    return run, (source.operator.inputs[0], item.operator.inputs[1 - operand])
+
+
+def _with_operand(whole: ProgramView, item: OperatorView, threads: int) -> tuple[Kernel, tuple[int, ...]]:
+    """Return a sum, difference or product of 16 bits with a convolution that is not stored.
+
+    Measured on 1536 products, all equal, and on 6144 sums or differences each under six scales: none to 314 differ, by
+    one step, most where the convolution has the larger steps.
+    """
+    source, last = (whole.operators[index] for index in (item.operator.joins[0], item.operator.joins[-1]))
+    operand = item.operator.inputs.index(last.operator.outputs[0])
+    weighted, kind, made, shape = _product(source, source, threads), source.made(), item.made(), item.made_shape()
+    other, operator = item.kind(1 - operand), BINARY[item.operator.kind]
+
+    def run(values: Values) -> AnyArray:
+        count = len(given(values))
+        steps = np.clip(weighted.steps(samples_first(given(values)), kind), *kind.dtype.integer_range)
+        steps = steps.reshape(count, *shape)
+        reals = operator(steps * scale_of(kind), reals_of(given(values, 1), other))
+        return stored_from(np.rint(reals / scale_of(made)), made)
 
     return run, (source.operator.inputs[0], item.operator.inputs[1 - operand])
 
@@ -47,25 +88,69 @@ def _as_output(source: OperatorView, item: OperatorView, kind: str) -> OperatorV
 
 
 def _with_bias(source: OperatorView, item: OperatorView, threads: int) -> Kernel:
-    """Return a layer whose bias is the constant of the sum behind it, in steps of the accumulators."""
+    """Return a layer to whose bias, if it has one, the constant of the sum behind it is added."""
+    layer = _biased(source, _as_output(source, item, "fully_connected"), item, threads)
+    kernel, shape = weighted_kernel(layer), item.made_shape()
+    return lambda values: kernel(values).reshape(-1, *shape)
+
+
+def _biased(source: OperatorView, seen: OperatorView, item: OperatorView, threads: int) -> WeightedSum:
+    """Return the layer with the constant of a sum in its bias, in steps of the accumulators."""
     position = 0 if item.is_constant(0) else 1
     constant, weight = item.constant(position), source.kind(1).quant
     assert constant is not None
     assert weight is not None
     steps = np.rint(reals_of(constant.reshape(-1), item.kind(position)) / (scale_of(source.kind()) * weight.scale[0]))
-    # The vendor's compiler makes what does not fit the least integer, of either sign.
-    steps = np.where(np.abs(steps) < _TOO_LARGE, steps, -_TOO_LARGE)
-    layer = fully_connected(_as_output(source, item, "fully_connected"), threads, steps)
-    kernel, shape = weighted_kernel(layer), item.made_shape()
-    return lambda values: kernel(values).reshape(-1, *shape)
+    own = source.constant(2)
+    if own is None or source.kind(2).dtype is not DType.I64:
+        # The vendor's compiler makes what does not fit the least integer, of either sign.
+        steps = np.where(np.abs(steps) < _TOO_LARGE, steps, -_TOO_LARGE)
+    if own is not None:
+        steps = steps + own.astype(np.float64)
+    return fully_connected(seen, threads, steps)
 
 
-def _with_slope(source: OperatorView, item: OperatorView, threads: int) -> Kernel:
-    """Return a convolution whose negative results are scaled before they are rounded.
+def _stored_once(source: OperatorView, item: OperatorView, threads: int) -> Kernel:
+    """Return a convolution that is stored as what it is converted to; a ReLU between them leaves nothing below 0."""
+    weighted, made, clamped = convolution(source, threads), item.made(), len(item.operator.joins) > 1
+
+    def run(values: Values) -> AnyArray:
+        steps = weighted.steps(samples_first(given(values)), made)
+        return with_samples(Store(made).from_steps(np.maximum(steps, 0.0) if clamped else steps), len(given(values)))
+
+    return run
+
+
+def _with_function(whole: ProgramView, item: OperatorView, threads: int) -> Kernel:
+    """Return a product of 16 bits and a table of the stream processor, which takes its results cut to 16 bits.
+
+    Measured on 6144 results each: of Sigmoid 2 differ by one step, of Elu none, of Tanh 63. Where weights and inputs
+    are finer than 2^-30 together, tables were seen with half as many knots again; when is not known.
+    """
+    source, last = (whole.operators[index] for index in (item.operator.joins[0], item.operator.joins[-1]))
+    weighted, kind, made, shape = _product(source, last, threads), last.made(), item.made(), item.made_shape()
+    scales = scales_of(item)[0]
+
+    def run(values: Values) -> AnyArray:
+        steps = weighted.steps(samples_first(given(values)), kind)
+        if item.operator.kind != "hard_swish":
+            # Of all functions that were measured it alone reads more than its input could hold.
+            steps = np.clip(steps, *kind.dtype.integer_range)
+        found = stream_table(truncated(steps, _STREAM_BITS), item, scales, joined=True)
+        assert found is not None
+        return found.astype(made.dtype.carrier).reshape(len(given(values)), *shape)
+
+    return run
+
+
+def _with_slope(whole: ProgramView, item: OperatorView, threads: int) -> Kernel:
+    """Return a product whose negative results are scaled before they are rounded.
 
     What it could not store is cut off first, but not where its channels have scales of their own.
     """
-    weighted, made, kind, weight = convolution(source, threads), item.made(), source.made(), source.kind(1).quant
+    source, last = (whole.operators[index] for index in (item.operator.joins[0], item.operator.joins[-1]))
+    made, kind, weight, shape = item.made(), last.made(), source.kind(1).quant, item.made_shape()
+    weighted = _product(source, last, threads)
     slope, output, ends = float(np.float32(item.floats[0])), Store(made), kind.dtype.integer_range
     factor = scale_of(kind) / scale_of(made)
     low, high = ((end - zero_of(kind)) * factor for end in ends)
@@ -75,6 +160,16 @@ def _with_slope(source: OperatorView, item: OperatorView, threads: int) -> Kerne
         steps = weighted.steps(samples_first(given(values)), made)
         if is_cut:
             steps = np.clip(steps, low, high)
-        return with_samples(output.from_steps(np.where(steps < 0, steps * slope, steps)), len(given(values)))
+        return output.from_steps(np.where(steps < 0, steps * slope, steps)).reshape(len(given(values)), *shape)
 
     return run
+
+
+def _product(source: OperatorView, last: OperatorView, threads: int) -> WeightedSum:
+    """Return a convolution, or a layer with the constant of a sum where the last of the chain is one."""
+    if source.operator.kind != "fully_connected":
+        make = transposed_convolution if source.operator.kind == "deconv2d" else convolution
+        return make(source, threads)
+    if last.operator.kind == "add":
+        return _biased(source, source, last, threads)
+    return fully_connected(source, threads)

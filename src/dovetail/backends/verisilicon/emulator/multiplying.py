@@ -15,9 +15,10 @@ from dovetail.backends.verisilicon.emulator.convolving import (
 from dovetail.backends.verisilicon.emulator.elementwise import as_float
 from dovetail.backends.verisilicon.emulator.kernel import Kernel, Values, exact_type, given
 from dovetail.backends.verisilicon.emulator.matrix import multiply
-from dovetail.backends.verisilicon.emulator.storing import centred, largest_size
-from dovetail.backends.verisilicon.views import OperatorView
-from dovetail.ir import AnyArray
+from dovetail.backends.verisilicon.emulator.storing import centred, largest_size, stored_from
+from dovetail.backends.verisilicon.program import Route
+from dovetail.backends.verisilicon.views import OperatorView, scale_of
+from dovetail.ir import AnyArray, DType
 
 
 def fully_connected(item: OperatorView, threads: int, bias: AnyArray | None = None) -> WeightedSum:
@@ -44,11 +45,28 @@ def build_matmul(item: OperatorView, threads: int) -> Kernel:
             return as_float(multiply(left, right, threads), made.dtype)
 
         return multiplied
+    if item.operator.route is Route.SHADER and made.dtype is DType.I16:
+        return _shaded_product(item)
     bound = float(largest_size(kinds[0])) * largest_size(kinds[1]) * item.shape()[-1]
     working, multiplier, store = exact_type(bound), multiplier_of(item, made).reshape(()), product_store(item)
 
     def run(values: Values) -> AnyArray:
         left, right = (centred(given(values, index), kinds[index], working) for index in (0, 1))
         return store.from_steps(np.multiply(multiply(left, right, threads), multiplier, dtype=np.float64))
+
+    return run
+
+
+def _shaded_product(item: OperatorView) -> Kernel:
+    """Return the product of two tensors of 16 bits as a shader adds it up: in float32, one term after another."""
+    made = item.made()
+    scale = np.float32(np.float32(scale_of(item.kind(0)) * scale_of(item.kind(1))) / np.float32(scale_of(made)))
+
+    def run(values: Values) -> AnyArray:
+        left, right = (given(values, index).astype(np.float32) for index in (0, 1))
+        total = np.zeros(np.broadcast_shapes(left[..., :1].shape, right[..., :1, :].shape), np.float32)
+        for place in range(left.shape[-1]):
+            total = total + left[..., place, None] * right[..., place, None, :]
+        return stored_from(np.rint(total * scale), made)
 
     return run

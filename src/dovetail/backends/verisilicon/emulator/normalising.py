@@ -7,13 +7,14 @@ with random scales, shapes and values of 16 bits: equal on every element.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from numpy import float32
 
 from dovetail.backends.verisilicon.emulator.elementwise import finished
-from dovetail.backends.verisilicon.emulator.kernel import Kernel, Values, given, samples_first, with_samples
-from dovetail.backends.verisilicon.emulator.quotients import shares_kernel
+from dovetail.backends.verisilicon.emulator.kernel import Kernel, Values, given
+from dovetail.backends.verisilicon.emulator.quotients import inverse_roots, shares_kernel
 from dovetail.backends.verisilicon.emulator.singles import (
     LN_2,
     LOG2_E,
@@ -25,8 +26,8 @@ from dovetail.backends.verisilicon.emulator.singles import (
     inverse_root,
     log2,
 )
-from dovetail.backends.verisilicon.emulator.storing import reals_of
-from dovetail.backends.verisilicon.generation import Generation
+from dovetail.backends.verisilicon.emulator.spreading import group_norm, instance_norm, is_spread_by_shader
+from dovetail.backends.verisilicon.emulator.storing import reals_of, store_of
 from dovetail.backends.verisilicon.program import Route
 from dovetail.backends.verisilicon.views import OperatorView, scale_of
 from dovetail.ir import AnyArray, DType
@@ -34,6 +35,8 @@ from dovetail.ir import AnyArray, DType
 _TINY = float32(1e-12)
 """Least sum of squares."""
 _LANES, _THREADS = 8, 16
+_MIDDLE = 128
+"""Between a signed byte and the unsigned one of the same bits in order."""
 _FASTEST = 0
 """The vendor's number of the last axis."""
 
@@ -78,7 +81,12 @@ def build_softmax(item: OperatorView) -> Kernel:
         total = powers.sum(axis, keepdims=True)
         return np.asarray(below - np.log(total) if logarithmic else powers / total)
 
-    return _on_reals(item, operator)
+    made = item.made()
+    if not item.is_stored or made.dtype is not DType.I8 or item.in_fixed_point:
+        return _on_reals(item, operator)
+    # Equal shares are often half a step: where it lies in float32 decides.
+    store = replace(store_of(item), shift=_MIDDLE)
+    return lambda values: store.from_reals(operator(reals_of(given(values), item.kind())))
 
 
 def _shaded_softmax(item: OperatorView) -> Kernel:
@@ -140,10 +148,10 @@ def build_batch_norm(item: OperatorView) -> Kernel:
 
 
 def build_instance_norm(item: OperatorView) -> Kernel:
-    """Return `[N, C, H, W]` normalised over H and W; in 16 bits results are cut towards zero."""
+    """Return `[N, C, H, W]` normalised over H and W."""
     shift, gain = _parameter(item, 1), _parameter(item, 2)
-    if is_shaded(item):
-        return _shaded_instance_norm(item, gain, shift)
+    if is_spread_by_shader(item):
+        return instance_norm(item, gain, shift)
     return _normalised(item, (-2, -1), gain.reshape(-1, 1, 1), shift.reshape(-1, 1, 1), item.floats[0])
 
 
@@ -155,27 +163,15 @@ def _normalised(item: OperatorView, axes: tuple[int, ...], gain: AnyArray, shift
     return _on_reals(item, operator)
 
 
-def _shaded_instance_norm(item: OperatorView, gain: AnyArray, shift: AnyArray) -> Kernel:
-    """Return columns of eight, in sixteen threads."""
-    scale, inverse = steps_of(item)
-    epsilon = float32(item.floats[0])
+def _streamed(item: OperatorView, axes: tuple[int, ...], gain: AnyArray, shift: AnyArray) -> Kernel:
+    """Return what the stream processor normalises, with inverse roots from its table."""
 
-    def total(chunks: AnyArray, factor: np.float32) -> AnyArray:
-        columns = in_turn(np.moveaxis(cut_single(chunks.sum(-1)), 2, -1)) * factor
-        return in_turn(in_turn(dotted(grouped(columns, _THREADS))))
+    def operator(x: AnyArray) -> AnyArray:
+        centred = x - x.mean(axis=axes, keepdims=True)
+        spread = inverse_roots(np.square(centred).mean(axis=axes, keepdims=True), item.floats[0])
+        return np.asarray(centred * spread * gain + shift)
 
-    def run(values: Values) -> AnyArray:
-        stored = samples_first(given(values))
-        chunks = grouped(stored.astype(np.int64), _LANES)
-        share = float32(1.0 / (stored.shape[2] * stored.shape[3]))
-        mean = total(chunks, scale) * share
-        variance = total(chunks * chunks, float32(scale * scale)) * share - mean * mean + epsilon
-        weight = gain * inverse_root(variance)
-        factor, term = float32(scale * inverse) * weight, (shift - weight * mean) * inverse
-        steps = stored.astype(float32) * factor[..., None, None] + term[..., None, None]
-        return with_samples(rounded_steps(item, np.trunc(steps)), len(given(values)))
-
-    return run
+    return _on_reals(item, operator)
 
 
 def build_layer_norm(item: OperatorView) -> Kernel:
@@ -185,9 +181,10 @@ def build_layer_norm(item: OperatorView) -> Kernel:
     as good as nothing. The stream processor adds it to that of reals.
     """
     shift, gain = _parameter(item, 1), _parameter(item, 2)
+    if item.is_stored and item.operator.route is Route.STREAM:
+        return _streamed(item, (-1,), gain, shift)
     if not is_shaded(item):
-        in_steps = item.is_stored and item.generation is not Generation.STREAM
-        epsilon = item.floats[0] * (scale_of(item.kind()) ** 2 if in_steps else 1.0)
+        epsilon = item.floats[0] * (scale_of(item.kind()) ** 2 if item.is_stored else 1.0)
         return _normalised(item, (-1,), gain, shift, epsilon)
     _, inverse = steps_of(item)
     small = float32(item.floats[0])
@@ -205,6 +202,8 @@ def build_layer_norm(item: OperatorView) -> Kernel:
 
 def build_group_norm(item: OperatorView) -> Kernel:
     """Return `[N, C, H, W]` normalised over groups of channels."""
+    if is_spread_by_shader(item):
+        return group_norm(item, _parameter(item, 2), _parameter(item, 1))
     shift, gain = (_parameter(item, index).astype(np.float64).reshape(-1, 1, 1) for index in (1, 2))
     groups, epsilon = item.ints[0], item.floats[0]
 

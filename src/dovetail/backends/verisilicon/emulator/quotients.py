@@ -8,19 +8,41 @@ from __future__ import annotations
 
 import numpy as np
 
+from dovetail.backends.verisilicon.emulator.floats import rounded, truncated
 from dovetail.backends.verisilicon.emulator.kernel import Kernel, Values, given
 from dovetail.backends.verisilicon.emulator.storing import centred, stored_from
-from dovetail.backends.verisilicon.emulator.tables import straight_lines
+from dovetail.backends.verisilicon.emulator.tables import falling_lines, straight_lines
 from dovetail.backends.verisilicon.views import OperatorView, scale_of
 from dovetail.ir import AnyArray
 
 _BEYOND = float(1 << 20)
 """Steps that no stored type holds: what something divided by nothing is."""
+_BITS, _RECIPROCAL_BITS = 16, 13
+"""Significant bits of the processor's floats, and of entries of its table of reciprocals."""
+_SMALLEST = 2.0**-14
+_LINES = 8
+"""Straight lines between a half and the next half, of which the mantissas from 0.5 to 1 take four."""
+_POWER_OF_NOTHING = 1.0 + 2.0**-15
 
 
 def reciprocals(values: AnyArray) -> AnyArray:
-    """Return the processor's reciprocals."""
-    return straight_lines(values, lambda knots: 1.0 / knots)
+    """Return the processor's reciprocals: entries of 13 bits."""
+    return straight_lines(values, lambda knots: rounded(1.0 / knots, _RECIPROCAL_BITS))
+
+
+def inverse_roots(values: AnyArray, small: float) -> AnyArray:
+    """Return `1 / sqrt(values + small)` from the processor's table: four straight lines an octave of values.
+
+    It takes the values cut to 16 bits. Measured on rows of 2 to 33 values of 16 bits that are divided by their spread:
+    31 of 36,300 differ, by one step.
+    """
+    cut = truncated(values, _BITS)
+    mantissa, exponent = np.frexp(cut)
+    line = np.floor((mantissa - 0.5) * _LINES)
+    low, high = (np.ldexp(0.5 + edge / _LINES, exponent) for edge in (line, line + 1))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        first, second = (rounded(1.0 / np.sqrt(edge + small), _RECIPROCAL_BITS) for edge in (low, high))
+        return np.asarray(first + (second - first) / (high - low) * (cut - low))
 
 
 def quotient_kernel(item: OperatorView) -> Kernel:
@@ -37,18 +59,26 @@ def quotient_kernel(item: OperatorView) -> Kernel:
     return run
 
 
-def shares_kernel(item: OperatorView) -> Kernel:
-    """Return Softmax as exponentials times the reciprocal of their sum, which the same table gives.
+def _falling_powers(knots: AnyArray) -> AnyArray:
+    """Return exponentials of what is below 0; those that five bits of exponent do not hold are 0."""
+    powers = np.exp(-knots)
+    return np.where(powers < _SMALLEST, 0.0, powers)
 
-    Measured on random tensors: of bytes 2 or 3 in 1200 differ by one step (7 to 22 without the table), of 16 bits about
-    a third by up to four (without it by 31).
+
+def shares_kernel(item: OperatorView) -> Kernel:
+    """Return Softmax as exponentials times the reciprocal of their sum: straight lines from two tables.
+
+    The processor takes what it reads cut to 16 bits: the differences to the largest, and the exact sum. The exponential
+    of 0 is one step of 16 bits too large. Measured on random rows of 2 to 64 values: 1 of 52,200 bytes and 27 of 39,700
+    values of 16 bits differ, by one step.
     """
     axis, scale, step = -1 - item.ints[0], scale_of(item.kind()), scale_of(item.made())
 
     def run(values: Values) -> AnyArray:
         stored = given(values).astype(np.int64)
-        below = (stored - stored.max(axis, keepdims=True)) * scale
-        powers = np.exp(below).astype(np.float32).astype(np.float64)
-        return stored_from(np.rint(powers * reciprocals(powers.sum(axis, keepdims=True)) / step), item.made())
+        below = truncated((stored.max(axis, keepdims=True) - stored) * scale, _BITS)
+        powers = np.where(below == 0, _POWER_OF_NOTHING, falling_lines(below, _falling_powers))
+        total = truncated(powers.sum(axis, keepdims=True), _BITS)
+        return stored_from(np.rint(powers * reciprocals(total) / step), item.made())
 
     return run

@@ -10,6 +10,7 @@ from numpy import float32
 from dovetail.backends.verisilicon.emulator.converting import requantised
 from dovetail.backends.verisilicon.emulator.elementwise import finished
 from dovetail.backends.verisilicon.emulator.kernel import Kernel, Values, given
+from dovetail.backends.verisilicon.emulator.lines import resized_bytes
 from dovetail.backends.verisilicon.emulator.normalising import rounded_steps, steps_of
 from dovetail.backends.verisilicon.emulator.storing import reals_of
 from dovetail.backends.verisilicon.program import Route
@@ -26,8 +27,13 @@ def build_resize(item: OperatorView) -> Kernel:
         times = [big // small for big, small in zip(made, sizes, strict=True)]
         return lambda values: store(given(values).repeat(times[0], -2).repeat(times[1], -1))
     fixed = item.is_stored and (item.kind().dtype is DType.I16 or item.in_fixed_point)
-    if fixed and half and item.kind().dtype is item.made().dtype and item.operator.route is Route.SHADER:
-        return _shaded(item)
+    if fixed and item.kind().dtype is item.made().dtype and item.operator.route is Route.SHADER:
+        if aligned and made == (2 * sizes[0], 2 * sizes[1]):
+            return _doubled(item)
+        if half or aligned:
+            return _shaded(item, aligned=aligned)
+    if item.is_stored and not fixed and item.kind().dtype is item.made().dtype:
+        return resized_bytes(item)
 
     def run(values: Values) -> AnyArray:
         result = reals_of(given(values), item.kind())
@@ -60,10 +66,10 @@ def _along(values: AnyArray, axis: int, places: AnyArray) -> AnyArray:
     return np.asarray(np.take(values, low, axis) * (1.0 - share) + np.take(values, high, axis) * share)
 
 
-def _shaded(item: OperatorView) -> Kernel:
-    """Return the shader's rule at half pixels for steps that are powers of two: columns first, then rows."""
+def _shaded(item: OperatorView, *, aligned: bool) -> Kernel:
+    """Return the shader's rule for steps that are powers of two: columns first, then rows."""
     scale, inverse = steps_of(item)
-    rows, columns = (_halves(item.shape()[axis], item.made_shape()[axis]) for axis in (-2, -1))
+    rows, columns = (_between(item.shape()[axis], item.made_shape()[axis], aligned=aligned) for axis in (-2, -1))
 
     def run(values: Values) -> AnyArray:
         stored = given(values).astype(float32)
@@ -75,13 +81,40 @@ def _shaded(item: OperatorView) -> Kernel:
     return run
 
 
-def _halves(size: int, made: int) -> tuple[AnyArray, AnyArray, AnyArray]:
+def _between(size: int, made: int, *, aligned: bool) -> tuple[AnyArray, AnyArray, AnyArray]:
     """Return for each output element both neighbours and the share of the second, in float32."""
-    half = float32(0.5)
-    at = (np.arange(made).astype(float32) + half) * (float32(size) / float32(made)) - half
+    half, numbers = float32(0.5), np.arange(made).astype(float32)
+    if aligned:
+        at = numbers * (float32(size - 1) / float32(max(made - 1, 1)))
+    else:
+        at = (numbers + half) * (float32(size) / float32(made)) - half
     low = np.floor(at)
     low_index, high_index = (np.clip(edge, 0, size - 1).astype(np.int64) for edge in (low, np.ceil(at)))
     return low_index, high_index, at - low
+
+
+def _doubled(item: OperatorView) -> Kernel:
+    """Return the shader's rule for twice the size with corners that lie on corners: four shares of half precision.
+
+    Measured on planes of 8 x 3 and 1 x 16 in 16 bits: equal on each of 1536 elements, where shares that are not rounded
+    differ in 1161 by up to 11. Of planes of 10 x 11, 29 of 2640 differ by 1.
+    """
+    scale, inverse = steps_of(item)
+    rows, columns = (_shares(size) for size in item.shape()[-2:])
+    shares = np.einsum("ij,lk->iljk", rows, columns).astype(np.float16).astype(np.float64)
+
+    def run(values: Values) -> AnyArray:
+        total = np.einsum("iljk,...jk->...il", shares, given(values).astype(np.float64), optimize=True)
+        return rounded_steps(item, total * float(scale * inverse))
+
+    return run
+
+
+def _shares(size: int) -> AnyArray:
+    """Return `[2 * size, size]`: how much of each element is in each of twice as many."""
+    places = np.arange(2 * size) * (size - 1) / (2 * size - 1)
+    shares = 1.0 - np.abs(places[:, None] - np.arange(size))
+    return np.asarray(np.maximum(shares, 0.0))
 
 
 RESIZING: dict[str, Callable[[OperatorView], Kernel]] = {"resize": build_resize}

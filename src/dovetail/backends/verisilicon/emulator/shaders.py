@@ -28,6 +28,7 @@ FUNCTIONS: dict[str, Function] = {
 
 _ONE, _TWO, _HALF, _SIXTH = float32(1), float32(2), float32(0.5), float32(1) / float32(6)
 _ROOT_OF_HALF = float32(math.sqrt(0.5))
+_ROOT_OF_TWO_OVER_PI = float32(math.sqrt(2.0 / math.pi))
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 
 
@@ -41,6 +42,11 @@ def _tanh(values: AnyArray) -> AnyArray:
 
 def _gelu(values: AnyArray) -> AnyArray:
     return np.asarray(values * (_HALF * (_ONE + _erf(values * _ROOT_OF_HALF).astype(float32))))
+
+
+def _gelu_by_tanh(values: AnyArray) -> AnyArray:
+    inner = _ROOT_OF_TWO_OVER_PI * (values + float32(0.044715) * values * values * values)
+    return np.asarray(values * (_HALF * (_ONE + _tanh(inner))))
 
 
 def _hard_swish(values: AnyArray) -> AnyArray:
@@ -59,7 +65,7 @@ def _elu(item: OperatorView) -> Function:
 
 UNTABLED: dict[str, Callable[[OperatorView], Function]] = {
     "elu": _elu,
-    "gelu": lambda _: _gelu,
+    "gelu": lambda item: _gelu_by_tanh if item.ints[0] else _gelu,
     "hard_swish": lambda _: _hard_swish,
     "leaky_relu": _leaky,
     "sigmoid": lambda _: _sigmoid,

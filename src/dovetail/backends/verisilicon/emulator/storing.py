@@ -20,6 +20,8 @@ class Store:
     """The zero point is added before rounding, which matters for ties."""
     single: bool = False
     """The result, its product with the reciprocal of the scale and the sum with the zero point are float32."""
+    shift: int = 0
+    """Added to a zero point in float32, and taken off the stored integer: of signed bytes seen as unsigned ones."""
 
     def from_steps(self, steps: AnyArray) -> AnyArray:
         """Return stored integers; `steps` is real / scale in float64 and is overwritten."""
@@ -56,9 +58,9 @@ class Store:
 
     def _from_single_steps(self, steps: AnyArray) -> AnyArray:
         lowest, highest = self.kind.dtype.integer_range
-        zero = np.float32(quant_of(self.kind).zero_point[0])
+        zero = np.float32(quant_of(self.kind).zero_point[0] + self.shift)
         with np.errstate(over="ignore", invalid="ignore"):
-            whole = np.asarray(np.rint(steps + zero) if self.moved_before else np.rint(steps) + zero)
+            whole = np.asarray(np.rint(steps + zero) if self.moved_before else np.rint(steps) + zero) - self.shift
             whole = np.clip(whole, np.float32(lowest), np.float32(highest))
         stored: AnyArray = np.where(np.isnan(whole), self._no_number(), whole).astype(self.kind.dtype.carrier)
         return stored

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dovetail.backends.verisilicon.generation import Generation
+from dovetail.backends.verisilicon.generation import CONVERTING, Generation
 from dovetail.backends.verisilicon.lowering.view import NO_TENSOR, NodeView
 from dovetail.backends.verisilicon.program import Quant
 from dovetail.backends.verisilicon.translate import fraction_bits
@@ -16,6 +16,8 @@ from dovetail.ir import AnyArray, DType, Quantization, TensorType
 
 _BYTES = (DType.U8, DType.I8)
 _MIDDLE = 128
+_WIDEST_SPREAD = 15
+"""Elements that a dilated depthwise kernel of bytes may span: measured on V853, I.MX 8M Plus and A311D."""
 
 
 def read_window(
@@ -168,6 +170,8 @@ def lower_convolution(view: NodeView) -> None:
     both = max(window.dilations) > 1 and max(window.strides) > 1
     told = f"a depthwise convolution with dilations {list(window.dilations)} and strides {list(window.strides)}"
     view.need(not (sparse and both), f"{told} comes out as garbage (either alone is possible)")
+    if depthwise:
+        _check_spread(view, weight, window)
     half = view.kind(0).dtype is DType.F16 and group > 1 and not depthwise
     view.need(not half, "a grouped 16-bit float convolution does not compile")
     grouped = group > 1 and not depthwise
@@ -189,6 +193,21 @@ def lower_convolution(view: NodeView) -> None:
     view.emit(kind, (data, weights, bias), (out,), (*window.parameters, *tail))
     if flat:
         view.emit("reshape", (out,), (view.output(),), tuple(reversed(view.made_shape())))
+
+
+def _check_spread(view: NodeView, weight: TensorType, window: PlaneWindow) -> None:
+    """Refuse a depthwise convolution of bytes whose kernel is spread too wide to be filled up with zeros."""
+    affine = view.kind(0).dtype in _BYTES and not view.draft.fixed_point
+    single = weight.quant is not None and weight.quant.axis is None
+    widest = max(
+        (window.extent(axis) for axis in range(window.rank) if window.dilations[axis] > 1),
+        default=0,
+    )
+    view.need(
+        not (affine and single) or widest <= _WIDEST_SPREAD,
+        f"a depthwise convolution of bytes whose dilated kernel spans {widest} elements, which comes out as garbage "
+        f"({_WIDEST_SPREAD} are possible, a scale per channel and fixed point)",
+    )
 
 
 def _no_bias(view: NodeView, weight: TensorType, channels: int) -> int:
@@ -279,6 +298,10 @@ def _product(view: NodeView, rows: AnyArray, weight: TensorType, sizes: tuple[in
     view.need(weight.quant is None or weight.quant.axis in (None, 0), "its weight has scales along its inputs")
     lead = view.shape(0)[:-1]
     view.expect((*lead, made))
+    wide = view.kind(0).dtype is DType.I16 and view.draft.part.generation is Generation.V7_BYTES
+    if sizes[0] == 1 and min(rows.shape) > 1 and (wide or _is_clamped_for_sum(view)):
+        _point(view, rows, weight)
+        return
     weights = view.hold(rows, replace(weight, shape=(made, width)))
     bias = make_bias(view, 2, weight, made)
     if bias == NO_TENSOR and weight.quant is not None and weight.quant.axis is not None:
@@ -291,6 +314,36 @@ def _product(view: NodeView, rows: AnyArray, weight: TensorType, sizes: tuple[in
     view.emit("fully_connected", (data, weights, bias), (out,), (made, 0))
     if len(lead) != 1:
         view.emit("reshape", (out,), (view.output(),), tuple(reversed(view.made_shape())) or (1,))
+
+
+def _is_clamped_for_sum(view: NodeView) -> bool:
+    """Tell whether newer parts would compute a layer of one row with the clamp and the sum behind it, as garbage.
+
+    As a convolution over one point it is right: measured on V853, T527 and A733.
+    """
+    if view.draft.part.generation in CONVERTING or view.kind(0).quant is None:
+        return False
+    clamps = [node for node in view.graph.consumers.get(view.node.outputs[0], ()) if node.op in ("Clip", "Relu")]
+    return any(
+        node.op in ("Add", "Sub", "Sum") for clamp in clamps for node in view.graph.consumers.get(clamp.outputs[0], ())
+    )
+
+
+def _point(view: NodeView, rows: AnyArray, weight: TensorType) -> None:
+    """Emit a layer of one row as a convolution over one point.
+
+    The vendor's layer of one row of 16 bits is garbage on parts whose array takes bytes only: measured with 2 to 24
+    values to 3 to 32, of which none was right; the convolution was on all of them.
+    """
+    made, width = rows.shape
+    shape = (made, width, 1, 1)
+    data = view.reshaped(view.input(0), (1, width, 1, 1))
+    weights = view.hold(rows.reshape(shape), replace(weight, shape=shape))
+    out = view.new(replace(view.made(), shape=(1, made, 1, 1)))
+    window = PlaneWindow((1, 1), (1, 1), (1, 1), ((0, 0), (0, 0)))
+    tail = (*window.dilations, 1, 0, made)
+    view.emit("conv2d", (data, weights, make_bias(view, 2, weight, made)), (out,), (*window.parameters, *tail))
+    view.emit("reshape", (out,), (view.output(),), tuple(reversed(view.made_shape())))
 
 
 def lower_matmul(view: NodeView) -> None:

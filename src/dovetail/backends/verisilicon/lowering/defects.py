@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from dovetail.backends.verisilicon.generation import NEWEST
+from dovetail.backends.verisilicon.generation import NEWEST, Generation
+from dovetail.backends.verisilicon.lowering.view import ProgramDraft
 from dovetail.backends.verisilicon.part import Part
 from dovetail.backends.verisilicon.program import Code, ProgramOperator, ProgramTensor, Quant, TensorRole
 
@@ -41,7 +43,32 @@ _ALIKE = frozenset({"add", "mul", "sub"})
 
 
 _CONVOLUTIONS = frozenset({"conv2d", "grouped_conv2d"})
+_PRODUCTS = _CONVOLUTIONS | {"fully_connected"}
 _SUMS = frozenset({"add", "sub"})
+_SCALING = frozenset({"batch_norm", "pool2d", "reduce"})
+"""What the array does as a convolution of its own."""
+
+
+def with_own_copies(draft: ProgramDraft, outputs: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
+    """Return the outputs, with a copy for each that the program also reads; the draft gets their operators.
+
+    The vendor's compiler joins what makes such a tensor with what reads it, or makes it only a view, and then nothing
+    fills the output: a sigmoid and the product that it gates on T527, a slice before a convolution or a concatenation
+    on RK1808 and A311D. A copy is a reader more, and what has two is neither joined nor a view.
+    """
+    made = {tensor: index for index, operator in enumerate(draft.operators) for tensor in operator.outputs}
+    read = {tensor for operator in draft.operators for tensor in operator.inputs}
+    found: list[tuple[str, int]] = []
+    for name, tensor in outputs:
+        if tensor not in read or tensor not in made:
+            found.append((name, tensor))
+            continue
+        held, node = draft.tensors[tensor], draft.operators[made[tensor]].node
+        draft.tensors.append(held)
+        draft.tensors[tensor] = replace(held, role=TensorRole.INNER)
+        draft.operators.append(ProgramOperator("data_convert", (tensor,), (len(draft.tensors) - 1,), node=node))
+        found.append((name, len(draft.tensors) - 1))
+    return tuple(found)
 
 
 def keep_signed_bytes(
@@ -54,8 +81,10 @@ def keep_signed_bytes(
     only convert every such tensor that the memory holds; one that it does not hold makes v7 parts fail in running, and
     VIP8000's array store 127 throughout where the zero point is negative. A tensor that is not virtual keeps its form.
     Newest parts join a sum with a convolution, and the result is garbage where one before it reads what is kept: such
-    sums are kept too, which leaves them alone.
+    sums are kept too, which leaves them alone. V853 spoils sums of layers of one row even where nothing is kept,
+    and A733 a sigmoid or tanh behind a sum with a convolution that has a scale per channel (not other functions).
     """
+    spoilt = _spoilt_sizes(tensors, operators, part)
     signed = {index for index, tensor in enumerate(tensors) if _is_signed_bytes(tensor)}
     inner = {index for index in signed if tensors[index].role is TensorRole.INNER}
     kept = signed - inner
@@ -64,6 +93,11 @@ def keep_signed_bytes(
     for operator in operators:
         if operator.kind not in _CONVERTED:
             kept |= inner & {*operator.inputs, *operator.outputs}
+    if part.generation is Generation.VIP9000:
+        for item in _sums_of_rows(tensors, operators):
+            kept |= inner.intersection(item.inputs)
+    if part.generation is Generation.STREAM:
+        kept |= inner & _looked_up_sums(tensors, operators)
     while True:
         mixed = [
             sides & inner - kept
@@ -76,9 +110,31 @@ def keep_signed_bytes(
             break
         kept = kept.union(*mixed)
     return tuple(
-        replace(tensor, role=TensorRole.EDGE) if index in kept & inner else tensor
+        replace(tensor, role=TensorRole.EDGE) if index in kept & inner | spoilt else tensor
         for index, tensor in enumerate(tensors)
     )
+
+
+def _spoilt_sizes(tensors: tuple[ProgramTensor, ...], operators: tuple[ProgramOperator, ...], part: Part) -> set[int]:
+    """Return the unsigned bytes inside the graph that Abs or a slope reads: newer parts join it with what made them.
+
+    Abs is garbage then, behind a convolution and an average, and a slope behind an average or a scale per channel is
+    multiplied in the array. Measured on V853 and A733; signed bytes and A311D are right.
+    """
+    if part.generation not in (*NEWEST, Generation.STREAM):
+        return set()
+    makers = {tensor: operator.kind for operator in operators for tensor in operator.outputs}
+    read = {
+        operator.inputs[0]
+        for operator in operators
+        if operator.kind == "abs" or (operator.kind == "leaky_relu" and makers.get(operator.inputs[0]) in _SCALING)
+    }
+    forms = ((index, tensors[index]) for index in read)
+    return {
+        index
+        for index, tensor in forms
+        if tensor.role is TensorRole.INNER and tensor.form.code is Code.U8 and tensor.form.quant is Quant.AFFINE
+    }
 
 
 def _spoilt_sums(operators: tuple[ProgramOperator, ...], kept: set[int]) -> Iterator[ProgramOperator]:
@@ -91,6 +147,38 @@ def _spoilt_sums(operators: tuple[ProgramOperator, ...], kept: set[int]) -> Iter
                 maker = makers.get(maker.inputs[0])
             if maker is not None and maker.kind in _CONVOLUTIONS and maker.inputs[0] in kept:
                 yield item
+
+
+def _sums_of_rows(
+    tensors: tuple[ProgramTensor, ...], operators: tuple[ProgramOperator, ...]
+) -> Iterator[ProgramOperator]:
+    """Yield the sums of what comes from a product of one row, perhaps clamped or seen with another shape."""
+    makers = {tensor: operator for operator in operators for tensor in operator.outputs}
+    for item in operators:
+        for tensor in item.inputs if item.kind in _SUMS else ():
+            maker = makers.get(tensor)
+            while maker is not None and maker.kind in ("relu", "reshape"):
+                maker = makers.get(maker.inputs[0])
+            if maker is None or maker.kind not in _PRODUCTS:
+                continue
+            shape = tensors[maker.outputs[0]].shape
+            if math.prod(shape) == max(shape):
+                yield item
+
+
+def _looked_up_sums(tensors: tuple[ProgramTensor, ...], operators: tuple[ProgramOperator, ...]) -> set[int]:
+    """Return the sums behind products with a scale per channel that a sigmoid or a tanh reads."""
+    makers = {tensor: operator for operator in operators for tensor in operator.outputs}
+    found: set[int] = set()
+    for item in operators:
+        maker = makers.get(item.inputs[0]) if item.kind in ("sigmoid", "tanh") else None
+        for tensor in maker.inputs if maker is not None and maker.kind in _SUMS else ():
+            product = makers.get(tensor)
+            while product is not None and product.kind in ("relu", "reshape"):
+                product = makers.get(product.inputs[0])
+            if product is not None and product.kind in _PRODUCTS and tensors[product.inputs[1]].form.scales:
+                found.add(item.inputs[0])
+    return found
 
 
 def _is_signed_bytes(tensor: ProgramTensor) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 
 from dovetail.backends.verisilicon.lowering import fine
 from dovetail.backends.verisilicon.lowering.view import NodeView
-from dovetail.ir import DType, Quantization, TensorType, dequantize_array, quantize_array
+from dovetail.ir import AnyArray, DType, Quantization, TensorType, dequantize_array, quantize_array
 
 _REALS = (DType.U8, DType.I8, DType.I16, DType.F32, DType.F16, DType.BF16)
 
@@ -61,8 +61,7 @@ class Unary:
         check_same_kind(view)
         view.need(view.kind(0).holds_reals, "its input is not real")
         view.expect(view.shape(0))
-        data = fine.for_table(view) if self.kind in fine.LISTED else view.input(0)
-        view.emit(self.kind, (data,), (view.output(),), self.ints(view), self.floats(view))
+        view.emit(self.kind, (fine.read(view, self.kind),), (view.output(),), self.ints(view), self.floats(view))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +125,24 @@ def _negated(view: NodeView) -> int:
 
 def lower_neg(view: NodeView) -> None:
     """Lower Neg; what its table has no room for is multiplied by -1."""
-    if not fine.exceeds_tables(view):
+    if not (fine.exceeds_tables(view) or fine.exceeds_floats(view)):
         Unary("neg")(view)
         return
     check_same_kind(view)
     view.expect(view.shape(0))
     fine.negate(view)
+
+
+def lower_relu(view: NodeView) -> None:
+    """Lower Relu, or a Clip that is one; numbers that its floats do not hold are compared with 0."""
+    check_same_kind_of(view, (0,))
+    view.expect(view.shape(0))
+    if not fine.exceeds_floats(view):
+        view.emit("relu", (view.input(0),), (view.output(),))
+        return
+    quant, made = view.made().quant, view.made()
+    assert quant is not None
+    fine.clip(view, 0.0, made.dtype.integer_range[1] * quant.scale[0])
 
 
 def lower_mul(view: NodeView) -> None:
@@ -140,7 +151,9 @@ def lower_mul(view: NodeView) -> None:
     if len(names) == 2 and names[0] == names[1] and view.kind(0).quant is not None:
         Unary("square")(view)
         return
-    Binary("mul")(view)
+    product = Binary("mul")
+    product.check(view)
+    view.emit("mul", [fine.spread(view, *both) for both in enumerate(aligned(view, (0, 1)))], (view.output(),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,8 +224,7 @@ def lower_pow(view: NodeView) -> None:
         return
     if exponent in _POWERS:
         function = _POWERS[exponent]
-        data = fine.for_table(view) if function in fine.LISTED else view.input(0)
-        view.emit(function, (data,), (view.output(),))
+        view.emit(function, (fine.read(view, function),), (view.output(),))
         return
     quant, dtype = view.kind(0).quant, view.kind(0).dtype
     if dtype is not DType.I8:
@@ -253,7 +265,14 @@ def lower_sum(view: NodeView) -> None:
         view.expect(view.shape(0))
         view.convert(0, view.output(), view.made())
         return
-    Binary("add")(view)
+    lower_add(view)
+
+
+def lower_add(view: NodeView) -> None:
+    """Lower Add; the vendor's compiler adds a single number to the bias of a product before it."""
+    Binary("add").check(view)
+    terms = [fine.spread(view, *both, fixed=False) for both in enumerate(aligned(view, (0, 1)))]
+    view.emit("add", terms, (view.output(),))
 
 
 def _bound(view: NodeView, index: int, default: float) -> float:
@@ -281,9 +300,9 @@ def lower_clip(view: NodeView) -> None:
         low, high = (float(np.rint(bound / scale)) * scale for bound in (low, high))
         if (low, high) == (0.0, 0.0 + float(np.rint(last / scale)) * scale):
             # Nothing of what the output holds is cut at the top: a plain Relu, which the compiler fuses.
-            view.emit("relu", (view.input(0),), (view.output(),))
+            lower_relu(view)
             return
-    if fine.exceeds_tables(view):
+    if fine.exceeds_tables(view) or fine.exceeds_floats(view):
         fine.clip(view, low, high)
         return
     largest = 65504.0 if made.dtype is DType.F16 else 3.0e38
@@ -300,9 +319,11 @@ def check_same_kind_of(view: NodeView, indices: tuple[int, ...]) -> None:
 
 
 def lower_prelu(view: NodeView) -> None:
-    """Lower PRelu with a constant slope for each channel or for all."""
+    """Lower PRelu with a constant slope for each channel or for all.
+
+    It has no form in dynamic fixed point, 16 bits or 8: there it is spelt out.
+    """
     check_same_kind(view)
-    view.need(view.kind(0).dtype is not DType.I16, "it has no 16-bit integer form", always=True)
     sizes, value, kind = view.shape(0), view.constant(1), view.kind(1)
     view.expect(sizes)
     view.need(len(sizes) >= 2, "a vector input")
@@ -310,11 +331,44 @@ def lower_prelu(view: NodeView) -> None:
     channels = sizes[1]
     view.need(wide in ((1,) * len(sizes), (1, channels, *(1,) * (len(sizes) - 2))), "its slope is not per channel")
     slope = np.broadcast_to(value.reshape(-1), (channels,))
+    if view.kind(0).dtype is DType.I16 or (view.kind(0).quant is not None and view.draft.fixed_point):
+        _by_products(view, np.ascontiguousarray(slope).reshape(channels, *(1,) * (len(sizes) - 2)))
+        return
+    if channels == 1 and sizes[0] > 1 and kind.quant is not None:
+        # The vendor's compiler has no kernel for one slope and several samples.
+        view.emit(
+            "leaky_relu", (view.input(0),), (view.output(),), (), (float(dequantize_array(slope, kind.quant)[0]),)
+        )
+        return
     axis = view.axis(1, len(sizes))
     # One slope for each index of one axis, whatever the rank of the data.
     shape = (channels, *(1,) * axis)
     held = view.hold(np.ascontiguousarray(slope).reshape(shape), replace(kind, shape=shape))
     view.emit("prelu", (view.input(0), held), (view.output(),), (axis,))
+
+
+def _by_products(view: NodeView, slope: AnyArray) -> None:
+    """Lower PRelu as a product, and the larger of it and the value where slopes are from 0 to 1.
+
+    Else values below 0 are multiplied, and those above 0 added to what that gives.
+    """
+    data, kind, made = view.kind(0), view.kind(1), view.made()
+    sizes, one = view.shape(0), (1,) * len(view.shape(0))
+    assert kind.quant is not None
+    assert data.quant is not None
+    held = view.reshaped(view.hold(slope, replace(kind, shape=slope.shape)), (1, *slope.shape))
+    product = view.new(replace(made, shape=sizes))
+    real = dequantize_array(slope, kind.quant)
+    if (real >= 0).all() and (real <= 1).all():
+        view.emit("mul", (view.input(0), held), (product,))
+        view.emit("maximum", (view.input(0), product), (view.output(),))
+        return
+    low, high = (view.new(replace(data, shape=sizes)) for _ in range(2))
+    nothing = view.hold(np.full(one, data.quant.zero_point[0], data.dtype.carrier), replace(data, shape=one))
+    view.emit("minimum", (view.input(0), nothing), (low,))
+    view.emit("maximum", (view.input(0), nothing), (high,))
+    view.emit("mul", (low, held), (product,))
+    view.emit("add", (high, product), (view.output(),))
 
 
 def lower_convert(view: NodeView) -> None:
@@ -354,7 +408,8 @@ def lower_cast(view: NodeView) -> None:
     view.emit("data_convert", (held,), (view.output(),))
 
 
-def _alpha(default: float) -> Callable[[NodeView], tuple[float, ...]]:
+def alpha(default: float) -> Callable[[NodeView], tuple[float, ...]]:
+    """Return what reads the attribute of that name."""
     return lambda view: (view.node.number("alpha", default),)
 
 
@@ -371,26 +426,23 @@ def _hard_sigmoid(view: NodeView) -> tuple[float, ...]:
 
 
 UNARY: dict[str, Callable[[NodeView], None]] = {
-    "Abs": Unary("abs"),
     "Acosh": Unary("acosh"),
     "Atan": Unary("atan"),
     "Atanh": Unary("atanh"),
     "Ceil": Unary("ceil"),
-    "Celu": Unary("celu", _alpha(1.0)),
+    "Celu": Unary("celu", alpha(1.0)),
     "Cos": Unary("cos"),
-    "Elu": Unary("elu", _alpha(1.0)),
+    "Elu": Unary("elu", alpha(1.0)),
     "Erf": Unary("erf"),
     "Exp": Unary("exp"),
     "Floor": Unary("floor"),
     "Gelu": Unary("gelu", ints=_gelu),
     "HardSigmoid": Unary("hard_sigmoid", _hard_sigmoid),
-    "HardSwish": Unary("hard_swish"),
-    "LeakyRelu": Unary("leaky_relu", _alpha(0.01)),
     "Log": Unary("log"),
     "Mish": Unary("mish"),
     "Neg": lower_neg,
     "Reciprocal": Unary("reciprocal"),
-    "Relu": Unary("relu"),
+    "Relu": lower_relu,
     "Round": Unary("round"),
     "Selu": Unary("selu", _selu),
     "Sigmoid": Unary("sigmoid"),
@@ -403,8 +455,8 @@ UNARY: dict[str, Callable[[NodeView], None]] = {
     "Tanh": Unary("tanh"),
 }
 
-BINARY: dict[str, Binary | Extreme] = {
-    "Add": Binary("add"),
+BINARY: dict[str, Callable[[NodeView], None]] = {
+    "Add": lower_add,
     "Div": Binary("div"),
     "Max": Extreme("maximum"),
     "Min": Extreme("minimum"),

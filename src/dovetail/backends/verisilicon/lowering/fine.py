@@ -1,24 +1,30 @@
-"""Numbers in fixed point with more bits behind the point than the vendor's tables are made for.
+"""Numbers in fixed point with more bits behind the point than the vendor's tables are made for, and larger ones.
 
-ovxlib's tables read garbage then: such numbers get coarser steps before a table, or go without one.
+ovxlib's tables read garbage then: such numbers get coarser steps before a table, or go without one. The floats of the
+tensor processor end at 65,536, and beyond it turns signs around: larger numbers are cut there, or go without it.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
 
 from dovetail.backends.verisilicon.generation import Generation
 from dovetail.backends.verisilicon.lowering.view import NodeView
-from dovetail.backends.verisilicon.views import FINEST_FOR_TABLES
+from dovetail.backends.verisilicon.views import FINEST_FOR_TABLES, scale_of
 from dovetail.ir import DType, Quantization, TensorType, quantize_array
 
 LISTED = frozenset(
     {"atan", "celu", "elu", "erf", "hard_sigmoid", "log", "mish", "reciprocal", "selu", "softsign", "tan"}
 )
 """Functions whose tables ovxlib fills."""
-_PLANE = 3
+_PROCESSED = LISTED | {"gelu", "hard_swish", "leaky_relu", "sigmoid", "square"}
+"""Functions of the tensor processor for which a number beyond its floats is cut."""
+_PLANE, _MATRIX = 3, 2
+_INFINITE = 65536.0
+"""What the tensor processor takes anything larger for."""
 
 
 def exceeds_tables(view: NodeView) -> bool:
@@ -33,6 +39,31 @@ def exceeds_tables(view: NodeView) -> bool:
     return fixed and kind.quant.scale[0] < FINEST_FOR_TABLES
 
 
+def exceeds_floats(view: NodeView) -> bool:
+    """Tell whether the input is in fixed point and may come near the end of the tensor processor's floats."""
+    kind = view.kind(0)
+    if kind.quant is None or view.draft.part.generation is Generation.STREAM:
+        return False
+    fixed = kind.dtype is DType.I16 or view.draft.fixed_point
+    return fixed and kind.quant.scale[0] >= _coarsest(kind)
+
+
+def _coarsest(kind: TensorType) -> float:
+    """Return the largest step with which all numbers stay below 65,536."""
+    return _INFINITE / (kind.dtype.integer_range[1] + 1)
+
+
+def read(view: NodeView, function: str) -> int:
+    """Return the input as a function takes it."""
+    if function == "sqrt":
+        return _for_root(view)
+    if function in _PROCESSED and exceeds_floats(view) and scale_of(view.kind(0)) > _coarsest(view.kind(0)):
+        made = view.new(replace(view.kind(0), quant=Quantization((_coarsest(view.kind(0)),), (0,))))
+        view.emit("data_convert", (view.input(0),), (made,))
+        return made
+    return for_table(view) if function in LISTED else view.input(0)
+
+
 def for_table(view: NodeView) -> int:
     """Return the input with at most 15 bits behind the point."""
     if not exceeds_tables(view):
@@ -42,11 +73,71 @@ def for_table(view: NodeView) -> int:
     return made
 
 
+def _for_root(view: NodeView) -> int:
+    """Return the input without what is below 0: a root of it ends the simulator of the stream processor's bytes."""
+    part, kind = view.draft.part, view.kind(0)
+    if part.generation is not Generation.STREAM or kind.dtype is not DType.I8 or not view.draft.fixed_point:
+        return view.input(0)
+    made = view.new(kind)
+    view.emit("relu", (view.input(0),), (made,))
+    return made
+
+
+def spread(view: NodeView, index: int, tensor: int, *, fixed: bool = True) -> int:
+    """Return a constant of one element as a row of equal ones, `fixed`: in fixed point; any other tensor as it is.
+
+    The vendor's compiler joins a single number with a product before it, on every part: it multiplies the weights in
+    fixed point and rounds them once more, up to 329 steps of 16 bits, and adds to the bias before anything is stored.
+    """
+    kind, made = view.kind(index), view.made_shape()
+    value = view.graph.constants.get(view.node.inputs[index])
+    affine = kind.dtype is not DType.I16 and not view.draft.fixed_point
+    if value is None or kind.quant is None or (fixed and affine):
+        return tensor
+    if math.prod(kind.static_shape or ()) != 1 or math.prod(made) == 1:
+        return tensor
+    channels = made[1] if len(made) > _MATRIX else made[-1]
+    shape = [1] * len(made)
+    for place in reversed(range(len(made))):
+        shape[place] = made[place]
+        # As many as there are channels would be a bias.
+        if math.prod(shape) not in (1, channels):
+            break
+    return view.hold(np.full(shape, value.reshape(-1)[0]), replace(kind, shape=tuple(shape)))
+
+
 def negate(view: NodeView) -> None:
     """Emit the product with -1."""
     dtype, shape = view.kind(0).dtype, (1,) * max(len(view.shape(0)), 1)
     minus = view.hold(np.full(shape, -1, dtype.carrier), TensorType(dtype, shape, Quantization((1.0,), (0,))))
     view.emit("mul", (view.input(0), minus), (view.output(),))
+
+
+def absolute(view: NodeView) -> None:
+    """Emit the larger of the input and its product with -1."""
+    dtype, shape = view.kind(0).dtype, (1,) * max(len(view.shape(0)), 1)
+    minus = view.hold(np.full(shape, -1, dtype.carrier), TensorType(dtype, shape, Quantization((1.0,), (0,))))
+    turned = view.new(view.made())
+    view.emit("mul", (view.input(0), minus), (turned,))
+    view.emit("maximum", (view.input(0), turned), (view.output(),))
+
+
+def leaky(view: NodeView, slope: float) -> None:
+    """Emit the larger of the input and its product with a slope from 0 to 1."""
+    kind, shape = view.kind(0), (1,) * max(len(view.shape(0)), 1)
+    quant = Quantization((1.0 / (kind.dtype.integer_range[1] + 1),), (0,))
+    held = view.hold(quantize_array(np.full(shape, slope), kind.dtype, quant), TensorType(kind.dtype, shape, quant))
+    product = view.new(view.made())
+    view.emit("mul", (view.input(0), held), (product,))
+    view.emit("maximum", (view.input(0), product), (view.output(),))
+
+
+def hard_swish(view: NodeView) -> None:
+    """Emit the product with a hard sigmoid, whose table ends nothing."""
+    kind = view.kind(0)
+    gate = view.new(replace(kind, quant=Quantization((2.0 / (kind.dtype.integer_range[1] + 1),), (0,))))
+    view.emit("hard_sigmoid", (read(view, "hard_sigmoid"),), (gate,), (), (1.0 / 6.0, 0.5))
+    view.emit("mul", (view.input(0), gate), (view.output(),))
 
 
 def clip(view: NodeView, low: float, high: float) -> None:

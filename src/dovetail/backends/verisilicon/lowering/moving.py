@@ -90,8 +90,7 @@ def lower_concat(view: NodeView) -> None:
     if count == 1:
         _copy(view)
         return
-    operands = (view.coarse(index) if math.prod(shapes[index]) == 1 else view.input(index) for index in range(count))
-    view.emit("concat", tuple(operands), (view.output(),), (axis,))
+    view.emit("concat", tuple(view.coarse(index) for index in range(count)), (view.output(),), (axis,))
 
 
 def lower_split(view: NodeView) -> None:
@@ -300,8 +299,16 @@ def lower_resize(view: NodeView) -> None:
     ints = (int(mode == "linear"), made[3], made[2], int(grid == "align_corners"), int("half_pixel" in grid))
     if mode == "nearest":
         move(view, "resize", ints)
-    else:
-        view.emit("resize", (view.input(0),), (view.output(),), ints)
+        return
+    data, out = view.input(0), view.output()
+    doubled = grid == "align_corners" and made[2:] == (2 * sizes[2], 2 * sizes[3]) and sizes[0] > 1
+    if doubled:
+        # The vendor's kernel for that makes garbage of all samples but the first: channels of one sample are right.
+        data = view.reshaped(data, (1, sizes[0] * sizes[1], *sizes[2:]))
+        out = view.new(replace(view.made(), shape=(1, sizes[0] * sizes[1], *made[2:])))
+    view.emit("resize", (data,), (out,), ints)
+    if doubled:
+        view.emit("reshape", (out,), (view.output(),), vendor_shape(made))
 
 
 def _check_scales(view: NodeView, sizes: Sequence[int], made: Sequence[int]) -> None:

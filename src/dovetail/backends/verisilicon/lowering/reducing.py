@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,15 +12,20 @@ from dovetail.backends.verisilicon.generation import Generation
 from dovetail.backends.verisilicon.lowering.accumulating import read_window
 from dovetail.backends.verisilicon.lowering.elementwise import check_same_kind_of
 from dovetail.backends.verisilicon.lowering.moving import BYTES, move
-from dovetail.backends.verisilicon.lowering.view import NodeView, same_storage
-from dovetail.ir import DType, Quantization
+from dovetail.backends.verisilicon.lowering.view import NodeView, is_tiny, same_storage
+from dovetail.backends.verisilicon.windows import PlaneWindow
+from dovetail.ir import AnyArray, DType, Quantization
 
 _AVERAGE, _AVERAGE_WITH_PAD, _MAXIMUM = 0, 1, 2
-_MEAN, _MINIMUM, _PRODUCT = 0, 2, 4
+_MEAN, _MAXIMAL, _MINIMUM, _PRODUCT = 0, 1, 2, 4
 _MOST_FACTORS = 16
+_ARRAY_STRIDES = ((1, 1), (2, 2))
+"""Of averages that count their padding on the array."""
 _NO_TILING = 161
 _ROW = 16
 """Of a LayerNormalization: the vendor's kernels read whole rows of so many bytes."""
+_FEWEST = 9
+"""Bytes of a plane: in random samples that are the ends of a range, as many are hardly ever alike."""
 _MOST_AXES = 4
 _LENGTH = 100
 """The square root of the sum of squares has an operator of its own there."""
@@ -50,19 +55,37 @@ class Pool:
         )
         result = window.outputs(plane)
         view.expect((*sizes[:2], *(result[1:] if flat else result)))
-        if self.maximum and window.kernel == (1, 1):
-            # The vendor's pooling of single values with a stride is garbage.
+        if window.kernel == (1, 1):
+            # The vendor's largest of single values with a stride is garbage, and their average ends compilers.
             steps = (1, 1, *window.strides[-len(sizes) + 2 :])
             move(view, "strided_slice", (*(0 for _ in sizes), *reversed(sizes), *reversed(steps)))
             return
+        line = (plane[0] == 1 and window.kernel == (1, 3)) or (plane[1] == 1 and window.kernel == (3, 1))
+        view.need(
+            not (self.maximum and line and view.draft.part.generation is Generation.STREAM),
+            "the largest of three along a single row ends the compiler",
+        )
         how = _MAXIMUM if self.maximum else _AVERAGE_WITH_PAD if counted else _AVERAGE
         data, out = view.input(0), view.output()
         if flat:
             data = view.reshaped(data, (*sizes[:2], *plane))
             out = view.new(replace(view.made(), shape=(*sizes[:2], *result)))
+        elif counted and not self.maximum and plane[0] == 1 and view.kind(0).dtype is DType.I16:
+            data, window = _with_padding(view, window)
         view.emit("pool2d", (data,), (out,), (how, *window.parameters, int(window.ceil)))
         if flat:
             view.emit("reshape", (out,), (view.output(),), tuple(reversed(view.made_shape())))
+
+
+def _with_padding(view: NodeView, window: PlaneWindow) -> tuple[int, PlaneWindow]:
+    """Return a single row of 16 bits with its padding, and the window without: rows of it would not be counted."""
+    (top, bottom), (left, right) = window.paddings
+    if not top + bottom or window.strides in _ARRAY_STRIDES:
+        return view.input(0), window
+    sizes = view.shape(0)
+    held = view.new(replace(view.kind(0), shape=(*sizes[:2], top + 1 + bottom, left + sizes[3] + right)))
+    view.emit("pad", (view.input(0),), (held,), (0, left, top, 0, 0, right, bottom, 0, 0), (0.0,))
+    return held, replace(window, paddings=((0, 0), (0, 0)))
 
 
 def _check_plane(view: NodeView, axes: tuple[int, ...]) -> None:
@@ -93,6 +116,15 @@ class GlobalPool:
             view.emit("reshape", (out,), (view.output(),), tuple(reversed(view.made_shape())))
             return
         axes = tuple(range(len(sizes) - 2))
+        if self.maximum and is_tiny(view.kind(0), view.made()):
+            held = view.new(replace(view.kind(0), shape=view.made_shape()))
+            view.emit("reduce", (view.input(0),), (held,), (1, 1, *axes))
+            view.emit("data_convert", (held,), (view.output(),))
+            return
+        if not self.maximum and all(size == 1 for size in sizes[2:]):
+            # The mean of single values ends compilers.
+            view.convert(0, view.output(), view.made())
+            return
         _check_plane(view, axes)
         view.emit("reduce", (view.input(0),), (view.output(),), (1 if self.maximum else 0, 1, *axes))
 
@@ -131,6 +163,10 @@ class Reduce:
         if self.code == _LENGTH:
             view.emit("reduce_l2", (view.input(0),), (out,), (1, *axes))
             return
+        if self.code == _MEAN and all(view.shape(0)[-1 - axis] == 1 for axis in axes):
+            # The mean of single values ends compilers.
+            view.convert(0, out, made)
+            return
         if self.code == _MEAN:
             _check_plane(view, tuple(axes))
         if self.code == _PRODUCT:
@@ -140,6 +176,11 @@ class Reduce:
                 f"a product of {count} stored numbers, whose steps are below what the vendor's kernel computes with "
                 f"({_MOST_FACTORS} are possible)",
             )
+        if self.code == _MAXIMAL and is_tiny(data, made):
+            held = view.new(replace(data, shape=_reduced(view.shape(0), axes)))
+            view.emit("reduce", (view.input(0),), (held,), (self.code, 1, *axes))
+            view.emit("data_convert", (held,), (out,))
+            return
         if self.code != _MINIMUM or data.dtype is not DType.I8 or view.draft.fixed_point:
             view.emit("reduce", (view.input(0),), (out,), (self.code, 1, *axes))
             return
@@ -148,7 +189,7 @@ class Reduce:
         assert data.quant is not None
         mirrored = Quantization(data.quant.scale, (-1 - data.quant.zero_point[0],))
         turned = view.new(replace(data, quant=mirrored))
-        shape = tuple(1 if len(view.shape(0)) - 1 - i in axes else size for i, size in enumerate(view.shape(0)))
+        shape = _reduced(view.shape(0), axes)
         most = view.new(replace(data, shape=shape, quant=mirrored))
         view.emit("neg", (view.input(0),), (turned,))
         view.emit("reduce", (turned,), (most,), (1, 1, *axes))
@@ -156,6 +197,11 @@ class Reduce:
         view.emit("neg", (most,), (least,))
         if least != out:
             view.emit("data_convert", (least,), (out,))
+
+
+def _reduced(sizes: tuple[int, ...], axes: Sequence[int]) -> tuple[int, ...]:
+    """Return a shape with 1 for what is reduced; axes are in the vendor's counting."""
+    return tuple(1 if len(sizes) - 1 - index in axes else size for index, size in enumerate(sizes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +245,9 @@ class AlongAxis:
 def lower_lp_norm(view: NodeView) -> None:
     """Lower LpNormalization with p=2."""
     view.need(view.node.integer("p", 2) == 2, "p is not 2")
+    alone = view.shape(0)[view.node.integer("axis", -1)] == 1
+    stream = view.draft.part.generation is Generation.STREAM
+    view.need(not (alone and stream), "rows of one element, which nothing fills (2 and more are possible)")
     AlongAxis("l2_norm", floats=())(view)
 
 
@@ -252,9 +301,45 @@ def lower_instance_norm(view: NodeView) -> None:
     sizes = view.shape(0)
     view.need(len(sizes) == 4, f"{len(sizes) - 2} spatial axes (2 are possible)")
     view.expect(sizes)
+    _check_spread(view, math.prod(sizes[2:]))
     scale, bias = _parameter(view, 1, sizes[1], 1.0), _parameter(view, 2, sizes[1], 0.0)
     floats = (view.node.number("epsilon", 1e-5),)
     view.emit("instance_norm", (view.input(0), bias, scale), (view.output(),), (0, 1), floats)
+
+
+def _check_spread(view: NodeView, count: int) -> None:
+    """Refuse so few affine bytes that they are often all alike.
+
+    The vendor's kernels subtract the square of the mean from the mean of the squares: what is left of equal bytes is
+    often below 0, and its root no number.
+    """
+    affine = view.kind(0).dtype in BYTES and not view.draft.fixed_point
+    shaded = view.draft.part.generation is not Generation.STREAM
+    view.need(
+        count > _FEWEST or not (affine and shaded),
+        f"{count} bytes that are normalised together: equal ones come out as the least value (more than {_FEWEST} are "
+        "possible, dynamic fixed point and 16 bits)",
+    )
+
+
+def _check_chunks(view: NodeView, channels: AnyArray) -> None:
+    """Refuse a group whose chunks would be scaled as other channels.
+
+    The vendor's kernels see a group as a row, and read the scale of each chunk's first element: the channel that the
+    place times the rounded inverse of the plane is cut to.
+    """
+    plane = math.prod(view.shape(0)[2:])
+    shaded = view.draft.part.generation is not Generation.STREAM and view.kind(0).quant is not None
+    if not shaded or (channels == channels[0]).all():
+        return
+    lanes = _ROW if view.kind(0).dtype in BYTES else _ROW // 2
+    places = np.arange(plane * len(channels))
+    read = ((places // lanes * lanes).astype(np.float32) * np.float32(1.0 / plane)).astype(np.int64)
+    view.need(
+        bool((read == places // plane).all()),
+        f"channels of {plane} elements take the scales of others (groups of one scale are possible, and multiples of "
+        f"{lanes})",
+    )
 
 
 def lower_group_norm(view: NodeView) -> None:
@@ -265,11 +350,13 @@ def lower_group_norm(view: NodeView) -> None:
     view.need(groups >= 1 and sizes[1] % groups == 0, f"{groups} groups of {sizes[1]} channels")
     view.need(all(view.constant(index).size == sizes[1] for index in (1, 2)), "its parameters are not per channel")
     view.expect(sizes)
+    _check_spread(view, math.prod(sizes[1:]) // groups)
     for index in (1, 2):
         rows = view.constant(index).reshape(groups, -1)
         view.need(
             bool((rows == rows[0]).all()), "its groups have different scales: the vendor's kernel reads the first's"
         )
+        _check_chunks(view, rows[0])
     scale, bias = _parameter(view, 1, sizes[1], 1.0), _parameter(view, 2, sizes[1], 0.0)
     floats = (view.node.number("epsilon", 1e-5),)
     view.emit("group_norm", (view.input(0), bias, scale), (view.output(),), (groups,), floats)

@@ -9,13 +9,22 @@ import math
 from dataclasses import replace
 
 from dovetail.backends.verisilicon.generation import CONVERTING, NEWEST, OLDEST, Generation
-from dovetail.backends.verisilicon.lowering.sums import CONVOLUTIONS, joined_operators, product_before, sum_route
+from dovetail.backends.verisilicon.lowering.sums import (
+    CONVOLUTIONS,
+    biased_layer,
+    joined_operators,
+    product_before,
+    row_before,
+    sum_route,
+    wide_pair,
+)
 from dovetail.backends.verisilicon.program import Program, ProgramOperator, Route
 from dovetail.backends.verisilicon.views import OperatorView, ProgramView, exceeds_tables
 from dovetail.ir import DType, TensorType
 
 PRODUCTS = frozenset({"conv2d", "deconv2d", "fully_connected", "grouped_conv2d", "matmul"})
 _SUMS = frozenset({"add", "sub"})
+_CONVOLUTIONS = CONVOLUTIONS | {"deconv2d"}
 _TABLES = frozenset(
     {
         *("abs", "atan", "celu", "clip", "elu", "erf", "gelu", "hard_sigmoid", "hard_swish", "leaky_relu", "log"),
@@ -34,10 +43,11 @@ _MOVEMENTS = frozenset(
 """What else the tensor processor does."""
 _SHADED_BESIDE_A_STREAM = frozenset({"batch_norm", "cos", "exp", "sin"})
 """What a part with a stream processor gives to a shader in 16 bits, or computes as one does (batch_norm)."""
+_GATE_AND_PRODUCT = 2
 _PLANE = 3
 """Axes that are all 1 where a function is left to a shader: channels, height and width."""
-_MEAN, _MOST_AVERAGE = 0, 1
-"""Codes of a reduction by its mean, and the last of a pooling that averages."""
+_MEAN, _COUNTED, _MOST_AVERAGE = 0, 1, 1
+"""Codes of a reduction by its mean, of an average that counts its padding, and the last of a pooling that averages."""
 
 
 def _gate(whole: ProgramView, index: int) -> tuple[int, ...]:
@@ -55,19 +65,79 @@ def _gate(whole: ProgramView, index: int) -> tuple[int, ...]:
             continue
         operator = whole.program.operators[maker]
         if operator.kind == "sigmoid" and operator.inputs[0] == one:
-            return (maker,)
-    return ()
+            return (*_gated(whole, item, one), maker)
+    return wide_pair(whole, item)
+
+
+def _gated(whole: ProgramView, item: OperatorView, tensor: int) -> tuple[int, ...]:
+    """Return the convolution of 16 bits whose results a gate and its product alone read, beside a stream processor."""
+    maker = whole.makers.get(tensor)
+    if item.generation is not Generation.STREAM or item.made().dtype is not DType.I16 or maker is None:
+        return ()
+    alone = whole.reader_count(tensor) == _GATE_AND_PRODUCT and tensor not in whole.edges
+    return (maker,) if alone and whole.program.operators[maker].kind in _CONVOLUTIONS else ()
 
 
 def _slope(whole: ProgramView, index: int) -> tuple[int, ...]:
-    """Return the convolution whose affine bytes a LeakyRelu would scale: the array's output does, in newer parts."""
+    """Return the product whose affine bytes a LeakyRelu would scale: the array's output does, in newer parts.
+
+    It is a convolution, or a layer of one row, and with it the constant that is its bias.
+    """
     item = whole.operators[index]
     if item.generation in CONVERTING or not item.is_stored or item.in_fixed_point or item.made().dtype is DType.I16:
         return ()
-    return product_before(whole, item.operator.inputs[0])
+    data = item.operator.inputs[0]
+    return product_before(whole, data) or row_before(whole, data) or _biased_row(whole, data)
 
 
-_JOINED = {"add": joined_operators, "leaky_relu": _slope, "mul": _gate, "sub": joined_operators}
+def _conversion(whole: ProgramView, index: int) -> tuple[int, ...]:
+    """Return the convolution of 16 bits, and its ReLU, whose result is stored once more: the array stores it so."""
+    item = whole.operators[index]
+    if not item.is_stored or item.kind().dtype is not DType.I16 or item.made().dtype is not DType.I16:
+        return ()
+    chain = product_before(whole, item.operator.inputs[0], ("relu",))
+    return chain if chain and route_of(whole.operators[chain[0]]) is Route.ARRAY else ()
+
+
+def _function(whole: ProgramView, index: int) -> tuple[int, ...]:
+    """Return the product whose 16 bits a function reads as the array has them, beside a stream processor."""
+    item = whole.operators[index]
+    wide = item.is_stored and item.kind().dtype is item.made().dtype is DType.I16
+    if not wide or item.generation is not Generation.STREAM:
+        return ()
+    data = item.operator.inputs[0]
+    return product_before(whole, data, (), _CONVOLUTIONS) or row_before(whole, data) or _biased_row(whole, data)
+
+
+def _biased_row(whole: ProgramView, tensor: int) -> tuple[int, ...]:
+    """Return the layer of one row, its reshaping, and the sum with a constant that make a tensor for one reader."""
+    maker = whole.makers.get(tensor)
+    if maker is None or whole.operators[maker].operator.kind != "add":
+        return ()
+    layer = biased_layer(whole, whole.operators[maker])
+    alone = whole.reader_count(tensor) == 1 and tensor not in whole.edges
+    return (*layer, maker) if alone and layer else ()
+
+
+_JOINED_FUNCTIONS = (
+    "elu",
+    "erf",
+    "gelu",
+    "hard_swish",
+    "mish",
+    "sigmoid",
+    "softplus",
+    "softsign",
+    "tanh",
+)
+_JOINED = {
+    **dict.fromkeys(_JOINED_FUNCTIONS, _function),
+    "add": joined_operators,
+    "data_convert": _conversion,
+    "leaky_relu": _slope,
+    "mul": _gate,
+    "sub": joined_operators,
+}
 """Operators that the vendor's compiler joins with earlier ones, and which those are."""
 
 
@@ -80,7 +150,8 @@ def with_routes(program: Program) -> Program:
         joins = _JOINED[kind](view, index) if kind in _JOINED else ()
         # A product with a gate is a table where the gate is one.
         first = view.operators[joins[0]] if joins else item
-        route = Route.ADDER if kind in _SUMS and first.operator.kind in CONVOLUTIONS else route_of(first)
+        joined = kind in _SUMS and joins and joins != biased_layer(view, item)
+        route = Route.ADDER if joined else route_of(first)
         operators.append(replace(item.operator, route=route, joins=joins))
     return replace(program, operators=tuple(operators))
 
@@ -158,13 +229,17 @@ def _is_average(item: OperatorView) -> bool:
 
 
 def _averages_on_array(item: OperatorView) -> bool:
-    """Tell whether an average is a convolution there: unpadded, with strides of 1 or 2, over a small window."""
+    """Tell whether an average is a convolution there: with strides of 1 or 2, over a small window.
+
+    It is unpadded, or counts its padding.
+    """
     if item.kind(0).dtype is DType.I16 and item.generation is Generation.V7_BYTES:
         return False
     widest = 11 if item.generation in OLDEST else 15
     if item.operator.kind == "pool2d":
         kernel, strides, rest = item.ints[1:3], item.ints[3:5], item.ints[5:]
-        return not any(rest) and strides in ((1, 1), (2, 2)) and max(kernel) <= widest
+        whole = not any(rest) or (item.ints[0] == _COUNTED and not rest[-1])
+        return whole and strides in ((1, 1), (2, 2)) and max(kernel) <= widest
     if item.ints[2:] == (0,) and len(item.shape()) == _PLANE:
         return _count_on_array(item, item.shape()[-1], widest)
     spatial = item.ints[2:] == (0, 1) and len(item.shape()) == 4

@@ -5,6 +5,7 @@ Derived on the vendor's simulator from all 65536 pairs of stored values under ra
 
 from __future__ import annotations
 
+import math
 from collections.abc import Container, Sequence
 
 import numpy as np
@@ -21,8 +22,8 @@ _WIDEST_FIXED = 8.0
 _NEAR, _FAR = 2.0, 20.0
 """Ratios of the operands' scales that make no byte weights any more: where a scale is above 1, and where none is."""
 CONVOLUTIONS = frozenset({"conv2d", "grouped_conv2d"})
-_LAYERS = frozenset({"fully_connected"})
-_LONGEST_CHAIN = 2
+LAYERS = frozenset({"fully_connected"})
+_LONGEST_CHAIN = 3
 _POINT, _SQUARE = (1, 1), (3, 3)
 """Windows of the two convolutions that some networks are trained with side by side."""
 
@@ -42,24 +43,55 @@ def sum_route(item: OperatorView) -> Route:
 def joined_operators(whole: ProgramView, index: int) -> tuple[int, ...]:
     """Return the operators that are computed together with a sum: a convolution, and its ReLU.
 
-    A constant that is added to one row of a fully connected layer becomes its bias.
+    A layer of one row is a convolution there; a constant that is added to it becomes its bias, or part of that.
 
     Empty where the sum is computed by itself. What is subtracted is always computed before.
     """
     item = whole.operators[index]
-    layer = _layer(whole, item)
+    layer = biased_layer(whole, item) or wide_pair(whole, item)
     if layer:
         return layer
     in_fixed_point = item.in_fixed_point and item.made().dtype is DType.I8 and _has_two_alike(item)
     if item.generation in CONVERTING or not (in_fixed_point or _adds_bytes(item)):
         return ()
-    if item.generation is not Generation.STREAM and _adding_route(item) is not Route.ADDER:
+    first, second = item.operator.inputs
+    added = (first,) if item.operator.kind == "sub" else (first, second)
+    chains = [chain for tensor in added if (chain := _summed_before(whole, tensor, ("relu",)))]
+    row = any(_is_row(whole.operators[chain[0]]) for chain in chains)
+    if item.generation is not Generation.STREAM and _adding_route(item, flat=not row) is not Route.ADDER:
         return ()
     if item.made().dtype is DType.I8 and not in_fixed_point and (item.kept or _is_clamped_on_leaving(item)):
         return ()
+    return _joined_chain(whole, chains)
+
+
+def _summed_before(whole: ProgramView, tensor: int, through: tuple[str, ...] = ()) -> tuple[int, ...]:
+    """Return the convolution, or the layer of one row, that a sum may be computed with, and what lies between them."""
+    found = product_before(whole, tensor, through)
+    if found:
+        return found
+    chain = product_before(whole, tensor, (*through, "reshape"), CONVOLUTIONS | LAYERS)
+    return chain if chain and _is_row(whole.operators[chain[0]]) else ()
+
+
+def _is_row(product: OperatorView) -> bool:
+    """Tell whether a product makes one row, or one point, of more than one value; a layer of one is a shader's."""
+    shape = product.made_shape()
+    return product.is_stored and math.prod(shape) == shape[1] and math.prod(product.shape()) > 1
+
+
+def wide_pair(whole: ProgramView, item: OperatorView) -> tuple[int, ...]:
+    """Return the convolution that an operator of two operands of 16 bits reads as the array has it, or none.
+
+    Beside a stream processor only; the other operand is computed before, and what is subtracted always is.
+    """
     first, second = item.operator.inputs
-    added = (first,) if item.operator.kind == "sub" else (first, second)
-    chains = [product_before(whole, tensor, ("relu",)) for tensor in added]
+    alike = item.is_stored and _has_two_alike(item) and not (item.is_constant(0) or item.is_constant(1))
+    if item.generation is not Generation.STREAM or item.made().dtype is not DType.I16 or not alike:
+        return ()
+    chains = [
+        _summed_before(whole, tensor) for tensor in ((first,) if item.operator.kind == "sub" else (first, second))
+    ]
     return _joined_chain(whole, [chain for chain in chains if chain])
 
 
@@ -68,25 +100,29 @@ def _joined_chain(whole: ProgramView, chains: Sequence[tuple[int, ...]]) -> tupl
 
     Of convolutions with windows of 3 x 3 and of 1 x 1 it is the former.
     """
-    windows = [whole.operators[chain[0]].shape(1)[2:] for chain in chains if len(chain) == 1]
+    windows = [whole.operators[chain[0]].shape(1)[2:] or _POINT for chain in chains if len(chain) == 1]
     if sorted(windows) == [_POINT, _SQUARE]:
         return chains[windows.index(_SQUARE)]
     return min(chains, key=lambda chain: whole.visits[chain[0]], default=())
 
 
-def _layer(whole: ProgramView, item: OperatorView) -> tuple[int, ...]:
-    """Return the layer without a bias, and the reshaping of its one row, to which a constant is added."""
+def biased_layer(whole: ProgramView, item: OperatorView) -> tuple[int, ...]:
+    """Return the layer, and the reshaping of its one row, to whose bias a constant is added."""
     fits = item.operator.kind == "add" and item.is_stored and (item.in_fixed_point or item.made().dtype is DType.U8)
     positions = [index for index in (0, 1) if item.is_constant(index)]
     if not fits or len(positions) != 1 or item.shape(0) != item.shape(1):
         return ()
-    chain = product_before(whole, item.operator.inputs[1 - positions[0]], ("reshape",), _LAYERS)
+    return row_before(whole, item.operator.inputs[1 - positions[0]])
+
+
+def row_before(whole: ProgramView, tensor: int) -> tuple[int, ...]:
+    """Return the layer, and the reshaping of its one row, that make a tensor for one reader only; else none."""
+    chain = product_before(whole, tensor, ("reshape",), LAYERS)
     if not chain:
         return ()
     layer = whole.operators[chain[0]]
     # A layer of one feature is a shader's.
-    has_one_row = layer.made_shape()[0] == 1 and layer.is_stored and layer.shape()[-1] > 1
-    return chain if has_one_row and layer.operator.inputs[2] < 0 else ()
+    return chain if layer.made_shape()[0] == 1 and layer.is_stored and layer.shape()[-1] > 1 else ()
 
 
 def _adds_bytes(item: OperatorView) -> bool:
@@ -128,12 +164,12 @@ def _is_clamped_on_leaving(item: OperatorView) -> bool:
     return any(other.operator.kind == "relu" and other.operator.outputs[0] in item.whole.edges for other in clamps)
 
 
-def _adding_route(item: OperatorView) -> Route | None:
-    """Return the adder, the array for a convolution, or None."""
+def _adding_route(item: OperatorView, *, flat: bool = True) -> Route | None:
+    """Return the adder, the array for a convolution, or None; `flat`: two axes are too few for the adder."""
     rank, generation, made = len(item.made_shape()), item.generation, item.made()
     first, second = scale_of(item.kind(0)), scale_of(item.kind(1))
     if generation not in CONVERTING:
-        flat = rank < 3 and generation is not Generation.STREAM
+        flat = flat and rank < 3 and generation is not Generation.STREAM
         widest = _WIDEST_FIXED if item.in_fixed_point else _WIDEST_SCALE
         if not flat and np.float32(max(first, second) / scale_of(made)) <= widest:
             return Route.ADDER

@@ -14,7 +14,7 @@ from dovetail.backends.verisilicon.lowering.accumulating import (
 )
 from dovetail.backends.verisilicon.lowering.batch import bind_batch
 from dovetail.backends.verisilicon.lowering.choosing import CHOOSING
-from dovetail.backends.verisilicon.lowering.defects import keep_signed_bytes
+from dovetail.backends.verisilicon.lowering.defects import keep_signed_bytes, with_own_copies
 from dovetail.backends.verisilicon.lowering.elementwise import (
     BINARY,
     COMPARISONS,
@@ -30,6 +30,7 @@ from dovetail.backends.verisilicon.lowering.elementwise import (
     lower_sum,
     lower_where,
 )
+from dovetail.backends.verisilicon.lowering.ending import ENDING
 from dovetail.backends.verisilicon.lowering.moving import MOVING
 from dovetail.backends.verisilicon.lowering.picking import PICKING
 from dovetail.backends.verisilicon.lowering.reducing import REDUCING
@@ -51,6 +52,7 @@ LOWERINGS: Mapping[str, Lowering] = {
     **MOVING,
     **PICKING,
     **CHOOSING,
+    **ENDING,
     "Cast": lower_cast,
     "Clip": lower_clip,
     "Conv": lower_convolution,
@@ -81,6 +83,7 @@ def lower_graph(graph: Graph, part: Part) -> Program:
         lower_node(draft, node)
     _check_edges(single, part)
     outputs = tuple((name, _output(draft, name)) for name in single.outputs)
+    outputs = with_own_copies(draft, outputs)
     program = Program(
         target=part.target,
         sdk_name=part.sdk_name,
@@ -91,7 +94,7 @@ def lower_graph(graph: Graph, part: Part) -> Program:
         inputs=tuple((name, draft.tensor(name, f"input '{name}'")) for name in single.inputs),
         outputs=outputs,
         batched=batched,
-        inner=draft.inner_tensors(),
+        inner=tuple((name, tensor) for name, tensor in draft.inner_tensors() if name not in single.outputs),
     )
     return with_routes(program)
 

@@ -63,8 +63,14 @@ _SIGNED_SUMS = _BYTES - {_P.U8}
 
 
 def _coarse_lengths(generation: Generation) -> frozenset[Precision]:
-    """Return the precisions at which a Euclidean length is far off: measured, 30 and 212 steps of 16 bits."""
-    return frozenset({_P.I16}) if generation in (Generation.VIP9000_PLUS, Generation.STREAM) else frozenset()
+    """Return the precisions at which a Euclidean length is far off: measured, 30 and 212 steps of 16 bits.
+
+    The stream processor stores squares of bytes in half precision, too: lengths below 2^-7 come out as nothing, those
+    above 2^7 as the largest.
+    """
+    if generation is Generation.STREAM:
+        return _INTEGERS
+    return frozenset({_P.I16}) if generation is Generation.VIP9000_PLUS else frozenset()
 
 
 def _rules(generation: Generation) -> tuple[OperatorRule, ...]:

@@ -30,5 +30,5 @@ CONVERTERS: Converters = {
 }
 """Builtin operators by name."""
 
-CUSTOM: Converters = detection.CUSTOM
+CUSTOM: Converters = {**convolution.CUSTOM, **detection.CUSTOM}
 """Custom operators by their own names."""

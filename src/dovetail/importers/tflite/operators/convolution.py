@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from dovetail.importers.tflite.layout import TensorForm
 from dovetail.importers.tflite.operators.hybrid import run_hybrid
@@ -92,45 +94,75 @@ def _conv_3d(site: Site) -> None:
     _finish(site, Kernel(0, 1, 2, (4, 3, 0, 1, 2)), attributes)
 
 
-def _transposed(site: Site, spatial: int, order: tuple[int, ...], extents: Sequence[int]) -> None:
-    """Invert a convolution: the output's size is given, and the pads follow from it."""
-    strides = axes_options(site, "Stride?", spatial)
-    shape = site.ints(0) or site.output().shape
-    if len(shape) != spatial + 2 or any(stride < 1 for stride in strides):
+@dataclass(frozen=True, slots=True)
+class _Inverse:
+    """An inverted convolution: where its operands are, its window, and the shape that it has to give."""
+
+    kernel: Kernel
+    extents: Sequence[int]
+    strides: Sequence[int]
+    shape: Sequence[int]
+    same: bool
+
+    def pads(self, site: Site, sizes: Sequence[int]) -> Attributes:
+        """Return pads and what is missing behind: the output's size is given, and they follow from it."""
+        begins: list[int] = []
+        ends: list[int] = []
+        extra: list[int] = []
+        for size, wanted, extent, stride in zip(sizes, self.shape[1:-1], self.extents, self.strides, strict=True):
+            total = (size - 1) * stride + extent - wanted
+            cut = max(0, total) if self.same else 0
+            begins.append(cut // 2)
+            ends.append(max(0, total) - cut // 2)
+            extra.append(max(0, -total))
+        if any(more >= stride for more, stride in zip(extra, self.strides, strict=True)):
+            raise site.fail("its output shape does not follow from its stride")
+        return {"pads": (*begins, *ends), "output_padding": tuple(extra)}
+
+
+def _transposed(site: Site, inverse: _Inverse) -> None:
+    kernel = inverse.kernel
+    if len(inverse.shape) != len(inverse.extents) + 2 or any(stride < 1 for stride in inverse.strides):
         raise site.fail("its output shape is not known")
-    begins: list[int] = []
-    ends: list[int] = []
-    extra: list[int] = []
-    for size, wanted, extent, stride in zip(site.shape(2)[1:-1], shape[1:-1], extents, strides, strict=True):
-        total = (size - 1) * stride + extent - wanted
-        cut = max(0, total) if site.operator.options.integer("Padding") == _SAME else 0
-        begins.append(cut // 2)
-        ends.append(max(0, total) - cut // 2)
-        extra.append(max(0, -total))
-    kernel = Kernel(2, 1, 3, order)
+    attributes = inverse.pads(site, site.shape(kernel.data)[1:-1])
     weight = read_weight(site, kernel)
     bias = read_bias(site, kernel, weight)
-    attributes = {
-        "kernel_shape": tuple(extents),
-        "strides": strides,
-        "pads": (*begins, *ends),
-        "output_padding": tuple(extra),
-    }
-    if any(more >= stride for more, stride in zip(extra, strides, strict=True)):
-        raise site.fail("its output shape does not follow from its stride")
-    site.finish("ConvTranspose", (site.read(2, TensorForm.FIRST), weight, *bias), attributes, TensorForm.FIRST)
+    attributes = {"kernel_shape": tuple(inverse.extents), "strides": tuple(inverse.strides), **attributes}
+    site.finish(
+        "ConvTranspose", (site.read(kernel.data, TensorForm.FIRST), weight, *bias), attributes, TensorForm.FIRST
+    )
+
+
+def _inverse(site: Site, order: tuple[int, ...], extents: Sequence[int]) -> _Inverse:
+    """Return how a builtin operator inverts a convolution: the shape is an input."""
+    same = site.operator.options.integer("Padding") == _SAME
+    strides = axes_options(site, "Stride?", len(extents))
+    return _Inverse(Kernel(2, 1, 3, order), extents, strides, site.ints(0) or site.output().shape, same)
 
 
 def _transpose_conv(site: Site) -> None:
     _check_rank(site, 2, 1, 2)
-    _transposed(site, 2, (3, 0, 1, 2), site.shape(1)[1:3])
+    _transposed(site, _inverse(site, (3, 0, 1, 2), site.shape(1)[1:3]))
 
 
 def _conv_3d_transpose(site: Site) -> None:
     _check_rank(site, 2, 1, 3)
-    _transposed(site, 3, (4, 3, 0, 1, 2), site.shape(1)[:3])
+    _transposed(site, _inverse(site, (4, 3, 0, 1, 2), site.shape(1)[:3]))
 
 
+def _transpose_conv_bias(site: Site) -> None:
+    """Read MediaPipe's operator; its options are the padding (1: SAME) and the strides of W and H, of 32 bits each."""
+    _check_rank(site, 0, 1, 2)
+    options = site.operator.custom_options
+    if len(options) < _OPTIONS.size:
+        raise site.fail("its custom options cannot be read")
+    padding, wide, high = _OPTIONS.unpack(bytes(options[: _OPTIONS.size]))
+    kernel, extents = Kernel(0, 1, 2, (3, 0, 1, 2)), site.shape(1)[1:3]
+    _transposed(site, _Inverse(kernel, extents, (high, wide), site.output().shape, padding == 1))
+
+
+_OPTIONS = struct.Struct("<3i")
+CUSTOM: Converters = {"Convolution2DTransposeBias": _transpose_conv_bias}
 CONVERTERS: Converters = {
     "CONV_2D": _conv_2d,
     "CONV_3D": _conv_3d,

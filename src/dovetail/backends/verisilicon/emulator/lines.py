@@ -1,0 +1,114 @@
+"""Linear resizing of affine bytes in the vendor's shaders, which are the same in every part.
+
+Signed bytes are computed as unsigned ones, but for twice and three times the size. Where the output is stored as the
+input is, four neighbours are weighted by products of their shares in half precision; else straight lines are drawn in
+float32, columns first. Measured on 161 planes of 1 to 40 elements a side, on V853, A311D, i.MX 8M Plus and A733, of
+which all but two are equal: signed bytes of twice the size differ by one step, in 40 of 7,680 elements with corners on
+corners and in 108 of 2,592 with other steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy import float32
+
+from dovetail.backends.verisilicon.emulator.kernel import Kernel, Values, given
+from dovetail.backends.verisilicon.views import OperatorView, scale_of, zero_of
+from dovetail.ir import AnyArray, DType
+
+_AT_ONCE, _TAKEN_IN_TURN = 4, 3
+"""Columns of a thread, and threads of which all but the first forget half a pixel where they begin to read."""
+_WHOLE_FACTORS = (2, 3, 4)
+"""Of both axes with centres on centres: the vendor has kernels of their own, which forget nothing."""
+_UNSIGNED = 128
+
+
+class _Neighbours(NamedTuple):
+    """Along one axis, for each element of the output: both neighbours, and the share of the second."""
+
+    first: AnyArray
+    second: AnyArray
+    share: AnyArray
+
+
+Weigh = Callable[[AnyArray, _Neighbours, _Neighbours], AnyArray]
+
+
+def resized_bytes(item: OperatorView) -> Kernel:
+    """Return the rule for a plane of affine bytes: `[..., H, W]` in another size."""
+    same = item.kind().quant == item.made().quant
+    sizes, made = item.shape()[-2:], item.made_shape()[-2:]
+    factors = [factor for factor in _WHOLE_FACTORS if made == (factor * sizes[0], factor * sizes[1])]
+    aligned, half = bool(item.ints[3]), bool(item.ints[4])
+    rows = _neighbours(sizes[0], made[0], aligned=aligned, half=half)
+    columns = _neighbours(sizes[1], made[1], aligned=aligned, half=half)
+    if same and half and not factors:
+        columns = _forgetful(columns, sizes[1], made[1])
+    low, high = item.made().dtype.integer_range
+    signed = same and (factors == [2] or (factors == [3] and not aligned))
+    move = _UNSIGNED if item.kind().dtype is DType.I8 and not signed else 0
+    weigh = _weighted if same else _drawn(item, move)
+
+    def run(values: Values) -> AnyArray:
+        stored = given(values).astype(float32) + float32(move)
+        steps = np.rint(weigh(stored, rows, columns)) - move
+        return np.asarray(np.clip(steps, low, high).astype(item.made().dtype.carrier))
+
+    return run
+
+
+def _neighbours(size: int, made: int, *, aligned: bool, half: bool) -> _Neighbours:
+    """Return the neighbours in float32; before the first the share is negative, and both are the first."""
+    middle, numbers = float32(0.5), np.arange(made).astype(float32)
+    if aligned:
+        at = numbers * (float32(size - 1) / float32(max(made - 1, 1)))
+    elif half:
+        at = (numbers + middle) * (float32(size) / float32(made)) - middle
+    else:
+        at = numbers * (float32(size) / float32(made))
+    low = np.floor(at)
+    return _Neighbours(_within(low, size), _within(low + 1, size), at - np.maximum(low, float32(0)))
+
+
+def _within(places: AnyArray, size: int) -> AnyArray:
+    return np.clip(places, 0, size - 1).astype(np.int64)
+
+
+def _forgetful(columns: _Neighbours, size: int, made: int) -> _Neighbours:
+    """Return the columns as two of three threads read them: from where corners would lie on corners."""
+    numbers = np.arange(made)
+    begin = np.floor(numbers.astype(float32) * (float32(size) / float32(made)))
+    forgets = numbers // _AT_ONCE % _TAKEN_IN_TURN != 0
+    return _Neighbours(
+        np.where(forgets, _within(begin, size), columns.first),
+        np.where(forgets, _within(begin + 1, size), columns.second),
+        columns.share,
+    )
+
+
+def _weighted(stored: AnyArray, rows: _Neighbours, columns: _Neighbours) -> AnyArray:
+    """Return the sum of four neighbours with weights of half precision."""
+    one, right, below = float32(1), columns.share, rows.share[:, None]
+    total: AnyArray = np.zeros(1)
+    for line, part in ((rows.first, one - below), (rows.second, below)):
+        for column, share in ((columns.first, one - right), (columns.second, right)):
+            weight = (part * share).astype(np.float16).astype(np.float64)
+            total = total + stored[..., line[:, None], column] * weight
+    return total
+
+
+def _drawn(item: OperatorView, move: int) -> Weigh:
+    """Return the rule of straight lines."""
+    factor = float32(scale_of(item.kind())) / float32(scale_of(item.made()))
+    zero, made_zero = float32(zero_of(item.kind()) + move), float32(zero_of(item.made()) + move)
+
+    def weigh(stored: AnyArray, rows: _Neighbours, columns: _Neighbours) -> AnyArray:
+        left, right = (stored[..., place] - zero for place in columns[:2])
+        lines = (right - left) * columns.share + left
+        top, bottom = lines[..., rows.first, :], lines[..., rows.second, :]
+        return np.asarray(((bottom - top) * rows.share[:, None] + top) * factor + made_zero)
+
+    return weigh

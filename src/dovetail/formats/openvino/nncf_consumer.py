@@ -1,0 +1,256 @@
+"""NNCF as the consumer of ignored scopes: which operators of OpenVINO's model read rounded numbers."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dovetail.errors import FormatError
+from dovetail.exporters import to_onnx
+from dovetail.formats.binding import Binding, bind_sources
+from dovetail.formats.consumer import FLOAT, ConsumerReading, ConsumerRequest, ReadNode, judge_node, noise_inputs
+from dovetail.formats.openvino.model import bind_operators
+from dovetail.formats.text import mapping_in, read_json, texts_in
+from dovetail.ir.dtypes import AnyArray
+from dovetail.ir.graph import Graph
+from dovetail.ir.roles import CLAMPS
+
+if TYPE_CHECKING:
+    import openvino
+
+_ROUNDED = "FakeQuantize"
+_MOVES = frozenset(
+    {"Reshape", "Transpose", "Squeeze", "Unsqueeze", "Slice", "StridedSlice", "Split", "VariadicSplit", "Gather"}
+    | {"MaxPool", "Convert", "DepthToSpace", "SpaceToDepth", "Tile", "ReduceMax", "Broadcast", "ShuffleChannels"}
+    | {"Pad", "Concat"}
+)
+"""Operators that hand on rounded numbers as they are: NNCF puts no rounding behind them, and they are not judged."""
+_CLAMPS = frozenset({"Relu", "Clamp", "Maximum", "Minimum"})
+"""What a Relu or a Clip of ONNX becomes."""
+_BYTE = "8 bits"
+_STORED = ("i8", "u8")
+"""OpenVINO's names of bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class NncfConsumer:
+    """Quantise OpenVINO's reading of the user's ONNX file around the scope, and compile what comes out."""
+
+    models: str = ".onnx"
+    needs_model: bool = False
+
+    def read(self, request: ConsumerRequest) -> ConsumerReading:
+        """Return which nodes NNCF rounds for; raise FormatError where it refuses the scope or the model."""
+        import nncf
+        import openvino
+
+        graph, feeds = request.graph, request.samples or noise_inputs(request.graph)
+        content = request.model if request.model is not None else to_onnx(graph).SerializeToString()
+        where = "the exported file"
+        scope = mapping_in(read_json(request.written.content, where), where, "an ignored scope")
+        try:
+            source = openvino.Core().read_model(content)
+            names = bind_operators(source, graph)
+            scope["names"] = _friendly(texts_in(scope.get("names", []), where, "names"), graph, names, source)
+            model, how = _quantized(source, scope, feeds)
+            nodes = tuple(_compared(request, names, model))
+            compiled = openvino.Core().compile_model(model, "CPU")
+            outputs = tuple(_run(compiled, graph, item) for item in request.run)
+        except FormatError:
+            raise
+        except Exception as error:  # NNCF's and OpenVINO's errors have no common type
+            message = (str(error).strip().splitlines() or [type(error).__name__])[-1].strip().rstrip(".")
+            raise FormatError(f"NNCF refuses it: {message}.", path=where, line=0, code="CONSUMER") from error
+        return ConsumerReading(f"NNCF {nncf.__version__}{how}, OpenVINO {openvino.__version__}", nodes, outputs)
+
+
+def _quantized(
+    source: openvino.Model, scope: Mapping[str, Any], feeds: Sequence[Mapping[str, AnyArray]]
+) -> tuple[openvino.Model, str]:
+    """Return what NNCF makes, and how it was called if not as it is by default.
+
+    NNCF 3.4 takes any constant that is added behind a convolution for its bias, and fails where it has not the shape
+    of one; what it rounds does not depend on the correction of biases.
+    """
+    import nncf
+
+    def call(**options: Any) -> openvino.Model:
+        with _quiet():
+            return nncf.quantize(
+                source.clone(),
+                nncf.Dataset([dict(item) for item in feeds]),
+                ignored_scope=nncf.IgnoredScope(**scope),
+                subset_size=len(feeds),
+                **options,
+            )
+
+    try:
+        return call(), ""
+    except ValueError as error:
+        if "cannot reshape" not in str(error):
+            raise
+    plain = nncf.AdvancedQuantizationParameters(disable_bias_correction=True)
+    return call(advanced_parameters=plain), " without its correction of biases, which fails here"
+
+
+def _friendly(listed: Sequence[str], graph: Graph, names: Binding, model: openvino.Model) -> list[str]:
+    """Return names of ONNX nodes as OpenVINO has them: one that makes an output is called like that there."""
+    known = {item.get_friendly_name() for item in model.get_ordered_ops()}
+    nodes_of, operators = bind_sources(graph).nodes_of, list(names.nodes_of.items())
+    made: dict[str, None] = {}
+    for name in listed:
+        stands = nodes_of.get(name, ())
+        other = [item for item, nodes in operators if item in known and set(nodes) & set(stands)]
+        # A convolution with a bias is two operators there, of which one has the name.
+        made.update(dict.fromkeys([name, *other] if name in known else other or [name]))
+    return list(made)
+
+
+def _compared(request: ConsumerRequest, names: Binding, model: openvino.Model) -> Iterator[ReadNode]:
+    """Yield what NNCF does for every node whose operators it kept; `names` are those of the model before."""
+    graph = request.graph
+    operators = {item.get_friendly_name(): item for item in model.get_ordered_ops()}
+    stands: dict[str, list[Any]] = {}
+    for name, nodes in names.nodes_of.items():
+        operator = operators.get(name)
+        if operator is not None and operator.get_type_name() not in ("Constant", "Result") and _makes_reals(operator):
+            for label in nodes:
+                stands.setdefault(label, []).append(operator)
+    groups = [frozenset(item.get_friendly_name() for item in found) for found in stands.values()]
+    group_of = {name: group for group in groups for name in group}
+    floats = {node.name for node in graph.nodes if not request.plan.placement(node.name).precision.is_quantized}
+    kept = frozenset(name for name, nodes in names.nodes_of.items() if nodes and floats.issuperset(nodes))
+    for node in graph.nodes:
+        found = stands.get(node.name)
+        if not found or all(item.get_type_name() in _MOVES for item in found):
+            continue
+        inside = group_of[found[0].get_friendly_name()]
+        precision = request.plan.placement(node.name).precision
+        if precision.is_quantized:
+            clamps = node.op in CLAMPS
+            given = _BYTE if all(_reads_bytes(item, inside, group_of, clamps) for item in found) else FLOAT
+            yield judge_node(node, precision, [(_BYTE, given)])
+        else:
+            rounded = any(_is_rounded_for(item, inside, kept) for item in found)
+            yield judge_node(node, precision, [(FLOAT, _BYTE if rounded else FLOAT)])
+
+
+def _makes_reals(operator: Any) -> bool:
+    return any(value.get_element_type().is_real() for value in operator.outputs())
+
+
+def _reads_bytes(operator: Any, inside: frozenset[str], group_of: Mapping[str, frozenset[str]], clamps: bool) -> bool:
+    """Tell whether all reals that an operator computes with were rounded before, those of its own node apart.
+
+    An operator that stands for no node (OpenVINO adds a bias by one of its own) belongs to its reader; what `clamps`
+    belongs to the operator of bytes before it, with what moves numbers between the two: NNCF rounds behind all.
+    """
+    for source in _computed(operator):
+        name = source.get_friendly_name()
+        if name in inside or _is_rounded(source):
+            continue
+        joined = name not in group_of or (clamps and operator.get_type_name() in _CLAMPS | _MOVES)
+        if not joined or source.get_type_name() == "Parameter":
+            return False
+        if not _reads_bytes(source, group_of.get(name, frozenset({name})), group_of, clamps):
+            return False
+    return True
+
+
+def _is_rounded_for(operator: Any, inside: frozenset[str], kept: frozenset[str]) -> bool:
+    """Tell whether weights of an operator are rounded, or reals of which the plan has no bytes.
+
+    What operators of bytes make may be rounded before an operator in float reads it; `kept` are those in float.
+    """
+    for value in operator.input_values():
+        source = value.get_node()
+        if not value.get_element_type().is_real() or source.get_friendly_name() in inside:
+            continue
+        if _is_constant(source):
+            if _is_stored_in_bytes(source):
+                return True
+        elif _is_rounded(source) and any(
+            maker.get_type_name() == "Parameter" or maker.get_friendly_name() in kept for maker in _makers(source)
+        ):
+            return True
+    return False
+
+
+def _is_stored_in_bytes(source: Any) -> bool:
+    """Tell whether a constant is rounded, or made of bytes."""
+    if source.get_type_name() == _ROUNDED:
+        return True
+    if source.get_type_name() == "Constant":
+        return source.get_element_type().get_type_name() in _STORED
+    return any(_is_stored_in_bytes(value.get_node()) for value in source.input_values())
+
+
+def _makers(source: Any) -> Iterator[Any]:
+    """Yield the operators whose reals an operator hands on, rounded or not."""
+    waiting, seen = [source], set()
+    while waiting:
+        item = waiting.pop()
+        if item.get_friendly_name() in seen:
+            continue
+        seen.add(item.get_friendly_name())
+        if item.get_type_name() in (_ROUNDED, *_MOVES):
+            data = item.input_values() if item.get_type_name() == "Concat" else item.input_values()[:1]
+            waiting += [value.get_node() for value in data]
+        else:
+            yield item
+
+
+def _computed(operator: Any) -> Iterator[Any]:
+    """Yield the operators whose reals another reads, but for constants and what is made of constants alone."""
+    for value in operator.input_values():
+        if value.get_element_type().is_real() and not _is_constant(value.get_node()):
+            yield value.get_node()
+
+
+def _is_constant(source: Any) -> bool:
+    if source.get_type_name() == "Constant":
+        return True
+    reads = source.input_values()
+    return len(reads) > 0 and all(_is_constant(value.get_node()) for value in reads)
+
+
+def _is_rounded(source: Any) -> bool:
+    """Tell whether an operator makes rounded numbers: it rounds, or hands on what only roundings make."""
+    waiting, seen = [source], set()
+    while waiting:
+        item = waiting.pop()
+        name, kind = item.get_friendly_name(), item.get_type_name()
+        if name in seen or kind in (_ROUNDED, "Constant"):
+            continue
+        seen.add(name)
+        if kind not in _MOVES:
+            return False
+        data = item.input_values() if kind == "Concat" else item.input_values()[:1]
+        waiting += [value.get_node() for value in data]
+    return True
+
+
+def _run(compiled: Any, graph: Graph, feeds: Mapping[str, AnyArray]) -> Mapping[str, AnyArray]:
+    made = compiled(dict(feeds))
+    return {name: made[index] for index, name in enumerate(graph.outputs)}
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep NNCF's log and bars of progress off the screen."""
+    import contextlib
+    import io
+
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            yield
+    finally:
+        logging.disable(before)
+
+
+NNCF = NncfConsumer()

@@ -1,0 +1,108 @@
+"""Single rules of the recogniser, on networks that differ in what the rule is about."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dovetail.compare.decisions import metric_for, see_random
+from dovetail.outputs.view import HeadView, Kind, OutputRole, OutputsView
+from dovetail.passes import normalize
+from dovetail.testing.heads.net import HeadNet, channels_last
+
+
+def view_of(net: HeadNet, **outputs: str) -> OutputsView:
+    head = net.finish(outputs, Kind.UNKNOWN)
+    return see_random(normalize(head.graph), 0, threads=1).view
+
+
+def head_with(view: OutputsView, output: str) -> HeadView:
+    return next(head for head in view.heads if output in head.roles)
+
+
+def test_a_softmax_of_every_pixel_is_a_mask_and_of_a_coarse_cell_no_sure_one() -> None:
+    net = HeadNet(3)
+    (feature,) = net.backbone(net.picture(96, 96), (8,))
+    assert not view_of(net, out=net.softmax(net.conv(feature, 3), 1)).sure
+    fine = HeadNet(3)
+    picture = fine.picture(96, 96)
+    seen = view_of(fine, out=fine.softmax(fine.conv(fine.relu(fine.conv(picture, 8, 3)), 3), 1))
+    assert seen.sure
+    assert seen.kind is Kind.SEGMENTATION
+
+
+def test_states_of_one_shape_go_back_in_order_and_more_of_the_data_does_not() -> None:
+    net = HeadNet(1)
+    frame, one, two = net.input("a", 1, 40), net.input("b", 1, 16), net.input("c", 1, 16)
+    hidden = [net.op("Tanh", net.op("Add", net.dense(frame, 16), state)) for state in (one, two)]
+    view = view_of(net, p=net.sigmoid(net.dense(hidden[0], 1)), q=hidden[0], r=hidden[1])
+    assert view.feeds_back == {"q": "b", "r": "c"}
+    pair = HeadNet(1)
+    left, right, third = (pair.input(name, 1, 16) for name in "abc")
+    mixed = pair.op("Add", pair.op("Add", left, right), third)
+    view = view_of(pair, q=pair.op("Tanh", mixed), r=pair.dense(mixed, 16))
+    assert not view.feeds_back
+
+
+def test_what_a_classifier_reads_is_an_embedding() -> None:
+    net = HeadNet(2)
+    flat = net.pooled(net.backbone(net.picture(64, 64), (16,))[0])
+    features = net.dense(flat, 200)
+    read = view_of(net, out=net.op("Identity", features), more=net.dense(features, 1000))
+    assert head_with(read, "out").kind is Kind.EMBEDDING
+    alone = HeadNet(2)
+    flat = alone.pooled(alone.backbone(alone.picture(64, 64), (16,))[0])
+    beside = view_of(alone, out=alone.dense(flat, 200), more=alone.dense(flat, 1000))
+    assert head_with(beside, "out").kind is Kind.CLASSIFICATION
+
+
+def test_angles_of_boxes_belong_to_their_detector_and_count() -> None:
+    net = HeadNet(4)
+    features = net.backbone(net.picture(320, 320, channels_last=False), (8, 16, 32))
+    maps = {f"o{index}": net.concat([net.conv(item, 64), net.conv(item, 15)], 1) for index, item in enumerate(features)}
+    rows = net.concat([net.rows(net.conv(item, 1), 1) for item in features], 1)
+    outputs = {**maps, "angle": net.transpose(net.sigmoid(rows), (0, 2, 1))}
+    seen = see_random(normalize(net.finish(outputs, Kind.DETECTION).graph), 0, threads=1)
+    assert head_with(seen.view, "angle").roles["o0"] is OutputRole.COMBINED
+    metric = metric_for(seen.view, seen.golden)
+    harmed = {**seen.golden, "angle": 1.0 - seen.golden["angle"]}
+    assert metric.score(harmed, seen.golden) < metric.score(seen.golden, seen.golden) == 1.0
+
+
+def test_a_plane_of_features_is_no_sound() -> None:
+    net = HeadNet(5)
+    (feature,) = net.backbone(net.input("canvas", 1, 16, 128, 128), (2,))
+    parts = (net.sigmoid(net.conv(feature, 3)), *(net.conv(feature, count) for count in (2, 1, 3, 2)))
+    view = view_of(net, **dict(zip("abcde", parts, strict=True)))
+    assert [head.kind for head in view.heads] == [Kind.DETECTION]
+    other = HeadNet(5)
+    spectrum = other.input("mix", 1, 257, 1, 2)
+    mask = other.op("Mul", other.op("Tanh", other.op("Mul", spectrum, other.uniform(1, 257, 1, 2))), spectrum)
+    assert view_of(other, enh=mask).kind is Kind.SIGNAL
+
+
+def test_classes_of_every_frame_are_compared_frame_by_frame() -> None:
+    net = HeadNet(6)
+    frames = net.input("x", 1, 300, 40)
+    rows = net.op("MatMul", frames, net.uniform(40, 5), shape=(1, 300, 5))
+    head = net.finish({"y": net.op("LogSoftmax", rows, axis=2)}, Kind.CLASSIFICATION)
+    seen = see_random(normalize(head.graph), 0, threads=1)
+    assert head_with(seen.view, "y").kind is Kind.CLASSIFICATION
+    metric = metric_for(seen.view, seen.golden)
+    own = metric.score(seen.golden, seen.golden)
+    shares = np.exp(np.asarray(seen.golden["y"], np.float64))
+    assert own == pytest.approx(float(np.mean([item.max(axis=1).mean() for item in shares])), abs=1e-6)
+    half = {"y": seen.golden["y"].copy()}
+    half["y"][:, ::2] = half["y"][:, ::2, ::-1]
+    assert metric.score(half, seen.golden) < own
+
+
+def test_a_mask_that_marks_nothing_is_compared_as_numbers() -> None:
+    net = HeadNet(7)
+    picture = net.picture(64, 64, channels_last=True)
+    (feature,) = net.backbone(picture, (2,))
+    score = net.op("Mul", net.sigmoid(channels_last(net, net.up(feature, 1))), net.constant(np.float32(0.1)))
+    seen = see_random(normalize(net.finish({"mask": score}, Kind.SEGMENTATION).graph), 0, threads=1)
+    metric = metric_for(seen.view, seen.golden)
+    noise = np.random.default_rng(0).normal(0, 0.01, seen.golden["mask"].shape).astype(np.float32)
+    assert metric.score({"mask": seen.golden["mask"] + noise}, seen.golden) < 0.95
