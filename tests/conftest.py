@@ -18,8 +18,10 @@ from dovetail.backend import registry
 from dovetail.cost.probed import FOLDER_VARIABLE
 
 pytest_plugins = ("skips",)
-# Both of these are clocks on the wall.
-hypothesis.settings.register_profile("patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+# The first two are clocks on the wall. Hypothesis draws from a test's name instead of the run's seed where CI is set.
+hypothesis.settings.register_profile(
+    "patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow], derandomize=False
+)
 hypothesis.settings.load_profile("patient")
 hypothesis.core.global_force_seed = draws.seed_of("hypothesis")  # type: ignore[assignment]
 # Hypothesis draws constants of the modules that happen to be loaded: which ones are depends on what ran before.
