@@ -4,9 +4,10 @@ python benchmarks/serve_overhead.py [--requests N | --seconds S] [--clients 1 8 
     [--mlserver PYTHON] [--json]
 
 One model, float input of 150 KB, output of 4 KB; clients are threads of one process of tritonclient, each with a
-connection of its own, sending one request after the other; `our client` is `RemoteRuntime.served`. A server of grpcio
-that runs nothing and has one answer ready is asked too: that is what grpcio and tritonclient take by themselves. Sides
-take turns within a round and all rounds count. With --mlserver, the Python of an environment that has `mlserver` and
+connection of its own, sending one request after the other; `our client` is `RemoteRuntime.served`, and `http.client` is
+the standard library's, for what the server takes without tritonclient. A server of grpcio that runs nothing and has one
+answer ready is asked too: that is what grpcio and tritonclient take by themselves. Sides take turns within a round and
+all rounds count. With --mlserver, the Python of an environment that has `mlserver` and
 `onnxruntime`, MLServer serves the same ONNX model too, over gRPC, without worker processes. Every answer is compared
 with the run in process.
 """
@@ -243,6 +244,30 @@ def client(form: str, address: str, array: AnyArray) -> Connect:
     return connect
 
 
+def plain_client(address: str, array: AnyArray) -> Connect:
+    """Return what connects the standard library's client of HTTP."""
+    import http.client
+
+    size = array.nbytes
+    tensor = {"name": "x", "shape": SHAPE, "datatype": "FP32", "parameters": {"binary_data_size": size}}
+    head = json.dumps({"inputs": [tensor], "parameters": {"binary_data_output": True}}).encode()
+    body = head + array.tobytes()
+    length = "Inference-Header-Content-Length"
+
+    def connect() -> Ask:
+        host, _, port = address.rpartition(":")
+        connected = http.client.HTTPConnection(host, int(port))
+
+        def ask() -> AnyArray:
+            connected.request("POST", "/v2/models/overhead/infer", body, {length: str(len(head))})
+            answer = connected.getresponse()
+            return np.frombuffer(answer.read()[int(answer.headers[length]) :], np.float32)
+
+        return ask
+
+    return connect
+
+
 def our_client(address: str, array: AnyArray) -> Connect:
     """Return what connects our own client to a server of either kind."""
 
@@ -309,6 +334,7 @@ def main() -> int:
         ours = stack.enter_context(our_server(folder / "models"))
         for form, address in ours.items():
             sides[f"dovetail {form}"] = client(form, address, array)
+        sides["dovetail http, http.client"] = plain_client(ours["http"], array)
         bare = stack.enter_context(bare_server(expected))
         sides["grpcio with one answer"] = client("grpc", bare, array)
         sides["dovetail, our client"] = our_client(ours["grpc"], array)

@@ -46,13 +46,13 @@ class Served:
 
 
 _IMPATIENT = """
-import asyncio, pathlib, sys
+import pathlib, sys
 from dovetail.serve import ServeLimits, ServeOptions
-from dovetail.serve.server import serve
+from dovetail.serve.server import run
 limits = ServeLimits(**{name: float(value) for name, value in (item.split("=") for item in sys.argv[2:])})
 options = ServeOptions(pathlib.Path(sys.argv[1]), port=0, grpc_port=0, limits=limits)
 say = lambda where: print(f"serving 1 models at {where.rest} and {where.grpc}", file=sys.stderr, flush=True)
-asyncio.run(serve(options, say))
+run(options, say)
 """
 """A server with other limits of time than the command has."""
 

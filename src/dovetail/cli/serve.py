@@ -80,15 +80,13 @@ class Serve(Verb):
     ] = 0.0
 
     def run(self, screen: Screen) -> Answer:
-        import asyncio
-
         from dovetail.report import Page
         from dovetail.report.page import Table, left, right
         from dovetail.serve.describe import statistics_document
-        from dovetail.serve.server import serve
+        from dovetail.serve.server import run
 
         logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(name)s: %(message)s")
-        repository = asyncio.run(serve(self._options(), self._say))
+        repository = run(self._options(), self._say)
         found = [statistics_document(model) for model in repository.served]
         rows = tuple((str(one["name"]), str(one["inference_count"])) for one in found)
         table = Table("Models", (left("model"), right("requests")), rows)

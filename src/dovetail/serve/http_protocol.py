@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from typing import Any, ClassVar
-
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dovetail.serve.peers import Peers, peer_of_address, peer_of_certificate
+
+if TYPE_CHECKING:
+    from uvicorn.protocols.http.h11_impl import H11Protocol as Http
+else:
+    try:
+        from dovetail.serve.http_tools import HttpTools as Http
+    except ImportError:  # No wheels for every board.
+        from uvicorn.protocols.http.h11_impl import H11Protocol as Http
 
 PEER = "peer"
 """Where the state of a request says who asks."""
@@ -16,7 +22,7 @@ PEER = "peer"
 _QUICK: int | None = getattr(socket, "TCP_QUICKACK", None)
 
 
-class BoundedProtocol(H11Protocol):
+class BoundedProtocol(Http):
     """HTTP/1.1 that does not wait for ever; a server has a subclass with its own limits."""
 
     head_s: ClassVar[float]

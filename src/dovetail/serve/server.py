@@ -53,6 +53,15 @@ class _Rest(uvicorn.Server):
         yield
 
 
+def run(options: ServeOptions, ready: Callable[[Listening], None]) -> Repository:
+    """Serve as `serve` does, in a loop of its own: uvloop's where that is installed."""
+    factory: Callable[[], asyncio.AbstractEventLoop] | None = None
+    with contextlib.suppress(ImportError):  # No wheels for every board.
+        from uvloop import new_event_loop as factory
+    with asyncio.Runner(loop_factory=factory) as runner:
+        return runner.run(serve(options, ready))
+
+
 async def serve(options: ServeOptions, ready: Callable[[Listening], None]) -> Repository:
     """Serve until the process is asked to end (SIGINT, SIGTERM) or the task is cancelled; requests under way end first.
 
