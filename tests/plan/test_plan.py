@@ -143,7 +143,7 @@ def test_files(tmp_path: Path) -> None:
     with pytest.raises(PlanError, match="cannot be read"):
         load_plan(tmp_path / "none.json")
     (tmp_path / "latin.json").write_bytes(b'{"kind": "\xe9"}')
-    with pytest.raises(PlanError, match="cannot be read"):
+    with pytest.raises(PlanError, match="cannot be read: not text, so no plan"):
         load_plan(tmp_path / "latin.json")
 
 

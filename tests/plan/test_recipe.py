@@ -93,7 +93,7 @@ def test_a_recipe_that_cannot_be_read(tmp_path: Path) -> None:
             load_recipe(path)
     binary = tmp_path / "binary.toml"
     binary.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(PlanError, match="cannot be read"):
+    with pytest.raises(PlanError, match="cannot be read: not text, so no recipe"):
         load_recipe(binary)
 
 

@@ -106,7 +106,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(QuantizeError, match="cannot be read"):
         load_ranges(tmp_path / "none.json")
     (tmp_path / "binary.json").write_bytes(b"\xff\xfe")
-    with pytest.raises(QuantizeError, match="cannot be read"):
+    with pytest.raises(QuantizeError, match="cannot be read: not text, so no file of ranges"):
         load_ranges(tmp_path / "binary.json")
 
 

@@ -145,5 +145,7 @@ def load_plan(path: Path) -> Plan:
     """Return the plan in a file; raise PlanError when it cannot be read."""
     try:
         return plan_from_json(path.read_text(encoding="utf-8"), str(path))
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise PlanError(f"{path}: cannot be read: not text, so no plan.") from error
+    except OSError as error:
         raise PlanError(f"{path}: cannot be read: {error}.") from error

@@ -64,7 +64,9 @@ def load_recipe(path: Path) -> Recipe:
         if path.stat().st_size > _MAX_BYTES:
             raise PlanError(f"{path}: larger than {_MAX_BYTES} bytes; this is no recipe.")
         document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise PlanError(f"{path}: cannot be read: not text, so no recipe.") from error
+    except OSError as error:
         raise PlanError(f"{path}: cannot be read: {error}.") from error
     except tomllib.TOMLDecodeError as error:
         raise PlanError(f"{path}: not TOML: {error}.") from error

@@ -100,7 +100,9 @@ def load_ranges(path: Path) -> Ranges:
     """Return the ranges in a file; raise QuantizeError when it cannot be read."""
     try:
         return ranges_from_json(path.read_text(encoding="utf-8"), str(path))
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise QuantizeError(f"{path}: cannot be read: not text, so no file of ranges.") from error
+    except OSError as error:
         raise QuantizeError(f"{path}: cannot be read: {error}.") from error
 
 
