@@ -169,6 +169,8 @@ class _Writer:
         kind = self.graph.types[name]
         if kind.quant is None and kind.dtype not in _HALVES:
             return self.names[name]
+        if kind.quant is not None and kind.dtype is DType.I8 and name in self.graph.constants:
+            return self.own_constant(name, kind)
         real = self.reals.get(name)
         if real is None:
             source = self.names[name]
@@ -178,6 +180,19 @@ class _Writer:
                 real = self.cast(source, self.fresh(f"{source}/f32"), DType.F32)
             self.reals[name] = real
         return real
+
+    def own_constant(self, name: str, kind: TensorType) -> str:
+        """Return the float32 form of a constant in int8 for one reader: each has its own copy.
+
+        Where ONNX Runtime takes int8 for uint8 (`session.x64quantprecision`), it does so for every reader, and names what
+        it makes of one zero point alike: with two readers a model did not load (seen in 1.31).
+        """
+        stored = self.names[name]
+        if f"{name}/parameters" in self.reals:
+            del self.reals[f"{name}/parameters"]
+            stored = self.fresh(f"{stored}/copy")
+            self.proto.initializer.append(tensor_proto(stored, self.graph.constants[name], kind.dtype))
+        return self.boundary("DequantizeLinear", stored, self.fresh(f"{stored}/dq"), name)
 
     def node(self, node: Node) -> None:
         """Write one node with the boundaries around it."""

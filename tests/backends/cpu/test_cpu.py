@@ -54,6 +54,27 @@ def test_sums_do_not_saturate() -> None:
     assert np.all(found == round(64 * 255 * 127 / 16384))
 
 
+@pytest.mark.parametrize("zero", [-128, 0, 5])
+def test_readers_share_a_constant_whose_zero_point_is_any(zero: int) -> None:
+    """The grid of a detector's places is subtracted from and added to; the sums are compared with sums by hand."""
+    step = Quantization((0.5,), (3,))
+    types = {
+        **dict.fromkeys(("x", "minus", "plus"), TensorType(DType.I8, ("N", 8), step)),
+        "grid": TensorType(DType.I8, (8,), Quantization((0.5,), (zero,))),
+    }
+    nodes = (
+        Node("before", "Sub", ("grid", "x"), ("minus",)),
+        Node("behind", "Add", ("grid", "x"), ("plus",)),
+    )
+    grid = np.linspace(-128, 127, 8).astype(np.int8)
+    graph = Graph("g", nodes, ("x",), ("minus", "plus"), types, {"grid": grid})
+    x = np.arange(-12, 12, dtype=np.int8).reshape(3, 8)
+    found = load_on(backend, graph, CPU, OPTIONS).run({"x": x})
+    places, real = (grid.astype(float) - zero) * 0.5, (x.astype(float) - 3) * 0.5
+    for name, exact in (("minus", places - real), ("plus", places + real)):
+        assert np.array_equal(found[name], np.clip(np.rint(exact / 0.5) + 3, -128, 127).astype(np.int8))
+
+
 @pytest.mark.parametrize(
     ("precision", "supported"),
     [
