@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -82,13 +82,33 @@ def states(farm: Farm) -> dict[str, BoardState]:
     return {board.name: board.state for board in farm.status().boards}
 
 
-def under_way(farm: Farm, bundle: Bundle, threads: ThreadPoolExecutor) -> Future[FarmRun]:
-    """Return a run of which a piece is done and others are not."""
-    begun = threading.Event()
-    running = threads.submit(farm.run, bundle, batches(bundle), None, lambda done: begun.set() if done else None)
-    while not begun.wait(0.1):
-        assert not running.done(), running.result()
-    return running
+class UnderWay:
+    """A run of which a piece is done, and that goes on until it is told to end."""
+
+    def __init__(self, farm: Farm, bundle: Bundle, threads: ThreadPoolExecutor) -> None:
+        self.sent: list[dict[str, AnyArray]] = []
+        self._bundle, self._enough, begun = bundle, threading.Event(), threading.Event()
+        self.running = threads.submit(
+            farm.run, bundle, self._batches(), None, lambda done: begun.set() if done else None
+        )
+        while not begun.wait(0.1):
+            assert not self.running.done(), self.running.result()
+
+    def __enter__(self) -> UnderWay:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._enough.set()
+
+    def _batches(self) -> Iterator[dict[str, AnyArray]]:
+        while not self._enough.is_set():
+            self.sent.append(inputs_for(self._bundle, 16, len(self.sent)))
+            yield self.sent[-1]
+
+    def end(self) -> FarmRun:
+        """Return what came of it."""
+        self._enough.set()
+        return self.running.result(clocks.PATIENCE_S)
 
 
 METRIC = (
@@ -239,17 +259,21 @@ def test_boards_killed_in_mid_trial_are_drained_and_their_pieces_go_elsewhere(
 ) -> None:
     """Of one board the server is killed, of another the worker that has it."""
     have(site, *BOARDS)
-    with Farm(site.scheduler) as farm, ThreadPoolExecutor(1) as threads:
-        running = under_way(farm, busy, threads)
-        assert not running.done()
+    with (
+        Farm(site.scheduler) as farm,
+        ThreadPoolExecutor(1) as threads,
+        UnderWay(farm, busy, threads) as run,
+    ):
         site.kill("left")
         site.kill("middle.worker")
-        found = running.result(clocks.PATIENCE_S)
-        check_same(found, here(busy, batches(busy)))
+        lost = {"left": BoardState.DRAINED, "middle": BoardState.GONE}
+        site.until(lambda: states(farm).items() >= lost.items(), "scheduler")
+        found = run.end()
+        check_same(found, here(busy, run.sent))
         reasons = {lost.board: lost.reason for lost in found.lost}
         assert reasons.keys() == {"left", "middle"}
         assert "right" in {piece.board for piece in found.pieces}
-        assert states(farm) == {"left": BoardState.DRAINED, "middle": BoardState.GONE, "right": BoardState.FREE}
+        assert states(farm) == lost | {"right": BoardState.FREE}
         assert main(["farm", "status", site.scheduler, "--json"]) == 0
         document = json.loads(capsys.readouterr().out)
         left, middle, right = document["boards"]
@@ -268,12 +292,12 @@ def test_where_no_board_fits_or_is_left_it_is_said(site: FarmSite, busy: Bundle)
     with Farm(site.scheduler, FarmOptions(patience_s=1.0)) as farm, ThreadPoolExecutor(1) as threads:
         with pytest.raises(DeviceNotFound, match=r"right lacks backend:cpu@0\.0\.1"):
             farm.run(other, batches(other))
-        running = under_way(farm, busy, threads)
-        for name in BOARDS:
-            if name in site.processes:
-                site.kill(name)
-        with pytest.raises(DeviceLost, match=r"no board of the farm is left that fits, with pieces to go: left: "):
-            running.result(clocks.PATIENCE_S)
+        with UnderWay(farm, busy, threads) as run:
+            for name in BOARDS:
+                if name in site.processes:
+                    site.kill(name)
+            with pytest.raises(DeviceLost, match=r"no board of the farm is left that fits, with pieces to go: left: "):
+                run.running.result(clocks.PATIENCE_S)
         # Idle or not, a board that does not answer is found out.
         site.until(lambda: not any(board.is_there for board in farm.status().boards), "scheduler")
         with pytest.raises(DeviceNotFound, match=r"no board of the farm fits: left is drained: "):
