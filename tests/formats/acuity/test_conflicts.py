@@ -225,6 +225,28 @@ def test_a_softmax_at_the_end_has_no_word_but_float() -> None:
     assert demands.lacks[last] == {BASE, WIDE}
 
 
+TURNED: tuple[tuple[str, str, list[str]], ...] = (
+    ("attach_y/out0_0", "output", ["attach_y/out0_0_acuity_mark_perm_4"]),
+    ("y_1", "tanh", ["c_2"]),
+    ("c_2", "convolution", ["x_3"]),
+    ("x_3", "input", []),
+    ("attach_y/out0_0_acuity_mark_perm_4", "permute", ["y_1"]),
+)
+"""The permutes that Acuity adds come last in the file, those before an output too."""
+
+
+def test_a_tanh_before_a_permute_that_acuity_added_has_no_word_but_float() -> None:
+    network = read_network(network_file(TURNED), "test")
+    assert set(network.floats) == {"y_1", "attach_y/out0_0_acuity_mark_perm_4"}
+    words = network.close({"y_1": WORD})
+    assert words == dict.fromkeys(["attach_y/out0_0", "y_1", "attach_y/out0_0_acuity_mark_perm_4"], WORD)
+
+
+def test_layers_in_a_circle_are_read() -> None:
+    layers = [("a_1", "relu", ["b_2"]), ("b_2", "relu", ["a_1"])]
+    assert read_network(network_file(layers), "test").floats == ()
+
+
 def _acuity() -> None:
     state = state_of(find_environment("acuity")).state
     if state is not State.READY:

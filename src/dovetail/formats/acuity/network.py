@@ -102,12 +102,16 @@ class AcuityNetwork:
         return {lid: tensor for tensor, lid in taken.items()}
 
     def _forward(self) -> list[AcuityLayer]:
-        """Return the layers from inputs to outputs: the file has them from the end."""
+        """Return the layers from inputs to outputs: the file has them from the end, but permutes that it added last."""
         done: dict[str, AcuityLayer] = {}
+        opened: set[str] = set()
         waiting = list(self.layers)
         while waiting:
-            layer = self.layers[waiting[-1]]
-            missing = [lid for lid in layer.inputs if lid in self.layers and lid not in done and lid not in waiting]
+            lid = waiting[-1]
+            layer = self.layers[lid]
+            opened.add(lid)
+            # What is open and not done reads this layer itself: a file may have circles.
+            missing = [source for source in layer.inputs if source in self.layers and source not in opened]
             if missing:
                 waiting += missing
             else:
