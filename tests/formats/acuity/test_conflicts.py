@@ -117,6 +117,14 @@ def two_sided() -> Graph:
     return normalize(net.graph(net.op("Add", left, right), net.op("Tanh", left)))
 
 
+def unsized() -> Graph:
+    """Return a network whose samples come in any number: Acuity is fed one at a time."""
+    net = Network(3)
+    weight = net.constant(np.random.default_rng(3).normal(size=(4, 3, 1, 1)).astype(np.float32))
+    made = net.op("Conv", net.input("x", "N", 3, 8, 8), weight, shape=("N", 4, 8, 8), kernel_shape=(1, 1))
+    return normalize(net.graph(net.op("Sigmoid", net.op("Relu", made, shape=("N", 4, 8, 8)), shape=("N", 4, 8, 8))))
+
+
 def _lint(words: list[str]) -> list[str]:
     block = "".join(f"  {lid}: {WORD}\n" for lid in words)
     content = f"version: 2\nquantize_parameters: {{}}\ncustomized_quantize_layers:\n{block}"
@@ -263,7 +271,7 @@ def _import(model: Path, folder: Path) -> bytes:
 
 @pytest.mark.env
 @pytest.mark.slow
-@pytest.mark.parametrize("make", [shuffled, classifier, focused, two_sided])
+@pytest.mark.parametrize("make", [shuffled, classifier, focused, two_sided, unsized])
 def test_hybrid_tables_are_obeyed_in_every_layer(make: Callable[[], Graph], tmp_path: Path) -> None:
     """Random plans of networks with branches, gathers and softmaxes, through Acuity's hybrid flow."""
     _acuity()
