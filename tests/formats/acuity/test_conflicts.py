@@ -117,6 +117,14 @@ def two_sided() -> Graph:
     return normalize(net.graph(net.op("Add", left, right), net.op("Tanh", left)))
 
 
+def unsized() -> Graph:
+    """Return a network whose samples come in any number: Acuity is fed one at a time."""
+    net = Network(3)
+    weight = net.constant(np.random.default_rng(3).normal(size=(4, 3, 1, 1)).astype(np.float32))
+    made = net.op("Conv", net.input("x", "N", 3, 8, 8), weight, shape=("N", 4, 8, 8), kernel_shape=(1, 1))
+    return normalize(net.graph(net.op("Sigmoid", net.op("Relu", made, shape=("N", 4, 8, 8)), shape=("N", 4, 8, 8))))
+
+
 def _lint(words: list[str]) -> list[str]:
     block = "".join(f"  {lid}: {WORD}\n" for lid in words)
     content = f"version: 2\nquantize_parameters: {{}}\ncustomized_quantize_layers:\n{block}"
@@ -225,6 +233,28 @@ def test_a_softmax_at_the_end_has_no_word_but_float() -> None:
     assert demands.lacks[last] == {BASE, WIDE}
 
 
+TURNED: tuple[tuple[str, str, list[str]], ...] = (
+    ("attach_y/out0_0", "output", ["attach_y/out0_0_acuity_mark_perm_4"]),
+    ("y_1", "tanh", ["c_2"]),
+    ("c_2", "convolution", ["x_3"]),
+    ("x_3", "input", []),
+    ("attach_y/out0_0_acuity_mark_perm_4", "permute", ["y_1"]),
+)
+"""The permutes that Acuity adds come last in the file, those before an output too."""
+
+
+def test_a_tanh_before_a_permute_that_acuity_added_has_no_word_but_float() -> None:
+    network = read_network(network_file(TURNED), "test")
+    assert set(network.floats) == {"y_1", "attach_y/out0_0_acuity_mark_perm_4"}
+    words = network.close({"y_1": WORD})
+    assert words == dict.fromkeys(["attach_y/out0_0", "y_1", "attach_y/out0_0_acuity_mark_perm_4"], WORD)
+
+
+def test_layers_in_a_circle_are_read() -> None:
+    layers = [("a_1", "relu", ["b_2"]), ("b_2", "relu", ["a_1"])]
+    assert read_network(network_file(layers), "test").floats == ()
+
+
 def _acuity() -> None:
     state = state_of(find_environment("acuity")).state
     if state is not State.READY:
@@ -241,7 +271,7 @@ def _import(model: Path, folder: Path) -> bytes:
 
 @pytest.mark.env
 @pytest.mark.slow
-@pytest.mark.parametrize("make", [shuffled, classifier, focused, two_sided])
+@pytest.mark.parametrize("make", [shuffled, classifier, focused, two_sided, unsized])
 def test_hybrid_tables_are_obeyed_in_every_layer(make: Callable[[], Graph], tmp_path: Path) -> None:
     """Random plans of networks with branches, gathers and softmaxes, through Acuity's hybrid flow."""
     _acuity()

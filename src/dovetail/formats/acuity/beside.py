@@ -68,21 +68,31 @@ def _missing(what: str) -> FormatError:
     )
 
 
-def inputmeta_of(network: AcuityNetwork, graph: Graph, pixels: PixelScaling | None = None) -> str:
+def inputmeta_of(
+    network: AcuityNetwork,
+    graph: Graph,
+    pixels: PixelScaling | None = None,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+) -> str:
     """Return inputmeta.yml: a database for each input, of images where their scaling is said, else of arrays.
 
-    Each reads its own list of files, dataset.txt or dataset0.txt and so on.
+    Each reads its own list of files, dataset.txt or dataset0.txt and so on. `shapes` are those of the arrays, for
+    inputs without a fixed size; raise FormatError where one has none.
     """
     lids = input_lids(network, graph)
     ports = [
-        _input_port(graph, name, lid, "dataset.txt" if len(lids) == 1 else f"dataset{number}.txt", pixels)
+        _input_port(
+            lid,
+            _static(graph, name) if shapes is None else shapes[name],
+            "dataset.txt" if len(lids) == 1 else f"dataset{number}.txt",
+            pixels,
+        )
         for number, (name, lid) in enumerate(lids.items())
     ]
     return write_inputmeta(ports)
 
 
-def _input_port(graph: Graph, name: str, lid: str, path: str, pixels: PixelScaling | None) -> InputPort:
-    shape = _static(graph, name)
+def _input_port(lid: str, shape: tuple[int, ...], path: str, pixels: PixelScaling | None) -> InputPort:
     extra: dict[str, object] = {"sparse": False, "tensor_name": None, "redirect_to_output": False}
     if pixels is None or len(shape) != 4:
         return InputPort(lid, shape, category="undefined", path=path, extra=extra)

@@ -54,8 +54,8 @@ class AcuityConsumer:
             why = f"no quantiser of Acuity's is {request.plan.default.precision.value} as a whole"
             raise FormatError(f"{why}.", path=_WHERE, line=0, code="CONSUMER")
         network = read_network(request.listing, "the network")
-        inputmeta = inputmeta_of(network, request.graph)
         feeds = list(request.samples or noise_inputs(request.graph))
+        inputmeta = inputmeta_of(network, request.graph, shapes={name: feeds[0][name].shape for name in feeds[0]})
         runs = list(request.run)
         with tempfile.TemporaryDirectory(prefix="dovetail-") as name:
             folder = Path(name)

@@ -1,8 +1,8 @@
 """Read an Acuity network file (`X.json`): layers, their names and what tensors they make.
 
 A layer is called like the ONNX tensor that it makes, with a number that counts from the end of the graph; a fused one
-like all of them: `c2.sg_35_c2.silu_31` makes `c2.silu`. The numbers change with every version and every change of the
-graph: never keep them.
+like all of them: `c2.sg_35_c2.silu_31` makes `c2.silu`, and `800_378_801_374`, where tensors are called by numbers,
+makes `801`. The numbers change with every version and every change of the graph: never keep them.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from dovetail.formats.text import mapping_in, read_json, texts_in
 from dovetail.ir.graph import Graph
 
 _NUMBER = re.compile(r"_\d+(?=_|$)")
+_MOST_NUMBERS = 8
+"""In the name of a layer, of which any may end the name of a tensor: tensors have names like numbers too."""
 CONSTANT = "variable"
 _MARK = "_acuity_mark_perm_"
 """In the names of layouts' permutes that Acuity adds itself."""
@@ -56,10 +58,14 @@ class AcuityLayer:
 
     @property
     def possible_tensors(self) -> tuple[str, ...]:
-        """Return the ONNX names that the tensor of this layer may have, the likeliest first."""
-        parts = [part.strip("_") for part in _NUMBER.split(self.lid) if part.strip("_")]
-        whole = re.sub(r"_\d+$", "", self.lid)
-        return tuple(dict.fromkeys([whole, *reversed(parts), self.name]))
+        """Return the ONNX names that the tensor of this layer may have, the likeliest first.
+
+        They are what stands between two numbers, or between the start and one: what was fused last, and most of it.
+        """
+        numbers = list(_NUMBER.finditer(self.lid))[-_MOST_NUMBERS:]
+        starts = [0, *(number.end() + 1 for number in numbers)]
+        names = [self.lid[start : end.start()] for end in reversed(numbers) for start in starts if start < end.start()]
+        return tuple(dict.fromkeys([*names, self.name]))
 
 
 @dataclass(frozen=True)
@@ -96,12 +102,16 @@ class AcuityNetwork:
         return {lid: tensor for tensor, lid in taken.items()}
 
     def _forward(self) -> list[AcuityLayer]:
-        """Return the layers from inputs to outputs: the file has them from the end."""
+        """Return the layers from inputs to outputs: the file has them from the end, but permutes that it added last."""
         done: dict[str, AcuityLayer] = {}
+        opened: set[str] = set()
         waiting = list(self.layers)
         while waiting:
-            layer = self.layers[waiting[-1]]
-            missing = [lid for lid in layer.inputs if lid in self.layers and lid not in done and lid not in waiting]
+            lid = waiting[-1]
+            layer = self.layers[lid]
+            opened.add(lid)
+            # What is open and not done reads this layer itself: a file may have circles.
+            missing = [source for source in layer.inputs if source in self.layers and source not in opened]
             if missing:
                 waiting += missing
             else:
