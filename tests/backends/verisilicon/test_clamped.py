@@ -24,7 +24,7 @@ _TAILS = {
     "output": (),
     "view": ("Reshape",),
     "size": ("Abs",),
-    "shader": ("Softplus",),
+    "shader": ("ReduceMax",),
     "clamp": ("Relu",),
     "table": ("Sigmoid",),
 }
@@ -53,8 +53,9 @@ def _sum_of_clamped_rows(seed: int, tail: str, *, both: bool) -> WildCase:
     one = growth.op("Relu", _row(growth))
     other = growth.op("Relu", _row(growth)) if both else _input(growth, 1, 24)
     made = growth.op("Add", one, other)
+    with_whole = {"Reshape": [1, 4, 6], "ReduceMax": [1]}
     for op in _TAILS[tail]:
-        made = growth.op(op, made, growth.constant([1, 4, 6])) if op == "Reshape" else growth.op(op, made)
+        made = growth.op(op, made, *(growth.constant(with_whole[name]) for name in with_whole if name == op))
     return growth.case(seed)
 
 

@@ -81,7 +81,7 @@ def _gated(whole: ProgramView, item: OperatorView, tensor: int) -> tuple[int, ..
 def _slope(whole: ProgramView, index: int) -> tuple[int, ...]:
     """Return the product whose affine bytes a LeakyRelu would scale: the array's output does, in newer parts.
 
-    It is a convolution, perhaps seen with another shape, or a layer of one row, and with it the constant that is its bias.
+    It is a convolution, perhaps seen with another shape, or a layer of one row, and with it the constant in its bias.
     """
     item = whole.operators[index]
     if item.generation in CONVERTING or not item.is_stored or item.in_fixed_point or item.made().dtype is DType.I16:
