@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -35,6 +36,8 @@ def build_joined(whole: ProgramView, item: OperatorView, threads: int) -> tuple[
         return build_kernel(_as_output(source, item, "swish"), threads), source.operator.inputs
     if item.operator.kind == "leaky_relu":
         return _with_slope(whole, item, threads), source.operator.inputs[:1]
+    if item.operator.kind in ("clip", "relu"):
+        return _clamped_once(source, item, threads), source.operator.inputs[:1]
     if item.operator.kind in STREAM_KINDS:
         return _with_function(whole, item, threads), source.operator.inputs[:1]
     if item.operator.kind == "mul" and len(item.operator.joins) > 1:
@@ -117,6 +120,18 @@ def _stored_once(source: OperatorView, item: OperatorView, threads: int) -> Kern
     def run(values: Values) -> AnyArray:
         steps = weighted.steps(samples_first(given(values)), made)
         return with_samples(Store(made).from_steps(np.maximum(steps, 0.0) if clamped else steps), len(given(values)))
+
+    return run
+
+
+def _clamped_once(source: OperatorView, item: OperatorView, threads: int) -> Kernel:
+    """Return a convolution that is stored as the ReLU behind it is, which sees it with another shape."""
+    weighted, made, shape = _product(source, source, threads), item.made(), item.made_shape()
+    top = item.floats[1] / scale_of(made) if item.operator.kind == "clip" else math.inf
+
+    def run(values: Values) -> AnyArray:
+        steps = weighted.steps(samples_first(given(values)), made)
+        return Store(made).from_steps(np.clip(steps, 0.0, top)).reshape(len(given(values)), *shape)
 
     return run
 

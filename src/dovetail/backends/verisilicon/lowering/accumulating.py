@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dovetail.backends.verisilicon.generation import CONVERTING, Generation
+from dovetail.backends.verisilicon.generation import Generation
 from dovetail.backends.verisilicon.lowering.view import NO_TENSOR, NodeView
 from dovetail.backends.verisilicon.program import Quant
 from dovetail.backends.verisilicon.translate import fraction_bits
@@ -299,7 +299,7 @@ def _product(view: NodeView, rows: AnyArray, weight: TensorType, sizes: tuple[in
     lead = view.shape(0)[:-1]
     view.expect((*lead, made))
     wide = view.kind(0).dtype is DType.I16 and view.draft.part.generation is Generation.V7_BYTES
-    if sizes[0] == 1 and min(rows.shape) > 1 and (wide or _is_clamped_for_sum(view)):
+    if sizes[0] == 1 and min(rows.shape) > 1 and wide:
         _point(view, rows, weight)
         return
     weights = view.hold(rows, replace(weight, shape=(made, width)))
@@ -314,19 +314,6 @@ def _product(view: NodeView, rows: AnyArray, weight: TensorType, sizes: tuple[in
     view.emit("fully_connected", (data, weights, bias), (out,), (made, 0))
     if len(lead) != 1:
         view.emit("reshape", (out,), (view.output(),), tuple(reversed(view.made_shape())) or (1,))
-
-
-def _is_clamped_for_sum(view: NodeView) -> bool:
-    """Tell whether newer parts would compute a layer of one row with the clamp and the sum behind it, as garbage.
-
-    As a convolution over one point it is right: measured on V853, T527 and A733.
-    """
-    if view.draft.part.generation in CONVERTING or view.kind(0).quant is None:
-        return False
-    clamps = [node for node in view.graph.consumers.get(view.node.outputs[0], ()) if node.op in ("Clip", "Relu")]
-    return any(
-        node.op in ("Add", "Sub", "Sum") for clamp in clamps for node in view.graph.consumers.get(clamp.outputs[0], ())
-    )
 
 
 def _point(view: NodeView, rows: AnyArray, weight: TensorType) -> None:

@@ -81,8 +81,9 @@ def keep_signed_bytes(
     only convert every such tensor that the memory holds; one that it does not hold makes v7 parts fail in running, and
     VIP8000's array store 127 throughout where the zero point is negative. A tensor that is not virtual keeps its form.
     Newest parts join a sum with a convolution, and the result is garbage where one before it reads what is kept: such
-    sums are kept too, which leaves them alone. V853 spoils sums of layers of one row even where nothing is kept,
-    and A733 a sigmoid or tanh behind a sum with a convolution that has a scale per channel (not other functions).
+    sums are kept too, which leaves them alone. Newer parts spoil sums of layers of one row even where nothing is kept
+    (V853; T527 and A733 those of two behind ReLUs), and A733 a sigmoid or tanh behind a sum with a convolution that has
+    a scale per channel (not other functions).
     """
     spoilt = _spoilt_sizes(tensors, operators, part)
     signed = {index for index, tensor in enumerate(tensors) if _is_signed_bytes(tensor)}
@@ -93,7 +94,7 @@ def keep_signed_bytes(
     for operator in operators:
         if operator.kind not in _CONVERTED:
             kept |= inner & {*operator.inputs, *operator.outputs}
-    if part.generation is Generation.VIP9000:
+    if part.generation in (*NEWEST, Generation.STREAM):
         for item in _sums_of_rows(tensors, operators):
             kept |= inner.intersection(item.inputs)
     if part.generation is Generation.STREAM:

@@ -9,9 +9,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dovetail.backends.verisilicon.lowering import fine
+from dovetail.backends.verisilicon.lowering.clamping import is_clamped_apart
 from dovetail.backends.verisilicon.lowering.view import NodeView
 from dovetail.ir import AnyArray, DType, Quantization, TensorType, dequantize_array, quantize_array
 
+_LARGEST = 3.0e38
+"""As a bound it cuts nothing."""
 _REALS = (DType.U8, DType.I8, DType.I16, DType.F32, DType.F16, DType.BF16)
 
 
@@ -137,8 +140,12 @@ def lower_relu(view: NodeView) -> None:
     """Lower Relu, or a Clip that is one; numbers that its floats do not hold are compared with 0."""
     check_same_kind_of(view, (0,))
     view.expect(view.shape(0))
-    if not fine.exceeds_floats(view):
-        view.emit("relu", (view.input(0),), (view.output(),))
+    apart = is_clamped_apart(view)
+    if not (fine.exceeds_floats(view) or (apart and fine.exceeds_tables(view))):
+        if apart:
+            view.emit("clip", (view.input(0),), (view.output(),), (), (0.0, _LARGEST))
+        else:
+            view.emit("relu", (view.input(0),), (view.output(),))
         return
     quant, made = view.made().quant, view.made()
     assert quant is not None
@@ -305,7 +312,7 @@ def lower_clip(view: NodeView) -> None:
     if fine.exceeds_tables(view) or fine.exceeds_floats(view):
         fine.clip(view, low, high)
         return
-    largest = 65504.0 if made.dtype is DType.F16 else 3.0e38
+    largest = 65504.0 if made.dtype is DType.F16 else _LARGEST
     low, high = max(low, -largest), min(high, largest)
     view.emit("clip", (view.input(0),), (view.output(),), (), (low, high))
 

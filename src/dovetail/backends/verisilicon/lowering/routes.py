@@ -81,13 +81,13 @@ def _gated(whole: ProgramView, item: OperatorView, tensor: int) -> tuple[int, ..
 def _slope(whole: ProgramView, index: int) -> tuple[int, ...]:
     """Return the product whose affine bytes a LeakyRelu would scale: the array's output does, in newer parts.
 
-    It is a convolution, or a layer of one row, and with it the constant that is its bias.
+    It is a convolution, perhaps seen with another shape, or a layer of one row, and with it the constant in its bias.
     """
     item = whole.operators[index]
     if item.generation in CONVERTING or not item.is_stored or item.in_fixed_point or item.made().dtype is DType.I16:
         return ()
     data = item.operator.inputs[0]
-    return product_before(whole, data) or row_before(whole, data) or _biased_row(whole, data)
+    return product_before(whole, data, ("reshape",)) or row_before(whole, data) or _biased_row(whole, data)
 
 
 def _conversion(whole: ProgramView, index: int) -> tuple[int, ...]:
@@ -99,6 +99,21 @@ def _conversion(whole: ProgramView, index: int) -> tuple[int, ...]:
     return chain if chain and route_of(whole.operators[chain[0]]) is Route.ARRAY else ()
 
 
+def _clamp(whole: ProgramView, index: int) -> tuple[int, ...]:
+    """Return the convolution, seen with another shape, that a ReLU clamps: it is stored once, as the ReLU is.
+
+    Affine signed bytes are stored before. Parts without a stream processor join no clamp with an upper bound.
+    """
+    item = whole.operators[index]
+    affine = item.made().dtype is DType.I8 and not item.in_fixed_point
+    bounded = item.operator.kind == "clip" and (item.generation is not Generation.STREAM or item.floats[0] != 0.0)
+    if not item.is_stored or affine or bounded or item.kind().dtype is not item.made().dtype:
+        return ()
+    chain = product_before(whole, item.operator.inputs[0], ("reshape",))
+    seen = len(chain) > 1 and item.kind().quant != item.made().quant
+    return chain if seen and route_of(whole.operators[chain[0]]) is Route.ARRAY else ()
+
+
 def _function(whole: ProgramView, index: int) -> tuple[int, ...]:
     """Return the product whose 16 bits a function reads as the array has them, beside a stream processor."""
     item = whole.operators[index]
@@ -106,7 +121,9 @@ def _function(whole: ProgramView, index: int) -> tuple[int, ...]:
     if not wide or item.generation is not Generation.STREAM:
         return ()
     data = item.operator.inputs[0]
-    return product_before(whole, data, (), _CONVOLUTIONS) or row_before(whole, data) or _biased_row(whole, data)
+    return (
+        product_before(whole, data, ("reshape",), _CONVOLUTIONS) or row_before(whole, data) or _biased_row(whole, data)
+    )
 
 
 def _biased_row(whole: ProgramView, tensor: int) -> tuple[int, ...]:
@@ -133,9 +150,11 @@ _JOINED_FUNCTIONS = (
 _JOINED = {
     **dict.fromkeys(_JOINED_FUNCTIONS, _function),
     "add": joined_operators,
+    "clip": _clamp,
     "data_convert": _conversion,
     "leaky_relu": _slope,
     "mul": _gate,
+    "relu": _clamp,
     "sub": joined_operators,
 }
 """Operators that the vendor's compiler joins with earlier ones, and which those are."""

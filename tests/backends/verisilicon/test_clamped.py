@@ -1,0 +1,98 @@
+"""ReLUs and slopes behind a convolution that is seen with another shape, and sums of clamped layers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import draws
+import numpy as np
+import pytest
+
+from dovetail.backends.verisilicon.driver.session import Settings
+from dovetail.backends.verisilicon.parts.part import profile_of
+from dovetail.backends.verisilicon.plugin import VsiBackend
+from dovetail.ir.precision import Precision
+from dovetail.testing.wild.case import WildCase
+from dovetail.testing.wild.deploying import SimulatorJudge, WildOutcome
+from dovetail.testing.wild.growth import Growth
+
+from .conftest import target_named
+
+pytestmark = pytest.mark.sdk
+
+_TAILS = {
+    "output": (),
+    "view": ("Reshape",),
+    "size": ("Abs",),
+    "shader": ("ReduceMax",),
+    "clamp": ("Relu",),
+    "table": ("Sigmoid",),
+}
+_PRECISIONS = (Precision.U8, Precision.I8, Precision.I8DFP)
+
+
+@pytest.fixture(scope="module", params=["vsi:v853", "vsi:t527", "vsi:a733", "vsi:imx8mp", "vsi:a311d"])
+def judge(request: pytest.FixtureRequest, vendor: VsiBackend) -> Iterator[SimulatorJudge]:
+    with SimulatorJudge(profile_of(target_named(request.param)), Settings(vendor.folder)) as simulator:
+        yield simulator
+
+
+def _input(growth: Growth, *shape: int) -> str:
+    name = growth.input(*shape)
+    growth.values[name] = [growth.rng.uniform(-2.0, 2.0, shape).astype(np.float32) for _ in range(2)]
+    return name
+
+
+def _row(growth: Growth) -> str:
+    weight = growth.constant(growth.rng.normal(size=(16, 24)) / 4.0)
+    return growth.op("MatMul", _input(growth, 1, 16), weight)
+
+
+def _sum_of_clamped_rows(seed: int, tail: str, *, both: bool) -> WildCase:
+    growth = Growth(seed)
+    one = growth.op("Relu", _row(growth))
+    other = growth.op("Relu", _row(growth)) if both else _input(growth, 1, 24)
+    made = growth.op("Add", one, other)
+    with_whole = {"Reshape": [1, 4, 6], "ReduceMax": [1]}
+    for op in _TAILS[tail]:
+        made = growth.op(op, made, *(growth.constant(with_whole[name]) for name in with_whole if name == op))
+    return growth.case(seed)
+
+
+@pytest.mark.parametrize("both", [True, False])
+@pytest.mark.parametrize("tail", _TAILS)
+def test_sums_of_clamped_rows_are_equal(tail: str, both: bool, judge: SimulatorJudge) -> None:
+    seed = draws.seed_here()
+    for precision in _PRECISIONS:
+        found = judge.judge(_sum_of_clamped_rows(seed, tail, both=both), precision)
+        assert found.outcome is WildOutcome.EQUAL, f"{precision.value}, seed {seed}: {found.steps} {found.reason}"
+
+
+def _seen_with_another_shape(seed: int, op: str, side: int) -> WildCase:
+    growth = Growth(seed)
+    weight, bias = growth.rng.normal(size=(24, 16, 1, 1)) / 4.0, growth.rng.normal(size=24)
+    made = growth.op("Conv", _input(growth, 1, 16, side, side), growth.constant(weight), growth.constant(bias))
+    growth.op(op, growth.op("Reshape", made, growth.constant([1, 24 * side * side])))
+    return growth.case(seed)
+
+
+@pytest.mark.parametrize("side", [1, 4])
+def test_a_clamp_behind_a_change_of_shape_is_rounded_as_the_part_does(side: int, judge: SimulatorJudge) -> None:
+    seed = draws.seed_here()
+    for precision in (*_PRECISIONS, Precision.I16):
+        found = judge.judge(_seen_with_another_shape(seed, "Relu", side), precision)
+        assert found.outcome is WildOutcome.EQUAL, f"{precision.value}, seed {seed}: {found.steps} {found.reason}"
+
+
+def _added_over_one_axis(seed: int) -> WildCase:
+    growth = Growth(seed)
+    made = growth.op("Conv", _input(growth, 1, 16, 9), growth.constant(growth.rng.normal(size=(24, 16, 1)) / 4.0))
+    growth.op("Add", growth.op("Relu", made), _input(growth, 1, 24, 9))
+    return growth.case(seed)
+
+
+def test_residual_blocks_over_one_axis_are_equal(judge: SimulatorJudge) -> None:
+    seed = draws.seed_here()
+    for precision in _PRECISIONS:
+        found = judge.judge(_added_over_one_axis(seed), precision)
+        assert found.outcome is WildOutcome.EQUAL, f"{precision.value}, seed {seed}: {found.steps} {found.reason}"
