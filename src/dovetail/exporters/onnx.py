@@ -184,8 +184,8 @@ class _Writer:
     def own_constant(self, name: str, kind: TensorType) -> str:
         """Return the float32 form of a constant in int8 for one reader: each has its own copy.
 
-        Where ONNX Runtime takes int8 for uint8 (`session.x64quantprecision`), it does so for every reader, and names what
-        it makes of one zero point alike: with two readers a model did not load (seen in 1.31).
+        Where ONNX Runtime takes int8 for uint8 (`session.x64quantprecision`), it does so for every reader, and names
+        what it makes of one zero point alike: with two readers a model did not load (seen in 1.31).
         """
         stored = self.names[name]
         if f"{name}/parameters" in self.reals:
