@@ -1,10 +1,11 @@
 """Random operators and graphs on VeriSilicon's simulator against our exact simulation.
 
-Run `python benchmarks/vendor_wild.py --operators N --graphs N --seed S [--minutes M] [--target vsi:v853 ...] [--log
-FILE]`, then `--shrink LOG` for what differs, and `--write docs/reference/vendor_wild.md --logs LABEL=LOG ...`: runs of
-other labels that the page shows stay. Cells are drawn by part, seed and number; each result is a line of the log, and a
-run goes on behind what the log holds: an interrupted run is resumed, and two runs over different parts may share a log.
-`--operators` and `--graphs` count what the verdict accepts, over all parts of the run. Needs the SDK.
+Run `python benchmarks/vendor_wild.py --operators N --graphs N --mixtures N --seed S [--minutes M] [--target vsi:v853
+...] [--log FILE]`, then `--shrink LOG` for what differs, and `--write docs/reference/vendor_wild.md --logs LABEL=LOG
+...`: runs of other labels that the page shows stay. A mixture is a graph with nodes at 8 and at 16 bits, as a search
+places them. Cells are drawn by part, seed and number; each result is a line of the log, and a run goes on behind what
+the log holds: an interrupted run is resumed, and two runs over different parts may share a log. The numbers count what
+the verdict accepts, over all parts of the run. Needs the SDK.
 """
 
 from __future__ import annotations
@@ -65,7 +66,12 @@ def read_rows(path: Path) -> list[Row]:
 def cells(given: argparse.Namespace, held: list[Row]) -> Iterator[WildCell]:
     """Yield cells in turns over the parts until each has its share of what is accepted; `held` may grow meanwhile."""
     parts = len(given.target)
-    shares = {WildKind.OPERATOR: -(-given.operators // parts), WildKind.GRAPH: -(-given.graphs // parts)}
+    asked = {
+        WildKind.OPERATOR: given.operators,
+        WildKind.GRAPH: given.graphs,
+        WildKind.MIXTURE: given.mixtures,
+    }
+    shares = {kind: -(-count // parts) for kind, count in asked.items()}
     wanted = [(kind, target) for kind in WildKind for target in given.target]
     while True:
         short = False
@@ -141,6 +147,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--operators", type=int, default=0)
     parser.add_argument("--graphs", type=int, default=0)
+    parser.add_argument("--mixtures", type=int, default=0, help="graphs with nodes at 8 and at 16 bits")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--minutes", type=float, default=1e9)
     parser.add_argument("--target", nargs="*", default=[profile.name for profile in VSI_PROFILES])

@@ -290,8 +290,10 @@ def _look(rows: Sequence[Row], smallest: Mapping[str, Sequence[str]]) -> Iterato
     yield ""
     yield "| | equal | beyond one step | refused late | vendor refuses or dies | broken |"
     yield "|---|---|---|---|---|---|"
-    for kind in ("operator", "graph"):
+    for kind in ("operator", "graph", "mixture"):
         mine = [item for item in rows if item.kind == kind]
+        if kind == "mixture" and not mine:
+            continue
         counts = (sum(item.outcome == name for item in mine) for name in ("refused late", "vendor refuses", "broken"))
         far = sum(item.largest > 1 for item in mine)
         yield f"| {kind}s | {share(mine)} | {far} | {' | '.join(map(str, counts))} |"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import draws
@@ -12,6 +13,7 @@ from dovetail.backend.protocols import Signature
 from dovetail.backends.reference import run_graph
 from dovetail.backends.verisilicon.emulator.executable import Emulation
 from dovetail.backends.verisilicon.parts.named import VSI_PROFILES
+from dovetail.ir import DType
 from dovetail.testing.running import run_graph as run_onnx
 from dovetail.testing.wild.campaign import WildCell, WildKind
 from dovetail.testing.wild.case import WildCase, read_case
@@ -25,7 +27,7 @@ SEEDS = range(40)
 def test_the_same_seed_gives_the_same_graph() -> None:
     assert [wild_graph(seed).graph.digest for seed in range(5)] == [wild_graph(seed).graph.digest for seed in range(5)]
     cells = [WildCell(kind, "vsi:v853", 3, 4).draw()[1].graph.digest for kind in (*WildKind, *WildKind)]
-    assert cells[:2] == cells[2:]
+    assert cells[: len(WildKind)] == cells[len(WildKind) :]
 
 
 def test_graphs_are_small_networks_of_many_kinds() -> None:
@@ -52,7 +54,8 @@ def test_whatever_a_part_accepts_is_emulated() -> None:
     print(f"seed {seed}")  # noqa: T201
     for index in range(12):
         profile = VSI_PROFILES[index % len(VSI_PROFILES)]
-        precision, case = WildCell(WildKind.GRAPH, profile.name, seed, index).draw()
+        kind = (WildKind.GRAPH, WildKind.MIXTURE)[index // 6]
+        precision, case = WildCell(kind, profile.name, seed, index).draw()
         for part in deploy(case, profile, precision)[1]:
             emulation = Emulation(part.program, Signature.of(part.graph))
             for sample in part.samples:
@@ -64,10 +67,12 @@ def test_whatever_a_part_accepts_is_emulated() -> None:
 
 def test_a_case_is_read_as_it_was_written(tmp_path: Path) -> None:
     case, path = wild_graph(3), tmp_path / "case.npz"
+    case = replace(case, raised=frozenset({case.graph.nodes[1].name}))
     path.write_bytes(case.to_bytes({"target": "vsi:v853"}))
     again, facts = read_case(path)
     assert facts == {"target": "vsi:v853"}
     assert again.graph.digest == case.graph.digest
+    assert again.raised == case.raised
     assert again.calibration() == case.calibration()
     for one, other in zip(case.samples(3), again.samples(3), strict=True):
         assert all(np.array_equal(one[name], other[name]) for name in one)
@@ -109,3 +114,12 @@ def test_samples_stay_within_the_ranges() -> None:
         for name, value in sample.items():
             assert float(value.min()) >= np.float32(case.ranges[name].low)
             assert float(value.max()) <= np.float32(case.ranges[name].high)
+
+
+def test_a_mixture_has_nodes_at_both_widths() -> None:
+    precision, case = WildCell(WildKind.MIXTURE, "vsi:v853", 3, 4).draw()
+    assert precision.bits == 8
+    _, parts = deploy(case, VSI_PROFILES[0], precision)
+    stored = {kind.dtype for part in parts for kind in part.graph.types.values() if kind.quant is not None}
+    assert {DType.U8, DType.I8} & stored
+    assert DType.I16 in stored

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
@@ -17,7 +17,9 @@ from dovetail.testing.wild.table import WILD_OPERATORS, wild_operator
 _BOUNDARIES = frozenset({"DequantizeLinear", "QuantizeLinear", "Requantize"})
 """Of a float graph they are Identities; quantising one puts them where they belong."""
 OPERATORS = tuple(op for op in WILD_OPERATORS if op not in _BOUNDARIES)
+_BYTES = tuple(item for item in QUICK if item is not Precision.I16)
 _LARGEST_SEED = 2**32
+_RAISED = 0.5
 
 
 class WildKind(Enum):
@@ -25,6 +27,8 @@ class WildKind(Enum):
 
     OPERATOR = "operator"
     GRAPH = "graph"
+    MIXTURE = "mixture"
+    """A graph of which about half of the nodes are at 16 bits and the others at 8, as a search places them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +48,16 @@ class WildCell:
     def draw(self) -> tuple[Precision, WildCase]:
         """Return the precision and the case; the same for the same cell."""
         rng = np.random.default_rng((zlib.crc32(self.target.encode()), len(self.kind.value), self.seed, self.index))
-        precision = QUICK[int(rng.integers(len(QUICK)))]
+        choice = _BYTES if self.kind is WildKind.MIXTURE else QUICK
+        precision = choice[int(rng.integers(len(choice)))]
         while True:
             seed = int(rng.integers(_LARGEST_SEED))
             if self.kind is WildKind.GRAPH:
                 return precision, wild_graph(seed)
+            if self.kind is WildKind.MIXTURE:
+                case = wild_graph(seed)
+                names = [node.name for node in case.graph.nodes]
+                return precision, replace(case, raised=frozenset(name for name in names if rng.random() < _RAISED))
             case = case_of(wild_operator(OPERATORS[int(rng.integers(len(OPERATORS)))], seed), seed)
             # An exponential of 10,000 has no range.
             if all(np.isfinite((item.low, item.high)).all() for item in case.ranges.values()):

@@ -28,6 +28,8 @@ class WildCase:
     graph: Graph
     ranges: Mapping[str, Range]
     seed: int
+    raised: frozenset[str] = frozenset()
+    """Nodes that are placed at 16 bits, whatever the others are at."""
 
     def calibration(self) -> Ranges:
         """Return the ranges as the quantiser takes them."""
@@ -52,12 +54,13 @@ class WildCase:
     def part(self, names: Sequence[str]) -> WildCase:
         """Return the case of some of the nodes; what they read of others becomes an input."""
         kept = [node for node in self.graph.nodes if node.name in names]
-        return WildCase(part_of_graph(self.graph, kept), self.ranges, self.seed)
+        return WildCase(part_of_graph(self.graph, kept), self.ranges, self.seed, self.raised.intersection(names))
 
     def to_bytes(self, facts: Mapping[str, object]) -> bytes:
         """Return the case as an npz file, with facts about it."""
         ranges = {name: [item.low, item.high] for name, item in self.calibration().tensors.items()}
-        text = json.dumps({"ranges": ranges, "seed": self.seed, "facts": dict(facts)}, sort_keys=True)
+        raised = {"raised": sorted(self.raised)} if self.raised else {}
+        text = json.dumps({"ranges": ranges, "seed": self.seed, "facts": dict(facts), **raised}, sort_keys=True)
         stream = io.BytesIO()
         np.savez_compressed(stream, graph=np.frombuffer(graph_to_bytes(self.graph), np.uint8), case=np.array(text))
         return stream.getvalue()
@@ -68,7 +71,7 @@ def read_case(path: Path) -> tuple[WildCase, dict[str, str]]:
     with np.load(path, allow_pickle=False) as held:
         graph, document = graph_from_bytes(held["graph"].tobytes(), str(path)), json.loads(str(held["case"]))
     ranges = {name: Range(low, high) for name, (low, high) in document["ranges"].items()}
-    return WildCase(graph, ranges, document["seed"]), document["facts"]
+    return WildCase(graph, ranges, document["seed"], frozenset(document.get("raised", ()))), document["facts"]
 
 
 def case_of(operator: OperatorCase, seed: int) -> WildCase:

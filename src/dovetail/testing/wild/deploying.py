@@ -72,14 +72,17 @@ class Deployed(NamedTuple):
 def deploy(case: WildCase, profile: VsiProfile, precision: Precision) -> tuple[int, list[Deployed]]:
     """Return how many nodes the verdict accepts, and their partitions; raise CompileError where one is not lowered."""
     graph = case.graph
-    refused = {
-        node.name: Override(Placement(HOST, Precision.FP32), "refused")
-        for node in graph.nodes
-        if not profile.capability(graph, node, precision).supported
-    }
-    if len(refused) == len(graph.nodes):
+    refused, raised = Override(Placement(HOST, Precision.FP32), "refused"), Placement(profile.name, Precision.I16)
+    overrides: dict[str, Override] = {}
+    for node in graph.nodes:
+        if node.name in case.raised and profile.capability(graph, node, Precision.I16).supported:
+            overrides[node.name] = Override(raised, "raised")
+        elif not profile.capability(graph, node, precision).supported:
+            overrides[node.name] = refused
+    away = sum(item is refused for item in overrides.values())
+    if away == len(graph.nodes):
         return 0, []
-    plan = Plan(graph.digest, Placement(profile.name, precision), refused)
+    plan = Plan(graph.digest, Placement(profile.name, precision), overrides)
     quantised = Quantizer(graph, case.calibration()).quantize(plan)
     parts = [part.graph for part in partition(quantised).partitions if part.target == profile.name]
     programs = [lower_graph(part, profile.part) for part in parts]
@@ -91,7 +94,7 @@ def deploy(case: WildCase, profile: VsiProfile, precision: Precision) -> tuple[i
     ]
     samples = [tuple({name: value[name] for name in part.inputs} for value in values) for part in parts]
     found = [Deployed(*entry) for entry in zip(parts, programs, samples, strict=True)]
-    return len(graph.nodes) - len(refused), found
+    return len(graph.nodes) - away, found
 
 
 class SimulatorJudge:
