@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from dovetail.backends.verisilicon.generation import Generation
+from dovetail.backends.verisilicon.lowering.padding import pad_apart
 from dovetail.backends.verisilicon.lowering.view import NO_TENSOR, NodeView
 from dovetail.backends.verisilicon.program import Quant
 from dovetail.backends.verisilicon.translate import fraction_bits
@@ -165,6 +166,7 @@ def lower_convolution(view: NodeView) -> None:
         value = value.reshape(made, value.shape[1], 1, -1)
         data = view.reshaped(data, (sizes[0], channels, *plane))
         out = view.new(replace(view.made(), shape=(sizes[0], made, *result)))
+    data, window = pad_apart(view, data, replace(view.kind(0), shape=(sizes[0], channels, *plane)), window)
     depthwise = group == channels and group > 1
     sparse = depthwise and view.draft.part.generation is Generation.VIP8000 and view.kind(0).quant is not None
     both = max(window.dilations) > 1 and max(window.strides) > 1

@@ -45,6 +45,8 @@ _ALIKE = frozenset({"add", "mul", "sub"})
 _CONVOLUTIONS = frozenset({"conv2d", "grouped_conv2d"})
 _PRODUCTS = _CONVOLUTIONS | {"fully_connected"}
 _SUMS = frozenset({"add", "sub"})
+_GROUPS = -3
+"""Where a convolution's parameters have the number of groups."""
 _SCALING = frozenset({"batch_norm", "pool2d", "reduce"})
 """What the array does as a convolution of its own."""
 
@@ -86,6 +88,7 @@ def keep_signed_bytes(
     a scale per channel (not other functions).
     """
     spoilt = _spoilt_sizes(tensors, operators, part) | _skipped_bytes(tensors, operators)
+    spoilt |= _regrouped(tensors, operators)
     signed = {index for index, tensor in enumerate(tensors) if _is_signed_bytes(tensor)}
     inner = {index for index in signed if tensors[index].role is TensorRole.INNER}
     kept = signed - inner
@@ -153,6 +156,23 @@ def _skipped_bytes(tensors: tuple[ProgramTensor, ...], operators: tuple[ProgramO
             maker = makers.get(maker.inputs[0])
         if maker is not None and maker.kind == "data_convert" and maker.outputs[0] != item.inputs[0]:
             found.add(maker.outputs[0])
+    return {tensor for tensor in found if tensors[tensor].role is TensorRole.INNER}
+
+
+def _regrouped(tensors: tuple[ProgramTensor, ...], operators: tuple[ProgramOperator, ...]) -> set[int]:
+    """Return what a convolution of groups reads of another one with another number of groups.
+
+    It is garbage on every part and at every precision unless it is kept in memory: measured on V853, A311D and i.MX 8M
+    Plus. Equal numbers are right, and so is whatever else is between.
+    """
+    makers = {tensor: operator for operator in operators for tensor in operator.outputs}
+    found: set[int] = set()
+    for item in operators:
+        maker = makers.get(item.inputs[0]) if item.kind == "grouped_conv2d" else None
+        while maker is not None and maker.kind == "reshape":
+            maker = makers.get(maker.inputs[0])
+        if maker is not None and maker.kind == "grouped_conv2d" and maker.ints[_GROUPS] != item.ints[_GROUPS]:
+            found |= {maker.outputs[0], item.inputs[0]}
     return {tensor for tensor in found if tensors[tensor].role is TensorRole.INNER}
 
 
