@@ -73,7 +73,7 @@ def _check(case: WildCase, judge: SimulatorJudge) -> None:
         found = judge.judge(case, precision)
         said = f"{precision.value}, seed {case.seed}: {found.outcome.value} {found.steps} {found.reason}"
         assert found.outcome in (WildOutcome.EQUAL, WildOutcome.REFUSED, WildOutcome.DIFFERS), said
-        # With a scale per channel older parts are off by one step in one of some thousand values: garbage is all of them.
+        # With a scale per channel older parts are off by a step in one of some thousand values; garbage is all of them.
         assert found.steps.largest <= 1, said
         assert found.steps.differing <= _RARE * max(1, sum(found.steps.counts)), said
 
