@@ -21,6 +21,7 @@ from .conftest import target_named
 
 pytestmark = pytest.mark.sdk
 
+_RARE = 0.01
 _SHAPE = (1, 8, 12, 12)
 _KNOWN = {
     "vsi:v853": (Precision.U8, Precision.I8, Precision.I8PC, Precision.I8DFP),
@@ -72,7 +73,10 @@ def _check(case: WildCase, judge: Judge) -> None:
     for precision in _KNOWN[target]:
         found = simulator.judge(case, precision)
         said = f"{precision.value}, seed {case.seed}: {found.outcome.value} {found.steps} {found.reason}"
-        assert found.outcome in (WildOutcome.EQUAL, WildOutcome.REFUSED), said
+        assert found.outcome in (WildOutcome.EQUAL, WildOutcome.REFUSED, WildOutcome.DIFFERS), said
+        # The last bit of some sums and products is not known; bytes that are skipped are off by tens of steps.
+        assert found.steps.largest <= 1, said
+        assert found.steps.differing <= _RARE * max(1, sum(found.steps.counts)), said
 
 
 @pytest.mark.parametrize("again", range(2))
