@@ -18,7 +18,7 @@ from dovetail.backends.verisilicon.lowering.sums import (
     sum_route,
     wide_pair,
 )
-from dovetail.backends.verisilicon.program import Program, ProgramOperator, Route
+from dovetail.backends.verisilicon.program import Code, Program, ProgramOperator, Quant, Route
 from dovetail.backends.verisilicon.views import OperatorView, ProgramView, exceeds_tables
 from dovetail.ir import DType, TensorType
 
@@ -279,5 +279,8 @@ def _count_on_array(item: OperatorView, count: int, widest: int) -> bool:
 
 
 def _moves_signed_bytes(item: OperatorView) -> bool:
-    """Tell whether a conversion goes from affine signed bytes to affine signed bytes."""
-    return item.kind().dtype is item.made().dtype is DType.I8 and not item.in_fixed_point
+    """Tell whether a conversion goes from affine signed bytes to others, or to 16 bits."""
+    read = item.whole.program.tensors[item.operator.inputs[0]].form
+    affine = read.code is Code.I8 and read.quant is Quant.AFFINE
+    made = item.made().dtype
+    return affine and (made is DType.I16 or (made is DType.I8 and not item.in_fixed_point))
