@@ -11,6 +11,7 @@ import onnx
 import pytest
 
 from dovetail.errors import FormatError
+from dovetail.formats.consumer import OtherVersionError
 
 from .conftest import Said, Tiny
 
@@ -89,6 +90,26 @@ def test_devices_are_read_back_and_scored_in_float(tiny: Tiny, run: Run, tmp_pat
     assert {item["node"]: item["given"] for item in verified["nodes"]}["scores"] == "CPU"
     score = verified["score"]
     assert score["given"] == score["predicted"] == score["float"] == 1
+
+
+def test_a_file_for_another_version_of_its_reader_is_written_and_said_to_be_unverified(
+    tiny: Tiny, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Acuity counts its layers anew with every version: what is here cannot judge what was made for another."""
+
+    def refuse(*_: object) -> None:
+        why = "the network is by Acuity 6.39.1, and here is 6.57.1"
+        raise OtherVersionError(why, path="file", line=0, code="CONSUMER")
+
+    plan = _plan(tiny, run, tmp_path, {})
+    monkeypatch.setattr("dovetail.formats.onnxruntime.consumers.RuntimeConsumer.read", refuse)
+    export = ["export", plan, "--model", tiny.model, "--format", "onnx-qdq", "--ranges", tiny.ranges]
+    said = run(*export, "-o", tmp_path / "q.onnx")
+    assert said.code == 0
+    assert "no: the network is by Acuity 6.39.1, and here is 6.57.1" in said.out
+    assert (tmp_path / "q.onnx").exists()
+    said = run(*export, "-o", tmp_path / "q.onnx", "--replace", "--json")
+    assert (said.code, json.loads(said.out)["verified"]) == (0, None)
 
 
 @pytest.mark.slow

@@ -162,7 +162,7 @@ class Export(SamplesVerb, FormatVerb):
 
     def _verified(self, graph: Graph, plan: Plan, written: Written, screen: Screen) -> SeenExport | str:
         """Return what the file's consumer makes of it, or why it is not asked."""
-        from dovetail.formats.consumer import ConsumerRequest, find_consumer
+        from dovetail.formats.consumer import ConsumerRequest, OtherVersionError, find_consumer
 
         consumer = find_consumer(self.format)
         if consumer is None:
@@ -176,6 +176,8 @@ class Export(SamplesVerb, FormatVerb):
                 if self.data is None:
                     return SeenExport(consumer.read(asked))
                 return SeenExport(*self._scored(consumer, asked, self.data, FitProgress(bar)))
+            except OtherVersionError as error:
+                return f"no: {error.detail}"
             except FormatError as error:
                 hint = " ".join(filter(None, (error.hint, "--no-verify writes it.")))
                 raise FormatError(error.detail, path=error.path, line=error.line, code=error.code, hint=hint) from error

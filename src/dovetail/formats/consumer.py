@@ -11,6 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
+from dovetail.errors import FormatError
 from dovetail.formats.format import Written
 from dovetail.ir.dtypes import AnyArray
 from dovetail.ir.graph import Graph
@@ -78,6 +79,10 @@ class ConsumerReading:
         return tuple(node for node in self.nodes if node.obeyed is not Obeyed.HONOURED)
 
 
+class OtherVersionError(FormatError):
+    """The file is for another version of its consumer than the one that is here, which knows it under other names."""
+
+
 @dataclass(frozen=True, slots=True)
 class ConsumerRequest:
     """A written file and what its consumer needs: the user's model, and samples to calibrate and to run on."""
@@ -107,7 +112,7 @@ class Consumer(Protocol):
         """Tell whether the user's model has to be such a file; else one is made."""
 
     def read(self, request: ConsumerRequest) -> ConsumerReading:
-        """Return what it made of the file; raise FormatError where it refuses it."""
+        """Return what it made of the file; raise FormatError where it refuses it, OtherVersionError where it may."""
 
 
 def noise_inputs(graph: Graph, count: int = 4) -> list[dict[str, AnyArray]]:

@@ -15,7 +15,15 @@ from dovetail.formats.acuity.beside import inputmeta_of
 from dovetail.formats.acuity.inputmeta import read_inputmeta
 from dovetail.formats.acuity.network import AcuityNetwork, read_network
 from dovetail.formats.acuity.table import QuantizeTable, read_table, tensor_key
-from dovetail.formats.consumer import FLOAT, ConsumerReading, ConsumerRequest, ReadNode, judge_node, noise_inputs
+from dovetail.formats.consumer import (
+    FLOAT,
+    ConsumerReading,
+    ConsumerRequest,
+    OtherVersionError,
+    ReadNode,
+    judge_node,
+    noise_inputs,
+)
 from dovetail.ir.dtypes import AnyArray
 from dovetail.ir.graph import Graph
 from dovetail.ir.precision import Precision
@@ -46,7 +54,11 @@ class AcuityConsumer:
     needs_model: bool = True
 
     def read(self, request: ConsumerRequest) -> ConsumerReading:
-        """Return how Acuity stores every layer; raise FormatError where it refuses the table or the network."""
+        """Return how Acuity stores every layer.
+
+        Raises FormatError where it refuses the table or the network, and OtherVersionError where the network was made
+        by another Acuity and is not the same here: layers may have other names then.
+        """
         if request.model is None or request.listing is None:
             raise FormatError("it needs the ONNX file and its network.", path=_WHERE, line=0, code="CONSUMER")
         base = _BASES.get(request.plan.default.precision)
@@ -54,33 +66,50 @@ class AcuityConsumer:
             why = f"no quantiser of Acuity's is {request.plan.default.precision.value} as a whole"
             raise FormatError(f"{why}.", path=_WHERE, line=0, code="CONSUMER")
         network = read_network(request.listing, "the network")
-        feeds = list(request.samples or noise_inputs(request.graph))
-        inputmeta = inputmeta_of(network, request.graph, shapes={name: feeds[0][name].shape for name in feeds[0]})
-        runs = list(request.run)
-        with tempfile.TemporaryDirectory(prefix="dovetail-") as name:
-            folder = Path(name)
-            (folder / "model.onnx").write_bytes(request.model)
-            files = [_saved(folder, number, item, request.graph) for number, item in enumerate([*feeds, *runs])]
-            asked = {
-                "path": str(folder / "model.onnx"),
-                "label": "the model",
-                "table": request.written.content.decode(),
-                "samples": files[: len(feeds)],
-                "runs": files[len(feeds) :],
-                "inputmeta": inputmeta,
-                "lists": [port.path for port in read_inputmeta(inputmeta.encode(), "inputmeta")],
-                "base": base,
-            }
-            job = ConversionJob("acuity_tables", asked, folder, _LIMIT_S)
-            try:
-                answer = run_job(state_of(find_environment(ENVIRONMENT)), job, lambda _step, _share: None)
-            except LoadError as error:
-                message = error.message.rstrip(".")
-                raise FormatError(f"Acuity refuses it: {message}.", path=_WHERE, line=0, code="CONSUMER") from error
-            table = read_table((folder / str(answer["table"])).read_bytes(), "Acuity's table")
-            outputs = tuple(_outputs(folder / str(answer["outputs"]), request.graph, len(runs)))
-        nodes = tuple(_compared(request, network, table))
-        return ConsumerReading(f"Acuity {VERSION}", nodes, outputs, notes=tuple(_complaints(answer)))
+        if network.version in ("", VERSION):
+            return _reading(request, request.model, network, base)
+        where = f"the network is by Acuity {network.version}, and here is {VERSION}, which"
+        try:
+            reading = _reading(request, request.model, network, base)
+        except FormatError as error:
+            raise _other_version(f"{where} says: {error.detail}") from error
+        if reading.disobeyed:
+            raise _other_version(f"{where} makes another network of the model.")
+        return reading
+
+
+def _other_version(detail: str) -> OtherVersionError:
+    return OtherVersionError(detail, path=_WHERE, line=0, code="CONSUMER", hint="Import the model with what is here.")
+
+
+def _reading(request: ConsumerRequest, model: bytes, network: AcuityNetwork, base: tuple[str, str]) -> ConsumerReading:
+    feeds = list(request.samples or noise_inputs(request.graph))
+    inputmeta = inputmeta_of(network, request.graph, shapes={name: feeds[0][name].shape for name in feeds[0]})
+    runs = list(request.run)
+    with tempfile.TemporaryDirectory(prefix="dovetail-") as name:
+        folder = Path(name)
+        (folder / "model.onnx").write_bytes(model)
+        files = [_saved(folder, number, item, request.graph) for number, item in enumerate([*feeds, *runs])]
+        asked = {
+            "path": str(folder / "model.onnx"),
+            "label": "the model",
+            "table": request.written.content.decode(),
+            "samples": files[: len(feeds)],
+            "runs": files[len(feeds) :],
+            "inputmeta": inputmeta,
+            "lists": [port.path for port in read_inputmeta(inputmeta.encode(), "inputmeta")],
+            "base": base,
+        }
+        job = ConversionJob("acuity_tables", asked, folder, _LIMIT_S)
+        try:
+            answer = run_job(state_of(find_environment(ENVIRONMENT)), job, lambda _step, _share: None)
+        except LoadError as error:
+            message = error.message.rstrip(".")
+            raise FormatError(f"Acuity refuses it: {message}.", path=_WHERE, line=0, code="CONSUMER") from error
+        table = read_table((folder / str(answer["table"])).read_bytes(), "Acuity's table")
+        outputs = tuple(_outputs(folder / str(answer["outputs"]), request.graph, len(runs)))
+    nodes = tuple(_compared(request, network, table))
+    return ConsumerReading(f"Acuity {VERSION}", nodes, outputs, notes=tuple(_complaints(answer)))
 
 
 def _complaints(answer: Mapping[str, object]) -> Iterator[str]:

@@ -74,6 +74,8 @@ class AcuityNetwork:
 
     name: str
     layers: Mapping[str, AcuityLayer]
+    version: str = ""
+    """Of the Acuity that made it; empty where the file does not say."""
 
     @cached_property
     def readers(self) -> Mapping[str, tuple[str, ...]]:
@@ -251,4 +253,4 @@ def read_network(content: bytes, path: str) -> AcuityNetwork:
         parameters = mapping_in(body.get("parameters") or {}, path, f"parameters of '{lid}'")
         kind = str(parameters.get("type", ""))
         layers[lid] = AcuityLayer(lid, str(body.get("name", "")), str(body.get("op", "")), sources, kind)
-    return AcuityNetwork(str(meta.get("Name", "")), layers)
+    return AcuityNetwork(str(meta.get("Name", "")), layers, str(meta.get("AcuityVersion", "")))
