@@ -17,7 +17,7 @@ from dovetail.plan.repairs import RepairRecord
 from dovetail.quantize import calibrate, quantize
 from dovetail.quantize.statistics import Statistics
 from dovetail.repair import CHOICES, Equalise, repaired_for
-from dovetail.search import Goal, TuneOptions, TuneRequest, TuneResult, tune
+from dovetail.search import CostOptions, Goal, TuneOptions, TuneRequest, TuneResult, tune
 from dovetail.search.evaluator import Rewriter
 from dovetail.search.replay import replay
 from dovetail.testing.networks import Network
@@ -55,6 +55,7 @@ def _request(scale: float, **options: object) -> TuneRequest:
         low=parse_placement("vsi:a311d@u8"),
         ladder=(parse_placement("vsi:a311d@i16"),),
         options=TuneOptions(repairs=CHOICES["all"], **options),  # type: ignore[arg-type]
+        costs=CostOptions(migrates=False),
     )
 
 

@@ -17,7 +17,7 @@ from dovetail.ir import AnyArray, Graph
 from dovetail.plan import parse_placement
 from dovetail.quantize import calibrate
 from dovetail.repair import CHOICES
-from dovetail.search import Goal, TuneOptions, TuneRequest, tune
+from dovetail.search import CostOptions, Goal, TuneOptions, TuneRequest, tune
 from dovetail.search.healing import heal_request
 from dovetail.search.replay import replay
 from dovetail.search.request import SilentSearch
@@ -78,6 +78,7 @@ def _request(metric: AgainstFloat, background: float = 300.0, kind: str = "detec
         low=parse_placement("vsi:a311d@u8"),
         ladder=(parse_placement("vsi:a311d@i16"),),
         options=TuneOptions(repairs=CHOICES["all"]),
+        costs=CostOptions(migrates=False),
     )
 
 

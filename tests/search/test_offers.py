@@ -20,7 +20,7 @@ from dovetail.quantize import calibrate
 from dovetail.quantize.calibrate import load_float
 from dovetail.repair import CHOICES, repaired_for
 from dovetail.report import healing_block
-from dovetail.search import Goal, TuneOptions, TuneRequest, TuneResult, tune
+from dovetail.search import CostOptions, Goal, TuneOptions, TuneRequest, TuneResult, tune
 from dovetail.search.context import open_search
 from dovetail.search.healing import healed_request, trial_of
 from dovetail.search.log import open_log
@@ -74,6 +74,7 @@ def _request(scale: float = 45.0, **options: object) -> TuneRequest:
         ladder=(parse_placement("vsi:a311d@i16"),),
         wishes=Recipe(parse_placement("vsi:a311d@u8"), limits=Limits(forbid=("cpu",))),
         options=TuneOptions(repairs=CHOICES["exact"], **options),  # type: ignore[arg-type]
+        costs=CostOptions(migrates=False),
     )
 
 
@@ -205,6 +206,7 @@ def _gated_request(**options: object) -> TuneRequest:
         ladder=(parse_placement("vsi:a311d@i16"),),
         wishes=Recipe(low, limits=Limits(forbid=("cpu",))),
         options=TuneOptions(**{"repairs": CHOICES["all"], **options}),  # type: ignore[arg-type]
+        costs=CostOptions(migrates=False),
     )
 
 

@@ -24,9 +24,11 @@ from dovetail.plan import Group, Limits, Override, Recipe, Rule, make_plan, pars
 from dovetail.plan.resolve import placeable_units
 from dovetail.quantize import calibrate, load_float
 from dovetail.search import CostOptions, Goal, Status, TuneRequest, TuneResult, tune
+from dovetail.search.bounds import Interval
 from dovetail.search.pricing import price_space
 from dovetail.search.proof import make_prover
 from dovetail.search.space import make_space
+from dovetail.search.verdict import Verdict
 from dovetail.testing.networks import Network, networks
 
 LOW, WIDE, CPU = (parse_placement(text) for text in ("vsi:t527@i8pc", "vsi:t527@i16", "cpu@fp32"))
@@ -87,7 +89,7 @@ def request_() -> TuneRequest:
 
 
 def _tune(request: TuneRequest, wishes: Recipe | None = None, **costs: Any) -> TuneResult:
-    return tune(replace(request, wishes=wishes, costs=replace(CostOptions(), **costs)))
+    return tune(replace(request, wishes=wishes, costs=replace(CostOptions(migrates=False), **costs)))
 
 
 def test_the_certificate_is_about_the_plan_and_closed(request_: TuneRequest) -> None:
@@ -112,7 +114,7 @@ def test_without_tests_the_bound_is_what_the_search_alone_proves(request_: TuneR
 
 
 def test_sixteen_bits_come_before_the_cpu_unless_the_cpu_is_cheaper(request_: TuneRequest) -> None:
-    by_cost = _tune(request_, migrates=True)
+    by_cost = tune(request_)
     by_precision = _tune(request_)
     assert {item.placement for item in by_precision.culprits} == {WIDE}
     # So small a network is done on the CPU before the NPU has started.
@@ -201,3 +203,12 @@ def test_units_are_priced_by_the_vendors_model_where_it_may_take_time(install: C
 def test_time_for_prices_is_a_time(seconds: float) -> None:
     with pytest.raises(CostError, match=r"prices cannot take .* s"):
         CostOptions(vendor_s=seconds)
+
+
+def test_the_float_model_itself_is_met_on_any_number_of_samples(request_: TuneRequest) -> None:
+    result = tune(request_)
+    assert {result.plan.placement(node.name) for node in request_.graph.nodes} == {CPU}
+    assert (result.assessment.verdict, result.assessment.loss) == (Verdict.MET, 0.0)
+    assert result.assessment.interval == Interval(0.0, 0.0)
+    assert result.certificate is not None
+    assert result.certificate.cost.latency_ns < result.certificate.low_ns

@@ -17,6 +17,7 @@ from dovetail.ir import AnyArray, DType, Graph, Node, TensorType
 from dovetail.plan import Plan, parse_placement
 from dovetail.quantize import calibrate
 from dovetail.search import (
+    CostOptions,
     GateVerdict,
     Goal,
     SearchPolicy,
@@ -63,6 +64,7 @@ def _request(graph: Graph, goal: Goal | None = None, **options: object) -> TuneR
         low=LOW,
         ladder=LADDER,
         options=TuneOptions(**options),  # type: ignore[arg-type]
+        costs=CostOptions(migrates=False),
     )
 
 

@@ -212,8 +212,11 @@ class Tune(WorkersVerb, PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
         ),
     ] = None
     migrate: Annotated[
-        bool, typer.Option("--migrate", help="Let units without fault leave the NPU where that is cheaper.")
-    ] = False
+        bool,
+        typer.Option(
+            "--migrate/--stay", help="Let units without fault leave the NPU where that is cheaper, or keep them on it."
+        ),
+    ] = True
     proof_tests: Annotated[
         int | None,
         typer.Option(

@@ -78,7 +78,8 @@ class NpzStore:
         fitting = [name for name, header in self._headers.items() if self._fits(header)]
         if len(fitting) == 1:
             return {names[0]: fitting[0]}
-        shapes = ", ".join(f"{name} {describe_shape(h.shape)} {h.dtype}" for name, h in self._headers.items())
+        shown = {name: self._headers[name] for name in fitting} or self._headers
+        shapes = ", ".join(f"{name} {describe_shape(h.shape)} {h.dtype}" for name, h in shown.items())
         expected = f"input {names[0]!r} {describe_shape(self._wanted.inputs[0].shape)}"
         if fitting:
             choices = " or ".join(f"'{self._path.name}#{name}'" for name in fitting)

@@ -47,7 +47,7 @@ class PriceRequest:
     """Files of measured latencies, the best first; they come before rooflines."""
     host: str | None = None
     """The CPU beside the NPU; None takes the one on the target's chip."""
-    migrates: bool = False
+    migrates: bool = True
     """Units without fault may leave the NPU where that is cheaper."""
     proof_tests: int | None = None
     """Plans that may be tested beyond those of the search; None goes by the size of the graph."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from dovetail.report.board import board_block, farm_block
 from dovetail.report.decisions import decision_table, differing_table
 from dovetail.report.differences import pictures_block
@@ -13,6 +15,7 @@ from dovetail.report.record import PartitionRow, ProofSummary, Report
 from dovetail.search.result import TuneCost
 from dovetail.search.trial import Trial
 
+_LEFT = "the NPU is not used, as this network takes longer with it"
 _STAYING = "over plans in which units without fault stay on the NPU: whether leaving it is cheaper was not asked"
 """What the bound does not say where units may not migrate."""
 
@@ -40,7 +43,7 @@ def report_page(report: Report, pictures: tuple[Picture, ...] = ()) -> Page:
     if report.companions:
         blocks.append(_companions(report))
     if report.proof is not None:
-        blocks.append(_proof(report.proof))
+        blocks.append(_proof(report.proof, report.low, {row.target for row in report.partitions}))
         blocks += [_clauses(report.proof)] if report.proof.clauses else []
     if len(report.front) > 1:
         blocks.append(_front(report))
@@ -174,17 +177,21 @@ def _companions(report: Report) -> Table:
     return Table("Units that go along because that is cheaper", columns, rows)
 
 
-def _proof(proof: ProofSummary) -> Facts:
+def _proof(proof: ProofSummary, low: str, targets: Collection[str]) -> Facts:
     monotone = "no answer speaks against it" if proof.monotone else "an answer speaks against it"
     ended = "" if proof.complete else "; it was ended by its budget"
     parts = (
         f"units {time_text(proof.compute_ns)}, boundaries {time_text(proof.boundary_ns)}, "
         f"switches {time_text(proof.switch_ns)}"
     )
+    beside = [] if proof.low_ns is None else [("beside", f"{time_text(proof.low_ns)} with everything at {low}")]
+    if proof.low_ns is not None and proof.latency_ns < proof.low_ns and low.partition("@")[0] not in targets:
+        beside.append(("", f"{_LEFT}; --stay keeps units without fault there"))
     return Facts(
         "Latency of the plan, one sample",
         (
             ("latency", f"{time_text(proof.latency_ns)}: {parts}"),
+            *beside,
             (
                 "lower bound",
                 f"{time_text(proof.lower_bound_ns)}, gap {proof.gap:.1%} ({proof.tests} tests{ended})",

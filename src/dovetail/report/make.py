@@ -69,6 +69,7 @@ def _proof(certificate: Certificate) -> ProofSummary:
         monotone=certificate.monotone,
         complete=certificate.complete,
         clauses=tuple(item.alternatives for item in certificate.clauses),
+        low_ns=certificate.low_ns,
         sources=tuple(_source_text(text, cost) for text in dict.fromkeys(map(_origin, figures))),
     )
 

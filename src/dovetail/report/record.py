@@ -85,6 +85,8 @@ class ProofSummary:
     sources: tuple[str, ...]
     migrates: bool = True
     """Plans in which units without fault leave the NPU count among those that the bound is of."""
+    low_ns: float | None = None
+    """Latency of everything at low precision."""
 
 
 @dataclass(frozen=True, slots=True)

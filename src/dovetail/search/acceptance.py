@@ -11,7 +11,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from dovetail.search.bounds import LossRange, log_wealth_above
+from dovetail.ir.precision import Precision
+from dovetail.plan.plan import Plan
+from dovetail.search.bounds import Interval, LossRange, log_wealth_above
 from dovetail.search.candidate import Acceptance, Candidate, refused
 from dovetail.search.context import SearchContext
 from dovetail.search.ledger import Ledger
@@ -121,9 +123,18 @@ def _by_holdout(context: SearchContext, candidate: Candidate, doubt: float, *, s
         return Acceptance(_failed(f"exact simulation failed: {trial.reason}", allowance), trial)
     if losses is None:
         assessment = assess_mean(trial.float_score - trial.score, trial.samples, allowance)
+    elif allowance >= 0 and not losses.any() and _is_float(context, plan):
+        # It is the float model itself: no sample can show otherwise.
+        assessment = Assessment(Verdict.MET, 0.0, allowance, trial.samples, Interval(0.0, 0.0))
     else:
         assessment = assess(losses, holdout.loss_range, doubt, allowance)
     return Acceptance(assessment, trial, exact=True, losses=losses)
+
+
+def _is_float(context: SearchContext, plan: Plan) -> bool:
+    """Tell whether a plan computes every node of the model as shipped in single precision."""
+    nodes = context.request.graph.nodes
+    return not plan.repairs and all(plan.placement(node.name).precision is Precision.FP32 for node in nodes)
 
 
 def _beside_vendor(

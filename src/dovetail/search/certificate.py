@@ -38,6 +38,8 @@ class Certificate:
     """No verdict has contradicted that."""
     complete: bool
     """The proof ended by itself, not for want of tests or time."""
+    low_ns: float
+    """Latency of the plan in which no unit is raised, whether it passes or not."""
 
     @property
     def gap(self) -> float:

@@ -37,7 +37,7 @@ class CostOptions:
     """Figures that are asked before rooflines."""
     host: HostFacts | None = None
     """The CPU; None takes the one on the target's chip."""
-    migrates: bool = False
+    migrates: bool = True
     """Units without fault may leave the NPU where that is cheaper; else only those that a failing plan names, and what
     comes after them, unless a plan that was tested shows that it pays."""
     most_tests: int | None = None
@@ -130,6 +130,7 @@ class Prover:
             tests=optimum.tests,
             monotone=optimum.monotone,
             complete=optimum.complete,
+            low_ns=self.latency_ns({}),
         )
 
     def latency_ns(self, raised: Mapping[str, Placement]) -> float:
