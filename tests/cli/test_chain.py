@@ -137,7 +137,7 @@ def test_compare_blames_the_join(tiny: Tiny, run: Run) -> None:
 
 def test_tune_raises_the_join_and_everything_it_writes_fits_together(tiny: Tiny, run: Run, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    call = ("tune", tiny.model, "--data", tiny.data, "--metric", tiny.metric, "--max-drop", "5%", "-o", out)
+    call = ("tune", tiny.model, "--data", tiny.data, "--metric", tiny.metric, "--max-drop", "5%", "--stay", "-o", out)
     said = run(*call, "--json")
     found = json.loads(said.out)
     assert (said.code, found["accepted"]) == (0, True)

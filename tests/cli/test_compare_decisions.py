@@ -49,7 +49,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
         coarse = np.random.default_rng(number).integers(0, 255, (6, 8, 3), dtype=np.uint8)
         Image.fromarray(coarse).resize((80, 60)).save(found.photos / f"{number:02d}.png")
     assert main(["tune", str(found.model), "--data", str(found.photos), "--max-drop", "50%", "--proof-tests", "0",
-                 "-o", str(found.out)]) == 0  # fmt: skip
+                 "--stay", "-o", str(found.out)]) == 0  # fmt: skip
     return found
 
 
@@ -111,7 +111,7 @@ def test_where_no_picture_goes_in_there_is_none(run: Run, tmp_path: Path) -> Non
     scores = net.softmax(net.dense(features, 5))
     save_graph(net.finish({"classes": scores}, Kind.CLASSIFICATION).graph, tmp_path / "model.dvg")
     np.savez(tmp_path / "rows.npz", x=np.random.default_rng(0).normal(size=(40, 12)).astype(np.float32))
-    said = run("tune", tmp_path / "model.dvg", "--data", tmp_path / "rows.npz", "--max-drop", "50%", "-o",
+    said = run("tune", tmp_path / "model.dvg", "--data", tmp_path / "rows.npz", "--max-drop", "50%", "--stay", "-o",
                tmp_path / "out", "--json")  # fmt: skip
     assert said.code == 0, said.err
     document = json.loads(said.out)

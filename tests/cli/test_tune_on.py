@@ -44,7 +44,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 def tuned(tiny: Tiny, out: Path, *more: object) -> tuple[object, ...]:
-    return ("tune", tiny.model, "--data", tiny.data, "--metric", tiny.metric, "-o", out, "--json", *more)
+    return ("tune", tiny.model, "--data", tiny.data, "--metric", tiny.metric, "-o", out, "--stay", "--json", *more)
 
 
 def test_the_answer_runs_on_the_board_that_is_named(tiny: Tiny, server: Served, run: Run, tmp_path: Path) -> None:
@@ -173,7 +173,19 @@ class Plugged:
 
     def tune(self, out: Path, *more: object) -> subprocess.CompletedProcess[str]:
         """Run the search in a process that has the backend."""
-        words = ("tune", "model.onnx", "--data", "x.npz", "--metric", "metric.py:score", "--json", "-o", out, *more)
+        words = (
+            "tune",
+            "model.onnx",
+            "--data",
+            "x.npz",
+            "--metric",
+            "metric.py:score",
+            "--json",
+            "--stay",
+            "-o",
+            out,
+            *more,
+        )
         command = [sys.executable, "-m", "dovetail.cli", *map(str, words)]
         return subprocess.run(command, cwd=self.folder, capture_output=True, text=True, env=self.environment)
 

@@ -95,7 +95,7 @@ class Tune(WorkersVerb, PriceVerb, CalibrationVerb, DataVerb, ModelVerb):
 
     With --for every plan that is tried is one that the toolchain's file can say and its reader obeys: units are what
     the toolchain has as one, precisions those that it has words for. 'dovetail export' then writes plan.json unchanged.
-    Nothing is repaired then: the toolchain reads the model as it is.
+    Nothing is repaired then, as the toolchain reads the model as it is, and units without fault stay on the NPU.
     """
 
     sections: ClassVar[Mapping[str, tuple[str, ...]]] = {

@@ -29,7 +29,7 @@ from dovetail.fit.pictures import ChosenPreprocess, choose_preprocess, list_pict
 from dovetail.fit.policy import choose_ladder, choose_low, choose_repairs
 from dovetail.fit.promise import make_promise
 from dovetail.fit.record import record_of, request_from
-from dovetail.fit.request import SURE, FitRequest, PriceRequest, WorkerRequest
+from dovetail.fit.request import SURE, FitRequest, WorkerRequest
 from dovetail.fit.result import Fit, question_of
 from dovetail.fit.toolchain import NOTHING_REPAIRED, calibrate_for, choose_demands, choose_format
 from dovetail.importers import LoadOptions, load_model
@@ -105,7 +105,7 @@ def fit(request: FitRequest, listener: FitListener | None = None) -> Fit:
             report,
             outputs=output_rows(opened.metric.view),
             notes=opened.notes,
-            proof=None if report.proof is None else replace(report.proof, migrates=request.price.migrates),
+            proof=None if report.proof is None else replace(report.proof, migrates=request.migrates),
             decisions=decided.figures,
             differing=decided.differing,
         ),
@@ -180,7 +180,7 @@ class _Opened:
         goal = parse_goal(request.max_drop, request.min_score, sure=request.policy == SURE)
         low, ladder = choose_low(request.target, request.low), choose_ladder(request.target, request.ladder)
         wishes = None if request.recipe is None else load_recipe(Path(request.recipe))
-        costs, form = _costs(request.price), choose_format(request)
+        costs, form = _costs(request), choose_format(request)
         if request.vendor is not None:
             backend(request.vendor.backend)
         source = _load(request, progress)
@@ -251,10 +251,11 @@ def _load(request: FitRequest, progress: FitListener) -> Graph:
     return normalize(load_model(request.model, options), options.passes)
 
 
-def _costs(price: PriceRequest) -> CostOptions:
+def _costs(request: FitRequest) -> CostOptions:
+    price = request.price
     tables = tuple(load_cost_table(Path(path)) for path in price.tables)
     host = None if price.host is None else find_host(price.host)
-    return CostOptions(tables, host, price.migrates, price.proof_tests, vendor_s=price.vendor_s)
+    return CostOptions(tables, host, request.migrates, price.proof_tests, vendor_s=price.vendor_s)
 
 
 def _repairs(request: FitRequest) -> tuple[str, ...]:

@@ -197,6 +197,11 @@ class FitRequest:
             return Path(self.journal)
         return None if self.folder is None else Path(self.folder) / "journal.sqlite"
 
+    @property
+    def migrates(self) -> bool:
+        """Tell whether units without fault may leave the NPU: a toolchain's float is not the CPU that is priced."""
+        return self.price.migrates and self.toolchain is None
+
     def for_log(self) -> FitRequest:
         """Return what the answer depends on, with files by their full paths: it can be asked from another folder."""
         price, calibration = self.price, self.calibration
