@@ -130,6 +130,8 @@ def _perform(verb: Verb) -> ExitCode:
     try:
         text = verb.instead()
         if text is not None:
+            if verb.json_output:
+                raise DovetailError("--json prints JSON only, and what was asked for is a program.", hint="Give one.")
             screen.write(text)
             return ExitCode.DONE
         with answers_only() if verb.json_output else nullcontext():

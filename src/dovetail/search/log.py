@@ -17,6 +17,7 @@ import numpy as np
 
 from dovetail.cost.unit_prices import ProbedPrices, prices_from
 from dovetail.errors import SearchError
+from dovetail.files import check_ours
 from dovetail.seal import parse_json, sealed, unsealed
 from dovetail.search.trial import Scores, Trial
 
@@ -34,6 +35,8 @@ class SearchLog:
         self.lines: list[LogLine] = []
         self._stream: IO[str] | None = None
         if path is not None:
+            if path.is_file():
+                check_ours(path)
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 self._stream = path.open("w", encoding="utf-8")
