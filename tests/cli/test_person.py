@@ -62,6 +62,18 @@ def test_a_folder_belongs_to_one_question(tiny: Tiny, run: Run, tmp_path: Path) 
     assert (out / "plan.json").read_text() != plan
 
 
+def test_a_kill_before_the_question_had_its_name_is_gone_on_from(tiny: Tiny, run: Run, tmp_path: Path) -> None:
+    (tmp_path / ".request.json.x7_w2k1").write_text('{"schema": 1, "ki')
+    call = ("tune", tiny.model, "--data", tiny.data, "--metric", tiny.metric, "--vendor-seconds", "0", "-o", tmp_path)
+    assert run(*call).code == 0
+    other = tmp_path / "others"
+    other.mkdir()
+    (other / ".request").write_text("mine")
+    said = run(*call[:-1], other)
+    assert said.code == 2
+    assert "did not make" in said.err
+
+
 def test_a_damaged_question_is_refused(tiny: Tiny, run: Run, tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert run(*tune(tiny, out)).code == 0
