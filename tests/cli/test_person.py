@@ -265,6 +265,50 @@ def test_a_signal_before_the_command_is_one_line(name: str, code: int) -> None:
     assert done.stderr == "error: interrupted: nothing was written.\n"
 
 
+_SWALLOWED = """
+import importlib.abc, os, signal, sys
+
+class Swallows(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name == where:
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+                for _ in range(1000): pass
+            except KeyboardInterrupt:
+                raise RecursionError("as numpy, when it is half loaded")
+        return None
+
+class Ends:
+    def __del__(self):
+        if where == "end":
+            os.kill(os.getpid(), signal.SIGINT)
+            for _ in range(1000): pass
+
+where = sys.argv[1]
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.meta_path.insert(0, Swallows())
+from dovetail.cli.start import main
+if where == "end":
+    import dovetail.cli.devices as devices, time
+    def run(verb, screen):
+        Ends()
+        time.sleep(20)
+    devices.Devices.run = run
+sys.argv.pop(1)
+sys.argv[0:1] = ["dovetail"]
+code = main()
+sys.exit(code)
+"""
+
+
+@pytest.mark.parametrize("where", ["dovetail.cli.main", "dovetail.report.page", "end"])
+def test_a_signal_that_is_swallowed_ends_the_command(where: str) -> None:
+    call = [sys.executable, "-c", _SWALLOWED, where, "devices"]
+    done = subprocess.run(call, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == "error: interrupted: nothing was written.\n"
+
+
 def test_a_terminated_search_says_how_to_go_on(tiny: Tiny, tmp_path: Path) -> None:
     (tmp_path / "slow.py").write_text(
         "import time, pathlib\n"

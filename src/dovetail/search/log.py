@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -67,9 +67,10 @@ class SearchLog:
         self.write("prices", **prices.record())
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file; what it could not take was said when it was written."""
         if self._stream is not None:
-            self._stream.close()
+            with suppress(OSError):
+                self._stream.close()
 
 
 @contextmanager
