@@ -217,7 +217,7 @@ except SearchError as error:
 
 @pytest.mark.parametrize("most_bytes", [0, 1024, 16384, 32256])
 def test_a_disk_that_is_full_from_the_start(most_bytes: int, tmp_path: Path) -> None:
-    call = [sys.executable, "-c", _FULL_FROM_THE_START, tmp_path / "j.sqlite", str(most_bytes)]
+    call = [sys.executable, "-c", _FULL_FROM_THE_START, str(tmp_path / "j.sqlite"), str(most_bytes)]
     said = subprocess.run(call, capture_output=True, text=True, check=True).stdout
     assert "Make room" in said
     assert "Delete" not in said

@@ -6,6 +6,7 @@ import io
 import os
 import tarfile
 import tempfile
+import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -143,7 +144,7 @@ def _is_kit(path: Path) -> bool:
         # A pipe or a device is no file to look into.
         with tarfile.open(path if path.is_file() else os.devnull) as archive:
             names = {name.partition("/")[2] for name in archive.getnames()}
-    except (OSError, EOFError, ValueError, tarfile.TarError):
+    except (OSError, EOFError, IndexError, ValueError, tarfile.TarError, zlib.error):
         return False
     return {"run.sh", "bundle/manifest.json"} <= names
 
