@@ -82,3 +82,36 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+@pytest.mark.parametrize("replace", [False, True])
+def test_devices_and_pipes_stay_what_they_are(replace: bool, tmp_path: Path) -> None:
+    (tmp_path / "null").symlink_to("/dev/null")
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("null", "pipe"):
+        with pytest.raises(DovetailError, match="is a device or a stream"):
+            write_file(tmp_path / name, "{}", replace=replace)
+    assert (tmp_path / "null").is_symlink()
+    assert (tmp_path / "pipe").is_fifo()
+
+
+def test_names_of_open_files_stay_what_they_are(tmp_path: Path) -> None:
+    # As /dev/stdout is where standard output is a file.
+    with (tmp_path / "open").open("w") as stream, pytest.raises(DovetailError, match="is a device or a stream"):
+        write_file(Path(f"/proc/self/fd/{stream.fileno()}"), "{}")
+
+
+def test_a_link_stays_and_what_it_leads_to_is_written(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    write_file(tmp_path / "there" / "plan.json", '{"kind": "dovetail-plan", "n": 1}')
+    (tmp_path / "link.json").symlink_to(tmp_path / "there" / "plan.json")
+    write_file(tmp_path / "link.json", '{"kind": "dovetail-plan", "n": 2}')
+    assert (tmp_path / "link.json").is_symlink()
+    assert '"n": 2' in (tmp_path / "there" / "plan.json").read_text()
+    assert [path.name for path in (tmp_path / "there").iterdir()] == ["plan.json"]
+
+
+def test_a_name_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DovetailError, match="no text in UTF-8"):
+        write_file(tmp_path / "a.json", '{"model": "bad\udcff.onnx"}')
+    assert list(tmp_path.iterdir()) == []

@@ -12,10 +12,19 @@ from pathlib import Path
 from dovetail.errors import DovetailError
 
 _HEAD_BYTES = 512
+_NAMES_OF_STREAMS = ("/dev", "/proc")
+"""Where links are names for what a process has open, such as /dev/stdout."""
 _MOST_BYTES = 256 << 20
 _MOST_MODEL_BYTES = 2 << 30
-_SIGNS = (b'"kind": "dovetail-', b"dovetail graph 1 ", b"# Made by dovetail", b"\x12\x08dovetail", b"Dovetail: ")
-"""What files of ours have near their start; the fourth is the producer name of an ONNX model."""
+_SIGNS = (
+    b'"kind": "dovetail-',
+    b"dovetail graph 1 ",
+    b"# Made by dovetail",
+    b"\x12\x08dovetail",
+    b"Dovetail: ",
+    b'{"event": "search", "schema": ',
+)
+"""What files of ours have near their start; the fourth is the producer name of an ONNX model, the last a log's."""
 
 
 def read_file(path: Path, limit: int | None = None) -> bytes:
@@ -34,11 +43,14 @@ def write_file(path: Path, content: str | bytes, *, replace: bool = False) -> No
     """Write a file through a temporary one beside it.
 
     Raises DovetailError when it cannot be written, or stands in the place of a file that Dovetail did not make.
-    With `replace` whatever file stands there gives way.
+    With `replace` whatever file stands there gives way. A link stays: what it leads to is written.
     """
     if not replace:
         check_ours(path)
-    data = content.encode() if isinstance(content, str) else content
+    check_replaceable(path)
+    data = _encoded(path, content) if isinstance(content, str) else content
+    if path.is_symlink():
+        path = Path(os.path.realpath(path))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, draft = tempfile.mkstemp(prefix=f".{path.name[:60]}.", dir=path.parent)
@@ -56,10 +68,23 @@ def write_file(path: Path, content: str | bytes, *, replace: bool = False) -> No
         raise DovetailError(f"{path}: cannot be written: {error.strerror}.", hint="Choose another place.") from error
 
 
+def check_replaceable(path: Path) -> None:
+    """Raise DovetailError where a path is a device, a pipe, or a name for an open file: no file takes their places.
+
+    The superuser could put a file in the place of /dev/null, and reading a pipe would wait for ever.
+    """
+    stream = path.is_symlink() and os.path.realpath(path.parent).startswith(_NAMES_OF_STREAMS)
+    if stream or (path.exists() and not path.is_file() and not path.is_dir()):
+        raise DovetailError(
+            f"{path}: is a device or a stream, a file is to be written.", hint="Choose the name of a file."
+        )
+
+
 def check_ours(path: Path) -> None:
     """Raise DovetailError when a path is taken by something that Dovetail did not make."""
     if not path.exists() and not path.is_symlink():
         return
+    check_replaceable(path)
     if path.is_dir():
         raise DovetailError(f"{path}: is a folder, a file is to be written.", hint="Choose another name.")
     try:
@@ -105,6 +130,17 @@ def new_folder(folder: Path, is_ours: Callable[[Path], bool]) -> Iterator[Path]:
             shutil.rmtree(aside, ignore_errors=True)
     except OSError as error:
         raise DovetailError(f"{folder}: cannot be written: {error.strerror}.", hint="Choose another place.") from error
+
+
+def _encoded(path: Path, text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        name = text[max(0, error.start - 20) : error.end + 20].encode("utf-8", "backslashreplace").decode()
+        raise DovetailError(
+            f"{path}: cannot be written: it would hold '{name}', which is no text in UTF-8.",
+            hint="Rename the file or folder that is called so.",
+        ) from error
 
 
 def _umask() -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -57,7 +58,9 @@ def test_unknown_names_come_with_the_nearest_known_one(tiny: Tiny, run: Run, tmp
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("shape", ["x", "x=", "x=1,-4", "y=1,4", "x=1,5"])
+@pytest.mark.parametrize(
+    "shape", ["x", "x=", "x=1,-4", "y=1,4", "x=1,5", "x=2147483648,4", f"x={9 * 10**18},4", f"x={'9' * 5000},4"]
+)
 def test_shapes_that_do_not_fit(shape: str, tiny: Tiny, run: Run) -> None:
     refused(run("inspect", tiny.model, "--shape", shape))
 
@@ -226,3 +229,61 @@ def test_a_backend_for_a_target_that_the_plan_lacks(tiny: Tiny, run: Run, tmp_pa
         run("compile", tiny.model, *made, "--backend", "vsi:a733=npusim"), "places nothing on 'vsi:a733'", "It has "
     )
     assert not (tmp_path / "bundle").exists()
+
+
+def test_a_shape_that_is_given_twice(tiny: Tiny, run: Run) -> None:
+    refused(run("inspect", tiny.model, "--shape", "x=1,4", "--shape", "x=2,4"), "'x' is given twice")
+
+
+def test_numbers_that_mean_nothing(tiny: Tiny, run: Run, tmp_path: Path) -> None:
+    made = ("--plan", tiny.plan, "--ranges", tiny.ranges)
+    for limit in ("0", "-1", "nan", "inf"):
+        refused(run("compile", tiny.model, *made, "-o", tmp_path / "b", "--compile-limit", limit), "--compile-limit")
+        refused(run("reduce", tiny.model, *made, "-o", tmp_path / "r", "--compile-limit", limit), "--compile-limit")
+    refused(run("verify", tiny.model, *made, "--against", "npusim", "--seed", "-1"), "seed -1", "Option: --seed.")
+    kit = ("board", "kit", tiny.bundle, "--data", tiny.data, "-o", tmp_path / "kit.tar")
+    refused(run(*kit, "--runs", "-1"), "-1 runs", "Option: --runs.")
+    call = ("calibrate", tiny.model, "--data", tiny.data, "-o", tmp_path / "r.json")
+    refused(run(*call, "--percentile", "99"), "for the method 'percentile'", "--method percentile")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_output_takes_the_place_of_what_dovetail_did_not_make(tiny: Tiny, run: Run, tmp_path: Path) -> None:
+    model, samples, tar = tmp_path / "model.onnx", tmp_path / "samples.npz", tmp_path / "mine.tar"
+    shutil.copy(tiny.model, model)
+    shutil.copy(tiny.data, samples)
+    with tarfile.open(tar, "w") as archive:
+        archive.add(tiny.model, "thesis.tex")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    kit = ("board", "kit", tiny.bundle, "--data", tiny.data, "-o")
+    for path in (model, samples, tar):
+        refused(run("bundle", "pack", tiny.bundle, "-o", path), path.name, "not a bundle")
+        refused(run(*kit, path), path.name, "not a kit")
+    tune = ("tune", tiny.model, "--data", tiny.data, "--metric", tiny.metric, "--vendor-seconds", "0")
+    refused(run(*tune, "-o", tmp_path / "o", "--log", model), "model.onnx", "dovetail made it")
+    shutil.rmtree(tmp_path / "o")
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    for call in (("bundle", "pack", tiny.bundle, "-o", tmp_path / "own.dvb"), (*kit, tmp_path / "own.tar")):
+        assert [run(*call).code for _ in range(2)] == [0, 0]
+    log = tmp_path / "log.jsonl"
+    assert [run(*tune, "-o", tmp_path / "o", "--log", log).code for _ in range(2)] == [0, 0]
+
+
+def test_a_mistyped_goal_takes_no_folder(tiny: Tiny, run: Run, tmp_path: Path) -> None:
+    call = ("tune", tiny.model, "--data", tiny.data, "--metric", tiny.metric, "--vendor-seconds", "0", "-o", tmp_path)
+    refused(run(*call, "--max-drop", "150%"), "any plan would do", "Option: --max-drop.")
+    assert run(*call).code == 0
+    refused(run(*call, "--max-drop", "2%"), "answers another question", "Option: --replace.")
+
+
+def test_names_that_are_no_text_are_refused_where_they_would_be_written(tiny: Tiny, run: Run, tmp_path: Path) -> None:
+    model = tmp_path / "bad\udcff.onnx"
+    shutil.copy(tiny.model, model)
+    assert run("inspect", model).code == 0
+    assert run("inspect", model, "--json").code == 0
+    out = tmp_path / "o"
+    refused(run("tune", model, "--data", tiny.data, "--vendor-seconds", "0", "-o", out), "no text in UTF-8", "Rename")
+
+
+def test_a_program_is_no_json(tiny: Tiny, run: Run) -> None:
+    refused(run("tune", tiny.model, "--data", tiny.data, "--show-python", "--json"), "--json prints JSON only")

@@ -40,6 +40,22 @@ def test_a_full_output_is_one_line(call: str, tiny: Tiny) -> None:
     assert "No space left" in said
 
 
+@pytest.mark.parametrize("where", ["2>&-", "2>/dev/full", "2>&- >&- <&-"])
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="-: there is no /dev/full")
+def test_that_nobody_hears_an_error_changes_no_exit_code(where: str, tiny: Tiny) -> None:
+    assert ended("{dovetail} inspect {model} " + where, model=tiny.folder / "nowhere.onnx") == (2, "")
+    assert ended("{dovetail} inspect --no-such-option " + where) == (2, "")
+    other = tiny.folder / "tuned"
+    assert ended("{dovetail} diff {a} {b} " + where, a=tiny.plan, b=other) == (1, "")
+
+
+def test_files_do_not_get_the_number_of_a_closed_stream(tmp_path: Path) -> None:
+    code = "import os, sys; from dovetail.cli.output import hold_streams; hold_streams(); "
+    code += f"print(open({str(tmp_path / 'f')!r}, 'w').fileno() > 2)"
+    done = subprocess.run(["bash", "-c", '"$0" -c "$1" 2>&- <&-', sys.executable, code], capture_output=True, text=True)
+    assert done.stdout == "True\n", done
+
+
 @pytest.mark.parametrize("call", ["inspect {model} | true", "inspect {model} --json | true", "--help | true"])
 def test_a_reader_who_goes_changes_no_answer(call: str, tiny: Tiny) -> None:
     # The reader ends before it gets anything.

@@ -62,6 +62,18 @@ def test_a_folder_belongs_to_one_question(tiny: Tiny, run: Run, tmp_path: Path) 
     assert (out / "plan.json").read_text() != plan
 
 
+def test_a_kill_before_the_question_had_its_name_is_gone_on_from(tiny: Tiny, run: Run, tmp_path: Path) -> None:
+    (tmp_path / ".request.json.x7_w2k1").write_text('{"schema": 1, "ki')
+    call = ("tune", tiny.model, "--data", tiny.data, "--metric", tiny.metric, "--vendor-seconds", "0", "-o", tmp_path)
+    assert run(*call).code == 0
+    other = tmp_path / "others"
+    other.mkdir()
+    (other / ".request").write_text("mine")
+    said = run(*call[:-1], other)
+    assert said.code == 2
+    assert "did not make" in said.err
+
+
 def test_a_damaged_question_is_refused(tiny: Tiny, run: Run, tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert run(*tune(tiny, out)).code == 0
@@ -253,6 +265,50 @@ sys.exit(main())
 def test_a_signal_before_the_command_is_one_line(name: str, code: int) -> None:
     done = subprocess.run([sys.executable, "-c", _SIGNALLED, name, "devices"], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (code, "")
+    assert done.stderr == "error: interrupted: nothing was written.\n"
+
+
+_SWALLOWED = """
+import importlib.abc, os, signal, sys
+
+class Swallows(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name == where:
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+                for _ in range(1000): pass
+            except KeyboardInterrupt:
+                raise RecursionError("as numpy, when it is half loaded")
+        return None
+
+class Ends:
+    def __del__(self):
+        if where == "end":
+            os.kill(os.getpid(), signal.SIGINT)
+            for _ in range(1000): pass
+
+where = sys.argv[1]
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.meta_path.insert(0, Swallows())
+from dovetail.cli.start import main
+if where == "end":
+    import dovetail.cli.devices as devices, time
+    def run(verb, screen):
+        Ends()
+        time.sleep(20)
+    devices.Devices.run = run
+sys.argv.pop(1)
+sys.argv[0:1] = ["dovetail"]
+code = main()
+sys.exit(code)
+"""
+
+
+@pytest.mark.parametrize("where", ["dovetail.cli.main", "dovetail.report.page", "end"])
+def test_a_signal_that_is_swallowed_ends_the_command(where: str) -> None:
+    call = [sys.executable, "-c", _SWALLOWED, where, "devices"]
+    done = subprocess.run(call, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (130, "")
     assert done.stderr == "error: interrupted: nothing was written.\n"
 
 

@@ -76,6 +76,7 @@ def test_a_graph_line_by_line() -> None:
         ('"n" = Relu("x") -> ("y": f32[2]) {"a": {"b": 1}}', "line 3: an attribute has an unknown form"),
         ('"n" = Relu("x") -> ("y": f32[2]) {"a": {"$array": "<U1[1] = [1]"}}', "elements of type <U1"),
         ('"n" = Relu("x") -> ("y": f32[2]) {"a": {"$array": "|O[1] = [1]"}}', "elements of type object"),
+        ('"n" = Relu("x") -> ("y": f32[2]) {"a": {"$array": "<04[1] = [1]"}}', "elements of type <04"),
         ('"n" = Relu("x") -> ("y": f32[2]) origin "n"', "line 3: "),
         ('"n" = Relu("x") -> ("y": f32[2] q(scale=1, zero=[0]))', "line 3: scale and zero are lists"),
         ('"n" = Relu("x") -> ("y": f32[2] q(scale=[1], zero=0))', "line 3: scale and zero are lists"),

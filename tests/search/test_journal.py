@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -197,3 +199,25 @@ def test_a_full_disk_is_no_reason_to_delete_a_journal(tmp_path: Path) -> None:
     assert "Delete" not in str(caught.value)
     journal.close()
     assert Journal(path, "c").recall("p", "b") == Scores(0.5, None)
+
+
+_FULL_FROM_THE_START = """
+import resource, signal, sys
+from pathlib import Path
+from dovetail.errors import SearchError
+from dovetail.search.journal import Journal
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
+try:
+    Journal(Path(sys.argv[1]), "c")
+except SearchError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("most_bytes", [0, 1024, 16384, 32256])
+def test_a_disk_that_is_full_from_the_start(most_bytes: int, tmp_path: Path) -> None:
+    call = [sys.executable, "-c", _FULL_FROM_THE_START, str(tmp_path / "j.sqlite"), str(most_bytes)]
+    said = subprocess.run(call, capture_output=True, text=True, check=True).stdout
+    assert "Make room" in said
+    assert "Delete" not in said

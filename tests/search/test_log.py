@@ -10,7 +10,7 @@ import pytest
 
 from dovetail.errors import SearchError
 from dovetail.seal import unsealed
-from dovetail.search.log import SCHEMA, SearchLog, read_search_log
+from dovetail.search.log import SCHEMA, SearchLog, open_log, read_search_log
 from dovetail.search.trial import Scores
 
 
@@ -58,3 +58,9 @@ def test_a_damaged_evaluation_is_refused_by_its_line(change: dict[str, object], 
     with pytest.raises(SearchError, match=":2: no evaluation: ") as caught:
         read_search_log(path).evaluations()
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="-: there is no /dev/full")
+def test_a_log_on_a_full_disk_is_said_once() -> None:
+    with pytest.raises(SearchError, match="No space left"), open_log(Path("/dev/full")) as log:
+        log.write("search")

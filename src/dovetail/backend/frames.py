@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dovetail.ir.dtypes import AnyArray
+from dovetail.ir.dtypes import AnyArray, stored_type
 
 _LENGTHS = struct.Struct("<QQ")
 _MAX_HEADER = 256 << 20
@@ -86,7 +86,7 @@ def arrays_from_bytes(facts: object, payload: bytes) -> dict[str, AnyArray]:
     try:
         assert isinstance(facts, Sequence)
         for name, text, shape in facts:
-            dtype = np.dtype(str(text))
+            dtype = stored_type(str(text))
             if dtype.hasobject:
                 raise BrokenFrameError("an array holds objects")
             sizes = tuple(int(size) for size in shape)

@@ -20,7 +20,7 @@ def export_bundle(bundle: Bundle, path: Path) -> None:
     import tempfile
     import zipfile
 
-    if path.exists() and not zipfile.is_zipfile(path):
+    if path.exists() and not _is_bundle_file(path):
         raise BundleError(f"{path}: exists and is not a bundle.", hint="Choose another name.")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -34,6 +34,18 @@ def export_bundle(bundle: Bundle, path: Path) -> None:
             os.replace(draft, path)
     except OSError as error:
         raise BundleError(f"{path}: cannot be written: {error.strerror}.", hint="Choose another place.") from error
+
+
+def _is_bundle_file(path: Path) -> bool:
+    """Tell whether a file is a bundle: samples of numpy are archives of the same kind."""
+    import zipfile
+
+    try:
+        # A pipe or a device is no file to look into.
+        with zipfile.ZipFile(path if path.is_file() else "") as archive:
+            return b'"kind": "dovetail-bundle"' in archive.read("manifest.json")
+    except (KeyError, OSError, RuntimeError, ValueError, zipfile.BadZipFile):
+        return False
 
 
 def import_bundle(path: Path) -> Bundle:

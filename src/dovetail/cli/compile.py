@@ -14,7 +14,7 @@ from dovetail.cli.drawing import write_drawing
 from dovetail.cli.options import DrawingOption, ModelVerb, PlanOption, read_ranges
 from dovetail.cli.reducing import BudgetOption, read_budget, reduce_command, searching, user_memory
 from dovetail.cli.render import Screen
-from dovetail.cli.texts import named_values, one_of, split_commas
+from dovetail.cli.texts import named_values, one_of, some_seconds, split_commas
 from dovetail.cli.verb import Answer
 from dovetail.errors import CompileError, DovetailError
 
@@ -160,7 +160,7 @@ class Compile(BoardVerb, ModelVerb):
             options,
             self._backends(),
             {choice.target: choice.options for choice in choices},
-            limits=WorkerLimits(compile_s=self.limit_s),
+            limits=WorkerLimits(compile_s=some_seconds("--compile-limit", self.limit_s)),
             cache=None if self.cache is None else BlobCache(self.cache),
             memory=user_memory(),
         )

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from dovetail.cli.output import tell
 from dovetail.cli.render import Screen
 from dovetail.cli.verb import Answer, Verb
 
@@ -66,5 +67,4 @@ class FarmWorker(Verb):
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(f"{text}\n")
-    sys.stderr.flush()
+    tell(f"{text}\n")

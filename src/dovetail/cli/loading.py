@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
-from dovetail.cli.texts import split_commas
+from dovetail.cli.output import tell
+from dovetail.cli.texts import some_seconds, split_commas
 from dovetail.cli.verb import LOADING, Verb
 from dovetail.errors import LoadError
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from dovetail.importers import Conversion, LoadOptions
     from dovetail.ir import Graph
 
-_SHAPE = re.compile(r"(.+)=(\d+(?:,\d+)*)")
+_SHAPE = re.compile(r"(.+)=(\d{1,18}(?:,\d{1,18})*)")
 _CONVERTERS_LIMIT_S = 900.0
 ALL_PASSES = 3
 
@@ -84,13 +85,11 @@ class LoadingVerb(Verb):
     def _conversion(self) -> Conversion:
         from dovetail.importers import Conversion
 
-        if not 0 < self.time_limit < float("inf"):
-            raise LoadError(f"--time-limit {self.time_limit:g} is no time.", hint="Seconds, more than 0.")
         return Conversion(
             inputs=split_commas(self.inputs),
             outputs=split_commas(self.outputs),
             submodule=self.submodule,
-            limit_s=self.time_limit,
+            limit_s=some_seconds("--time-limit", self.time_limit),
         )
 
 
@@ -105,8 +104,7 @@ class ConversionSteps:
         step = what if sys.stderr.isatty() else what.split(":")[0]
         if step != self._said:
             self._said = step
-            sys.stderr.write(f"{step}\n")
-            sys.stderr.flush()
+            tell(f"{step}\n")
 
 
 def load_shapes(texts: Sequence[str]) -> LoadOptions:
@@ -122,5 +120,7 @@ def _shapes(texts: Sequence[str]) -> Mapping[str, tuple[int, ...]]:
         match = _SHAPE.fullmatch(text)
         if match is None:
             raise LoadError(f"--shape '{text}': INPUT=N,C,... is expected.", hint="For example images=1,3,224,224.")
+        if match[1] in shapes:
+            raise LoadError(f"--shape '{text}': the shape of '{match[1]}' is given twice.", hint="Give it once.")
         shapes[match[1]] = tuple(int(size) for size in match[2].split(","))
     return shapes

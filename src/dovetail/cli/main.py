@@ -56,7 +56,7 @@ from dovetail.cli.nbg_extract import NbgExtract
 from dovetail.cli.nbg_info import NbgInfo
 from dovetail.cli.openvino_apply import OpenvinoApply
 from dovetail.cli.ort_check import OrtCheck
-from dovetail.cli.output import drop_output, safe_output
+from dovetail.cli.output import drop_output, safe_output, tell
 from dovetail.cli.paddle_fix import PaddleFix
 from dovetail.cli.paddle_from_log import PaddleFromLog
 from dovetail.cli.paddle_lint import PaddleLint
@@ -221,19 +221,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         drop_output()
         if isinstance(error, BrokenPipeError):
             return ExitCode.DONE
-        sys.stderr.write(f"error: the output cannot be written: {error.strerror}.\n")
+        tell(f"error: the output cannot be written: {error.strerror}.\n")
         return ExitCode.BAD_INPUT
     except (typer.Abort, KeyboardInterrupt):
-        sys.stderr.write("error: interrupted: nothing was written.\n")
+        tell("error: interrupted: nothing was written.\n")
         return ExitCode.INTERRUPTED
     except Exception as error:
         # Typer carries its own copy of Click, whose exceptions have no public name: they know how to show themselves.
         message = getattr(error, "format_message", None)
         if message is None:
             raise
-        line = " ".join(str(message()).split())
+        line = " ".join(str(message()).split()).rstrip(".?!") + "."
         where = getattr(getattr(error, "ctx", None), "command_path", "dovetail")
-        sys.stderr.write(f"error: {line} Try '{where} --help'.\n")
+        tell(f"error: {line} Try '{where} --help'.\n")
         return ExitCode.BAD_INPUT
     return code if isinstance(code, int) else ExitCode.DONE
 

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from dovetail.plan import Placement, Plan
     from dovetail.quantize import CalibrationOptions, Dequantized, Ranges
 
+_SHARE = 99.99
+"""Of values that percentile keeps, in percent, where nobody says otherwise."""
+
 TargetOption = Annotated[
     list[str], typer.Option("--target", metavar="TARGET", help="Target, such as vsi:v853; repeat it or use commas.")
 ]
@@ -136,7 +139,7 @@ class CalibrationVerb(Verb):
     ] = "minmax"
     percentile: Annotated[
         float, typer.Option("--percentile", metavar="SHARE", help="Share kept by percentile, in percent.")
-    ] = 99.99
+    ] = _SHARE
 
     def calibration_options(self) -> CalibrationOptions:
         """Return the options of the library."""
@@ -144,6 +147,11 @@ class CalibrationVerb(Verb):
 
         known = [method.value for method in CalibrationMethod]
         name = one_of("--method", self.method, known)
+        if name != CalibrationMethod.PERCENTILE.value and self.percentile != _SHARE:
+            raise DovetailError(
+                f"--percentile {self.percentile:g} is for the method 'percentile', and this one is '{name}'.",
+                hint="Add --method percentile.",
+            )
         return CalibrationOptions(CalibrationMethod(name), ObserverOptions(percentile=self.percentile))
 
 

@@ -1,4 +1,4 @@
-"""Standard output that is closed, full, or read by nobody any more."""
+"""Standard output and standard error that are closed, full, or read by nobody any more."""
 
 from __future__ import annotations
 
@@ -6,6 +6,31 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
+
+_STREAMS = (0, 1, 2)
+
+
+def hold_streams() -> None:
+    """Open nowhere in place of standard streams that are closed: else files that are opened later get their numbers.
+
+    What a library in C then writes to standard error would go into such a file.
+    """
+    for number in _STREAMS:
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(_STREAMS[-1], "w", encoding="utf-8", closefd=False)
+
+
+def tell(text: str) -> None:
+    """Write to standard error; that nobody takes it changes no answer."""
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except OSError:
+        _send_nowhere(_STREAMS[-1])
 
 
 @contextmanager
@@ -43,6 +68,10 @@ def drop_output() -> None:
     stream = sys.__stdout__
     if stream is None or sys.stdout is not stream:
         return
+    _send_nowhere(stream.fileno())
+
+
+def _send_nowhere(number: int) -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, stream.fileno())
+    os.dup2(nowhere, number)
     os.close(nowhere)

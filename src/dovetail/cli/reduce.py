@@ -11,6 +11,7 @@ import typer
 from dovetail.cli.beside import BesideVerb
 from dovetail.cli.reducing import BudgetOption, read_budget, searching, user_memory
 from dovetail.cli.render import Screen
+from dovetail.cli.texts import some_seconds
 from dovetail.cli.verb import Answer, ExitCode
 from dovetail.errors import DataError
 
@@ -41,13 +42,11 @@ class ReduceVerb(BesideVerb):
 
         if self.limit < 1:
             raise DataError("--samples is a count.", hint="Give at least one sample.")
-        budget = read_budget(self.budget)
+        budget, limits = read_budget(self.budget), WorkerLimits(compile_s=some_seconds("--compile-limit", self.limit_s))
         graph, parts = self.parts()
         samples = self.samples(graph)
         with screen.progress("looking for a failure") as bar:
-            request = ReduceRequest(
-                self.against, budget, WorkerLimits(compile_s=self.limit_s), self.seed, searching(bar)
-            )
+            request = ReduceRequest(self.against, budget, limits, self.seed, searching(bar))
             found = reduce_model(parts, samples, request)
             if found is None:
                 return self._nothing(graph.name)

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from dovetail.cli.output import tell
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress as Bars
@@ -50,13 +52,11 @@ class Screen:
 
     def complain(self, message: str) -> None:
         """Write one line to stderr."""
-        sys.stderr.write(f"error: {_printable(message)}\n")
-        sys.stderr.flush()
+        tell(f"error: {_printable(message)}\n")
 
     def note(self, message: str) -> None:
         """Write one line to stderr that is no error."""
-        sys.stderr.write(f"note: {_printable(message)}\n")
-        sys.stderr.flush()
+        tell(f"note: {_printable(message)}\n")
 
     @contextmanager
     def progress(self, title: str, total: int | None = None) -> Iterator[Progress]:
@@ -130,16 +130,15 @@ class _Lines(Progress):
 
     def rename(self, title: str) -> None:
         self._title = title
-        sys.stderr.write(f"{title}\n")
+        tell(f"{title}\n")
 
     def say(self, text: str) -> None:
-        sys.stderr.write(f"{_printable(text)}\n")
-        sys.stderr.flush()
+        tell(f"{_printable(text)}\n")
 
     def advance(self, done: int) -> None:
         if time.monotonic() - self._said >= _QUIET_S:
             self._said = time.monotonic()
-            sys.stderr.write(f"{self._title}: {done}{self._of}\n")
+            tell(f"{self._title}: {done}{self._of}\n")
 
 
 def _printable(message: str) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dovetail.cli.output import tell
 from dovetail.cli.render import Screen
 from dovetail.cli.verb import Answer, Verb
 from dovetail.errors import RemoteError
@@ -153,7 +154,6 @@ class Serve(Verb):
         entries = where.repository.index()
         for entry in entries:
             if entry.model is None:
-                sys.stderr.write(f"not served: {entry.name}: {entry.reason}\n")
+                tell(f"not served: {entry.name}: {entry.reason}\n")
         count = sum(entry.model is not None for entry in entries)
-        sys.stderr.write(f"serving {count} models at {where.rest} and {where.grpc}\n")
-        sys.stderr.flush()
+        tell(f"serving {count} models at {where.rest} and {where.grpc}\n")

@@ -14,6 +14,13 @@ def one_of(option: str, given: str, known: Sequence[str]) -> str:
     raise DovetailError(f"{option} '{given}' is unknown.", hint=suggestion(given, known))
 
 
+def some_seconds(option: str, given: float) -> float:
+    """Return a time that something may take; raise DovetailError for what is no time."""
+    if not 0 < given < float("inf"):
+        raise DovetailError(f"{option} {given:g} is no time.", hint="Seconds, more than 0.")
+    return given
+
+
 def named_values(option: str, texts: Sequence[str], example: str) -> dict[str, str]:
     """Return NAME=VALUE pairs by name; raise DovetailError for anything else."""
     pairs: dict[str, str] = {}

@@ -17,7 +17,7 @@ from dovetail.cli.memory import SHORT_OF_MEMORY, is_memory_short
 from dovetail.cli.output import answers_only, drop_output
 from dovetail.cli.render import Screen
 from dovetail.cli.sections import sectioned
-from dovetail.cli.signals import Terminated
+from dovetail.cli.signals import Terminated, asked_to_end
 from dovetail.errors import DovetailError
 
 if TYPE_CHECKING:
@@ -130,6 +130,8 @@ def _perform(verb: Verb) -> ExitCode:
     try:
         text = verb.instead()
         if text is not None:
+            if verb.json_output:
+                raise DovetailError("--json prints JSON only, and what was asked for is a program.", hint="Give one.")
             screen.write(text)
             return ExitCode.DONE
         with answers_only() if verb.json_output else nullcontext():
@@ -147,6 +149,9 @@ def _perform(verb: Verb) -> ExitCode:
     except Exception as error:  # the last line of defence: a person gets one line, --debug gives the rest
         if verb.debug:
             traceback.print_exc()
+        if (signal := asked_to_end()) is not None:
+            code = ExitCode.TERMINATED if signal is Terminated else ExitCode.INTERRUPTED
+            return fail(screen, f"{code.name.lower()}: {verb.resume_note()}", code)
         if is_memory_short(error):
             return fail(screen, f"{SHORT_OF_MEMORY}: {_note(verb)}", ExitCode.BAD_INPUT)
         hint = "" if verb.debug else " Run it again with --debug for the traceback, and please report it."

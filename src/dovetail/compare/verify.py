@@ -18,7 +18,7 @@ from dovetail.compare.inside import PartRun, look_inside
 from dovetail.compare.sides import Arrays, Runs, Sides, opened, steps_of
 from dovetail.compare.steps import Steps
 from dovetail.compare.verification import InsideLook, Verification, VerifiedTensor
-from dovetail.errors import DeviceNotFound
+from dovetail.errors import DataError, DeviceNotFound
 from dovetail.ir.dtypes import AnyArray
 from dovetail.ir.graph import Graph
 from dovetail.ir.types import TensorType
@@ -84,6 +84,8 @@ def check_served(against: str, parts: Sequence[Partition]) -> frozenset[str]:
 
 def random_samples(graph: Graph, count: int, seed: int) -> list[Arrays]:
     """Return samples of random stored values, one at a time: every integer of a type, normal numbers for floats."""
+    if seed < 0:
+        raise DataError(f"seed {seed} begins no random numbers.", hint="Give 0 or more.", option="seed")
     random = np.random.default_rng(seed)
     return [{name: _random(graph.types[name], random) for name in graph.inputs} for _ in range(count)]
 

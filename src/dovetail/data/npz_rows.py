@@ -16,7 +16,17 @@ from dovetail.data.npy import NpyHeader, from_bytes, read_header, read_values
 from dovetail.errors import DataError
 
 _MAX_MEMBERS = 4096
-_BAD_ZIP = (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, OSError)
+_BAD_ZIP = (
+    zipfile.BadZipFile,
+    zlib.error,
+    NotImplementedError,
+    RuntimeError,
+    EOFError,
+    OSError,
+    IndexError,
+    ValueError,
+)
+"""What a damaged archive ends with; ValueError are names that are not in the code that they say they are."""
 
 
 @contextmanager

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from dovetail.errors import LoadError
 from dovetail.passes import PassOptions
+
+_MOST_SIZE = (1 << 31) - 1
+"""Of one axis: what formats of models and compilers count in 32 bits."""
 
 
 def _silent(_what: str, _share: float) -> None:
@@ -31,7 +35,7 @@ class Conversion:
 class LoadOptions:
     """How to read a model.
 
-    `shapes` fixes the sizes of graph inputs: `{"input": (1, 3, 224, 224)}`.
+    `shapes` fixes the sizes of graph inputs: `{"input": (1, 3, 224, 224)}`; LoadError for sizes that no tensor has.
     `max_file_bytes` bounds what is read, `max_fold_bytes` what one folded constant may add.
     `exact_hybrid` keeps what TFLite's kernels of float data and integer weights compute, data quantised as it runs;
     without it their weights become floats, which is what a plan for an NPU starts from.
@@ -44,3 +48,10 @@ class LoadOptions:
     exact_hybrid: bool = True
     conversion: Conversion = field(default_factory=Conversion)
     passes: PassOptions = field(default_factory=PassOptions)
+
+    def __post_init__(self) -> None:
+        for name, shape in self.shapes.items():
+            if any(size > _MOST_SIZE for size in shape):
+                raise LoadError(
+                    f"input '{name}': no tensor has the shape {list(shape)}.", hint=f"A size is at most {_MOST_SIZE}."
+                )

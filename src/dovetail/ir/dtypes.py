@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 from typing import Any
 
 import numpy as np
 
 AnyArray = np.ndarray[Any, np.dtype[Any]]
+_STORED = re.compile(r"[<>|=][A-Za-z?][0-9]*")
 
 
 class DType(Enum):
@@ -94,3 +96,13 @@ def round_to_bf16(array: AnyArray) -> AnyArray:
     rounded = (bits + 0x7FFF + ((bits >> np.uint32(16)) & np.uint32(1))) & np.uint32(0xFFFF0000)
     result = rounded.view(np.float32)
     return np.where(np.isnan(array), np.float32(np.nan), result).astype(np.float32)
+
+
+def stored_type(text: str) -> np.dtype[Any]:
+    """Return the numpy type that `dtype.str` wrote; raise ValueError or TypeError for anything else.
+
+    Given any text, numpy reads lists of types in a language of its own, and ends with whatever Python's parser raises.
+    """
+    if _STORED.fullmatch(text) is None:
+        raise ValueError(f"there are no elements of type {text}")
+    return np.dtype(text)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dovetail.errors import GraphError
-from dovetail.ir.dtypes import AnyArray, DType
+from dovetail.ir.dtypes import AnyArray, DType, stored_type
 from dovetail.ir.graph import OPSET, Graph
 from dovetail.ir.node import Node
 from dovetail.ir.types import Dim, Quantization, TensorType
@@ -219,7 +219,7 @@ class _Draft:
             head, _, body = str(value["$array"]).partition(" = ")
             dtype_text, _, shape_text = head.partition("[")
             shape = tuple(int(size) for size in json.loads("[" + shape_text))
-            dtype = np.dtype(dtype_text)
+            dtype = stored_type(dtype_text)
             if dtype.kind not in "iufb":
                 raise ValueError(f"an attribute cannot hold elements of type {dtype}")
             return self.constant(body, dtype, shape)

@@ -6,6 +6,7 @@ import io
 import os
 import tarfile
 import tempfile
+import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,9 +99,14 @@ def write_kit(
 ) -> None:
     """Write a kit of a bundle with these samples to a tar, all or nothing; the same contents give the same bytes.
 
-    Raises BundleError for a bundle that the board's runtime cannot run, and where the file cannot be written.
+    Raises BundleError for a bundle that the board's runtime cannot run, and where the file cannot be written or another
+    kind of file is there.
     """
     how = options or KitOptions()
+    if how.runs < 0:
+        raise BundleError(f"{how.runs} runs cannot be timed.", hint="Give 0 to time nothing.", option="runs")
+    if path.exists() and not _is_kit(path):
+        raise BundleError(f"{path}: exists and is not a kit.", hint="Choose another name.", option="output")
     words = f"--runs {how.runs} --warm-ups {how.warm_ups}" + (" --layers" if how.layers else "")
     if how.runner is None:
         packages = " and ".join(needed_packages(bundle))
@@ -130,6 +136,17 @@ def write_kit(
             os.replace(draft, path)
     except OSError as error:
         raise BundleError(f"{path}: cannot be written: {error.strerror}.", hint="Choose another place.") from error
+
+
+def _is_kit(path: Path) -> bool:
+    """Tell whether a file is a kit, by the names in it."""
+    try:
+        # A pipe or a device is no file to look into.
+        with tarfile.open(path if path.is_file() else os.devnull) as archive:
+            names = {name.partition("/")[2] for name in archive.getnames()}
+    except (OSError, EOFError, IndexError, ValueError, tarfile.TarError, zlib.error):
+        return False
+    return {"run.sh", "bundle/manifest.json"} <= names
 
 
 def _program(how: KitOptions) -> bytes:

@@ -62,6 +62,8 @@ def write_rows(path: Path, samples: Sequence[Mapping[str, AnyArray]]) -> None:
             columns[name] = np.stack(rows)
         else:
             columns.update({f"{name}@{number}": row for number, row in enumerate(rows)})
+    if path.exists() and not path.is_file():
+        raise DataError(f"{path}: is no file that can be replaced.", hint="Choose another name.")
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with draft.open("wb") as file:

@@ -42,7 +42,13 @@ CREATE TABLE IF NOT EXISTS price (
 """
 _HINT = "Delete it, or name another journal."
 _ROOM = "Make room, then give the same command again: it goes on from what is written."
-_FULL = ("SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_FSYNC")
+_FULL = (
+    "SQLITE_FULL",
+    "SQLITE_IOERR_WRITE",
+    "SQLITE_IOERR_FSYNC",
+    "SQLITE_IOERR_SHMSIZE",
+    "SQLITE_IOERR_TRUNCATE",
+)
 _ROWS = (("evaluation", "checksum"), ("price", "checksum"))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -17,6 +17,7 @@ import numpy as np
 
 from dovetail.cost.unit_prices import ProbedPrices, prices_from
 from dovetail.errors import SearchError
+from dovetail.files import check_ours
 from dovetail.seal import parse_json, sealed, unsealed
 from dovetail.search.trial import Scores, Trial
 
@@ -34,6 +35,8 @@ class SearchLog:
         self.lines: list[LogLine] = []
         self._stream: IO[str] | None = None
         if path is not None:
+            if path.is_file():
+                check_ours(path)
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 self._stream = path.open("w", encoding="utf-8")
@@ -64,9 +67,10 @@ class SearchLog:
         self.write("prices", **prices.record())
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file; what it could not take was said when it was written."""
         if self._stream is not None:
-            self._stream.close()
+            with suppress(OSError):
+                self._stream.close()
 
 
 @contextmanager

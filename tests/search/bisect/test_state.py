@@ -383,3 +383,18 @@ def test_the_last_figure_counts(rule: MetricRule, text: str, figure: float | Non
 def test_a_figure_passes_on_its_side_of_the_limit() -> None:
     assert [MetricRule("(x)", at_least=0.5).passes(value) for value in (0.4, 0.5, 0.6)] == [False, True, True]
     assert [MetricRule("(x)", at_most=0.5).passes(value) for value in (0.4, 0.5, 0.6)] == [True, True, False]
+
+
+def test_a_start_that_is_stopped_leaves_no_half_of_a_bisection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = Path.write_text
+
+    def stopped(path: Path, text: str, **options: str) -> int:
+        write(path, text[: len(text) // 2], **options)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "write_text", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        start_bisection(tmp_path / "b", _setup(tmp_path))
+    monkeypatch.undo()
+    assert list(tmp_path.iterdir()) == []
+    start_bisection(tmp_path / "b", _setup(tmp_path))

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from dovetail.errors import PlanError, SearchError
+from dovetail.files import new_folder
 from dovetail.plan.placement import parse_placement
 from dovetail.plan.plan import Override, Plan, plan_from_json
 from dovetail.seal import parse_json, sealed, unsealed
@@ -209,11 +210,8 @@ def start_bisection(folder: Path, setup: Setup) -> Bisection:
         raise SearchError(f"{folder}: a bisection is under way there.", hint="End it with 'dovetail bisect reset'.")
     if folder.is_symlink() or (folder.exists() and (not folder.is_dir() or any(folder.iterdir()))):
         raise SearchError(f"{folder}: exists and is no empty folder.", hint="Choose another one.", option="state")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / _SETUP).write_text(setup.to_json(), encoding="utf-8")
-    except OSError as error:
-        raise SearchError(f"{folder}: cannot be written: {error.strerror}.", hint="Choose another place.") from error
+    with new_folder(folder, lambda _: False) as draft:
+        (draft / _SETUP).write_text(setup.to_json(), encoding="utf-8")
     return Bisection(folder, setup)
 
 
