@@ -1,0 +1,84 @@
+"""Conversions between 8 and 16 bits by themselves: random scales, every byte, single elements too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import draws
+import numpy as np
+import pytest
+
+from dovetail.backend.protocols import Signature
+from dovetail.backend.target import TargetProfile
+from dovetail.backends.verisilicon.driver.bench import GraphBench
+from dovetail.backends.verisilicon.driver.session import Settings
+from dovetail.backends.verisilicon.emulator.executable import Emulation
+from dovetail.backends.verisilicon.lowering.table import lower_graph
+from dovetail.backends.verisilicon.parts.part import profile_of
+from dovetail.backends.verisilicon.plugin import VsiBackend
+from dovetail.ir import DOVETAIL_DOMAIN, AnyArray, DType, Graph, Node, Quantization, TensorType
+
+from .conftest import target_named
+
+pytestmark = pytest.mark.sdk
+
+Bench = tuple[TargetProfile, GraphBench]
+_SHAPES = ((1,), (1, 1, 1, 1), (1, 5), (1, 8, 6, 6))
+_ENDS = {DType.U8: (0, 255), DType.I8: (-128, 127)}
+_SAMPLES = 64
+_CONVERSIONS = (
+    (DType.U8, DType.I16, False),
+    (DType.U8, DType.I16, True),
+    (DType.I8, DType.I16, False),
+    (DType.I8, DType.I16, True),
+    (DType.I16, DType.U8, False),
+    (DType.I16, DType.I8, False),
+    (DType.U8, DType.U8, False),
+)
+"""From and to what, and whether an operator inside the graph reads the result."""
+
+
+@pytest.fixture(scope="module", params=["vsi:v853", "vsi:a311d", "vsi:imx8mp", "vsi:s905d3", "vsi:t527", "vsi:a733"])
+def bench(request: pytest.FixtureRequest, vendor: VsiBackend) -> Iterator[Bench]:
+    profile = profile_of(target_named(request.param))
+    with GraphBench(profile.part.sdk_name, Settings(vendor.folder)) as found:
+        yield profile, found
+
+
+def _kind(rng: np.random.Generator, dtype: DType, shape: tuple[int, ...]) -> TensorType:
+    if dtype is DType.I16:
+        return TensorType(dtype, shape, Quantization((2.0 ** -int(rng.integers(9, 14)),), (0,)))
+    low, high = _ENDS[dtype]
+    scale = float(np.float32(rng.uniform(0.004, 0.06)))
+    return TensorType(dtype, shape, Quantization((scale,), (int(rng.integers(low, high + 1)),)))
+
+
+def _values(rng: np.random.Generator, kind: TensorType) -> AnyArray:
+    low, high = kind.dtype.integer_range
+    return rng.integers(low, high + 1, kind.shape).astype(kind.dtype.carrier)
+
+
+def _graph(data: TensorType, made: TensorType, *, inside: bool) -> Graph:
+    nodes = [Node("convert", "Requantize", ("x",), ("y",), {}, DOVETAIL_DOMAIN)]
+    types = {"x": data, "y": made}
+    if inside:
+        nodes.append(Node("read", "Abs", ("y",), ("z",), {}))
+        types["z"] = made
+    return Graph("conversion", tuple(nodes), ("x",), (("z",) if inside else ("y",)), types, {})
+
+
+@pytest.mark.parametrize("shape", _SHAPES)
+@pytest.mark.parametrize(("read", "stored", "inside"), _CONVERSIONS)
+def test_conversions_are_equal(read: DType, stored: DType, inside: bool, shape: tuple[int, ...], bench: Bench) -> None:
+    """A shader keeps 16 bits of its multiplier: for single elements, and in older parts for what stays inside."""
+    profile, simulator = bench
+    seed = draws.seed_here()
+    rng = np.random.default_rng(seed)
+    graph = _graph(_kind(rng, read, shape), _kind(rng, stored, shape), inside=inside)
+    program = lower_graph(graph, profile.part)
+    samples = [{"x": _values(rng, graph.types["x"])} for _ in range(_SAMPLES if max(shape) == 1 else 4)]
+    (name,) = graph.outputs
+    theirs = simulator.measure(program, samples, {name: graph.types[name]}).results
+    emulation = Emulation(program, Signature.of(graph))
+    for sample, found in zip(samples, theirs, strict=True):
+        np.testing.assert_array_equal(emulation.run(sample)[name], found[name], err_msg=f"seed {seed}")
