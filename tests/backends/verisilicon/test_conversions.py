@@ -101,3 +101,34 @@ def test_slopes_are_equal_for_every_byte(again: int, dtype: DType, bench: Bench)
     steps = np.abs(Emulation(program, Signature.of(graph)).run(sample)["y"].astype(np.int64) - found)
     assert int(steps.max()) <= 1, f"seed {seed}"
     assert int((steps > 0).sum()) <= 1, f"seed {seed}"
+
+
+@pytest.mark.parametrize("op", ["Conv", "Relu", "Gemm"])
+@pytest.mark.parametrize("shift", [1, 4, 8])
+def test_results_finer_than_their_sums_are_equal(shift: int, op: str, bench: Bench) -> None:
+    """The array of v7 parts makes the least number of negative sums that it would shift to the left."""
+    profile, simulator = bench
+    seed = draws.seed_here()
+    rng = np.random.default_rng(seed)
+    plane = () if op == "Gemm" else (4, 5)
+    ones = (1,) * len(plane)
+    most = max(1, 2000 >> shift)
+    value = rng.integers(-most, most + 1, (6, 4, *ones)).astype(np.int16)
+    steps = [Quantization((2.0**-bits,), (0,)) for bits in (2, 12, 14 + shift)]
+    types = {
+        name: TensorType(DType.I16, shape, quant)
+        for name, shape, quant in zip("xwy", ((1, 4, *plane), value.shape, (1, 6, *plane)), steps, strict=True)
+    }
+    product = "Gemm" if op == "Gemm" else "Conv"
+    nodes = [Node("n", product, ("x", "w"), ("y",), {"transB": 1} if op == "Gemm" else {})]
+    if op == "Relu":
+        nodes.append(Node("r", "Relu", ("y",), ("z",), {}))
+        types["z"] = types["y"]
+    (name,) = nodes[-1].outputs
+    graph = Graph("fine", tuple(nodes), ("x",), (name,), types, {"w": value})
+    program = lower_graph(graph, profile.part)
+    samples = [{"x": rng.integers(-4, 5, types["x"].shape).astype(np.int16)} for _ in range(4)]
+    theirs = simulator.measure(program, samples, {name: types[name]}).results
+    emulation = Emulation(program, Signature.of(graph))
+    for sample, found in zip(samples, theirs, strict=True):
+        np.testing.assert_array_equal(emulation.run(sample)[name], found[name], err_msg=f"seed {seed}")

@@ -103,14 +103,18 @@ def _forked(seed: int, *, ahead: bool) -> WildCase:
 
 
 def _joined(seed: int, op: str) -> WildCase:
-    """Return bytes that become a part of a tensor of 16 bits, or one with another shape."""
+    """Return bytes that become a part of 16 bits, or are seen with another shape, or cut into groups."""
     growth = Growth(seed)
     made = growth.op("Relu", _input(growth))
     if op == "Concat":
         growth.op(op, made, _input(growth), axis=1)
+    elif op.startswith("Conv"):
+        group = int(op.removeprefix("Conv"))
+        window = {"pads": (1, 1, 1, 1), "strides": (1, 1), "dilations": (1, 1), "group": group}
+        growth.op("Conv", made, growth.constant(growth.rng.normal(size=(8, 8 // group, 3, 3)) * 0.4), **window)
     else:
         growth.op(op, made, growth.constant(np.array([1, 8, 144])))
-    return _raised(growth, seed, op)
+    return _raised(growth, seed, "Concat", "Conv", "Reshape")
 
 
 def _check(case: WildCase, judge: SimulatorJudge) -> None:
@@ -147,7 +151,7 @@ def test_bytes_with_two_readers_are_equal(ahead: bool, judge: SimulatorJudge) ->
     _check(_forked(draws.seed_here(), ahead=ahead), judge)
 
 
-@pytest.mark.parametrize("op", ["Concat", "Reshape"])
+@pytest.mark.parametrize("op", ["Concat", "Reshape", "Conv1", "Conv2", "Conv4", "Conv8"])
 def test_bytes_that_become_part_of_a_wide_tensor_are_equal(op: str, judge: SimulatorJudge) -> None:
     _check(_joined(draws.seed_here(), op), judge)
 

@@ -44,6 +44,8 @@ _MOVEMENTS = frozenset(
 _SHADED_BESIDE_A_STREAM = frozenset({"batch_norm", "cos", "exp", "sin"})
 """What a part with a stream processor gives to a shader in 16 bits, or computes as one does (batch_norm)."""
 _GATE_AND_PRODUCT = 2
+_GROUPS, _CHANNELS = 10, 2
+"""Where a convolution's parameters have the number of groups, and a shape its channels."""
 _PLANE = 3
 """Axes that are all 1 where a function is left to a shader: channels, height and width."""
 _MEAN, _COUNTED, _MOST_AVERAGE = 0, 1, 1
@@ -94,6 +96,8 @@ def _conversion(whole: ProgramView, index: int) -> tuple[int, ...]:
     """Return the convolution of 16 bits, and its ReLU, whose result is stored once more: the array stores it so."""
     item = whole.operators[index]
     if not item.is_stored or item.kind().dtype is not DType.I16 or item.made().dtype is not DType.I16:
+        return ()
+    if item.operator.inputs[0] in item.kept:
         return ()
     chain = product_before(whole, item.operator.inputs[0], ("relu",))
     return chain if chain and route_of(whole.operators[chain[0]]) is Route.ARRAY else ()
@@ -298,7 +302,8 @@ def _is_converted_in_shader(item: OperatorView) -> bool:
 def _has_one_reader(item: OperatorView) -> bool:
     """Tell whether one operator reads a result inside the graph, perhaps seen with another shape, and copies it.
 
-    What a concatenation of tensors that are all stored as it is reads is a part of its result from the beginning.
+    What a concatenation of tensors that are all stored as it is reads is a part of its result from the beginning, and
+    what a convolution of groups reads is cut into those.
     """
     whole, tensor = item.whole, item.operator.outputs[0]
     tensors = whole.program.tensors
@@ -307,6 +312,8 @@ def _has_one_reader(item: OperatorView) -> bool:
         if tensors[tensor].role is not TensorRole.INNER or len(readers) != 1:
             return False
         (reader,) = readers
+        if reader.kind == "grouped_conv2d" and reader.ints[_GROUPS] < tensors[tensor].shape[_CHANNELS]:
+            return False
         if reader.kind != "reshape":
             return reader.kind != "concat" or len({tensors[one].form for one in (*reader.inputs, *reader.outputs)}) > 1
         tensor = reader.outputs[0]
