@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 from dovetail.backend.protocols import Signature
-from dovetail.backend.target import TargetProfile
 from dovetail.backends.verisilicon.driver.bench import GraphBench
 from dovetail.backends.verisilicon.driver.session import Settings
 from dovetail.backends.verisilicon.emulator.executable import Emulation
 from dovetail.backends.verisilicon.lowering.table import lower_graph
-from dovetail.backends.verisilicon.parts.part import profile_of
+from dovetail.backends.verisilicon.parts.part import VsiProfile, profile_of
 from dovetail.backends.verisilicon.plugin import VsiBackend
 from dovetail.ir import DOVETAIL_DOMAIN, AnyArray, DType, Graph, Node, Quantization, TensorType
 
@@ -22,7 +21,7 @@ from .conftest import target_named
 
 pytestmark = pytest.mark.sdk
 
-Bench = tuple[TargetProfile, GraphBench]
+Bench = tuple[VsiProfile, GraphBench]
 _SHAPES = ((1,), (1, 1, 1, 1), (1, 5), (1, 8, 6, 6))
 _ENDS = {DType.U8: (0, 255), DType.I8: (-128, 127)}
 _SAMPLES = 64
@@ -55,7 +54,7 @@ def _kind(rng: np.random.Generator, dtype: DType, shape: tuple[int, ...]) -> Ten
 
 def _values(rng: np.random.Generator, kind: TensorType) -> AnyArray:
     low, high = kind.dtype.integer_range
-    return rng.integers(low, high + 1, kind.shape).astype(kind.dtype.carrier)
+    return np.asarray(rng.integers(low, high + 1, kind.static_shape)).astype(kind.dtype.carrier)
 
 
 def _graph(data: TensorType, made: TensorType, *, inside: bool) -> Graph:
@@ -127,7 +126,7 @@ def test_results_finer_than_their_sums_are_equal(shift: int, op: str, bench: Ben
     (name,) = nodes[-1].outputs
     graph = Graph("fine", tuple(nodes), ("x",), (name,), types, {"w": value})
     program = lower_graph(graph, profile.part)
-    samples = [{"x": rng.integers(-4, 5, types["x"].shape).astype(np.int16)} for _ in range(4)]
+    samples = [{"x": np.asarray(rng.integers(-4, 5, (1, 4, *plane))).astype(np.int16)} for _ in range(4)]
     theirs = simulator.measure(program, samples, {name: types[name]}).results
     emulation = Emulation(program, Signature.of(graph))
     for sample, found in zip(samples, theirs, strict=True):
