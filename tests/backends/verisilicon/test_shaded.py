@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
+from dataclasses import replace
 
 import draws
 import numpy as np
@@ -14,6 +15,7 @@ from dovetail.backends.verisilicon.parts.part import profile_of
 from dovetail.backends.verisilicon.plugin import VsiBackend
 from dovetail.ir import AnyArray, parse_graph
 from dovetail.ir.precision import Precision
+from dovetail.quantize import Range
 from dovetail.testing.wild.case import WildCase, measured_ranges
 from dovetail.testing.wild.deploying import SimulatorJudge, WildOutcome
 
@@ -67,6 +69,17 @@ def test_planes_are_normalised(plane: tuple[int, int], precision: Precision, jud
     weights = _constant("s", rng.normal(size=8)) + _constant("b", rng.normal(size=8))
     body = f'input "x": f32{shape}\n{weights}"n" = InstanceNormalization("x", "s", "b") -> ("y": f32{shape})'
     _check(_case(body, rng), precision, judge, _RARE)
+
+
+@pytest.mark.parametrize("precision", _INTEGERS)
+def test_planes_end_or_wrap_around_beyond_their_range(precision: Precision, judge: SimulatorJudge) -> None:
+    """The shader that cuts to 16 bits keeps the lower ones of what is larger; bytes end at their ends."""
+    rng, shape = _generator(), [1, 8, 7, 17]
+    weights = _constant("s", rng.uniform(0.5, 2.0, size=8)) + _constant("b", rng.normal(size=8))
+    body = f'input "x": f32{shape}\n{weights}"n" = InstanceNormalization("x", "s", "b") -> ("y": f32{shape})'
+    case = _case(body, rng)
+    narrow = Range(case.ranges["y"].low * 0.3, case.ranges["y"].high * 0.3)
+    _check(replace(case, ranges={**case.ranges, "y": narrow}), precision, judge, _RARE)
 
 
 @pytest.mark.parametrize("precision", _INTEGERS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -50,11 +50,16 @@ class ProgramView:
 
     def reader_count(self, tensor: int) -> int:
         """Return how many operators read a tensor."""
-        return self._readers[tensor]
+        return len(self.readers.get(tensor, ()))
 
     @cached_property
-    def _readers(self) -> Counter[int]:
-        return Counter(tensor for operator in self.program.operators for tensor in set(operator.inputs))
+    def readers(self) -> Mapping[int, Sequence[ProgramOperator]]:
+        """Map every tensor to the operators that read it, in order; what none reads has none."""
+        found: defaultdict[int, list[ProgramOperator]] = defaultdict(list)
+        for operator in self.program.operators:
+            for tensor in set(operator.inputs):
+                found[tensor].append(operator)
+        return found
 
     def value(self, tensor: int) -> AnyArray | None:
         """Return a constant, or None for a tensor that is computed."""

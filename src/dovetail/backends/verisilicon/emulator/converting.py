@@ -21,8 +21,8 @@ from dovetail.backends.verisilicon.program import Route
 from dovetail.backends.verisilicon.views import OperatorView, all_codes, is_stored, scale_of, zero_of
 from dovetail.ir import AnyArray, DType, TensorType, dequantize_array
 
-_ARRAY_BITS = 16
-"""What the multiplier of a copy keeps, where the array takes unsigned bytes only and signed ones are converted."""
+_MULTIPLIER_BITS = {Route.SHADER: 16, Route.STREAM: 24}
+"""What conversions keep of their multiplier: in a shader, and on the array beside a stream processor."""
 
 Conversion = Callable[[AnyArray], AnyArray]
 
@@ -66,8 +66,9 @@ def _requantised(item: OperatorView) -> Conversion:
     if item.operator.route is Route.PROCESSOR and item.is_stored:
         entries = table_of(item, copied)
         return lambda stored: read_table(entries, stored)
-    if item.operator.route is Route.ARRAY:
-        multiplier = float(cut_mantissa(np.asarray(scale_of(item.kind()) / scale_of(item.made())), _ARRAY_BITS))
+    bits = _MULTIPLIER_BITS.get(item.operator.route)
+    if bits is not None and item.is_stored:
+        multiplier = float(cut_mantissa(np.asarray(scale_of(item.kind()) / scale_of(item.made())), bits))
         return lambda stored: stored_from(np.rint(centred(stored, item.kind()) * multiplier), item.made())
     return requantised(item)
 

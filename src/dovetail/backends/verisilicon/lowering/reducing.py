@@ -66,6 +66,8 @@ class Pool:
             "the largest of three along a single row ends the compiler",
         )
         how = _MAXIMUM if self.maximum else _AVERAGE_WITH_PAD if counted else _AVERAGE
+        if not self.maximum and plane[0] == 1 and view.kind(0).dtype in BYTES:
+            window = _along_row(window)
         data, out = view.input(0), view.output()
         if flat:
             data = view.reshaped(data, (*sizes[:2], *plane))
@@ -75,6 +77,16 @@ class Pool:
         view.emit("pool2d", (data,), (out,), (how, *window.parameters, int(window.ceil)))
         if flat:
             view.emit("reshape", (out,), (view.output(),), tuple(reversed(view.made_shape())))
+
+
+def _along_row(window: PlaneWindow) -> PlaneWindow:
+    """Return the window of an average over a single row without a stride across it.
+
+    One of pairs with a stride of 2 along both axes ends the vendor's compiler (SIGSEGV) at 8 bits: measured on V853 and
+    i.MX 8M Plus, with every window of up to 3 elements.
+    """
+    pairs = window.kernel == (1, 2) and window.strides == (2, 2)
+    return replace(window, strides=(1, 2)) if pairs and not any(map(any, window.paddings)) else window
 
 
 def _with_padding(view: NodeView, window: PlaneWindow) -> tuple[int, PlaneWindow]:

@@ -256,9 +256,11 @@ class NodeView:
         shaded = math.prod(self.shape(index)) == 1 or (
             wanted.dtype is DType.I8 and self.draft.part.generation in CONVERTING
         )
-        if shaded and not self.draft.fixed_point and kind.dtype is wanted.dtype:
-            for step in _finer(kind, wanted):
-                stored = TensorType(wanted.dtype, kind.shape, step.quant)
+        if shaded and not self.draft.fixed_point:
+            single = math.prod(self.shape(index)) == 1
+            steps = _finer(kind, wanted) if kind.dtype is wanted.dtype else _coarser(kind, wanted) if single else []
+            for step in steps:
+                stored = TensorType(step.dtype, kind.shape, step.quant)
                 made = self.draft.new(stored, self.node.label, TensorRole.EDGE)
                 self.emit("data_convert", (held,), (made,))
                 held = made
@@ -299,6 +301,21 @@ def _finer(kind: TensorType, wanted: TensorType) -> list[TensorType]:
         scale /= _MOST_STEPS
         found.insert(0, replace(wanted, quant=Quantization((scale,), kind.quant.zero_point)))
     return found
+
+
+def _coarser(kind: TensorType, wanted: TensorType) -> list[TensorType]:
+    """Return the form in which a single number of 16 bits is stored on the way to much larger steps of bytes.
+
+    A shader adds the zero point at the scale of its products, in 32 bits: garbage where a step is more than 256 of the
+    number's and the zero point too large for that. Measured on V853, A311D and T527, to bytes alone.
+    """
+    if kind.quant is None or wanted.quant is None or kind.dtype is not DType.I16 or wanted.dtype is DType.I16:
+        return []
+    ratio = wanted.quant.scale[0] / kind.quant.scale[0]
+    if ratio <= _MOST_STEPS:
+        return []
+    step = math.ldexp(kind.quant.scale[0], math.ceil(math.log2(ratio / _MOST_STEPS)))
+    return [replace(kind, quant=Quantization((step,), (0,)))]
 
 
 def is_tiny(kind: TensorType, wanted: TensorType) -> bool:
