@@ -186,7 +186,7 @@ def _proof(proof: ProofSummary, low: str, targets: Collection[str]) -> Facts:
     )
     beside = [] if proof.low_ns is None else [("beside", f"{time_text(proof.low_ns)} with everything at {low}")]
     if proof.low_ns is not None and proof.latency_ns < proof.low_ns and low.partition("@")[0] not in targets:
-        beside.append(("", f"{_LEFT}; --stay keeps units without fault there"))
+        beside.append(("", _LEFT))
     return Facts(
         "Latency of the plan, one sample",
         (

@@ -61,16 +61,16 @@ class AcuityConsumer:
         """
         if request.model is None or request.listing is None:
             raise FormatError("it needs the ONNX file and its network.", path=_WHERE, line=0, code="CONSUMER")
-        base = _BASES.get(request.plan.default.precision)
-        if base is None:
-            why = f"no quantiser of Acuity's is {request.plan.default.precision.value} as a whole"
+        precision = request.plan.default.precision
+        if precision not in _BASES:
+            why = f"no quantiser of Acuity's is {precision.value} as a whole"
             raise FormatError(f"{why}.", path=_WHERE, line=0, code="CONSUMER")
         network = read_network(request.listing, "the network")
         if network.version in ("", VERSION):
-            return _reading(request, request.model, network, base)
+            return _reading(request, request.model, network)
         where = f"the network is by Acuity {network.version}, and here is {VERSION}, which"
         try:
-            reading = _reading(request, request.model, network, base)
+            reading = _reading(request, request.model, network)
         except FormatError as error:
             raise _other_version(f"{where} says: {error.detail}") from error
         if reading.disobeyed:
@@ -82,7 +82,7 @@ def _other_version(detail: str) -> OtherVersionError:
     return OtherVersionError(detail, path=_WHERE, line=0, code="CONSUMER", hint="Import the model with what is here.")
 
 
-def _reading(request: ConsumerRequest, model: bytes, network: AcuityNetwork, base: tuple[str, str]) -> ConsumerReading:
+def _reading(request: ConsumerRequest, model: bytes, network: AcuityNetwork) -> ConsumerReading:
     feeds = list(request.samples or noise_inputs(request.graph))
     inputmeta = inputmeta_of(network, request.graph, shapes={name: feeds[0][name].shape for name in feeds[0]})
     runs = list(request.run)
@@ -98,7 +98,7 @@ def _reading(request: ConsumerRequest, model: bytes, network: AcuityNetwork, bas
             "runs": files[len(feeds) :],
             "inputmeta": inputmeta,
             "lists": [port.path for port in read_inputmeta(inputmeta.encode(), "inputmeta")],
-            "base": base,
+            "base": _BASES[request.plan.default.precision],
         }
         job = ConversionJob("acuity_tables", asked, folder, _LIMIT_S)
         try:
