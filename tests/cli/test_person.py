@@ -312,6 +312,15 @@ def test_a_signal_that_is_swallowed_ends_the_command(where: str) -> None:
     assert done.stderr == "error: interrupted: nothing was written.\n"
 
 
+def test_a_signal_between_the_line_and_its_command_is_said(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def asked(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dovetail.cli.verb._perform", asked)
+    said = run("devices")
+    assert (said.code, said.out, said.err) == (130, "", "error: interrupted: nothing was written.\n")
+
+
 def test_a_terminated_search_says_how_to_go_on(tiny: Tiny, tmp_path: Path) -> None:
     (tmp_path / "slow.py").write_text(
         "import time, pathlib\n"

@@ -197,7 +197,7 @@ def _bundle(folder: Path, read: _Read) -> Bundle:
         )
     except PlanError as error:
         raise BundleError(error.message, hint=error.hint) from error
-    except (KeyError, TypeError, ValueError, AttributeError, GraphError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, GraphError) as error:
         why = str(error)[:200]
         raise BundleError(f"{folder / _MANIFEST}: malformed: {why}.", hint="Copy the bundle again.") from error
     try:

@@ -74,6 +74,7 @@ from dovetail.cli.sdk_install import SdkInstall
 from dovetail.cli.sdk_probe import SdkProbe
 from dovetail.cli.sdk_status import SdkStatus
 from dovetail.cli.serve import Serve
+from dovetail.cli.signals import Terminated, asked_to_end
 from dovetail.cli.split import SplitVerb
 from dovetail.cli.tune import Tune
 from dovetail.cli.verb import ExitCode, Verb, add_verb
@@ -235,6 +236,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         where = getattr(getattr(error, "ctx", None), "command_path", "dovetail")
         tell(f"error: {line} Try '{where} --help'.\n")
         return ExitCode.BAD_INPUT
+    if code == ExitCode.INTERRUPTED and not isinstance(code, ExitCode):
+        # Typer's own number, without a word, for a signal between the line and its command.
+        tell("error: interrupted: nothing was written.\n")
+        return ExitCode.TERMINATED if asked_to_end() is Terminated else ExitCode.INTERRUPTED
     return code if isinstance(code, int) else ExitCode.DONE
 
 
