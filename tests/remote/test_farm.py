@@ -25,7 +25,7 @@ from dovetail.bundle import Bundle
 from dovetail.cli.main import main
 from dovetail.errors import DeviceLost, DeviceNotFound, RemoteError
 from dovetail.exporters.onnx import to_onnx
-from dovetail.fit import BoardRequest, Fit, FitRequest, WorkerRequest, fit
+from dovetail.fit import BoardRequest, Fit, FitRequest, PriceRequest, WorkerRequest, fit
 from dovetail.fit.farm import check_farm
 from dovetail.fit.listener import SilentFit
 from dovetail.ir import AnyArray
@@ -131,7 +131,8 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> FitRequest:
         y = np.concatenate([next(iter(session.run({"x": row[None]}).outputs.values())) for row in x])
     np.savez(folder / "x.npz", x=x, y=y)
     (folder / "metric.py").write_text(METRIC)
-    return FitRequest(folder / "model.onnx", folder / "x.npz", metric=f"{folder / 'metric.py'}:score")
+    stays = PriceRequest(migrates=False)
+    return FitRequest(folder / "model.onnx", folder / "x.npz", metric=f"{folder / 'metric.py'}:score", price=stays)
 
 
 class Killing(SilentFit):

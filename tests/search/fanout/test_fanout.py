@@ -50,6 +50,7 @@ def request_(tmp_path_factory: pytest.TempPathFactory) -> TuneRequest:
         goal=Goal(0.1),
         low=parse_placement("vsi:v853@u8"),
         ladder=(parse_placement("vsi:v853@i16"),),
+        costs=CostOptions(migrates=False),
     )
 
 
@@ -287,7 +288,7 @@ def _troubled(request_: TuneRequest, folder: Path, trouble: str) -> TuneRequest:
     """Return the search with a metric that makes trouble on plans that lose much."""
     file = folder / "metric.py"
     file.write_text(_TROUBLE.replace("{trouble}", trouble.replace("{mark!r}", repr(str(folder / "hung")))))
-    return replace(request_, metric=load_metric(f"{file}:right"), costs=CostOptions(most_tests=0))
+    return replace(request_, metric=load_metric(f"{file}:right"), costs=CostOptions(migrates=False, most_tests=0))
 
 
 @pytest.mark.slow
