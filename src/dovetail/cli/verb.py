@@ -131,7 +131,7 @@ def _perform(verb: Verb) -> ExitCode:
         text = verb.instead()
         if text is not None:
             if verb.json_output:
-                raise DovetailError("--json prints JSON only, and what was asked for is a program.", hint="Give one.")
+                raise DovetailError("--json prints JSON only, and a program was asked for too.", hint="Leave out one.")
             screen.write(text)
             return ExitCode.DONE
         with answers_only() if verb.json_output else nullcontext():

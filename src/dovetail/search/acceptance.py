@@ -133,8 +133,8 @@ def _by_holdout(context: SearchContext, candidate: Candidate, doubt: float, *, s
 
 def _is_float(context: SearchContext, plan: Plan) -> bool:
     """Tell whether a plan computes every node of the model as shipped in single precision."""
-    nodes = context.request.graph.nodes
-    return not plan.repairs and all(plan.placement(node.name).precision is Precision.FP32 for node in nodes)
+    shipped, nodes = not context.request.repairs, context.request.graph.nodes
+    return shipped and all(plan.placement(node.name).precision is Precision.FP32 for node in nodes)
 
 
 def _beside_vendor(

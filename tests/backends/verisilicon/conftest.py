@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import needs
+import numpy as np
 import pytest
 
 from dovetail.backend.target import TargetProfile
@@ -18,8 +19,16 @@ from dovetail.backends.verisilicon.plugin import BlobForm, VsiBackend
 from dovetail.sdk import find_verisilicon
 from dovetail.sdk.build import build_shim
 from dovetail.sdk.location import SHIM_NAME, SdkFolder, installation_folder
+from dovetail.testing.wild.growth import Growth
 
 OLDER = "6.42.0"
+
+
+def drawn_input(growth: Growth, *shape: int) -> str:
+    """Return an input of a drawn graph whose values lie evenly in -2 to 2."""
+    name = growth.input(*shape)
+    growth.values[name] = [growth.rng.uniform(-2.0, 2.0, shape).astype(np.float32) for _ in range(2)]
+    return name
 
 
 @pytest.fixture(scope="session")

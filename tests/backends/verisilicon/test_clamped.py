@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import draws
-import numpy as np
 import pytest
 
 from dovetail.backends.verisilicon.driver.session import Settings
@@ -16,7 +15,7 @@ from dovetail.testing.wild.case import WildCase
 from dovetail.testing.wild.deploying import SimulatorJudge, WildOutcome
 from dovetail.testing.wild.growth import Growth
 
-from .conftest import target_named
+from .conftest import drawn_input, target_named
 
 pytestmark = pytest.mark.sdk
 
@@ -37,21 +36,15 @@ def judge(request: pytest.FixtureRequest, vendor: VsiBackend) -> Iterator[Simula
         yield simulator
 
 
-def _input(growth: Growth, *shape: int) -> str:
-    name = growth.input(*shape)
-    growth.values[name] = [growth.rng.uniform(-2.0, 2.0, shape).astype(np.float32) for _ in range(2)]
-    return name
-
-
 def _row(growth: Growth) -> str:
     weight = growth.constant(growth.rng.normal(size=(16, 24)) / 4.0)
-    return growth.op("MatMul", _input(growth, 1, 16), weight)
+    return growth.op("MatMul", drawn_input(growth, 1, 16), weight)
 
 
 def _sum_of_clamped_rows(seed: int, tail: str, *, both: bool) -> WildCase:
     growth = Growth(seed)
     one = growth.op("Relu", _row(growth))
-    other = growth.op("Relu", _row(growth)) if both else _input(growth, 1, 24)
+    other = growth.op("Relu", _row(growth)) if both else drawn_input(growth, 1, 24)
     made = growth.op("Add", one, other)
     with_whole = {"Reshape": [1, 4, 6], "ReduceMax": [1]}
     for op in _TAILS[tail]:
@@ -71,7 +64,7 @@ def test_sums_of_clamped_rows_are_equal(tail: str, both: bool, judge: SimulatorJ
 def _seen_with_another_shape(seed: int, op: str, side: int) -> WildCase:
     growth = Growth(seed)
     weight, bias = growth.rng.normal(size=(24, 16, 1, 1)) / 4.0, growth.rng.normal(size=24)
-    made = growth.op("Conv", _input(growth, 1, 16, side, side), growth.constant(weight), growth.constant(bias))
+    made = growth.op("Conv", drawn_input(growth, 1, 16, side, side), growth.constant(weight), growth.constant(bias))
     growth.op(op, growth.op("Reshape", made, growth.constant([1, 24 * side * side])))
     return growth.case(seed)
 
@@ -86,8 +79,8 @@ def test_a_clamp_behind_a_change_of_shape_is_rounded_as_the_part_does(side: int,
 
 def _added_over_one_axis(seed: int) -> WildCase:
     growth = Growth(seed)
-    made = growth.op("Conv", _input(growth, 1, 16, 9), growth.constant(growth.rng.normal(size=(24, 16, 1)) / 4.0))
-    growth.op("Add", growth.op("Relu", made), _input(growth, 1, 24, 9))
+    made = growth.op("Conv", drawn_input(growth, 1, 16, 9), growth.constant(growth.rng.normal(size=(24, 16, 1)) / 4.0))
+    growth.op("Add", growth.op("Relu", made), drawn_input(growth, 1, 24, 9))
     return growth.case(seed)
 
 

@@ -16,7 +16,7 @@ from dovetail.testing.wild.case import WildCase
 from dovetail.testing.wild.deploying import SimulatorJudge, WildOutcome
 from dovetail.testing.wild.growth import Growth
 
-from .conftest import target_named
+from .conftest import drawn_input, target_named
 
 pytestmark = pytest.mark.sdk
 
@@ -37,12 +37,6 @@ def judge(request: pytest.FixtureRequest, vendor: VsiBackend) -> Iterator[Simula
         yield simulator
 
 
-def _input(growth: Growth, *shape: int) -> str:
-    name = growth.input(*shape)
-    growth.values[name] = [growth.rng.uniform(-2.0, 2.0, shape).astype(np.float32) for _ in range(2)]
-    return name
-
-
 def _convolution(growth: Growth, data: str, kernel: int, group: int, pads: tuple[int, ...]) -> str:
     channels = growth.shape(data)[1]
     weight = growth.constant(growth.rng.normal(size=(channels, channels // group, kernel, kernel)) * 0.4)
@@ -52,7 +46,7 @@ def _convolution(growth: Growth, data: str, kernel: int, group: int, pads: tuple
 
 def _regrouped(seed: int, first: int, second: int, channels: int) -> WildCase:
     growth = Growth(seed)
-    made = _convolution(growth, _input(growth, 1, channels, 8, 8), 3, first, (1, 1, 1, 1))
+    made = _convolution(growth, drawn_input(growth, 1, channels, 8, 8), 3, first, (1, 1, 1, 1))
     _convolution(growth, made, 1, second, (0, 0, 0, 0))
     return growth.case(seed)
 
@@ -60,7 +54,7 @@ def _regrouped(seed: int, first: int, second: int, channels: int) -> WildCase:
 def _padded(seed: int, kind: str, *, depthwise: bool, pads: tuple[int, ...]) -> WildCase:
     growth = Growth(seed)
     widths, value, more = _PADS[kind]
-    inputs = [_input(growth, 1, 8, 8, 9), growth.constant(np.array(widths))]
+    inputs = [drawn_input(growth, 1, 8, 8, 9), growth.constant(np.array(widths))]
     if value is not None:
         inputs.append(growth.constant(np.array(value, np.float32)))
     made = growth.op("Pad", *inputs, **more)

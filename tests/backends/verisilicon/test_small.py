@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import draws
-import numpy as np
 import pytest
 
 from dovetail.backends.verisilicon.driver.session import Settings
@@ -16,7 +15,7 @@ from dovetail.testing.wild.case import WildCase
 from dovetail.testing.wild.deploying import SimulatorJudge, WildOutcome
 from dovetail.testing.wild.growth import Growth
 
-from .conftest import target_named
+from .conftest import drawn_input, target_named
 
 pytestmark = pytest.mark.sdk
 
@@ -36,12 +35,6 @@ def judge(request: pytest.FixtureRequest, vendor: VsiBackend) -> Iterator[Simula
         yield simulator
 
 
-def _input(growth: Growth, *shape: int) -> str:
-    name = growth.input(*shape)
-    growth.values[name] = [growth.rng.uniform(-2.0, 2.0, shape).astype(np.float32) for _ in range(2)]
-    return name
-
-
 def _check(case: WildCase, judge: SimulatorJudge) -> None:
     for precision in _PRECISIONS:
         found = judge.judge(case, precision)
@@ -57,7 +50,7 @@ def test_a_transposed_convolution_may_leave_one_pixel(case: str, made: int, judg
     growth, (plane, kernel, strides, pads) = Growth(seed), _PIXELS[case]
     weight = growth.constant(growth.rng.normal(size=(3, made, *kernel)) * 0.4)
     bias = growth.constant(growth.rng.normal(size=made) * 0.4)
-    growth.op("ConvTranspose", _input(growth, 1 + seed % 2, 3, *plane), weight, bias, strides=strides, pads=pads)
+    growth.op("ConvTranspose", drawn_input(growth, 1 + seed % 2, 3, *plane), weight, bias, strides=strides, pads=pads)
     _check(growth.case(seed), judge)
 
 
@@ -69,7 +62,7 @@ def test_pairs_of_a_row_are_averaged(width: int, counted: int, judge: SimulatorJ
     growth = Growth(seed)
     growth.op(
         "AveragePool",
-        _input(growth, 1 + seed % 2, 3, 1, width),
+        drawn_input(growth, 1 + seed % 2, 3, 1, width),
         kernel_shape=(1, 2),
         strides=(2, 2),
         count_include_pad=counted,

@@ -147,6 +147,11 @@ class ProgramOperator:
     joins: tuple[int, ...] = ()
     """Operators that are computed with this one, the convolution first: their results are never stored."""
 
+    @property
+    def groups(self) -> int:
+        """Return the number of groups of a convolution, which its row has as the third from the end."""
+        return self.ints[-3]
+
 
 @dataclass(frozen=True, slots=True)
 class Program:

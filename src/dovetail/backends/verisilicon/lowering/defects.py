@@ -46,8 +46,6 @@ _CONVOLUTIONS = frozenset({"conv2d", "grouped_conv2d"})
 _PRODUCTS = _CONVOLUTIONS | {"fully_connected"}
 _SHIFTED = _PRODUCTS | {"deconv2d"}
 _SUMS = frozenset({"add", "sub"})
-_GROUPS = -3
-"""Where a convolution's parameters have the number of groups."""
 _SCALING = frozenset({"batch_norm", "pool2d", "reduce"})
 """What the array does as a convolution of its own."""
 
@@ -218,7 +216,7 @@ def _regrouped(tensors: tuple[ProgramTensor, ...], operators: tuple[ProgramOpera
         maker = makers.get(item.inputs[0]) if item.kind == "grouped_conv2d" else None
         while maker is not None and maker.kind == "reshape":
             maker = makers.get(maker.inputs[0])
-        if maker is not None and maker.kind == "grouped_conv2d" and maker.ints[_GROUPS] != item.ints[_GROUPS]:
+        if maker is not None and maker.kind == "grouped_conv2d" and maker.groups != item.groups:
             found |= {maker.outputs[0], item.inputs[0]}
     return {tensor for tensor in found if tensors[tensor].role is TensorRole.INNER}
 

@@ -44,8 +44,8 @@ _MOVEMENTS = frozenset(
 _SHADED_BESIDE_A_STREAM = frozenset({"batch_norm", "cos", "exp", "sin"})
 """What a part with a stream processor gives to a shader in 16 bits, or computes as one does (batch_norm)."""
 _GATE_AND_PRODUCT = 2
-_GROUPS, _CHANNELS = 10, 2
-"""Where a convolution's parameters have the number of groups, and a shape its channels."""
+_CHANNELS = 2
+"""Where the shape of a plane's tensor has its channels."""
 _PLANE = 3
 """Axes that are all 1 where a function is left to a shader: channels, height and width."""
 _MEAN, _COUNTED, _MOST_AVERAGE = 0, 1, 1
@@ -312,7 +312,7 @@ def _has_one_reader(item: OperatorView) -> bool:
         if tensors[tensor].role is not TensorRole.INNER or len(readers) != 1:
             return False
         (reader,) = readers
-        if reader.kind == "grouped_conv2d" and reader.ints[_GROUPS] < tensors[tensor].shape[_CHANNELS]:
+        if reader.kind == "grouped_conv2d" and reader.groups < tensors[tensor].shape[_CHANNELS]:
             return False
         if reader.kind != "reshape":
             return reader.kind != "concat" or len({tensors[one].form for one in (*reader.inputs, *reader.outputs)}) > 1
