@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dovetail.search import Status, Trial, pareto_front
+from dovetail.search.front import knee_trial
 
 _POINTS = st.lists(st.tuples(st.integers(1, 9), st.integers(0, 9), st.booleans()), min_size=1, max_size=15)
 
@@ -61,3 +62,16 @@ def test_the_knee_is_furthest_above_the_line_between_the_ends() -> None:
     # (2, 0), (7, 6), (8, 8), (12, 9): 0.67 - 0.5, 0.89 - 0.6.
     trials, latencies = _trials([(2, 0, True), (7, 6, True), (8, 8, True), (12, 9, True)])
     assert [point.knee for point in pareto_front(trials, latencies, "3")] == [False, False, True, False]
+
+
+def test_the_knee_of_a_search_counts_what_was_rejected_early_and_stays_within_a_latency() -> None:
+    low = Trial("low", (), Status.FAIL, 0.2, 1.0, 4, 10)
+    knee = Trial("knee", (), Status.FAIL, 0.75, 0.8, 4, 10)
+    dear = Trial("dear", (), Status.PASS, 0.89, 0.9, 10, 10)
+    dearest = Trial("dearest", (), Status.PASS, 0.9, 0.9, 10, 10)
+    broken = Trial("broken", (), Status.CANNOT_TEST, 1.0, 0.8, 10, 10)
+    latencies = {"low": 1.0, "knee": 2.0, "dear": 8.0, "dearest": 9.0, "broken": 1.5}
+    trials = [dearest, broken, low, dear, knee]
+    assert knee_trial(trials, latencies, 9.0) is knee
+    assert knee_trial(trials, latencies, 8.0) is knee
+    assert knee_trial(trials, latencies, 7.9) is None

@@ -203,3 +203,44 @@ def test_twenty_samples_are_enough_to_leave_a_plan_that_is_far_off() -> None:
     assert not low.assessment.surely_missed
     assert len(answer.raised) == 6
     assert answer.verdict is Verdict.LIKELY
+
+
+def _suspecting(first: str) -> list[UnitPrior]:
+    """Return a prior of six units that suspects one of them most."""
+    names = sorted((f"n{index}" for index in range(6)), key=lambda name: name != first)
+    return [UnitPrior(name, 1.0, "planted") for name in names]
+
+
+@pytest.mark.parametrize("rest", [0.001, 0.003])
+def test_what_is_dearer_and_hardly_nearer_the_goal_is_not_the_answer(rest: float) -> None:
+    """n1 does the harm, the others next to none, and the hold-out loses what nothing heals.
+
+    With 0.003 from each of the others n1 alone misses the goal on the search split, so that all are raised.
+    """
+    others = [f"n{index}" for index in range(6) if index != 1]
+
+    def loss(plan: Plan, indices: Sequence[int]) -> AnyArray:
+        low = sum(plan.placement(unit) == LOW for unit in others)
+        held = 0.05 + 0.0001 * low
+        losses = np.where(np.asarray(indices) < SEARCHED, rest * low, held)
+        return losses + 0.5 * (plan.placement("n1") == LOW)
+
+    selection, _, ledger = _select(loss, goal=Goal(0.01), prior=_suspecting("n1"))
+    assert selection.answer.verdict is Verdict.MISSED
+    assert set(selection.answer.raised) == {"n1"}
+    assert any(len(item.raised) > 1 for item in ledger.judged.values())
+
+
+def test_a_cheaper_plan_is_named_beside_an_answer_that_misses() -> None:
+    """All raised leave a third of what n1 alone leaves beyond the goal, and take less than three times as long."""
+    others = [f"n{index}" for index in range(6) if index != 1]
+
+    def loss(plan: Plan, indices: Sequence[int]) -> AnyArray:
+        low = sum(plan.placement(unit) == LOW for unit in others)
+        losses = np.where(np.asarray(indices) < SEARCHED, 0.003 * low, 0.02 + 0.01 * low)
+        return losses + 0.5 * (plan.placement("n1") == LOW)
+
+    selection, _, _ = _select(loss, goal=Goal(0.01), prior=_suspecting("n1"))
+    assert selection.answer.verdict is Verdict.MISSED
+    assert len(selection.answer.raised) > 1
+    assert any(remark.startswith("1 raised units take ") for remark in selection.answer.remarks)

@@ -143,6 +143,10 @@ class Ledger:
         complete = [(digest, trial) for digest, trial in self._trials.items() if trial.complete]
         return [self._raised[digest] for digest, trial in complete if tolerance.met_by(trial.float_score - trial.score)]
 
+    def raised_by(self, plan_digest: str) -> Mapping[str, Override]:
+        """Return what a plan raises that was judged."""
+        return self._raised[plan_digest]
+
     def verdicts(self, tolerance: Tolerance) -> list[tuple[dict[str, Placement], Trial]]:
         """Return every trial at a tolerance, with where its plan has raised units."""
         return [

@@ -16,6 +16,7 @@ from dovetail.search.candidate import Candidate
 from dovetail.search.cheapest import cheapest
 from dovetail.search.context import SearchContext
 from dovetail.search.culprits import find_culprits
+from dovetail.search.front import knee_trial
 from dovetail.search.ledger import Ledger
 from dovetail.search.tolerance import Tolerance
 from dovetail.search.verdict import Verdict
@@ -37,6 +38,9 @@ def select(context: SearchContext, ledger: Ledger) -> Selection:
     """
     candidates = _looked_at(context, ledger)
     answer = _best(context, candidates)
+    if answer.verdict is Verdict.MISSED:
+        cheaper = _cheaper(context, ledger, candidates, answer)
+        answer = _beside(context, _best(context, [*candidates, *cheaper]), cheaper)
     if answer.verdict is not Verdict.LIKELY:
         return Selection(answer)
     surer = _surer(context, ledger, candidates, answer)
@@ -166,20 +170,49 @@ def _best(context: SearchContext, candidates: Iterable[Candidate]) -> Candidate:
 def _replaces(context: SearchContext, dearer: Candidate, best: Candidate) -> bool:
     """Tell whether a dearer plan that is nearer the goal replaces one that misses it.
 
-    It does where that is beyond doubt or bets show that it is better. Few samples can show neither: a plan that misses
-    by more than its standard error is replaced by one that meets the goal, or that leaves as many times less of what
+    That it is better has to be beyond doubt, or shown by bets; few samples can show neither, and then the other has to
+    miss the goal by more than its standard error. Where both miss it, the dearer one leaves as many times less of what
     is lost beyond the goal as it takes longer.
     """
-    if best.assessment.surely_missed or is_worth_it(context, best, dearer):
-        return True
     beyond = best.assessment.loss - best.assessment.allowance
-    losses = None if best.acceptance is None else best.acceptance.losses
-    if losses is None or not beyond > float(losses.std()) / math.sqrt(len(losses)):
-        return False
+    if not (best.assessment.surely_missed or is_worth_it(context, best, dearer)):
+        losses = None if best.acceptance is None else best.acceptance.losses
+        if losses is None or not beyond > float(losses.std()) / math.sqrt(len(losses)):
+            return False
     if dearer.verdict.is_within:
         return True
     left = dearer.assessment.loss - dearer.assessment.allowance
     return left * _times_as_long(context, dearer, best) <= beyond
+
+
+def _cheaper(
+    context: SearchContext, ledger: Ledger, candidates: Iterable[Candidate], answer: Candidate
+) -> list[Candidate]:
+    """Return the plan after which more latency stopped paying on the search split, judged, where the answer is dearer.
+
+    What the samples asked for in vain may have taken the search far beyond it.
+    """
+    prover = context.prover
+    if prover is None:
+        return []
+    latencies = {digest: prover.latency_ns(raised) for digest, raised in ledger.placements().items()}
+    knee = knee_trial(ledger.trials, latencies, prover.latency_ns(answer.placements))
+    if knee is None or knee.plan_digest in {item.plan.digest for item in candidates}:
+        return []
+    return [judge_selected(context, ledger, context.candidate(dict(ledger.raised_by(knee.plan_digest))))]
+
+
+def _beside(context: SearchContext, answer: Candidate, cheaper: Iterable[Candidate]) -> Candidate:
+    """Return an answer that misses the goal with what is said of cheaper plans beside it."""
+    prover = context.prover
+    if prover is None:
+        return answer
+    remarks = [
+        f"{len(item.raised)} raised units take {prover.latency_ns(item.placements) / 1e6:.4g} ms ({item.assessment})"
+        for item in cheaper
+        if item.plan.digest != answer.plan.digest and math.isfinite(item.assessment.loss)
+    ]
+    return replace(answer, remarks=(*answer.remarks, *remarks))
 
 
 def _times_as_long(context: SearchContext, dearer: Candidate, cheaper: Candidate) -> float:
