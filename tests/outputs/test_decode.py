@@ -125,6 +125,8 @@ def by_hand(coding, t, level, row, col, anchor):
     if coding is Coding.ANCHORS_V5:
         x, y = (sigmoid(t[0]) * 2 - 0.5 + col) * s, (sigmoid(t[1]) * 2 - 0.5 + row) * s
         return x, y, (sigmoid(t[2]) * 2) ** 2 * w, (sigmoid(t[3]) * 2) ** 2 * h
+    if coding is Coding.PIXELS:
+        return (col + 0.5) * s + t[0], (row + 0.5) * s + t[1], t[2], t[3]
     assert coding is Coding.PRIORS
     x, y = (col + 0.5) * s + t[0] * 0.1 * w, (row + 0.5) * s + t[1] * 0.1 * h
     return x, y, math.exp(t[2] * 0.2) * w, math.exp(t[3] * 0.2) * h
@@ -144,7 +146,7 @@ def boxes_of(layout: DenseLayout, outputs: Mapping[str, AnyArray]) -> AnyArray:
 
 
 @pytest.mark.parametrize(
-    "coding", [Coding.GRID_EXP, Coding.GRID_SIGMOID, Coding.ANCHORS_V3, Coding.ANCHORS_V5, Coding.PRIORS]
+    "coding", [Coding.GRID_EXP, Coding.GRID_SIGMOID, Coding.ANCHORS_V3, Coding.ANCHORS_V5, Coding.PRIORS, Coding.PIXELS]
 )
 def test_codings_of_centre_and_size(coding):
     values = table(4)

@@ -6,6 +6,10 @@ import numpy as np
 import pytest
 
 from dovetail.compare.decisions import metric_for, see_random
+from dovetail.data.preprocess import Channels
+from dovetail.inputs.usual import convention_of
+from dovetail.outputs.ends import ImageInput
+from dovetail.outputs.layouts import Coding, DenseLayout
 from dovetail.outputs.view import HeadView, Kind, OutputRole, OutputsView
 from dovetail.passes import normalize
 from dovetail.testing.heads.net import HeadNet, channels_last
@@ -106,3 +110,27 @@ def test_a_mask_that_marks_nothing_is_compared_as_numbers() -> None:
     metric = metric_for(seen.view, seen.golden)
     noise = np.random.default_rng(0).normal(0, 0.01, seen.golden["mask"].shape).astype(np.float32)
     assert metric.score({"mask": seen.golden["mask"] + noise}, seen.golden) < 0.95
+
+
+def test_one_score_a_pixel_that_is_sure_of_large_parts_is_a_mask_and_no_text() -> None:
+    net = HeadNet(6)
+    (feature,) = net.backbone(net.picture(96, 96, channels_last=True), (2,))
+    raw = net.up(feature, 1)
+    sure = net.op("Mul", net.op("Sub", raw, net.op("ReduceMean", raw, keepdims=1)), net.constant(np.float32(1e3)))
+    faint, clear = (view_of(net, out=channels_last(net, net.sigmoid(logits))) for logits in (raw, sure))
+    assert [view.kind for view in (faint, clear)] == [Kind.SEGMENTATION] * 2
+    assert clear.sure
+    assert head_with(faint, "out").confidence < head_with(clear, "out").confidence
+
+
+def test_a_score_beside_boxes_with_points_is_mediapipes_design() -> None:
+    net = HeadNet(7)
+    eight, sixteen = net.backbone(net.picture(128, 128, channels_last=True), (8, 16))
+    boxes, scores = (
+        net.concat([net.rows(net.conv(item, count * size), size) for item, count in ((eight, 2), (sixteen, 6))], 1)
+        for size in (16, 1)
+    )
+    head = head_with(view_of(net, regressors=boxes, classificators=scores), "regressors")
+    assert isinstance(head.layout, DenseLayout)
+    assert (head.family, head.layout.coding, head.layout.centre) == ("mediapipe", Coding.PIXELS, 0.5)
+    assert convention_of(head, ImageInput("x", 128, 128, 3, True)).channels is Channels.RGB

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 
 from dovetail.report import Facts, Page, Prose, Table, page_text, printable, shorten
 from dovetail.report.figures import bytes_text, count_text, number_text, time_text
-from dovetail.report.page import flexible, left, right, wrapped
+from dovetail.report.page import flexible, left, listed, right, wrapped
 from dovetail.report.text import column_widths
 
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=150)
@@ -126,3 +126,11 @@ def test_a_page_on_the_screen_says_how_much_is_left_out_and_where() -> None:
     assert prose.lines == ("a", "b", "c", "... and 1 more, in report.txt.")
     assert facts == page.blocks[2]
     assert page.shortened(9, 4, "report.txt") == page
+
+
+def test_long_lists_of_names_on_the_screen_are_their_first_ones() -> None:
+    names = [f"unit{index}" for index in range(20)]
+    rows = ((", ".join(names), "a, b"), (", ".join(names[:9]), ", ".join(names)))
+    (table,) = Page("p", (Table("t", (listed("units"), left("u")), rows),)).shortened(9, 4, "report.txt").blocks
+    assert isinstance(table, Table)
+    assert table.rows == ((f"{', '.join(names[:8])} ... and 12 more", "a, b"), rows[1])

@@ -2,8 +2,8 @@
 
 Sources are the preprocessing of the published code of each design: Megvii-BaseDetection/YOLOX, ultralytics/yolov5 and
 ultralytics, AlexeyAB/darknet, RangiLyu/nanodet, dog-qiuqiu/FastestDet, opencv/opencv_zoo, deepinsight/insightface,
-biubug6/Pytorch_Retinaface, weiliu89/caffe, tensorflow/models, xingyizhou/CenterNet, facebookresearch/detr,
-PaddlePaddle/PaddleOCR, torchvision, tf.keras.applications.
+biubug6/Pytorch_Retinaface, weiliu89/caffe, tensorflow/models, google-ai-edge/mediapipe, xingyizhou/CenterNet,
+facebookresearch/detr, PaddlePaddle/PaddleOCR, torchvision, tf.keras.applications.
 """
 
 from __future__ import annotations
@@ -88,6 +88,7 @@ _BY_FAMILY: dict[str, Convention] = {
     "nanodet": Convention((Normal.IMAGENET,), _BGR, (PictureFit.STRETCH, PictureFit.LETTERBOX)),
     "fastestdet": Convention((Normal.UNIT,), _BGR, (PictureFit.STRETCH,)),
     "yunet": Convention((Normal.RAW,), _BGR, (PictureFit.STRETCH,)),
+    "mediapipe": Convention((Normal.HALF, Normal.UNIT), _RGB, (PictureFit.LETTERBOX, PictureFit.STRETCH)),
     "scrfd": Convention((Normal.HALF,), _RGB, (PictureFit.LETTERBOX_TOP_LEFT,)),
     "retinaface": Convention((Normal.CAFFE,), _BGR, (PictureFit.STRETCH,)),
     "ssd": _SSD,

@@ -44,6 +44,7 @@ class Coding(Enum):
     DISTRIBUTION = "distributions of the distances to the four sides, in strides"
     ANCHORS_V3 = "sigmoid offset, exponential share of an anchor"
     ANCHORS_V5 = "sigmoid offset doubled, squared share of an anchor"
+    PIXELS = "offset from the cell's centre and size, in pixels"
     PRIORS = "offset and logarithm of the size against prior boxes, variances 0.1 and 0.2"
     CENTRE_SIZE = "offset from the cell and size in cells, in outputs of their own"
     UNKNOWN = "unknown"

@@ -10,7 +10,7 @@ from dovetail.report.differences import pictures_block
 from dovetail.report.figures import bytes_text, number_text, time_text
 from dovetail.report.healing import healing_block
 from dovetail.report.outputs import output_table
-from dovetail.report.page import Block, Column, Facts, Page, Picture, Prose, Table, Tone, flexible, left, right
+from dovetail.report.page import Block, Column, Facts, Page, Picture, Prose, Table, Tone, flexible, left, listed, right
 from dovetail.report.record import PartitionRow, ProofSummary, Report
 from dovetail.search.result import TuneCost
 from dovetail.search.trial import Trial
@@ -211,7 +211,7 @@ def _clauses(proof: ProofSummary) -> Table:
     )
     note = "With everything else raised and all of a line low, the target is missed."
     return Table(
-        "Of every line at least one unit has to be raised", (flexible("units"), left("to, or above")), rows, note
+        "Of every line at least one unit has to be raised", (listed("units"), left("to, or above")), rows, note
     )
 
 
@@ -227,7 +227,7 @@ def _front(report: Report) -> Table:
         )
         for point in report.front
     )
-    columns = (right("latency"), right("score"), left("meets goal"), left(""), right("raised"), flexible("units"))
+    columns = (right("latency"), right("score"), left("meets goal"), left(""), right("raised"), listed("units"))
     return Table("Latency against score (search split)", columns, rows)
 
 
@@ -242,7 +242,7 @@ def _pareto(report: Report) -> Table:
         )
         for point in report.pareto
     )
-    columns = (right("raised"), right("score"), left("meets goal"), left(""), flexible("units"))
+    columns = (right("raised"), right("score"), left("meets goal"), left(""), listed("units"))
     return Table("Fewest raised units against score (search split)", columns, rows)
 
 

@@ -16,12 +16,16 @@ class Tone(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column; a `flexible` one gives up width first, its cells going on in the next line; `wrapped` is prose."""
+    """A column; a `flexible` one gives up width first, its cells going on in the next line; `wrapped` is prose.
+
+    Cells of a `listed` one are names with commas between.
+    """
 
     title: str
     right: bool = False
     flexible: bool = False
     wrapped: bool = False
+    listed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,9 @@ class Pictures:
     note: str = ""
 
 
+_LISTED = 8
+"""Names of a cell that are left where a page is shortened, at most."""
+
 Block = Table | Facts | Prose | Pictures
 
 
@@ -80,17 +87,31 @@ class Page:
     tone: Tone = Tone.PLAIN
 
     def shortened(self, rows: int, lines: int, whole: str) -> Page:
-        """Return the page with at most so many rows of a table and lines of a text, and where the `whole` of it is."""
+        """Return the page with at most so many rows of a table and lines of a text, and where the `whole` of it is.
+
+        Long lists of names in a cell become their first ones.
+        """
         return replace(self, blocks=tuple(_shortened(block, rows, lines, whole) for block in self.blocks))
 
 
 def _shortened(block: Block, rows: int, lines: int, whole: str) -> Block:
-    if isinstance(block, Table) and len(block.rows) > rows:
+    if isinstance(block, Table):
+        kept = replace(block, rows=tuple(_first_names(block.columns, row) for row in block.rows[:rows]))
         more = f"... and {len(block.rows) - rows} more, in {whole}."
-        return replace(block, rows=block.rows[:rows], note=f"{more} {block.note}".strip())
+        return kept if len(block.rows) <= rows else replace(kept, note=f"{more} {block.note}".strip())
     if isinstance(block, Prose) and len(block.lines) > lines:
         return replace(block, lines=(*block.lines[:lines], f"... and {len(block.lines) - lines} more, in {whole}."))
     return block
+
+
+def _first_names(columns: tuple[Column, ...], row: tuple[str, ...]) -> tuple[str, ...]:
+    """Return a row with the first names of long lists, and how many are left out."""
+    cells: list[str] = []
+    for column, cell in zip(columns, row, strict=True):
+        names = cell.split(", ") if column.listed else []
+        short = f"{', '.join(names[:_LISTED])} ... and {len(names) - _LISTED} more"
+        cells.append(short if len(names) > _LISTED + 1 else cell)
+    return tuple(cells)
 
 
 def left(title: str) -> Column:
@@ -111,3 +132,8 @@ def flexible(title: str) -> Column:
 def wrapped(title: str) -> Column:
     """Return a column of sentences, which are shown whole, on several lines where they have to be."""
     return Column(title, flexible=True, wrapped=True)
+
+
+def listed(title: str) -> Column:
+    """Return a column of lists of names, with commas between, that may go on in the next line."""
+    return Column(title, flexible=True, listed=True)

@@ -1,7 +1,8 @@
 """Boxes in pixels of the input, from what a detector says of its places.
 
 Sources of the formulas: YOLOX (Ge et al., 2021), FCOS (Tian et al., 2019), generalised focal loss (Li et al., 2020),
-SSD (Liu et al., 2016), YOLOv3 (Redmon and Farhadi, 2018), FastestDet's and CenterNet's published post-processing.
+SSD (Liu et al., 2016), YOLOv3 (Redmon and Farhadi, 2018), FastestDet's, CenterNet's and MediaPipe's published
+post-processing.
 """
 
 from __future__ import annotations
@@ -53,6 +54,8 @@ def _coded(layout: DenseLayout, values: Floats, cells: Cells) -> Floats | None:
     if layout.coding is Coding.GRID_SIGMOID:
         size = np.array([layout.image[1], layout.image[0]])
         return _around((np.tanh(values[..., :2]) + place) * strides, _sigmoid(values[..., 2:4]) * size)
+    if layout.coding is Coding.PIXELS:
+        return _around((place + layout.centre) * strides + values[..., :2], values[..., 2:4])
     if not layout.anchors:
         return None
     anchors = np.array([layout.anchors[level][anchor] for level, anchor in zip(cells.level, cells.anchor, strict=True)])

@@ -271,11 +271,21 @@ def _family(layout: DenseLayout, found: RoleAssignment, sizes: Activation) -> tu
     middle, corner, exp = (Coding.DISTANCES, 0.5), (Coding.DISTANCES, 0.0), (Coding.GRID_EXP, 0.0)
     if OutputRole.CENTRENESS in found.roles:
         return _coded(layout, "fcos", middle, corner, exp)
+    if _points_follow(found):
+        return _coded(layout, "mediapipe", (Coding.PIXELS, 0.5))
     if OutputRole.LANDMARKS in found.roles:
         return _coded(layout, "scrfd", corner, middle, exp)
     if anchors > 1:
         return "anchors", _with_usual_anchors(layout, Coding.PRIORS), ()
     return _coded(layout, "grid", middle, corner, exp)
+
+
+def _points_follow(found: RoleAssignment) -> bool:
+    """Tell whether one output holds box and points of a place, and another its one score: MediaPipe's detectors."""
+    box, points, score = (found.roles.get(role) for role in (OutputRole.BOXES, OutputRole.LANDMARKS, OutputRole.SCORES))
+    if box is None or points is None or score is None:
+        return False
+    return points.column == box.column != score.column and score.width == 1
 
 
 def _coded(layout: DenseLayout, family: str, *codings: tuple[Coding, float]) -> tuple[str, DenseLayout, Codings]:

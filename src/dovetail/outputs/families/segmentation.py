@@ -20,6 +20,10 @@ _SMALLEST_SCENE = 64
 _COARSE = 8
 _MOSTLY = 0.8
 """Share of the cells in which a detector of cells sees nothing, at least."""
+_UNDECIDED = (0.1, 0.9)
+"""A score between these is not sure one way or the other."""
+_COVERED = (0.05, 0.95)
+"""Shares of the picture that what is masked covers, as a rule."""
 _TEXT_THRESHOLD = 0.3
 """What counts as text in a DB head's map, by the method's published code."""
 
@@ -71,6 +75,7 @@ def _mask(ends: Ends, found: Map) -> Hypothesis:
     case.when(found.full, STRONG, f"'{end.name}' has a value for every pixel")
     case.when(end.tail.resized, STRONG, f"'{end.name}' is resized at the end")
     case.when(not many and found.activations <= {"Sigmoid"}, STRONG, f"'{end.name}' is one score a cell")
+    case.when(not many and _covers(found), FAIR, "a good part of the pictures is surely in, and the rest surely out")
     case.when(many and found.channels in counts.MASKS, SLIGHT, f"{found.channels} classes, a usual number")
     case.when(2 <= found.stride <= 8 and many, SLIGHT, f"a map of stride {found.stride:g}")
     case.when(found.stride >= 16, -FAIR, f"a map as coarse as stride {found.stride:g}")
@@ -96,6 +101,17 @@ def _mask(ends: Ends, found: Map) -> Hypothesis:
         applied = Activation.NONE
     layout = MaskLayout(end.name, axis if many else None, found.channels if many else 2, applied)
     return Hypothesis.of(case, Kind.SEGMENTATION, "scores" if many else "one mask", {end.name: OutputRole.MASK}, layout)
+
+
+def _covers(found: Map) -> bool:
+    """Tell whether scores in 0..1 are sure of most cells, and of both sides: of what is masked and of what is not."""
+    values = np.asarray(found.end.values, np.float64)
+    if found.activations != {"Sigmoid"} or not values.size:
+        return False
+    low, high = _UNDECIDED
+    unsure = float(np.mean((values > low) & (values < high)))
+    covered = float(np.mean(values >= high))
+    return unsure < 1 - _MOSTLY and _COVERED[0] <= covered <= _COVERED[1]
 
 
 def _marks(found: Map) -> bool:
@@ -135,6 +151,7 @@ def _text(found: Map) -> Hypothesis:
     case.when(words.named(end, words.TEXT), STRONG, f"'{end.name}' is named as text is")
     twice = "ConvTranspose" in end.tail.earlier
     case.when(bounded and upwards and twice, STRONG, "two transposed convolutions lead to it")
+    case.when(bounded and upwards and not twice, -FAIR, "one transposed convolution leads to it, not two")
     layout = MaskLayout(end.name, None, 2, Activation.SIGMOID, threshold=_TEXT_THRESHOLD)
     case.when(bounded and _lines(layout, end), FAIR, f"'{end.name}' marks several regions that are wider than high")
     return Hypothesis.of(case, Kind.TEXT_REGIONS, "db", {end.name: OutputRole.MASK}, layout)
