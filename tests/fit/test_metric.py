@@ -109,6 +109,25 @@ def test_what_is_not_recognised_is_asked_for_in_one_line_to_copy() -> None:
     assert f"kind={found.view.heads[0].kind.value}" in line
 
 
+@pytest.mark.parametrize(("values", "asked"), [(1, False), (700, True)])
+def test_a_few_numbers_beside_what_is_recognised_are_compared_as_numbers(values: int, asked: bool) -> None:
+    """A flag beside a Softmax of 1,000 classes needs no question; as many numbers again might be what is decided."""
+    net = HeadNet(1)
+    flat = net.pooled(net.backbone(net.picture(64, 64), (16,))[0])
+    graph = normalize(net.finish({"p": net.softmax(net.dense(flat, 1000), 1), "q": net.dense(flat, values)}, {}).graph)
+    if asked:
+        with pytest.raises(DataError, match="the model's outputs are not recognised with confidence"):
+            choose_metric(None, None, graph, noise(graph))
+        return
+    found = choose_metric(None, None, graph, noise(graph))
+    assert found.note.endswith("'q' unknown; what is not recognised is compared as numbers")
+    assert found.decisions is not None
+    assert [(part.kind, part.outputs) for part in found.decisions.parts] == [
+        ("classification", ("p",)),
+        ("unknown", ("q",)),
+    ]
+
+
 def test_hints_serve_only_decisions() -> None:
     graph = planted_detector()
     samples = labelled_samples(graph, 2)

@@ -15,8 +15,12 @@ from PIL import Image
 from dovetail.cli.main import main
 from dovetail.errors import DataError
 from dovetail.fit import FitRequest, PriceRequest, fit
+from dovetail.fit.pictures import choose_preprocess
 from dovetail.ir import save_graph
+from dovetail.outputs import Kind
+from dovetail.passes import normalize
 from dovetail.testing.heads.detectors import fastestdet
+from dovetail.testing.heads.net import HeadNet
 from dovetail.testing.networks import Network
 
 
@@ -45,7 +49,7 @@ def test_a_folder_is_enough(request_: FitRequest, tmp_path: Path) -> None:
     # Eleven pictures prove nothing; with nothing raised all of them lose ten times what is allowed.
     assert not answer.accepted
     assert answer.result.raised
-    assert answer.result.summary.endswith("more samples would decide")
+    assert "more samples would decide" in answer.result.summary
     assert (answer.result.metric, answer.result.holdout.samples) == ("decisions", 4)
     assert 0 < answer.result.holdout.tuned <= answer.result.holdout.float_score <= 1
     (row,) = answer.report.outputs
@@ -89,6 +93,16 @@ def test_what_is_stated_is_not_guessed(request_: FitRequest, tmp_path: Path) -> 
     answer = fit(replace(request_, anyway=True, max_drop="50%"))
     assert answer.report.notes[1] == f"preprocessing as stated ({tmp_path / 'preprocessor_config.json'})"
     assert tomllib.loads(answer.preprocess)["mean"] == pytest.approx([127.5] * 3)
+
+
+def test_what_is_guessed_without_following_decisions_is_not_said_to_be_stated(tmp_path: Path) -> None:
+    """A value is nothing that a change of the picture keeps: what is left are the weights, and they are named."""
+    add_pictures(tmp_path / "photos", 3)
+    net = HeadNet(1)
+    flat = net.pooled(net.backbone(net.picture(64, 64), (16,))[0])
+    graph = normalize(net.finish({"age": net.dense(flat, 1)}, Kind.REGRESSION).graph)
+    chosen = choose_preprocess(FitRequest(tmp_path / "model.onnx", tmp_path / "photos", "cpu"), graph, graph)
+    assert chosen.notes[0].startswith("preprocessing guessed by the first layer's weights alone: RGB, ")
 
 
 def three(folder: Path) -> None:

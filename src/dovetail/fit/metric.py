@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
@@ -16,11 +16,12 @@ from dovetail.compare.decisions import (
     metric_for,
     refuse_top1,
     see_outputs,
+    with_minor_as_numbers,
 )
 from dovetail.data.sample import SampleSource
 from dovetail.errors import DataError
 from dovetail.ir import Graph
-from dovetail.outputs import OutputsView
+from dovetail.outputs import Kind, OutputsView
 from dovetail.outputs.describe import view_text
 from dovetail.outputs.hints import hints_line, read_hints
 
@@ -59,7 +60,9 @@ class ChosenMetric:
             return f"outputs: not looked at: {self.unseen}"
         count = self.seen.detections
         detected = "" if count is None else f"; float detects {count} objects in {_samples_text(self.seen)}"
-        return f"outputs: {view_text(self.seen.view)}{detected}"
+        unknown = any(head.kind is Kind.UNKNOWN for head in self.seen.view.heads)
+        numbers = "; what is not recognised is compared as numbers" if unknown and self.decisions is not None else ""
+        return f"outputs: {view_text(self.seen.view)}{detected}{numbers}"
 
 
 def choose_metric(name: str | None, decisions: str | None, graph: Graph, samples: SampleSource) -> ChosenMetric:
@@ -67,7 +70,8 @@ def choose_metric(name: str | None, decisions: str | None, graph: Graph, samples
 
     Without a name it is top1 where samples have labels, else the agreement with the float model's decisions, for which
     the outputs are recognised on some of the samples, or are what `decisions` says (a line of hints, or its TOML file).
-    Raises DataError where they are not recognised with confidence, and for top1 of what is no classifier.
+    A few numbers beside what is recognised with confidence are compared as numbers. Raises DataError where nothing is
+    recognised so, or too little, and for top1 of what is no classifier.
     """
     if name is None:
         first = next(iter(samples), None)
@@ -98,15 +102,16 @@ def choose_metric(name: str | None, decisions: str | None, graph: Graph, samples
 
 def _by_decisions(said: str | None, graph: Graph, samples: SampleSource) -> ChosenMetric:
     seen = _seen(said, graph, samples)
-    view = seen.view
-    if said is None and not view.sure:
-        line = hints_line(view)
+    view = seen.view if said is not None or seen.view.sure else with_minor_as_numbers(seen.view, seen.golden)
+    if view is None:
+        line = hints_line(seen.view)
         guess = f"Say what they are, for example '{line}'" if line else "Name a metric"
         raise DataError(
-            f"the outputs of '{graph.name}' are not recognised with confidence: {view_text(view)}.",
+            f"the model's outputs are not recognised with confidence: {view_text(seen.view)}.",
             hint=f"{guess}; the metric 'noise' compares numbers whatever they mean.",
             option="decisions" if line else "metric",
         )
+    seen = replace(seen, view=view)
     if seen.detections == 0:
         raise DataError(
             f"float detects nothing in {_samples_text(seen)}: there is no decision to keep.",
@@ -117,7 +122,9 @@ def _by_decisions(said: str | None, graph: Graph, samples: SampleSource) -> Chos
         f"{head.kind.value}/{head.family}/{','.join(f'{name}={role.value}' for name, role in head.roles.items())}"
         for head in view.heads
     )
-    return ChosenMetric(metric_for(view, seen.golden), f"{DECISIONS}:{';'.join(heads)}", seen)
+    metric = metric_for(view, seen.golden)
+    names = ",".join(part.name for part in metric.parts)
+    return ChosenMetric(metric, f"{DECISIONS}:{names}:{';'.join(heads)}", seen)
 
 
 def _samples_text(seen: SeenOutputs) -> str:

@@ -119,12 +119,10 @@ def _notes(root: Path) -> tuple[str, ...]:
 
 def _choice(found: Proposals) -> str:
     best = found.best
-    if not found.pictures:
+    if found.source and len(found.ranked) == 1:
         return f"preprocessing as stated ({found.source})"
     rivals = " and ".join(item.name for item in found.rivals)
     other = f"; these pictures do not tell it from {rivals}" if rivals else ""
     stated = f"values stated ({found.source}), " if found.source else ""
-    return (
-        f"preprocessing guessed on {found.pictures} pictures: {stated}{best.name}, "
-        f"probability {best.probability:.2f}{other}; confirm it"
-    )
+    seen = f"on {found.pictures} pictures" if found.pictures else "by the first layer's weights alone"
+    return f"preprocessing guessed {seen}: {stated}{best.name}, probability {best.probability:.2f}{other}; confirm it"

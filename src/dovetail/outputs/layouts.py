@@ -243,7 +243,7 @@ class SequenceLayout:
 
 @dataclass(frozen=True, slots=True)
 class VectorLayout:
-    """Numbers without an order: an embedding, or values."""
+    """Numbers without an order: an embedding, values, or what is not recognised beside something that is."""
 
     output: str
     width: int

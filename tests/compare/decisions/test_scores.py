@@ -11,7 +11,7 @@ from dovetail.compare.decisions.boxes import expected_f1
 from dovetail.compare.decisions.classes import ClassAgreement
 from dovetail.compare.decisions.enough import pictures_needed
 from dovetail.compare.decisions.masks import MaskAgreement
-from dovetail.compare.decisions.noise import AnyNoise, noise_against
+from dovetail.compare.decisions.noise import AnyNoise, noise_against, values_against
 from dovetail.compare.decisions.points import PointAgreement
 from dovetail.compare.decisions.symbols import TextAgreement, edit_distance
 from dovetail.compare.decisions.vectors import EmbeddingAngle, EmbeddingRanking, SignalAgreement
@@ -206,6 +206,20 @@ def test_a_quiet_channel_cannot_lead():
     broken = golden.copy()
     broken[0, 0, 0] = np.nan
     assert metric.per_sample({"y": broken}, {"y": golden})[0] == 0
+
+
+def test_values_beside_a_decision_count_where_they_are_near():
+    """Of a range of 10: 0.4 is near, 1.25 half way from 0.5 to 2, and 3 or no number is far."""
+    golden = np.linspace(0, 10, 20).reshape(4, 5)
+    metric = values_against("y", golden)
+    assert metric.axis is None
+    for apart, share in ((0.4, 1.0), (1.25, 0.5), (3.0, 0.0), (np.nan, 0.0)):
+        measured = golden.copy()
+        measured[2, 1] += apart
+        expected = [1.0, 1.0, 1 - (1 - share) / 5, 1.0]
+        np.testing.assert_allclose(metric.per_sample({"y": measured}, {"y": golden}), expected)
+    unknown = np.where(golden == golden[1, 1], np.nan, golden)
+    assert metric.score({"y": golden}, {"y": unknown}) == 1
 
 
 def test_noise_of_any_output():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dovetail.compare.decisions.choose import DECISIONS, TOP_METRICS, metric_for, refuse_top1
+from dovetail.compare.decisions.choose import DECISIONS, TOP_METRICS, metric_for, refuse_top1, with_minor_as_numbers
 from dovetail.compare.decisions.differing import DecisionLosses, decision_losses
 from dovetail.compare.decisions.enough import FEWEST_PICTURES, pictures_needed
 from dovetail.compare.decisions.golden import DecisionScore
@@ -24,4 +24,5 @@ __all__ = [
     "refuse_top1",
     "see_outputs",
     "see_random",
+    "with_minor_as_numbers",
 ]

@@ -12,7 +12,7 @@ from dovetail.compare.decisions.boxes import DetectionAgreement, TextRegionAgree
 from dovetail.compare.decisions.classes import ClassAgreement
 from dovetail.compare.decisions.golden import AgainstFloat
 from dovetail.compare.decisions.masks import MaskAgreement
-from dovetail.compare.decisions.noise import noise_against
+from dovetail.compare.decisions.noise import noise_against, values_against
 from dovetail.compare.decisions.points import PointAgreement
 from dovetail.compare.decisions.symbols import TextAgreement
 from dovetail.compare.decisions.vectors import EmbeddingAngle, EmbeddingRanking, SignalAgreement
@@ -38,6 +38,8 @@ from dovetail.outputs.view import HeadView, Kind, OutputRole, OutputsView
 
 DECISIONS = "decisions"
 """Name of the metric that compares what is recognised in a model's outputs."""
+_MINOR = 0.1
+"""Numbers that are not recognised for each one that is, at most, where they are compared as numbers."""
 TOP_METRICS = frozenset({"top1", "top5", "top1_agreement"})
 """Metrics that take the best entries of an output for classes."""
 
@@ -46,8 +48,9 @@ def metric_for(view: OutputsView, golden: Arrays) -> Decisions:
     """Return the metric that compares a model's decisions with float's.
 
     `golden` are the float model's outputs `[N, ...]` on some samples: what has no decision is measured against their
-    range, and so are outputs of a decision that comparing it does not read, such as the weights of masks, and masks in
-    which float marks nothing at all. Whether the view is sure enough is for the caller to ask (`view.sure`).
+    range, and so are masks in which float marks nothing at all. Of outputs of a decision that comparing it does not
+    read, such as the weights of masks, the values count that are near float's. Whether the view is sure enough is for
+    the caller to ask (`view.sure`).
     """
     parts = [
         Decision(metric.name, head.kind.value, tuple(head.roles), metric)
@@ -63,6 +66,31 @@ def metric_for(view: OutputsView, golden: Arrays) -> Decisions:
             for number, part in enumerate(parts, 1)
         )
     )
+
+
+def with_minor_as_numbers(view: OutputsView, golden: Arrays) -> OutputsView | None:
+    """Return a view whose heads are sure, or not recognised where they are not and have few numbers beside those.
+
+    `golden` are the float model's outputs `[N, ...]` on some samples. None where no head is sure, or where what is not
+    has more than a tenth as many numbers: what they mean might be what the model decides.
+    """
+
+    def count(sure: bool) -> int:
+        return sum(golden[name].size for head in view.decisions if head.sure is sure for name in head.roles)
+
+    if not 0 < count(True) >= count(False) / _MINOR:
+        return None
+    heads = (
+        (head,) if head.sure or head.kind is Kind.STATE else [_numbers(name, golden) for name in head.roles]
+        for head in view.heads
+    )
+    return replace(view, heads=tuple(item for group in heads for item in group))
+
+
+def _numbers(name: str, golden: Arrays) -> HeadView:
+    """Return an output as numbers that are not recognised."""
+    layout = VectorLayout(name, golden[name][0].size)
+    return HeadView(Kind.UNKNOWN, "", {name: OutputRole.UNKNOWN}, layout, 0.0)
 
 
 def _metrics(head: HeadView, golden: Arrays) -> Iterator[AgainstFloat]:
@@ -83,6 +111,8 @@ def _metrics(head: HeadView, golden: Arrays) -> Iterator[AgainstFloat]:
         case VectorLayout() if head.kind is Kind.EMBEDDING:
             yield EmbeddingAngle(layout.output)
             yield EmbeddingRanking(layout.output, _rows(golden[layout.output]))
+        case VectorLayout() if head.kind is Kind.UNKNOWN:
+            yield values_against(layout.output, golden[layout.output])
         case _ if head.kind is Kind.STATE:
             yield from (SignalAgreement(name, name=f"state {name}") for name in head.roles)
         case _:
@@ -90,7 +120,7 @@ def _metrics(head: HeadView, golden: Arrays) -> Iterator[AgainstFloat]:
 
 
 def _beside(head: HeadView, golden: Arrays) -> Iterator[AgainstFloat]:
-    """Yield the noise of what says more of a decision and is not read to compare it.
+    """Yield how near the numbers are that say more of a decision and are not read to compare it.
 
     Rows that are left after suppression have no order that stays, so that theirs cannot be compared by place.
     """
@@ -103,7 +133,7 @@ def _beside(head: HeadView, golden: Arrays) -> Iterator[AgainstFloat]:
     for name, role in head.roles.items():
         derived = role in (OutputRole.SCORE_SUM, OutputRole.COUNT)
         if name not in read and not derived and golden[name].dtype.kind == "f":
-            yield noise_against(name, golden[name])
+            yield values_against(name, golden[name])
 
 
 def _marks_nothing(layout: MaskLayout, golden: Arrays) -> bool:

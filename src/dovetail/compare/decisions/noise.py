@@ -16,6 +16,10 @@ _FLOOR = 0.1
 """Share of the largest range of an output that counts as the range of a quieter channel: it cannot lead below that."""
 
 
+REACHES = (0.05, 0.1, 0.2)
+"""Shares of a size within which a value is near: PCK is stated at 0.1 and 0.2 of it, finer work at 0.05."""
+
+
 @dataclass(frozen=True)
 class NoiseAgreement(AgainstFloat):
     """1 less the noise of the worst channel: root mean square, as a share of the channel's range.
@@ -30,19 +34,41 @@ class NoiseAgreement(AgainstFloat):
     name: str = "noise"
 
     def per_sample(self, outputs: Arrays, labels: Arrays) -> Floats:
-        golden, measured = output_pair(outputs, labels, self.output)
+        power = np.square(self.shares(outputs, labels)).mean(axis=2)
+        return np.asarray(1.0 - np.minimum(np.sqrt(power).max(axis=1), 1.0), np.float64)
+
+    def shares(self, outputs: Arrays, labels: Arrays) -> Floats:
+        """Return how far every value `[N, channels, rest]` is from float's, as a share of its channel's range.
+
+        It is infinite where a value is no number, and 0 where float's is none.
+        """
+        golden, measured = (np.asarray(item, np.float64) for item in output_pair(outputs, labels, self.output))
         with np.errstate(over="ignore", invalid="ignore"):
-            noise = np.square(np.asarray(measured, np.float64) - np.asarray(golden, np.float64))
-        known = np.isfinite(np.asarray(golden, np.float64))
-        noise = np.where(known, np.where(np.isfinite(noise), noise, np.inf), 0.0)
-        root = np.sqrt(by_channel(noise, self.axis).mean(axis=2))
-        if root.shape[1] != len(self.ranges):
-            raise DataError(f"metric: output '{self.output}' has {root.shape[1]} channels, not {len(self.ranges)}.")
-        shares = np.divide(root, np.array(self.ranges))
-        return np.asarray(1.0 - np.minimum(shares.max(axis=1), 1.0), np.float64)
+            apart = np.abs(measured - golden)
+        apart = np.where(np.isfinite(golden), np.where(np.isfinite(apart), apart, np.inf), 0.0)
+        channels = by_channel(apart, self.axis)
+        if channels.shape[1] != len(self.ranges):
+            raise DataError(f"metric: output '{self.output}' has {channels.shape[1]} channels, not {len(self.ranges)}.")
+        return np.asarray(channels / np.array(self.ranges)[:, None], np.float64)
 
     def unit(self, score: float) -> str:
         return share_text(score)
+
+
+@dataclass(frozen=True)
+class ValueAgreement(NoiseAgreement):
+    """Mean over the values: 1 within the nearest reach of float's, 0 beyond the farthest, evenly less in between.
+
+    Reaches are shares of a channel's range and those of keypoints: numbers beside a decision weigh as coordinates do.
+    """
+
+    def per_sample(self, outputs: Arrays, labels: Arrays) -> Floats:
+        near, far = REACHES[0], REACHES[-1]
+        lost = np.clip((self.shares(outputs, labels) - near) / (far - near), 0.0, 1.0)
+        return np.asarray(1.0 - lost.mean(axis=(1, 2)), np.float64)
+
+    def unit(self, score: float) -> str:
+        return ""
 
 
 @dataclass(frozen=True)
@@ -85,6 +111,12 @@ def noise_against(name: str, golden: AnyArray) -> NoiseAgreement:
     ranges = np.where(known.any(axis=1), high - low, 0.0)
     largest = float(ranges.max(initial=0.0)) or 1.0
     return NoiseAgreement(name, axis, tuple(np.maximum(ranges, _FLOOR * largest).tolist()), f"noise of {name}")
+
+
+def values_against(name: str, golden: AnyArray) -> ValueAgreement:
+    """Return the metric for an output beside a decision, given the float model's values `[N, ...]` on some samples."""
+    found = noise_against(name, golden)
+    return ValueAgreement(name, found.axis, found.ranges, f"values of {name}")
 
 
 def _channel_axis(shape: tuple[int, ...]) -> int | None:
