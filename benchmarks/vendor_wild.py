@@ -20,7 +20,10 @@ from pathlib import Path
 
 from dovetail.backends.verisilicon.driver.process import DriverLimits
 from dovetail.backends.verisilicon.driver.session import Settings
+from dovetail.backends.verisilicon.generation import CONVERTING
 from dovetail.backends.verisilicon.parts.named import VSI_PROFILES
+from dovetail.backends.verisilicon.parts.part import VsiProfile
+from dovetail.ir.precision import Precision
 from dovetail.sdk import find_verisilicon
 from dovetail.testing.wild.campaign import WildCell, WildKind
 from dovetail.testing.wild.case import read_case
@@ -58,6 +61,12 @@ def row(cell: WildCell, judge: SimulatorJudge) -> Row:
     )
 
 
+def started_from(profile: VsiProfile) -> tuple[Precision, ...]:
+    """Return the precisions that a search starts from and raises to, unless it is told: those of the part's array."""
+    bytes_ = (Precision.U8,) if profile.generation in CONVERTING else (Precision.I8PC, Precision.U8)
+    return (*bytes_, Precision.I16)
+
+
 def read_rows(path: Path) -> list[Row]:
     """Return the rows of a log; none where there is no log."""
     return [Row.from_json(line) for line in path.read_text().splitlines()] if path.is_file() else []
@@ -72,6 +81,7 @@ def cells(given: argparse.Namespace, held: list[Row]) -> Iterator[WildCell]:
         WildKind.MIXTURE: given.mixtures,
     }
     shares = {kind: -(-count // parts) for kind, count in asked.items()}
+    precisions = {item.name: started_from(item) if given.default_precisions else () for item in VSI_PROFILES}
     wanted = [(kind, target) for kind in WildKind for target in given.target]
     while True:
         short = False
@@ -79,7 +89,8 @@ def cells(given: argparse.Namespace, held: list[Row]) -> Iterator[WildCell]:
             mine = [item for item in held if (item.kind, item.target, item.seed) == (kind.value, target, given.seed)]
             if sum(item.is_accepted for item in mine) < shares[kind]:
                 short = True
-                yield WildCell(kind, target, given.seed, max((item.index for item in mine), default=-1) + 1)
+                index = max((item.index for item in mine), default=-1) + 1
+                yield WildCell(kind, target, given.seed, index, precisions[target])
         if not short:
             return
 
@@ -116,7 +127,9 @@ def shrink(given: argparse.Namespace) -> None:
 
 def write_smallest(item: Row, judge: SimulatorJudge, path: Path) -> None:
     """Write the smallest case that shows what a row does."""
-    precision, case = WildCell(WildKind(item.kind), item.target, item.seed, item.index).draw()
+    # The precision is drawn first: others to draw it from change nothing of the case.
+    case = WildCell(WildKind(item.kind), item.target, item.seed, item.index).draw()[1]
+    precision = Precision(item.precision)
     small = shrunk(case, lambda smaller: judge.judge(smaller, precision, confirmed=False).outcome.value == item.outcome)
     found = judge.judge(small, precision)
     if not found.is_wrong:
@@ -149,6 +162,7 @@ def main() -> None:
     parser.add_argument("--graphs", type=int, default=0)
     parser.add_argument("--mixtures", type=int, default=0, help="graphs with nodes at 8 and at 16 bits")
     parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--default-precisions", action="store_true", help="those that a search starts from, and i16")
     parser.add_argument("--minutes", type=float, default=1e9)
     parser.add_argument("--target", nargs="*", default=[profile.name for profile in VSI_PROFILES])
     parser.add_argument("--log", type=Path, default=Path("vendor-wild.jsonl"))

@@ -17,7 +17,6 @@ from dovetail.testing.wild.table import WILD_OPERATORS, wild_operator
 _BOUNDARIES = frozenset({"DequantizeLinear", "QuantizeLinear", "Requantize"})
 """Of a float graph they are Identities; quantising one puts them where they belong."""
 OPERATORS = tuple(op for op in WILD_OPERATORS if op not in _BOUNDARIES)
-_BYTES = tuple(item for item in QUICK if item is not Precision.I16)
 _LARGEST_SEED = 2**32
 _RAISED = 0.5
 
@@ -39,6 +38,8 @@ class WildCell:
     target: str
     seed: int
     index: int
+    precisions: tuple[Precision, ...] = ()
+    """What the precision is drawn from; all integer ones where empty."""
 
     @property
     def name(self) -> str:
@@ -48,7 +49,9 @@ class WildCell:
     def draw(self) -> tuple[Precision, WildCase]:
         """Return the precision and the case; the same for the same cell."""
         rng = np.random.default_rng((zlib.crc32(self.target.encode()), len(self.kind.value), self.seed, self.index))
-        choice = _BYTES if self.kind is WildKind.MIXTURE else QUICK
+        choice = self.precisions or QUICK
+        if self.kind is WildKind.MIXTURE:
+            choice = tuple(item for item in choice if item is not Precision.I16)
         precision = choice[int(rng.integers(len(choice)))]
         while True:
             seed = int(rng.integers(_LARGEST_SEED))

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from dovetail.backends.verisilicon.generation import Generation
+from dovetail.backends.verisilicon.lowering.grouping import copied_for_groups
 from dovetail.backends.verisilicon.lowering.padding import pad_apart
 from dovetail.backends.verisilicon.lowering.view import NO_TENSOR, NodeView
 from dovetail.backends.verisilicon.program import Quant
@@ -177,6 +178,8 @@ def lower_convolution(view: NodeView) -> None:
     half = view.kind(0).dtype is DType.F16 and group > 1 and not depthwise
     view.need(not half, "a grouped 16-bit float convolution does not compile")
     grouped = group > 1 and not depthwise
+    if grouped:
+        data = copied_for_groups(view, data)
     by_channel = weight.quant is not None and weight.quant.axis is not None and view.draft.part.converts_signed_bytes
     told = f"a grouped convolution with a scale per channel over a batch of {sizes[0]} does not compile"
     view.need(not (grouped and by_channel and sizes[0] > 1), f"{told} (one scale, or a batch of 1, is possible)")

@@ -55,10 +55,10 @@ _MEAN, _COUNTED, _MOST_AVERAGE = 0, 1, 1
 def _gate(whole: ProgramView, index: int) -> tuple[int, ...]:
     """Return the sigmoid by which a product gates its own input: the vendor's compiler has a table of both.
 
-    Not of affine signed bytes, which stay two operators.
+    Affine signed bytes that the memory keeps stay two operators; those that it does not are unsigned ones inside.
     """
     item = whole.operators[index]
-    if not item.is_stored or (item.made().dtype is DType.I8 and not item.in_fixed_point):
+    if not item.is_stored or (item.made().dtype is DType.I8 and not item.in_fixed_point and item.kept):
         return ()
     data, gate = item.operator.inputs
     for one, other in ((data, gate), (gate, data)):

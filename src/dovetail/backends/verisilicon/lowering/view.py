@@ -220,6 +220,10 @@ class NodeView:
         self.draft.tensors.append(ProgramTensor(self.form(tensor), shape, TensorRole.INNER))
         return len(self.draft.tensors) - 1
 
+    def alike(self, tensor: int) -> int:
+        """Return the id of a new inner tensor of the form and the shape of another."""
+        return self._like(tensor, self.draft.tensors[tensor].shape)
+
     def _seen(self, tensor: int, shape: tuple[int, ...]) -> int:
         """Return a tensor seen with another shape, the fastest axis first; constants are only renamed."""
         held = self.draft.tensors[tensor]
