@@ -185,7 +185,7 @@ class Workshop:
             if ended:
                 break
             if time.monotonic() >= deadline:
-                os.killpg(child, signal.SIGKILL)
+                kill_family(child)
                 _, status = os.waitpid(child, 0)
                 break
             time.sleep(0.002)
@@ -213,6 +213,15 @@ class Workshop:
             os.killpg(process.pid, signal.SIGKILL)
             out, err = process.communicate()
         return Ended(process.returncode, out, err)
+
+
+def kill_family(child: int) -> None:
+    """Kill a forked child and what it started, at whatever moment of its life."""
+    try:
+        os.killpg(child, signal.SIGKILL)
+    except ProcessLookupError:
+        # Not yet a group of its own: it has started nothing either.
+        os.kill(child, signal.SIGKILL)
 
 
 def _load_what_it_loaded(names: Path) -> None:

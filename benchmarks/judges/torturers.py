@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from judges.tortured import Ask, Count, Ended, Workshop, answer_of, copies, files_of, untimed_text
+from judges.tortured import Ask, Count, Ended, Workshop, answer_of, copies, files_of, kill_family, untimed_text
 
 _SERVE_SHARE = 10
 """One in so many kills is of a server, which takes longest to start."""
@@ -110,7 +110,7 @@ def _kill_server(shop: Workshop, place: Path, rng: np.random.Generator, found: C
         found.bad(f"serve: {error}")
         return
     finally:
-        os.killpg(child, signal.SIGKILL)
+        kill_family(child)
         os.waitpid(child, 0)
     found.add("serve: ready again after a kill") if ready else found.bad("serve: not ready")
 

@@ -30,6 +30,8 @@ class DovetailError(Exception):
 
 def suggestion(given: str, known: Sequence[str]) -> str:
     """Return a hint that names what was probably meant, and everything that is known."""
+    if not known:
+        return "None is known."
     import difflib  # Only a wrong name needs it.
 
     near = difflib.get_close_matches(given, known, n=1)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import draws
@@ -29,3 +32,15 @@ def test_a_piece_of_torture(tmp_path: Path) -> None:
     # It is no torture where nothing was killed in time and nothing was refused.
     assert any("after a kill" in how for how in found["kill -9, then the same command"]["ended"])
     assert "refused" in found["one flipped byte"]["ended"]
+
+
+def test_a_child_is_killed_before_it_is_a_group_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    from judges.tortured import kill_family
+
+    child = os.fork()
+    if child == 0:
+        time.sleep(60)
+        os._exit(0)
+    kill_family(child)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL

@@ -7,10 +7,13 @@ import shutil
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Annotated, get_args, get_origin, get_type_hints
 
 import numpy as np
 import onnx
 import pytest
+
+from dovetail.cli.main import GROUPS, VERBS
 
 from .conftest import Said, Tiny, tiny_model
 
@@ -287,3 +290,56 @@ def test_names_that_are_no_text_are_refused_where_they_would_be_written(tiny: Ti
 
 def test_a_program_is_no_json(tiny: Tiny, run: Run) -> None:
     refused(run("tune", tiny.model, "--data", tiny.data, "--show-python", "--json"), "--json prints JSON only")
+
+
+def test_an_empty_path_is_no_path(tiny: Tiny, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    made = ("--plan", tiny.plan, "--ranges", tiny.ranges)
+    refused(run("plan", tiny.model, "--place", "vsi:v853@i8pc", "-o", ""), "'--output'", "an empty path")
+    refused(run("plan", tiny.model, "--place", "vsi:v853@i8pc", "--output="), "'--output'", "an empty path")
+    refused(run("compile", tiny.model, *made, "-o", ""), "an empty path")
+    refused(run("tune", tiny.model, "--data", tiny.data, "-o", ""), "an empty path")
+    refused(run("tune", tiny.model, "--data", "", "-o", "o"), "--data", "empty")
+    refused(run("inspect", ""), "'MODEL'", "an empty path")
+    refused(run("report", tiny.folder / "tuned", "", "-o", "r.html"), "an empty path")
+    assert list(tmp_path.iterdir()) == []
+    assert run("bisect", "log", "--state", tiny.bisection, "--metric-regex", "").code == 0
+
+
+def figures() -> list[tuple[tuple[str, ...], str]]:
+    """Return the words of every command with each of its options that is a figure."""
+    verbs = [((name,), kind) for name, kind in VERBS.items()]
+    verbs += [((group, name), kind) for group, (_, kinds) in GROUPS.items() for name, kind in kinds.items()]
+    found = []
+    for words, kind in verbs:
+        for hint in get_type_hints(kind, include_extras=True).values():
+            if get_origin(hint) is Annotated and float in (get_args(hint)[0], *get_args(get_args(hint)[0])):
+                spelled = get_args(hint)[1]
+                names = (spelled.default, *(spelled.param_decls or ()))
+                found.append((words, next(name for name in names if str(name).startswith("--"))))
+    return found
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf"])
+def test_figures_that_bound_nothing(value: str, run: Run) -> None:
+    """Every option that is a figure, of every command: none takes what is no finite number."""
+    options = figures()
+    assert (("bisect",), "--at-least") in options
+    assert len(options) > 20
+    for words, option in options:
+        refused(run(*words, f"{option}={value}"), option, "a finite number is expected")
+
+
+def test_a_figure_that_is_text_is_told_as_before(tiny: Tiny, run: Run) -> None:
+    refused(run("tune", tiny.model, "--data", tiny.data, "--min-score", "much"), "--min-score", "number")
+
+
+def test_what_is_known_is_never_an_empty_list(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    refused(run("board", "remove", "desk"), "'desk'", "None is known.")
+
+
+def test_jobs_are_not_listed_from_a_file(tiny: Tiny, run: Run, tmp_path: Path) -> None:
+    for call in (("list",), ("show", "abc"), ("resume", "abc"), ("remove", "abc")):
+        refused(run("job", *call, "--jobs", tiny.data), "no folder of jobs", "Option: --jobs.")
+    assert run("job", "list", "--jobs", tmp_path / "not-yet").code == 0

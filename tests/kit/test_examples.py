@@ -17,6 +17,7 @@ from served import bundle_of, inputs_for, small_bundle
 import dovetail
 from dovetail.bundle import Bundle
 from dovetail.cli.main import main
+from dovetail.errors import BundleError
 from dovetail.kit import example_files, runner_sources
 
 STAND_IN = """
@@ -115,6 +116,20 @@ def test_pipelines_are_of_a_camera_or_of_bytes() -> None:
     vector = example_files(small_bundle())["pipeline.sh"]
     assert "tensor_converter input-dim=8:1 input-type=float32" in vector
     assert subprocess.run(["sh", "-n"], input=camera, text=True).returncode == 0
+
+
+@pytest.mark.parametrize(
+    "steps",
+    ["x", "div", "div:", "div:x", "div:255,", "div:255 ! fakesink", "sub:1", "typecast:uint8", "per-channel:true@0"],
+)
+def test_steps_that_no_transform_knows_are_refused(steps: str) -> None:
+    with pytest.raises(BundleError, match="no steps of tensor_transform"):
+        example_files(camera_bundle(), steps)
+
+
+@pytest.mark.parametrize("steps", ["", "div:255.0", "add:-127.5,div:127.5", "per-channel:true@0,add:-104@0,mul:1e-2"])
+def test_steps_of_tensor_transform_are_taken(steps: str) -> None:
+    assert steps in example_files(camera_bundle(), steps)["pipeline.sh"]
 
 
 def camera_bundle() -> Bundle:

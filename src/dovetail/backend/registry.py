@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dovetail.backend.protocols import Backend, Device
 from dovetail.backend.target import Target
-from dovetail.errors import DeviceNotFound
+from dovetail.errors import DeviceNotFound, suggestion
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -39,7 +39,7 @@ def backend(name: str) -> Backend:
     """Return the backend of that name; raise DeviceNotFound with the reason when it cannot be had."""
     point = _points().get(name)
     if point is None:
-        raise DeviceNotFound(f"backend '{name}' is not installed.", hint=_suggest(name, list(_points())))
+        raise DeviceNotFound(f"backend '{name}' is not installed.", hint=suggestion(name, list(_points())))
     try:
         loaded: Backend = point.load()
         loaded.abilities()
@@ -88,7 +88,7 @@ def find_target(name: str) -> Target:
     why = _why_missing(own, name, known)
     if why:
         raise DeviceNotFound(f"target '{name}' cannot be used here: {why}.", hint=_LOOK)
-    raise DeviceNotFound(f"target '{name}' is unknown.", hint=_suggest(name, sorted(set(known))))
+    raise DeviceNotFound(f"target '{name}' is unknown.", hint=suggestion(name, sorted(set(known))))
 
 
 def _why_missing(owner: str, name: str, known: list[str]) -> str:
@@ -146,10 +146,3 @@ def find_device(backend_name: str, target: str) -> Device:
         f"backend '{backend_name}' has no device for target '{target}'{': ' if why else ''}{why}.",
         hint=_LOOK,
     )
-
-
-def _suggest(name: str, known: list[str]) -> str:
-    import difflib  # Only a wrong name needs it.
-
-    near = difflib.get_close_matches(name, known, n=1)
-    return (f"Did you mean '{near[0]}'? " if near else "") + f"Known: {', '.join(known)}."

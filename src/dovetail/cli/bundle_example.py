@@ -10,7 +10,6 @@ import typer
 
 from dovetail.cli.render import Screen
 from dovetail.cli.verb import Answer, Verb
-from dovetail.errors import BundleError
 
 _SIGN = "Runs the bundle '"
 
@@ -36,8 +35,6 @@ class BundleExample(Verb):
         from dovetail.kit import example_files, runner_sources
         from dovetail.report import Facts, Page
 
-        if any(not (sign.isalnum() or sign in ":.,-@") for sign in self.pixels):
-            raise BundleError(f"'{self.pixels}': no steps of tensor_transform.", hint="Such as div:255.0.")
         files = example_files(dovetail.load_bundle(self.bundle), self.pixels)
         with new_folder(self.output, _is_ours) as draft:
             for name, text in files.items():

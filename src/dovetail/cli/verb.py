@@ -18,6 +18,7 @@ from dovetail.cli.output import answers_only, drop_output
 from dovetail.cli.render import Screen
 from dovetail.cli.sections import sectioned
 from dovetail.cli.signals import Terminated, asked_to_end
+from dovetail.cli.strict import strict_values
 from dovetail.errors import DovetailError
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def add_verb(app: typer.Typer, name: str, kind: type[Verb], *, hidden: bool = Fa
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {field.name: hints[field.name] for field in (*own, *shared)}
     text = inspect.cleandoc(kind.__doc__ or "")
-    app.command(name, cls=sectioned(_sections(kind)), help=text, hidden=hidden)(command)
+    app.command(name, cls=sectioned(_sections(kind), strict_values(hints)), help=text, hidden=hidden)(command)
 
 
 def _sections(kind: type[Verb]) -> dict[str, str]:

@@ -15,6 +15,7 @@ if _typing.TYPE_CHECKING:
     from dovetail.data.open_samples import DataKind as DataKind
     from dovetail.data.open_samples import data_kind as data_kind
     from dovetail.data.open_samples import open_samples as open_samples
+    from dovetail.data.open_samples import samples_path as samples_path
     from dovetail.data.preprocess import Anchor as Anchor
     from dovetail.data.preprocess import Channels as Channels
     from dovetail.data.preprocess import Interpolation as Interpolation
@@ -53,6 +54,7 @@ else:
                 "DataKind",
                 "data_kind",
                 "open_samples",
+                "samples_path",
             ),
             "dovetail.data.preprocess": (
                 "Anchor",

@@ -32,6 +32,13 @@ class DataKind(Enum):
     SOUNDS = "sounds"
 
 
+def samples_path(source: str) -> Path:
+    """Return where samples are; raise DataError for an empty path, which `Path` takes for the current folder."""
+    if not source:
+        raise DataError("the samples are given as an empty path.", hint="Name a file or a folder.", option="data")
+    return Path(source)
+
+
 def data_kind(path: Path) -> DataKind | None:
     """Return what a file or a folder holds; the first of arrays, pictures, videos and sounds of which it holds any."""
     if not path.is_dir():
@@ -69,7 +76,7 @@ def open_samples(
 
 
 def _store(source: str, wanted: Wanted, labels: Path | None) -> SampleStore:
-    path, member = Path(source), None
+    path, member = samples_path(source), None
     if "#" in path.name and not path.exists():
         name, member = source.rsplit("#", 1)
         path = Path(name)

@@ -15,6 +15,7 @@ from dovetail.data import (
     first_samples,
     keep_samples,
     open_samples,
+    samples_path,
     specs_of,
     split_samples,
 )
@@ -187,7 +188,7 @@ class _Opened:
         lifted = dequantize(source) if is_quantized(source) else None
         graph = source if lifted is None else lifted.graph
         demands = choose_demands(request, form, graph, low, ladder)
-        pictures = list_pictures(Path(request.data))
+        pictures = list_pictures(samples_path(request.data))
         if pictures and not request.anyway:
             refuse_few(len(pictures), goal, request.split)
         preprocess, specs = choose_preprocess(request, source, graph), specs_of(graph)

@@ -8,7 +8,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Protocol
 
-from dovetail.data import DataKind, Preprocess, data_kind, load_preprocess, preprocess_to_toml, survey_pictures
+from dovetail.data import (
+    DataKind,
+    Preprocess,
+    data_kind,
+    load_preprocess,
+    preprocess_to_toml,
+    samples_path,
+    survey_pictures,
+)
 from dovetail.data.audio_store import AUDIO_SUFFIXES
 from dovetail.data.image_store import list_images
 from dovetail.data.listing import list_files
@@ -63,7 +71,7 @@ def choose_preprocess(request: PictureQuestion, source: Graph, graph: Graph) -> 
     `source` is the model as it came, `graph` its float form. Windows of sounds are inputs as they are. Raises DataError
     for what cannot be read, and where a way is to be found for arrays.
     """
-    given, root = request.preprocess, Path(request.data)
+    given, root = request.preprocess, samples_path(request.data)
     if isinstance(given, Preprocess):
         return ChosenPreprocess(given)
     kind = data_kind(root)

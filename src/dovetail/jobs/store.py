@@ -142,11 +142,20 @@ class JobStore:
             return job
 
     def all(self) -> list[JobFolder]:
-        """Return the jobs, oldest first; raise DataError where one is damaged."""
+        """Return the jobs, oldest first; raise DataError where one is damaged, or the folder is none.
+
+        A folder that is not there yet has no jobs.
+        """
         try:
             names = sorted(name for name in os.listdir(self.folder) if _ID.fullmatch(name))
-        except OSError:
+        except FileNotFoundError:
             return []
+        except NotADirectoryError as error:
+            raise DataError(f"{self.folder}: no folder of jobs.", hint="Choose a folder.", option="jobs") from error
+        except OSError as error:
+            raise DataError(
+                f"{self.folder}: cannot be read: {error.strerror}.", hint="Choose another folder.", option="jobs"
+            ) from error
         jobs = [JobFolder(self.folder / name) for name in names if (self.folder / name / _RECORD).is_file()]
         return sorted(jobs, key=lambda job: job.record.created)
 

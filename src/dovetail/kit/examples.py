@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,8 @@ from dovetail.ir.dtypes import DType
 from dovetail.ir.text import print_type
 from dovetail.ir.types import TensorType
 
+_STEP = re.compile(r"(add|mul|div):[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?(@\d+)?", re.ASCII | re.IGNORECASE)
+_CHANNELS = re.compile(r"per-channel:(false|true@\d+)", re.ASCII)
 _PICTURE_RANK = 4
 _COLOURS = {1: "GRAY8", 3: "RGB"}
 
@@ -157,8 +160,9 @@ def example_files(bundle: Bundle, pixels: str = "") -> Mapping[str, str]:
     """Return the example programs of a bundle by the names of their files.
 
     `pixels` is what makes inputs of pixels of 0 to 255, as `tensor_transform` of NNStreamer has it: `div:255.0`.
-    Raises BundleError for a bundle with a tensor of unknown rank.
+    Raises BundleError for a bundle with a tensor of unknown rank, and for steps that `tensor_transform` does not know.
     """
+    _check_steps(pixels)
     inputs = [_fixed(name, kind) for name, kind in bundle.inputs.items()]
     outputs = [_fixed(name, kind) for name, kind in bundle.outputs.items()]
     camera, source = _source(inputs, pixels)
@@ -176,6 +180,20 @@ def example_files(bundle: Bundle, pixels: str = "") -> Mapping[str, str]:
         "filter.py": _FILTER.format(name=name, inputs=_rows(inputs), outputs=_rows(outputs)),
         "pipeline.sh": _PIPELINE.format(name=name, camera=camera, source=source, frame=frame),
     }
+
+
+def _check_steps(pixels: str) -> None:
+    """Raise BundleError for what is no arithmetic of `tensor_transform`: `per-channel` first, then its operations."""
+    if not pixels:
+        return
+    steps = pixels.split(",")
+    wrong = next((step for step in steps[bool(_CHANNELS.fullmatch(steps[0])) :] if not _STEP.fullmatch(step)), None)
+    if wrong is not None or _CHANNELS.fullmatch(steps[-1]):
+        raise BundleError(
+            f"'{pixels if wrong is None else wrong}': no steps of tensor_transform.",
+            hint="add, mul or div and a number, such as div:255.0 or add:-127.5,div:127.5.",
+            option="pixels",
+        )
 
 
 def _fixed(name: str, kind: TensorType) -> _Fixed:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
+from dovetail.errors import SearchError
 from dovetail.search.bisect import CommandOracle, MetricRule
 from dovetail.search.trial import Status
 
@@ -55,3 +58,10 @@ def test_a_rule_notes_why_there_is_no_figure() -> None:
 def test_a_command_is_told_what_the_environment_holds_and_more() -> None:
     verdict = CommandOracle(_shell('echo "$PLACE ${PATH:+there}"'), environment={"PLACE": "here"}).ask()
     assert verdict.note == "here there"
+
+
+@pytest.mark.parametrize("bound", [math.nan, math.inf, -math.inf])
+def test_a_rule_is_bounded_by_a_number(bound: float) -> None:
+    for rule in (MetricRule(pattern="(x)", at_least=bound), MetricRule(pattern="(x)", at_most=bound)):
+        with pytest.raises(SearchError, match="bounds no figure"):
+            rule.check()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import signal
@@ -41,6 +42,9 @@ class MetricRule:
             raise SearchError(
                 "it is not said which figures pass.", hint="Give the least or the most.", option="at_least"
             )
+        bound = self.at_most if self.at_least is None else self.at_least
+        if bound is None or not math.isfinite(bound):
+            raise SearchError(f"{bound} bounds no figure.", hint="Give a finite number.")
         try:
             groups = re.compile(self.pattern).groups
         except re.error as error:
