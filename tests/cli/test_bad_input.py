@@ -308,15 +308,15 @@ def test_an_empty_path_is_no_path(tiny: Tiny, run: Run, tmp_path: Path, monkeypa
 
 def figures() -> list[tuple[tuple[str, ...], str]]:
     """Return the words of every command with each of its options that is a figure."""
-    verbs = [((name,), kind) for name, kind in VERBS.items()]
+    verbs: list[tuple[tuple[str, ...], type]] = [((name,), kind) for name, kind in VERBS.items()]
     verbs += [((group, name), kind) for group, (_, kinds) in GROUPS.items() for name, kind in kinds.items()]
-    found = []
+    found: list[tuple[tuple[str, ...], str]] = []
     for words, kind in verbs:
         for hint in get_type_hints(kind, include_extras=True).values():
             if get_origin(hint) is Annotated and float in (get_args(hint)[0], *get_args(get_args(hint)[0])):
                 spelled = get_args(hint)[1]
                 names = (spelled.default, *(spelled.param_decls or ()))
-                found.append((words, next(name for name in names if str(name).startswith("--"))))
+                found.append((words, next(str(name) for name in names if str(name).startswith("--"))))
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import typer
 from typer.core import TyperCommand
@@ -30,7 +30,7 @@ def sectioned(sections: Mapping[str, str], strict: Mapping[str, type]) -> type[T
                 kind = strict.get(parameter.name or "")
                 why = None if kind is None else why_refused(kind, written.get(parameter.name))
                 if why is not None:
-                    raise typer.BadParameter(why, ctx=ctx, param=parameter)
+                    raise typer.BadParameter(why, ctx=ctx, param=cast("Any", parameter))
             return super().parse_args(ctx, args)
 
         def format_options(self, ctx: Any, formatter: Any) -> None:

@@ -32,9 +32,9 @@ class DataKind(Enum):
     SOUNDS = "sounds"
 
 
-def samples_path(source: str) -> Path:
+def samples_path(source: str | Path) -> Path:
     """Return where samples are; raise DataError for an empty path, which `Path` takes for the current folder."""
-    if not source:
+    if source == "":
         raise DataError("the samples are given as an empty path.", hint="Name a file or a folder.", option="data")
     return Path(source)
 
