@@ -127,7 +127,6 @@ def shrink(given: argparse.Namespace) -> None:
 
 def write_smallest(item: Row, judge: SimulatorJudge, path: Path) -> None:
     """Write the smallest case that shows what a row does."""
-    # The precision is drawn first: others to draw it from change nothing of the case.
     case = WildCell(WildKind(item.kind), item.target, item.seed, item.index).draw()[1]
     precision = Precision(item.precision)
     small = shrunk(case, lambda smaller: judge.judge(smaller, precision, confirmed=False).outcome.value == item.outcome)

@@ -45,7 +45,7 @@ def test_the_metric_follows_the_labels() -> None:
     found = choose_metric(None, None, graph, bare)
     assert isinstance(found.metric, Decisions)
     assert [part.name for part in found.metric.parts] == ["classes"]
-    assert found.identity.startswith("decisions:classification/")
+    assert found.identity.startswith("decisions:classes:classification/")
     assert choose_metric("top5", None, graph, bare).identity == "top5:"
 
 

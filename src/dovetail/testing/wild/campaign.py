@@ -49,10 +49,10 @@ class WildCell:
     def draw(self) -> tuple[Precision, WildCase]:
         """Return the precision and the case; the same for the same cell."""
         rng = np.random.default_rng((zlib.crc32(self.target.encode()), len(self.kind.value), self.seed, self.index))
-        choice = self.precisions or QUICK
-        if self.kind is WildKind.MIXTURE:
-            choice = tuple(item for item in choice if item is not Precision.I16)
-        precision = choice[int(rng.integers(len(choice)))]
+        usual = tuple(item for item in QUICK if item is not Precision.I16 or self.kind is not WildKind.MIXTURE)
+        choice = tuple(item for item in self.precisions if item in usual) or usual
+        # Of all that are usual: fewer to choose from change nothing of the case.
+        precision = choice[int(rng.integers(len(usual))) % len(choice)]
         while True:
             seed = int(rng.integers(_LARGEST_SEED))
             if self.kind is WildKind.GRAPH:

@@ -34,7 +34,7 @@ def build_joined(whole: ProgramView, item: OperatorView, threads: int) -> tuple[
     source = whole.operators[item.operator.joins[0]]
     if source.operator.kind == "sigmoid":
         return build_kernel(_as_output(source, item, "swish"), threads), source.operator.inputs
-    if item.operator.kind == "leaky_relu":
+    if item.operator.kind in ("leaky_relu", "prelu"):
         return _with_slope(whole, item, threads), source.operator.inputs[:1]
     if item.operator.kind in ("clip", "relu"):
         return _clamped_once(source, item, threads), source.operator.inputs[:1]
@@ -166,7 +166,7 @@ def _with_slope(whole: ProgramView, item: OperatorView, threads: int) -> Kernel:
     source, last = (whole.operators[index] for index in (item.operator.joins[0], item.operator.joins[-1]))
     made, kind, weight, shape = item.made(), last.made(), source.kind(1).quant, item.made_shape()
     weighted = _product(source, last, threads)
-    slope, output, ends = float(np.float32(item.floats[0])), Store(made), kind.dtype.integer_range
+    slope, output, ends = _slope_of(item), Store(made), kind.dtype.integer_range
     factor = scale_of(kind) / scale_of(made)
     low, high = ((end - zero_of(kind)) * factor for end in ends)
     is_cut = weight is not None and len(weight.scale) == 1
@@ -175,9 +175,16 @@ def _with_slope(whole: ProgramView, item: OperatorView, threads: int) -> Kernel:
         steps = weighted.steps(samples_first(given(values)), made)
         if is_cut:
             steps = np.clip(steps, low, high)
-        return output.from_steps(np.where(steps < 0, steps * slope, steps)).reshape(len(given(values)), *shape)
+        steps = steps.reshape(len(given(values)), *shape)
+        return output.from_steps(np.where(steps < 0, steps * slope, steps))
 
     return run
+
+
+def _slope_of(item: OperatorView) -> AnyArray | float:
+    """Return the slope of a LeakyRelu, or those of a PRelu, shaped to scale its output."""
+    slopes = item.constant(1)
+    return float(np.float32(item.floats[0])) if slopes is None else reals_of(slopes, item.kind(1))
 
 
 def _product(source: OperatorView, last: OperatorView, threads: int) -> WeightedSum:

@@ -25,6 +25,7 @@ from dovetail.ir import DType, TensorType
 PRODUCTS = frozenset({"conv2d", "deconv2d", "fully_connected", "grouped_conv2d", "matmul"})
 _SUMS = frozenset({"add", "sub"})
 _CONVOLUTIONS = CONVOLUTIONS | {"deconv2d"}
+_UNGROUPED = frozenset({"conv2d"})
 _TABLES = frozenset(
     {
         *("abs", "atan", "celu", "clip", "elu", "erf", "gelu", "hard_sigmoid", "hard_swish", "leaky_relu", "log"),
@@ -83,13 +84,23 @@ def _gated(whole: ProgramView, item: OperatorView, tensor: int) -> tuple[int, ..
 def _slope(whole: ProgramView, index: int) -> tuple[int, ...]:
     """Return the product whose affine bytes a LeakyRelu would scale: the array's output does, in newer parts.
 
-    It is a convolution, perhaps seen with another shape, or a layer of one row, and with it the constant in its bias.
+    It is a convolution without groups, perhaps seen with another shape, or a layer of one row, and with it the constant
+    in its bias.
     """
     item = whole.operators[index]
     if item.generation in CONVERTING or not item.is_stored or item.in_fixed_point or item.made().dtype is DType.I16:
         return ()
     data = item.operator.inputs[0]
-    return product_before(whole, data, ("reshape",)) or row_before(whole, data) or _biased_row(whole, data)
+    return product_before(whole, data, ("reshape",), _UNGROUPED) or row_before(whole, data) or _biased_row(whole, data)
+
+
+def _slopes(whole: ProgramView, index: int) -> tuple[int, ...]:
+    """Return the product whose affine unsigned bytes a PRelu would scale, as LeakyRelu does; signed ones are stored."""
+    item = whole.operators[index]
+    if item.generation in CONVERTING or not item.is_stored or item.made().dtype is not DType.U8:
+        return ()
+    data = item.operator.inputs[0]
+    return product_before(whole, data, (), _UNGROUPED) or row_before(whole, data)
 
 
 def _conversion(whole: ProgramView, index: int) -> tuple[int, ...]:
@@ -158,6 +169,7 @@ _JOINED = {
     "data_convert": _conversion,
     "leaky_relu": _slope,
     "mul": _gate,
+    "prelu": _slopes,
     "relu": _clamp,
     "sub": joined_operators,
 }
