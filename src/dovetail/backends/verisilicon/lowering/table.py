@@ -14,7 +14,12 @@ from dovetail.backends.verisilicon.lowering.accumulating import (
 )
 from dovetail.backends.verisilicon.lowering.batch import bind_batch
 from dovetail.backends.verisilicon.lowering.choosing import CHOOSING
-from dovetail.backends.verisilicon.lowering.defects import keep_signed_bytes, with_coarse_results, with_own_copies
+from dovetail.backends.verisilicon.lowering.defects import (
+    keep_signed_bytes,
+    with_coarse_results,
+    with_copies_of_moved,
+    with_own_copies,
+)
 from dovetail.backends.verisilicon.lowering.elementwise import (
     BINARY,
     COMPARISONS,
@@ -84,6 +89,7 @@ def lower_graph(graph: Graph, part: Part) -> Program:
     _check_edges(single, part)
     with_coarse_results(draft)
     outputs = tuple((name, _output(draft, name)) for name in single.outputs)
+    with_copies_of_moved(draft)
     outputs = with_own_copies(draft, outputs)
     program = Program(
         target=part.target,
