@@ -1,8 +1,9 @@
-"""What the vendor's compiler would join with a convolution: what follows it at once, or past what moves or pools it."""
+"""Operators that the vendor's compiler joins with the product before them, on random weights, scales and values."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import base64
+from collections.abc import Iterator
 
 import draws
 import numpy as np
@@ -11,85 +12,97 @@ import pytest
 from dovetail.backends.verisilicon.driver.session import Settings
 from dovetail.backends.verisilicon.parts.part import profile_of
 from dovetail.backends.verisilicon.plugin import VsiBackend
+from dovetail.ir import AnyArray, parse_graph
 from dovetail.ir.precision import Precision
-from dovetail.testing.wild.case import WildCase
-from dovetail.testing.wild.deploying import SimulatorJudge, WildOutcome
-from dovetail.testing.wild.growth import Growth
+from dovetail.quantize import Range
+from dovetail.testing.wild.case import WildCase, measured_ranges
+from dovetail.testing.wild.deploying import SimulatorJudge, WildOutcome, deploy
 
-from .conftest import drawn_input, target_named
+from .conftest import target_named
 
 pytestmark = pytest.mark.sdk
 
-_PRECISIONS = (Precision.U8, Precision.I8PC, Precision.I16)
-_CHANNELS = 16
-_ROUNDED = 0.98
-"""Share of values that are equal where only ties may be rounded otherwise, at least."""
+_IMAGE, _ROW = "f32[1, 3, 16, 16]", "f32[1, 1, 24]"
+_PLANES, _FEATURES = "f32[1, 8, 16, 16]", "f32[1, 1, 40]"
+_CONVOLUTION = (
+    f'input "x": {_IMAGE}\n{{w}}\n{{b}}\n"product" = Conv("x", "w", "b") -> ("c": {_PLANES}) '
+    '{{"dilations": [1, 1], "group": 1, "kernel_shape": [1, 1], "pads": [0, 0, 0, 0], "strides": [1, 1]}}\n'
+)
+_TAILS = {
+    "sum": f'"last" = Add("o", "c") -> ("y": {_PLANES})',
+    "difference": f'"last" = Sub("c", "o") -> ("y": {_PLANES})',
+    "subtracted": f'"last" = Sub("o", "c") -> ("y": {_PLANES})',
+    "slope": f'"last" = LeakyRelu("c") -> ("y": {_PLANES}) {{"alpha": 0.1}}',
+}
+_ROWS = ("bias", "row slope", "bias slope")
+_SLOPES = {"slope": "u8 i8 i8pc", "row slope": "u8 i8 i8pc", "bias slope": "u8"}
+_JOINED = {
+    "vsi:v853": {"sum": "u8 i8dfp", "difference": "u8 i8dfp", "bias": "u8 i8dfp i16", **_SLOPES},
+    "vsi:a311d": {"bias": "u8 i8dfp i16"},
+    "vsi:a733": {"sum": "u8 i8dfp i16", "difference": "u8 i8dfp i16", "bias": "u8 i8dfp i16", **_SLOPES},
+}
+"""What is computed with the product, by target and precision: the rest is computed by itself."""
+_RARE, _RARE_WIDE = 0.002, 0.1
+_PRECISIONS = (Precision.U8, Precision.I8, Precision.I8PC, Precision.I8DFP, Precision.I16)
 
 
-@pytest.fixture(scope="module", params=["vsi:v853", "vsi:a311d", "vsi:imx8mp", "vsi:rv1126"])
-def judge(request: pytest.FixtureRequest, vendor: VsiBackend) -> Iterator[SimulatorJudge]:
-    with SimulatorJudge(profile_of(target_named(request.param)), Settings(vendor.folder)) as simulator:
-        yield simulator
+def _constant(name: str, rng: np.random.Generator, *shape: int) -> str:
+    value = (rng.normal(size=shape) * rng.choice([0.3, 1.0, 4.0])).astype("<f4")
+    return f'constant "{name}": f32{list(shape)} = base64 "{base64.b64encode(value.tobytes()).decode()}"'
 
 
-def _convolution(growth: Growth, data: str, groups: int = 1) -> str:
-    weight = growth.constant(growth.rng.normal(size=(_CHANNELS, 8 // groups, 3, 3)) / 8.0)
-    bias = growth.constant(growth.rng.normal(size=_CHANNELS) / 4.0)
-    return growth.op("Conv", data, weight, bias, pads=(1, 1, 1, 1), group=groups, kernel_shape=(3, 3))
-
-
-def _made(growth: Growth, moved: str) -> str:
-    """Return a convolution and what moves or pools it."""
-    data = drawn_input(growth, 1, 8, 8, 8)
-    made = _convolution(growth, data, 2 if moved == "groups" else 1)
-    ends = [growth.constant(value) for value in ([4], [12], [1])]
-    movements: Mapping[str, Callable[[], str]] = {
-        "MaxPool": lambda: growth.op("MaxPool", made, kernel_shape=(2, 2), strides=(2, 2)),
-        "Transpose": lambda: growth.op("Transpose", made, perm=(0, 2, 3, 1)),
-        "Concat": lambda: growth.op("Concat", made, _convolution(growth, data), axis=1),
-        "Slice": lambda: growth.op("Slice", made, *ends),
-        "Reshape": lambda: growth.op("Reshape", made, growth.constant([1, _CHANNELS, 64])),
-    }
-    return movements[moved]() if moved in movements else made
-
-
-def _followed(seed: int, moved: str, follower: str) -> WildCase:
-    growth = Growth(seed)
-    made = _made(growth, moved)
-    channels = (growth.shape(made)[1], *(1,) * (len(growth.shape(made)) - 2))
-    if follower == "PRelu":
-        growth.op("PRelu", made, growth.constant(growth.rng.uniform(-0.3, 0.5, channels)))
-    elif follower == "Mul":
-        growth.op("Mul", made, growth.constant(growth.rng.uniform(0.2, 2.0, (1,) * len(growth.shape(made)))))
-    elif follower == "Add":
-        growth.op("Add", made, growth.constant(growth.rng.normal(size=channels)))
-    elif follower == "LeakyRelu":
-        growth.op("LeakyRelu", made, alpha=float(growth.rng.uniform(0.05, 0.3)))
-    elif follower == "Clip":
-        top = float(np.max(growth.values[made][0])) / 3
-        growth.op("Clip", made, growth.constant(0.0), growth.constant(max(top, 1e-3)))
+def _text(tail: str, rng: np.random.Generator) -> str:
+    if tail in _ROWS:
+        body = f'input "x": {_ROW}\n{_constant("w", rng, 24, 40)}\n'
+        body += f'"product" = MatMul("x", "w") -> ("c": {_FEATURES})\n'
+        if tail != "row slope":
+            made = "y" if tail == "bias" else "d"
+            body += f'{_constant("b", rng, 40)}\n"sum" = Add("c", "b") -> ("{made}": {_FEATURES})\n'
+        if tail != "bias":
+            read = "d" if tail == "bias slope" else "c"
+            body += f'"last" = LeakyRelu("{read}") -> ("y": {_FEATURES}) {{"alpha": 0.3}}\n'
     else:
-        growth.op(follower, made)
-    return growth.case(seed)
+        product = _CONVOLUTION.format(w=_constant("w", rng, 8, 3, 1, 1), b=_constant("b", rng, 8))
+        other = f'input "o": {_PLANES}\n' if '"o"' in _TAILS[tail] else ""
+        body = other + product + _TAILS[tail]
+    return f'graph "joined" opset 21\n{body}\noutput "y"\nend\n'
 
 
-@pytest.mark.parametrize("follower", ["Relu", "Clip", "LeakyRelu", "PRelu", "Mul"])
-@pytest.mark.parametrize("moved", ["nothing", "groups", "MaxPool", "Transpose", "Concat", "Slice"])
-def test_what_follows_a_convolution_is_rounded_as_the_part_does(
-    moved: str, follower: str, judge: SimulatorJudge
-) -> None:
+def _case(tail: str, seed: int) -> WildCase:
+    """Return a product and what follows, with ranges that cut off some of what is computed."""
+    rng = np.random.default_rng(seed)
+    graph = parse_graph(_text(tail, rng))
+    limits = {name: (-rng.uniform(0.1, 2.0), rng.uniform(0.1, 2.0)) for name in graph.inputs}
+    sample: dict[str, AnyArray] = {
+        name: rng.uniform(*limits[name], graph.types[name].static_shape).astype(np.float32) for name in graph.inputs
+    }
+    ranges = {name: Range(item.low * 0.9, item.high * 0.9) for name, item in measured_ranges(graph, [sample]).items()}
+    return WildCase(graph, ranges, seed)
+
+
+@pytest.fixture(scope="module", params=sorted(_JOINED))
+def judge(request: pytest.FixtureRequest, vendor: VsiBackend) -> Iterator[tuple[str, SimulatorJudge]]:
+    with SimulatorJudge(profile_of(target_named(request.param)), Settings(vendor.folder)) as simulator:
+        yield request.param, simulator
+
+
+@pytest.mark.parametrize("tail", [*_TAILS, *_ROWS])
+def test_what_follows_a_product_is_computed_as_the_part_does(tail: str, judge: tuple[str, SimulatorJudge]) -> None:
+    """A new seed each time; which of them are joined is a fact of the part."""
+    target, simulator = judge
     seed = draws.seed_here()
     for precision in _PRECISIONS:
-        found = judge.judge(_followed(seed, moved, follower), precision)
-        told = f"{precision.value}, seed {seed}: {found.steps} {found.reason}"
-        # Ties are rounded otherwise at times, a value in some thousands; what is joined differs in a tenth and more.
-        few = found.steps.largest <= 2 and found.steps.share > _ROUNDED
-        assert found.outcome in (WildOutcome.EQUAL, WildOutcome.REFUSED) or (
-            found.outcome is WildOutcome.DIFFERS and few
-        ), told
-
-
-def test_a_constant_added_to_a_convolution_seen_otherwise_is_not_in_its_bias(judge: SimulatorJudge) -> None:
-    seed = draws.seed_here()
-    found = judge.judge(_followed(seed, "Reshape", "Add"), Precision.U8)
-    assert found.outcome is WildOutcome.EQUAL, f"seed {seed}: {found.steps} {found.reason}"
+        case = _case(tail, seed)
+        _, (deployed,) = deploy(case, profile_of(target_named(target)), precision)
+        joined = precision.value in _JOINED[target].get(tail, "").split()
+        assert bool(deployed.program.operators[-1].joins) is joined, f"{precision.value}, seed {seed}"
+        if tail.endswith("slope") and not joined:
+            # A LeakyRelu by itself is a table, which has tests of its own.
+            continue
+        found = simulator.judge(case, precision)
+        said = f"{precision.value}, seed {seed}: {found.outcome.value} {found.steps} {found.reason}"
+        # The last bit of the float adder's traces is known for nearly all pairs of affine bytes, not for all.
+        assert found.outcome in (WildOutcome.EQUAL, WildOutcome.DIFFERS), said
+        assert found.steps.largest <= 1, said
+        rare = _RARE_WIDE if precision is Precision.I16 else _RARE
+        assert found.steps.differing <= rare * sum(found.steps.counts), said
