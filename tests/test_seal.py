@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dovetail.seal import sealed, unsealed
+from dovetail.seal import parse_toml, sealed, unsealed
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -38,3 +38,10 @@ def test_a_changed_value_is_refused(document: dict[str, object], data: st.DataOb
         unsealed(whole)
     del whole["checksum"]
     assert unsealed(whole) == whole or whole != whole
+
+
+def test_integers_of_toml_have_64_bits() -> None:
+    assert parse_toml(f"a = [{2**63 - 1}, {-(2**63)}]") == {"a": [2**63 - 1, -(2**63)]}
+    for value in (2**63, -(2**63) - 1):
+        with pytest.raises(ValueError, match="64 bits"):
+            parse_toml(f"[[a]]\nb = [[{value}]]")

@@ -1,4 +1,4 @@
-"""Documents that carry their own checksum: a damaged one is an error, never another answer."""
+"""Documents read with care, and such as carry their own checksum: a damaged one is an error, never another answer."""
 
 from __future__ import annotations
 
@@ -17,6 +17,24 @@ def parse_json(text: str | bytes) -> Any:
         # Half of a pair: no file could hold it again.
         json.dumps(value, ensure_ascii=False).encode()
     return value
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """Return the document in a TOML text; raise ValueError where there is none, or an integer of more than 64 bits."""
+    import tomllib  # Only people write TOML: a board need not pay for the parser.
+
+    try:
+        document = tomllib.loads(text)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    left: list[object] = [document]
+    while left:
+        value = left.pop()
+        if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+            # TOML knows none; neither a float nor a message could hold it.
+            raise ValueError("an integer of more than 64 bits")
+        left += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return document
 
 
 def sealed(document: Mapping[str, object]) -> dict[str, object]:

@@ -112,6 +112,10 @@ def test_short_form_equals_steps(tmp_path):
         ('mean = "1"', "not a number"),
         ('channels = "RGB"', "is not one of rgb, bgr, grey"),
         ("mean = ", "not a TOML file"),
+        ("scale = 1" + "0" * 350, "integer of more than 64 bits"),
+        ("mean = [1, 2, -1" + "0" * 350 + "]", "integer of more than 64 bits"),
+        ("scale = 1" + "0" * 5000, "not a TOML file"),
+        ("resize = 0x" + "f" * 5000, "integer of more than 64 bits"),
         ("step = 3", r"Write \[\[step\]\]"),
     ],
 )

@@ -175,6 +175,7 @@ def test_what_is_not_plain_is_refused() -> None:
         {"model": "m.onnx"},
         {"model": "m", "data": "d", "holdout": 0.4},
         {"model": "m", "data": 3},
+        {"model": "m", "data": "d", "min_score": 10**350},
         {"model": "m", "data": "d", "confirm": True},
         {"model": "m", "data": "d", "confirm": -1},
         {"model": "m", "data": "d", "ladder": "i16"},

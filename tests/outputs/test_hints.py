@@ -59,6 +59,8 @@ def test_what_cannot_be_understood_says_why(line: str, said: str) -> None:
         (b"outputs = 3", r"no table \[outputs\]"),
         (b"[outputs]\nboxes = 3", "not a name or a list of names"),
         (b"[outputs", "not a TOML file"),
+        (b"[outputs]\nkind = 1" + b"0" * 5000, "not a TOML file"),
+        (b"[outputs]\nkind = [0x" + b"f" * 5000 + b"]", "integer of more than 64 bits"),
         (b"\xff\xfe", "not a TOML file"),
         (b'[outputs]\nkind = "detection"\n#' + b"x" * (1 << 20), "larger than 1048576 bytes"),
     ],

@@ -51,6 +51,9 @@ def test_a_good_recipe(tmp_path: Path) -> None:
     [
         ("", "no 'default'"),
         ("default = ", "not TOML"),
+        ("default = 1" + "0" * 5000, "not TOML"),
+        ("default = 0x" + "f" * 5000, "integer of more than 64 bits"),
+        ("default = " + "[" * 5000, "not TOML"),
         ('default = "vsi:v853"', "not a placement"),
         ('default = "@i8"', "not a placement"),
         ("default = 8", "'default'"),

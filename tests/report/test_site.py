@@ -115,6 +115,14 @@ def test_a_damaged_file_is_refused(change: dict[str, object], tmp_path: Path) ->
         load_view(tmp_path)
 
 
+def test_a_figure_beyond_any_float_is_refused(tmp_path: Path) -> None:
+    document = unsealed(json.loads(view().to_json()))
+    document["network"]["units"][3]["latency_ns"] = 10**350
+    (tmp_path / "report.json").write_text(json.dumps(document))
+    with pytest.raises(DovetailError, match="malformed"):
+        load_view(tmp_path)
+
+
 def test_units_that_read_what_comes_later_are_refused(tmp_path: Path) -> None:
     document = unsealed(json.loads(view().to_json()))
     document["network"]["units"][3]["inputs"] = [7]

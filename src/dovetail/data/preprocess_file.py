@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import tomllib
 from collections.abc import Callable, Collection, Mapping
 from enum import Enum
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TypeVar
 
 from dovetail.data.preprocess import Anchor, Channels, Interpolation, Layout, Preprocess, PreprocessStep, StepKind
 from dovetail.errors import DataError
+from dovetail.seal import parse_toml
 
 _MAX_BYTES = 1 << 20
 _SHORT_KEYS = ("resize", "resize_mode", "centre_crop", "pad", "anchor")
@@ -102,8 +102,8 @@ def load_preprocess(path: Path) -> Preprocess:
     if len(data) > _MAX_BYTES:
         raise DataError(f"{path}: a preprocess file has at most {_MAX_BYTES} bytes.")
     try:
-        values = tomllib.loads(data.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        values = parse_toml(data.decode())
+    except ValueError as error:
         raise DataError(f"{path}: not a TOML file ({error}).") from error
     table = _Table(values, str(path), _KEYS)
     return _named(str(path), lambda: _preprocess(table))

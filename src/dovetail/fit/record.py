@@ -35,7 +35,7 @@ def request_from(record: object, where: str) -> FitRequest:
         )
     try:
         request = _typed(FitRequest, record)
-    except (DovetailError, TypeError, ValueError) as error:
+    except (DovetailError, OverflowError, TypeError, ValueError) as error:
         raise SearchError(f"{where}: its request is damaged: {str(error)[:80]}.") from error
     assert isinstance(request, FitRequest)
     return request

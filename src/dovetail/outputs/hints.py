@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -12,6 +11,7 @@ from pathlib import Path
 from dovetail.errors import DataError
 from dovetail.outputs.evidence import Hypothesis
 from dovetail.outputs.view import HeadView, Kind, OutputRole, OutputsView
+from dovetail.seal import parse_toml
 
 _MOST_BYTES = 1 << 20
 _KIND = "kind"
@@ -79,11 +79,11 @@ def load_hints(path: Path) -> Hints:
             data = stream.read(_MOST_BYTES + 1)
         if len(data) > _MOST_BYTES:
             raise DataError(f"{path}: larger than {_MOST_BYTES} bytes.", option="decisions")
-        values = tomllib.loads(data.decode()).get("outputs", {})
+        values = parse_toml(data.decode()).get("outputs", {})
     except OSError as error:
         hint = f"Write a line such as '{_EXAMPLE}', or name a TOML file."
         raise DataError(f"{path}: cannot be read ({error.strerror}).", hint=hint, option="decisions") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except ValueError as error:
         raise DataError(f"{path}: not a TOML file ({error}).", option="decisions") from error
     if not isinstance(values, dict) or not values:
         raise DataError(

@@ -24,6 +24,7 @@ from dovetail.errors import PlanError
 from dovetail.ir.node import Node
 from dovetail.plan.limits import Limits, read_limits
 from dovetail.plan.placement import Placement, parse_placement
+from dovetail.seal import parse_toml
 
 _RULE_KEYS = ("node", "op", "place", "reason")
 _KEYS = ("default", "fallback", "rule", "limits", "group")
@@ -58,17 +59,15 @@ class Recipe:
 
 def load_recipe(path: Path) -> Recipe:
     """Return the recipe in a TOML file; raise PlanError naming what is wrong in it."""
-    import tomllib  # Only people write recipes: a board need not pay for the parser.
-
     try:
         if path.stat().st_size > _MAX_BYTES:
             raise PlanError(f"{path}: larger than {_MAX_BYTES} bytes; this is no recipe.")
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        document = parse_toml(path.read_text(encoding="utf-8"))
     except UnicodeDecodeError as error:
         raise PlanError(f"{path}: cannot be read: not text, so no recipe.") from error
     except OSError as error:
         raise PlanError(f"{path}: cannot be read: {error}.") from error
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:
         raise PlanError(f"{path}: not TOML: {error}.") from error
     return read_recipe(document, str(path))
 

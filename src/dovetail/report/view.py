@@ -74,7 +74,7 @@ def load_view(path: Path) -> RunView:
         _check(network)
         reproduce = _typed(tuple[str, ...], document["reproduce"])
         return RunView(_typed(str, document["name"]), page, network, reproduce)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, OverflowError, TypeError, ValueError) as error:
         raise DovetailError(f"{file}: malformed: {str(error)[:120]}.", hint="Run 'dovetail tune' again.") from error
 
 

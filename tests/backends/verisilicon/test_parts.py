@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import onnx
 import pytest
@@ -9,7 +11,9 @@ import pytest
 from dovetail.backend.arithmetic import Carrier, Rounding, Tie, ZeroPointOrder
 from dovetail.backend.target import Engine, TargetVerdict
 from dovetail.backends.verisilicon.generation import Generation
+from dovetail.backends.verisilicon.parts.measured import measured_parts, parts_from_json, parts_to_json
 from dovetail.backends.verisilicon.parts.named import VSI_PROFILES
+from dovetail.errors import DovetailError
 from dovetail.ir import DType, Graph, Node, TensorType
 from dovetail.ir.precision import Precision
 
@@ -94,6 +98,14 @@ def test_what_no_npu_runs_has_a_reason_of_its_own(op: str) -> None:
     found = verdict(graph, "vsi:v853", P.U8)
     assert not found.supported
     assert "has no operator" not in found.reason
+
+
+def test_a_bandwidth_beyond_any_float_is_damage() -> None:
+    name, part = next(iter(measured_parts().items()))
+    document = json.loads(parts_to_json({name: part}))
+    document["parts"][name]["figures"]["ddr_bytes_per_cycle"] = 10**350
+    with pytest.raises(DovetailError, match="the table of parts is damaged"):
+        parts_from_json(json.dumps(document).encode(), "parts.json")
 
 
 def test_rounding_follows_the_measured_matrix() -> None:

@@ -56,6 +56,15 @@ def test_mistakes_in_inputmeta_are_named(old: str, new: str, code: str) -> None:
     assert code in {item.code for item in lint_inputmeta(text.encode(), "f")}
 
 
+@pytest.mark.parametrize(("old", "key"), [("      - 64\n", "shape"), ("        - 0.0039\n", "scale")])
+def test_numbers_beyond_any_float_in_inputmeta_are_named(old: str, key: str) -> None:
+    text = (GOLDEN / "ymini_inputmeta.yml").read_text()
+    assert old in text
+    long = text.replace(old, f"{old[: old.index('-')]}- 1{'0' * 350}\n", 1)
+    with pytest.raises(FormatError, match=f"NUMBER: {key}: "):
+        read_inputmeta(long.encode(), "f")
+
+
 @pytest.mark.parametrize(
     ("name", "wanted"),
     [

@@ -86,7 +86,10 @@ def _numbers(value: object, path: str, what: str) -> tuple[float, ...]:
     items = value if isinstance(value, list) else [value]
     if not all(isinstance(item, int | float) and not isinstance(item, bool) for item in items):
         raise FormatError(f"{what}: numbers are expected.", path=path, line=0, code="NUMBER")
-    return tuple(float(item) for item in cast("list[float]", items))
+    try:
+        return tuple(float(item) for item in cast("list[float]", items))
+    except OverflowError as error:
+        raise FormatError(f"{what}: a number beyond any float.", path=path, line=0, code="NUMBER") from error
 
 
 def write_inputmeta(ports: Sequence[InputPort]) -> str:

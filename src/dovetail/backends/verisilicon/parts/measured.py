@@ -68,7 +68,7 @@ def parts_from_json(data: bytes, where: str) -> dict[str, MeasuredPart]:
         if document["schema"] != SCHEMA:
             raise ValueError(f"schema {document['schema']!r}, this Dovetail reads {SCHEMA}")
         return {str(name): _part(str(name), entry) for name, entry in document["parts"].items()}
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise DovetailError(
             f"{where}: the table of parts is damaged: {error}.", hint="Make it again with 'dovetail sdk probe'."
         ) from error
