@@ -15,6 +15,7 @@ import typer
 
 from dovetail.cli.memory import SHORT_OF_MEMORY, is_memory_short
 from dovetail.cli.output import answers_only, drop_output
+from dovetail.cli.places import kept_place
 from dovetail.cli.render import Screen
 from dovetail.cli.sections import sectioned
 from dovetail.cli.signals import Terminated, asked_to_end
@@ -155,6 +156,8 @@ def _perform(verb: Verb) -> ExitCode:
             return fail(screen, f"{code.name.lower()}: {verb.resume_note()}", code)
         if is_memory_short(error):
             return fail(screen, f"{SHORT_OF_MEMORY}: {_note(verb)}", ExitCode.BAD_INPUT)
+        if place := kept_place(error):
+            return fail(screen, place, ExitCode.BAD_INPUT)
         hint = "" if verb.debug else " Run it again with --debug for the traceback, and please report it."
         return fail(screen, f"unexpected {type(error).__name__}: {error}.{hint}", ExitCode.DEFECT)
     return _shown(screen, answer)
