@@ -16,6 +16,7 @@ from dovetail.backends.verisilicon.visits import visit_order
 from dovetail.ir import AnyArray, DType, Quantization, TensorType
 
 _SHORT = (DType.U8, DType.I8, DType.I16)
+_MULTIPLIER_BITS = 16
 FINEST_FOR_TABLES = 2.0**-15
 """The smallest scale in fixed point that the tensor processor has tables for."""
 
@@ -174,6 +175,12 @@ def scale_of(kind: TensorType) -> float:
 def zero_of(kind: TensorType) -> int:
     """Return the one zero point of a tensor."""
     return quant_of(kind).zero_point[0]
+
+
+def multiplier_of(scale: float, made: float) -> tuple[int, int]:
+    """Return the ratio of two scales as shaders have it: an integer of 16 bits, cut off, and its bits of fraction."""
+    mantissa, exponent = np.frexp(float(np.float32(scale) / np.float32(made)))
+    return int(mantissa * (1 << _MULTIPLIER_BITS)), _MULTIPLIER_BITS - int(exponent)
 
 
 def all_codes(kind: TensorType) -> AnyArray:

@@ -6,12 +6,13 @@ from collections.abc import Callable
 
 import numpy as np
 
+from dovetail.backends.verisilicon.emulator.floats import rounded_up
 from dovetail.backends.verisilicon.emulator.kernel import Kernel, Values, given
 from dovetail.backends.verisilicon.emulator.quotients import quotient_kernel
 from dovetail.backends.verisilicon.emulator.reals import BINARY, COMPARISONS, LOGICAL, UNARY, Function, Operator
 from dovetail.backends.verisilicon.emulator.shaders import FUNCTIONS, UNTABLED
 from dovetail.backends.verisilicon.emulator.singles import exp2, log2
-from dovetail.backends.verisilicon.emulator.storing import centred, reals_of, store_of
+from dovetail.backends.verisilicon.emulator.storing import centred, reals_in_shaders, reals_of, store_of
 from dovetail.backends.verisilicon.emulator.tables import (
     Scales,
     processed,
@@ -22,10 +23,18 @@ from dovetail.backends.verisilicon.emulator.tables import (
     table_of,
 )
 from dovetail.backends.verisilicon.program import Route
-from dovetail.backends.verisilicon.views import OperatorView, all_codes, exceeds_tables, is_stored, scale_of
+from dovetail.backends.verisilicon.views import (
+    OperatorView,
+    all_codes,
+    exceeds_tables,
+    is_stored,
+    multiplier_of,
+    scale_of,
+)
 from dovetail.ir import AnyArray, DType
 from dovetail.ir.dtypes import round_to_bf16
 
+_SINGLE_BITS = 24
 _PAIR_BITS = 8
 """Widest operands of which all pairs are looked up."""
 
@@ -109,7 +118,7 @@ def build_binary(item: OperatorView) -> Kernel:
     """Return an operator of two operands."""
     if item.operator.kind == "div" and item.operator.route is Route.STREAM:
         return quotient_kernel(item)
-    operator = BINARY[item.operator.kind]
+    operator = _multiplied if _is_product_of_16_bits(item) else BINARY[item.operator.kind]
 
     def run(first: AnyArray, other: AnyArray) -> AnyArray:
         with np.errstate(all="ignore"):
@@ -118,6 +127,67 @@ def build_binary(item: OperatorView) -> Kernel:
     if item.is_stored and is_stored(item.kind(1)):
         return pair_kernel(item, run)
     return lambda values: run(given(values), given(values, 1))
+
+
+def _is_product_of_16_bits(item: OperatorView) -> bool:
+    wide = all(
+        item.kind(index).dtype is DType.I16 and item.kind(index).quant for index in range(len(item.operator.inputs))
+    )
+    return item.operator.kind == "mul" and item.operator.route is Route.SHADER and wide
+
+
+def _multiplied(first: AnyArray, other: AnyArray) -> AnyArray:
+    """Return a shader's product of numbers of 16 bits, which float32 does not hold: ties go upwards.
+
+    Measured on four parts: 5.9 million products, all equal; to even, one in 60,000 differed.
+    """
+    return rounded_up(first * other, _SINGLE_BITS)
+
+
+def build_slopes(item: OperatorView) -> Kernel:
+    """Return the slopes of a PRelu; a shader has bytes in float32, and signed ones as unsigned ones.
+
+    Measured on 3 million bytes of four parts: all equal.
+    """
+    slopes = item.constant(1)
+    if (
+        not item.is_stored
+        or slopes is None
+        or item.made().dtype is DType.I16
+        or item.operator.route is not Route.SHADER
+    ):
+        return build_binary(item)
+    factors, store = np.float32(reals_of(slopes, item.kind(1))), store_of(item)
+
+    def run(values: Values) -> AnyArray:
+        reals = reals_in_shaders(given(values), item)
+        return store.from_reals(np.where(reals < 0, reals * factors, reals))
+
+    return run
+
+
+def build_extreme(item: OperatorView) -> Kernel:
+    """Return the larger or the smaller of two operands, whose steps a shader has in those of its output before.
+
+    Measured on 3 million pairs of bytes on four parts.
+    """
+    affine = all(
+        kind.quant is not None and kind.dtype is not DType.I16 for kind in (item.kind(), item.kind(1), item.made())
+    )
+    if not affine or item.operator.route is not Route.SHADER:
+        return build_binary(item)
+    operator, store = BINARY[item.operator.kind], store_of(item)
+
+    def run(first: AnyArray, other: AnyArray) -> AnyArray:
+        return store.from_steps(operator(counted(first, item), counted(other, item, 1)))
+
+    return pair_kernel(item, run)
+
+
+def counted(stored: AnyArray, item: OperatorView, index: int = 0) -> AnyArray:
+    """Return steps of the output, not rounded: those of an operand times an integer, as shaders count."""
+    multiplier, shift = multiplier_of(scale_of(item.kind(index)), scale_of(item.made()))
+    return centred(stored, item.kind(index), np.float64) * multiplier / 2.0**shift
 
 
 def build_power(item: OperatorView) -> Kernel:
@@ -187,6 +257,9 @@ ELEMENTWISE: dict[str, Callable[[OperatorView], Kernel]] = {
     **dict.fromkeys(UNARY, build_unary),
     **dict.fromkeys(set(BINARY) - {"add", "sub"}, build_binary),
     "pow": build_power,
+    "prelu": build_slopes,
+    "maximum": build_extreme,
+    "minimum": build_extreme,
     "compare": build_comparison,
     "logical": build_logical,
     "logical_not": build_not,

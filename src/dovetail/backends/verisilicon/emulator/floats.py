@@ -33,6 +33,12 @@ def rounded(values: AnyArray, bits: int) -> AnyArray:
     return np.asarray(np.rint(values / unit) * unit)
 
 
+def rounded_up(values: AnyArray, bits: int) -> AnyArray:
+    """Round finite floats to some significant bits, ties upwards."""
+    unit = np.ldexp(1.0, np.frexp(values)[1] - bits)
+    return np.asarray(np.floor(values / unit + 0.5) * unit)
+
+
 def truncated(values: AnyArray, bits: int) -> AnyArray:
     """Cut finite floats to some significant bits, towards zero."""
     unit = np.ldexp(1.0, np.frexp(values)[1] - bits)

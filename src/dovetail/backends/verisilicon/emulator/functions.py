@@ -151,5 +151,8 @@ STREAMED: dict[str, Maker] = {
 """More functions of the stream processor's tables."""
 STREAMED_ODD: dict[str, Maker] = {"sqrt": lambda _: np.sqrt}
 """The root of a negative number of 16 bits is that of its size with the sign put back."""
-STREAMED_BYTES: dict[str, Maker] = {"exp": lambda _: np.exp}
+STREAMED_BYTES: dict[str, Maker] = {
+    "erf": lambda _: np.vectorize(math.erf, otypes=[np.float64]),
+    "exp": lambda _: np.exp,
+}
 """Functions that only bytes have in the stream processor."""

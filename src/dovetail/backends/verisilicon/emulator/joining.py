@@ -21,12 +21,14 @@ from dovetail.backends.verisilicon.emulator.reals import BINARY
 from dovetail.backends.verisilicon.emulator.storing import Store, reals_of, stored_from
 from dovetail.backends.verisilicon.emulator.sums import build_joined_sum
 from dovetail.backends.verisilicon.emulator.tables import STREAM_KINDS, scales_of, stream_table
+from dovetail.backends.verisilicon.generation import Generation
 from dovetail.backends.verisilicon.program import ProgramOperator, Route
 from dovetail.backends.verisilicon.views import OperatorView, ProgramView, scale_of, zero_of
 from dovetail.ir import AnyArray, DType
 
 _TOO_LARGE = 2.0**31
 _STREAM_BITS = 16
+_SINGLE_BITS = 24
 
 
 def build_joined(whole: ProgramView, item: OperatorView, threads: int) -> tuple[Kernel, tuple[int, ...]]:
@@ -125,12 +127,17 @@ def _stored_once(source: OperatorView, item: OperatorView, threads: int) -> Kern
 
 
 def _clamped_once(source: OperatorView, item: OperatorView, threads: int) -> Kernel:
-    """Return a convolution that is stored as the ReLU behind it is, which sees it with another shape."""
+    """Return a convolution that is stored as the ReLU behind it is, which sees it with another shape.
+
+    A stream processor that clamps 16 bits takes them cut to as many bits as float32 has.
+    """
     weighted, made, shape = _product(source, source, threads), item.made(), item.made_shape()
     top = item.floats[1] / scale_of(made) if item.operator.kind == "clip" else math.inf
+    is_cut = item.generation is Generation.STREAM and made.dtype is DType.I16
 
     def run(values: Values) -> AnyArray:
         steps = weighted.steps(samples_first(given(values)), made)
+        steps = truncated(steps, _SINGLE_BITS) if is_cut else steps
         return Store(made).from_steps(np.clip(steps, 0.0, top)).reshape(len(given(values)), *shape)
 
     return run

@@ -7,7 +7,6 @@ with random scales, shapes and values of 16 bits: equal on every element.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 from numpy import float32
@@ -27,7 +26,7 @@ from dovetail.backends.verisilicon.emulator.singles import (
     log2,
 )
 from dovetail.backends.verisilicon.emulator.spreading import group_norm, instance_norm, is_spread_by_shader
-from dovetail.backends.verisilicon.emulator.storing import reals_of, store_of
+from dovetail.backends.verisilicon.emulator.storing import reals_of
 from dovetail.backends.verisilicon.program import Route
 from dovetail.backends.verisilicon.views import OperatorView, scale_of
 from dovetail.ir import AnyArray, DType
@@ -35,8 +34,6 @@ from dovetail.ir import AnyArray, DType
 _TINY = float32(1e-12)
 """Least sum of squares."""
 _LANES, _THREADS = 8, 16
-_MIDDLE = 128
-"""Between a signed byte and the unsigned one of the same bits in order."""
 _FASTEST = 0
 """The vendor's number of the last axis."""
 
@@ -81,12 +78,7 @@ def build_softmax(item: OperatorView) -> Kernel:
         total = powers.sum(axis, keepdims=True)
         return np.asarray(below - np.log(total) if logarithmic else powers / total)
 
-    made = item.made()
-    if not item.is_stored or made.dtype is not DType.I8 or item.in_fixed_point:
-        return _on_reals(item, operator)
-    # Equal shares are often half a step: where it lies in float32 decides.
-    store = replace(store_of(item), shift=_MIDDLE)
-    return lambda values: store.from_reals(operator(reals_of(given(values), item.kind())))
+    return _on_reals(item, operator)
 
 
 def _shaded_softmax(item: OperatorView) -> Kernel:

@@ -10,6 +10,9 @@ from dovetail.backends.verisilicon.generation import Generation
 from dovetail.backends.verisilicon.views import OperatorView, quant_of, scale_of
 from dovetail.ir import AnyArray, DType, TensorType
 
+MIDDLE = 128
+"""What a shader adds to signed bytes, which it computes as unsigned ones."""
+
 
 @dataclass(frozen=True, slots=True)
 class Store:
@@ -77,7 +80,8 @@ def store_of(item: OperatorView, *, exact: bool = False) -> Store:
 
     `exact`: their order of operations loses nothing that float64 keeps (sums and averages); ours in float32 would.
     """
-    return Store(item.made(), item.generation is not Generation.STREAM, not exact)
+    shift = MIDDLE if item.made().dtype is DType.I8 and not item.in_fixed_point else 0
+    return Store(item.made(), item.generation is not Generation.STREAM, not exact, shift)
 
 
 def reals_of(stored: AnyArray, kind: TensorType) -> AnyArray:
@@ -86,6 +90,14 @@ def reals_of(stored: AnyArray, kind: TensorType) -> AnyArray:
         return stored.astype(np.float64)
     reals: AnyArray = (stored.astype(np.float64) - kind.quant.zero_point[0]) * kind.quant.scale[0]
     return reals
+
+
+def reals_in_shaders(stored: AnyArray, item: OperatorView, index: int = 0) -> AnyArray:
+    """Return an operand of bytes in float32 as shaders read it: its product with the scale, less that of its zero."""
+    kind = item.kind(index)
+    shift = np.float32(MIDDLE if kind.dtype is DType.I8 and not item.in_fixed_point else 0)
+    scale, zero = np.float32(scale_of(kind)), np.float32(quant_of(kind).zero_point[0])
+    return np.asarray((stored.astype(np.float32) + shift) * scale - (zero + shift) * scale)
 
 
 def centred(stored: AnyArray, kind: TensorType, dtype: np.dtype[np.generic] | type[np.generic] = np.int64) -> AnyArray:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from dovetail.backends.verisilicon.generation import NEWEST, OLDEST, Generation
+from dovetail.backends.verisilicon.generation import CONVERTING, NEWEST, OLDEST, Generation
 from dovetail.backends.verisilicon.lowering.view import ProgramDraft
 from dovetail.backends.verisilicon.part import Part
 from dovetail.backends.verisilicon.program import Code, ProgramOperator, ProgramTensor, Quant, TensorRole
@@ -52,6 +52,7 @@ _CLAMPS = frozenset({"clip", "relu", "relu6"})
 _SLOPES = frozenset({"leaky_relu", "prelu"})
 _JOINING = _CLAMPS | _SLOPES
 _MOVING = frozenset({"concat", "pool2d", "strided_slice", "transpose"})
+_PASSED = frozenset({"clip", "relu", "reshape"})
 _SCALING = frozenset({"batch_norm", "pool2d", "reduce"})
 """What the array does as a convolution of its own."""
 
@@ -97,6 +98,50 @@ def with_copies_of_moved(draft: ProgramDraft) -> None:
             item = replace(item, inputs=(copy, *item.inputs[1:]))
         operators.append(item)
     draft.operators[:] = operators
+
+
+def with_copies_of_added(draft: ProgramDraft) -> None:
+    """Copy what a sum of unsigned bytes reads of a pooling, or of a clamped convolution seen with another shape.
+
+    Newer parts join the sum with either past that: what is between is not rounded, even where it is kept. Measured on
+    V853, T527 and A733. In older ones it is a convolution seen with another shape that is added to a convolution, of
+    which their compiler does not end, or to a slice, which gets other bytes: on A311D, i.MX 8M Plus and RV1126.
+    """
+    newer = draft.part.generation not in CONVERTING
+    makers = {tensor: operator for operator in draft.operators for tensor in operator.outputs}
+    operators: list[ProgramOperator] = []
+    for item in draft.operators:
+        inputs = list(item.inputs)
+        for place, tensor in enumerate(item.inputs if item.kind in _SUMS else ()):
+            held, other = draft.tensors[tensor], item.inputs[1 - place]
+            spoilt = _is_added_past(makers, tensor) if newer else _is_added_to_a_part(makers, tensor, other)
+            if held.form.code is Code.U8 and spoilt:
+                draft.tensors.append(replace(held, role=TensorRole.INNER))
+                inputs[place] = len(draft.tensors) - 1
+                operators.append(ProgramOperator("data_convert", (tensor,), (inputs[place],), node=item.node))
+        operators.append(replace(item, inputs=tuple(inputs)))
+    draft.operators[:] = operators
+
+
+def _is_added_to_a_part(makers: Mapping[int, ProgramOperator], tensor: int, other: int) -> bool:
+    """Tell whether a tensor is a convolution seen with another shape, and the other one a convolution or a slice."""
+    maker, added = makers.get(tensor), makers.get(other)
+    if maker is None or maker.kind != "reshape" or added is None:
+        return False
+    while maker is not None and maker.kind == "reshape":
+        maker = makers.get(maker.inputs[0])
+    convolved = maker is not None and maker.kind in _SHIFTED - _LAYERS
+    return convolved and (added.kind == "strided_slice" or added.kind in _SHIFTED - _LAYERS)
+
+
+def _is_added_past(makers: Mapping[int, ProgramOperator], tensor: int) -> bool:
+    """Tell whether a tensor is pooled, or a convolution with a ReLU that is seen with another shape."""
+    passed, maker = set[str](), makers.get(tensor)
+    while maker is not None and maker.kind in _PASSED:
+        passed.add(maker.kind)
+        maker = makers.get(maker.inputs[0])
+    convolved = maker is not None and maker.kind in _SHIFTED - _LAYERS
+    return maker is not None and (maker.kind == "pool2d" or (convolved and passed > {"reshape"}))
 
 
 def with_coarse_results(draft: ProgramDraft) -> None:
@@ -150,6 +195,9 @@ def keep_signed_bytes(
     if part.generation in (*NEWEST, Generation.STREAM):
         for item in _sums_of_rows(tensors, operators):
             kept |= inner.intersection(item.inputs)
+        added = _added_past(tensors, operators)
+        spoilt |= added
+        kept |= inner & added
     if part.generation is Generation.STREAM:
         kept |= inner & _looked_up_sums(tensors, operators)
     kept |= inner & _converted_products(operators)
@@ -267,6 +315,26 @@ def _moved_products(tensors: tuple[ProgramTensor, ...], operators: tuple[Program
             sources = () if maker is None or maker.kind not in moving or readers[tensor] > 1 else maker.inputs
             if any(source in makers and makers[source].kind in _SHIFTED - _LAYERS for source in sources):
                 found |= {tensor, *sources} if added else {tensor}
+    return {tensor for tensor in found if tensors[tensor].role is TensorRole.INNER}
+
+
+def _added_past(tensors: tuple[ProgramTensor, ...], operators: tuple[ProgramOperator, ...]) -> set[int]:
+    """Return the bytes that sums read of convolutions that are pooled, or only seen with another shape.
+
+    Newer parts join the sum with the convolution past that: what is between is not rounded, and of sums of two such it
+    is garbage. A copy is joined as well. Measured on V853, T527 and A733.
+    """
+    makers = {tensor: operator for operator in operators for tensor in operator.outputs}
+    readers = Counter(tensor for operator in operators for tensor in set(operator.inputs))
+    found: set[int] = set()
+    for item in operators:
+        for tensor in item.inputs if item.kind in _SUMS else ():
+            maker, between = makers.get(tensor), {tensor}
+            while maker is not None and maker.kind in ("pool2d", "reshape") and readers[maker.outputs[0]] == 1:
+                between |= {*maker.inputs, *maker.outputs}
+                maker = makers.get(maker.inputs[0])
+            if len(between) > 1 and maker is not None and maker.kind in _SHIFTED - _LAYERS:
+                found |= between
     return {tensor for tensor in found if tensors[tensor].role is TensorRole.INNER}
 
 

@@ -452,14 +452,12 @@ UNARY: dict[str, Callable[[NodeView], None]] = {
     "Relu": lower_relu,
     "Round": Unary("round"),
     "Selu": Unary("selu", _selu),
-    "Sigmoid": Unary("sigmoid"),
     "Sign": Unary("sign"),
     "Sin": Unary("sin"),
     "Softplus": Unary("softplus"),
     "Softsign": Unary("softsign"),
     "Sqrt": Unary("sqrt"),
     "Tan": Unary("tan"),
-    "Tanh": Unary("tanh"),
 }
 
 BINARY: dict[str, Callable[[NodeView], None]] = {

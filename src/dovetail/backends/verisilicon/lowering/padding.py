@@ -1,14 +1,20 @@
-"""Zeros around what is padded already."""
+"""Zeros that the vendor's padding loses: around what is padded already, and beside channels of signed bytes."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from dovetail.backends.verisilicon.lowering.view import NodeView
+import numpy as np
+
+from dovetail.backends.verisilicon.generation import CONVERTING
+from dovetail.backends.verisilicon.lowering.view import NodeView, same_storage
 from dovetail.backends.verisilicon.windows import PlaneWindow
-from dovetail.ir import TensorType
+from dovetail.ir import DType, TensorType
 
 _ZEROS = 0
+_PLANES = 4
+"""Dimensions of a tensor whose last two are a plane."""
 
 
 def pad_apart(view: NodeView, data: int, plane: TensorType, window: PlaneWindow) -> tuple[int, PlaneWindow]:
@@ -25,6 +31,53 @@ def pad_apart(view: NodeView, data: int, plane: TensorType, window: PlaneWindow)
     made = view.new(replace(plane, shape=(batch, channels, height + top + bottom, width + left + right)))
     view.emit("pad", (data,), (made,), (_ZEROS, left, top, 0, 0, right, bottom, 0, 0), (0.0,))
     return made, replace(window, paddings=((0, 0), (0, 0)))
+
+
+def fills_wrongly(view: NodeView, front: Sequence[int], back: Sequence[int]) -> bool:
+    """Tell whether the vendor's padding of a tensor, `front` and `back` of every axis, fills in something else than 0.
+
+    Beside channels and batches of signed bytes whose zero is not stored as 0 it fills in 127, or ends the compiler,
+    unless what is padded is an input: measured on V853, T527 and A733. Planes are right, and so are fewer axes.
+    """
+    data = view.kind(0)
+    return (
+        view.draft.part.generation not in CONVERTING
+        and data.dtype is DType.I8
+        and data.quant is not None
+        and len(front) == _PLANES
+        and any((*front[:2], *back[:2]))
+    )
+
+
+def pad_by_joining(view: NodeView, front: Sequence[int], back: Sequence[int]) -> None:
+    """Emit a padding of `[N, C, H, W]` that joins constants of zeros with channels and batches."""
+    data, made, tensor, shape = view.kind(0), view.made(), view.input(0), list(view.shape(0))
+    assert data.quant is not None
+    if any((*front[2:], *back[2:])):
+        (top, left), (bottom, right) = front[2:], back[2:]
+        shape[2:] = shape[2] + top + bottom, shape[3] + left + right
+        held = view.new(replace(data, shape=tuple(shape)))
+        view.emit("pad", (tensor,), (held,), (_ZEROS, left, top, 0, 0, right, bottom, 0, 0), (0.0,))
+        tensor = held
+    axes = [axis for axis in (1, 0) if front[axis] or back[axis]]
+    for axis in axes:
+        before, behind = (_zeros(view, data, shape, axis, widths[axis]) for widths in (front, back))
+        shape[axis] += front[axis] + back[axis]
+        is_last = axis == axes[-1] and same_storage(data, made)
+        joined = view.output() if is_last else view.new(replace(data, shape=tuple(shape)))
+        view.emit("concat", (*before, tensor, *behind), (joined,), (_PLANES - 1 - axis,))
+        tensor = joined
+    if not same_storage(data, made):
+        view.emit("data_convert", (tensor,), (view.output(),))
+
+
+def _zeros(view: NodeView, data: TensorType, shape: Sequence[int], axis: int, width: int) -> tuple[int, ...]:
+    """Return a constant of zeros that is so wide along an axis; none where the width is 0."""
+    if not width:
+        return ()
+    assert data.quant is not None
+    sizes = (*shape[:axis], width, *shape[axis + 1 :])
+    return (view.hold(np.full(sizes, data.quant.zero_point[0], np.int8), replace(data, shape=sizes)),)
 
 
 def _is_padded(view: NodeView, data: int) -> bool:

@@ -11,7 +11,9 @@ from dataclasses import replace
 from dovetail.backends.verisilicon.generation import CONVERTING, NEWEST, OLDEST, Generation
 from dovetail.backends.verisilicon.lowering.sums import (
     CONVOLUTIONS,
+    added_order,
     biased_layer,
+    in_one_sum_each,
     joined_operators,
     product_before,
     row_before,
@@ -187,8 +189,9 @@ def with_routes(program: Program) -> Program:
         first = view.operators[joins[0]] if joins else item
         joined = kind in _SUMS and joins and joins != biased_layer(view, item)
         route = Route.ADDER if joined else route_of(first)
-        operators.append(replace(item.operator, route=route, joins=joins))
-    return replace(program, operators=tuple(operators))
+        inputs = added_order(item) if kind == "add" and route is Route.ADDER and not joins else item.operator.inputs
+        operators.append(replace(item.operator, inputs=inputs, route=route, joins=joins))
+    return replace(program, operators=tuple(in_one_sum_each(view, operators)))
 
 
 def route_of(item: OperatorView) -> Route:

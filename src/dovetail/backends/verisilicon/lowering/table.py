@@ -17,6 +17,7 @@ from dovetail.backends.verisilicon.lowering.choosing import CHOOSING
 from dovetail.backends.verisilicon.lowering.defects import (
     keep_signed_bytes,
     with_coarse_results,
+    with_copies_of_added,
     with_copies_of_moved,
     with_own_copies,
 )
@@ -90,6 +91,7 @@ def lower_graph(graph: Graph, part: Part) -> Program:
     with_coarse_results(draft)
     outputs = tuple((name, _output(draft, name)) for name in single.outputs)
     with_copies_of_moved(draft)
+    with_copies_of_added(draft)
     outputs = with_own_copies(draft, outputs)
     program = Program(
         target=part.target,

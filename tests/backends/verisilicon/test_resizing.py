@@ -1,0 +1,66 @@
+"""Planes of bytes that grow by whole factors, with drawn steps and zero points on both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import draws
+import numpy as np
+import pytest
+
+from dovetail.backends.verisilicon.driver.session import Settings
+from dovetail.backends.verisilicon.parts.part import profile_of
+from dovetail.backends.verisilicon.plugin import VsiBackend
+from dovetail.ir import DType, Graph, Node, TensorType
+from dovetail.ir.precision import Precision
+from dovetail.quantize import Range
+from dovetail.testing.wild.case import WildCase
+from dovetail.testing.wild.deploying import SimulatorJudge, WildOutcome
+
+from .conftest import target_named
+
+pytestmark = pytest.mark.sdk
+
+_DRAWN = 6
+_ROUNDED = (3, 8)
+"""Factors whose shares the vendor rounds, centres on centres."""
+_LOOSE = 0.02
+"""Share of elements of them that may differ."""
+
+
+@pytest.fixture(scope="module", params=["vsi:v853", "vsi:a311d", "vsi:imx8mp", "vsi:a733"])
+def judge(request: pytest.FixtureRequest, vendor: VsiBackend) -> Iterator[SimulatorJudge]:
+    with SimulatorJudge(profile_of(target_named(request.param)), Settings(vendor.folder)) as simulator:
+        yield simulator
+
+
+def _grown(seed: int, factor: int, grid: str) -> WildCase:
+    """Return a linear resize whose ranges are drawn: neither has to do with the other."""
+    rng = np.random.default_rng(seed)
+    before, after = (1, 8, 8, 9), (1, 8, 8 * factor, 9 * factor)
+    kinds = {name: TensorType(DType.F32, shape) for name, shape in (("x", before), ("y", after))}
+    kinds["sizes"] = TensorType(DType.I64, (4,))
+    node = Node(
+        "n", "Resize", ("x", "", "", "sizes"), ("y",), {"mode": "linear", "coordinate_transformation_mode": grid}
+    )
+    graph = Graph("grown", (node,), ("x",), ("y",), kinds, {"sizes": np.array(after)})
+    ranges: dict[str, Range] = {}
+    for name in ("x", "y"):
+        size, share = rng.uniform(1.0, 3.0), rng.uniform(0.0, 1.0)
+        ranges[name] = Range(-size * share, size * (1.0 - share))
+    return WildCase(graph, ranges, seed)
+
+
+@pytest.mark.parametrize("precision", [Precision.U8, Precision.I8], ids=lambda found: found.value)
+@pytest.mark.parametrize("grid", ["half_pixel", "asymmetric"])
+@pytest.mark.parametrize("factor", [2, 3, 4, 8])
+def test_planes_that_grow_by_whole_factors(factor: int, grid: str, precision: Precision, judge: SimulatorJudge) -> None:
+    seed = draws.seed_here()
+    for drawn in range(seed, seed + _DRAWN):
+        found = judge.judge(_grown(drawn, factor, grid), precision)
+        assert found.outcome in (WildOutcome.EQUAL, WildOutcome.DIFFERS), f"seed {drawn}: {found.reason}"
+        if factor in _ROUNDED and grid == "half_pixel":
+            # Of 3 times the size one step of the input's off, before it is converted to the output's.
+            assert found.steps.differing <= _LOOSE * found.steps.elements, f"seed {drawn}: {found.steps}"
+        else:
+            assert found.outcome is WildOutcome.EQUAL, f"seed {drawn}: {found.steps}"
