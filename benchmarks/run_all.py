@@ -54,6 +54,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "bisect_paddle": ("bisect_paddle.py", "--count", "1"),
     "bounds_table": ("bounds_table.py",),
     "rewrites_simulated": ("rewrites_simulated.py", "--count", "1", "--only", "LSTM with", "--log", os.devnull),
+    "advice_vendor": ("advice_vendor.py", "--model", "kws_dscnn_fp32"),
     "rewrites_table": ("rewrites_table.py", "--count", "1"),
     "verdicts": ("verdicts.py", "--seeds", "1", "--kind", "agreement"),
     "mutants": ("mutants.py", "--count", "4", "--rooms", "partition", "--tests", "tests/partition"),
@@ -64,6 +65,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "price_page": ("price_page.py", "ask", "--names", "lenet"),
     "coverage_fuzz": ("coverage_fuzz.py", "plans", "--runs", "2000"),
     "soak": ("soak.py", "--seconds", "10"),
+    "newcomer": ("newcomer.py",),
     "report_browser": ("report_browser.py", "--units", "200", "--rounds", "1"),
     "torture": ("torture.py", "--kills", "2", "--flips", "4", "--files", "8", "--fuzz", "4"),
     "vendor_model": ("vendor_model.py",),
@@ -79,6 +81,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 """Every benchmark of this folder, with what makes it short."""
 
 _NEED_MODELS = (
+    "advice_vendor",
     "decisions",
     "judge_table",
     "models_table",
