@@ -9,9 +9,12 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+import typer
 from onnx import TensorProto, helper, numpy_helper
 
 from dovetail.cli.main import main
+from dovetail.cli.render import Screen
+from dovetail.cli.verb import Answer, Verb, add_verb
 
 METRIC = '''
 import numpy as np
@@ -83,6 +86,29 @@ def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., Said]:
         code = main([str(item) for item in arguments])
         said = capsys.readouterr()
         return Said(code, said.out, said.err)
+
+    return call
+
+
+@pytest.fixture
+def failing(capsys: pytest.CaptureFixture[str]) -> Callable[[Exception], Said]:
+    """Run a command that fails with an error."""
+
+    def call(error: Exception) -> Said:
+        @dataclass(frozen=True)
+        class Failing(Verb):
+            """Fail."""
+
+            def run(self, screen: Screen) -> Answer:
+                raise error
+
+        app = typer.Typer()
+        add_verb(app, "failing", Failing)
+        with pytest.raises(SystemExit) as ended:
+            app([])
+        said = capsys.readouterr()
+        assert isinstance(ended.value.code, int)
+        return Said(ended.value.code, said.out, said.err)
 
     return call
 

@@ -7,18 +7,17 @@ import os
 import platform
 import subprocess
 import sys
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Callable
 
 import pytest
-import typer
 
-from dovetail.cli.render import Screen
-from dovetail.cli.verb import Answer, ExitCode, Verb, add_verb
+from dovetail.cli.verb import ExitCode
 from dovetail.errors import DeviceError
 from dovetail.plan import Plan, parse_placement
 from dovetail.search.fanout.task import Measure, Task, _evaluators, run_task
 from dovetail.search.trial import Scores
+
+from .conftest import Said
 
 _PROGRAM = """
 import numpy as np
@@ -61,16 +60,6 @@ def test_a_ceiling_that_is_too_low_is_one_line() -> None:
             assert done.stderr.count("\n") == 1
 
 
-@dataclass(frozen=True)
-class Short(Verb):
-    """Fail as libraries fail where memory is short."""
-
-    error: ClassVar[Exception]
-
-    def run(self, screen: Screen) -> Answer:
-        raise self.error
-
-
 def _caused(error: Exception, cause: Exception) -> Exception:
     error.__cause__ = cause
     return error
@@ -86,18 +75,10 @@ def _caused(error: Exception, cause: Exception) -> Exception:
         (RuntimeError("anything else"), ExitCode.DEFECT),
     ],
 )
-def test_too_little_memory_is_no_defect(
-    error: Exception, code: ExitCode, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Short, "error", error, raising=False)
-    app = typer.Typer()
-    add_verb(app, "short", Short)
-    with pytest.raises(SystemExit) as ended:
-        app([])
-    said = capsys.readouterr().err
-    assert ended.value.code == code
-    assert said.count("\n") == 1
-    assert ("not enough memory: nothing was written" in said) is (code == ExitCode.BAD_INPUT)
+def test_too_little_memory_is_no_defect(error: Exception, code: ExitCode, failing: Callable[[Exception], Said]) -> None:
+    said = failing(error)
+    assert (said.code, said.err.count("\n")) == (code, 1)
+    assert ("not enough memory: nothing was written" in said.err) is (code == ExitCode.BAD_INPUT)
 
 
 @pytest.mark.parametrize(("cause", "kept"), [(MemoryError(), False), (ValueError("a shape"), True)])

@@ -136,26 +136,33 @@ def test_run_has_nothing_to_compare_decisions_with(metric: str, tiny: Tiny, run:
 @pytest.mark.parametrize(
     ("more", "what"),
     [
-        (("--min-score", "nan"), "--min-score"),
-        (("--workers", "100000"), "--workers"),
-        (("--log", "/nowhere/at/all/log.jsonl"), "--log"),
-        (("--journal", "/nowhere/at/all/j.sqlite"), "--journal"),
+        (("--min-score", "nan"), "Invalid value for '--min-score': a finite number is expected"),
+        (("--workers", "100000"), "Option: --workers."),
+        (("--log", "/nowhere/at/all/log.jsonl"), "Option: --log."),
+        (("--journal", "/nowhere/at/all/j.sqlite"), "Option: --journal."),
     ],
 )
 def test_values_that_cannot_be_meant(more: tuple[str, str], what: str, tiny: Tiny, run: Run, tmp_path: Path) -> None:
     said = run(*tune(tiny, tmp_path / "out", *more))
     assert said.code == 2
-    assert re.search(rf"Option: {what}\.|Invalid value for '{what}'", said.err)
+    assert what in said.err
     assert not Path("/nowhere").exists()
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize(("option", "value"), [("--min-sqnr", "nan"), ("--max-drop", "-1"), ("--max-drop", "nan")])
-def test_bounds_that_bound_nothing(option: str, value: str, tiny: Tiny, run: Run) -> None:
+@pytest.mark.parametrize(
+    ("option", "value", "what"),
+    [
+        ("--min-sqnr", "nan", "Invalid value for '--min-sqnr': a finite number is expected"),
+        ("--max-drop", "-1", "Option: --max-drop."),
+        ("--max-drop", "nan", "Invalid value for '--max-drop': a finite number is expected"),
+    ],
+)
+def test_bounds_that_bound_nothing(option: str, value: str, what: str, tiny: Tiny, run: Run) -> None:
     call = ("compare", tiny.model, tiny.bundle, "--data", tiny.data, "--metric", tiny.metric)
     said = run(*call, option, value)
     assert said.code == 2
-    assert re.search(rf"Option: {option}\.|Invalid value for '{option}'", said.err)
+    assert what in said.err
 
 
 def test_labels_of_another_length_are_said(tiny: Tiny, run: Run, tmp_path: Path) -> None:

@@ -14,11 +14,12 @@ from dovetail.data import Channels
 from dovetail.errors import DataError
 from dovetail.inputs import Stated, propose_preprocess
 from dovetail.inputs.balance import balance_db, first_layer, order_of
-from dovetail.inputs.propose import _odds_db
+from dovetail.inputs.propose import _by_consistency, _odds_db, _Trial
 from dovetail.inputs.sameness import Outputs, Warp, decided, sameness, warped
 from dovetail.inputs.usual import Normal, PictureFit, convention_of, fits_for, normals_for, variant
 from dovetail.outputs import Kind, OutputRole
 from dovetail.outputs.ends import ImageInput
+from dovetail.outputs.evidence import FAIR
 from dovetail.outputs.layouts import Activation, Coding, Columns, MaskLayout, RowsLayout, ScoresLayout
 from dovetail.outputs.view import HeadView
 from dovetail.quantize import load_float
@@ -206,3 +207,19 @@ def test_masks_compare_class_by_class():
     measured = np.array([[0, 0, 1, 0], [0, 0, 2, 3]])
     # Class 0 is float's most common one; 1 and 2 share a half each, 3 is seen by the other side only.
     assert sameness(mask, golden, measured, Warp.NONE, IMAGE) == pytest.approx((0.5 + 0.5 + 0) / 3)
+
+
+def test_seeing_more_is_no_more_than_a_fair_finding_of_how_pictures_are_fitted():
+    """However many pictures there are; of what becomes of their numbers it may tell as much as there is."""
+    drawn = np.random.default_rng(1).uniform(0.0, 0.02, 24)
+    made = [(Normal.UNIT, PictureFit.STRETCH, 0.6), (Normal.UNIT, PictureFit.LETTERBOX, 0.4)]
+    made += [(Normal.RAW, PictureFit.STRETCH, 0.2), (Normal.RAW, PictureFit.LETTERBOX, 0.1)]
+    trials: list[_Trial] = []
+    for normal, fit, seen in made:
+        trial = _Trial(variant(normal, Channels.RGB, fit, IMAGE))
+        trial.consistency = [seen + value for value in np.roll(drawn, len(trials))]
+        trials.append(trial)
+    _by_consistency(trials)
+    assert [trial.weight for trial in trials[:2]] == [0, -FAIR]
+    assert trials[2].weight < -40
+    assert trials[3].weight < -40

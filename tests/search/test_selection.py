@@ -243,4 +243,20 @@ def test_a_cheaper_plan_is_named_beside_an_answer_that_misses() -> None:
     selection, _, _ = _select(loss, goal=Goal(0.01), prior=_suspecting("n1"))
     assert selection.answer.verdict is Verdict.MISSED
     assert len(selection.answer.raised) > 1
-    assert any(remark.startswith("1 raised units take ") for remark in selection.answer.remarks)
+    assert any(remark.startswith("1 raised unit takes ") for remark in selection.answer.remarks)
+
+
+def test_a_cheaper_plan_that_loses_more_than_low_is_not_named() -> None:
+    """The samples that search take n1 alone for a remedy; on the hold-out it loses more than nothing raised."""
+    others = [f"n{index}" for index in range(6) if index != 1]
+
+    def loss(plan: Plan, indices: Sequence[int]) -> AnyArray:
+        low = sum(plan.placement(unit) == LOW for unit in others)
+        harmed = plan.placement("n1") == LOW
+        held = 0.6 if low == len(others) and not harmed else 0.02 + 0.01 * low + 0.5 * harmed
+        return np.where(np.asarray(indices) < SEARCHED, 0.003 * low + 0.5 * harmed, held)
+
+    selection, _, ledger = _select(loss, goal=Goal(0.01), prior=_suspecting("n1"))
+    assert selection.answer.verdict is Verdict.MISSED
+    assert {frozenset(item.raised) for item in ledger.judged.values()} > {frozenset(), frozenset({"n1"})}
+    assert not any("raised unit" in remark for remark in selection.answer.remarks)

@@ -10,6 +10,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from dovetail.data.labels import LabelTable
+from dovetail.data.listing import check_listed
 from dovetail.data.npy import read_header, read_values
 from dovetail.data.reader import Wanted
 from dovetail.data.sample import Sample
@@ -81,6 +82,7 @@ def _entries(root: Path, inputs: tuple[str, ...]) -> list[_Entry]:
             parts.setdefault(stem.removesuffix(f".{owner}"), {})[owner] = name
     else:
         for name, folder in folders.items():
+            check_listed(folder)
             for path in folder.glob("*.npy"):
                 parts.setdefault(path.stem, {})[name] = f"{name}/{path.name}"
     if not parts:

@@ -10,7 +10,7 @@ from dovetail.data.audio_store import AUDIO_SUFFIXES, AudioStore
 from dovetail.data.image_store import IMAGE_SUFFIXES, ImageStore
 from dovetail.data.iterable_store import Item, IterableStore
 from dovetail.data.labels import LabelTable, load_labels
-from dovetail.data.listing import list_files
+from dovetail.data.listing import check_listed, list_files
 from dovetail.data.npy_store import NpyStore
 from dovetail.data.npz_store import NpzStore
 from dovetail.data.preprocess import Preprocess
@@ -40,12 +40,16 @@ def samples_path(source: str | Path) -> Path:
 
 
 def data_kind(path: Path) -> DataKind | None:
-    """Return what a file or a folder holds; the first of arrays, pictures, videos and sounds of which it holds any."""
+    """Return what a file or a folder holds; the first of arrays, pictures, videos and sounds of which it holds any.
+
+    Raises DataError for a folder that cannot be read.
+    """
     if not path.is_dir():
         suffix = path.suffix.lower()
         if suffix == ".npz":
             return DataKind.ARRAYS
         return DataKind.VIDEOS if suffix in VIDEO_SUFFIXES else DataKind.SOUNDS if suffix in AUDIO_SUFFIXES else None
+    check_listed(path)
     if any(path.glob("*.npy")) or any(path.glob("*/*.npy")):
         return DataKind.ARRAYS
     kinds = ((IMAGE_SUFFIXES, DataKind.PICTURES), (VIDEO_SUFFIXES, DataKind.VIDEOS), (AUDIO_SUFFIXES, DataKind.SOUNDS))
@@ -81,7 +85,8 @@ def _store(source: str, wanted: Wanted, labels: Path | None) -> SampleStore:
         name, member = source.rsplit("#", 1)
         path = Path(name)
     if not path.is_dir() and not path.is_file():
-        raise DataError(f"{path}: no such file or folder.")
+        hint = "Check the path; patterns, and '~' in quotes, are not resolved."
+        raise DataError(f"{path}: no such file or folder.", hint=hint)
     kind = data_kind(path)
     if kind in (DataKind.VIDEOS, DataKind.SOUNDS):
         if labels is not None:

@@ -189,17 +189,18 @@ def board_row(graph: Graph, name: str, request: AdviceRequest) -> BoardRow:
     host = parse_placement(f"{HOST}@fp32")
     targets = {name: target, HOST: find_target(HOST)}
     plan = make_plan(graph, Recipe(low, (host,)), targets)
-    away = [unit for unit in placeable_units(graph, low, targets).items if plan.placement(unit.nodes[0]) != low]
+    units = placeable_units(graph, low, targets)
+    away = [unit for unit in units.items if plan.placement(unit.nodes[0]) != low]
     reasons = Counter(_reason(plan, unit.nodes[0], low) for unit in away)
     row = BoardRow(
         target=name,
         precision=low.precision.value,
-        units=len(placeable_units(graph, low, targets).items),
+        units=len(units.items),
         away=tuple(unit.name for unit in away),
         reasons=tuple(reason for reason, _ in reasons.most_common()),
     )
     try:
-        cost = _cost(graph, plan, targets)
+        cost = make_cost_model(graph, units_of_plan(units, plan), list(targets.values()), (), None).plan_cost(plan)
     except CostError as error:
         return replace(row, why=error.message)
     fits = request.most_ms is None or cost.latency_ns <= request.most_ms * 1e6
@@ -211,13 +212,6 @@ def board_row(graph: Graph, name: str, request: AdviceRequest) -> BoardRow:
         enough=fits,
         sources=tuple(_sources(cost)),
     )
-
-
-def _cost(graph: Graph, plan: Plan, targets: Mapping[str, object]) -> PlanCost:
-    known = [find_target(name) for name in targets]
-    by_name = {target.name: target for target in known}
-    units = units_of_plan(placeable_units(graph, plan.default, by_name), plan)
-    return make_cost_model(graph, units, known, (), None).plan_cost(plan)
 
 
 def _sources(cost: PlanCost) -> Iterator[str]:

@@ -5,6 +5,9 @@ recognised design is published with, whether biases and signals of the first lay
 the same in a picture and in its mirror image, and not the same in different pictures. A model that sees noise is not
 consistent; one that sees the same everywhere is not either; and being sure is no evidence, as a net whose input is too
 large is sure of everything.
+
+How pictures are fitted is told by no more than a fair finding of that kind, however many pictures there are: what is
+seen in a stretched picture is larger, so that a net may see more in it than in the letterboxed one that it is made for.
 """
 
 from __future__ import annotations
@@ -121,6 +124,11 @@ class _Trial:
     @property
     def weight(self) -> float:
         return sum(self.evidence.values())
+
+    @property
+    def seen(self) -> float:
+        """The mean consistency."""
+        return float(np.mean(self.consistency))
 
 
 def propose_preprocess(graph: Graph, pictures: Sequence[Path], stated: Stated | None = None) -> Proposals:
@@ -343,16 +351,26 @@ def _as_in_others(head: HeadView, plain: Sequence[Decided], number: int, image: 
 def _by_consistency(trials: Sequence[_Trial]) -> None:
     """Weigh each trial against the most consistent one, picture by picture.
 
-    The evidence is the odds that the mean difference is above 0, by Student's distribution: pictures may be few.
+    The evidence is the odds that the mean difference is above 0, by Student's distribution: pictures may be few. It is
+    counted among trials that fit pictures alike, and between the best of these at most as a fair finding.
     """
     known = [trial for trial in trials if trial.consistency]
     if len(known) < len(trials) or not known:
         return
-    best = max(known, key=lambda trial: float(np.mean(trial.consistency)))
+    first: dict[PictureFit, _Trial] = {}
+    for trial in sorted(known, key=lambda trial: -trial.seen):
+        first.setdefault(trial.variant.fit, trial)
+    best = max(first.values(), key=lambda trial: trial.seen)
     for trial in known:
-        count = min(len(trial.consistency), len(best.consistency))
-        apart = np.array(trial.consistency[:count]) - np.array(best.consistency[:count])
-        trial.evidence["sees the same in a mirror"] = _odds_db(apart)
+        own = first[trial.variant.fit]
+        trial.evidence["sees the same in a mirror"] = _apart_db(trial, own)
+        trial.evidence["sees more when fitted so"] = max(-FAIR, _apart_db(own, best))
+
+
+def _apart_db(trial: _Trial, best: _Trial) -> float:
+    """Return the decibans for a trial beside a more consistent one, on the pictures that both have seen."""
+    count = min(len(trial.consistency), len(best.consistency))
+    return _odds_db(np.array(trial.consistency[:count]) - np.array(best.consistency[:count]))
 
 
 def _odds_db(apart: NDArray[np.float64]) -> float:

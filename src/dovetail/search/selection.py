@@ -7,7 +7,7 @@ look teaches how much more a selected plan loses than the samples say that selec
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from dovetail.search.acceptance import is_worth_it, judge_selected, judge_unselected, look_doubt
@@ -40,7 +40,8 @@ def select(context: SearchContext, ledger: Ledger) -> Selection:
     answer = _best(context, candidates)
     if answer.verdict is Verdict.MISSED:
         cheaper = _cheaper(context, ledger, candidates, answer)
-        answer = _beside(context, _best(context, [*candidates, *cheaper]), cheaper)
+        known = [*candidates, *cheaper]
+        answer = _beside(context, _best(context, known), cheaper, known)
     if answer.verdict is not Verdict.LIKELY:
         return Selection(answer)
     surer = _surer(context, ledger, candidates, answer)
@@ -202,17 +203,33 @@ def _cheaper(
     return [judge_selected(context, ledger, context.candidate(dict(ledger.raised_by(knee.plan_digest))))]
 
 
-def _beside(context: SearchContext, answer: Candidate, cheaper: Iterable[Candidate]) -> Candidate:
-    """Return an answer that misses the goal with what is said of cheaper plans beside it."""
+def _beside(
+    context: SearchContext, answer: Candidate, cheaper: Iterable[Candidate], known: Collection[Candidate]
+) -> Candidate:
+    """Return an answer that misses the goal with what is said of cheaper plans beside it, if they are worth a look."""
     prover = context.prover
     if prover is None:
         return answer
     remarks = [
-        f"{len(item.raised)} raised units take {prover.latency_ns(item.placements) / 1e6:.4g} ms ({item.assessment})"
+        f"{_raised_units_take(len(item.raised))} {prover.latency_ns(item.placements) / 1e6:.4g} ms ({item.assessment})"
         for item in cheaper
-        if item.plan.digest != answer.plan.digest and math.isfinite(item.assessment.loss)
+        if item.plan.digest != answer.plan.digest and _loses_least(context, item, known)
     ]
     return replace(answer, remarks=(*answer.remarks, *remarks))
+
+
+def _loses_least(context: SearchContext, plan: Candidate, known: Iterable[Candidate]) -> bool:
+    """Tell whether every other plan that takes no longer was seen to lose more."""
+    return math.isfinite(plan.assessment.loss) and not any(
+        other.plan.digest != plan.plan.digest
+        and other.assessment.loss <= plan.assessment.loss
+        and _times_as_long(context, other, plan) <= 1
+        for other in known
+    )
+
+
+def _raised_units_take(count: int) -> str:
+    return f"{count} raised unit takes" if count == 1 else f"{count} raised units take"
 
 
 def _times_as_long(context: SearchContext, dearer: Candidate, cheaper: Candidate) -> float:

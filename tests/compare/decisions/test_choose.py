@@ -67,6 +67,20 @@ def test_every_head_has_its_figure():
     assert metric.score(measured, golden) - 1 <= worst + 1e-12
 
 
+def test_landmarks_count_where_they_are_near_and_weights_of_masks_by_their_noise():
+    roles = {
+        "a": OutputRole.SCORES,
+        "l": OutputRole.LANDMARKS,
+        "c": OutputRole.COEFFICIENTS,
+        "p": OutputRole.PROTOTYPES,
+    }
+    seen = HeadView(Kind.DETECTION, "", roles, ScoresLayout("a", 0, 3, Activation.SOFTMAX), 1.0)
+    rng = np.random.default_rng(3)
+    golden = {"a": rng.dirichlet(np.ones(3), 4), **{name: rng.normal(size=(4, 6)) for name in "lcp"}}
+    names = [figure.name for figure in metric_for(OutputsView((seen,)), golden).figures(golden, golden)]
+    assert names == ["classes", "values of l", "noise of c", "noise of p"]
+
+
 def test_a_metric_goes_to_another_process_and_back():
     golden, measured = outputs(), outputs(seed=2)
     metric = metric_for(VIEW, golden)

@@ -48,9 +48,9 @@ def metric_for(view: OutputsView, golden: Arrays) -> Decisions:
     """Return the metric that compares a model's decisions with float's.
 
     `golden` are the float model's outputs `[N, ...]` on some samples: what has no decision is measured against their
-    range, and so are masks in which float marks nothing at all. Of outputs of a decision that comparing it does not
-    read, such as the weights of masks, the values count that are near float's. Whether the view is sure enough is for
-    the caller to ask (`view.sure`).
+    range, and so are masks in which float marks nothing at all and outputs of a decision that comparing it does not
+    read, such as the weights of masks; of landmarks the values count that are near float's. Whether the view is sure
+    enough is for the caller to ask (`view.sure`).
     """
     parts = [
         Decision(metric.name, head.kind.value, tuple(head.roles), metric)
@@ -133,7 +133,8 @@ def _beside(head: HeadView, golden: Arrays) -> Iterator[AgainstFloat]:
     for name, role in head.roles.items():
         derived = role in (OutputRole.SCORE_SUM, OutputRole.COUNT)
         if name not in read and not derived and golden[name].dtype.kind == "f":
-            yield values_against(name, golden[name])
+            against = values_against if role is OutputRole.LANDMARKS else noise_against
+            yield against(name, golden[name])
 
 
 def _marks_nothing(layout: MaskLayout, golden: Arrays) -> bool:
