@@ -40,8 +40,8 @@ def visit_order(program: Program) -> Sequence[int]:
             visited[index] = None
             if program.operators[index].kind in _OWN_KERNELS:
                 continue
-            made = [reader for tensor in program.operators[index].outputs for reader in readers.get(tensor, ())]
-            waiting.extend(reader for reader in made if sources[reader] <= visited.keys())
+            next_ones = (reader for tensor in program.operators[index].outputs for reader in readers.get(tensor, ()))
+            waiting.extend(reader for reader in next_ones if sources[reader] <= visited.keys())
     return tuple(visited)
 
 
