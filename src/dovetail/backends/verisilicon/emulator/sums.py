@@ -118,7 +118,7 @@ def _weighted(total: ByteSum, first: AnyArray, second: AnyArray) -> AnyArray:
     factor = total.sign * total.scales[1] / total.scales[0]
     takes_signs = total.signed and total.made.dtype is DType.I8
     weights, step = (_signed_weights if takes_signs else _byte_weights)((1.0, factor))
-    bias = float(np.rint(factor * (total.zeros[0] - total.zeros[1]) / step))
+    bias = float(np.rint(single(factor * (total.zeros[0] - total.zeros[1]) / step)))
     multiplier = held(step, total.scales[0], total.scales[2], total.generation)
     sums = (first - total.zeros[0]) * weights[0] + (second - total.zeros[0]) * weights[1] + bias
     return total.finish(sums * multiplier)

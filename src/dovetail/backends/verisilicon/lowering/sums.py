@@ -53,7 +53,9 @@ def in_one_sum_each(whole: ProgramView, operators: Sequence[ProgramOperator]) ->
         if operator.kind not in ("add", "sub") or operator.route is not Route.ARRAY or operator.joins:
             continue
         item = whole.operators[index]
-        if beside.isdisjoint(sources := _sources(item)):
+        # Signed bytes are converted first, and what is seen with another shape is converted by itself.
+        sources = operator.inputs if item.made().dtype is DType.I8 else _sources(item)
+        if beside.isdisjoint(sources):
             beside.update(sources)
         else:
             found[index] = replace(operator, route=_exact_route(item))
