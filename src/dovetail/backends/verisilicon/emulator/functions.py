@@ -106,8 +106,8 @@ def _leaky(slope: float) -> Function:
 def _gelu(item: OperatorView) -> Function:
     if item.ints[0]:
         return _in_float32(_gelu_by_tanh)
-    vector = np.vectorize(math.erf, otypes=[np.float64])
-    return _in_float32(lambda x: (0.5 * x * (1.0 + vector(x.astype(np.float64) / math.sqrt(2.0)))).astype(float32))
+    erf, root = np.vectorize(math.erf, otypes=[np.float64]), float32(math.sqrt(2.0))
+    return _in_float32(lambda x: float32(0.5) * x * (float32(1) + erf((x / root).astype(np.float64)).astype(float32)))
 
 
 def _gelu_by_tanh(x: AnyArray) -> AnyArray:
@@ -120,7 +120,7 @@ def _sigmoid(x: AnyArray) -> AnyArray:
 
 
 def _swish(x: AnyArray) -> AnyArray:
-    return x * _sigmoid(x)
+    return np.asarray(x / (float32(1) + _exp(-x)))
 
 
 def _hard_swish(x: AnyArray) -> AnyArray:

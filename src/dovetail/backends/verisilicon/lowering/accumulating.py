@@ -18,6 +18,8 @@ from dovetail.ir import AnyArray, DType, Quantization, TensorType
 
 _BYTES = (DType.U8, DType.I8)
 _MIDDLE = 128
+_FINEST_FACTOR = 2.0**-26
+"""The smallest step of 16 bits that a shader's product of two tensors reads: measured on V853 and A311D."""
 _WIDEST_SPREAD = 15
 """Elements that a dilated depthwise kernel of bytes may span: measured on V853, I.MX 8M Plus and A311D."""
 
@@ -367,6 +369,17 @@ def _point(view: NodeView, rows: AnyArray, weight: TensorType) -> None:
     view.emit("reshape", (out,), (view.output(),), tuple(reversed(view.made_shape())))
 
 
+def _read_by_shader(view: NodeView, index: int) -> int:
+    """Return an operand of a product; one of 16 bits with steps that a shader would read as 0 gets coarser ones."""
+    kind, wide = view.kind(index), view.draft.part.generation is not Generation.STREAM
+    lost = wide and kind.dtype is DType.I16 and kind.quant is not None and kind.quant.scale[0] < _FINEST_FACTOR
+    if not lost:
+        return view.input(index)
+    made = view.new(replace(kind, quant=Quantization((_FINEST_FACTOR,), (0,))))
+    view.emit("data_convert", (view.input(index),), (made,))
+    return made
+
+
 def lower_matmul(view: NodeView) -> None:
     """Lower MatMul: a fully connected layer where the second operand is a constant matrix, else a product of two."""
     one, other = view.shape(0), view.shape(1)
@@ -385,6 +398,6 @@ def lower_matmul(view: NodeView) -> None:
     first, second = (1,) * (rank - len(one)) + one, (1,) * (rank - len(other)) + other
     view.need(first[:-2] == second[:-2], f"{list(first)} and {list(second)} are broadcast along a batch dimension")
     view.expect((*first[:-1], second[-1]))
-    data = view.reshaped(view.input(0), first)
-    operand = view.reshaped(view.input(1), second)
+    data = view.reshaped(_read_by_shader(view, 0), first)
+    operand = view.reshaped(_read_by_shader(view, 1), second)
     view.emit("matmul", (data, operand), (view.output(),), (0, 0))

@@ -246,7 +246,7 @@ def product_is_shaded(generation: Generation, data: TensorType, weight: TensorTy
         return False
     wide = data.dtype is DType.I16
     if not fixed:
-        return wide or generation in OLDEST
+        return wide or generation in CONVERTING
     per_channel = weight.quant is not None and len(weight.quant.scale) > 1
     return (per_channel and generation in CONVERTING) or (wide and generation is Generation.V7_BYTES)
 
