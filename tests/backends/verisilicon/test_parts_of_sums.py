@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
 import draws
 import pytest
@@ -11,6 +12,7 @@ from dovetail.backends.verisilicon.driver.session import Settings
 from dovetail.backends.verisilicon.parts.part import profile_of
 from dovetail.backends.verisilicon.plugin import VsiBackend
 from dovetail.ir.precision import Precision
+from dovetail.quantize import Range
 from dovetail.testing.wild.case import WildCase
 from dovetail.testing.wild.deploying import SimulatorJudge, WildOutcome
 from dovetail.testing.wild.growth import Growth
@@ -93,21 +95,41 @@ def test_sums_of_parts_are_what_the_part_makes_of_them(first: str, judge: Simula
     assert not told, "\n".join(told)
 
 
-def _block(seed: int, slope: float | None) -> WildCase:
-    """Return a block of detectors: half of the channels go through a residual, and all that came by are joined."""
+def _activated(growth: Growth, data: str, made: int, function: str) -> str:
+    """Return a convolution with weights that are sometimes larger or smaller, and its function."""
+    channels, gain = growth.shape(data)[1], growth.draw.pick(0.5, 1.0, 2.0)
+    weight = growth.constant(growth.rng.normal(size=(made, channels, 3, 3)) * gain / (3.0 * channels**0.5))
+    bias = growth.constant(growth.rng.normal(size=made) / 4.0)
+    found = growth.op("Conv", data, weight, bias, pads=(1, 1, 1, 1), kernel_shape=(3, 3))
+    if function == "SiLU":
+        return growth.op("Mul", found, growth.op("Sigmoid", found))
+    attributes = {"alpha": 0.1} if function == "LeakyRelu" else {}
+    return found if function == "none" else growth.op(function, found, **attributes)
+
+
+def _block(seed: int, function: str) -> WildCase:
+    """Return a block of detectors: half of the channels go through residuals, and all that came by are joined."""
     growth = Growth(seed)
     halves = growth.constant([_HALF, _HALF])
-    whole = _convolution(growth, drawn_input(growth, 1, 3, 10, 12), 2 * _HALF, slope)
-    past, through = growth.split("Split", (whole, halves), 2, axis=1)
-    inner = _convolution(growth, _convolution(growth, through, _HALF, slope), _HALF, slope)
-    joined = growth.op("Concat", past, through, growth.op("Add", through, inner), axis=1)
-    _convolution(growth, joined, 2 * _HALF, slope)
-    return growth.case(seed)
+    whole = _activated(growth, drawn_input(growth, 1, 3, 10, 12), 2 * _HALF, function)
+    passed = list(growth.split("Split", (whole, halves), 2, axis=1))
+    for _ in range(growth.draw.pick(1, 2)):
+        inner = _activated(growth, _activated(growth, passed[-1], _HALF, function), _HALF, function)
+        passed.append(growth.op("Add", *((passed[-1], inner) if growth.draw.chance(0.7) else (inner, passed[-1]))))
+    joined = growth.op("Concat", *passed, axis=1)
+    if growth.draw.chance(0.7):
+        _activated(growth, joined, 2 * _HALF, function)
+    case, alike = growth.case(seed), (whole, joined, *passed)
+    if growth.draw.chance(0.5):
+        # With one scale for all, the Concat copies nothing: what it joins lies within it from the beginning.
+        shared = Range(min(case.ranges[name].low for name in alike), max(case.ranges[name].high for name in alike))
+        case = replace(case, ranges={**case.ranges, **dict.fromkeys(alike, shared)})
+    return case
 
 
-@pytest.mark.parametrize("slope", [None, 0.1])
-def test_blocks_with_a_residual_of_half_of_the_channels_are_equal(slope: float | None, judge: SimulatorJudge) -> None:
+@pytest.mark.parametrize("function", ["none", "Relu", "LeakyRelu", "SiLU", "HardSwish"])
+def test_blocks_with_a_residual_of_half_of_the_channels_are_equal(function: str, judge: SimulatorJudge) -> None:
     seed = draws.seed_here()
     for precision in _PRECISIONS:
-        found = judge.judge(_block(seed, slope), precision)
+        found = judge.judge(_block(seed, function), precision)
         assert found.outcome is WildOutcome.EQUAL, f"{precision.value}, seed {seed}: {found.steps} {found.reason}"

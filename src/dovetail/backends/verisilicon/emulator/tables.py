@@ -254,7 +254,7 @@ def stream_bytes(steps: AnyArray, item: OperatorView, scales: Scales) -> AnyArra
     kind, slopes = item.operator.kind, _slope_of_sign(item)
     with np.errstate(all="ignore"):
         if slopes is not None:
-            factors = np.asarray(slopes) * scales.scale_in / scales.scale_out
+            factors = np.asarray(slopes) * float(np.float32(scales.scale_in) / np.float32(scales.scale_out))
             below, above = (_line(np.abs(steps), positive_knots(), _times(factor)) for factor in factors)
             scaled = np.where(steps < 0, -below, above)
         elif kind in _STREAM_BYTES and kind not in _BYTES_EXCEPT:

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from dovetail.backends.verisilicon.generation import CONVERTING, NEWEST, Generation
-from dovetail.backends.verisilicon.program import ProgramOperator, Route, TensorRole
+from dovetail.backends.verisilicon.program import Code, ProgramOperator, Route, TensorRole
 from dovetail.backends.verisilicon.views import OperatorView, ProgramView, is_stored, scale_of
 from dovetail.ir import DType
 
@@ -38,7 +38,10 @@ def sum_route(item: OperatorView) -> Route:
     if item.made().dtype is DType.U8 and item.generation in NEWEST and taken:
         # Two tensors of unsigned bytes that the graph takes are a shader's.
         return exact
-    return _adding_route(item) or exact
+    route = _adding_route(item)
+    if route is Route.ARRAY and any(is_part(item.whole, tensor) for tensor in item.operator.inputs):
+        return exact
+    return route or exact
 
 
 def in_one_sum_each(whole: ProgramView, operators: Sequence[ProgramOperator]) -> list[ProgramOperator]:
@@ -87,15 +90,46 @@ def added_order(item: OperatorView) -> tuple[int, ...]:
 
 
 def is_part(whole: ProgramView, tensor: int) -> bool:
-    """Tell whether a tensor is a slice that lies in one piece within another one inside the graph: it is not copied."""
-    maker, tensors = whole.makers.get(tensor), whole.program.tensors
-    if maker is None or tensors[tensor].role is not TensorRole.INNER:
+    """Tell whether a tensor lies in one piece within another one, and is not copied.
+
+    It is a slice of one inside the graph, or goes into a Concat that stores it as it is.
+    """
+    maker = whole.makers.get(tensor)
+    if maker is None or not _is_inside(whole, tensor):
         return False
+    if any(_lies_within(whole, tensor, into) for into in _views_of(whole, tensor)):
+        return True
     operator = whole.program.operators[maker]
-    source = operator.inputs[0]
-    if operator.kind != "strided_slice" or tensors[source].role is not TensorRole.INNER:
-        return False
-    sizes, taken = tensors[source].shape, tensors[tensor].shape
+    inner = whole.program.tensors[operator.inputs[0]].role is TensorRole.INNER
+    return operator.kind == "strided_slice" and inner and _lies_within(whole, tensor, operator.inputs[0])
+
+
+def _is_inside(whole: ProgramView, tensor: int) -> bool:
+    """Tell whether a tensor lies in memory as the compiler likes; signed bytes that are converted lie as they are."""
+    return whole.program.tensors[tensor].role is TensorRole.INNER or (
+        whole.program.generation in CONVERTING and tensor not in whole.edges
+    )
+
+
+def _views_of(whole: ProgramView, tensor: int) -> list[int]:
+    """Return what a Concat makes of a tensor that copies nothing: all that it joins is stored as the whole is.
+
+    Signed bytes leave newer parts as other ones.
+    """
+    tensors = whole.program.tensors
+    joins = [reader for reader in whole.readers.get(tensor, ()) if reader.kind == "concat"]
+    alike = [
+        reader.outputs[0]
+        for reader in joins
+        if len({tensors[one].form for one in (*reader.inputs, *reader.outputs)}) == 1
+    ]
+    return [into for into in alike if _is_inside(whole, into) or tensors[into].form.code is Code.U8]
+
+
+def _lies_within(whole: ProgramView, tensor: int, other: int) -> bool:
+    """Tell whether a tensor is one piece of another: cut along its outermost axis."""
+    tensors = whole.program.tensors
+    sizes, taken = tensors[other].shape, tensors[tensor].shape
     cut = [axis for axis, (size, left) in enumerate(zip(sizes, taken, strict=True)) if size != left]
     return all(size == 1 for size in sizes[cut[0] + 1 :]) if cut else True
 
