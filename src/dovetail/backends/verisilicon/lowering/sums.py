@@ -123,7 +123,9 @@ def _views_of(whole: ProgramView, tensor: int) -> list[int]:
         for reader in joins
         if len({tensors[one].form for one in (*reader.inputs, *reader.outputs)}) == 1
     ]
-    return [into for into in alike if _is_inside(whole, into) or tensors[into].form.code is Code.U8]
+    if whole.program.generation in CONVERTING:
+        return alike
+    return [into for into in alike if tensors[into].role is TensorRole.INNER or tensors[into].form.code is Code.U8]
 
 
 def _lies_within(whole: ProgramView, tensor: int, other: int) -> bool:
