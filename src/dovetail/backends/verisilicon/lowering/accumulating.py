@@ -371,8 +371,8 @@ def _point(view: NodeView, rows: AnyArray, weight: TensorType) -> None:
 
 def _read_by_shader(view: NodeView, index: int) -> int:
     """Return an operand of a product; one of 16 bits with steps that a shader would read as 0 gets coarser ones."""
-    kind, wide = view.kind(index), view.draft.part.generation is not Generation.STREAM
-    lost = wide and kind.dtype is DType.I16 and kind.quant is not None and kind.quant.scale[0] < _FINEST_FACTOR
+    kind, shaded = view.kind(index), view.draft.part.generation is not Generation.STREAM
+    lost = shaded and kind.dtype is DType.I16 and kind.quant is not None and kind.quant.scale[0] < _FINEST_FACTOR
     if not lost:
         return view.input(index)
     made = view.new(replace(kind, quant=Quantization((_FINEST_FACTOR,), (0,))))
