@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -20,8 +20,6 @@ class PlaneWindow:
     dilations: tuple[int, int]
     paddings: tuple[tuple[int, int], tuple[int, int]]
     """What stands before and after each axis."""
-    ceil: bool = False
-    """The last window may hang over the end."""
 
     @property
     def parameters(self) -> tuple[int, ...]:
@@ -42,14 +40,23 @@ class PlaneWindow:
         """Return the sizes of the output for an input of these sizes."""
         found: list[int] = []
         for axis, (before, after) in enumerate(self.paddings):
-            stride = self.strides[axis]
             room = sizes[axis] + before + after - self.extent(axis)
-            steps = (-(-room // stride) if self.ceil else room // stride) + 1
-            if self.ceil and (steps - 1) * stride >= sizes[axis] + before:
-                # A window must start inside the input or its left padding.
-                steps -= 1
-            found.append(steps)
+            found.append(room // self.strides[axis] + 1)
         return tuple(found)
+
+    def fitted(self, sizes: Sequence[int], *, ceil: bool) -> PlaneWindow:
+        """Return the window that pads behind an input of these sizes what it reads there, and no more.
+
+        With `ceil` the last window may hang over the end, if it starts inside the input or the padding before.
+        """
+        paddings: list[tuple[int, int]] = []
+        for axis, (before, after) in enumerate(self.paddings):
+            stride, extent, end = self.strides[axis], self.extent(axis), sizes[axis] + before
+            room = end + after - extent
+            steps = (-(-room // stride) if ceil else room // stride) + 1
+            steps -= ceil and (steps - 1) * stride >= end
+            paddings.append((before, max(0, (steps - 1) * stride + extent - end)))
+        return replace(self, paddings=(paddings[0], paddings[1]))
 
     def slide(self, padded: AnyArray, outputs: tuple[int, ...]) -> AnyArray:
         """Return a view `[N, C, out..., kernel...]` of a padded input `[N, C, in...]`."""
@@ -74,23 +81,19 @@ class PlaneWindow:
         )
 
 
-def window_of(parameters: Sequence[int], dilations: Sequence[int] = (1, 1), *, ceil: bool = False) -> PlaneWindow:
+def window_of(parameters: Sequence[int], dilations: Sequence[int] = (1, 1)) -> PlaneWindow:
     """Return a window from the shim's parameters (see `PlaneWindow.parameters`) and dilations, columns before rows."""
     columns, rows, across, down, left, right, top, bottom = parameters
     turned = (dilations[1], dilations[0])
-    return PlaneWindow((rows, columns), (down, across), turned, ((top, bottom), (left, right)), ceil)
+    return PlaneWindow((rows, columns), (down, across), turned, ((top, bottom), (left, right)))
 
 
-def pad_spatial(values: AnyArray, paddings: Sequence[tuple[int, int]], room: tuple[int, ...], fill: float) -> AnyArray:
-    """Return `[N, C, in...]` padded, and widened behind to at least `room` positions an axis."""
-    after = [
-        max(end, need - size - begin) for (begin, end), need, size in zip(paddings, room, values.shape[2:], strict=True)
-    ]
-    widths = [(begin, end) for (begin, _), end in zip(paddings, after, strict=True)]
-    if not any(begin or end for begin, end in widths):
+def pad_spatial(values: AnyArray, paddings: Sequence[tuple[int, int]], fill: float) -> AnyArray:
+    """Return `[N, C, in...]` padded."""
+    if not any(map(any, paddings)):
         return values
-    sizes = tuple(size + begin + end for size, (begin, end) in zip(values.shape[2:], widths, strict=True))
+    sizes = tuple(size + begin + end for size, (begin, end) in zip(values.shape[2:], paddings, strict=True))
     padded = np.full((*values.shape[:2], *sizes), fill, dtype=values.dtype)
-    inner = tuple(slice(begin, begin + size) for (begin, _), size in zip(widths, values.shape[2:], strict=True))
+    inner = tuple(slice(begin, begin + size) for (begin, _), size in zip(paddings, values.shape[2:], strict=True))
     padded[(slice(None), slice(None), *inner)] = values
     return padded

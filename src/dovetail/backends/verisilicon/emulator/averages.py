@@ -17,7 +17,7 @@ from dovetail.backends.verisilicon.emulator.converting import requantised
 from dovetail.backends.verisilicon.emulator.elementwise import finished
 from dovetail.backends.verisilicon.emulator.floats import single
 from dovetail.backends.verisilicon.emulator.kernel import Kernel, Values, given, samples_first, with_samples
-from dovetail.backends.verisilicon.emulator.storing import centred, reals_of, stored_from
+from dovetail.backends.verisilicon.emulator.storing import Store, centred, reals_of, stored_from
 from dovetail.backends.verisilicon.generation import OLDEST, Generation
 from dovetail.backends.verisilicon.program import Quant, Route
 from dovetail.backends.verisilicon.views import OperatorView, scale_of, zero_of
@@ -28,8 +28,8 @@ STEPS = 255
 """Between the lowest and the highest byte weight."""
 _FIXED_POINT_BITS = 7
 _MOST_FRACTION_BITS = 12
-_FLOORED = (0, 3, 3, 1, 1, 1, 1, 1, 1, 0)
-"""The average over 3 x 3 with strides of 1 and pads of 1 that are not counted, as the shim lays it out."""
+_FLOORED = (0, 3, 3, 1, 1)
+"""The average over 3 x 3 with strides of 1 and pads that are not counted, as the shim lays it out."""
 _WITH_PAD, _MAXIMUM = 1, 2
 """Codes of a pooling: an average that counts padding, and the largest."""
 _TO_FLOAT32, _CUT = 24, 16
@@ -55,9 +55,8 @@ def array_average(item: OperatorView, window: PlaneWindow, shape: tuple[int, ...
 
     def run(values: Values) -> AnyArray:
         stored = samples_first(given(values))
-        sizes = stored.shape[2:]
-        around = pad_spatial(centred(stored, kind), window.paddings, (0,) * len(sizes), 0)
-        total = _sums(around, window, window.outputs(sizes))
+        around = pad_spatial(centred(stored, kind), window.paddings, 0)
+        total = _sums(around, window, window.outputs(stored.shape[2:]))
         steps = np.rint(np.multiply(total * weight, multiplier, dtype=np.float64))
         found = with_samples(stored_from(steps, item.made()), len(given(values)))
         return found if shape is None else found.reshape(len(found), *shape)
@@ -72,9 +71,8 @@ def _fixed_weight(count: int) -> float:
     return float(np.rint(math.ldexp(1.0 / count, bits))) * math.ldexp(1.0, -bits)
 
 
-def _sums(padded: AnyArray, window: PlaneWindow, outputs: tuple[int, ...] | None = None) -> AnyArray:
+def _sums(padded: AnyArray, window: PlaneWindow, outputs: tuple[int, ...]) -> AnyArray:
     """Return the sums over the windows of a padded input."""
-    outputs = window.outputs(padded.shape[2:]) if outputs is None else outputs
     total = np.zeros((*padded.shape[:2], *outputs), padded.dtype)
     for offset in itertools.product(*(range(size) for size in window.kernel)):
         total += padded[(slice(None), slice(None), *window.tap(offset, outputs))]
@@ -83,24 +81,29 @@ def _sums(padded: AnyArray, window: PlaneWindow, outputs: tuple[int, ...] | None
 
 def build_pool(item: OperatorView) -> Kernel:
     """Return a pooling of `[N, C, H, W]`."""
-    window = window_of(item.ints[1:9], ceil=bool(item.ints[9]))
+    window = window_of(item.ints[1:9])
     if item.ints[0] == _MAXIMUM:
         return _maximum(item, window)
     if item.operator.route is Route.ARRAY:
         return array_average(item, window)
     counted = item.ints[0] == _WITH_PAD
-    if item.ints[:10] == _FLOORED and item.is_stored and item.kind().dtype is not DType.I16 and not item.in_fixed_point:
+    if item.ints[:5] == _FLOORED and item.is_stored and item.kind().dtype is not DType.I16 and not item.in_fixed_point:
         return _floored_average(item, window)
 
+    made = item.made()
+    # A shader's everywhere: parts with a stream processor add the zero point before rounding, too.
+    store = None if made.quant is None else Store(made, moved_before=True)
+
     def run(values: Values) -> AnyArray:
-        x = samples_first(reals_of(given(values), item.kind()))
-        return with_samples(finished(item, _average(x, window, counted=counted), exact=True), len(given(values)))
+        found = _average(samples_first(reals_of(given(values), item.kind())), window, counted=counted)
+        stored = finished(item, found) if store is None else store.from_reals(found)
+        return with_samples(stored, len(given(values)))
 
     return run
 
 
 def _floored_average(item: OperatorView, window: PlaneWindow) -> Kernel:
-    """Return averages of affine bytes over 3 x 3 around each, which the vendor's kernel rounds down."""
+    """Return averages of affine bytes over 3 x 3, which the vendor's kernel rounds down."""
     kind, made = item.kind(), item.made()
     factor, (low, high) = scale_of(kind) / scale_of(made), made.dtype.integer_range
 
@@ -113,15 +116,10 @@ def _floored_average(item: OperatorView, window: PlaneWindow) -> Kernel:
 
 
 def _average(x: AnyArray, window: PlaneWindow, *, counted: bool) -> AnyArray:
-    """Return averages in float64; `counted`: of declared padding too, never of what rounding up adds."""
-    sizes = x.shape[2:]
-    outputs, paddings = window.outputs(sizes), window.paddings
-    room = tuple((count - 1) * window.strides[axis] + window.extent(axis) for axis, count in enumerate(outputs))
-    ones, around = np.ones((1, 1, *sizes)), list(paddings)
-    if counted:
-        ones, around = pad_spatial(ones, paddings, (0,) * len(sizes), 1.0), [(0, 0)] * len(sizes)
-    total = _sums(pad_spatial(x, paddings, room, 0.0), window, outputs)
-    return np.asarray(total / _sums(pad_spatial(ones, around, room, 0.0), window, outputs))
+    """Return averages in float64; `counted`: of padding too."""
+    outputs = window.outputs(x.shape[2:])
+    ones = pad_spatial(np.ones((1, 1, *x.shape[2:])), window.paddings, float(counted))
+    return np.asarray(_sums(pad_spatial(x, window.paddings, 0.0), window, outputs) / _sums(ones, window, outputs))
 
 
 def _maximum(item: OperatorView, window: PlaneWindow) -> Kernel:
@@ -132,10 +130,7 @@ def _maximum(item: OperatorView, window: PlaneWindow) -> Kernel:
 
     def run(values: Values) -> AnyArray:
         stored = samples_first(given(values))
-        sizes = stored.shape[2:]
-        outputs = window.outputs(sizes)
-        room = tuple((count - 1) * window.strides[axis] + window.extent(axis) for axis, count in enumerate(outputs))
-        padded = pad_spatial(stored, window.paddings, room, lowest)
+        padded, outputs = pad_spatial(stored, window.paddings, lowest), window.outputs(stored.shape[2:])
         taps = itertools.product(*(range(size) for size in window.kernel))
         both = (slice(None), slice(None))
         most = padded[(*both, *window.tap(next(taps), outputs))]

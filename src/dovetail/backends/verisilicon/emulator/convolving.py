@@ -152,7 +152,7 @@ class _Convolution:
         parts: list[AnyArray] = []
         for start in range(0, max(1, len(batch)), step):
             part = batch[start : start + step]
-            padded = pad_spatial(part, self.window.paddings, (0,) * len(sizes), 0.0)
+            padded = pad_spatial(part, self.window.paddings, 0.0)
             parts.append(add(padded, outputs).reshape(len(part), groups * each, *outputs))
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 

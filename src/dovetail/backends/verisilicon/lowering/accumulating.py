@@ -56,11 +56,10 @@ def read_window(
     if not transposed:
         for axis, size in enumerate(sizes):
             view.need(spread[axis] <= size + pads[axis] + pads[rank + axis], "its window is larger than its input")
-    ceil = pooled and bool(node.integer("ceil_mode", 0))
     if rank == 1:
-        return PlaneWindow((1, kernel[0]), (1, strides[0]), (1, dilations[0]), ((0, 0), (pads[0], pads[1])), ceil)
+        return PlaneWindow((1, kernel[0]), (1, strides[0]), (1, dilations[0]), ((0, 0), (pads[0], pads[1])))
     pairs = [(sizes[0], sizes[1]) for sizes in (kernel, strides, dilations)]
-    return PlaneWindow(pairs[0], pairs[1], pairs[2], ((pads[0], pads[2]), (pads[1], pads[3])), ceil)
+    return PlaneWindow(pairs[0], pairs[1], pairs[2], ((pads[0], pads[2]), (pads[1], pads[3])))
 
 
 def _same(sizes: Sequence[int], spread: Sequence[int], strides: Sequence[int], *, lower: bool) -> tuple[int, ...]:

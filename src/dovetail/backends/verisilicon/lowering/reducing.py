@@ -1,4 +1,4 @@
-"""Poolings, reductions and normalisations."""
+"""Means of planes, reductions and normalisations."""
 
 from __future__ import annotations
 
@@ -9,18 +9,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dovetail.backends.verisilicon.generation import Generation
-from dovetail.backends.verisilicon.lowering.accumulating import read_window
 from dovetail.backends.verisilicon.lowering.elementwise import check_same_kind_of
-from dovetail.backends.verisilicon.lowering.moving import BYTES, move
+from dovetail.backends.verisilicon.lowering.moving import BYTES
 from dovetail.backends.verisilicon.lowering.view import NodeView, is_tiny, same_storage
-from dovetail.backends.verisilicon.windows import PlaneWindow
 from dovetail.ir import AnyArray, DType, Quantization
 
-_AVERAGE, _AVERAGE_WITH_PAD, _MAXIMUM = 0, 1, 2
 _MEAN, _MAXIMAL, _MINIMUM, _PRODUCT = 0, 1, 2, 4
 _MOST_FACTORS = 16
-_ARRAY_STRIDES = ((1, 1), (2, 2))
-"""Of averages that count their padding on the array."""
 _NO_TILING = 161
 _ROW = 16
 """Of a LayerNormalization: the vendor's kernels read whole rows of so many bytes."""
@@ -29,80 +24,6 @@ _FEWEST = 9
 _MOST_AXES = 4
 _LENGTH = 100
 """The square root of the sum of squares has an operator of its own there."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pool:
-    """Lower MaxPool or AveragePool over one or two axes."""
-
-    maximum: bool
-
-    def __call__(self, view: NodeView) -> None:
-        """Emit the operator."""
-        view.need(len([name for name in view.node.outputs if name]) == 1, "its indices are asked for")
-        check_same_kind_of(view, (0,))
-        node, sizes = view.node, view.shape(0)
-        window = read_window(view, node.integers("kernel_shape"), sizes[2:], pooled=True)
-        view.need(window.dilations == (1, 1), f"dilations {list(window.dilations)} of a pooling (1 is possible)")
-        view.need(not node.integer("storage_order", 0), "storage_order=1")
-        flat = len(sizes) == 3
-        plane = (1, sizes[2]) if flat else sizes[2:]
-        counted = bool(node.integer("count_include_pad", 0))
-        # The vendor counts what hangs over the padded edge as if it were padding; ONNX never does.
-        view.need(
-            not (window.ceil and counted and not self.maximum),
-            "ceil_mode with count_include_pad (either alone is possible)",
-        )
-        result = window.outputs(plane)
-        view.expect((*sizes[:2], *(result[1:] if flat else result)))
-        if window.kernel == (1, 1):
-            # The vendor's largest of single values with a stride is garbage, and their average ends compilers.
-            steps = (1, 1, *window.strides[-len(sizes) + 2 :])
-            move(view, "strided_slice", (*(0 for _ in sizes), *reversed(sizes), *reversed(steps)))
-            return
-        line = (plane[0] == 1 and window.kernel == (1, 3)) or (plane[1] == 1 and window.kernel == (3, 1))
-        view.need(
-            not (self.maximum and line and view.draft.part.generation is Generation.STREAM),
-            "the largest of three along a single row ends the compiler",
-        )
-        how = _MAXIMUM if self.maximum else _AVERAGE_WITH_PAD if counted else _AVERAGE
-        if not self.maximum and plane[0] == 1 and view.kind(0).dtype in BYTES:
-            window = _along_row(window)
-        data, out = view.input(0), view.output()
-        if flat:
-            data = view.reshaped(data, (*sizes[:2], *plane))
-            out = view.new(replace(view.made(), shape=(*sizes[:2], *result)))
-        elif counted and not self.maximum and 1 in (plane[0], window.kernel[1]):
-            data, window = _with_padding(view, window)
-        view.emit("pool2d", (data,), (out,), (how, *window.parameters, int(window.ceil)))
-        if flat:
-            view.emit("reshape", (out,), (view.output(),), tuple(reversed(view.made_shape())))
-
-
-def _along_row(window: PlaneWindow) -> PlaneWindow:
-    """Return the window of an average over a single row without a stride across it.
-
-    One of pairs with a stride of 2 along both axes ends the vendor's compiler (SIGSEGV) at 8 bits: measured on V853 and
-    i.MX 8M Plus, with every window of up to 3 elements.
-    """
-    pairs = window.kernel == (1, 2) and window.strides == (2, 2)
-    return replace(window, strides=(1, 2)) if pairs and not any(map(any, window.paddings)) else window
-
-
-def _with_padding(view: NodeView, window: PlaneWindow) -> tuple[int, PlaneWindow]:
-    """Return a single row, or what columns go over, with its padding, and the window without.
-
-    A shader would not count rows of padding in fixed point: measured on V853, A311D, i.MX 8M Plus and S905D3.
-    """
-    (top, bottom), (left, right) = window.paddings
-    part, wide = view.draft.part, view.kind(0).dtype is DType.I16
-    on_array = window.strides in _ARRAY_STRIDES and not (wide and part.generation is Generation.V7_BYTES)
-    if not top + bottom or on_array or not (wide or view.draft.fixed_point):
-        return view.input(0), window
-    sizes = view.shape(0)
-    held = view.new(replace(view.kind(0), shape=(*sizes[:2], top + sizes[2] + bottom, left + sizes[3] + right)))
-    view.emit("pad", (view.input(0),), (held,), (0, left, top, 0, 0, right, bottom, 0, 0), (0.0,))
-    return held, replace(window, paddings=((0, 0), (0, 0)))
 
 
 def _check_plane(view: NodeView, axes: tuple[int, ...]) -> None:
@@ -431,7 +352,6 @@ def lower_topk(view: NodeView) -> None:
 REDUCING: dict[str, Callable[[NodeView], None]] = {
     "ArgMax": ArgReduce("argmax"),
     "ArgMin": ArgReduce("argmin"),
-    "AveragePool": Pool(maximum=False),
     "BatchNormalization": lower_batch_norm,
     "CumSum": lower_cumsum,
     "GlobalAveragePool": GlobalPool(maximum=False),
@@ -442,7 +362,6 @@ REDUCING: dict[str, Callable[[NodeView], None]] = {
     "LayerNormalization": lower_layer_norm,
     "LogSoftmax": AlongAxis("log_softmax"),
     "LpNormalization": lower_lp_norm,
-    "MaxPool": Pool(maximum=True),
     "ReduceL2": Reduce(_LENGTH),
     "ReduceMax": Reduce(1),
     "ReduceMean": Reduce(0),

@@ -39,6 +39,7 @@ from dovetail.backends.verisilicon.lowering.elementwise import (
 from dovetail.backends.verisilicon.lowering.ending import ENDING
 from dovetail.backends.verisilicon.lowering.moving import MOVING
 from dovetail.backends.verisilicon.lowering.picking import PICKING
+from dovetail.backends.verisilicon.lowering.pooling import POOLING
 from dovetail.backends.verisilicon.lowering.reducing import REDUCING
 from dovetail.backends.verisilicon.lowering.refusals import LoweringRefusal
 from dovetail.backends.verisilicon.lowering.routes import with_routes
@@ -54,6 +55,7 @@ LOWERINGS: Mapping[str, Lowering] = {
     **UNARY,
     **BINARY,
     **COMPARISONS,
+    **POOLING,
     **REDUCING,
     **MOVING,
     **PICKING,
