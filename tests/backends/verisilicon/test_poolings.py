@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from dataclasses import replace
 from random import Random
 
 import draws
+import numpy as np
 import pytest
 
+from dovetail.backend.protocols import Signature
 from dovetail.backend.registry import find_target
+from dovetail.backends.verisilicon.driver.bench import GraphBench
 from dovetail.backends.verisilicon.driver.session import Settings
-from dovetail.backends.verisilicon.parts.part import profile_of
+from dovetail.backends.verisilicon.emulator.executable import Emulation
+from dovetail.backends.verisilicon.parts.part import VsiProfile, profile_of
 from dovetail.backends.verisilicon.plugin import VsiBackend
 from dovetail.ir.precision import Precision
+from dovetail.quantize import Range
 from dovetail.testing.wild.case import WildCase
-from dovetail.testing.wild.deploying import SimulatorJudge, WildOutcome
+from dovetail.testing.wild.deploying import SimulatorJudge, WildOutcome, deploy
 from dovetail.testing.wild.growth import Growth
 
 from .conftest import drawn_input, target_named
@@ -26,8 +33,19 @@ _WINDOWS = 6
 
 
 @pytest.fixture(scope="module", params=["vsi:v853", "vsi:a311d", "vsi:imx8mp", "vsi:rv1126", "vsi:s905d3", "vsi:a733"])
-def judge(request: pytest.FixtureRequest, vendor: VsiBackend) -> Iterator[SimulatorJudge]:
-    with SimulatorJudge(profile_of(target_named(request.param)), Settings(vendor.folder)) as simulator:
+def profile(request: pytest.FixtureRequest) -> VsiProfile:
+    return profile_of(target_named(request.param))
+
+
+@pytest.fixture(scope="module")
+def judge(profile: VsiProfile, vendor: VsiBackend) -> Iterator[SimulatorJudge]:
+    with SimulatorJudge(profile, Settings(vendor.folder)) as simulator:
+        yield simulator
+
+
+@pytest.fixture(scope="module")
+def bench(profile: VsiProfile, vendor: VsiBackend) -> Iterator[GraphBench]:
+    with GraphBench(profile.part.sdk_name, Settings(vendor.folder)) as simulator:
         yield simulator
 
 
@@ -72,6 +90,33 @@ def test_windows_are_equal(op: str, counted: bool, judge: SimulatorJudge) -> Non
             found = judge.judge(case, precision)
             said = f"{precision.value}, seed {seed}, {case.graph.nodes[0].attributes}: {found.outcome.value}"
             assert found.outcome is WildOutcome.EQUAL, f"{said} {found.steps} {found.reason}"
+
+
+@pytest.mark.sdk
+@pytest.mark.parametrize("kernel", [(1, 3), (2, 1), (2, 2), (3, 3)])
+@pytest.mark.parametrize("strides", [(1, 1), (3, 2)])
+def test_averages_near_halves_are_equal(
+    strides: tuple[int, int], kernel: tuple[int, int], profile: VsiProfile, bench: GraphBench
+) -> None:
+    """An array and a shader round each in their own way: a quarter of such results would be a step off otherwise."""
+    rng, growth = np.random.default_rng(draws.seed_here()), Growth(1)
+    pads = (kernel[0] - 1, kernel[1] - 1, 0, 0) if strides != (1, 1) else (0, 0, 0, 0)
+    growth.op("AveragePool", growth.input(1, 3, 24, 24), kernel_shape=kernel, strides=strides, pads=pads)
+    for _ in range(4):
+        made, zeros = float(rng.uniform(0.001, 0.05)), [int(zero) for zero in rng.integers(60, 190, 2)]
+        near = 1.0 + rng.choice([-1.0, 1.0]) * 10.0 ** rng.uniform(-7.5, -5.5)
+        scales = (made * math.prod(kernel) / 2 * near, made)
+        ranges = {
+            name: Range(-zero * scale, (255 - zero) * scale)
+            for name, scale, zero in zip(("x0", "t0"), scales, zeros, strict=True)
+        }
+        _, (part,) = deploy(replace(growth.case(1), ranges=ranges), profile, Precision.U8)
+        given = {part.graph.inputs[0]: (zeros[0] + rng.integers(-18, 18, (1, 3, 24, 24))).astype(np.uint8)}
+        (output,) = part.graph.outputs
+        ours = Emulation(part.program, Signature.of(part.graph)).run(given)[output]
+        kinds = {output: part.graph.types[output]}
+        (theirs,) = bench.measure(part.program, (given,), kinds, fresh=False).results
+        np.testing.assert_array_equal(ours, theirs[output])
 
 
 @pytest.mark.parametrize(

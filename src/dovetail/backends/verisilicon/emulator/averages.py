@@ -17,7 +17,7 @@ from dovetail.backends.verisilicon.emulator.converting import requantised
 from dovetail.backends.verisilicon.emulator.elementwise import finished
 from dovetail.backends.verisilicon.emulator.floats import single
 from dovetail.backends.verisilicon.emulator.kernel import Kernel, Values, given, samples_first, with_samples
-from dovetail.backends.verisilicon.emulator.storing import Store, centred, reals_of, stored_from
+from dovetail.backends.verisilicon.emulator.storing import MIDDLE, Store, centred, reals_of, stored_from
 from dovetail.backends.verisilicon.generation import OLDEST, Generation
 from dovetail.backends.verisilicon.program import Quant, Route
 from dovetail.backends.verisilicon.views import OperatorView, scale_of, zero_of
@@ -86,18 +86,35 @@ def build_pool(item: OperatorView) -> Kernel:
         return _maximum(item, window)
     if item.operator.route is Route.ARRAY:
         return array_average(item, window)
-    counted = item.ints[0] == _WITH_PAD
-    if item.ints[:5] == _FLOORED and item.is_stored and item.kind().dtype is not DType.I16 and not item.in_fixed_point:
-        return _floored_average(item, window)
-
-    made = item.made()
+    if item.is_stored and item.kind().dtype is not DType.I16 and not item.in_fixed_point:
+        return _floored_average(item, window) if item.ints[:5] == _FLOORED else _byte_average(item, window)
+    counted, made = item.ints[0] == _WITH_PAD, item.made()
     # A shader's everywhere: parts with a stream processor add the zero point before rounding, too.
     store = None if made.quant is None else Store(made, moved_before=True)
 
     def run(values: Values) -> AnyArray:
-        found = _average(samples_first(reals_of(given(values), item.kind())), window, counted=counted)
-        stored = finished(item, found) if store is None else store.from_reals(found)
+        sums, counts = _totals(samples_first(reals_of(given(values), item.kind())), window, counted=counted)
+        stored = finished(item, sums / counts) if store is None else store.from_reals(np.asarray(sums / counts))
         return with_samples(stored, len(given(values)))
+
+    return run
+
+
+def _byte_average(item: OperatorView, window: PlaneWindow) -> Kernel:
+    """Return averages of affine bytes in float32: sums times the quotient of the scales and the number of values.
+
+    The kernel finds the number itself where it varies, in float32, too.
+    """
+    kind, made, counted = item.kind(), item.made(), item.ints[0] == _WITH_PAD
+    varied = any(map(any, window.paddings)) and not counted
+    factor = np.asarray(scale_of(kind) / scale_of(made), np.float32 if varied else np.float64)
+    store = Store(made, moved_before=True, single=True, shift=MIDDLE if made.dtype is DType.I8 else 0)
+
+    def run(values: Values) -> AnyArray:
+        sums, counts = _totals(centred(samples_first(given(values)), kind), window, counted=counted)
+        each = factor / counts.astype(factor.dtype)
+        steps = sums.astype(np.float32) * each.astype(np.float32)
+        return with_samples(store.from_steps(steps), len(given(values)))
 
     return run
 
@@ -108,18 +125,18 @@ def _floored_average(item: OperatorView, window: PlaneWindow) -> Kernel:
     factor, (low, high) = scale_of(kind) / scale_of(made), made.dtype.integer_range
 
     def run(values: Values) -> AnyArray:
-        average = _average(centred(samples_first(given(values)), kind).astype(np.float64), window, counted=False)
-        steps = np.floor(single(average * factor + zero_of(made)))
+        sums, counts = _totals(centred(samples_first(given(values)), kind), window, counted=False)
+        steps = np.floor(single(sums / counts * factor + zero_of(made)))
         return with_samples(np.clip(steps, low, high).astype(made.dtype.carrier), len(given(values)))
 
     return run
 
 
-def _average(x: AnyArray, window: PlaneWindow, *, counted: bool) -> AnyArray:
-    """Return averages in float64; `counted`: of padding too."""
+def _totals(x: AnyArray, window: PlaneWindow, *, counted: bool) -> tuple[AnyArray, AnyArray]:
+    """Return the sums over all windows and how many values they are of; `counted`: of padding too."""
     outputs = window.outputs(x.shape[2:])
     ones = pad_spatial(np.ones((1, 1, *x.shape[2:])), window.paddings, float(counted))
-    return np.asarray(_sums(pad_spatial(x, window.paddings, 0.0), window, outputs) / _sums(ones, window, outputs))
+    return _sums(pad_spatial(x, window.paddings, 0.0), window, outputs), _sums(ones, window, outputs)
 
 
 def _maximum(item: OperatorView, window: PlaneWindow) -> Kernel:

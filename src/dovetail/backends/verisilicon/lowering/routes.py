@@ -269,7 +269,7 @@ def _is_average(item: OperatorView) -> bool:
 def _averages_on_array(item: OperatorView) -> bool:
     """Tell whether an average is a convolution there: with strides of 1 or 2, over a small window.
 
-    It is unpadded, or counts its padding.
+    It is unpadded, or counts its padding. The oldest parts have a shader for pairs along a row.
     """
     if item.kind(0).dtype is DType.I16 and item.generation is Generation.V7_BYTES:
         return False
@@ -277,7 +277,8 @@ def _averages_on_array(item: OperatorView) -> bool:
     if item.operator.kind == "pool2d":
         kernel, strides, rest = item.ints[1:3], item.ints[3:5], item.ints[5:]
         whole = not any(rest) or (item.ints[0] == _COUNTED and not rest[-1])
-        return whole and strides in ((1, 1), (2, 2)) and max(kernel) <= widest
+        paired = kernel == (2, 1) and strides == (1, 1) and item.generation in OLDEST
+        return whole and strides in ((1, 1), (2, 2)) and max(kernel) <= widest and not paired
     if item.ints[2:] == (0,) and len(item.shape()) == _PLANE:
         return _count_on_array(item, item.shape()[-1], widest)
     spatial = item.ints[2:] == (0, 1) and len(item.shape()) == 4
