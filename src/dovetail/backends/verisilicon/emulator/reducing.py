@@ -23,6 +23,7 @@ from dovetail.backends.verisilicon.windows import PlaneWindow
 from dovetail.ir import AnyArray, DType
 
 _MEAN, _MAXIMUM, _MINIMUM, _SUM, _PRODUCT = range(5)
+_MOST_HALF = float(np.finfo(np.float16).max)
 """The shim's codes of reductions."""
 
 
@@ -74,9 +75,9 @@ def _total(item: OperatorView, axes: tuple[int, ...]) -> Kernel:
 def build_length(item: OperatorView) -> Kernel:
     """Return Euclidean lengths: squares, their sum and its root, with floats stored in between.
 
-    Squares of bytes come from the tensor processor's table and are stored in half precision, those of 16 bits in
-    float32; what is stored at the end is cut, not rounded. Checked on the vendor's simulator with rows of bytes and of
-    16 bits: equal on each of 18992 lengths, over one axis and over two.
+    Squares of bytes come from the tensor processor's table and are stored in half precision, at most its largest
+    number, those of 16 bits in float32; what is stored at the end is cut, not rounded. Checked on the simulator
+    with rows of bytes and of 16 bits: equal on each of 18992 lengths, over one axis and over two.
     """
     wide = item.kind().dtype is DType.I16
     # The roots of the newest parts are tables of their own, which are not known.
@@ -91,7 +92,7 @@ def build_length(item: OperatorView) -> Kernel:
         if wide:
             total = np.square(steps.astype(float32) * float32(scale))
         else:
-            total = squares(steps.astype(np.float64), scales).astype(np.float16).astype(float32)
+            total = np.minimum(squares(steps.astype(np.float64), scales), _MOST_HALF).astype(np.float16).astype(float32)
         for block in blocks:
             total = _added(total, block)
         steps = np.floor(np.sqrt(total) * inverse).astype(np.float64)

@@ -210,6 +210,7 @@ def lower_where(view: NodeView) -> None:
 
 
 _MIDDLE = 128
+_PLANE_AXES = 4
 """Between a signed byte and the unsigned one of the same bits in order."""
 _EXPONENT_STEPS, _EXPONENT_BITS = 64, 14
 """Steps of an exponent in bytes: their product with the scale is exact, else an odd one is taken for an even one; and
@@ -341,8 +342,8 @@ def lower_prelu(view: NodeView) -> None:
     if view.kind(0).dtype is DType.I16 or (view.kind(0).quant is not None and view.draft.fixed_point):
         _by_products(view, np.ascontiguousarray(slope).reshape(channels, *(1,) * (len(sizes) - 2)))
         return
-    if channels == 1 and sizes[0] > 1 and kind.quant is not None:
-        # The vendor's compiler has no kernel for one slope and several samples.
+    if channels == 1 and (sizes[0] > 1 or len(sizes) > _PLANE_AXES) and kind.quant is not None:
+        # The vendor's compiler has no kernel for one slope and several samples, or for five axes.
         view.emit(
             "leaky_relu", (view.input(0),), (view.output(),), (), (float(dequantize_array(slope, kind.quant)[0]),)
         )

@@ -15,7 +15,7 @@ from dovetail.backends.verisilicon.views import multiplier_of, scale_of, zero_of
 from dovetail.ir import AnyArray, DType, TensorType, dequantize_array
 
 
-def _movable(view: NodeView, kind: TensorType) -> None:
+def check_movable(view: NodeView, kind: TensorType) -> None:
     view.need(kind.dtype is not DType.F64, "it has no f64 form", always=True)
     view.need(kind.quant is None or kind.quant.axis is None, "a tensor has a scale per channel")
 
@@ -34,8 +34,8 @@ def move(
     The vendor's int8 transpose gives wrong values when it requantises, so no movement is asked to.
     """
     data, made = view.kind(0), view.made()
-    _movable(view, data)
-    _movable(view, made)
+    check_movable(view, data)
+    check_movable(view, made)
     if same_storage(data, made):
         view.emit(kind, (view.input(0), *more), (view.output(),), ints, floats)
         return
@@ -58,7 +58,7 @@ def lower_reshape(view: NodeView) -> None:
 
 def _copy(view: NodeView) -> None:
     data, made = view.kind(0), view.made()
-    _movable(view, data)
+    check_movable(view, data)
     view.need(data.holds_reals and made.holds_reals, f"it hands on {data.dtype.value} values")
     view.emit("data_convert", (view.input(0),), (view.output(),))
 
@@ -81,7 +81,7 @@ def lower_concat(view: NodeView) -> None:
     kinds = [view.kind(index) for index in range(count)]
     made, shapes = view.made(), [view.shape(index) for index in range(count)]
     for kind in (*kinds, made):
-        _movable(view, kind)
+        check_movable(view, kind)
         view.need(kind.dtype is made.dtype, f"it joins {kind.dtype.value} to {made.dtype.value}")
     view.need(all(len(shape) == len(shapes[0]) for shape in shapes), "its inputs have different ranks")
     axis = view.axis(view.node.integer("axis", 0), len(shapes[0]))
@@ -116,7 +116,7 @@ def lower_split(view: NodeView) -> None:
 
 def _slice(view: NodeView, index: int, begins: Sequence[int], lengths: Sequence[int]) -> None:
     data, made = view.kind(0), view.made(index)
-    _movable(view, data)
+    check_movable(view, data)
     view.need(data.dtype is made.dtype, f"from {data.dtype.value} to {made.dtype.value}")
     out = view.output(index)
     held = out if same_storage(data, made) else view.new(replace(data, shape=made.shape))
@@ -125,42 +125,6 @@ def _slice(view: NodeView, index: int, begins: Sequence[int], lengths: Sequence[
     view.emit("strided_slice", (view.input(0),), (held,), ints)
     if held != out:
         view.emit("data_convert", (held,), (out,))
-
-
-def lower_slice(view: NodeView) -> None:
-    """Lower Slice with constant bounds; a negative step becomes a reversal after a slice."""
-    sizes = view.shape(0)
-    rank = len(sizes)
-    starts, ends = view.integers(1), view.integers(2)
-    axes = view.integers(3) if view.has(3) else tuple(range(len(starts)))
-    steps = view.integers(4) if view.has(4) else (1,) * len(starts)
-    view.need(len(starts) == len(ends) == len(axes) == len(steps), "its bounds have different lengths")
-    taken = [range(size) for size in sizes]
-    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        view.need(step != 0, "a step is 0")
-        place = rank - 1 - view.axis(axis, rank)
-        view.need(taken[place] == range(sizes[place]), "an axis is given twice")
-        taken[place] = range(sizes[place])[slice(start, _open(end, step), step)]
-    view.expect([len(found) for found in taken])
-    backward = [rank - 1 - place for place, found in enumerate(taken) if found.step < 0 and len(found) > 1]
-    forward = [found if found.step > 0 else found[::-1] for found in taken]
-    begins = [found[0] for found in forward]
-    stops = [found[-1] + 1 for found in forward]
-    ints = (*reversed(begins), *reversed(stops), *(found.step for found in reversed(forward)))
-    if not backward:
-        move(view, "strided_slice", ints)
-        return
-    data = view.kind(0)
-    _movable(view, data)
-    view.need(same_storage(data, view.made()), "it requantises while it reverses")
-    held = view.new(replace(data, shape=view.made().shape))
-    view.emit("strided_slice", (view.input(0),), (held,), ints)
-    view.emit("reverse", (held,), (view.output(),), backward)
-
-
-def _open(end: int, step: int) -> int | None:
-    """Return the end of a Python slice: ONNX's most negative end of a backward step means past the beginning."""
-    return None if step < 0 and end < -(2**30) else end
 
 
 _BATCHED = 4
@@ -195,8 +159,8 @@ def lower_pad(view: NodeView) -> None:
         value = float((stored if kind.quant is None else dequantize_array(stored, kind.quant)).reshape(-1)[0])
     view.need(rank <= 4 and view.kind(0).holds_reals, f"{rank} dimensions > 4")
     if mode == "constant" and not value and fills_wrongly(view, front, back):
-        _movable(view, view.kind(0))
-        _movable(view, view.made())
+        check_movable(view, view.kind(0))
+        check_movable(view, view.made())
         pad_by_joining(view, front, back)
         return
     move(view, "pad", (modes[mode], *reversed(front), *reversed(back)), (value,))
@@ -224,8 +188,8 @@ def _tile_rows(view: NodeView, repeats: Sequence[int]) -> None:
     Along any axis but the fastest the vendor's tile of them repeats every slice in its place, on all parts tried.
     """
     data, shape, tensor = view.kind(0), list(view.shape(0)), view.input(0)
-    _movable(view, data)
-    _movable(view, view.made())
+    check_movable(view, data)
+    check_movable(view, view.made())
     for axis in reversed(range(len(repeats))):
         if repeats[axis] == 1:
             continue
@@ -368,7 +332,7 @@ def lower_gather(view: NodeView) -> None:
     flat = found.reshape(-1)
     held = view.hold(flat, TensorType(DType.I32, (flat.size,)))
     view.need(same_storage(view.kind(0), view.made()), "it requantises while it gathers")
-    _movable(view, view.kind(0))
+    check_movable(view, view.kind(0))
     middle = (*sizes[:place], flat.size, *sizes[place + 1 :])
     out = view.output()
     if vendor_shape(middle) != vendor_shape(view.made_shape()):
@@ -401,7 +365,6 @@ MOVING: dict[str, Callable[[NodeView], None]] = {
     "Pad": lower_pad,
     "Reshape": lower_reshape,
     "Resize": lower_resize,
-    "Slice": lower_slice,
     "SpaceToDepth": lower_space_to_depth,
     "Split": lower_split,
     "Squeeze": lower_reshape,

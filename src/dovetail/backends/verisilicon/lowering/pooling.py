@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from dovetail.backends.verisilicon.generation import Generation
 from dovetail.backends.verisilicon.lowering.accumulating import read_window
 from dovetail.backends.verisilicon.lowering.elementwise import check_same_kind_of
-from dovetail.backends.verisilicon.lowering.moving import BYTES, move
+from dovetail.backends.verisilicon.lowering.moving import BYTES
+from dovetail.backends.verisilicon.lowering.slicing import emit_slice
 from dovetail.backends.verisilicon.lowering.view import NodeView
 from dovetail.backends.verisilicon.windows import PlaneWindow
 from dovetail.ir import DType
@@ -47,8 +48,8 @@ class Pool:
         view.expect((*sizes[:2], *(result[1:] if flat else result)))
         if window.kernel == (1, 1):
             # The vendor's largest of single values with a stride is garbage, and their average ends compilers.
-            steps = (1, 1, *window.strides[-len(sizes) + 2 :])
-            move(view, "strided_slice", (*(0 for _ in sizes), *reversed(sizes), *reversed(steps)))
+            steps = (1, 1, *window.strides[2 - len(sizes) :])
+            emit_slice(view, [range(0, size, step) for size, step in zip(sizes, steps, strict=True)])
             return
         line = (plane[0] == 1 and window.kernel == (1, 3)) or (plane[1] == 1 and window.kernel == (3, 1))
         view.need(

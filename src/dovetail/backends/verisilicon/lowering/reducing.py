@@ -21,7 +21,7 @@ _ROW = 16
 """Of a LayerNormalization: the vendor's kernels read whole rows of so many bytes."""
 _FEWEST = 9
 """Bytes of a plane: in random samples that are the ends of a range, as many are hardly ever alike."""
-_MOST_AXES = 4
+_PLANE, _MOST_AXES = 3, 4
 _LENGTH = 100
 """The square root of the sum of squares has an operator of its own there."""
 
@@ -183,8 +183,13 @@ class AlongAxis:
 def lower_lp_norm(view: NodeView) -> None:
     """Lower LpNormalization with p=2."""
     view.need(view.node.integer("p", 2) == 2, "p is not 2")
-    alone = view.shape(0)[view.node.integer("axis", -1)] == 1
+    axis = view.node.integer("axis", -1)
+    alone = view.shape(0)[axis] == 1
     stream = view.draft.part.generation is Generation.STREAM
+    beyond = stream and view.axis(axis, len(view.shape(0))) >= _PLANE
+    view.need(
+        not beyond, f"along the batch, axis {axis}, which leaves the values as they are (the last three are possible)"
+    )
     view.need(not (alone and stream), "rows of one element, which nothing fills (2 and more are possible)")
     AlongAxis("l2_norm", floats=())(view)
 

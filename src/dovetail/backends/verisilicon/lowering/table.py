@@ -43,6 +43,7 @@ from dovetail.backends.verisilicon.lowering.pooling import POOLING
 from dovetail.backends.verisilicon.lowering.reducing import REDUCING
 from dovetail.backends.verisilicon.lowering.refusals import LoweringRefusal
 from dovetail.backends.verisilicon.lowering.routes import with_routes
+from dovetail.backends.verisilicon.lowering.slicing import SLICING
 from dovetail.backends.verisilicon.lowering.view import NodeView, ProgramDraft
 from dovetail.backends.verisilicon.part import Part
 from dovetail.backends.verisilicon.program import Program, ProgramOperator, TensorRole
@@ -58,6 +59,7 @@ LOWERINGS: Mapping[str, Lowering] = {
     **POOLING,
     **REDUCING,
     **MOVING,
+    **SLICING,
     **PICKING,
     **CHOOSING,
     **ENDING,
