@@ -228,6 +228,7 @@ _STREAM_BYTES = {**_STREAM_TABLES, **_STREAM_ODD, **STREAMED_BYTES}
 _BYTES_EXCEPT = frozenset({"neg", "sqrt", "square", "tan"})
 """Functions that are not a table of the stream processor in bytes, were not measured, or are as near in float32."""
 _LOST_STEP = 2.0**-15
+"""The scale in fixed point of which a single step is read as nothing."""
 _BYTE_BITS = 17
 """Significant bits of the entries of a table of bytes; the rest is cut off."""
 
