@@ -45,7 +45,16 @@ class Listening:
 
 
 class _Rest(uvicorn.Server):
-    """uvicorn that leaves signals to us: both faces stop together."""
+    """uvicorn that leaves signals to us, as both faces stop together, and says when it takes connections."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.up = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Take connections."""
+        await super().startup(sockets)
+        self.up.set()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -65,7 +74,8 @@ def run(options: ServeOptions, ready: Callable[[Listening], None]) -> Repository
 async def serve(options: ServeOptions, ready: Callable[[Listening], None]) -> Repository:
     """Serve until the process is asked to end (SIGINT, SIGTERM) or the task is cancelled; requests under way end first.
 
-    `ready` hears where it listens. Raises BundleError where there is no such folder, RemoteError where a port is taken.
+    `ready` hears where it listens once both faces take connections. Raises BundleError where there is no such folder,
+    RemoteError where a port is taken.
     """
     limits = options.limits
     repository = Repository(options.folder, limits)
@@ -81,12 +91,15 @@ async def serve(options: ServeOptions, ready: Callable[[Listening], None]) -> Re
             grpc_server, grpc_port = start_grpc(GrpcFace(answers, token, peers, limits), options)
             await grpc_server.start()
             rest = _rest(RestFace(repository, changes, token, peers, regions, options), peers, options)
-            serving = asyncio.create_task(rest.serve(sockets=[listener]))
+            serving, up = asyncio.create_task(rest.serve(sockets=[listener])), asyncio.create_task(rest.up.wait())
             try:
-                ready(_listening(options, listener.getsockname()[1], grpc_port, repository))
+                await asyncio.wait({up, serving}, return_when=asyncio.FIRST_COMPLETED)
+                if rest.up.is_set():
+                    ready(_listening(options, listener.getsockname()[1], grpc_port, repository))
                 ended = asyncio.create_task(stop.wait())
                 await asyncio.wait({ended, serving}, return_when=asyncio.FIRST_COMPLETED)
             finally:
+                up.cancel()
                 repository.stopping = True
                 rest.should_exit = True
                 await asyncio.gather(grpc_server.stop(limits.stop_s), serving, return_exceptions=True)
