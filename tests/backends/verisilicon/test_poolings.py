@@ -50,7 +50,7 @@ def bench(profile: VsiProfile, vendor: VsiBackend) -> Iterator[GraphBench]:
 
 
 def _pads(rng: Random, size: int, kernel: int, *, columns: bool) -> tuple[int, int]:
-    """Return what stands before and after an axis, so that the kernel fits and is not as large as the axis."""
+    """Return what stands before and after an axis, so that the kernel fits; of columns it is often nothing before."""
     least = max(0, kernel - size)
     if columns and rng.random() < 0.4:
         return 0, min(least, kernel - 1)
@@ -72,10 +72,12 @@ def _drawn(seed: int, op: str, *, counted: bool) -> WildCase:
         _pads(rng, columns, kernel[1], columns=True),
     )
     extra = {"count_include_pad": int(counted)} if op == "AveragePool" else {}
-    data = drawn_input(growth, 1 + seed % 2, rng.choice([1, 3, 5]), rows, columns)
-    rounding = 0 if counted else rng.choice([0, 1])
-    pads = (top, left, bottom, right)
-    growth.op(op, data, kernel_shape=kernel, strides=rng.choice(_STRIDES), pads=pads, ceil_mode=rounding, **extra)
+    pads, strides = (top, left, bottom, right), rng.choice(_STRIDES)
+    # A row is at times given without its axis.
+    first = int(rows == kernel[0] == 1 and rng.random() < 0.5)
+    data = drawn_input(growth, 1 + seed % 2, rng.choice([1, 3, 5]), *(rows, columns)[first:])
+    sizes = {"kernel_shape": kernel[first:], "strides": strides[first:], "pads": (left, right) if first else pads}
+    growth.op(op, data, ceil_mode=0 if counted else rng.choice([0, 1]), **sizes, **extra)
     return growth.case(seed)
 
 

@@ -23,8 +23,8 @@ from dovetail.backends.verisilicon.windows import PlaneWindow
 from dovetail.ir import AnyArray, DType
 
 _MEAN, _MAXIMUM, _MINIMUM, _SUM, _PRODUCT = range(5)
-_MOST_HALF = float(np.finfo(np.float16).max)
 """The shim's codes of reductions."""
+_MOST_HALF = float(np.finfo(np.float16).max)
 
 
 def _axes(item: OperatorView, ints: tuple[int, ...]) -> tuple[int, ...]:

@@ -210,8 +210,8 @@ def lower_where(view: NodeView) -> None:
 
 
 _MIDDLE = 128
-_PLANE_AXES = 4
 """Between a signed byte and the unsigned one of the same bits in order."""
+_PLANE_AXES = 4
 _EXPONENT_STEPS, _EXPONENT_BITS = 64, 14
 """Steps of an exponent in bytes: their product with the scale is exact, else an odd one is taken for an even one; and
 its bits in 16 bits."""

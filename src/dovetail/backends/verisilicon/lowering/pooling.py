@@ -57,8 +57,8 @@ class Pool:
             "the largest of three along a single row ends the compiler",
         )
         how = _MAXIMUM if self.maximum else _AVERAGE_WITH_PAD if counted else _AVERAGE
-        if not self.maximum and plane[0] == 1 and view.kind(0).dtype in BYTES:
-            window = _along_row(window)
+        if not self.maximum and view.kind(0).dtype in BYTES:
+            window = _along_line(window, plane)
         data, out = view.input(0), view.output()
         if flat:
             data = view.reshaped(data, (*sizes[:2], *plane))
@@ -71,22 +71,25 @@ class Pool:
             view.emit("reshape", (out,), (view.output(),), tuple(reversed(view.made_shape())))
 
 
-def _along_row(window: PlaneWindow) -> PlaneWindow:
-    """Return the window of an average over a single row without a stride across it.
+def _along_line(window: PlaneWindow, plane: tuple[int, ...]) -> PlaneWindow:
+    """Return the window of an average over a single row or column without a stride across it.
 
-    One of pairs with a stride of 2 along both axes ends the vendor's compiler (SIGSEGV) at 8 bits: measured on V853 and
-    i.MX 8M Plus, with every window of up to 3 elements.
+    One of pairs with a stride of 2 along both axes ends the vendor's compiler (SIGSEGV) at 8 bits: measured on V853,
+    RV1126 and i.MX 8M Plus, with every window of up to 3 elements; over a column, where padding makes the pairs.
     """
-    pairs = window.kernel == (1, 2) and window.strides == (2, 2)
-    return replace(window, strides=(1, 2)) if pairs and not any(window.paddings[0]) else window
+    if window.kernel != (1, 2) or window.strides != (2, 2) or 1 not in plane:
+        return window
+    fitted = window.fitted(plane, ceil=False)
+    return replace(fitted, strides=(1, 2) if plane[0] == 1 else (2, 1))
 
 
 def _average_with_padding(view: NodeView, window: PlaneWindow) -> None:
     """Emit an average that counts its padding."""
     steps, plane = 1, view.shape(0)[2:]
     view.need(plane != (1, 1), "the average of a single value and its padding ends the compiler")
-    size = "x".join(map(str, plane))
-    view.need(window.kernel != plane, f"a window of {size} over {size} and padding is taken for the mean without it")
+    high, wide = plane
+    reason = f"a window of {high}x{wide} over {high}x{wide} and padding is taken for the mean without it"
+    view.need(window.kernel != plane, reason)
     if window.strides == (2, 2) and _wide_by_shader(view):
         # With steps of 2 along both axes that shader knows no padding: every second of all averages is right.
         window, steps = replace(window, strides=(1, 1)), 2
@@ -111,7 +114,7 @@ def _wide_by_shader(view: NodeView) -> bool:
 def _skips_rows(view: NodeView, window: PlaneWindow) -> bool:
     """Return whether a shader would not count rows of padding: in fixed point, of a single row or without columns.
 
-    Measured on V853, A311D, i.MX 8M Plus, RV1126, T527 and S905D3.
+    Measured on V853, A311D, i.MX 8M Plus, RV1126, T527, A733 and S905D3.
     """
     rows, columns = window.paddings
     on_array = window.strides in _ARRAY_STRIDES and not _wide_by_shader(view)
