@@ -9,6 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
+from dovetail.backends.verisilicon.gates import gated_products
 from dovetail.backends.verisilicon.generation import Generation
 from dovetail.backends.verisilicon.program import Program, ProgramOperator, ProgramTensor, Quant, StoredForm, TensorRole
 from dovetail.backends.verisilicon.translate import from_vendor, real_form
@@ -48,6 +49,11 @@ class ProgramView:
     def visits(self) -> Mapping[int, int]:
         """Map every operator to its place in the order in which the vendor's compiler comes to them."""
         return {index: place for place, index in enumerate(visit_order(self.program))}
+
+    @cached_property
+    def gates(self) -> Mapping[int, int]:
+        """Map each product that becomes one table with a sigmoid to that sigmoid."""
+        return gated_products(self.program)
 
     def reader_count(self, tensor: int) -> int:
         """Return how many operators read a tensor."""

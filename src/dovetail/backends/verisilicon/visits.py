@@ -19,7 +19,7 @@ _OWN_KERNELS = frozenset({"maximum", "minimum"})
 
 def visit_order(program: Program) -> Sequence[int]:
     """Return the numbers of all operators in the order in which the compiler comes to them."""
-    listed = _listed_order(program)
+    listed = listed_order(program)
     makers = {tensor: index for index, item in enumerate(program.operators) for tensor in item.outputs}
     readers: dict[int, list[int]] = {}
     sources: dict[int, set[int]] = {}
@@ -31,7 +31,7 @@ def visit_order(program: Program) -> Sequence[int]:
             readers.setdefault(tensor, []).append(index)
     visited: dict[int, None] = {}
     for head in (index for index in listed if not sources[index]):
-        converted = [tensor for tensor in program.operators[head].inputs if _is_converted(program, tensor)]
+        converted = [tensor for tensor in program.operators[head].inputs if is_converted(program, tensor)]
         waiting = deque([index for tensor in converted for index in readers[tensor]] or [head])
         while waiting:
             index = waiting.popleft()
@@ -45,14 +45,14 @@ def visit_order(program: Program) -> Sequence[int]:
     return tuple(visited)
 
 
-def _is_converted(program: Program, tensor: int) -> bool:
+def is_converted(program: Program, tensor: int) -> bool:
     """Tell whether a tensor goes in as affine signed bytes."""
     form = program.tensors[tensor].form if tensor >= 0 else None
     signed = form is not None and form.code is Code.I8 and form.quant is Quant.AFFINE
     return signed and tensor in dict(program.inputs).values()
 
 
-def _listed_order(program: Program) -> Sequence[int]:
+def listed_order(program: Program) -> Sequence[int]:
     """Return the operators as the vendor's library hands them to its compiler."""
     known = {index for index, tensor in enumerate(program.tensors) if tensor.data is not None}
     known |= {-1, *(tensor for _, tensor in program.inputs)}

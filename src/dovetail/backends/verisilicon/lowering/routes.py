@@ -63,14 +63,9 @@ def _gate(whole: ProgramView, index: int) -> tuple[int, ...]:
     item = whole.operators[index]
     if not item.is_stored or (item.made().dtype is DType.I8 and not item.in_fixed_point and item.kept):
         return ()
-    data, gate = item.operator.inputs
-    for one, other in ((data, gate), (gate, data)):
-        maker = whole.makers.get(other)
-        if maker is None or whole.reader_count(other) != 1 or other in whole.edges:
-            continue
-        operator = whole.program.operators[maker]
-        if operator.kind == "sigmoid" and operator.inputs[0] == one:
-            return (*_gated(whole, item, one), maker)
+    gate = whole.gates.get(index)
+    if gate is not None:
+        return (*_gated(whole, item, whole.program.operators[gate].inputs[0]), gate)
     return wide_pair(whole, item)
 
 

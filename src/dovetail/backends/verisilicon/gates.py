@@ -1,0 +1,109 @@
+"""Sigmoids that gate their own input: which of them the vendor's compiler makes one table with their product.
+
+Its compiler searches breadth first from every operator that reads only what goes in, and rewrites what it finds: such
+products, and sums of a tensor with itself. It does not go on behind what it rewrites, and searches again, until nothing
+is found, from the beginnings before the first one that it rewrote. The input of a mean over several axes is a view:
+nothing behind such a mean is searched, and what reads an input of which a mean is the first reader is not rewritten.
+Derived on the vendor's simulator from the layers that it lists for drawn networks.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence, Set
+
+from dovetail.backends.verisilicon.program import Program, ProgramOperator
+from dovetail.backends.verisilicon.visits import is_converted, listed_order
+
+_MEAN = 0
+"""The shim's code of a mean."""
+_PLACE_OF_AXES = 2
+"""Where the axes begin in the integers of a reduction."""
+
+
+def gated_products(program: Program) -> Mapping[int, int]:
+    """Map each product that becomes one table with the sigmoid of its other operand to that sigmoid."""
+    search = _Search(program)
+    found = search.rewritten(search.heads, through=False)
+    first = next((place for place, head in enumerate(search.heads) if head in found), len(search.heads))
+    found |= search.rewritten(search.heads[:first], through=True)
+    return {search.pairs[index]: index for index in found if index in search.pairs}
+
+
+class _Search:
+    """What the compiler comes to in one program."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._readers: dict[int, list[int]] = {}
+        makers = {tensor: index for index, item in enumerate(program.operators) for tensor in item.outputs}
+        listed = listed_order(program)
+        for index in listed:
+            for tensor in dict.fromkeys(program.operators[index].inputs):
+                self._readers.setdefault(tensor, []).append(index)
+        views = [index for index in listed if _is_view(program, program.operators[index])]
+        self._hidden = self._behind(index for index in views if program.operators[index].inputs[0] in makers)
+        self.heads = [index for index in listed if not any(at in makers for at in program.operators[index].inputs)]
+        """Operators that read only what goes in, in order."""
+        seen = [index for index in listed if self._is_seen(index, views)]
+        self.pairs = {gate: product for gate, product in self._pairs() if gate in seen}
+        """Each sigmoid whose only reader gates its input with it, and that product."""
+        self._sums = {index for index in seen if _is_doubled(program, program.operators[index])}
+
+    def rewritten(self, heads: Sequence[int], *, through: bool) -> set[int]:
+        """Return the sigmoids with a product, and the sums, that are come to; `through`: behind others, too."""
+        found, visited, waiting = set[int](), set(self._hidden), deque(heads)
+        while waiting:
+            index = waiting.popleft()
+            if index in visited:
+                continue
+            visited.add(index)
+            if index in self.pairs or index in self._sums:
+                found.add(index)
+                if not through:
+                    visited.add(self.pairs.get(index, index))
+                    continue
+            waiting.extend(self._next(index))
+        return found
+
+    def _next(self, index: int) -> Iterable[int]:
+        made = self._program.operators[index].outputs
+        return (reader for tensor in made for reader in self._readers.get(tensor, ()))
+
+    def _is_seen(self, index: int, views: Sequence[int]) -> bool:
+        """Tell whether an operator does not read what goes in and what a mean looks at as the first of all."""
+        return index not in self.heads or self._readers[self._program.operators[index].inputs[0]][0] not in views
+
+    def _behind(self, views: Iterable[int]) -> Set[int]:
+        """Return views and all operators that need one."""
+        found, waiting = set[int](), deque(views)
+        while waiting:
+            index = waiting.popleft()
+            if index not in found:
+                found.add(index)
+                waiting.extend(self._next(index))
+        return found
+
+    def _pairs(self) -> Iterable[tuple[int, int]]:
+        edges = {tensor for _, tensor in (*self._program.inputs, *self._program.outputs)}
+        for index, item in enumerate(self._program.operators):
+            readers = self._readers.get(item.outputs[0], [])
+            alone = item.outputs[0] not in edges and len(readers) == 1
+            if item.kind != "sigmoid" or not alone or is_converted(self._program, item.inputs[0]):
+                continue
+            product = self._program.operators[readers[0]]
+            if product.kind == "mul" and set(product.inputs) == {item.inputs[0], item.outputs[0]}:
+                yield index, readers[0]
+
+
+def _is_view(program: Program, item: ProgramOperator) -> bool:
+    """Tell whether the library looks at an operator's input with another shape: at that of a mean over several axes."""
+    if item.kind != "reduce" or item.ints[0] != _MEAN:
+        return False
+    shape = program.tensors[item.inputs[0]].shape
+    return sum(shape[axis] > 1 for axis in item.ints[_PLACE_OF_AXES:]) > 1
+
+
+def _is_doubled(program: Program, item: ProgramOperator) -> bool:
+    """Tell whether an operator is the sum of a tensor and itself, unless that is converted for each reader."""
+    return item.kind == "add" and item.inputs[0] == item.inputs[1] and not is_converted(program, item.inputs[0])

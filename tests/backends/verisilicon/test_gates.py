@@ -1,0 +1,124 @@
+"""Sigmoids that gate their own input: which of them become one table with their product."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+import draws
+import numpy as np
+import pytest
+
+from dovetail.backends.verisilicon.driver.session import Settings
+from dovetail.backends.verisilicon.gates import gated_products
+from dovetail.backends.verisilicon.generation import Generation
+from dovetail.backends.verisilicon.parts.part import profile_of
+from dovetail.backends.verisilicon.plugin import VsiBackend
+from dovetail.backends.verisilicon.program import Code, Program, ProgramOperator, ProgramTensor, StoredForm, TensorRole
+from dovetail.ir.precision import Precision
+from dovetail.testing.wild.case import WildCase
+from dovetail.testing.wild.deploying import SimulatorJudge, WildOutcome
+from dovetail.testing.wild.growth import Growth, UnfitError
+
+from .conftest import target_named
+
+_SIZE, _CHANNELS, _CASES = 8, 4, 25
+_KINDS = ("swish", "swish", "swish", "conv", "conv", "mean", "scale", "leaky", "relu", "twice", "sigmoid")
+_AXES = ((2, 3), (3,), (1, 2), (2,), (1, 2, 3))
+_MEAN = (0, 1, 0, 1)
+"""A reduction's integers: its mean over both axes of a plane."""
+
+
+def _program(*operators: tuple[str, tuple[int, ...]], code: Code = Code.U8) -> Program:
+    """Return a program whose operators make tensors 1, 2, ... in order; tensor 0 goes in and the last comes out."""
+    tensors = tuple(ProgramTensor(StoredForm(code), (8, 8, 4, 1), TensorRole.INNER) for _ in range(len(operators) + 1))
+    made = tuple(
+        ProgramOperator(kind, inputs, (index,), _MEAN if kind == "reduce" else ())
+        for index, (kind, inputs) in enumerate(operators, 1)
+    )
+    return Program("vsi:v853", "", 0, Generation.VIP9000, tensors, made, (("x", 0),), (("y", len(operators)),))
+
+
+def _swish(tensor: int, made: int) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """Return the two operators of a gate on a tensor; their results are `made` and the next."""
+    return (("sigmoid", (tensor,)), ("mul", (tensor, made)))
+
+
+def test_a_chain_of_gates_is_a_chain_of_tables() -> None:
+    chain = _program(("conv2d", (0,)), *_swish(1, 2), ("conv2d", (3,)), *_swish(4, 5))
+    assert gated_products(chain) == {2: 1, 5: 4}
+
+
+def test_behind_a_gate_of_what_goes_in_the_search_ends() -> None:
+    """The beginning is gone when the compiler searches again; one that it comes to before that is searched again."""
+    behind = (*_swish(0, 1), ("conv2d", (2,)), *_swish(3, 4))
+    assert gated_products(_program(*behind)) == {1: 0}
+    assert gated_products(_program(*behind, code=Code.I8)) == {1: 0}
+    # The library puts the last operator of its list behind the first.
+    earlier = (("conv2d", (0,)), *_swish(1, 2), ("conv2d", (3,)), *_swish(4, 5), *_swish(0, 7))
+    assert gated_products(_program(*earlier)) == {2: 1, 5: 4, 7: 6}
+
+
+def test_behind_a_mean_of_what_is_computed_nothing_is_found() -> None:
+    """That is a block that squeezes and excites, before and behind."""
+    computed = (("relu", (0,)), ("reduce", (1,)), ("mul", (1, 2)), *_swish(3, 4))
+    assert gated_products(_program(*computed)) == {}
+    assert gated_products(_program(("reduce", (0,)), ("conv2d", (1,)), *_swish(2, 3))) == {3: 2}
+
+
+def test_a_mean_that_reads_what_goes_in_first_hides_it() -> None:
+    assert gated_products(_program(("reduce", (0,)), *_swish(0, 2))) == {}
+    assert gated_products(_program(("conv2d", (0,)), *_swish(0, 2), ("reduce", (0,)))) == {2: 1}
+
+
+def test_a_sum_of_what_goes_in_with_itself_ends_the_search() -> None:
+    assert gated_products(_program(("add", (0, 0)), *_swish(1, 2))) == {}
+    assert gated_products(_program(("conv2d", (0,)), ("add", (1, 1)), *_swish(2, 3))) == {3: 2}
+
+
+def _drawn(seed: int) -> WildCase:
+    rng, growth = Random(seed), Growth(seed)
+    made = [growth.input(1, _CHANNELS, _SIZE, _SIZE) for _ in range(rng.choice([1, 1, 2]))]
+    for _ in range(rng.randint(4, 8)):
+        kind, data = rng.choice(_KINDS), rng.choice(made[-3:])
+        try:
+            found = _grown(rng, growth, kind, data, made)
+        except UnfitError:
+            continue
+        if growth.shape(found)[1] == _CHANNELS:
+            made.append(found)
+    return growth.case(seed)
+
+
+def _grown(rng: Random, growth: Growth, kind: str, data: str, made: list[str]) -> str:
+    """Return what an operator, or two, of a kind make."""
+    if kind == "swish":
+        gate = growth.op("Sigmoid", data)
+        return growth.op("Mul", *((data, gate) if rng.random() < 0.7 else (gate, data)))
+    if kind == "conv":
+        weight = growth.rng.uniform(-0.5, 0.5, (_CHANNELS, growth.shape(data)[1], 1, 1))
+        return growth.op("Conv", data, growth.constant(weight.astype(np.float32)))
+    if kind == "mean":
+        whole = [tensor for tensor in made if growth.shape(tensor)[2:] == (_SIZE, _SIZE)]
+        return growth.op("ReduceMean", rng.choice(whole), axes=rng.choice(_AXES))
+    if kind == "scale":
+        return growth.op("Mul", data, rng.choice(made))
+    if kind == "twice":
+        return growth.op("Add", data, data)
+    extra = {"alpha": 0.2} if kind == "leaky" else {}
+    return growth.op({"leaky": "LeakyRelu", "relu": "Relu", "sigmoid": "Sigmoid"}[kind], data, **extra)
+
+
+@pytest.fixture(scope="module", params=["vsi:v853", "vsi:a311d", "vsi:imx8mp"])
+def judge(request: pytest.FixtureRequest, vendor: VsiBackend) -> Iterator[SimulatorJudge]:
+    with SimulatorJudge(profile_of(target_named(request.param)), Settings(vendor.folder)) as simulator:
+        yield simulator
+
+
+@pytest.mark.sdk
+@pytest.mark.parametrize("precision", [Precision.U8, Precision.I16], ids=lambda precision: str(precision.value))
+def test_drawn_graphs_of_gates_and_means_are_equal(precision: Precision, judge: SimulatorJudge) -> None:
+    first = draws.seed_here()
+    for seed in range(first, first + _CASES):
+        found = judge.judge(_drawn(seed), precision)
+        assert found.outcome is WildOutcome.EQUAL, f"seed {seed}: {found.outcome.value} {found.steps} {found.reason}"
