@@ -7,6 +7,7 @@ answers to a file; it goes on where it was. `fit` makes `prices.json` of the pac
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -29,7 +30,7 @@ PLACES: tuple[str, ...] = (
 """Weights per channel run on the shaders of the older parts, of which the vendor's model knows only the traffic."""
 _SPARSE, _EVERY = "@i8", 4
 """Signed bytes per tensor are probed on every fourth network: few use them."""
-_SEEDS = (*range(63), *range(100, 120), *range(200, 224), *range(300, 324))
+_SEEDS = (*range(63), *range(100, 120), *range(200, 224), *range(300, 324), *range(400, 424))
 
 
 def probe(path: Path, seeds: Sequence[int]) -> None:
@@ -109,6 +110,9 @@ def main() -> None:
     prices = _beside(fit(probes, given.kinds), given.kinds)
     (version,) = {part.version for part in prices.values()}
     source = f"benchmarks/fit_prices.py: generated networks, seeds {spans(given.seeds)}"
+    if given.kinds:
+        others = json.loads(FILE.read_bytes())["source"].partition(";")[0]
+        source = f"{others}; {', '.join(given.kinds)}: seeds {spans(given.seeds)}"
     FILE.write_bytes(prices_to_json(prices, version, source))
 
 

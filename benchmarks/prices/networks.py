@@ -26,6 +26,8 @@ _WIDE_FROM = 200
 _WIDE_WEIGHTS = 3_000_000
 _HEADS_FROM = 300
 """From this seed on networks are detectors' heads."""
+_DECODERS_FROM = 400
+"""From this seed on networks are decoders, which make maps larger by transposed convolutions."""
 _HEADS = (1, 2, 4, 5, 10, 18, 21, 35, 75, 85, 100, 255)
 
 
@@ -95,6 +97,16 @@ class Sketch(Network):
         scales = self.constant(np.array([1, 1, 2, 2], np.float32))
         form = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
         return self.op("Resize", tensor, "", scales, shape=(batch, channels, 2 * height, 2 * width), **form)
+
+    def grown(self, tensor: str, made: int, kernel: int, *, alone: bool = False) -> str:
+        """Add a transposed convolution to twice the size; `alone`: of each channel by itself."""
+        batch, read, height, width = self.shape(tensor)
+        weight, group = self.weight(read, 1 if alone else made, kernel, kernel), read if alone else 1
+        pad = (kernel - 1) // 2
+        form = {"kernel_shape": (kernel, kernel), "strides": (2, 2), "pads": (pad,) * 4, "group": group}
+        more = kernel % 2
+        shape = (batch, made, 2 * height, 2 * width)
+        return self.op("ConvTranspose", tensor, weight, shape=shape, output_padding=(more, more), **form)
 
     def clip(self, tensor: str) -> str:
         """Add a clamp to 0 .. 6."""
@@ -349,6 +361,22 @@ def _detecting(net: Sketch) -> list[str]:
     return [net.op("Transpose", whole, shape=(1, total, rows), perm=(0, 2, 1)) if joins else whole]
 
 
+def _decoding(net: Sketch, operators: int) -> list[str]:
+    """Add a decoder: from a small map to a large one by transposed convolutions, some of each channel alone."""
+    side, width = net.pick((5, 8, 10, 13, 16, 20, 28, 32, 40)), net.pick((12, 16, 24, 32, 48, 64, 96, 128))
+    act = (*_ACTS[:6], lambda _, tensor: tensor)[net.pick(range(7))]
+    tensor = act(net, net.layer(net.input("x", 1, net.pick((8, 16, 32, 64)), side, side), width, (3, 3)))
+    while len(net.nodes) < operators:
+        _, read, height, across = net.shape(tensor)
+        if 4 * read * height * across > _MOST_ELEMENTS:
+            break
+        made = read if net.chance(0.6) else max(4, read // net.pick((1, 2, 2, 3)))
+        tensor = act(net, net.grown(tensor, made, net.pick((2, 2, 3, 4)), alone=made == read and net.chance(0.5)))
+        if net.chance(0.5):
+            tensor = act(net, net.layer(tensor, net.pick((made, max(4, made // 2))), (3, 3)))
+    return [net.grown(tensor, net.pick((1, 1, 2, 8)), 2), _head(net, tensor)]
+
+
 def _even(net: Sketch, tensor: str, act: Act) -> str:
     made = act(net, net.depthwise(tensor, net.pick((3, 3, 3, 5))))
     return act(net, net.layer(made, net.shape(tensor)[1], (1, 1)))
@@ -388,7 +416,9 @@ def network(seed: int) -> Graph:
     """
     net = Sketch(seed)
     operators = int(net.rng.integers(6, 40))
-    if seed >= _HEADS_FROM:
+    if seed >= _DECODERS_FROM:
+        ends = _decoding(net, operators)
+    elif seed >= _HEADS_FROM:
         ends = _detecting(net)
     elif seed >= _WIDE_FROM:
         ends = _wide(net, operators)

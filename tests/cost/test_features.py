@@ -120,6 +120,16 @@ def test_kinds_of_work() -> None:
     ]
 
 
+def test_a_transposed_convolution_of_each_channel_alone_is_a_kind_of_its_own() -> None:
+    net = Network()
+    x = net.input("x", 1, 4, 8, 8)
+    wide, form = net.uniform(4, 4, 2, 2), {"kernel_shape": (2, 2), "strides": (2, 2)}
+    whole = net.op("ConvTranspose", x, wide, shape=(1, 4, 16, 16), **form)
+    alone = net.op("ConvTranspose", whole, net.uniform(4, 1, 2, 2), shape=(1, 4, 32, 32), group=4, **form)
+    graph = net.graph(alone)
+    assert [kind_of(graph, node, Precision.U8) for node in graph.nodes] == ["ConvTranspose", "grouped ConvTranspose"]
+
+
 def test_quarters_of_a_picture() -> None:
     net = Network()
     x = net.input("x", 1, 1, 4, 4)

@@ -62,6 +62,8 @@ def kind_of(graph: Graph, node: Node, precision: Precision) -> str:
         if node.integer("group", 1) > 1:
             return "depthwise" if weight[1:2] == (1,) else "grouped"
         return "pointwise" if math.prod(weight[2:]) == 1 else "window"
+    if node.op == "ConvTranspose":
+        return "ConvTranspose" if node.integer("group", 1) == 1 else "grouped ConvTranspose"
     if node.op in ("Mul", "Sigmoid") and _gates(graph, node):
         return f"gate {node.op}"
     if node.op == "Concat":
