@@ -29,14 +29,16 @@ _MEAN = (0, 1, 0, 1)
 """A reduction's integers: its mean over both axes of a plane."""
 
 
-def _program(*operators: tuple[str, tuple[int, ...]], code: Code = Code.U8) -> Program:
+def _program(
+    *operators: tuple[str, tuple[int, ...]], code: Code = Code.U8, generation: Generation = Generation.VIP9000
+) -> Program:
     """Return a program whose operators make tensors 1, 2, ... in order; tensor 0 goes in and the last comes out."""
     tensors = tuple(ProgramTensor(StoredForm(code), (8, 8, 4, 1), TensorRole.INNER) for _ in range(len(operators) + 1))
     made = tuple(
         ProgramOperator(kind, inputs, (index,), _MEAN if kind == "reduce" else ())
         for index, (kind, inputs) in enumerate(operators, 1)
     )
-    return Program("vsi:v853", "", 0, Generation.VIP9000, tensors, made, (("x", 0),), (("y", len(operators)),))
+    return Program("vsi:v853", "", 0, generation, tensors, made, (("x", 0),), (("y", len(operators)),))
 
 
 def _swish(tensor: int, made: int) -> tuple[tuple[str, tuple[int, ...]], ...]:
@@ -64,6 +66,11 @@ def test_behind_a_mean_of_what_is_computed_nothing_is_found() -> None:
     computed = (("relu", (0,)), ("reduce", (1,)), ("mul", (1, 2)), *_swish(3, 4))
     assert gated_products(_program(*computed)) == {}
     assert gated_products(_program(("reduce", (0,)), ("conv2d", (1,)), *_swish(2, 3))) == {3: 2}
+
+
+def test_beside_a_stream_processor_every_gate_is_a_table() -> None:
+    behind = _program(*_swish(0, 1), ("reduce", (2,)), *_swish(3, 4), generation=Generation.STREAM)
+    assert gated_products(behind) == {1: 0, 4: 3}
 
 
 def test_a_mean_that_reads_what_goes_in_first_hides_it() -> None:

@@ -4,7 +4,8 @@ Its compiler searches breadth first from every operator that reads only what goe
 products, and sums of a tensor with itself. It does not go on behind what it rewrites, and searches again, until nothing
 is found, from the beginnings before the first one that it rewrote. The input of a mean over several axes is a view:
 nothing behind such a mean is searched, and what reads an input of which a mean is the first reader is not rewritten.
-Derived on the vendor's simulator from the layers that it lists for drawn networks.
+Derived on the vendor's simulator from the layers that it lists for drawn networks. Parts with a stream processor have a
+table of each.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence, Set
 
+from dovetail.backends.verisilicon.generation import Generation
 from dovetail.backends.verisilicon.program import Program, ProgramOperator
 from dovetail.backends.verisilicon.visits import is_converted, listed_order
 
@@ -23,6 +25,8 @@ _PLACE_OF_AXES = 2
 
 def gated_products(program: Program) -> Mapping[int, int]:
     """Map each product that becomes one table with the sigmoid of its other operand to that sigmoid."""
+    if program.generation is Generation.STREAM:
+        return {product: gate for gate, product in _pairs(program)}
     search = _Search(program)
     found = search.rewritten(search.heads, through=False)
     first = next((place for place, head in enumerate(search.heads) if head in found), len(search.heads))
@@ -46,7 +50,11 @@ class _Search:
         self.heads = [index for index in listed if not any(at in makers for at in program.operators[index].inputs)]
         """Operators that read only what goes in, in order."""
         seen = [index for index in listed if self._is_seen(index, views)]
-        self.pairs = {gate: product for gate, product in self._pairs() if gate in seen}
+        self.pairs = {
+            gate: product
+            for gate, product in _pairs(program)
+            if gate in seen and not is_converted(program, program.operators[gate].inputs[0])
+        }
         """Each sigmoid whose only reader gates its input with it, and that product."""
         self._sums = {index for index in seen if _is_doubled(program, program.operators[index])}
 
@@ -84,16 +92,21 @@ class _Search:
                 waiting.extend(self._next(index))
         return found
 
-    def _pairs(self) -> Iterable[tuple[int, int]]:
-        edges = {tensor for _, tensor in (*self._program.inputs, *self._program.outputs)}
-        for index, item in enumerate(self._program.operators):
-            readers = self._readers.get(item.outputs[0], [])
-            alone = item.outputs[0] not in edges and len(readers) == 1
-            if item.kind != "sigmoid" or not alone or is_converted(self._program, item.inputs[0]):
-                continue
-            product = self._program.operators[readers[0]]
-            if product.kind == "mul" and set(product.inputs) == {item.inputs[0], item.outputs[0]}:
-                yield index, readers[0]
+
+def _pairs(program: Program) -> Iterable[tuple[int, int]]:
+    """Yield each sigmoid whose only reader gates its input with it, and that product."""
+    edges = {tensor for _, tensor in (*program.inputs, *program.outputs)}
+    readers: dict[int, list[int]] = {}
+    for index, item in enumerate(program.operators):
+        for tensor in dict.fromkeys(item.inputs):
+            readers.setdefault(tensor, []).append(index)
+    for index, item in enumerate(program.operators):
+        alone = readers.get(item.outputs[0], [])
+        if item.kind != "sigmoid" or item.outputs[0] in edges or len(alone) != 1:
+            continue
+        product = program.operators[alone[0]]
+        if product.kind == "mul" and set(product.inputs) == {item.inputs[0], item.outputs[0]}:
+            yield index, alone[0]
 
 
 def _is_view(program: Program, item: ProgramOperator) -> bool:
