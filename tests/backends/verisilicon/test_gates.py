@@ -81,6 +81,8 @@ def test_a_mean_that_reads_what_goes_in_first_hides_it() -> None:
 def test_a_sum_of_what_goes_in_with_itself_ends_the_search() -> None:
     assert gated_products(_program(("add", (0, 0)), *_swish(1, 2))) == {}
     assert gated_products(_program(("conv2d", (0,)), ("add", (1, 1)), *_swish(2, 3))) == {3: 2}
+    beside = (("add", (0, 0)), ("conv2d", (0,)), ("add", (2, 2)), *_swish(3, 4), ("conv2d", (5,)), *_swish(6, 7))
+    assert gated_products(_program(*beside)) == {4: 3}
 
 
 def _drawn(seed: int) -> WildCase:

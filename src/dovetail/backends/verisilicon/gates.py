@@ -1,9 +1,10 @@
 """Sigmoids that gate their own input: which of them the vendor's compiler makes one table with their product.
 
-Its compiler searches breadth first from every operator that reads only what goes in, and rewrites what it finds: such
-products, and sums of a tensor with itself. It does not go on behind what it rewrites, and searches again, until nothing
-is found, from the beginnings before the first one that it rewrote. The input of a mean over several axes is a view:
-nothing behind such a mean is searched, and what reads an input of which a mean is the first reader is not rewritten.
+Its compiler searches breadth first from every operator that reads only what goes in, and rewrites what it finds. It
+does not go on behind that, and searches again, until nothing is found, from the beginnings before the first one that it
+rewrote; sums of an input with itself are beginnings that it has rewritten before. The input of a mean over several axes
+is a view: nothing behind such a mean is searched, and what reads an input of which a mean is the first reader is not
+rewritten.
 Derived on the vendor's simulator from the layers that it lists for drawn networks. Parts with a stream processor have a
 table of each.
 """
@@ -29,9 +30,10 @@ def gated_products(program: Program) -> Mapping[int, int]:
         return {product: gate for gate, product in _pairs(program)}
     search = _Search(program)
     found = search.rewritten(search.heads, through=False)
-    first = next((place for place, head in enumerate(search.heads) if head in found), len(search.heads))
+    gone = found | search.sums
+    first = next((place for place, head in enumerate(search.heads) if head in gone), len(search.heads))
     found |= search.rewritten(search.heads[:first], through=True)
-    return {search.pairs[index]: index for index in found if index in search.pairs}
+    return {search.pairs[index]: index for index in found}
 
 
 class _Search:
@@ -56,20 +58,21 @@ class _Search:
             if gate in seen and not is_converted(program, program.operators[gate].inputs[0])
         }
         """Each sigmoid whose only reader gates its input with it, and that product."""
-        self._sums = {index for index in seen if _is_doubled(program, program.operators[index])}
+        self.sums = {index for index in self.heads if index in seen and _is_doubled(program, program.operators[index])}
+        """Beginnings that are gone before the search: sums of a tensor with itself."""
 
     def rewritten(self, heads: Sequence[int], *, through: bool) -> set[int]:
-        """Return the sigmoids with a product, and the sums, that are come to; `through`: behind others, too."""
-        found, visited, waiting = set[int](), set(self._hidden), deque(heads)
+        """Return the sigmoids with a product that are come to; `through`: behind others, too."""
+        found, visited, waiting = set[int](), {*self._hidden, *self.sums}, deque(heads)
         while waiting:
             index = waiting.popleft()
             if index in visited:
                 continue
             visited.add(index)
-            if index in self.pairs or index in self._sums:
+            if index in self.pairs:
                 found.add(index)
                 if not through:
-                    visited.add(self.pairs.get(index, index))
+                    visited.add(self.pairs[index])
                     continue
             waiting.extend(self._next(index))
         return found
