@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dovetail.backends.verisilicon.driver.session import Settings
-from dovetail.backends.verisilicon.gates import gated_products
+from dovetail.backends.verisilicon.gates import find_rewrites
 from dovetail.backends.verisilicon.generation import Generation
 from dovetail.backends.verisilicon.parts.part import profile_of
 from dovetail.backends.verisilicon.plugin import VsiBackend
@@ -22,8 +22,8 @@ from dovetail.testing.wild.growth import Growth, UnfitError
 
 from .conftest import target_named
 
-_SIZE, _CHANNELS, _CASES, _MOST_WRONG = 8, 4, 25, 1
-_KINDS = ("swish", "swish", "swish", "conv", "conv", "mean", "scale", "leaky", "relu", "twice", "sigmoid")
+_SIZE, _CHANNELS, _CASES = 8, 4, 25
+_KINDS = ("swish", "swish", "swish", "conv", "conv", "mean", "scale", "leaky", "twice", "sigmoid")
 _AXES = ((2, 3), (3,), (1, 2), (2,), (1, 2, 3))
 _MEAN = (0, 1, 0, 1)
 """A reduction's integers: its mean over both axes of a plane."""
@@ -46,50 +46,65 @@ def _swish(tensor: int, made: int) -> tuple[tuple[str, tuple[int, ...]], ...]:
     return (("sigmoid", (tensor,)), ("mul", (tensor, made)))
 
 
+def _gates(program: Program) -> dict[int, int]:
+    return dict(find_rewrites(program).gates)
+
+
 def test_a_chain_of_gates_is_a_chain_of_tables() -> None:
     chain = _program(("conv2d", (0,)), *_swish(1, 2), ("conv2d", (3,)), *_swish(4, 5))
-    assert gated_products(chain) == {2: 1, 5: 4}
+    assert _gates(chain) == {2: 1, 5: 4}
 
 
 def test_behind_a_gate_of_what_goes_in_the_search_ends() -> None:
     """The beginning is gone when the compiler searches again; one that it comes to before that is searched again."""
     behind = (*_swish(0, 1), ("conv2d", (2,)), *_swish(3, 4))
-    assert gated_products(_program(*behind)) == {1: 0}
-    assert gated_products(_program(*behind, code=Code.I8)) == {1: 0}
+    assert _gates(_program(*behind)) == {1: 0}
+    assert _gates(_program(*behind, code=Code.I8)) == {1: 0}
     # The library puts the last operator of its list behind the first.
     earlier = (("conv2d", (0,)), *_swish(1, 2), ("conv2d", (3,)), *_swish(4, 5), *_swish(0, 7))
-    assert gated_products(_program(*earlier)) == {2: 1, 5: 4, 7: 6}
+    assert _gates(_program(*earlier)) == {2: 1, 5: 4, 7: 6}
 
 
 def test_behind_a_mean_of_what_is_computed_nothing_is_found() -> None:
     """That is a block that squeezes and excites, before and behind."""
     computed = (("relu", (0,)), ("reduce", (1,)), ("mul", (1, 2)), *_swish(3, 4))
-    assert gated_products(_program(*computed)) == {}
-    assert gated_products(_program(("reduce", (0,)), ("conv2d", (1,)), *_swish(2, 3))) == {3: 2}
+    assert _gates(_program(*computed)) == {}
+    assert _gates(_program(("reduce", (0,)), ("conv2d", (1,)), *_swish(2, 3))) == {3: 2}
 
 
 def test_beside_a_stream_processor_every_gate_is_a_table() -> None:
     behind = _program(*_swish(0, 1), ("reduce", (2,)), *_swish(3, 4), generation=Generation.STREAM)
-    assert gated_products(behind) == {1: 0, 4: 3}
+    assert _gates(behind) == {1: 0, 4: 3}
 
 
 def test_a_mean_that_reads_what_goes_in_first_hides_it() -> None:
-    assert gated_products(_program(("reduce", (0,)), *_swish(0, 2))) == {}
-    assert gated_products(_program(("conv2d", (0,)), *_swish(0, 2), ("reduce", (0,)))) == {2: 1}
+    assert _gates(_program(("reduce", (0,)), *_swish(0, 2))) == {}
+    assert _gates(_program(("conv2d", (0,)), *_swish(0, 2), ("reduce", (0,)))) == {2: 1}
 
 
 def test_a_sum_of_what_goes_in_with_itself_ends_the_search() -> None:
-    assert gated_products(_program(("add", (0, 0)), *_swish(1, 2))) == {}
-    assert gated_products(_program(("conv2d", (0,)), ("add", (1, 1)), *_swish(2, 3))) == {3: 2}
+    assert _gates(_program(("add", (0, 0)), *_swish(1, 2))) == {}
+    assert _gates(_program(("conv2d", (0,)), ("add", (1, 1)), *_swish(2, 3))) == {3: 2}
     beside = (("add", (0, 0)), ("conv2d", (0,)), ("add", (2, 2)), *_swish(3, 4), ("conv2d", (5,)), *_swish(6, 7))
-    assert gated_products(_program(*beside)) == {4: 3}
+    assert _gates(_program(*beside)) == {4: 3}
+
+
+def test_a_sum_with_itself_that_is_not_come_to_stays_a_sum() -> None:
+    behind = _program(*_swish(0, 1), ("conv2d", (2,)), ("add", (3, 3)))
+    assert find_rewrites(behind).doubled == set()
+    assert find_rewrites(_program(("conv2d", (0,)), *_swish(1, 2), ("add", (3, 3)))).doubled == {3}
 
 
 def _drawn(seed: int) -> WildCase:
+    """Return a graph without two equal operators: of those the vendor's compiler loses one, and garbage is read."""
     rng, growth = Random(seed), Growth(seed)
     made = [growth.input(1, _CHANNELS, _SIZE, _SIZE) for _ in range(rng.choice([1, 1, 2]))]
+    drawn = set[tuple[str, str]]()
     for _ in range(rng.randint(4, 8)):
         kind, data = rng.choice(_KINDS), rng.choice(made[-3:])
+        if (kind, data) in drawn:
+            continue
+        drawn.add((kind, data))
         try:
             found = _grown(rng, growth, kind, data, made)
         except UnfitError:
@@ -127,8 +142,8 @@ def judge(request: pytest.FixtureRequest, vendor: VsiBackend) -> Iterator[Simula
 @pytest.mark.sdk
 @pytest.mark.parametrize("precision", [Precision.U8, Precision.I16], ids=lambda precision: str(precision.value))
 def test_drawn_graphs_of_gates_and_means_are_equal(precision: Precision, judge: SimulatorJudge) -> None:
-    """With a table of every gate 3 of 25 differ at 8 bits; a tie of a mean or of 16 bits may, too."""
+    """With a table of every gate 3 of 25 differ at 8 bits."""
     first = draws.seed_here()
-    found = {seed: judge.judge(_drawn(seed), precision) for seed in range(first, first + _CASES)}
-    wrong = {seed: item.steps for seed, item in found.items() if item.outcome is not WildOutcome.EQUAL}
-    assert len(wrong) <= _MOST_WRONG, wrong
+    for seed in range(first, first + _CASES):
+        found = judge.judge(_drawn(seed), precision)
+        assert found.outcome is WildOutcome.EQUAL, f"seed {seed}: {found.outcome.value} {found.steps} {found.reason}"

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence, Set
+from typing import NamedTuple
 
 from dovetail.backends.verisilicon.generation import Generation
 from dovetail.backends.verisilicon.program import Program, ProgramOperator
@@ -24,22 +25,33 @@ _PLACE_OF_AXES = 2
 """Where the axes begin in the integers of a reduction."""
 
 
-def gated_products(program: Program) -> Mapping[int, int]:
-    """Map each product that becomes one table with the sigmoid of its other operand to that sigmoid."""
+class Rewrites(NamedTuple):
+    """What the compiler rewrites of a program, by numbers of operators."""
+
+    gates: Mapping[int, int]
+    """Each product that becomes one table with the sigmoid of its other operand, and that sigmoid."""
+    doubled: Set[int]
+    """Sums of a tensor with itself that become multiples of it."""
+
+
+def find_rewrites(program: Program) -> Rewrites:
+    """Return what the compiler rewrites of a program."""
+    doubled = {index for index, item in enumerate(program.operators) if _is_doubled(program, item)}
     if program.generation is Generation.STREAM:
-        return {product: gate for gate, product in _pairs(program)}
-    search = _Search(program)
-    found = search.rewritten(search.heads, through=False)
-    gone = found | search.sums
+        return Rewrites({product: gate for gate, product in _pairs(program)}, doubled)
+    search = _Search(program, doubled)
+    visited = search.visited(search.heads, through=False)
+    gone = search.sums | (visited & search.pairs.keys())
     first = next((place for place, head in enumerate(search.heads) if head in gone), len(search.heads))
-    found |= search.rewritten(search.heads[:first], through=True)
-    return {search.pairs[index]: index for index in found}
+    visited |= search.visited(search.heads[:first], through=True)
+    gates = {search.pairs[index]: index for index in visited & search.pairs.keys()}
+    return Rewrites(gates, search.sums | (visited & doubled))
 
 
 class _Search:
     """What the compiler comes to in one program."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, doubled: Set[int]) -> None:
         self._program = program
         self._readers: dict[int, list[int]] = {}
         makers = {tensor: index for index, item in enumerate(program.operators) for tensor in item.outputs}
@@ -58,22 +70,21 @@ class _Search:
             if gate in seen and not is_converted(program, program.operators[gate].inputs[0])
         }
         """Each sigmoid whose only reader gates its input with it, and that product."""
-        self.sums = {index for index in self.heads if index in seen and _is_doubled(program, program.operators[index])}
+        self.sums = {index for index in self.heads if index in seen and index in doubled}
         """Beginnings that are gone before the search: sums of a tensor with itself."""
 
-    def rewritten(self, heads: Sequence[int], *, through: bool) -> set[int]:
-        """Return the sigmoids with a product that are come to; `through`: behind others, too."""
-        found, visited, waiting = set[int](), {*self._hidden, *self.sums}, deque(heads)
+    def visited(self, heads: Sequence[int], *, through: bool) -> set[int]:
+        """Return the operators that are come to; `through`: behind sigmoids with a product, too."""
+        found, passed, waiting = set[int](), {*self._hidden, *self.sums}, deque(heads)
         while waiting:
             index = waiting.popleft()
-            if index in visited:
+            if index in passed:
                 continue
-            visited.add(index)
-            if index in self.pairs:
-                found.add(index)
-                if not through:
-                    visited.add(self.pairs[index])
-                    continue
+            passed.add(index)
+            found.add(index)
+            if index in self.pairs and not through:
+                passed.add(self.pairs[index])
+                continue
             waiting.extend(self._next(index))
         return found
 

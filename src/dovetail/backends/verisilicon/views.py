@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from dovetail.backends.verisilicon.gates import gated_products
+from dovetail.backends.verisilicon.gates import Rewrites, find_rewrites
 from dovetail.backends.verisilicon.generation import Generation
 from dovetail.backends.verisilicon.program import Program, ProgramOperator, ProgramTensor, Quant, StoredForm, TensorRole
 from dovetail.backends.verisilicon.translate import from_vendor, real_form
@@ -51,9 +51,9 @@ class ProgramView:
         return {index: place for place, index in enumerate(visit_order(self.program))}
 
     @cached_property
-    def gates(self) -> Mapping[int, int]:
-        """Map each product that becomes one table with a sigmoid to that sigmoid."""
-        return gated_products(self.program)
+    def rewrites(self) -> Rewrites:
+        """Return which operators the vendor's compiler makes tables and multiples of."""
+        return find_rewrites(self.program)
 
     def reader_count(self, tensor: int) -> int:
         """Return how many operators read a tensor."""

@@ -63,7 +63,7 @@ def _gate(whole: ProgramView, index: int) -> tuple[int, ...]:
     item = whole.operators[index]
     if not item.is_stored or (item.made().dtype is DType.I8 and not item.in_fixed_point and item.kept):
         return ()
-    gate = whole.gates.get(index)
+    gate = whole.rewrites.gates.get(index)
     if gate is not None:
         return (*_gated(whole, item, whole.program.operators[gate].inputs[0]), gate)
     return wide_pair(whole, item)

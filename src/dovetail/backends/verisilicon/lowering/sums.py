@@ -152,6 +152,9 @@ def joined_operators(whole: ProgramView, index: int) -> tuple[int, ...]:
         return ()
     first, second = item.operator.inputs
     added = (first,) if item.operator.kind == "sub" else (first, second)
+    if first == second:
+        # Both operands are read as they are stored.
+        return ()
     chains = [chain for tensor in added if (chain := _summed_before(whole, tensor, ("relu",)))]
     row = any(_is_row(whole.operators[chain[0]]) for chain in chains)
     if item.generation is not Generation.STREAM and _adding_route(item, flat=not row) is not Route.ADDER:
@@ -229,10 +232,15 @@ def _adds_bytes(item: OperatorView) -> bool:
 
 
 def _has_two_alike(item: OperatorView) -> bool:
-    """Tell whether it has two operands of one shape, stored in the type of the result."""
+    """Tell whether it has two operands of one shape, stored in the type of the result, and is no multiple of one."""
     kinds, inputs = (item.kind(0), item.kind(1)), item.operator.inputs
     alike = all(is_stored(kind) and kind.dtype is item.made().dtype for kind in kinds)
-    return alike and inputs[0] != inputs[1] and kinds[0].shape == kinds[1].shape
+    multiple = inputs[0] == inputs[1] and _is_multiple(item)
+    return alike and not multiple and kinds[0].shape == kinds[1].shape
+
+
+def _is_multiple(item: OperatorView) -> bool:
+    return item.operator.kind != "add" or item.whole.makers[item.operator.outputs[0]] in item.whole.rewrites.doubled
 
 
 def _inside(item: OperatorView) -> bool:
