@@ -126,7 +126,8 @@ def _grown(rng: Random, growth: Growth, kind: str, data: str, made: list[str]) -
         whole = [tensor for tensor in made if growth.shape(tensor)[2:] == (_SIZE, _SIZE)]
         return growth.op("ReduceMean", rng.choice(whole), axes=rng.choice(_AXES))
     if kind == "scale":
-        return growth.op("Mul", data, rng.choice(made))
+        # A product with itself is a table of squares: `cases/square-of-gate-imx8mp.npz`.
+        return growth.op("Mul", data, rng.choice([tensor for tensor in made if tensor != data] or [growth.input(1)]))
     if kind == "twice":
         return growth.op("Add", data, data)
     extra = {"alpha": 0.2} if kind == "leaky" else {}
