@@ -106,7 +106,9 @@ def main() -> None:
         probe(given.probes, given.seeds)
         return
     names = {f"seed{seed}" for seed in given.seeds}
-    probes = (item for item in read_probes(given.probes) if item.name in names and not item.error)
+    probes = [item for item in read_probes(given.probes) if item.name in names and not item.error]
+    if not probes:
+        parser.error(f"{given.probes} has no answers for these seeds; `probe` asks for them")
     prices = _beside(fit(probes, given.kinds), given.kinds)
     (version,) = {part.version for part in prices.values()}
     source = f"benchmarks/fit_prices.py: generated networks, seeds {spans(given.seeds)}"

@@ -14,7 +14,15 @@ from dovetail.backends.verisilicon.gates import find_rewrites
 from dovetail.backends.verisilicon.generation import Generation
 from dovetail.backends.verisilicon.parts.part import profile_of
 from dovetail.backends.verisilicon.plugin import VsiBackend
-from dovetail.backends.verisilicon.program import Code, Program, ProgramOperator, ProgramTensor, StoredForm, TensorRole
+from dovetail.backends.verisilicon.program import (
+    Code,
+    Program,
+    ProgramOperator,
+    ProgramTensor,
+    Quant,
+    StoredForm,
+    TensorRole,
+)
 from dovetail.ir.precision import Precision
 from dovetail.testing.wild.case import WildCase
 from dovetail.testing.wild.deploying import SimulatorJudge, WildOutcome
@@ -33,7 +41,8 @@ def _program(
     *operators: tuple[str, tuple[int, ...]], code: Code = Code.U8, generation: Generation = Generation.VIP9000
 ) -> Program:
     """Return a program whose operators make tensors 1, 2, ... in order; tensor 0 goes in and the last comes out."""
-    tensors = tuple(ProgramTensor(StoredForm(code), (8, 8, 4, 1), TensorRole.INNER) for _ in range(len(operators) + 1))
+    form = StoredForm(code, Quant.AFFINE)
+    tensors = tuple(ProgramTensor(form, (8, 8, 4, 1), TensorRole.INNER) for _ in range(len(operators) + 1))
     made = tuple(
         ProgramOperator(kind, inputs, (index,), _MEAN if kind == "reduce" else ())
         for index, (kind, inputs) in enumerate(operators, 1)
@@ -59,7 +68,8 @@ def test_behind_a_gate_of_what_goes_in_the_search_ends() -> None:
     """The beginning is gone when the compiler searches again; one that it comes to before that is searched again."""
     behind = (*_swish(0, 1), ("conv2d", (2,)), *_swish(3, 4))
     assert _gates(_program(*behind)) == {1: 0}
-    assert _gates(_program(*behind, code=Code.I8)) == {1: 0}
+    # Each reader of signed bytes that go in has its own conversion of them.
+    assert _gates(_program(*behind, code=Code.I8)) == {4: 3}
     # The library puts the last operator of its list behind the first.
     earlier = (("conv2d", (0,)), *_swish(1, 2), ("conv2d", (3,)), *_swish(4, 5), *_swish(0, 7))
     assert _gates(_program(*earlier)) == {2: 1, 5: 4, 7: 6}
@@ -70,6 +80,12 @@ def test_behind_a_mean_of_what_is_computed_nothing_is_found() -> None:
     computed = (("relu", (0,)), ("reduce", (1,)), ("mul", (1, 2)), *_swish(3, 4))
     assert _gates(_program(*computed)) == {}
     assert _gates(_program(("reduce", (0,)), ("conv2d", (1,)), *_swish(2, 3))) == {3: 2}
+
+
+def test_signed_bytes_that_go_in_are_converted_and_so_are_computed() -> None:
+    behind = (("reduce", (0,)), ("conv2d", (1,)), *_swish(2, 3))
+    assert _gates(_program(*behind, code=Code.I8)) == {}
+    assert find_rewrites(_program(("reduce", (0,)), ("add", (0, 0)), code=Code.I8)).doubled == {1}
 
 
 def test_beside_a_stream_processor_every_gate_is_a_table() -> None:
@@ -92,6 +108,8 @@ def test_a_sum_of_what_goes_in_with_itself_ends_the_search() -> None:
 def test_a_sum_with_itself_that_is_not_come_to_stays_a_sum() -> None:
     behind = _program(*_swish(0, 1), ("conv2d", (2,)), ("add", (3, 3)))
     assert find_rewrites(behind).doubled == set()
+    assert find_rewrites(_program(("reduce", (0,)), ("add", (0, 0)))).doubled == set()
+    assert find_rewrites(_program(("add", (0, 0)), ("relu", (1,)), code=Code.I8)).doubled == {0}
     assert find_rewrites(_program(("conv2d", (0,)), *_swish(1, 2), ("add", (3, 3)))).doubled == {3}
 
 
@@ -141,7 +159,9 @@ def judge(request: pytest.FixtureRequest, vendor: VsiBackend) -> Iterator[Simula
 
 
 @pytest.mark.sdk
-@pytest.mark.parametrize("precision", [Precision.U8, Precision.I16], ids=lambda precision: str(precision.value))
+@pytest.mark.parametrize(
+    "precision", [Precision.U8, Precision.I8, Precision.I16], ids=lambda precision: str(precision.value)
+)
 def test_drawn_graphs_of_gates_and_means_are_equal(precision: Precision, judge: SimulatorJudge) -> None:
     """With a table of every gate 3 of 25 differ at 8 bits."""
     first = draws.seed_here()

@@ -36,7 +36,8 @@ class Rewrites(NamedTuple):
 
 def find_rewrites(program: Program) -> Rewrites:
     """Return what the compiler rewrites of a program."""
-    doubled = {index for index, item in enumerate(program.operators) if _is_doubled(program, item)}
+    operators = enumerate(program.operators)
+    doubled = {index for index, item in operators if item.kind == "add" and item.inputs[0] == item.inputs[1]}
     if program.generation is Generation.STREAM:
         return Rewrites({product: gate for gate, product in _pairs(program)}, doubled)
     search = _Search(program, doubled)
@@ -45,33 +46,37 @@ def find_rewrites(program: Program) -> Rewrites:
     first = next((place for place, head in enumerate(search.heads) if head in gone), len(search.heads))
     visited |= search.visited(search.heads[:first], through=True)
     gates = {search.pairs[index]: index for index in visited & search.pairs.keys()}
-    return Rewrites(gates, search.sums | (visited & doubled))
+    return Rewrites(gates, search.sums | (visited & search.doubled))
 
 
 class _Search:
     """What the compiler comes to in one program."""
 
-    def __init__(self, program: Program, doubled: Set[int]) -> None:
+    def __init__(self, program: Program, doubled: set[int]) -> None:
         self._program = program
-        self._readers: dict[int, list[int]] = {}
         makers = {tensor: index for index, item in enumerate(program.operators) for tensor in item.outputs}
         listed = listed_order(program)
-        for index in listed:
-            for tensor in dict.fromkeys(program.operators[index].inputs):
-                self._readers.setdefault(tensor, []).append(index)
-        views = [index for index in listed if _is_view(program, program.operators[index])]
-        self._hidden = self._behind(index for index in views if program.operators[index].inputs[0] in makers)
+        self._readers = _readers(program, listed)
+        views = {index: item.inputs[0] for index, item in enumerate(program.operators) if _is_view(program, item)}
+        inner = {index for index, data in views.items() if data in makers or is_converted(program, data)}
+        self._hidden = self._behind(inner)
         self.heads = [index for index in listed if not any(at in makers for at in program.operators[index].inputs)]
         """Operators that read only what goes in, in order."""
-        seen = [index for index in listed if self._is_seen(index, views)]
+        seen = {index for index in listed if self._is_seen(index, views.keys() - inner)}
+        self.doubled = doubled & seen
+        """Sums of a tensor with itself that are rewritten where they are come to."""
         self.pairs = {
             gate: product
             for gate, product in _pairs(program)
             if gate in seen and not is_converted(program, program.operators[gate].inputs[0])
         }
         """Each sigmoid whose only reader gates its input with it, and that product."""
-        self.sums = {index for index in self.heads if index in seen and index in doubled}
-        """Beginnings that are gone before the search: sums of a tensor with itself."""
+        self.sums = {
+            index
+            for index in self.doubled.intersection(self.heads)
+            if not is_converted(program, program.operators[index].inputs[0])
+        }
+        """Those with which a program begins: they are gone before the search."""
 
     def visited(self, heads: Sequence[int], *, through: bool) -> set[int]:
         """Return the operators that are come to; `through`: behind sigmoids with a product, too."""
@@ -92,7 +97,7 @@ class _Search:
         made = self._program.operators[index].outputs
         return (reader for tensor in made for reader in self._readers.get(tensor, ()))
 
-    def _is_seen(self, index: int, views: Sequence[int]) -> bool:
+    def _is_seen(self, index: int, views: Set[int]) -> bool:
         """Tell whether an operator does not read what goes in and what a mean looks at as the first of all."""
         return index not in self.heads or self._readers[self._program.operators[index].inputs[0]][0] not in views
 
@@ -107,13 +112,19 @@ class _Search:
         return found
 
 
+def _readers(program: Program, order: Iterable[int]) -> dict[int, list[int]]:
+    """Map every tensor that is read to its readers, in an order."""
+    found: dict[int, list[int]] = {}
+    for index in order:
+        for tensor in dict.fromkeys(program.operators[index].inputs):
+            found.setdefault(tensor, []).append(index)
+    return found
+
+
 def _pairs(program: Program) -> Iterable[tuple[int, int]]:
     """Yield each sigmoid whose only reader gates its input with it, and that product."""
     edges = {tensor for _, tensor in (*program.inputs, *program.outputs)}
-    readers: dict[int, list[int]] = {}
-    for index, item in enumerate(program.operators):
-        for tensor in dict.fromkeys(item.inputs):
-            readers.setdefault(tensor, []).append(index)
+    readers = _readers(program, range(len(program.operators)))
     for index, item in enumerate(program.operators):
         alone = readers.get(item.outputs[0], [])
         if item.kind != "sigmoid" or item.outputs[0] in edges or len(alone) != 1:
@@ -129,8 +140,3 @@ def _is_view(program: Program, item: ProgramOperator) -> bool:
         return False
     shape = program.tensors[item.inputs[0]].shape
     return sum(shape[axis] > 1 for axis in item.ints[_PLACE_OF_AXES:]) > 1
-
-
-def _is_doubled(program: Program, item: ProgramOperator) -> bool:
-    """Tell whether an operator is the sum of a tensor and itself, unless that is converted for each reader."""
-    return item.kind == "add" and item.inputs[0] == item.inputs[1] and not is_converted(program, item.inputs[0])
