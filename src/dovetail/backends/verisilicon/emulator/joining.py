@@ -16,6 +16,7 @@ from dovetail.backends.verisilicon.emulator.convolving import (
 from dovetail.backends.verisilicon.emulator.floats import truncated
 from dovetail.backends.verisilicon.emulator.kernel import Kernel, Values, given, samples_first, with_samples
 from dovetail.backends.verisilicon.emulator.multiplying import fully_connected
+from dovetail.backends.verisilicon.emulator.normalising import scaled_channels
 from dovetail.backends.verisilicon.emulator.operators import build_kernel
 from dovetail.backends.verisilicon.emulator.reals import BINARY
 from dovetail.backends.verisilicon.emulator.storing import Store, reals_of, stored_from
@@ -42,6 +43,8 @@ def build_joined(whole: ProgramView, item: OperatorView, threads: int) -> tuple[
         return _clamped_once(source, item, threads), source.operator.inputs[:1]
     if item.operator.kind in STREAM_KINDS:
         return _with_function(whole, item, threads), source.operator.inputs[:1]
+    if source.operator.kind == "mul":
+        return _normalised(source, item)
     if item.operator.kind == "mul" and len(item.operator.joins) > 1:
         gate = _as_output(whole.operators[item.operator.joins[1]], item, "swish")
         gated = OperatorView(whole, replace(gate.operator, joins=item.operator.joins[:1]))
@@ -63,6 +66,21 @@ def build_joined(whole: ProgramView, item: OperatorView, threads: int) -> tuple[
         return total(steps, given(values, 1))
 
     return run, (source.operator.inputs[0], item.operator.inputs[1 - operand])
+
+
+def _normalised(source: OperatorView, item: OperatorView) -> tuple[Kernel, tuple[int, ...]]:
+    """Return a factor and a term a channel as one batch normalisation: what lies between is not rounded."""
+    data, term = 0 if source.is_constant(1) else 1, 1 if item.is_constant(1) else 0
+    numbers = [_channels(source, 1 - data), _channels(item, term)]
+    operator = replace(item.operator, inputs=(source.operator.inputs[data],))
+    return scaled_channels(OperatorView(item.whole, operator), *numbers), operator.inputs
+
+
+def _channels(item: OperatorView, index: int) -> AnyArray:
+    """Return the numbers of a constant that has one a channel."""
+    value = item.constant(index)
+    assert value is not None
+    return reals_of(value.reshape(-1), item.kind(index)).astype(np.float32)
 
 
 def _with_operand(whole: ProgramView, item: OperatorView, threads: int) -> tuple[Kernel, tuple[int, ...]]:

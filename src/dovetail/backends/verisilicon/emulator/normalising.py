@@ -127,16 +127,21 @@ def _parameter(item: OperatorView, index: int) -> AnyArray:
 def build_batch_norm(item: OperatorView) -> Kernel:
     """Return one factor and one term a channel; in 16 bits they are prepared in float32."""
     mean, variance, gain, shift = (_parameter(item, index) for index in (1, 2, 3, 4))
-    shape = (-1,) + (1,) * (len(item.shape()) - 2)
     if not is_shaded(item):
         weight = gain.astype(np.float64) / np.sqrt(variance.astype(np.float64) + item.floats[0])
-        moved = shift - mean * weight
-        return _on_reals(item, lambda x: x * weight.reshape(shape) + moved.reshape(shape))
-    scale, inverse = steps_of(item)
+        return scaled_channels(item, weight, shift - mean * weight)
     narrow = gain / np.sqrt(variance + float32(item.floats[0]))
-    factor = (narrow * scale * inverse).reshape(shape)
-    term = ((shift - mean * narrow) * inverse).reshape(shape)
-    return lambda values: rounded_steps(item, given(values).astype(float32) * factor + term)
+    return scaled_channels(item, narrow, shift - mean * narrow)
+
+
+def scaled_channels(item: OperatorView, factor: AnyArray, term: AnyArray) -> Kernel:
+    """Return channels times a factor each, and a term each added."""
+    shape = (-1,) + (1,) * (len(item.shape()) - 2)
+    if not is_shaded(item):
+        return _on_reals(item, lambda x: x * factor.reshape(shape) + term.reshape(shape))
+    scale, inverse = steps_of(item)
+    steps, moved = (factor * scale * inverse).reshape(shape), (term * inverse).reshape(shape)
+    return lambda values: rounded_steps(item, given(values).astype(float32) * steps + moved)
 
 
 def build_instance_norm(item: OperatorView) -> Kernel:

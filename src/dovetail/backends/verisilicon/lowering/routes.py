@@ -112,18 +112,22 @@ def _conversion(whole: ProgramView, index: int) -> tuple[int, ...]:
 
 
 def _clamp(whole: ProgramView, index: int) -> tuple[int, ...]:
-    """Return the convolution, seen with another shape, that a ReLU clamps: it is stored once, as the ReLU is.
+    """Return the convolution that a ReLU clamps, perhaps seen with another shape: it is stored once, as the ReLU is.
 
-    Affine signed bytes are stored before. Parts without a stream processor join no clamp with an upper bound.
+    Affine signed bytes are stored before where the shape changes, and in parts that convert them. Parts without a
+    stream processor join no clamp with an upper bound.
     """
     item = whole.operators[index]
-    affine = item.made().dtype is DType.I8 and not item.in_fixed_point
     bounded = item.operator.kind == "clip" and (item.generation is not Generation.STREAM or item.floats[0] != 0.0)
-    if not item.is_stored or affine or bounded or item.kind().dtype is not item.made().dtype:
+    if not item.is_stored or bounded or item.kind().dtype is not item.made().dtype:
         return ()
     chain = product_before(whole, item.operator.inputs[0], ("reshape",))
-    seen = len(chain) > 1 and item.kind().quant != item.made().quant
-    return chain if seen and route_of(whole.operators[chain[0]]) is Route.ARRAY else ()
+    if not chain or item.kind().quant == item.made().quant:
+        return ()
+    affine = item.made().dtype is DType.I8 and not item.in_fixed_point
+    if affine and (len(chain) > 1 or item.generation in CONVERTING):
+        return ()
+    return chain if route_of(whole.operators[chain[0]]) is Route.ARRAY else ()
 
 
 def _function(whole: ProgramView, index: int) -> tuple[int, ...]:
@@ -148,6 +152,34 @@ def _biased_row(whole: ProgramView, tensor: int) -> tuple[int, ...]:
     return (*layer, maker) if alone and layer else ()
 
 
+def _added(whole: ProgramView, index: int) -> tuple[int, ...]:
+    """Return what a sum is computed with: a factor a channel and a term a channel are one batch normalisation.
+
+    Not of affine signed bytes, whose constants are converted first.
+    """
+    item = whole.operators[index]
+    joins = joined_operators(whole, index)
+    affine = item.made().dtype is DType.I8 and not item.in_fixed_point
+    if joins or affine or not item.is_stored:
+        return joins
+    for position, tensor in enumerate(item.operator.inputs):
+        maker = whole.makers.get(tensor)
+        if maker is None or not _is_of_channels(item, 1 - position):
+            continue
+        product = whole.operators[maker]
+        alone = whole.reader_count(tensor) == 1 and tensor not in whole.edges
+        if alone and product.operator.kind == "mul" and any(_is_of_channels(product, side) for side in (0, 1)):
+            return (maker,)
+    return ()
+
+
+def _is_of_channels(item: OperatorView, index: int) -> bool:
+    """Tell whether an operand is a constant with a number for each of several channels."""
+    shape, made = item.shape(index), item.made_shape()
+    several = len(shape) == len(made) == _PLANE + 1 and shape[1] == made[1] > 1
+    return item.is_constant(index) and several and math.prod(shape) == shape[1]
+
+
 _JOINED_FUNCTIONS = (
     "elu",
     "erf",
@@ -161,7 +193,7 @@ _JOINED_FUNCTIONS = (
 )
 _JOINED = {
     **dict.fromkeys(_JOINED_FUNCTIONS, _function),
-    "add": joined_operators,
+    "add": _added,
     "clip": _clamp,
     "data_convert": _conversion,
     "leaky_relu": _slope,
@@ -182,7 +214,8 @@ def with_routes(program: Program) -> Program:
         joins = _JOINED[kind](view, index) if kind in _JOINED else ()
         # A product with a gate is a table where the gate is one.
         first = view.operators[joins[0]] if joins else item
-        joined = kind in _SUMS and joins and joins != biased_layer(view, item)
+        product = first.operator.kind in PRODUCTS
+        joined = kind in _SUMS and joins and product and joins != biased_layer(view, item)
         route = Route.ADDER if joined else route_of(first)
         inputs = added_order(item) if kind == "add" and route is Route.ADDER and not joins else item.operator.inputs
         operators.append(replace(item.operator, inputs=inputs, route=route, joins=joins))

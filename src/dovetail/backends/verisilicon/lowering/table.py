@@ -90,7 +90,8 @@ def lower_graph(graph: Graph, part: Part) -> Program:
     for name in single.inputs:
         draft.tensor(name, f"input '{name}'")
     for node in single.nodes:
-        lower_node(draft, node)
+        if not draft.twins.keys() & set(node.outputs):
+            lower_node(draft, node)
     _check_edges(single, part)
     with_coarse_results(draft)
     outputs = tuple((name, _output(draft, name)) for name in single.outputs)
@@ -113,10 +114,10 @@ def lower_graph(graph: Graph, part: Part) -> Program:
 
 
 def _output(draft: ProgramDraft, name: str) -> int:
-    """Return the id of an output; one that no node computes is copied from the input or the constant of that name."""
+    """Return the id of an output; one that no node of its own computes is copied from what has its value."""
     where = f"output '{name}'"
     tensor = draft.tensor(name, where)
-    if name in draft.graph.constants or name in draft.graph.inputs:
+    if name in draft.graph.constants or name in draft.graph.inputs or name in draft.twins:
         source, tensor = tensor, draft.new(draft.graph.types[name], where, TensorRole.EDGE)
         draft.operators.append(ProgramOperator("data_convert", (source,), (tensor,)))
     return tensor

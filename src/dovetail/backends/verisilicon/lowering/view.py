@@ -11,6 +11,7 @@ import numpy as np
 from dovetail.backends.verisilicon.generation import CONVERTING
 from dovetail.backends.verisilicon.lowering.folding import fold
 from dovetail.backends.verisilicon.lowering.refusals import LoweringRefusal
+from dovetail.backends.verisilicon.lowering.twins import find_twins
 from dovetail.backends.verisilicon.part import Part
 from dovetail.backends.verisilicon.program import Code, ProgramOperator, ProgramTensor, Quant, StoredForm, TensorRole
 from dovetail.backends.verisilicon.translate import to_vendor, vendor_axis, vendor_form, vendor_shape
@@ -33,10 +34,13 @@ class ProgramDraft:
         self.tensors: list[ProgramTensor] = []
         self.operators: list[ProgramOperator] = []
         self.fixed_point = _is_fixed_point(graph)
+        self.twins = find_twins(graph)
+        """Tensors that an earlier node makes too, and that node's tensor."""
         self._ids: dict[str, int] = {}
 
     def tensor(self, name: str, where: str) -> int:
         """Return the id of a tensor of the graph, made on first use."""
+        name = self.twins.get(name, name)
         if name not in self._ids:
             role = TensorRole.INNER
             if name in self.graph.inputs or name in self.graph.outputs:
@@ -51,7 +55,7 @@ class ProgramDraft:
 
     def inner_tensors(self) -> tuple[tuple[str, int], ...]:
         """Return the named tensors that are computed inside the graph."""
-        named = self._ids.items()
+        named = [*self._ids.items(), *((name, self._ids[twin]) for name, twin in self.twins.items())]
         return tuple((name, tensor) for name, tensor in named if self.tensors[tensor].role is TensorRole.INNER)
 
     def new(

@@ -1,0 +1,63 @@
+"""Two equal operators of one tensor, which the vendor's compiler would make garbage of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from random import Random
+
+import draws
+import numpy as np
+import pytest
+
+from dovetail.backends.verisilicon.driver.session import Settings
+from dovetail.backends.verisilicon.parts.part import profile_of
+from dovetail.backends.verisilicon.plugin import VsiBackend
+from dovetail.ir.precision import Precision
+from dovetail.testing.wild.case import WildCase
+from dovetail.testing.wild.deploying import SimulatorJudge, WildOutcome
+from dovetail.testing.wild.growth import Growth
+
+from .conftest import target_named
+
+pytestmark = pytest.mark.sdk
+
+
+def _conv(growth: Growth, data: str) -> str:
+    weight = growth.constant(np.random.default_rng(len(growth.nodes)).normal(size=(4, 4, 1, 1)))
+    return growth.op("Conv", data, weight, kernel_shape=(1, 1))
+
+
+def _pool(growth: Growth, data: str) -> str:
+    return growth.op("MaxPool", data, kernel_shape=(2, 2), strides=(2, 2))
+
+
+_MADE: Mapping[str, Callable[[Growth, str], str]] = {
+    "pool": _pool,
+    "relu": lambda growth, data: growth.op("Relu", data),
+    "sigmoid": lambda growth, data: growth.op("Sigmoid", data),
+    "swish": lambda growth, data: growth.op("Mul", data, growth.op("Sigmoid", data)),
+    "mean": lambda growth, data: growth.op("GlobalAveragePool", data),
+}
+
+
+def _case(seed: int, kind: str) -> WildCase:
+    """Return a graph in which two equal operators, or pairs of them, are read each by something else, or come out."""
+    rng, growth = Random(seed), Growth(seed)
+    data = growth.input(1, 4, 8, 8)
+    data = _conv(growth, data) if rng.random() < 0.7 else data
+    one, other = _MADE[kind](growth, data), _MADE[kind](growth, data)
+    one = _conv(growth, one) if rng.random() < 0.5 else growth.op("LeakyRelu", one)
+    other = rng.choice([_conv, lambda growth, tensor: growth.op("Tanh", tensor), lambda _, tensor: tensor])(growth, other)
+    if growth.shape(one) == growth.shape(other) and rng.random() < 0.5:
+        growth.op("Add", one, other)
+    return growth.case(seed)
+
+
+@pytest.mark.parametrize("precision", [Precision.U8, Precision.I16])
+@pytest.mark.parametrize("target", ["vsi:v853", "vsi:a311d", "vsi:imx8mp"])
+def test_equal_operators_are_computed_once(target: str, precision: Precision, vendor: VsiBackend) -> None:
+    seed = draws.seed_here()
+    with SimulatorJudge(profile_of(target_named(target)), Settings(vendor.folder)) as judge:
+        for number, kind in enumerate(_MADE):
+            found = judge.judge(_case(seed + number, kind), precision)
+            assert found.outcome is WildOutcome.EQUAL, f"{kind}, seed {seed + number}: {found.steps} {found.reason}"
