@@ -47,7 +47,9 @@ def _case(seed: int, kind: str) -> WildCase:
     data = _conv(growth, data) if rng.random() < 0.7 else data
     one, other = _MADE[kind](growth, data), _MADE[kind](growth, data)
     one = _conv(growth, one) if rng.random() < 0.5 else growth.op("LeakyRelu", one)
-    other = rng.choice([_conv, lambda growth, tensor: growth.op("Tanh", tensor), lambda _, tensor: tensor])(growth, other)
+    other = rng.choice([_conv, lambda growth, tensor: growth.op("Tanh", tensor), lambda _, tensor: tensor])(
+        growth, other
+    )
     if growth.shape(one) == growth.shape(other) and rng.random() < 0.5:
         growth.op("Add", one, other)
     return growth.case(seed)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,14 +23,18 @@ from dovetail.backends.verisilicon.generation import OLDEST, Generation
 from dovetail.backends.verisilicon.program import Quant, Route
 from dovetail.backends.verisilicon.views import OperatorView, scale_of, zero_of
 from dovetail.backends.verisilicon.windows import PlaneWindow, pad_spatial, window_of
-from dovetail.ir import AnyArray, DType
+from dovetail.ir import AnyArray, DType, TensorType
 
 STEPS = 255
 """Between the lowest and the highest byte weight."""
 _FIXED_POINT_BITS = 7
 _MOST_FRACTION_BITS = 12
+_HALF = 0.5
+"""The mantissa of a power of two."""
 _FLOORED = (0, 3, 3, 1, 1)
 """The average over 3 x 3 with strides of 1 and pads that are not counted, as the shim lays it out."""
+_PLACE_OF_AXES = 2
+"""Where the axes begin in the integers of a reduction."""
 _WITH_PAD, _MAXIMUM = 1, 2
 """Codes of a pooling: an average that counts padding, and the largest."""
 _TO_FLOAT32, _CUT = 24, 16
@@ -42,33 +47,63 @@ def held(weight: float, data: float, made: float, generation: Generation) -> flo
     return float(cut_mantissa(np.asarray(quotient), _CUT if generation in OLDEST else _TO_FLOAT32))
 
 
-def array_average(item: OperatorView, window: PlaneWindow, shape: tuple[int, ...] | None = None) -> Kernel:
-    """Return an average over windows of `[N, C, H, W]` as a convolution with equal weights."""
-    kind = item.kind()
-    count = math.prod(window.kernel)
-    scales = scale_of(kind), scale_of(item.made())
-    if kind.dtype is DType.I16 or item.form().quant is Quant.FIXED_POINT:
-        weight, multiplier = _fixed_weight(count), scales[0] / scales[1]
-    else:
-        weight, step = float(STEPS), float(single(float(single(1.0 / count)) / STEPS))
-        multiplier = held(step, *scales, item.generation)
+@dataclass(frozen=True, slots=True)
+class Average:
+    """An average over windows of `[N, C, H, W]` as a convolution with equal weights; `term` is its bias."""
+
+    item: OperatorView
+    window: PlaneWindow
+    planes: tuple[int, ...]
+    """The shape, without samples, in which the input is seen."""
+    term: AnyArray | float = 0.0
+
+    def steps(self, stored: AnyArray, made: TensorType) -> AnyArray:
+        """Return steps of a type, not rounded."""
+        kind, count = self.item.kind(), math.prod(self.window.kernel)
+        if kind.dtype is DType.I16 or self.item.form().quant is Quant.FIXED_POINT:
+            weight, step = _fixed_weight(count)
+            multiplier = step * scale_of(kind) / scale_of(made)
+        else:
+            weight, step = float(STEPS), float(single(float(single(1.0 / count)) / STEPS))
+            multiplier = held(step, scale_of(kind), scale_of(made), self.item.generation)
+        seen = centred(stored, kind).reshape(-1, *self.planes)
+        total = _sums(pad_spatial(seen, self.window.paddings, 0), self.window, self.window.outputs(seen.shape[2:]))
+        bias = np.rint(np.asarray(self.term, dtype=np.float64) / (step * scale_of(kind)))
+        return np.asarray(np.multiply(total * weight + bias, multiplier, dtype=np.float64))
+
+
+def average_of(item: OperatorView, term: AnyArray | float = 0.0) -> Average:
+    """Return the average that a pooling or a mean on the array is; `term` is added to each channel."""
+    shape = item.shape()
+    if item.operator.kind == "pool2d":
+        return Average(item, window_of(item.ints[1:9]), shape[1:], term)
+    spatial = len(item.ints) - _PLACE_OF_AXES
+    rows, columns = shape[2:] if spatial > 1 else (1, shape[-1])
+    window = PlaneWindow((rows, columns), (1, 1), (1, 1), ((0, 0), (0, 0)))
+    return Average(item, window, (*shape[1:-spatial], rows, columns), term)
+
+
+def array_average(average: Average) -> Kernel:
+    """Return an average on the array as a kernel."""
+    made, shape = average.item.made(), average.item.made_shape()
 
     def run(values: Values) -> AnyArray:
-        stored = samples_first(given(values))
-        around = pad_spatial(centred(stored, kind), window.paddings, 0)
-        total = _sums(around, window, window.outputs(stored.shape[2:]))
-        steps = np.rint(np.multiply(total * weight, multiplier, dtype=np.float64))
-        found = with_samples(stored_from(steps, item.made()), len(given(values)))
-        return found if shape is None else found.reshape(len(found), *shape)
+        steps = np.rint(average.steps(samples_first(given(values)), made))
+        return stored_from(steps, made).reshape(len(given(values)), *shape)
 
     return run
 
 
-def _fixed_weight(count: int) -> float:
-    """Return 1 / count as the array holds it: 7 bits, of which none lies below 2 ** -12."""
-    _, exponent = math.frexp(1.0 / count)
+def _fixed_weight(count: int) -> tuple[float, float]:
+    """Return 1 / count as the array holds it, and its step: 7 bits, of which none lies below 2 ** -12.
+
+    Of a power of two it is a single step: a bias is rounded to those.
+    """
+    mantissa, exponent = math.frexp(1.0 / count)
+    if mantissa == _HALF:
+        return 1.0, 1.0 / count
     bits = min(_FIXED_POINT_BITS - exponent, _MOST_FRACTION_BITS)
-    return float(np.rint(math.ldexp(1.0 / count, bits))) * math.ldexp(1.0, -bits)
+    return float(np.rint(math.ldexp(1.0 / count, bits))), math.ldexp(1.0, -bits)
 
 
 def _sums(padded: AnyArray, window: PlaneWindow, outputs: tuple[int, ...]) -> AnyArray:
@@ -85,7 +120,7 @@ def build_pool(item: OperatorView) -> Kernel:
     if item.ints[0] == _MAXIMUM:
         return _maximum(item, window)
     if item.operator.route is Route.ARRAY:
-        return array_average(item, window)
+        return array_average(average_of(item))
     if item.is_stored and item.kind().dtype is not DType.I16 and not item.in_fixed_point:
         return _floored_average(item, window) if item.ints[:5] == _FLOORED else _byte_average(item, window)
     counted, made = item.ints[0] == _WITH_PAD, item.made()

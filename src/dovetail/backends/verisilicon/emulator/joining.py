@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from dovetail.backends.verisilicon.emulator.averages import Average, array_average, average_of
 from dovetail.backends.verisilicon.emulator.convolving import (
     WeightedSum,
     convolution,
@@ -27,6 +28,7 @@ from dovetail.backends.verisilicon.program import ProgramOperator, Route
 from dovetail.backends.verisilicon.views import OperatorView, ProgramView, scale_of, zero_of
 from dovetail.ir import AnyArray, DType
 
+_AVERAGES = ("pool2d", "reduce")
 _TOO_LARGE = 2.0**31
 _STREAM_BITS = 16
 _SINGLE_BITS = 24
@@ -40,11 +42,14 @@ def build_joined(whole: ProgramView, item: OperatorView, threads: int) -> tuple[
     if item.operator.kind in ("leaky_relu", "prelu"):
         return _with_slope(whole, item, threads), source.operator.inputs[:1]
     if item.operator.kind in ("clip", "relu"):
-        return _clamped_once(source, item, threads), source.operator.inputs[:1]
+        return _clamped_once(whole, item, threads), source.operator.inputs[:1]
     if item.operator.kind in STREAM_KINDS:
         return _with_function(whole, item, threads), source.operator.inputs[:1]
     if source.operator.kind == "mul":
         return _normalised(source, item)
+    if source.operator.kind in _AVERAGES:
+        average = _as_output(source, item, source.operator.kind)
+        return array_average(_averaged(average, item)), source.operator.inputs
     if item.operator.kind == "mul" and len(item.operator.joins) > 1:
         gate = _as_output(whole.operators[item.operator.joins[1]], item, "swish")
         gated = OperatorView(whole, replace(gate.operator, joins=item.operator.joins[:1]))
@@ -144,12 +149,14 @@ def _stored_once(source: OperatorView, item: OperatorView, threads: int) -> Kern
     return run
 
 
-def _clamped_once(source: OperatorView, item: OperatorView, threads: int) -> Kernel:
-    """Return a convolution that is stored as the ReLU behind it is, which sees it with another shape.
+def _clamped_once(whole: ProgramView, item: OperatorView, threads: int) -> Kernel:
+    """Return a convolution that is stored as the ReLU behind it is, which may see it with another shape.
 
     A stream processor that clamps 16 bits takes them cut to as many bits as float32 has.
     """
-    weighted, made, shape = _product(source, source, threads), item.made(), item.made_shape()
+    source = whole.operators[item.operator.joins[0]]
+    last = whole.operators[item.operator.joins[-1]]
+    weighted, made, shape = _product(source, last, threads), item.made(), item.made_shape()
     top = item.floats[1] / scale_of(made) if item.operator.kind == "clip" else math.inf
     is_cut = item.generation is Generation.STREAM and made.dtype is DType.I16
 
@@ -189,12 +196,13 @@ def _with_slope(whole: ProgramView, item: OperatorView, threads: int) -> Kernel:
     What it could not store is cut off first, but not where its channels have scales of their own.
     """
     source, last = (whole.operators[index] for index in (item.operator.joins[0], item.operator.joins[-1]))
-    made, kind, weight, shape = item.made(), last.made(), source.kind(1).quant, item.made_shape()
+    made, kind, shape = item.made(), last.made(), item.made_shape()
+    weight = source.kind(1).quant if source.has(1) else None
     weighted = _product(source, last, threads)
     slope, output, ends = _slope_of(item), Store(made), kind.dtype.integer_range
     factor = scale_of(kind) / scale_of(made)
     low, high = ((end - zero_of(kind)) * factor for end in ends)
-    is_cut = weight is not None and len(weight.scale) == 1
+    is_cut = weight is None or len(weight.scale) == 1
 
     def run(values: Values) -> AnyArray:
         steps = weighted.steps(samples_first(given(values)), made)
@@ -212,8 +220,18 @@ def _slope_of(item: OperatorView) -> AnyArray | float:
     return float(np.float32(item.floats[0])) if slopes is None else reals_of(slopes, item.kind(1))
 
 
-def _product(source: OperatorView, last: OperatorView, threads: int) -> WeightedSum:
-    """Return a convolution, or a layer with the constant of a sum where the last of the chain is one."""
+def _averaged(source: OperatorView, last: OperatorView) -> Average:
+    """Return an average on the array, and in its bias the constant of a sum where the last of a chain is one."""
+    if last.operator.kind != "add":
+        return average_of(source)
+    numbers = _channels(last, 0 if last.is_constant(0) else 1)
+    return average_of(source, numbers.reshape((-1, 1, 1)))
+
+
+def _product(source: OperatorView, last: OperatorView, threads: int) -> WeightedSum | Average:
+    """Return a convolution, or a layer or an average with the constant of a sum where the last of the chain is one."""
+    if source.operator.kind in _AVERAGES:
+        return _averaged(source, last)
     if source.operator.kind != "fully_connected":
         make = transposed_convolution if source.operator.kind == "deconv2d" else convolution
         return make(source, threads)

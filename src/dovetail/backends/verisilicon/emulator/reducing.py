@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 from numpy import float32
 
-from dovetail.backends.verisilicon.emulator.averages import array_average
+from dovetail.backends.verisilicon.emulator.averages import array_average, average_of
 from dovetail.backends.verisilicon.emulator.converting import requantised
 from dovetail.backends.verisilicon.emulator.elementwise import finished
 from dovetail.backends.verisilicon.emulator.kernel import Kernel, Values, given
@@ -19,7 +19,6 @@ from dovetail.backends.verisilicon.emulator.tables import scales_of, squares
 from dovetail.backends.verisilicon.generation import Generation
 from dovetail.backends.verisilicon.program import Route
 from dovetail.backends.verisilicon.views import OperatorView, scale_of
-from dovetail.backends.verisilicon.windows import PlaneWindow
 from dovetail.ir import AnyArray, DType
 
 _MEAN, _MAXIMUM, _MINIMUM, _SUM, _PRODUCT = range(5)
@@ -35,10 +34,7 @@ def build_reduction(item: OperatorView) -> Kernel:
     """Return a mean, a sum, a product or an extreme over axes, which stay with one element."""
     code, axes, shape = item.ints[0], _axes(item, item.ints[2:]), item.made_shape()
     if item.operator.route is Route.ARRAY:
-        rows, columns = item.shape()[2:] if len(axes) > 1 else (1, item.shape()[-1])
-        average = array_average(item, PlaneWindow((rows, columns), (1, 1), (1, 1), ((0, 0), (0, 0))), shape)
-        planes = (*item.shape()[: -len(axes)], rows, columns)
-        return lambda values: average([given(values).reshape(-1, *planes)])
+        return array_average(average_of(item))
     if code in (_MAXIMUM, _MINIMUM):
         pick, store = (np.max if code == _MAXIMUM else np.min), requantised(item)
         return lambda values: _shaped(store(pick(given(values), axis=axes, keepdims=True)), shape)

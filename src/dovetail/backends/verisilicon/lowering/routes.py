@@ -88,7 +88,9 @@ def _slope(whole: ProgramView, index: int) -> tuple[int, ...]:
     if item.generation in CONVERTING or not item.is_stored or item.in_fixed_point or item.made().dtype is DType.I16:
         return ()
     data = item.operator.inputs[0]
-    return product_before(whole, data, ("reshape",), _UNGROUPED) or row_before(whole, data) or _biased_row(whole, data)
+    found = product_before(whole, data, ("reshape",), _UNGROUPED) or row_before(whole, data) or _biased_row(whole, data)
+    average = _average_before(whole, data)
+    return found or (average if len(average) > 1 else ())
 
 
 def _slopes(whole: ProgramView, index: int) -> tuple[int, ...]:
@@ -121,11 +123,13 @@ def _clamp(whole: ProgramView, index: int) -> tuple[int, ...]:
     bounded = item.operator.kind == "clip" and (item.generation is not Generation.STREAM or item.floats[0] != 0.0)
     if not item.is_stored or bounded or item.kind().dtype is not item.made().dtype:
         return ()
-    chain = product_before(whole, item.operator.inputs[0], ("reshape",))
+    data = item.operator.inputs[0]
+    chain = product_before(whole, data, ("reshape",)) or _average_before(whole, data)
     if not chain or item.kind().quant == item.made().quant:
         return ()
     affine = item.made().dtype is DType.I8 and not item.in_fixed_point
-    if affine and (len(chain) > 1 or item.generation in CONVERTING):
+    product = whole.operators[chain[0]].operator.kind in PRODUCTS
+    if affine and (len(chain) > 1 or item.generation in CONVERTING or not product):
         return ()
     return chain if route_of(whole.operators[chain[0]]) is Route.ARRAY else ()
 
@@ -153,9 +157,9 @@ def _biased_row(whole: ProgramView, tensor: int) -> tuple[int, ...]:
 
 
 def _added(whole: ProgramView, index: int) -> tuple[int, ...]:
-    """Return what a sum is computed with: a factor a channel and a term a channel are one batch normalisation.
+    """Return what a sum with a constant is computed with: what a convolution averages, or channels times a constant.
 
-    Not of affine signed bytes, whose constants are converted first.
+    Those are a bias, and a batch normalisation. Not of affine signed bytes, whose constants are converted first.
     """
     item = whole.operators[index]
     joins = joined_operators(whole, index)
@@ -163,20 +167,53 @@ def _added(whole: ProgramView, index: int) -> tuple[int, ...]:
     if joins or affine or not item.is_stored:
         return joins
     for position, tensor in enumerate(item.operator.inputs):
-        maker = whole.makers.get(tensor)
-        if maker is None or not _is_of_channels(item, 1 - position):
+        maker = _only_maker(whole, tensor)
+        if maker is None or not item.is_constant(1 - position):
             continue
-        product = whole.operators[maker]
-        alone = whole.reader_count(tensor) == 1 and tensor not in whole.edges
-        if alone and product.operator.kind == "mul" and any(_is_of_channels(product, side) for side in (0, 1)):
+        source, each = whole.operators[maker], _is_of_channels(item, 1 - position)
+        scaled = each and source.operator.kind == "mul" and any(_is_of_channels(source, side) for side in (0, 1))
+        if scaled or (_is_averaged_by_array(source) and _fits_bias(source, item, 1 - position)):
             return (maker,)
     return ()
+
+
+def _fits_bias(average: OperatorView, item: OperatorView, index: int) -> bool:
+    """Tell whether a constant goes into the bias of an average: one number, or one a channel.
+
+    Of several windows a plane the latter is added by a shader in older parts, and in 16 bits.
+    """
+    if math.prod(item.shape(index)) == 1:
+        return True
+    shape = average.made_shape()
+    single = math.prod(shape[2:]) == 1 or len(shape) <= _PLANE
+    shaded = item.generation in CONVERTING or item.made().dtype is DType.I16
+    return _is_of_channels(item, index) and (single or not shaded)
+
+
+def _average_before(whole: ProgramView, tensor: int) -> tuple[int, ...]:
+    """Return the average on the array, and the sum with a constant in its bias, that make a tensor for one reader."""
+    maker = _only_maker(whole, tensor)
+    if maker is None or not whole.operators[maker].is_stored:
+        return ()
+    if _is_averaged_by_array(whole.operators[maker]):
+        return (maker,)
+    added = _added(whole, maker) if whole.operators[maker].operator.kind == "add" else ()
+    return (*added, maker) if len(added) == 1 and _is_averaged_by_array(whole.operators[added[0]]) else ()
+
+
+def _only_maker(whole: ProgramView, tensor: int) -> int | None:
+    """Return the operator that makes a tensor for one reader only."""
+    return whole.makers.get(tensor) if whole.reader_count(tensor) == 1 and tensor not in whole.edges else None
+
+
+def _is_averaged_by_array(item: OperatorView) -> bool:
+    return _is_average(item) and route_of(item) is Route.ARRAY
 
 
 def _is_of_channels(item: OperatorView, index: int) -> bool:
     """Tell whether an operand is a constant with a number for each of several channels."""
     shape, made = item.shape(index), item.made_shape()
-    several = len(shape) == len(made) == _PLANE + 1 and shape[1] == made[1] > 1
+    several = len(shape) == len(made) and len(made) > 1 and shape[1] == made[1] > 1
     return item.is_constant(index) and several and math.prod(shape) == shape[1]
 
 
@@ -214,8 +251,7 @@ def with_routes(program: Program) -> Program:
         joins = _JOINED[kind](view, index) if kind in _JOINED else ()
         # A product with a gate is a table where the gate is one.
         first = view.operators[joins[0]] if joins else item
-        product = first.operator.kind in PRODUCTS
-        joined = kind in _SUMS and joins and product and joins != biased_layer(view, item)
+        joined = kind in _SUMS and joins and first.operator.kind in PRODUCTS and joins != biased_layer(view, item)
         route = Route.ADDER if joined else route_of(first)
         inputs = added_order(item) if kind == "add" and route is Route.ADDER and not joins else item.operator.inputs
         operators.append(replace(item.operator, inputs=inputs, route=route, joins=joins))

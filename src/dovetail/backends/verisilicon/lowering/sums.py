@@ -211,7 +211,10 @@ def biased_layer(whole: ProgramView, item: OperatorView) -> tuple[int, ...]:
     positions = [index for index in (0, 1) if item.is_constant(index)]
     if not fits or len(positions) != 1 or item.shape(0) != item.shape(1):
         return ()
-    return row_before(whole, item.operator.inputs[1 - positions[0]])
+    layer = row_before(whole, item.operator.inputs[1 - positions[0]])
+    wide = item.generation is Generation.V7_BYTES and item.made().dtype is DType.I16
+    # Products of 16 bits are a shader's there, and of one feature they are stored.
+    return () if layer and wide and whole.operators[layer[0]].made_shape()[-1] == 1 else layer
 
 
 def row_before(whole: ProgramView, tensor: int) -> tuple[int, ...]:
