@@ -32,6 +32,12 @@ from .conftest import target_named
 
 _SIZE, _CHANNELS, _CASES = 8, 4, 25
 _KINDS = ("swish", "swish", "swish", "conv", "conv", "mean", "scale", "leaky", "twice", "sigmoid")
+_MAKERS = {
+    **dict.fromkeys(("Ceil", "Elu", "Floor", "GlobalMaxPool", "LogSoftmax", "Round", "Sign", "Softplus", "Tanh"), ()),
+    **dict.fromkeys(("Max", "Min", "PRelu"), ("constant",)),
+    **dict.fromkeys(("Concat", "Mul"), ("input",)),
+}
+"""What makes the input of a gate, and its second operand."""
 _AXES = ((2, 3), (3,), (1, 2), (2,), (1, 2, 3))
 _MEAN = (0, 1, 0, 1)
 """A reduction's integers: its mean over both axes of a plane."""
@@ -113,6 +119,14 @@ def test_a_sum_with_itself_that_is_not_come_to_stays_a_sum() -> None:
     assert find_rewrites(_program(("conv2d", (0,)), *_swish(1, 2), ("add", (3, 3)))).doubled == {3}
 
 
+def test_what_a_kernel_of_the_library_makes_is_gated_by_two() -> None:
+    for kind in ("maximum", "concat", "softplus"):
+        behind = (*_swish(1, 2), ("conv2d", (3,)), *_swish(4, 5))
+        assert _gates(_program((kind, (0,)), *behind)) == {5: 4}, kind
+    assert _gates(_program(("prelu", (0,)), *_swish(1, 2))) == {2: 1}
+    assert _gates(_program(("prelu", (0,)), *_swish(1, 2), code=Code.I16)) == {}
+
+
 def _drawn(seed: int) -> WildCase:
     """Return a graph without two equal operators: of those the vendor's compiler loses one, and garbage is read."""
     rng, growth = Random(seed), Growth(seed)
@@ -168,3 +182,25 @@ def test_drawn_graphs_of_gates_and_means_are_equal(precision: Precision, judge: 
     for seed in range(first, first + _CASES):
         found = judge.judge(_drawn(seed), precision)
         assert found.outcome is WildOutcome.EQUAL, f"seed {seed}: {found.outcome.value} {found.steps} {found.reason}"
+
+
+@pytest.mark.sdk
+@pytest.mark.parametrize("precision", [Precision.U8, Precision.I16])
+@pytest.mark.parametrize("target", ["vsi:v853", "vsi:a311d", "vsi:imx8mp"])
+def test_gates_behind_every_kind_of_operator(target: str, precision: Precision, vendor: VsiBackend) -> None:
+    """Whether the compiler joins them depends on what makes their input, too."""
+    seed = draws.seed_here()
+    with SimulatorJudge(profile_of(target_named(target)), Settings(vendor.folder)) as judge:
+        for number, kind in enumerate(_MAKERS):
+            found = judge.judge(_gated(seed + number, kind), precision)
+            assert found.outcome is WildOutcome.EQUAL, f"{kind}, seed {seed + number}: {found.steps} {found.reason}"
+
+
+def _gated(seed: int, kind: str) -> WildCase:
+    growth = Growth(seed)
+    data = growth.op("Tanh", growth.input(1, _CHANNELS, _SIZE, _SIZE))
+    constant = growth.constant(growth.rng.uniform(0.05, 0.2, (_CHANNELS, 1, 1)))
+    others = [constant if other == "constant" else data for other in _MAKERS[kind]]
+    made = growth.op(kind, data, *others, **({"axis": 1} if kind == "Concat" else {}))
+    growth.op("Mul", made, growth.op("Sigmoid", made))
+    return growth.case(seed)

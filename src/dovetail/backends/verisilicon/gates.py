@@ -4,7 +4,7 @@ Its compiler searches breadth first from every operator that reads only what goe
 does not go on behind that, and searches again, until nothing is found, from the beginnings before the first one that it
 rewrote; sums of an input with itself are beginnings that it has rewritten before. The input of a mean over several axes
 is a view: nothing behind such a mean is searched, and what reads an input of which a mean is the first reader is not
-rewritten.
+rewritten. Nor is what a kernel of the library's own makes, or a concatenation.
 Derived on the vendor's simulator from the layers that it lists for drawn networks. Parts with a stream processor have a
 table of each.
 """
@@ -16,11 +16,19 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import NamedTuple
 
 from dovetail.backends.verisilicon.generation import Generation
-from dovetail.backends.verisilicon.program import Program, ProgramOperator
+from dovetail.backends.verisilicon.program import Code, Program, ProgramOperator
 from dovetail.backends.verisilicon.visits import is_converted, listed_order
 
 _MEAN = 0
 """The shim's code of a mean."""
+_EXTREMES = (1, 2)
+"""Those of a maximum and of a minimum."""
+_OWN_KERNELS = frozenset(
+    {
+        *("ceil", "concat", "depth_to_space", "floor", "log_softmax", "maximum", "minimum", "round", "sign"),
+        "softplus",
+    }
+)
 _PLACE_OF_AXES = 2
 """Where the axes begin in the integers of a reduction."""
 
@@ -68,7 +76,9 @@ class _Search:
         self.pairs = {
             gate: product
             for gate, product in _pairs(program)
-            if gate in seen and not is_converted(program, program.operators[gate].inputs[0])
+            if gate in seen
+            and not is_converted(program, program.operators[gate].inputs[0])
+            and not _has_kernel_of_its_own(program, makers.get(program.operators[gate].inputs[0]))
         }
         """Each sigmoid whose only reader gates its input with it, and that product."""
         self.sums = {
@@ -132,6 +142,17 @@ def _pairs(program: Program) -> Iterable[tuple[int, int]]:
         product = program.operators[alone[0]]
         if product.kind == "mul" and set(product.inputs) == {item.inputs[0], item.outputs[0]}:
             yield index, alone[0]
+
+
+def _has_kernel_of_its_own(program: Program, maker: int | None) -> bool:
+    """Tell whether an operator is no node of the compiler's: what it makes is gated by two."""
+    if maker is None:
+        return False
+    item = program.operators[maker]
+    wide = program.tensors[item.outputs[0]].form.code is Code.I16
+    if item.kind == "reduce":
+        return item.ints[0] in _EXTREMES
+    return item.kind in _OWN_KERNELS or (wide and item.kind == "prelu")
 
 
 def _is_view(program: Program, item: ProgramOperator) -> bool:
