@@ -239,6 +239,10 @@ def lower_space_to_depth(view: NodeView) -> None:
     fits = len(sizes) == 4 and block >= 1 and sizes[2] % block == 0 and sizes[3] % block == 0
     view.need(fits, f"blocksize={block}")
     view.expect((sizes[0], sizes[1] * block * block, sizes[2] // block, sizes[3] // block))
+    if block == 1:
+        # A copy; of a single element the vendor's ends its simulator.
+        move(view, "reshape", vendor_shape(sizes))
+        return
     move(view, "space_to_depth", (block,))
 
 
