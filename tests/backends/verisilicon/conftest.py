@@ -6,7 +6,7 @@ import gc
 import os
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import needs
@@ -14,11 +14,16 @@ import numpy as np
 import pytest
 
 from dovetail.backend.target import TargetProfile
+from dovetail.backends.verisilicon.driver.session import Settings
 from dovetail.backends.verisilicon.parts.named import VSI_PROFILES
+from dovetail.backends.verisilicon.parts.part import profile_of
 from dovetail.backends.verisilicon.plugin import BlobForm, VsiBackend
+from dovetail.ir.precision import Precision
 from dovetail.sdk import find_verisilicon
 from dovetail.sdk.build import build_shim
 from dovetail.sdk.location import SHIM_NAME, SdkFolder, installation_folder
+from dovetail.testing.wild.case import WildCase
+from dovetail.testing.wild.deploying import SimulatorJudge, WildOutcome
 from dovetail.testing.wild.growth import Growth
 
 OLDER = "6.42.0"
@@ -29,6 +34,14 @@ def drawn_input(growth: Growth, *shape: int) -> str:
     name = growth.input(*shape)
     growth.values[name] = [growth.rng.uniform(-2.0, 2.0, shape).astype(np.float32) for _ in range(2)]
     return name
+
+
+def expect_equal(target: str, precision: Precision, vendor: VsiBackend, cases: Mapping[str, WildCase]) -> None:
+    """Assert that the simulator gives what the emulator does of every case."""
+    with SimulatorJudge(profile_of(target_named(target)), Settings(vendor.folder)) as judge:
+        for name, case in cases.items():
+            found = judge.judge(case, precision)
+            assert found.outcome is WildOutcome.EQUAL, f"{name}: {found.steps} {found.reason}"
 
 
 @pytest.fixture(scope="session")

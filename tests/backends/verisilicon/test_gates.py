@@ -28,7 +28,7 @@ from dovetail.testing.wild.case import WildCase
 from dovetail.testing.wild.deploying import SimulatorJudge, WildOutcome
 from dovetail.testing.wild.growth import Growth, UnfitError
 
-from .conftest import target_named
+from .conftest import expect_equal, target_named
 
 _SIZE, _CHANNELS, _CASES = 8, 4, 25
 _KINDS = ("swish", "swish", "swish", "conv", "conv", "mean", "scale", "leaky", "twice", "sigmoid")
@@ -190,10 +190,8 @@ def test_drawn_graphs_of_gates_and_means_are_equal(precision: Precision, judge: 
 def test_gates_behind_every_kind_of_operator(target: str, precision: Precision, vendor: VsiBackend) -> None:
     """Whether the compiler joins them depends on what makes their input, too."""
     seed = draws.seed_here()
-    with SimulatorJudge(profile_of(target_named(target)), Settings(vendor.folder)) as judge:
-        for number, kind in enumerate(_MAKERS):
-            found = judge.judge(_gated(seed + number, kind), precision)
-            assert found.outcome is WildOutcome.EQUAL, f"{kind}, seed {seed + number}: {found.steps} {found.reason}"
+    cases = {f"{kind}, seed {seed + number}": _gated(seed + number, kind) for number, kind in enumerate(_MAKERS)}
+    expect_equal(target, precision, vendor, cases)
 
 
 def _gated(seed: int, kind: str) -> WildCase:

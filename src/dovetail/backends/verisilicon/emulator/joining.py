@@ -47,7 +47,7 @@ def build_joined(whole: ProgramView, item: OperatorView, threads: int) -> tuple[
         return _with_function(whole, item, threads), source.operator.inputs[:1]
     if source.operator.kind == "mul":
         return _normalised(source, item)
-    if source.operator.kind in _AVERAGES:
+    if source.operator.kind in _AVERAGES and item.operator.route is not Route.ADDER:
         average = _as_output(source, item, source.operator.kind)
         return array_average(_averaged(average, item)), source.operator.inputs
     if item.operator.kind == "mul" and len(item.operator.joins) > 1:

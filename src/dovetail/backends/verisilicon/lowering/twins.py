@@ -14,16 +14,12 @@ import numpy as np
 
 from dovetail.ir import Graph, Node
 
-_RANDOM = frozenset({"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform"})
-
 
 def find_twins(graph: Graph) -> Mapping[str, str]:
-    """Map every tensor that an earlier node makes too to that node's tensor."""
+    """Map every tensor that an earlier node makes too to that node's tensor; nothing that is lowered is random."""
     same: dict[str, str] = {}
     known: dict[tuple[str, ...], list[Node]] = defaultdict(list)
     for node in graph.nodes:
-        if node.op in _RANDOM or node.bodies():
-            continue
         data = next((name for name in node.inputs if name and name not in graph.constants), "")
         alike = known[node.domain, node.op, same.get(data, data)]
         twin = next((other for other in alike if _are_twins(graph, node, other, same)), None)
