@@ -71,3 +71,18 @@ def test_functions_of_ovxlib_get_room(op: str, bench: tuple[VsiProfile, GraphBen
 def test_tables_lose_what_is_below_their_smallest_entry(op: str, bench: tuple[VsiProfile, GraphBench]) -> None:
     for bits in _COARSE:
         assert _compared(function_graph(op, bits), bench).differing == 0, f"{bits}"
+
+
+@pytest.mark.parametrize("apart", [14, 15, 16])
+def test_sums_of_steps_far_apart(apart: int, bench: tuple[VsiProfile, GraphBench]) -> None:
+    """With 15 bits between them the array would take a weight of 1 for -1."""
+    profile, simulator = bench
+    kinds = [TensorType(DType.I16, (1, 4, 8, 8), Quantization((2.0**-bits,), (0,))) for bits in (apart, 0, 0)]
+    nodes = (Node("f", "Abs", ("x",), ("a",)), Node("g", "Abs", ("z",), ("b",)), Node("s", "Add", ("a", "b"), ("y",)))
+    types = {"x": kinds[0], "a": kinds[0], "z": kinds[1], "b": kinds[1], "y": kinds[2]}
+    graph = Graph("sum", nodes, ("x", "z"), ("y",), types, {})
+    program, rng = lower_graph(graph, profile.part), np.random.default_rng(apart)
+    sample = {name: rng.integers(-(2**13), 2**13, (1, 4, 8, 8)).astype(np.int16) for name in graph.inputs}
+    found = simulator.measure(program, [sample], {"y": types["y"]}).results[0]["y"]
+    assert compare_steps(Emulation(program, Signature.of(graph)).run(sample)["y"], found).largest == 0
+    assert np.abs(found.astype(int) - np.abs(sample["z"].astype(int))).max() <= 1

@@ -9,12 +9,17 @@ import draws
 import numpy as np
 import pytest
 
+from dovetail.backend.protocols import CompileOptions, Signature
+from dovetail.backends.verisilicon.emulator.executable import Emulation
+from dovetail.backends.verisilicon.parts.part import profile_of
 from dovetail.backends.verisilicon.plugin import VsiBackend
 from dovetail.ir.precision import Precision
+from dovetail.testing.agreement import load_on
 from dovetail.testing.wild.case import WildCase
+from dovetail.testing.wild.deploying import deploy
 from dovetail.testing.wild.growth import Growth
 
-from .conftest import expect_equal
+from .conftest import expect_equal, target_named
 
 pytestmark = pytest.mark.sdk
 
@@ -58,3 +63,19 @@ def test_equal_operators_are_computed_once(target: str, precision: Precision, ve
     seed = draws.seed_here()
     cases = {f"{kind}, seed {seed + number}": _case(seed + number, kind) for number, kind in enumerate(_MADE)}
     expect_equal(target, precision, vendor, cases)
+
+
+@pytest.mark.parametrize(("kind", "names"), [("swish", ("t1", "t3")), ("pool", ("t0", "t1"))])
+def test_tensors_that_are_computed_once_are_told_by_both_names(
+    kind: str, names: tuple[str, str], graphs: VsiBackend
+) -> None:
+    """A gate that is told is no table any more, and what comes out may change; a pooling stays as it is."""
+    profile = target_named("vsi:v853")
+    (deployed,) = deploy(_case(5, kind), profile_of(profile), Precision.U8)[1]
+    executable = load_on(graphs, deployed.graph, profile, CompileOptions())
+    found = executable.run(deployed.samples[0], names)
+    untapped = executable.run(deployed.samples[0])
+    executable.close()
+    wanted = Emulation(deployed.program, Signature.of(deployed.graph)).run(deployed.samples[0], names)
+    assert all(found[name].tobytes() == wanted[names[0]].tobytes() for name in names)
+    assert kind == "swish" or all(found[name].tobytes() == value.tobytes() for name, value in untapped.items())

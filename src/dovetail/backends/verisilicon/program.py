@@ -181,13 +181,17 @@ class Program:
 
 
 def tapped(program: Program, names: tuple[str, ...]) -> Program:
-    """Return a program that gives some inner tensors too; raise KeyError for one that it does not know."""
-    known = dict(program.inner)
-    extra = tuple((name, known[name]) for name in names)
-    made = list(program.tensors)
-    for _, tensor in extra:
-        made[tensor] = replace(made[tensor], role=TensorRole.EDGE)
-    return replace(program, tensors=tuple(made), outputs=(*program.outputs, *extra), inner=())
+    """Return a program that gives copies of some inner tensors too; raise KeyError for one that it does not know.
+
+    A tensor that came out itself would be joined with what reads it, and then nothing fills it.
+    """
+    known, tensors = dict(program.inner), list(program.tensors)
+    operators, outputs = list(program.operators), list(program.outputs)
+    for name in names:
+        outputs.append((name, len(tensors)))
+        operators.append(ProgramOperator("data_convert", (known[name],), (len(tensors),)))
+        tensors.append(replace(tensors[known[name]], role=TensorRole.EDGE))
+    return replace(program, tensors=tuple(tensors), operators=tuple(operators), outputs=tuple(outputs), inner=())
 
 
 def own_copies(program: Program) -> dict[int, int]:
