@@ -49,9 +49,9 @@ def _case(seed: int, kind: str) -> WildCase:
     data = _conv(growth, data) if rng.random() < 0.7 else data
     one, other = _MADE[kind](growth, data), _MADE[kind](growth, data)
     one = _conv(growth, one) if rng.random() < 0.5 else growth.op("LeakyRelu", one)
-    follower = rng.choice(["conv", "tanh", "none"])
+    follower = rng.choice(["conv", "leaky", "none"])
     if follower != "none":
-        other = _conv(growth, other) if follower == "conv" else growth.op("Tanh", other)
+        other = _conv(growth, other) if follower == "conv" else growth.op("LeakyRelu", other, alpha=0.3)
     if growth.shape(one) == growth.shape(other) and rng.random() < 0.5:
         growth.op("Add", one, other)
     return growth.case(seed)
@@ -65,17 +65,14 @@ def test_equal_operators_are_computed_once(target: str, precision: Precision, ve
     expect_equal(target, precision, vendor, cases)
 
 
-@pytest.mark.parametrize(("kind", "names"), [("swish", ("t1", "t3")), ("pool", ("t0", "t1"))])
-def test_tensors_that_are_computed_once_are_told_by_both_names(
-    kind: str, names: tuple[str, str], graphs: VsiBackend
-) -> None:
-    """A gate that is told is no table any more, and what comes out may change; a pooling stays as it is."""
-    profile = target_named("vsi:v853")
-    (deployed,) = deploy(_case(5, kind), profile_of(profile), Precision.U8)[1]
+def test_tensors_that_are_computed_once_are_told_by_both_names(graphs: VsiBackend) -> None:
+    """Where nothing copied them, the sigmoid of a gate would come out as zeros."""
+    profile, names = target_named("vsi:v853"), ("t1", "t3")
+    (deployed,) = deploy(_case(5, "swish"), profile_of(profile), Precision.U8)[1]
+    known = dict(deployed.program.inner)
+    assert known["t1"] == known["t3"]
     executable = load_on(graphs, deployed.graph, profile, CompileOptions())
     found = executable.run(deployed.samples[0], names)
-    untapped = executable.run(deployed.samples[0])
     executable.close()
     wanted = Emulation(deployed.program, Signature.of(deployed.graph)).run(deployed.samples[0], names)
-    assert all(found[name].tobytes() == wanted[names[0]].tobytes() for name in names)
-    assert kind == "swish" or all(found[name].tobytes() == value.tobytes() for name, value in untapped.items())
+    assert all(found[name].tobytes() == wanted[name].tobytes() for name in names)
