@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from random import Random
 
 import draws
@@ -202,3 +202,29 @@ def _gated(seed: int, kind: str) -> WildCase:
     made = growth.op(kind, data, *others, **({"axis": 1} if kind == "Concat" else {}))
     growth.op("Mul", made, growth.op("Sigmoid", made))
     return growth.case(seed)
+
+
+_REDUCED: Mapping[str, Callable[[Growth, str], str]] = {
+    "rows": lambda growth, data: growth.op("ReduceMean", data, growth.constant(np.asarray([1, 2]))),
+    "planes": lambda growth, data: growth.op("GlobalAveragePool", data),
+    "largest": lambda growth, data: growth.op("ReduceMax", data, growth.constant(np.asarray([1, 2]))),
+    "reshaped": lambda growth, data: growth.op("Flatten", data),
+}
+"""What else reads the sigmoid of a gate."""
+
+
+@pytest.mark.sdk
+@pytest.mark.parametrize("precision", [Precision.U8, Precision.I16])
+@pytest.mark.parametrize("target", ["vsi:v853", "vsi:a311d", "vsi:imx8mp"])
+def test_sigmoids_that_gate_and_are_reduced(target: str, precision: Precision, vendor: VsiBackend) -> None:
+    """A reduction that looks at a sigmoid is no reader to the compiler: it would be given what nothing fills."""
+    seed = draws.seed_here()
+    cases: dict[str, WildCase] = {}
+    for number, (kind, reduced) in enumerate(_REDUCED.items()):
+        growth = Growth(seed + number)
+        data = drawn_input(growth, 1, _CHANNELS, _SIZE, _SIZE)
+        gate = growth.op("Sigmoid", data)
+        reduced(growth, gate)
+        growth.op("Mul", data, gate)
+        cases[f"{kind}, seed {seed + number}"] = growth.case(seed + number)
+    expect_equal(target, precision, vendor, cases)

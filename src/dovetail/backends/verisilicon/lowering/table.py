@@ -18,6 +18,7 @@ from dovetail.backends.verisilicon.lowering.defects import (
     keep_signed_bytes,
     with_coarse_results,
     with_copies_of_added,
+    with_copies_of_gates,
     with_copies_of_moved,
     with_own_copies,
 )
@@ -97,6 +98,7 @@ def lower_graph(graph: Graph, part: Part) -> Program:
     outputs = tuple((name, _output(draft, name)) for name in single.outputs)
     with_copies_of_moved(draft)
     with_copies_of_added(draft)
+    with_copies_of_gates(draft)
     outputs = with_own_copies(draft, outputs)
     program = Program(
         target=part.target,
