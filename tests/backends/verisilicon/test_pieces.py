@@ -18,17 +18,17 @@ from dovetail.testing.agreement import load_on
 
 
 def of_bytes(nodes: list[Node], outputs: tuple[str, ...], dtype: DType = DType.U8) -> Graph:
-    """Return a graph of bytes of one shape and scale; `w` is a weight."""
+    """Return a graph of bytes of one shape and scale; `w` and `v` are weights."""
     names = ["x", *(name for node in nodes for name in node.outputs)]
     zero = 128 if dtype is DType.U8 else 0
     types = dict.fromkeys(names, TensorType(dtype, (1, 4, 6, 6), Quantization((0.05,), (zero,))))
-    types["w"] = TensorType(dtype, (4, 4, 1, 1), Quantization((0.02,), (zero,)))
+    types["w"] = types["v"] = TensorType(dtype, (4, 4, 1, 1), Quantization((0.02,), (zero,)))
     weight: AnyArray = np.arange(16).reshape(4, 4, 1, 1).astype(types["w"].dtype.carrier)
-    return Graph("bytes", tuple(nodes), ("x",), outputs, types, {"w": weight})
+    return Graph("bytes", tuple(nodes), ("x",), outputs, types, {"w": weight, "v": weight[::-1]})
 
 
 RESIDUAL = [
-    Node("shortcut", "Conv", ("x", "w"), ("a",)),
+    Node("shortcut", "Conv", ("x", "v"), ("a",)),
     Node("first", "Conv", ("x", "w"), ("b",)),
     Node("relu", "Relu", ("b",), ("c",)),
     Node("second", "Conv", ("c", "w"), ("d",)),
@@ -52,6 +52,15 @@ def test_a_sum_goes_with_the_convolution_that_it_is_joined_with() -> None:
         part = cut(graph, pieces, count)
         assert pieces.keeps(part)
     assert cut(graph, pieces, 2).outputs == ("d",)
+
+
+def test_equal_operators_are_pieces_too() -> None:
+    twins = [replace(node, inputs=("x", "w")) if node.name == "shortcut" else node for node in RESIDUAL]
+    graph = of_bytes(twins, ("f",))
+    pieces = pieces_of(graph, find_target("vsi:v853"))
+    assert sorted(name for names in pieces.nodes for name in names) == sorted(node.name for node in twins)
+    for count in range(1, len(pieces.nodes) + 1):
+        assert pieces.keeps(cut(graph, pieces, count))
 
 
 def test_a_part_that_is_compiled_otherwise_is_not_kept() -> None:
@@ -139,7 +148,9 @@ def test_tensors_are_computed_from_those_that_are_given() -> None:
 
 def test_samples_of_a_batch_are_given_together() -> None:
     graph = of_bytes(RESIDUAL, ("f",))
-    shapes = {name: replace(kind, shape=("N", 4, 6, 6)) for name, kind in graph.types.items() if name != "w"}
+    shapes = {
+        name: replace(kind, shape=("N", 4, 6, 6)) for name, kind in graph.types.items() if name not in graph.constants
+    }
     batched = graph.evolve(types={**graph.types, **shapes})
     executable = load_on(backend("npusim"), batched, find_target("vsi:v853"), CompileOptions())
     from_given = executable.abilities().from_given
