@@ -134,12 +134,11 @@ def test_a_compiler_that_was_killed_has_refused_nothing(vendor: Vendor, tmp_path
 
 def test_nobody_waits_for_what_is_late_but_it_is_kept(vendor: Vendor, tmp_path: Path) -> None:
     vendor.open.clear()
-    model = _model()
+    model, others = _model(), set(threading.enumerate())
     assert _latencies(probe_units(model, [U8], ProbeOptions(limit_s=0.05, folder=tmp_path)), model) == [None] * 3
     vendor.open.set()
-    for thread in threading.enumerate():
-        if thread.daemon and thread is not threading.current_thread():
-            thread.join(timeout=30)
+    for thread in set(threading.enumerate()) - others:
+        thread.join(timeout=30)
     assert _latencies(probe_units(model, [U8], ProbeOptions(limit_s=0.0, folder=tmp_path)), model) == [2000.0] * 3
 
 

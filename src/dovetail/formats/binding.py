@@ -55,9 +55,10 @@ class Binding:
     together: tuple[Together, ...] = ()
     """Nodes of which the toolchain gives a word to all or to none."""
     doubts: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """Texts of words that the toolchain may not obey for an item: a file can say them, a search does not try them."""
+    """Texts of words that the toolchain may not obey for an item: a file can say them, a nearest plan has none of them,
+    and a search does not try them."""
     alike: tuple[tuple[str, ...], ...] = ()
-    """Nodes that a search places alike, for the toolchain may not obey what sets them apart."""
+    """Nodes that a search and a nearest plan place alike, for the toolchain may not obey what sets them apart."""
 
     @cached_property
     def covered(self) -> frozenset[str]:

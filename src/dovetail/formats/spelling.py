@@ -202,19 +202,28 @@ class _Choice:
         word = self.word_of(placement)
         return word is None or word.text not in self._binding.lacks.get(item, ())
 
+    def _surely_has(self, item: str, placement: Placement) -> bool:
+        word = self.word_of(placement)
+        return word is None or word.text not in self._missing(item)
+
+    def _missing(self, item: str) -> frozenset[str]:
+        """Return the words that the toolchain has not for an item, or may not obey."""
+        binding = self._binding
+        return binding.lacks.get(item, frozenset()) | binding.doubts.get(item, frozenset())
+
     def _had(self, item: str, placement: Placement) -> Placement:
-        """Return the nearest placement above one that the toolchain has for an item."""
-        lacks, rank = self._binding.lacks.get(item, frozenset()), self._rank(placement)
+        """Return the nearest placement above one that the toolchain surely has for an item."""
+        lacks, rank = self._missing(item), self._rank(placement)
         for word in self._vocabulary.exceptions:
             if word.text not in lacks and word.text not in self.taken:
                 enough = [one for one in self._meanings(word) if self._rank(one) >= rank]
                 if enough:
                     self.taken[word.text] = min(enough, key=self._rank)
-        options = [one for one in self.taken.values() if self._rank(one) >= rank and self._has(item, one)]
+        options = [one for one in self.taken.values() if self._rank(one) >= rank and self._surely_has(item, one)]
         return min(options, key=self._rank, default=placement)
 
     def nearest(self) -> Plan:
-        """Return the nearest plan that can be said."""
+        """Return the nearest plan that can be said, and that the toolchain surely obeys as far as that is known."""
         raised = {one: self._raise(one) for one in sorted(self._counts, key=self._rank, reverse=True)}
         placed = {node.name: raised[self._plan.placement(node.name)] for node in self._graph.nodes}
         for name in placed:
@@ -225,7 +234,7 @@ class _Choice:
             changed = False
             for item, nodes in self._binding.nodes_of.items():
                 best = max((placed[name] for name in nodes), key=self._rank, default=self.base)
-                if nodes and not self._has(item, best):
+                if nodes and not self._surely_has(item, best):
                     best = self._had(item, best)
                 for name in nodes:
                     changed |= placed[name] != best
@@ -235,6 +244,10 @@ class _Choice:
                 if shared is not None:
                     changed = True
                     placed.update(dict.fromkeys(pack.nodes, shared))
+            for alike in self._binding.alike:
+                best = max((placed[name] for name in alike), key=self._rank)
+                changed |= any(placed[name] != best for name in alike)
+                placed.update(dict.fromkeys(alike, best))
             if not changed:
                 break
         overrides = {}

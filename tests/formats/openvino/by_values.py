@@ -192,12 +192,18 @@ class Obeyed:
         found = []
         for edge in self.reads[name].edges:
             value = self._rounded(edge)
-            maker = self._maker(edge)
-            if value is False and self._op(name) in _CLAMPS and maker is not None:
-                # A clamp is joined to what is before it.
-                value = self._in_bytes(maker)
+            if value is False and self._op(name) in _CLAMPS:
+                value = self._joined(edge)
             found.append(value)
         return _all(found)
+
+    def _joined(self, edge: Edge) -> Verdict:
+        """Tell whether what a clamp reads comes out of bytes: it is joined to that, past what only moves numbers."""
+        mover, maker = self._moved_by(edge), self._maker(edge)
+        if mover is None:
+            return False if maker is None else self._in_bytes(maker)
+        found = [(item, self._rounded(item)) for item in self.reads[mover].edges]
+        return _all(self._joined(item) if value is False else value for item, value in found)
 
     def _in_float(self, name: str) -> Verdict:
         wrong = [self._for_float(edge) for edge in self.reads[name].edges]

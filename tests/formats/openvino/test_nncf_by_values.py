@@ -116,7 +116,7 @@ def _found(graph: Graph, plan: Plan, written: Plan) -> tuple[dict[str, bool], di
         # The quantiser runs as it is; its argument and its answer are looked at.
         patch.setattr(nncf, "quantize", quantize)
         reading = nncf_consumer.NNCF.read(ConsumerRequest(graph, plan, made, samples=feeds))
-    judge = Judge(kept[0], kept[1], feeds[0])
+    judge = Judge(kept[0], kept[-1], feeds[0])
     told = {item.node: item.obeyed is Obeyed.HONOURED for item in reading.nodes}
     return told, dict(verdicts(graph, plan, judge))
 

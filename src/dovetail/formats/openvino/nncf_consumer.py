@@ -31,6 +31,7 @@ _MOVES = frozenset(
 _CLAMPS = frozenset({"Relu", "Clamp", "Maximum", "Minimum"})
 """What a Relu or a Clip of ONNX becomes."""
 _BYTE = "8 bits"
+_CALLED = " with overflow_fix=DISABLE"
 _STORED = ("i8", "u8")
 """OpenVINO's names of bytes."""
 
@@ -70,30 +71,32 @@ class NncfConsumer:
 def _quantized(
     source: openvino.Model, scope: Mapping[str, Any], feeds: Sequence[Mapping[str, AnyArray]]
 ) -> tuple[openvino.Model, str]:
-    """Return what NNCF makes, and how it was called if not as it is by default.
+    """Return what NNCF makes, and how it was called.
 
-    NNCF 3.4 takes any constant that is added behind a convolution for its bias, and fails where it has not the shape
-    of one; what it rounds does not depend on the correction of biases.
+    By default it gives 7 bits to the weights of convolutions that have no other rounded one before them, for the sake
+    of old processors: with most of a network in float these are many, and a plan of 8 bits means 8. NNCF 3.4 takes any
+    constant that is added behind a convolution for its bias, and fails where it has not the shape of one; what it
+    rounds does not depend on the correction of biases.
     """
     import nncf
 
-    def call(**options: Any) -> openvino.Model:
+    def call(**advanced: Any) -> openvino.Model:
+        whole = nncf.OverflowFix.DISABLE
         with _quiet():
             return nncf.quantize(
                 source.clone(),
                 nncf.Dataset([dict(item) for item in feeds]),
                 ignored_scope=nncf.IgnoredScope(**scope),
                 subset_size=len(feeds),
-                **options,
+                advanced_parameters=nncf.AdvancedQuantizationParameters(overflow_fix=whole, **advanced),
             )
 
     try:
-        return call(), ""
+        return call(), _CALLED
     except ValueError as error:
         if "cannot reshape" not in str(error):
             raise
-    plain = nncf.AdvancedQuantizationParameters(disable_bias_correction=True)
-    return call(advanced_parameters=plain), " without its correction of biases, which fails here"
+    return call(disable_bias_correction=True), f"{_CALLED}, without its correction of biases, which fails here"
 
 
 def _friendly(listed: Sequence[str], graph: Graph, names: Binding, model: openvino.Model) -> list[str]:
@@ -119,19 +122,18 @@ def _compared(request: ConsumerRequest, names: Binding, model: openvino.Model) -
         if operator is not None and operator.get_type_name() not in ("Constant", "Result") and _makes_reals(operator):
             for label in nodes:
                 stands.setdefault(label, []).append(operator)
-    groups = [frozenset(item.get_friendly_name() for item in found) for found in stands.values()]
-    group_of = {name: group for group in groups for name in group}
+    group_of = {item.get_friendly_name(): tuple(found) for found in stands.values() for item in found}
     floats = {node.name for node in graph.nodes if not request.plan.placement(node.name).precision.is_quantized}
     kept = frozenset(name for name, nodes in names.nodes_of.items() if nodes and floats.issuperset(nodes))
     for node in graph.nodes:
         found = stands.get(node.name)
         if not found or all(item.get_type_name() in _MOVES for item in found):
             continue
-        inside = group_of[found[0].get_friendly_name()]
+        inside = frozenset(item.get_friendly_name() for item in found)
         precision = request.plan.placement(node.name).precision
         if precision.is_quantized:
             clamps = node.op in CLAMPS
-            given = _BYTE if all(_reads_bytes(item, inside, group_of, clamps) for item in found) else FLOAT
+            given = _BYTE if _all_read_bytes(found, group_of, clamps) else FLOAT
             yield judge_node(node, precision, [(_BYTE, given)])
         else:
             rounded = any(_is_rounded_for(item, inside, kept) for item in found)
@@ -142,21 +144,23 @@ def _makes_reals(operator: Any) -> bool:
     return any(value.get_element_type().is_real() for value in operator.outputs())
 
 
-def _reads_bytes(operator: Any, inside: frozenset[str], group_of: Mapping[str, frozenset[str]], clamps: bool) -> bool:
-    """Tell whether all reals that an operator computes with were rounded before, those of its own node apart.
+def _all_read_bytes(group: Sequence[Any], group_of: Mapping[str, Sequence[Any]], clamps: bool) -> bool:
+    """Tell whether all reals that the operators of a node compute with were rounded before, but for their own.
 
     An operator that stands for no node (OpenVINO adds a bias by one of its own) belongs to its reader; what `clamps`
-    belongs to the operator of bytes before it, with what moves numbers between the two: NNCF rounds behind all.
+    belongs to the operators of bytes before it, with what moves numbers between the two: NNCF rounds behind all.
     """
-    for source in _computed(operator):
-        name = source.get_friendly_name()
-        if name in inside or _is_rounded(source):
-            continue
-        joined = name not in group_of or (clamps and operator.get_type_name() in _CLAMPS | _MOVES)
-        if not joined or source.get_type_name() == "Parameter":
-            return False
-        if not _reads_bytes(source, group_of.get(name, frozenset({name})), group_of, clamps):
-            return False
+    inside = {item.get_friendly_name() for item in group}
+    for item in group:
+        for source in _computed(item):
+            name = source.get_friendly_name()
+            if name in inside or _is_rounded(source):
+                continue
+            joined = name not in group_of or (clamps and item.get_type_name() in _CLAMPS | _MOVES)
+            if not joined or source.get_type_name() == "Parameter":
+                return False
+            if not _all_read_bytes(group_of.get(name, (source,)), group_of, clamps):
+                return False
     return True
 
 
