@@ -31,6 +31,8 @@ _MOVES = frozenset(
 _CLAMPS = frozenset({"Relu", "Clamp", "Maximum", "Minimum"})
 """What a Relu or a Clip of ONNX becomes."""
 _BYTE = "8 bits"
+_BIAS_TROUBLE = ("cannot reshape", "Constant node was expected")
+"""What NNCF says where its correction of biases fails."""
 _CALLED = " with overflow_fix=DISABLE"
 _STORED = ("i8", "u8")
 """OpenVINO's names of bytes."""
@@ -75,8 +77,8 @@ def _quantized(
 
     By default it gives 7 bits to the weights of convolutions that have no other rounded one before them, for the sake
     of old processors: with most of a network in float these are many, and a plan of 8 bits means 8. NNCF 3.4 takes any
-    constant that is added behind a convolution for its bias, and fails where it has not the shape of one; what it
-    rounds does not depend on the correction of biases.
+    constant that is added behind a convolution for its bias, and fails where it has not the shape of one, or where it
+    looks for one and finds none; what it rounds does not depend on the correction of biases.
     """
     import nncf
 
@@ -93,8 +95,8 @@ def _quantized(
 
     try:
         return call(), _CALLED
-    except ValueError as error:
-        if "cannot reshape" not in str(error):
+    except (ValueError, nncf.InternalError) as error:
+        if not any(sign in str(error) for sign in _BIAS_TROUBLE):
             raise
     return call(disable_bias_correction=True), f"{_CALLED}, without its correction of biases, which fails here"
 
