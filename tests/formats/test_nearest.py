@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from dovetail.errors import InexpressiblePlan
@@ -15,6 +17,7 @@ from dovetail.passes import normalize
 from dovetail.plan import Override, Plan, parse_placement
 from dovetail.plan.plan import plan_from_json
 from dovetail.quantize import Range, Ranges, quantize
+from dovetail.testing.networks import Network
 
 ROOT = Path(__file__).parents[2]
 FILES, HOW_TO = ROOT / "examples" / "digits", ROOT / "docs" / "how-to"
@@ -76,3 +79,21 @@ def test_what_a_list_of_exclusions_has_no_word_for_is_in_float_on_the_cpu(name: 
         _write(form, Plan(graph.digest, parse_placement("vsi:v853@i8pc"), {"head/reshape": wide}))
     nearest = plan_from_json(caught.value.nearest)
     assert {str(item.placement) for item in nearest.overrides.values()} == {"cpu@fp32"}
+
+
+def test_the_nearest_plan_says_nothing_that_a_toolchain_may_not_obey() -> None:
+    """Before a Sigmoid NNCF never rounds; whether it does before a Mul by a constant depends on what is around it."""
+    net = Network()
+    tensor = net.conv(net.input("x", 1, 2, 4, 4), 2)
+    scaled = net.op("Mul", net.op("Abs", tensor), net.constant(np.full((1, 2, 1, 1), 0.5, np.float32)))
+    graph = net.graph(net.op("Sigmoid", tensor), net.conv(scaled, 2))
+    graph = graph.evolve(nodes=tuple(replace(node, origin=(node.name,)) for node in graph.nodes))
+    with pytest.raises(InexpressiblePlan) as caught:
+        _written_as("nncf", graph)
+    nearest = plan_from_json(caught.value.nearest)
+    assert {graph.node(name).op for name in nearest.overrides} == {"Abs", "Sigmoid", "Mul"}
+    assert find_format("nncf").write(WriteRequest(nearest, graph)).content
+
+
+def _written_as(name: str, graph: Graph) -> Written:
+    return find_format(name).write(WriteRequest(Plan(graph.digest, parse_placement("vsi:v853@i8pc")), graph))

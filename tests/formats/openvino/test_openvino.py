@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import openvino as ov
 import pytest
+from onnx import TensorProto, helper
 
-from dovetail.errors import FormatError, PlanError
+from dovetail.errors import FormatError, InexpressiblePlan, PlanError
 from dovetail.exporters import to_onnx
 from dovetail.formats import ReadRequest, WriteRequest, find_format
 from dovetail.formats.openvino import (
@@ -30,6 +32,7 @@ from dovetail.importers import load_model
 from dovetail.ir import DType, Graph, Node, TensorType
 from dovetail.passes import normalize
 from dovetail.plan import Override, Plan, parse_placement
+from dovetail.plan.plan import plan_from_json
 
 from ..conftest import make_plan, placements
 
@@ -262,6 +265,28 @@ def test_the_file_goes_there_and_back(graph: Graph) -> None:
     assert '"scores": "CPU"' in written.text
     back = find_format("openvino").read(written.content, ReadRequest(graph, plan.default))
     assert placements(graph, back) == placements(graph, plan)
+
+
+def test_what_one_node_of_the_file_became_has_one_device(tmp_path: Path) -> None:
+    """Softmax of ONNX before version 13 flattens: OpenVINO has one name for all of it."""
+    kinds = [helper.make_tensor_value_info(name, TensorProto.FLOAT, (1, 2, 3, 4)) for name in "xy"]
+    node = helper.make_node("Softmax", ["x"], ["y"], "soft", axis=1)
+    onnx.save(
+        helper.make_model(
+            helper.make_graph([node], "old", kinds[:1], kinds[1:]),
+            opset_imports=[helper.make_opsetid("", 11)],
+            ir_version=6,
+        ),
+        tmp_path / "old.onnx",
+    )
+    graph = normalize(load_model(tmp_path / "old.onnx"))
+    assert len(graph.nodes) > 1
+    some = next(item.name for item in graph.nodes if item.op == "Softmax")
+    with pytest.raises(InexpressiblePlan, match="different placements") as caught:
+        find_format("openvino").write(WriteRequest(_plan(graph, {some}), graph))
+    nearest = plan_from_json(caught.value.nearest)
+    assert set(nearest.overrides) == {item.name for item in graph.nodes}
+    assert find_format("openvino").write(WriteRequest(nearest, graph)).content
 
 
 def test_a_node_without_a_device_is_an_error_as_in_openvino(graph: Graph) -> None:

@@ -6,7 +6,7 @@ own: `apply_affinities` puts them into an `ov.Model`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from dovetail.errors import FormatError
@@ -46,8 +46,11 @@ class AffinityFormat:
         return Written(json_bytes({"device": f"HETERO:{','.join(order)}", _KEY: devices}))
 
     def binding(self, request: WriteRequest) -> Binding:
-        """Return the nodes that every tensor stands for."""
-        return bind_tensors(request.graph)
+        """Return the nodes that every tensor stands for, and those that one node of the source became with them."""
+        graph = request.graph
+        whole = {name: nodes for nodes in bind_sources(graph).nodes_of.values() for name in nodes if len(nodes) > 1}
+        named = bind_tensors(graph).nodes_of
+        return Binding({item: tuple(dict.fromkeys(_wholes(nodes, whole))) for item, nodes in named.items()})
 
     def read(self, content: bytes, request: ReadRequest) -> Plan:
         """Return the plan; raise FormatError when a node has no device."""
@@ -90,6 +93,11 @@ class AffinityFormat:
             # Any device that is not the CPU is the accelerator: NPU, GPU.1, ...
             device_of[name] = _CPU.text if device == _CPU.text else _NPU.text
         return device_of, exact
+
+
+def _wholes(nodes: Iterable[str], whole: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
+    for name in nodes:
+        yield from whole.get(name, (name,))
 
 
 def _bind(graph: Graph) -> Binding:

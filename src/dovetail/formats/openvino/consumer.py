@@ -17,6 +17,7 @@ from dovetail.formats.consumer import ConsumerReading, ConsumerRequest, Obeyed, 
 from dovetail.formats.format import ReadRequest
 from dovetail.formats.openvino.affinities import FORMAT
 from dovetail.formats.openvino.model import apply_affinities, bind_operators
+from dovetail.formats.openvino.weights import fold_constants
 from dovetail.plan.placement import HOST
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ class HeteroConsumer:
         core = _two_devices()
         try:
             model = core.read_model(content)
+            # As the documentation says: shapes and weights that are computed have no size between devices.
+            fold_constants(model)
             apply_affinities(model, request.graph, plan, {key: _STANDINS[name] for key, name in devices.items()})
             with _drawing() as folder:
                 compiled = core.compile_model(model, f"HETERO:{','.join(_STANDINS.values())}")
@@ -73,7 +76,8 @@ class HeteroConsumer:
         names = request.graph.outputs
         outputs = tuple({name: made[place] for place, name in enumerate(names)} for made in runs)
         read = tuple(_compared(request, devices, on))
-        return ConsumerReading(f"OpenVINO {openvino.__version__}", read, outputs, computes_floats=True)
+        consumer = f"OpenVINO {openvino.__version__} after fold_constants"
+        return ConsumerReading(consumer, read, outputs, computes_floats=True)
 
 
 def hint_for(message: str) -> str | None:
