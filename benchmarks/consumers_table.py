@@ -3,7 +3,8 @@
 python benchmarks/consumers_table.py [--model NAME ...] [--format NAME ...] [--seed N] [--keep FILE] [--page FILE]
 
 Four plans for each model: everything at 8 bits; two that `tune --for` the format finds, which lose at most a half and
-a quarter of what that loses of the metric `noise` on random inputs; and one in which a drawn quarter of the units is
+a quarter of what that loses of the metric `noise` on random inputs (parts of pages for a text detector, which finds
+nothing in noise); and one in which a drawn quarter of the units is
 elsewhere, at 16 bits where the format has a word for it, else in float. What a format cannot say becomes the nearest
 plan that it can.
 """
@@ -19,10 +20,15 @@ import tempfile
 import time
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import product
 from pathlib import Path
 
+import numpy as np
+
 import dovetail
+import zoo.detectors as detectors
 import zoo.machine as machine
+from dovetail.backends.reference import run_graph
 from dovetail.data import Sample, SplitOptions, split_samples
 from dovetail.environments import ConversionJob, find_environment, run_job, state_of
 from dovetail.errors import DovetailError, InexpressiblePlan
@@ -34,6 +40,7 @@ from dovetail.formats.consumer import ConsumerRequest, find_consumer
 from dovetail.formats.demands import WordFormat, demands_of
 from dovetail.formats.numerics import numerics_of
 from dovetail.ir import Graph
+from dovetail.ir.dtypes import AnyArray
 from dovetail.plan import Override, Placement, Plan, find_units, parse_placement
 from dovetail.plan.plan import plan_from_json
 from dovetail.quantize import calibrate, dequantize, is_quantized, quantize
@@ -60,6 +67,8 @@ FILES = {
 One that came quantised is taken as the float model that it stands for, one without a fixed size with that of SHAPES.
 """
 SHAPES = {"ppocr_det": {"x": (1, 3, 64, 96)}}
+TEXTS = "ppocr_det"
+"""What finds nothing in noise: its inputs are windows of pages in which it finds text."""
 BRANCHING = ("ultraface", "ppocr_det", "shufflenet_v2", "yolox_nano")
 """Those with branches, and gathers or slices between them."""
 SHARES = {"tuned, a half": 0.5, "tuned, a quarter": 0.25}
@@ -145,7 +154,7 @@ def main() -> int:
 def _rows(model: str, name: str, seed: int, known: Collection[str]) -> Iterator[Row]:
     consumer = find_consumer(name)
     path = models_root() / FILES[model].format("" if consumer is None else consumer.models[1:])
-    if consumer is None or not path.is_file() or known >= {"low", *SHARES, "drawn"}:
+    if consumer is None or not path.is_file() or set(known) >= {"low", *SHARES, "drawn"}:
         return
     with tempfile.TemporaryDirectory(prefix="dovetail-") as folder:
         case = _opened(model, path, name, Path(folder))
@@ -183,7 +192,7 @@ def _plan(case: Case, label: str, seed: int) -> Plan:
 def tuned_plan(case: Case, share: float) -> Plan:
     """Return the plan that a search for a format accepts; it may lose a share of what everything low loses."""
     graph, form = case.graph, find_format(case.format)
-    samples = HeldSamples([Sample(str(number), random_feeds(graph, 100 + number)) for number in range(_TUNED)])
+    samples = _samples(case, range(100, 100 + _TUNED))
     start = Plan(graph.digest, LOW)
     demands = None
     if isinstance(form, WordFormat):
@@ -214,11 +223,34 @@ def drawn_plan(case: Case, seed: int) -> Plan:
     return Plan(graph.digest, LOW, {node: Override(case.high, f"seed {seed}") for unit in away for node in unit.nodes})
 
 
+def _samples(case: Case, seeds: Sequence[int]) -> HeldSamples:
+    feeds = _texts(case.graph, seeds) if case.model == TEXTS else [random_feeds(case.graph, seed) for seed in seeds]
+    return HeldSamples([Sample(str(seed), item) for seed, item in zip(seeds, feeds, strict=True)])
+
+
+def _texts(graph: Graph, seeds: Sequence[int]) -> list[dict[str, AnyArray]]:
+    """Return a window of a page for each seed, of those in which the float model finds text in a tenth or more."""
+    (name,), pages = graph.inputs, next(case for case in detectors.CASES if case.name == "ppocrv3_det")
+    whole = dovetail.normalize(
+        dovetail.load_model(models_root() / pages.file, dovetail.LoadOptions(shapes=pages.shapes))
+    )
+    height, width = graph.types[name].shape[2:]
+    windows = []
+    for sample in pages.open(whole, models_root()).samples:
+        (page,) = sample.inputs.values()
+        found = run_graph(whole, sample.inputs)[whole.outputs[0]]
+        for top, left in product(range(0, page.shape[2] - height, 32), range(0, page.shape[3] - width, 32)):
+            spot = np.s_[:, :, top : top + height, left : left + width]
+            if np.mean(found[spot] > 0.3) >= 0.1:
+                windows.append(page[spot])
+    return [{name: windows[int(np.random.default_rng(seed).integers(len(windows)))]} for seed in seeds]
+
+
 def measure(case: Case, label: str, seed: int) -> Row:
     """Return what becomes of a plan in a format."""
     began, graph = time.perf_counter(), case.graph
     plan = asked = _plan(case, label, seed)
-    samples = HeldSamples([Sample(str(number), random_feeds(graph, number)) for number in range(_SAMPLES)])
+    samples = _samples(case, range(_SAMPLES))
     ranges = calibrate(graph, samples).ranges
     form, content, consumer = find_format(case.format), case.path.read_bytes(), find_consumer(case.format)
     assert consumer is not None
