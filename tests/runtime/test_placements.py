@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+import draws
 import numpy as np
 import openvino
 import pytest
@@ -115,8 +116,8 @@ def placed(draw: st.DrawFn) -> tuple[Graph, dict[str, str]]:
 
 
 @pytest.mark.slow
-@seed(20)
-@settings(max_examples=500, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@seed(draws.seed_of(f"{__name__} OpenVINO"))
+@settings(max_examples=150, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 @given(placed())
 def test_any_placement_on_openvino(case: tuple[Graph, dict[str, str]]) -> None:
     graph, sides = case
@@ -126,8 +127,8 @@ def test_any_placement_on_openvino(case: tuple[Graph, dict[str, str]]) -> None:
 
 
 @pytest.mark.slow
-@seed(21)
-@settings(max_examples=500, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@seed(draws.seed_of(f"{__name__} simulator"))
+@settings(max_examples=150, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 @given(placed())
 def test_any_placement_on_cpu_and_simulator(case: tuple[Graph, dict[str, str]]) -> None:
     graph, sides = case

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import random
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -12,6 +13,7 @@ from pathlib import Path
 import needs
 import numpy as np
 import pytest
+from draws import seed_of
 
 from dovetail.backend.target import TargetProfile
 from dovetail.backends.verisilicon.driver.session import Settings
@@ -27,6 +29,29 @@ from dovetail.testing.wild.deploying import SimulatorJudge, WildOutcome
 from dovetail.testing.wild.growth import Growth
 
 OLDER = "6.42.0"
+
+
+EVERY = "DOVETAIL_EVERY"
+_LEAST, _SHARE = 4, 3
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out two thirds of the cases of tests here that have many, others in every run; DOVETAIL_EVERY=1 runs all.
+
+    They are the same arrangement on several parts and at several precisions. Cases that were found and kept all run.
+    """
+    tests: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.path.parent == Path(__file__).parent and item.path.name != "test_wild.py":
+            tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    left: set[pytest.Item] = set()
+    for name, cases in tests.items():
+        if len(cases) > _LEAST and not os.environ.get(EVERY) and not config.getoption("collectonly"):
+            count = len(cases) - max(_LEAST, -(-len(cases) // _SHARE))
+            left.update(random.Random(seed_of(name)).sample(cases, count))
+    if left:
+        config.hook.pytest_deselected(items=[item for item in items if item in left])
+        items[:] = [item for item in items if item not in left]
 
 
 def drawn_input(growth: Growth, *shape: int) -> str:

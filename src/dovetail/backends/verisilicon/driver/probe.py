@@ -13,7 +13,8 @@ from dovetail.backends.verisilicon.driver.session import Settings
 from dovetail.backends.verisilicon.lowering.refusals import LoweringRefusal
 from dovetail.backends.verisilicon.lowering.table import lower_graph
 from dovetail.backends.verisilicon.part import Part
-from dovetail.backends.verisilicon.parts.measured import MeasuredPart, PartFigures
+from dovetail.backends.verisilicon.parts.figures import PartFigures
+from dovetail.backends.verisilicon.parts.measured import MeasuredPart
 from dovetail.backends.verisilicon.program import Program
 from dovetail.errors import CompileError
 from dovetail.ir import AnyArray, Graph
@@ -64,6 +65,12 @@ def probe_part(
     return MeasuredPart(part.sdk_name, settings.folder.version, figures, engines, never)
 
 
+def probe_figures(part: Part, question: Question, settings: Settings) -> PartFigures:
+    """Return the figures of a part alone; raise CompileError when the simulator does not tell them."""
+    with GraphBench(part.sdk_name, settings, (_SKIP_EXECUTION,)) as bench:
+        return part_figures(bench.hardware(lower_graph(question.graph, part)))
+
+
 def _ask(bench: GraphBench, program: Program, graph: Graph) -> Engine | None:
     sample: Mapping[str, AnyArray] = {
         name: np.zeros(graph.types[name].static_shape or (), graph.types[name].dtype.carrier) for name in graph.inputs
@@ -86,8 +93,10 @@ def part_figures(printed: Mapping[str, str]) -> PartFigures:
             nn_cores=int(printed["NumNNCores"]),
             nn_cores_16_bit=int(printed["NumNNCoresInt16"]),
             macs_per_core=int(printed["MadPerCore"]),
+            macs_per_lane=int(printed["DPAmount"]),
             tp_cores=int(printed["NumTPCores"]),
             shader_cores=int(printed["NumShaderCores"]),
+            lut_lanes=int(printed["LUT_ACT_LANES"]),
             vip_sram_bytes=int(printed["VIPSRAMSize"]),
             axi_sram_bytes=int(printed["AXISRAMSize"]),
             clock_mhz=int(printed["FreqInMHZ"]),

@@ -12,31 +12,13 @@ from functools import cache
 from pathlib import Path
 
 from dovetail.backend.target import Engine
+from dovetail.backends.verisilicon.parts.figures import PartFigures
 from dovetail.errors import DovetailError
 from dovetail.ir.precision import Precision
 
 SCHEMA = 1
 _FILE = Path(__file__).with_name("measured.json")
 _MOST_BYTES = 4 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class PartFigures:
-    """The figures that the vendor's performance model prints of a part.
-
-    `core` is the chip's model and revision. Memory bandwidth and clock are the model's defaults, not a board's.
-    """
-
-    core: str
-    nn_cores: int
-    nn_cores_16_bit: int
-    macs_per_core: int
-    tp_cores: int
-    shader_cores: int
-    vip_sram_bytes: int
-    axi_sram_bytes: int
-    clock_mhz: int
-    ddr_bytes_per_cycle: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,15 +8,14 @@ from dataclasses import dataclass, replace
 
 from dovetail.backend.target import HardwareFacts
 from dovetail.backends.verisilicon.generation import Generation
-from dovetail.backends.verisilicon.parts.measured import PartFigures, measured_parts
+from dovetail.backends.verisilicon.parts.figures import PartFigures, printed_figures
+from dovetail.backends.verisilicon.parts.measured import measured_parts
 from dovetail.backends.verisilicon.parts.part import VsiProfile
 from dovetail.backends.verisilicon.parts.prices import fitted_prices
 from dovetail.backends.verisilicon.parts.rules import generation_profile
 from dovetail.errors import DeviceNotFound
 
 PREFIX = "vsi:"
-_MACS_PER_LANE = 3
-"""Multiply-accumulates that each of a core's lanes does in a cycle at 8 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +77,9 @@ PARTS: tuple[NamedPart, ...] = (
 
 _RAW = re.compile(r"(?:VIP|GCNANO)[A-Z0-9_]{1,60}_PID0X([0-9A-F]{1,8})")
 _BY_PID = re.compile(r"pid=(0x[0-9a-fA-F]{1,8}|[0-9]{1,10})")
-_ASSUMED = PartFigures("unknown", 2, 2, 64, 1, 1, 128 << 10, 0, 1000, 3.8)
+_FIRST_8000, _FIRST_9000, _FIRST_PLUS = 0x8000, 0x8100, 0x9000
+"""The first revisions of generations: those of the parts with a name here are 0x8002, 0x8303 and 0x9003."""
+_ASSUMED = PartFigures("unknown", 2, 2, 64, 3, 1, 1, 0, 128 << 10, 0, 1000, 3.8)
 
 
 def _pid(sdk_name: str) -> int:
@@ -89,7 +90,7 @@ def _pid(sdk_name: str) -> int:
 def _hardware(sdk_name: str, figures: PartFigures, source: str) -> HardwareFacts:
     return HardwareFacts(
         nn_cores=figures.nn_cores,
-        macs_per_cycle=figures.nn_cores * figures.macs_per_core * _MACS_PER_LANE,
+        macs_per_cycle=figures.macs_per_cycle,
         clock_hz=figures.clock_mhz * 1_000_000,
         ddr_bytes_per_cycle=figures.ddr_bytes_per_cycle,
         sram_bytes=figures.vip_sram_bytes,
@@ -104,12 +105,17 @@ def _hardware(sdk_name: str, figures: PartFigures, source: str) -> HardwareFacts
 
 
 _PRINTED = "cores and memory as the vendor's simulator prints them; clock and bandwidth are its model's defaults"
-_NOT_PROBED = "assumed: this part was not probed ('dovetail sdk probe' does it)"
+_NOT_PROBED = "assumed: the simulator does not tell what this part is"
+
+
+def _figures(sdk_name: str) -> PartFigures | None:
+    measured = measured_parts().get(sdk_name)
+    return measured.figures if measured else printed_figures().get(sdk_name)
 
 
 def _profile(part: NamedPart) -> VsiProfile:
-    measured = measured_parts().get(part.sdk_name)
-    figures, origin = (measured.figures, _PRINTED) if measured else (_ASSUMED, _NOT_PROBED)
+    known = _figures(part.sdk_name)
+    figures, origin = (known, _PRINTED) if known else (_ASSUMED, _NOT_PROBED)
     hardware = _hardware(part.sdk_name, figures, f"{origin}; the part's name: {part.source}")
     return generation_profile(part.name, part.title, part.generation, hardware)
 
@@ -165,7 +171,21 @@ def _unnamed(name: str, sdk_name: str) -> VsiProfile:
 
 
 def _generation(sdk_name: str) -> Generation:
-    """Return the generation that a name tells; parts with a stream processor cannot be told by it."""
-    if sdk_name.startswith("VIP9"):
+    """Return the generation that the chip's revision tells, or a name where no revision is known.
+
+    The parts with a name here agree with it. Those with tables in the lanes have a stream processor (from 0x9100 on).
+    """
+    figures = _figures(sdk_name)
+    if figures is None or not figures.revision:
+        if sdk_name.startswith("VIP9"):
+            return Generation.VIP9000
+        return Generation.VIP8000 if sdk_name.startswith("VIP8") else Generation.V7
+    if figures.lut_lanes:
+        return Generation.STREAM
+    if figures.revision >= _FIRST_PLUS:
+        return Generation.VIP9000_PLUS
+    if figures.revision >= _FIRST_9000:
         return Generation.VIP9000
-    return Generation.VIP8000 if sdk_name.startswith("VIP8") else Generation.V7
+    if figures.revision >= _FIRST_8000:
+        return Generation.VIP8000
+    return Generation.V7 if figures.nn_cores_16_bit else Generation.V7_BYTES
