@@ -327,7 +327,8 @@ def page(rows: Sequence[Row], seed: int) -> str:
         *machine.facts(("dovetail", "onnxruntime", "openvino", "nncf", "ai-edge-quantizer", "ai-edge-litert")),
         "",
         f"`low`: everything in 8 bits; `tuned`: what `tune --for` the format accepts that loses so much of what `low`"
-        f" loses of `noise` on {_TUNED} random inputs, after at most {_PLANS} plans; `drawn` (seed {seed}): a quarter"
+        f" loses of `noise` on {_TUNED} random inputs (of {TEXTS}: windows of pages with text), after at most"
+        f" {_PLANS} plans; `drawn` (seed {seed}): a quarter"
         f" of the units elsewhere. Branches and gathers: {', '.join(branching)}."
         " `moved`: nodes that the"
         " nearest plan has elsewhere, where a format cannot say the plan. `nodes as planned`: what `export` calls"

@@ -93,7 +93,6 @@ def part_figures(printed: Mapping[str, str]) -> PartFigures:
             nn_cores=int(printed["NumNNCores"]),
             nn_cores_16_bit=int(printed["NumNNCoresInt16"]),
             macs_per_core=int(printed["MadPerCore"]),
-            macs_per_lane=int(printed["DPAmount"]),
             tp_cores=int(printed["NumTPCores"]),
             shader_cores=int(printed["NumShaderCores"]),
             lut_lanes=int(printed["LUT_ACT_LANES"]),

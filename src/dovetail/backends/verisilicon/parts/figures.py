@@ -12,22 +12,22 @@ from dovetail.errors import DovetailError
 
 SCHEMA = 1
 FILE = Path(__file__).with_name("figures.json")
+_MACS_PER_LANE = 3
+"""Multiply-accumulates that each of a core's lanes does in a cycle at 8 bits."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartFigures:
     """The figures that the vendor's performance model prints of a part.
 
-    `core` is the chip's model and revision. Memory bandwidth and clock are the model's defaults, not a board's. A lane
-    of a core does `macs_per_lane` multiply-accumulates in a cycle at 8 bits; `lut_lanes` are those of a stream
-    processor's tables.
+    `core` is the chip's model and revision. Memory bandwidth and clock are the model's defaults, not a board's.
+    `lut_lanes` are those of a stream processor's tables.
     """
 
     core: str
     nn_cores: int
     nn_cores_16_bit: int
     macs_per_core: int
-    macs_per_lane: int
     tp_cores: int
     shader_cores: int
     lut_lanes: int
@@ -45,7 +45,7 @@ class PartFigures:
     @property
     def macs_per_cycle(self) -> int:
         """Return the multiply-accumulates of the array in a cycle at 8 bits."""
-        return self.nn_cores * self.macs_per_core * self.macs_per_lane
+        return self.nn_cores * self.macs_per_core * _MACS_PER_LANE
 
 
 _COLUMNS = tuple(PartFigures.__slots__)

@@ -79,7 +79,7 @@ _RAW = re.compile(r"(?:VIP|GCNANO)[A-Z0-9_]{1,60}_PID0X([0-9A-F]{1,8})")
 _BY_PID = re.compile(r"pid=(0x[0-9a-fA-F]{1,8}|[0-9]{1,10})")
 _FIRST_8000, _FIRST_9000, _FIRST_PLUS = 0x8000, 0x8100, 0x9000
 """The first revisions of generations: those of the parts with a name here are 0x8002, 0x8303 and 0x9003."""
-_ASSUMED = PartFigures("unknown", 2, 2, 64, 3, 1, 1, 0, 128 << 10, 0, 1000, 3.8)
+_ASSUMED = PartFigures("unknown", 2, 2, 64, 1, 1, 0, 128 << 10, 0, 1000, 3.8)
 
 
 def _pid(sdk_name: str) -> int:
