@@ -21,6 +21,7 @@ from pathlib import Path
 from dovetail.backends.verisilicon.driver.process import DriverLimits
 from dovetail.backends.verisilicon.driver.session import Settings
 from dovetail.backends.verisilicon.generation import CONVERTING
+from dovetail.backends.verisilicon.parts.installed import simulated_profile
 from dovetail.backends.verisilicon.parts.named import VSI_PROFILES
 from dovetail.backends.verisilicon.parts.part import VsiProfile
 from dovetail.ir.precision import Precision
@@ -81,7 +82,7 @@ def cells(given: argparse.Namespace, held: list[Row]) -> Iterator[WildCell]:
         WildKind.MIXTURE: given.mixtures,
     }
     shares = {kind: -(-count // parts) for kind, count in asked.items()}
-    precisions = {item.name: started_from(item) if given.default_precisions else () for item in VSI_PROFILES}
+    precisions = {name: started_from(_part(name)) if given.default_precisions else () for name in given.target}
     wanted = [(kind, target) for kind in WildKind for target in given.target]
     while True:
         short = False
@@ -95,13 +96,20 @@ def cells(given: argparse.Namespace, held: list[Row]) -> Iterator[WildCell]:
             return
 
 
+def _part(name: str) -> VsiProfile:
+    """Return a part by its name here, or by the simulator's."""
+    profile = simulated_profile(name)
+    if profile is None:
+        raise SystemExit(f"no part is called {name}")
+    return profile
+
+
 def run(given: argparse.Namespace) -> None:
     """Judge cells until there are enough, or the time is over."""
     settings = Settings(find_verisilicon().folder, _LIMITS)
-    profiles = {profile.name: profile for profile in VSI_PROFILES}
     held, end = read_rows(given.log), time.monotonic() + 60.0 * given.minutes
     with ExitStack() as stack:
-        judges = {name: stack.enter_context(SimulatorJudge(profiles[name], settings)) for name in given.target}
+        judges = {name: stack.enter_context(SimulatorJudge(_part(name), settings)) for name in given.target}
         for cell in cells(given, held):
             if time.monotonic() > end:
                 break
@@ -116,9 +124,8 @@ def run(given: argparse.Namespace) -> None:
 def shrink(given: argparse.Namespace) -> None:
     """Write a case file for every row that is wrong and has none."""
     settings = Settings(find_verisilicon().folder, _LIMITS)
-    profiles = {profile.name: profile for profile in VSI_PROFILES}
     with ExitStack() as stack:
-        judges = {name: stack.enter_context(SimulatorJudge(profiles[name], settings)) for name in given.target}
+        judges = {name: stack.enter_context(SimulatorJudge(_part(name), settings)) for name in given.target}
         for item in read_rows(given.shrink):
             path = _FOLDER / f"{item.name}.npz"
             if item.is_wrong and not path.exists() and item.target in judges:
