@@ -21,10 +21,11 @@ from prices.fitting import fit_kind, group, operators_of
 from prices.networks import network
 from prices.probes import Probe, append_probe, ask, read_probes
 
-TARGETS = ("vsi:v853", "vsi:a311d", "vsi:imx8mp", "vsi:rv1126")
+TARGETS = ("vsi:v853", "vsi:a311d", "vsi:imx8mp", "vsi:rv1126", "vsi:t527", "vsi:a733")
+"""One of each generation at least: the others of it have its prices."""
 PLACES: tuple[str, ...] = (
     *(f"{target}@{precision}" for precision in ("u8", "i16") for target in TARGETS),
-    "vsi:v853@i8pc",
+    *("vsi:v853@i8pc", "vsi:t527@i8pc", "vsi:a733@i8pc"),
     *(f"{target}@i8" for target in TARGETS),
 )
 """Weights per channel run on the shaders of the older parts, of which the vendor's model knows only the traffic."""

@@ -28,3 +28,5 @@ class FittedPrices:
 
     version: str
     forms: Mapping[tuple[str, Precision], FittedForm]
+    other: str = ""
+    """The part that they were fitted to, where it is another one of the same generation."""

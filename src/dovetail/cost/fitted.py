@@ -54,4 +54,6 @@ class FittedRoofline:
     @property
     def source(self) -> str:
         """Return where the figures come from."""
-        return f"roofline fitted to VeriSilicon's performance model ({self.prices.version}) on generated operators"
+        other = f" of {self.prices.other}, which is alike but for cores and memory," if self.prices.other else ""
+        version = self.prices.version
+        return f"roofline fitted to VeriSilicon's performance model{other} ({version}) on generated operators"

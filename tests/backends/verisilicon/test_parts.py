@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import numpy as np
 import onnx
@@ -11,8 +12,10 @@ import pytest
 from dovetail.backend.arithmetic import Carrier, Rounding, Tie, ZeroPointOrder
 from dovetail.backend.target import Engine, TargetVerdict
 from dovetail.backends.verisilicon.generation import Generation
+from dovetail.backends.verisilicon.parts import named
+from dovetail.backends.verisilicon.parts.figures import figures_from_json, figures_to_json, printed_figures
 from dovetail.backends.verisilicon.parts.measured import measured_parts, parts_from_json, parts_to_json
-from dovetail.backends.verisilicon.parts.named import VSI_PROFILES
+from dovetail.backends.verisilicon.parts.named import PARTS, VSI_PROFILES, NamedPart, vsi_profile
 from dovetail.errors import DovetailError
 from dovetail.ir import DType, Graph, Node, TensorType
 from dovetail.ir.precision import Precision
@@ -106,6 +109,56 @@ def test_a_bandwidth_beyond_any_float_is_damage() -> None:
     document["parts"][name]["figures"]["ddr_bytes_per_cycle"] = 10**350
     with pytest.raises(DovetailError, match="the table of parts is damaged"):
         parts_from_json(json.dumps(document).encode(), "parts.json")
+
+
+@pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
+def test_the_revision_of_a_chip_tells_its_generation(part: NamedPart) -> None:
+    """Of the simulator's names only figures are known: they tell what was found operator by operator."""
+    assert part.sdk_name in printed_figures()
+    assert printed_figures()[part.sdk_name] == measured_parts()[part.sdk_name].figures
+    assert named._generation(part.sdk_name) is part.generation
+
+
+def test_a_part_without_a_name_has_its_own_figures_and_prices_of_its_generation() -> None:
+    wide = vsi_profile("vsi:VIP9000NANOOI_PID0X10000031", ["VIP9000NANOOI_PID0X10000031"])
+    assert wide is not None
+    assert wide.hardware is not None
+    assert (wide.generation, wide.hardware.nn_cores) == (Generation.STREAM, 32)
+    assert wide.hardware.prices is not None
+    assert wide.hardware.prices.other == "vsi:a733"
+    bytes_alone = BY_NAME["vsi:s905d3"].hardware
+    assert bytes_alone is not None
+    assert bytes_alone.prices is not None
+    assert {precision for _, precision in bytes_alone.prices.forms} == {P.U8, P.I8}
+    for name in ("vsi:a311d", "vsi:t527"):
+        own = BY_NAME[name].hardware
+        assert own is not None
+        assert own.prices is not None
+        assert own.prices.other == ""
+
+
+def test_what_nobody_knows_of_is_told_by_its_name() -> None:
+    names = {"VIP9000X_PID0X1": Generation.VIP9000, "VIP8000X_PID0X1": Generation.VIP8000, "VIPX_PID0X1": Generation.V7}
+    assert {name: named._generation(name) for name in names} == names
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda row: row.pop(),
+        lambda row: row.__setitem__(1, -1),
+        lambda row: row.__setitem__(1, 0),
+        lambda row: row.__setitem__(-1, 0.0),
+        lambda row: row.__setitem__(2, "many"),
+    ],
+)
+def test_figures_are_read_back_and_damage_is_told(damage: Callable[[list[object]], object]) -> None:
+    text = figures_to_json(printed_figures(), "6.57.1")
+    assert figures_from_json(text, "figures.json") == printed_figures()
+    document = json.loads(text)
+    damage(next(iter(document["parts"].values())))
+    with pytest.raises(DovetailError, match="the table of figures is damaged"):
+        figures_from_json(json.dumps(document).encode(), "figures.json")
 
 
 def test_rounding_follows_the_measured_matrix() -> None:

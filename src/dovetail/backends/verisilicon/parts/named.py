@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from dovetail.backend.fitted import FittedPrices
 from dovetail.backend.target import HardwareFacts
 from dovetail.backends.verisilicon.generation import Generation
 from dovetail.backends.verisilicon.parts.figures import PartFigures, printed_figures
@@ -14,6 +15,7 @@ from dovetail.backends.verisilicon.parts.part import VsiProfile
 from dovetail.backends.verisilicon.parts.prices import fitted_prices
 from dovetail.backends.verisilicon.parts.rules import generation_profile
 from dovetail.errors import DeviceNotFound
+from dovetail.ir.precision import Precision
 
 PREFIX = "vsi:"
 
@@ -87,20 +89,43 @@ def _pid(sdk_name: str) -> int:
     return int(found.group(1), 16) if found else 0
 
 
-def _hardware(sdk_name: str, figures: PartFigures, source: str) -> HardwareFacts:
+_FITTED = {
+    Generation.V7: "vsi:a311d",
+    Generation.V7_BYTES: "vsi:a311d",
+    Generation.VIP8000: "vsi:imx8mp",
+    Generation.VIP9000: "vsi:v853",
+    Generation.VIP9000_PLUS: "vsi:t527",
+    Generation.STREAM: "vsi:a733",
+}
+"""The part of each generation whose prices others of it have: what they take depends on their own cores and memory."""
+
+
+def _prices(sdk_name: str, generation: Generation) -> FittedPrices | None:
+    """Return the prices of a part, or those of another of its generation."""
+    fitted, other = fitted_prices(), _FITTED[generation]
+    found = fitted.get(next(part.sdk_name for part in PARTS if part.name == other))
+    if sdk_name in fitted or found is None:
+        return fitted.get(sdk_name)
+    # An array for bytes alone leaves 16 bits to the shaders.
+    bytes_alone = generation is Generation.V7_BYTES
+    forms = {key: form for key, form in found.forms.items() if not (bytes_alone and key[1] is Precision.I16)}
+    return FittedPrices(found.version, forms, other)
+
+
+def _hardware(part: NamedPart, figures: PartFigures, source: str) -> HardwareFacts:
     return HardwareFacts(
         nn_cores=figures.nn_cores,
         macs_per_cycle=figures.macs_per_cycle,
         clock_hz=figures.clock_mhz * 1_000_000,
         ddr_bytes_per_cycle=figures.ddr_bytes_per_cycle,
         sram_bytes=figures.vip_sram_bytes,
-        sdk_name=sdk_name,
+        sdk_name=part.sdk_name,
         source=source,
-        pid=_pid(sdk_name),
+        pid=_pid(part.sdk_name),
         tp_cores=figures.tp_cores,
         shader_cores=figures.shader_cores,
         axi_sram_bytes=figures.axi_sram_bytes,
-        prices=fitted_prices().get(sdk_name),
+        prices=_prices(part.sdk_name, part.generation),
     )
 
 
@@ -116,7 +141,7 @@ def _figures(sdk_name: str) -> PartFigures | None:
 def _profile(part: NamedPart) -> VsiProfile:
     known = _figures(part.sdk_name)
     figures, origin = (known, _PRINTED) if known else (_ASSUMED, _NOT_PROBED)
-    hardware = _hardware(part.sdk_name, figures, f"{origin}; the part's name: {part.source}")
+    hardware = _hardware(part, figures, f"{origin}; the part's name: {part.source}")
     return generation_profile(part.name, part.title, part.generation, hardware)
 
 
