@@ -149,6 +149,8 @@ def test_what_nobody_knows_of_is_told_by_its_name() -> None:
         lambda row: row.__setitem__(1, -1),
         lambda row: row.__setitem__(1, 0),
         lambda row: row.__setitem__(-1, 0.0),
+        lambda row: row.__setitem__(-1, 10**350),
+        lambda row: row.__setitem__(0, "0x9000:0xwhat"),
         lambda row: row.__setitem__(2, "many"),
     ],
 )

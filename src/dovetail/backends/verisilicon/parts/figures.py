@@ -67,7 +67,7 @@ def figures_from_json(data: bytes, where: str) -> dict[str, PartFigures]:
         if document["schema"] != SCHEMA or tuple(document["columns"]) != _COLUMNS:
             raise ValueError("another schema, or other columns")
         return {str(name): _figures(name, row) for name, row in document["parts"].items()}
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise DovetailError(
             f"{where}: the table of figures is damaged: {error}.", hint="Install Dovetail again."
         ) from error
@@ -87,6 +87,6 @@ def _figures(name: str, row: list[object]) -> PartFigures:
     if not isinstance(bandwidth, int | float) or not bandwidth > 0:
         raise TypeError(f"bandwidth of {name}")
     figures = PartFigures(**dict(zip(_COLUMNS, (str(core), *numbers, float(bandwidth)), strict=True)))  # type: ignore[arg-type]
-    if not figures.macs_per_cycle or not figures.clock_mhz:
+    if not figures.macs_per_cycle or not figures.clock_mhz or figures.revision < 0:
         raise ValueError(f"figures of {name}")
     return figures
