@@ -244,6 +244,25 @@ def test_the_simulator_is_asked_before_anything_is_recommended(speech: Path, run
     assert [row["target"] for row in document["simulated"]] == ["vsi:v853", "vsi:imx8mp"]
     assert all(row["outcome"] in ("runs", "runs, nearly") for row in document["simulated"])
     assert all(row["elements"] > 0 for row in document["simulated"])
+    folded = rows["fold-strides"]["simulated"]
+    assert 0 < folded["after_ns"] < folded["before_ns"]
+
+
+@pytest.mark.slow
+@pytest.mark.sdk
+def test_what_saves_nothing_by_the_vendor_s_model_is_not_taken(models: Path, run: Run, tmp_path: Path) -> None:
+    """28 steps of an LSTM are hundreds of tiny operators: our prices know little of these."""
+    needs.verisilicon()
+    model, written = models / "mnist_lstm" / "trained_lstm.tflite", tmp_path / "new.onnx"
+    call = ("advise", model, "--target", "vsi:v853", "--write-model", written, "--simulate-seconds", "300", "--json")
+    document = json.loads(run(*call).out)
+    (row,) = document["rewrites"]
+    assert row["after"]["latency_ns"] < row["before"]["latency_ns"]
+    assert row["simulated"]["outcome"] == "runs"
+    assert 0 < row["simulated"]["before_ns"] < row["simulated"]["after_ns"]
+    assert row["outcome"] == "saves nothing by the vendor's model"
+    assert document["taken"] == []
+    assert not written.exists()
 
 
 def _same_in_float(speech: Path, written: Path) -> None:

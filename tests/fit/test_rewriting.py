@@ -12,6 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from dovetail.backend.registry import known_targets
+from dovetail.fit import rewriting
 from dovetail.fit.advice import AdviceRequest
 from dovetail.fit.recorded import RecordedRuns, all_recorded
 from dovetail.fit.rewriting import TAKEN, UNPROVED, try_rewrites
@@ -112,3 +113,15 @@ def test_noise_beyond_rounding_is_another_answer() -> None:
     assert not SimulatedOutcome.NEARLY.is_bad
     row = SimulatedRow("vsi:v853", "u8", outcome=SimulatedOutcome.NEARLY, elements=256, differing=43, most_steps=4)
     assert row.text == "runs, nearly: 43 of 256 elements differ, by 4 steps at most"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_dearer"),
+    [(100.0, 50.0, False), (100.0, 99.8, True), (100.0, 300.0, True), (None, 300.0, False), (100.0, None, False)],
+)
+def test_the_vendor_s_model_has_a_say_where_it_was_asked(
+    before: float | None, after: float | None, is_dearer: bool
+) -> None:
+    row = SimulatedRow("vsi:v853", "u8", outcome=SimulatedOutcome.RUNS, before_ns=before, after_ns=after)
+    assert rewriting._is_dearer(row) is is_dearer
+    assert ("by the vendor's model" in row.text) is (before is not None and after is not None)

@@ -16,7 +16,7 @@ from dovetail.compare.verify import random_samples
 from dovetail.fit.advice import AdviceRequest, board_names, board_row, float_change, float_graph
 from dovetail.fit.policy import choose_low
 from dovetail.fit.recorded import kinds_of, recorded_runs
-from dovetail.fit.simulating import can_simulate, simulate
+from dovetail.fit.simulating import can_simulate, modelled_ns, simulate
 from dovetail.ir import AnyArray, Graph
 from dovetail.ir.precision import Precision
 from dovetail.passes import normalize
@@ -26,6 +26,8 @@ from dovetail.report.advice import BoardRow, RewriteRow, SimulatedOutcome, Simul
 TAKEN, NOTHING, UNPROVED, TOGETHER = "taken", "saves nothing", "not proved", "together"
 FAILS = "does not run"
 """It would save, and the vendor's simulator does not run it, or gives other answers."""
+DEARER = "saves nothing by the vendor's model"
+"""It saves by our prices alone, which know little of many tiny operators."""
 _SAMPLES = 4
 _SEED = 0
 _CLOSE = 1e-4
@@ -75,7 +77,7 @@ def try_rewrites(
         outcome, ran = NOTHING, None
         if _saves(row, upon) and trial.error(after) <= _CLOSE:
             ran = trial.simulated(after, graph, found)
-            outcome = FAILS if ran.is_bad else TAKEN
+            outcome = FAILS if ran.is_bad else DEARER if _is_dearer(ran) else TAKEN
         if outcome == TAKEN:
             graph, row = after, upon
             taken.append(found.name)
@@ -125,6 +127,7 @@ class _Trial:
         self._low = choose_low(name, request.precision).precision
         self.before: BoardRow = board_row(graph, name, request)
         self._samples: Sequence[Mapping[str, AnyArray]] = random_samples(graph, _SAMPLES, _SEED)
+        self._asked: dict[str, float | None] = {}
 
     def error(self, after: Graph) -> float:
         """Return what float differs by."""
@@ -154,11 +157,18 @@ class _Trial:
         """Return what the vendor's simulator makes of a model with a rewrite; where it fails, whether without, too."""
         row = _simulated(self._request, after, self._name, (found,))
         if not row.outcome.is_bad:
-            return row
+            known = row.outcome is not SimulatedOutcome.UNDECIDED
+            return replace(row, before_ns=self._modelled(before), after_ns=self._modelled(after)) if known else row
         without = simulate(before, self._name, self._request.precision, self._request.simulate_seconds)
         if not without.outcome.is_bad:
             return row
         return replace(row, why=f"{row.why}; so it is without the rewrite".removeprefix("; "))
+
+    def _modelled(self, graph: Graph) -> float | None:
+        """Return what a model takes by the vendor's own, which is asked once."""
+        if graph.digest not in self._asked:
+            self._asked[graph.digest] = modelled_ns(graph, self._name, self._request.precision)
+        return self._asked[graph.digest]
 
     def together(self, graph: Graph, row: BoardRow, taken: Sequence[RewriteRow]) -> RewriteRow:
         """Return what all that were taken do."""
@@ -190,6 +200,12 @@ def _refused(graph: Graph, nodes: Sequence[str], target: Target, low: Precision)
 
 def _cost(row: BoardRow) -> tuple[float, int]:
     return (math.inf if row.latency_ns is None else row.latency_ns, len(row.away))
+
+
+def _is_dearer(row: SimulatedRow) -> bool:
+    """Tell whether the vendor's model, where it was asked, sees no saving."""
+    known = row.before_ns is not None and row.after_ns is not None
+    return known and row.after_ns >= (1 - _WORTH) * row.before_ns  # type: ignore[operator]
 
 
 def _saves(before: BoardRow, after: BoardRow) -> bool:

@@ -14,6 +14,7 @@ from dovetail.backend.registry import backend, backends_for, find_target
 from dovetail.compare.sides import opened
 from dovetail.compare.steps import Steps, compare_steps
 from dovetail.compare.verify import random_samples
+from dovetail.cost import make_cost_model, model_plan, model_tables, units_of_plan
 from dovetail.data.sample import Sample
 from dovetail.data.source import StoredSamples
 from dovetail.errors import CompileError, CompileFailure, DeviceLost, DeviceNotFound, DovetailError
@@ -22,6 +23,7 @@ from dovetail.ir import AnyArray, Graph
 from dovetail.partition import Partition, partition
 from dovetail.plan import Recipe, make_plan
 from dovetail.plan.placement import HOST, parse_placement
+from dovetail.plan.resolve import placeable_units
 from dovetail.quantize import quantize
 from dovetail.quantize.calibrate import calibrate, load_float
 from dovetail.report.advice import SimulatedOutcome, SimulatedRow
@@ -56,6 +58,22 @@ class _Store:
 def can_simulate(target: str) -> bool:
     """Tell whether the vendor's simulator is installed and knows a target."""
     return any(owner.name == _VENDOR for owner in backends_for(target))
+
+
+def modelled_ns(graph: Graph, target: str, precision: str | None) -> float | None:
+    """Return what a float graph takes by the vendor's performance model, everything in 8 bits that a target takes.
+
+    What the target refuses takes what it does on the CPU by our prices. None where the vendor's compiler fails.
+    """
+    low, host = choose_low(target, precision), parse_placement(f"{HOST}@fp32")
+    targets = {name: find_target(name) for name in (target, HOST)}
+    plan = make_plan(graph, Recipe(low, (host,)), targets)
+    units = units_of_plan(placeable_units(graph, low, targets), plan)
+    try:
+        tables = model_tables(model_plan(graph, plan))
+    except DovetailError:
+        return None
+    return make_cost_model(graph, units, list(targets.values()), tables, None).plan_cost(plan).latency_ns
 
 
 def simulate(graph: Graph, target: str, precision: str | None, seconds: float) -> SimulatedRow:

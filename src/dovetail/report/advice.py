@@ -103,6 +103,9 @@ class SimulatedRow:
     """What was measured before on drawn networks, where this model was not run here."""
     mostly_fails: bool = False
     """Of these networks, fewer than half ran."""
+    before_ns: float | None = None
+    after_ns: float | None = None
+    """What the model takes by the vendor's performance model without the last rewrite, and with it."""
 
     @property
     def is_bad(self) -> bool:
@@ -117,6 +120,8 @@ class SimulatedRow:
             return f"{told}; {self.recorded or 'nothing is recorded of its kind'}"
         counts = f"{self.differing} of {self.elements} elements differ, by {self.most_steps} steps at most"
         told = f"{self.outcome.value}: {counts}" if self.differing else self.outcome.value
+        if self.before_ns is not None and self.after_ns is not None:
+            told += f"; by the vendor's model {time_text(self.before_ns)} -> {time_text(self.after_ns)}"
         # What the vendor's compiler wrote before it failed may be long.
         why = self.why.partition("; it said")[0]
         return f"{told}: {why}" if why else told
@@ -262,8 +267,9 @@ def simulated_block(rows: Sequence[RewriteRow], boards: Sequence[SimulatedRow]) 
     known += [(row.what, row) for row in boards if row not in each]
     cells = tuple((name, row.target, row.precision, row.text) for name, row in known)
     note = (
-        "The whole model in 8 bits, one random sample, on the vendor's simulator beside ours. What does not "
-        "run, or runs otherwise, is not taken. What was not run here may not run on the board: 'dovetail verify'."
+        "The whole model in 8 bits, one random sample, on the vendor's simulator beside ours. What does not run, runs "
+        "otherwise, or saves nothing by the vendor's performance model, is not taken. What was not run here may not "
+        "run on the board: 'dovetail verify'."
     )
     columns = (wrapped("rewrite"), left("target"), left("at"), wrapped("what becomes of it"))
     return Table("On the vendor's simulator", columns, cells, note)
