@@ -6,6 +6,8 @@ the SDK; takes about ten minutes.
 
 from __future__ import annotations
 
+import argparse
+
 from dovetail.backends.verisilicon.driver.probe import probe_figures
 from dovetail.backends.verisilicon.driver.session import Settings
 from dovetail.backends.verisilicon.parts.figures import FILE, PartFigures, figures_to_json
@@ -20,10 +22,14 @@ from dovetail.testing.probing import questions
 
 def main() -> None:
     """Ask about every part and write the file."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--parts", nargs="+", help="ask about these alone, by the simulator's names")
+    parser.add_argument("--print", action="store_true", help="print the file, and write none")
+    given = parser.parse_args()
     settings = Settings(find_verisilicon().folder)
     question = next(questions((Precision.U8,), ("Conv",)))
     found: dict[str, PartFigures] = {}
-    for name in simulated_parts(settings.folder.sdk):
+    for name in given.parts or simulated_parts(settings.folder.sdk):
         profile = simulated_profile(f"vsi:{name}")
         assert profile is not None
         try:
@@ -35,8 +41,11 @@ def main() -> None:
             found[name] = figures
         else:
             print(f"{name}: it has no array", flush=True)
-    FILE.write_bytes(figures_to_json(found, settings.folder.version))
-    print(f"{len(found)} parts")
+    text = figures_to_json(found, settings.folder.version)
+    if given.print:
+        print(text.decode())
+    else:
+        FILE.write_bytes(text)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ answers to a file, and goes on where it was. With --page it writes docs/referenc
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import dovetail
@@ -47,16 +47,16 @@ roofline is what stood there before. Sums are led by a few networks.
 """
 
 
-def graphs() -> Mapping[str, Graph]:
+def graphs(seeds: Sequence[int]) -> Mapping[str, Graph]:
     """Return the networks by name."""
-    return {graph.name: graph for graph in (dovetail.normalize(network(seed)) for seed in SEEDS)}
+    return {graph.name: graph for graph in (dovetail.normalize(network(seed)) for seed in seeds)}
 
 
-def ask_all(path: Path, networks: Mapping[str, Graph]) -> None:
+def ask_all(path: Path, networks: Mapping[str, Graph], places: Sequence[str]) -> None:
     """Ask about every network at every placement, but for what is in the file."""
     known = {(item.name, item.place) for item in read_probes(path)}
     for name, graph in networks.items():
-        for place in PLACES:
+        for place in places:
             if (name, place) not in known:
                 answer = ask(name, graph, place)
                 append_probe(path, answer)
@@ -79,15 +79,17 @@ def main() -> None:
     """Ask, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--answers", type=Path, default=Path("build/prices/others.jsonl"))
+    parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS, help="networks to ask about")
+    parser.add_argument("--places", nargs="+", default=PLACES, help="placements to ask about")
     parser.add_argument("--page", action="store_true", help="write the page from the answers, and ask for none")
     given = parser.parse_args()
-    networks = graphs()
+    networks = graphs(given.seeds)
     if given.page:
         table = markdown(_HEADS, list(rows(given.answers, networks)))
-        _PAGE.write_text(_TEXT.format(seeds=spans(SEEDS), table=table), encoding="utf-8")
+        _PAGE.write_text(_TEXT.format(seeds=spans(given.seeds), table=table), encoding="utf-8")
         return
     given.answers.parent.mkdir(parents=True, exist_ok=True)
-    ask_all(given.answers, networks)
+    ask_all(given.answers, networks, given.places)
 
 
 if __name__ == "__main__":

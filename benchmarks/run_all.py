@@ -63,6 +63,8 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "evaluators": ("evaluators.py", "--task", "digits"),
     "fit_prices": ("fit_prices.py", "probe", "--seeds", "0"),
     "price_page": ("price_page.py", "ask", "--names", "lenet"),
+    "price_others": ("price_others.py", "--places", "vsi:rk1808@u8", "--seeds", "85"),
+    "part_figures": ("part_figures.py", "--parts", "VIPNANOQI_PID0X88", "--print"),
     "coverage_fuzz": ("coverage_fuzz.py", "plans", "--runs", "2000"),
     "soak": ("soak.py", "--seconds", "10"),
     "newcomer": ("newcomer.py",),
