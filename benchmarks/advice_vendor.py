@@ -18,18 +18,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import zoo.machine as machine
-from dovetail.backend.registry import find_target
-from dovetail.cost import make_cost_model, model_plan, model_tables, units_of_plan
 from dovetail.errors import DovetailError
 from dovetail.fit.advice import AdviceRequest, float_graph
-from dovetail.fit.policy import choose_low
 from dovetail.fit.rewriting import NOTHING, TAKEN, TOGETHER, UNPROVED, try_rewrites
+from dovetail.fit.simulating import modelled_ns
 from dovetail.ir import Graph
 from dovetail.passes import normalize
 from dovetail.passes.rewrites import REWRITES
-from dovetail.plan import Recipe, make_plan
-from dovetail.plan.placement import HOST, parse_placement
-from dovetail.plan.resolve import placeable_units
 from zoo.catalogue import models_root
 from zoo.collection import NETWORKS, missing
 from zoo.inputs import options_of
@@ -72,19 +67,6 @@ class Priced:
 
 def _ratio(before: float | None, after: float | None) -> float | None:
     return None if not before or after is None else after / before
-
-
-def vendor_ns(graph: Graph, name: str) -> float:
-    """Return what a network takes on a board by the vendor's model, the CPU beside it as advise prices it.
-
-    Raises DovetailError where the vendor's compiler refuses a part of it.
-    """
-    low, host = choose_low(name, None), parse_placement(f"{HOST}@fp32")
-    targets = {name: find_target(name), HOST: find_target(HOST)}
-    plan = make_plan(graph, Recipe(low, (host,)), targets)
-    units = units_of_plan(placeable_units(graph, low, targets), plan)
-    tables = model_tables(model_plan(graph, plan))
-    return make_cost_model(graph, units, list(targets.values()), tables, None).plan_cost(plan).latency_ns
 
 
 def measure(options: argparse.Namespace) -> Iterator[Priced]:
@@ -136,7 +118,7 @@ def _of_one(file: str, target: str) -> Iterator[Priced]:
 
 def _asked(graph: Graph, target: str) -> tuple[float | None, str]:
     try:
-        return vendor_ns(graph, target), ""
+        return modelled_ns(graph, target, None), ""
     except DovetailError as error:
         return None, error.message
 

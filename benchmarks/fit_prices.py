@@ -22,7 +22,7 @@ from prices.networks import network
 from prices.probes import Probe, append_probe, ask, read_probes
 
 TARGETS = ("vsi:v853", "vsi:a311d", "vsi:imx8mp", "vsi:rv1126", "vsi:t527", "vsi:a733")
-"""One of each generation at least: the others of it have its prices."""
+"""At least one of each generation, but for arrays of bytes alone (S905D3): the others of it have its prices."""
 PLACES: tuple[str, ...] = (
     *(f"{target}@{precision}" for precision in ("u8", "i16") for target in TARGETS),
     *("vsi:v853@i8pc", "vsi:t527@i8pc", "vsi:a733@i8pc"),

@@ -34,9 +34,10 @@ _HEADS = ("placement", "prices of", "units", "fitted", "rank", "plain rank", "su
 _TEXT = """# Prices that parts lend each other
 
 Made by `python benchmarks/price_others.py --page`. [Prices without the SDK](price.md) were fitted to the vendor's
-performance model for six parts, one of each generation at least. Every other part of a generation has those of one of
-these, with its own cores and memory, as the simulator prints them. Here they are judged by the vendor's model of the
-part itself, on generated networks (seeds {seeds}) that nothing was fitted to or decided by on these parts.
+performance model for six parts. Every other part has those of one of its generation among these (arrays for bytes
+alone have the A311D's of 8 bits), with its own cores and memory, as the simulator prints
+them. Here they are judged by the vendor's model of the part itself, on
+generated networks (seeds {seeds}) that nothing was fitted to or decided by on these parts.
 
 `rank`: Spearman's coefficient of the units of all networks together, ours and the plain roofline's beside the vendor's
 model; `sum` over sum, the `median` over networks, and how many networks' totals are `within` 15 %. `prices of`: whose

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from dovetail.backend.registry import find_target, known_targets
+from dovetail.backend.target import Target, TargetProfile
 from dovetail.compare.verify import random_samples
 from dovetail.cost import PlanCost, make_cost_model, units_of_plan
 from dovetail.errors import CostError, DeviceNotFound, DovetailError, SearchError
@@ -211,7 +212,14 @@ def board_row(graph: Graph, name: str, request: AdviceRequest) -> BoardRow:
         partitions=cost.partition_count,
         enough=fits,
         sources=tuple(_sources(cost)),
+        lender=_lender(target),
     )
+
+
+def _lender(target: Target) -> str:
+    """Return the board whose fitted prices a target has; nothing where they are its own, or none."""
+    prices = target.hardware.prices if isinstance(target, TargetProfile) and target.hardware else None
+    return prices.other if prices else ""
 
 
 def _sources(cost: PlanCost) -> Iterator[str]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from dovetail.backend.registry import find_target
 from dovetail.backend.target import Target
 from dovetail.compare.verify import random_samples
+from dovetail.errors import DovetailError
 from dovetail.fit.advice import AdviceRequest, board_names, board_row, float_change, float_graph
 from dovetail.fit.policy import choose_low
 from dovetail.fit.recorded import kinds_of, recorded_runs
@@ -165,9 +166,12 @@ class _Trial:
         return replace(row, why=f"{row.why}; so it is without the rewrite".removeprefix("; "))
 
     def _modelled(self, graph: Graph) -> float | None:
-        """Return what a model takes by the vendor's own, which is asked once."""
+        """Return what the vendor's model says of a graph, asked once; None where it says nothing."""
         if graph.digest not in self._asked:
-            self._asked[graph.digest] = modelled_ns(graph, self._name, self._request.precision)
+            try:
+                self._asked[graph.digest] = modelled_ns(graph, self._name, self._request.precision)
+            except DovetailError:
+                self._asked[graph.digest] = None
         return self._asked[graph.digest]
 
     def together(self, graph: Graph, row: BoardRow, taken: Sequence[RewriteRow]) -> RewriteRow:
@@ -204,8 +208,9 @@ def _cost(row: BoardRow) -> tuple[float, int]:
 
 def _is_dearer(row: SimulatedRow) -> bool:
     """Tell whether the vendor's model, where it was asked, sees no saving."""
-    known = row.before_ns is not None and row.after_ns is not None
-    return known and row.after_ns >= (1 - _WORTH) * row.before_ns  # type: ignore[operator]
+    if row.before_ns is None or row.after_ns is None:
+        return False
+    return row.after_ns >= (1 - _WORTH) * row.before_ns
 
 
 def _saves(before: BoardRow, after: BoardRow) -> bool:

@@ -60,19 +60,17 @@ def can_simulate(target: str) -> bool:
     return any(owner.name == _VENDOR for owner in backends_for(target))
 
 
-def modelled_ns(graph: Graph, target: str, precision: str | None) -> float | None:
+def modelled_ns(graph: Graph, target: str, precision: str | None) -> float:
     """Return what a float graph takes by the vendor's performance model, everything in 8 bits that a target takes.
 
-    What the target refuses takes what it does on the CPU by our prices. None where the vendor's compiler fails.
+    What the target refuses takes what it does on the CPU by our prices. Raises DovetailError where the vendor's
+    compiler refuses a part of it.
     """
     low, host = choose_low(target, precision), parse_placement(f"{HOST}@fp32")
     targets = {name: find_target(name) for name in (target, HOST)}
     plan = make_plan(graph, Recipe(low, (host,)), targets)
     units = units_of_plan(placeable_units(graph, low, targets), plan)
-    try:
-        tables = model_tables(model_plan(graph, plan))
-    except DovetailError:
-        return None
+    tables = model_tables(model_plan(graph, plan))
     return make_cost_model(graph, units, list(targets.values()), tables, None).plan_cost(plan).latency_ns
 
 

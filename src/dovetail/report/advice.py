@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -30,6 +31,8 @@ class BoardRow:
     """It is within the latency that was asked for."""
     sources: tuple[str, ...] = ()
     """How good the figures of its latency are."""
+    lender: str = ""
+    """The board whose fitted prices it has, with its own cores and memory."""
     why: str = ""
 
 
@@ -176,6 +179,9 @@ def boards_block(rows: Sequence[BoardRow], most_ms: float | None) -> Block:
     )
     sources = ", ".join(dict.fromkeys(source for row in rows for source in row.sources))
     note = f"Latencies are predicted ({sources}), what is refused runs on the chip's CPU. Accuracy was not looked at."
+    lent = [f"{name} to {count}" for name, count in Counter(row.lender for row in rows if row.lender).most_common()]
+    if lent:
+        note += f" Prices are lent within a generation: {', '.join(lent)}."
     return Table(
         "Boards, the fastest first" if not asked else "Boards, those that are enough first", columns, cells, note
     )

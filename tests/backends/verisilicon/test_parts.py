@@ -17,6 +17,7 @@ from dovetail.backends.verisilicon.parts.figures import figures_from_json, figur
 from dovetail.backends.verisilicon.parts.measured import measured_parts, parts_from_json, parts_to_json
 from dovetail.backends.verisilicon.parts.named import PARTS, VSI_PROFILES, NamedPart, vsi_profile
 from dovetail.errors import DovetailError
+from dovetail.fit.advice import _lender
 from dovetail.ir import DType, Graph, Node, TensorType
 from dovetail.ir.precision import Precision
 
@@ -126,6 +127,8 @@ def test_a_part_without_a_name_has_its_own_figures_and_prices_of_its_generation(
     assert (wide.generation, wide.hardware.nn_cores) == (Generation.STREAM, 32)
     assert wide.hardware.prices is not None
     assert wide.hardware.prices.other == "vsi:a733"
+    assert _lender(wide) == "vsi:a733"
+    assert _lender(BY_NAME["vsi:a733"]) == ""
     bytes_alone = BY_NAME["vsi:s905d3"].hardware
     assert bytes_alone is not None
     assert bytes_alone.prices is not None

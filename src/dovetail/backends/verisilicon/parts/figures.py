@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from dovetail.errors import DovetailError
 
 SCHEMA = 1
+_CORE = re.compile(r"0x[0-9a-f]{1,8}:0x[0-9a-f]{1,8}")
 FILE = Path(__file__).with_name("figures.json")
 _MACS_PER_LANE = 3
 """Multiply-accumulates that each of a core's lanes does in a cycle at 8 bits."""
@@ -86,7 +89,10 @@ def _figures(name: str, row: list[object]) -> PartFigures:
         raise ValueError(f"figures of {name}")
     if not isinstance(bandwidth, int | float) or not bandwidth > 0:
         raise TypeError(f"bandwidth of {name}")
-    figures = PartFigures(**dict(zip(_COLUMNS, (str(core), *numbers, float(bandwidth)), strict=True)))  # type: ignore[arg-type]
-    if not figures.macs_per_cycle or not figures.clock_mhz or figures.revision < 0:
+    if not _CORE.fullmatch(str(core)):
+        raise ValueError(f"revision of {name}")
+    values: dict[str, Any] = dict(zip(_COLUMNS, (core, *numbers, float(bandwidth)), strict=True))
+    figures = PartFigures(**values)
+    if not figures.macs_per_cycle or not figures.clock_mhz:
         raise ValueError(f"figures of {name}")
     return figures
