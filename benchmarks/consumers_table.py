@@ -18,8 +18,9 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from itertools import product
 from pathlib import Path
 
@@ -29,14 +30,14 @@ import dovetail
 import zoo.detectors as detectors
 import zoo.machine as machine
 from dovetail.backends.reference import run_graph
-from dovetail.data import Sample, SplitOptions, split_samples
+from dovetail.data import Sample, SplitOptions, first_samples, split_samples
 from dovetail.environments import ConversionJob, find_environment, run_job, state_of
 from dovetail.errors import DovetailError, InexpressiblePlan
 from dovetail.exporters import to_onnx
 from dovetail.fit import HandedRequest, read_scored, score_moved
 from dovetail.fit.metric import choose_metric
 from dovetail.formats import Format, WriteRequest, Written, find_format
-from dovetail.formats.consumer import ConsumerRequest, find_consumer
+from dovetail.formats.consumer import Consumer, ConsumerRequest, find_consumer
 from dovetail.formats.demands import WordFormat, demands_of
 from dovetail.formats.numerics import numerics_of
 from dovetail.ir import Graph
@@ -77,10 +78,13 @@ ACUITY = "acuity-quantize"
 HIGH = {"onnx-qdq": "i16", "onnx-grid": "i16", "onnxruntime": "i16", "ai-edge-quantizer": "w8a16", ACUITY: "i16"}
 FORMATS = (*HIGH, "nncf", "openvino")
 LOW, FLOAT = parse_placement("vsi:v853@i8pc"), parse_placement("cpu@fp32")
-_SAMPLES, _TUNED = 4, 10
+_SAMPLES, _CALIBRATED, _TUNED = 48, 20, 10
 _LIMIT_S = 600.0
 _IR_VERSION = 8
 """The version of ONNX files that every consumer reads."""
+_NEAR = 0.005
+"""A given score so near to the prediction is as predicted."""
+_SHIFT, _SHIFTS = 1e-4, 4
 _PLANS = 16
 """Plans that a search tries before it takes what it has."""
 _HEADS = ("format", "model", "plan", "moved", "nodes as planned", "predicted", "given", "read by")
@@ -103,6 +107,11 @@ class Row:
     seconds: float
     commit: str
     """Of Dovetail, when it was measured."""
+    samples: int = 4
+    """Random inputs that it was scored on; rows from before it was written down have this many."""
+    spread: float = 0.0
+    """By how much the scores move, prediction or given, where inputs move by a ten-thousandth of their range; of rows
+    whose two scores are apart."""
 
     @property
     def named(self) -> tuple[str, str]:
@@ -228,8 +237,12 @@ def _samples(case: Case, seeds: Sequence[int]) -> HeldSamples:
     return HeldSamples([Sample(str(seed), item) for seed, item in zip(seeds, feeds, strict=True)])
 
 
-def _texts(graph: Graph, seeds: Sequence[int]) -> list[dict[str, AnyArray]]:
-    """Return a window of a page for each seed, of those in which the float model finds text in a tenth or more."""
+@cache
+def _windows(graph: Graph) -> list[AnyArray]:
+    """Return the windows of pages in which the float model finds text in a tenth or more, in the page and alone.
+
+    In a window without text all outputs are near 0, and their noise has no range to be a share of.
+    """
     (name,), pages = graph.inputs, next(case for case in detectors.CASES if case.name == "ppocrv3_det")
     whole = dovetail.normalize(
         dovetail.load_model(models_root() / pages.file, dovetail.LoadOptions(shapes=pages.shapes))
@@ -241,8 +254,18 @@ def _texts(graph: Graph, seeds: Sequence[int]) -> list[dict[str, AnyArray]]:
         found = run_graph(whole, sample.inputs)[whole.outputs[0]]
         for top, left in product(range(0, page.shape[2] - height, 32), range(0, page.shape[3] - width, 32)):
             spot = np.s_[:, :, top : top + height, left : left + width]
-            if np.mean(found[spot] > 0.3) >= 0.1:
+            if _has_text(found[spot]) and _has_text(run_graph(graph, {name: page[spot]})[graph.outputs[0]]):
                 windows.append(page[spot])
+    return windows
+
+
+def _has_text(found: AnyArray) -> bool:
+    return bool(np.mean(found > 0.3) >= 0.1)
+
+
+def _texts(graph: Graph, seeds: Sequence[int]) -> list[dict[str, AnyArray]]:
+    """Return a window with text for each seed."""
+    windows, (name,) = _windows(graph), graph.inputs
     return [{name: windows[int(np.random.default_rng(seed).integers(len(windows)))]} for seed in seeds]
 
 
@@ -251,22 +274,23 @@ def measure(case: Case, label: str, seed: int) -> Row:
     began, graph = time.perf_counter(), case.graph
     plan = asked = _plan(case, label, seed)
     samples = _samples(case, range(_SAMPLES))
-    ranges = calibrate(graph, samples).ranges
+    ranges = calibrate(graph, first_samples(samples, _CALIBRATED)).ranges
     form, content, consumer = find_format(case.format), case.path.read_bytes(), find_consumer(case.format)
     assert consumer is not None
     file = content if case.path.suffix == ".onnx" else None
-    moved, predicted, given, reason, read = 0, None, None, "", "-"
+    moved, predicted, given, reason, read, spread = 0, None, None, "", "-", 0.0
     nodes = honoured = 0
     try:
         asked_file = WriteRequest(plan, graph, case.listing, model=file)
         plan, written = _written(form, asked_file, None if case.format == ACUITY else ranges)
         moved = sum(plan.placement(node.name) != asked.placement(node.name) for node in graph.nodes)
         request = HandedRequest(graph, samples, ranges=ranges, metric="noise")
-        reading, score = read_scored(
-            consumer, ConsumerRequest(graph, plan, written, content, listing=case.listing), request
-        )
+        asked_reading = ConsumerRequest(graph, plan, written, content, listing=case.listing)
+        reading, score = read_scored(consumer, asked_reading, request)
         nodes, honoured = len(reading.nodes), len(reading.nodes) - len(reading.disobeyed)
         predicted, given, read = score.predicted.value, score.given, reading.consumer
+        if predicted is not None and abs(given - predicted) > _NEAR:
+            spread = _spread(consumer, asked_reading, request, (predicted, given))
     except DovetailError as error:
         reason = error.message[:200]
     return Row(
@@ -282,7 +306,28 @@ def measure(case: Case, label: str, seed: int) -> Row:
         reason=reason,
         seconds=round(time.perf_counter() - began, 1),
         commit=machine.commit(),
+        samples=_SAMPLES,
+        spread=spread,
     )
+
+
+def _spread(consumer: Consumer, asked: ConsumerRequest, request: HandedRequest, scores: tuple[float, float]) -> float:
+    """Return by how much prediction or given score moves where all inputs move by a ten-thousandth of their range."""
+    found = [[item] for item in scores]
+    for seed in range(_SHIFTS):
+        rng = np.random.default_rng(seed)
+        shifted = [Sample(item.id, _shifted(item.inputs, rng)) for item in request.samples]
+        score = read_scored(consumer, asked, replace(request, samples=HeldSamples(shifted)))[1]
+        found[0].append(score.predicted.value or 0.0)
+        found[1].append(score.given)
+    return round(max(max(items) - min(items) for items in found), 4)
+
+
+def _shifted(inputs: Mapping[str, AnyArray], rng: np.random.Generator) -> dict[str, AnyArray]:
+    return {
+        name: (value + _SHIFT * np.ptp(value) * rng.uniform(-1, 1, value.shape)).astype(value.dtype)
+        for name, value in inputs.items()
+    }
 
 
 def _written(form: Format, request: WriteRequest, ranges: dovetail.Ranges | None) -> tuple[Plan, Written]:
@@ -332,12 +377,15 @@ def page(rows: Sequence[Row], seed: int) -> str:
         f" of the units elsewhere. Branches and gathers: {', '.join(branching)}."
         " `moved`: nodes that the"
         " nearest plan has elsewhere, where a format cannot say the plan. `nodes as planned`: what `export` calls"
-        " honoured. `predicted` and `given`: the metric `noise` on 4 random inputs, of the plan in simulation and of"
-        " what the program computes; all but those of `onnx-qdq` and `onnx-grid` find ranges of their own, AI Edge"
-        " Quantizer by rules that the prediction follows, and OpenVINO computes in float.",
+        f" honoured. `predicted` and `given`: the metric `noise` on random inputs ({_counts(rows)}), of the plan in"
+        " simulation and of what the program computes. For ONNX Runtime it is simulated with the kernels of ONNX"
+        " Runtime itself, run by Dovetail on what it quantised: what is compared is the file. All but `onnx-qdq` and"
+        " `onnx-grid` find ranges of their own, AI Edge Quantizer and NNCF by rules that the prediction follows, as it"
+        " does NNCF's rules of where to round; and OpenVINO computes in float.",
         "",
         f"{_share(read)} nodes as planned in {len(read)} exports; {len(rows) - len(read)} were refused."
-        f" {sum(item <= 0.005 for item in off)} of {len(off)} scores are within 0.005 of the prediction. Of tuned"
+        f" {sum(item <= _NEAR for item in off)} of {len(off)} scores are within {_NEAR} of the prediction."
+        f"{_moving(read)} Of tuned"
         f" plans, {_share(tuned)} nodes in {len(tuned)} exports, {sum(row.moved for row in tuned)} moved.",
         "",
         f"Rows were measured at {', '.join(dict.fromkeys(row.commit for row in rows))}. Not measured:"
@@ -346,6 +394,32 @@ def page(rows: Sequence[Row], seed: int) -> str:
         markdown(_HEADS, cells),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _counts(rows: Sequence[Row]) -> str:
+    """Return on how many inputs rows were scored."""
+    formats: dict[int, dict[str, None]] = {}
+    for row in rows:
+        formats.setdefault(row.samples, {})[row.format] = None
+    most = max(formats, key=lambda count: len(formats[count]), default=_SAMPLES)
+    others = (f"{count} for `{'`, `'.join(names)}`" for count, names in formats.items() if count != most)
+    return "; ".join((str(most), *others))
+
+
+def _moving(rows: Sequence[Row]) -> str:
+    """Return what is known of the scores that are not as predicted: by how much they move with their inputs."""
+    texts = [
+        f"`{row.format}` on {row.model}, {row.plan}: {abs(row.given - row.predicted):.4f} apart, moving by"
+        f" {row.spread:.4f}"
+        for row in rows
+        if row.given is not None and row.predicted is not None and abs(row.given - row.predicted) > _NEAR
+    ]
+    if not texts:
+        return ""
+    return (
+        " Of the others, how far the two are apart, and how far one of them moves by itself where all inputs, those of"
+        f" the calibration too, move by up to {_SHIFT} of their range: {'; '.join(texts)}."
+    )
 
 
 def _share(rows: Sequence[Row]) -> str:

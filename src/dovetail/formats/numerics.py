@@ -10,6 +10,7 @@ from dovetail.data import SampleSource
 from dovetail.ir.graph import Graph
 from dovetail.plan.placement import Placement
 from dovetail.plan.plan import Override, Plan
+from dovetail.plan.quantized import QuantizedGraph
 from dovetail.quantize import Calibration, CalibrationOptions, Ranges, calibrate
 
 
@@ -17,9 +18,10 @@ from dovetail.quantize import Calibration, CalibrationOptions, Ranges, calibrate
 class ToolNumerics:
     """How a toolchain watches tensors, what its kernels make of the ranges, and whose arithmetic theirs is."""
 
-    adjust: Callable[[Graph, Ranges], Ranges]
     target: str
     """The target that computes as the toolchain does."""
+    adjust: Callable[[Graph, Ranges], Ranges] | None = None
+    """What its kernels make of ranges; None where it takes those of the plan, or finds them as Dovetail does."""
     options: CalibrationOptions = field(default_factory=CalibrationOptions)
 
     def calibrate(
@@ -27,7 +29,7 @@ class ToolNumerics:
     ) -> Calibration:
         """Return the ranges that the toolchain will find; raise DataError as calibration does."""
         found = calibrate(graph, samples, self.options, progress)
-        return replace(found, ranges=self.adjust(graph, found.ranges))
+        return found if self.adjust is None else replace(found, ranges=self.adjust(graph, found.ranges))
 
     def placed(self, plan: Plan) -> Plan:
         """Return a plan with what is quantised where the toolchain computes it."""
@@ -51,3 +53,11 @@ class HasNumerics(Protocol):
 def numerics_of(item: object) -> ToolNumerics | None:
     """Return the numbers of a format's or a consumer's toolchain; None where nothing of its own is known."""
     return item.numerics if isinstance(item, HasNumerics) else None
+
+
+@runtime_checkable
+class ForetoldModel(Protocol):
+    """A consumer that rounds elsewhere than where a plan stores tensors, by rules that are known."""
+
+    def expected(self, graph: Graph, plan: Plan, samples: SampleSource) -> QuantizedGraph:
+        """Return the model that its rules make of a plan; it calibrates on the samples."""

@@ -1,4 +1,8 @@
-"""NNCF as the consumer of ignored scopes: which operators of OpenVINO's model read rounded numbers."""
+"""NNCF as the consumer of ignored scopes: which operators of OpenVINO's model read rounded numbers.
+
+OpenVINO's model has its constants folded, as `openvino.convert_model` gives it: NNCF takes a bias that is still
+computed for no bias. What comes out is run in float32 but for the bytes: some processors would take bfloat16.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +12,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dovetail.data import SampleSource
 from dovetail.errors import FormatError
 from dovetail.exporters import to_onnx
 from dovetail.formats.binding import Binding, bind_sources
 from dovetail.formats.consumer import FLOAT, ConsumerReading, ConsumerRequest, ReadNode, judge_node, noise_inputs
 from dovetail.formats.openvino.model import bind_operators
+from dovetail.formats.openvino.nncf import expected_model
+from dovetail.formats.openvino.weights import fold_constants
+from dovetail.formats.own_model import MODEL, own_names
 from dovetail.formats.text import mapping_in, read_json, texts_in
 from dovetail.ir.dtypes import AnyArray
 from dovetail.ir.graph import Graph
 from dovetail.ir.roles import CLAMPS
+from dovetail.plan.plan import Plan
+from dovetail.plan.quantized import QuantizedGraph
 
 if TYPE_CHECKING:
     import openvino
@@ -31,9 +41,11 @@ _MOVES = frozenset(
 _CLAMPS = frozenset({"Relu", "Clamp", "Maximum", "Minimum"})
 """What a Relu or a Clip of ONNX becomes."""
 _BYTE = "8 bits"
-_BIAS_TROUBLE = ("cannot reshape", "Constant node was expected")
-"""What NNCF says where its correction of biases fails."""
-_CALLED = " with overflow_fix=DISABLE"
+_CALLED = (
+    " after fold_constants with preset=MIXED, overflow_fix=DISABLE, activations_range_estimator_params=MINMAX,"
+    " disable_bias_correction=True"
+)
+_FLOAT32 = {"INFERENCE_PRECISION_HINT": "f32"}
 _STORED = ("i8", "u8")
 """OpenVINO's names of bytes."""
 
@@ -51,54 +63,60 @@ class NncfConsumer:
         import openvino
 
         graph, feeds = request.graph, request.samples or noise_inputs(request.graph)
-        content = request.model if request.model is not None else to_onnx(graph).SerializeToString()
+        content, bound = request.model, graph
+        if MODEL in request.written.beside:
+            content, bound = request.written.beside[MODEL], own_names(graph)
+        content = content if content is not None else to_onnx(graph).SerializeToString()
         where = "the exported file"
         scope = mapping_in(read_json(request.written.content, where), where, "an ignored scope")
         try:
             source = openvino.Core().read_model(content)
-            names = bind_operators(source, graph)
-            scope["names"] = _friendly(texts_in(scope.get("names", []), where, "names"), graph, names, source)
-            model, how = _quantized(source, scope, feeds)
+            fold_constants(source)
+            names = bind_operators(source, bound)
+            scope["names"] = _friendly(texts_in(scope.get("names", []), where, "names"), bound, names, source)
+            model = _quantized(source, scope, feeds)
             nodes = tuple(_compared(request, names, model))
-            compiled = openvino.Core().compile_model(model, "CPU")
+            compiled = openvino.Core().compile_model(model, "CPU", _FLOAT32)
             outputs = tuple(_run(compiled, graph, item) for item in request.run)
         except FormatError:
             raise
         except Exception as error:  # NNCF's and OpenVINO's errors have no common type
             message = (str(error).strip().splitlines() or [type(error).__name__])[-1].strip().rstrip(".")
             raise FormatError(f"NNCF refuses it: {message}.", path=where, line=0, code="CONSUMER") from error
-        return ConsumerReading(f"NNCF {nncf.__version__}{how}, OpenVINO {openvino.__version__}", nodes, outputs)
+        return ConsumerReading(f"NNCF {nncf.__version__}{_CALLED}, OpenVINO {openvino.__version__}", nodes, outputs)
+
+    def expected(self, graph: Graph, plan: Plan, samples: SampleSource) -> QuantizedGraph:
+        """Return the model that NNCF's rules make of a plan, with samples to calibrate on."""
+        return expected_model(graph, plan, samples)
 
 
 def _quantized(
     source: openvino.Model, scope: Mapping[str, Any], feeds: Sequence[Mapping[str, AnyArray]]
-) -> tuple[openvino.Model, str]:
-    """Return what NNCF makes, and how it was called.
+) -> openvino.Model:
+    """Return what NNCF makes.
 
     By default it gives 7 bits to the weights of convolutions that have no other rounded one before them, for the sake
-    of old processors: with most of a network in float these are many, and a plan of 8 bits means 8. NNCF 3.4 takes any
-    constant that is added behind a convolution for its bias, and fails where it has not the shape of one, or where it
-    looks for one and finds none; what it rounds does not depend on the correction of biases.
+    of old processors: with most of a network in float these are many, and a plan of 8 bits means 8. Nor are its ranges
+    those that plans are judged with, but symmetric, and the mean of what each sample reaches: it is asked for zero
+    points, and for all that samples reach. And it corrects biases by what it computes of the means of channels, where
+    borders of padding count as errors of rounding: a plan asks for no correction.
     """
     import nncf
+    from nncf.quantization.range_estimator import RangeEstimatorParametersSet
 
-    def call(**advanced: Any) -> openvino.Model:
-        whole = nncf.OverflowFix.DISABLE
-        with _quiet():
-            return nncf.quantize(
-                source.clone(),
-                nncf.Dataset([dict(item) for item in feeds]),
-                ignored_scope=nncf.IgnoredScope(**scope),
-                subset_size=len(feeds),
-                advanced_parameters=nncf.AdvancedQuantizationParameters(overflow_fix=whole, **advanced),
-            )
-
-    try:
-        return call(), _CALLED
-    except (ValueError, nncf.InternalError) as error:
-        if not any(sign in str(error) for sign in _BIAS_TROUBLE):
-            raise
-    return call(disable_bias_correction=True), f"{_CALLED}, without its correction of biases, which fails here"
+    with _quiet():
+        return nncf.quantize(
+            source,
+            nncf.Dataset([dict(item) for item in feeds]),
+            ignored_scope=nncf.IgnoredScope(**scope),
+            subset_size=len(feeds),
+            preset=nncf.QuantizationPreset.MIXED,
+            advanced_parameters=nncf.AdvancedQuantizationParameters(
+                overflow_fix=nncf.OverflowFix.DISABLE,
+                activations_range_estimator_params=RangeEstimatorParametersSet.MINMAX,
+                disable_bias_correction=True,
+            ),
+        )
 
 
 def _friendly(listed: Sequence[str], graph: Graph, names: Binding, model: openvino.Model) -> list[str]:

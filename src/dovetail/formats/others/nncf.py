@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
+
+from google.protobuf.message import DecodeError
+from onnx import ModelProto
 
 from dovetail.errors import FormatError
 from dovetail.formats.binding import Binding, bind_sources
 from dovetail.formats.entries import Entry, EntryFormat
-from dovetail.formats.format import WriteRequest
+from dovetail.formats.format import WriteRequest, Written
+from dovetail.formats.own_model import write_own
 from dovetail.formats.spelling import Spelling
 from dovetail.formats.text import json_bytes, mapping_in, read_json, texts_in
 from dovetail.formats.words import QUANTISED, skip_list
@@ -48,6 +53,7 @@ _LEFT = frozenset(
 `openvino/graph/metatypes/groups.py`."""
 
 
+_NORMALISATION = "BatchNormalization"
 _JOINS = frozenset({"Concat", "Pad"})
 _ARITHMETIC = frozenset({"Add", "Sub", "Mul", "Div"})
 """Operators that NNCF joins to what is before them where they compute with one tensor alone: it rounds nothing
@@ -101,7 +107,37 @@ def _makers(graph: Graph, tensor: str) -> Iterator[Node | None]:
             waiting += node.inputs if node.op == "Concat" else node.inputs[:1]
 
 
-FORMAT = EntryFormat(
+@dataclass(frozen=True)
+class NncfFormat(EntryFormat):
+    """The scope, with the model that it is for where the user's file has batch normalisations behind convolutions.
+
+    OpenVINO's reading of an ONNX file keeps them apart: NNCF rounds between the two, weights without the factors of
+    the normalisation, and corrects no bias.
+    """
+
+    def write(self, request: WriteRequest) -> Written:
+        """Return the scope; raise InexpressiblePlan where it cannot say what the plan says."""
+        why = "" if request.model is None else _normalised_apart(request.model, request.graph)
+        if not why:
+            return EntryFormat.write(self, request)
+        note = f"the scope is for the model beside it, not for the one given: {why}"
+        return write_own(partial(EntryFormat.write, self), request, note)
+
+
+def _normalised_apart(content: bytes, graph: Graph) -> str:
+    """Return which node has a batch normalisation of its own in a file, in words; an empty text where none has."""
+    try:
+        model = ModelProto.FromString(content)
+    except DecodeError:
+        return ""
+    made = {output for node in model.graph.node if node.op_type == _NORMALISATION for output in node.output}
+    for node in graph.nodes:
+        if node.op != _NORMALISATION and any(graph.origin_of(output) in made for output in node.outputs if output):
+            return f"{node.label} has a batch normalisation behind it there"
+    return ""
+
+
+FORMAT = NncfFormat(
     name="nncf",
     title="NNCF: ignored scope",
     pattern="*ignored_scope*.json",
