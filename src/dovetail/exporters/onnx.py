@@ -3,7 +3,7 @@
 A tensor `t` of quantised type keeps its name as the integer output of a QuantizeLinear; the operator that makes it
 writes `t/real`, operators that read it read `t/dq`. Moves of data (Reshape, Transpose) get the same pairs: it is
 always right, and ONNX Runtime removes the pairs. A float16 or bfloat16 tensor is stored in that type between nodes and
-computed in float32: `t/f32`. An int64 bias has no DequantizeLinear in ONNX and becomes its real value.
+computed in float32: `t/f32`. An int64 bias has no DequantizeLinear in ONNX and is stored in 32 bits (`onnx_biases.py`).
 """
 
 from __future__ import annotations
@@ -15,13 +15,17 @@ import numpy as np
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto
 
 from dovetail.errors import GraphError
+from dovetail.exporters.onnx_biases import StoredBias, bias_at_risk, exact_bias, narrowed
 from dovetail.exporters.onnx_protos import attribute_proto, tensor_proto, value_info
-from dovetail.ir import DOVETAIL_DOMAIN, OPSET, DType, Graph, Node, TensorType, dequantize_array
+from dovetail.ir import DOVETAIL_DOMAIN, OPSET, DType, Graph, Node, TensorType
 from dovetail.ir.codes import ONNX_CODES
 from dovetail.ir.node import without_facts
 from dovetail.ir.roles import CONTROL_FLOW
 
 _IR_VERSION = 10
+_OPSET_OF_BYTES = 20
+_NEW = frozenset({"GroupNormalization"})
+"""Operators that mean something else in opset 21 than in 20."""
 _HALVES = (DType.F16, DType.BF16)
 _QUANTIZED = (DType.I8, DType.U8, DType.I16, DType.U16)
 _TYPED_BY_ATTRIBUTE = CONTROL_FLOW | {
@@ -39,12 +43,25 @@ _TYPED_BY_ATTRIBUTE = CONTROL_FLOW | {
 
 
 def to_onnx(graph: Graph) -> ModelProto:
-    """Return the graph as a model at opset 21 and IR version 10; raise GraphError where ONNX has no form for it."""
+    """Return the graph as a model of IR version 10; raise GraphError where ONNX has no form for it.
+
+    It is of opset 21, or of 20 where bytes are all that is quantised (and GroupNormalization and bodies are not there):
+    of 21, ONNX Runtime 1.31 does not load int8 that is moved in float. It gives Transpose, Reshape and the like a
+    QuantizeLinear of int8, and changes only its zero point to uint8 afterwards.
+    """
     taken = _all_names(graph)
     model = ModelProto(ir_version=_IR_VERSION, producer_name="dovetail")
-    model.opset_import.append(OperatorSetIdProto(domain="", version=OPSET))
+    model.opset_import.append(OperatorSetIdProto(domain="", version=_OPSET_OF_BYTES if _is_bytes(graph) else OPSET))
     _Writer(graph, model.graph, taken, {}).write()
     return model
+
+
+def _is_bytes(graph: Graph) -> bool:
+    """Tell whether something is quantised, all of it in bytes, and nothing means something else in the older opset."""
+    activations = {kind.dtype for kind in graph.types.values() if kind.quant is not None} & {*_QUANTIZED}
+    bodies = any(True for node in graph.nodes for _ in node.bodies())
+    news = any(node.op in _NEW and not node.domain for node in graph.nodes)
+    return bool(activations) and activations <= {DType.I8, DType.U8} and not bodies and not news
 
 
 def save_onnx(graph: Graph, path: str | PathLike[str]) -> None:
@@ -70,6 +87,7 @@ class _Writer:
     def __init__(self, graph: Graph, proto: GraphProto, taken: set[str], visible: dict[str, str]) -> None:
         self.graph, self.proto, self.taken = graph, proto, taken
         self.inner = bool(visible)
+        self.rounds = any(kind.quant is not None for kind in graph.types.values())
         self.names = {name: visible[name] for name in graph.captures if name in visible}
         self.reals: dict[str, str] = {}
         own = [*graph.inputs, *graph.constants, *(name for node in graph.nodes for name in node.outputs if name)]
@@ -100,9 +118,7 @@ class _Writer:
                 self.add("Identity", [stored], self.names[name])
                 self.proto.initializer.append(tensor_proto(stored, array, kind.dtype))
             elif kind.quant is not None and kind.dtype is DType.I64:
-                self.reals[name] = self.names[name]
-                real = dequantize_array(array, kind.quant)
-                self.proto.initializer.append(tensor_proto(self.names[name], real))
+                self.reals[name] = self.bias(narrowed(array, kind.quant), self.names[name])
             else:
                 self.proto.initializer.append(tensor_proto(self.names[name], array, kind.dtype))
         for node in graph.nodes:
@@ -155,6 +171,31 @@ class _Writer:
             axis = AttributeProto(name="axis", type=AttributeProto.INT, i=kind.quant.axis)
             self.proto.node[-1].attribute.append(axis)
         return target
+
+    def bias(self, bias: StoredBias, target: str) -> str:
+        """Add a bias, and append the DequantizeLinear that makes the real one."""
+        stem = [self.fresh(f"{target}/{part}") for part in ("stored", "scale", "zero")]
+        scale = bias.scale if bias.axis is not None else bias.scale.reshape(())
+        for name, array in zip(stem, (bias.values, scale, np.zeros(scale.shape, np.int32)), strict=True):
+            self.proto.initializer.append(tensor_proto(name, array))
+        self.add("DequantizeLinear", stem, target)
+        if bias.axis is not None:
+            self.proto.node[-1].attribute.append(AttributeProto(name="axis", type=AttributeProto.INT, i=bias.axis))
+        return target
+
+    def inputs(self, node: Node) -> list[str]:
+        """Return what a node reads, with the bias in another form where ONNX Runtime would take it for a mistake."""
+        names, types = list[str](), self.graph.types
+        as_is = node.op in _TYPED_BY_ATTRIBUTE
+        for name in node.inputs:
+            plain = not name or (as_is and types[name].quant is None)
+            names.append(self.names[name] if name and plain else self.real(name) if name else "")
+        index = bias_at_risk(self.graph, node) if self.rounds else None
+        bias = None if index is None else exact_bias(self.graph, node, index)
+        if index is not None and bias is not None:
+            stem = (names[index] if len(names) > index else "") or f"{self.names[node.outputs[0]]}/bias"
+            names[index : index + 1] = [self.bias(bias, self.fresh(f"{stem}/real"))]
+        return names
 
     def _shared_parameters(self, name: str, kind: TensorType, op: str) -> list[str]:
         key = f"{name}/parameters"
@@ -223,10 +264,7 @@ class _Writer:
         types = self.graph.types
         as_is = node.op in _TYPED_BY_ATTRIBUTE
         halves = not as_is and any(types[name].dtype in _HALVES for name in node.inputs if name)
-        proto = NodeProto(op_type=node.op, name=node.name)
-        for name in node.inputs:
-            plain = not name or (as_is and types[name].quant is None)
-            proto.input.append(self.names[name] if name and plain else self.real(name) if name else "")
+        proto = NodeProto(op_type=node.op, name=node.name, input=self.inputs(node))
         after: list[tuple[str, str]] = []
         for name in node.outputs:
             stored = self.names[name] if name else ""
@@ -255,5 +293,7 @@ class _Writer:
             return attribute_proto(node, key, value)
         proto = AttributeProto(name=key, type=AttributeProto.GRAPH)
         visible = self.visible or {"": ""}
-        _Writer(value, proto.g, self.taken, visible).write()
+        writer = _Writer(value, proto.g, self.taken, visible)
+        writer.rounds |= self.rounds
+        writer.write()
         return proto

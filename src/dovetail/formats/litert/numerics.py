@@ -34,7 +34,7 @@ def kernel_ranges(graph: Graph, ranges: Ranges) -> Ranges:
 
 
 EDGE_NUMERICS = ToolNumerics(
-    kernel_ranges,
     "reference:tflite",
+    kernel_ranges,
     CalibrationOptions(CalibrationMethod.MOVING_AVERAGE, ObserverOptions(momentum=_WEIGHT_OF_NEWEST)),
 )

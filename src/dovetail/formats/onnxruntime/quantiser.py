@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 from google.protobuf.message import DecodeError
 from onnx import ModelProto
 
-from dovetail.exporters import to_onnx
 from dovetail.formats.binding import Binding, Together, bind_sources
 from dovetail.formats.entries import EntryFormat
 from dovetail.formats.format import WriteRequest, Written
+from dovetail.formats.own_model import write_own
 from dovetail.ir.graph import Graph
 from dovetail.ir.node import Node
 from dovetail.ir.roles import CLAMPS
@@ -22,8 +23,6 @@ from dovetail.plan.plan import Plan
 
 BASE, WIDE, EXCLUDED = "8-bit", "16-bit", "excluded"
 """Texts of the words."""
-MODEL = "model.onnx"
-"""Role of the model that the arguments are for, where it is not the user's file."""
 _OPSET = 13
 """The first in which weights have a scale for each channel; the quantiser leaves older operators alone."""
 
@@ -37,12 +36,8 @@ class QuantiserFormat(EntryFormat):
         why = "" if request.model is None else unlike(request.model, request.graph, request.plan)
         if not why:
             return EntryFormat.write(self, request)
-        own = _own_names(request.graph)
-        written = EntryFormat.write(
-            self, replace(request, graph=own, plan=replace(request.plan, graph_digest=own.digest))
-        )
         note = f"the arguments are for the model beside them, not for the one given: {why}"
-        return replace(written, beside={MODEL: to_onnx(own).SerializeToString()}, notes=(note,))
+        return write_own(partial(EntryFormat.write, self), request, note)
 
 
 def unlike(content: bytes, graph: Graph, plan: Plan) -> str:
@@ -62,11 +57,6 @@ def unlike(content: bytes, graph: Graph, plan: Plan) -> str:
         return f"{lost.label} has no name there"
     folded = next((node for node in graph.nodes if len(node.origin) > 1), None)
     return "" if folded is None else f"{folded.label} is {len(folded.origin)} nodes there"
-
-
-def _own_names(graph: Graph) -> Graph:
-    """Return a graph whose nodes and tensors have no other names than their own."""
-    return graph.evolve(nodes=tuple(replace(node, origin=(node.name,)) for node in graph.nodes), origins={})
 
 
 def bind_quantiser(graph: Graph) -> Binding:

@@ -56,9 +56,13 @@ class StoredModel:
         return next((item for item in candidates if item is not None and item.op_type == node.op), None)
 
     def read(self, tensor: str) -> str:
-        """Return the type from which a node reads a tensor: that of the DequantizeLinear before it."""
+        """Return the type from which a node reads a tensor: that of the DequantizeLinear before it.
+
+        Integers of 32 bits are as good as floats, and a bias may be stored in them beside float weights.
+        """
         producer = self._producers.get(tensor)
-        return self._type(producer) if producer is not None and producer.op_type == "DequantizeLinear" else FLOAT
+        found = self._type(producer) if producer is not None and producer.op_type == "DequantizeLinear" else FLOAT
+        return FLOAT if found.startswith(DType.I32.value) else found
 
     def made(self, tensor: str) -> str:
         """Return the type in which a tensor is stored once it is made."""
