@@ -57,19 +57,34 @@ class Average:
     """The shape, without samples, in which the input is seen."""
     term: AnyArray | float = 0.0
 
-    def steps(self, stored: AnyArray, made: TensorType) -> AnyArray:
-        """Return steps of a type, not rounded."""
-        kind, count = self.item.kind(), math.prod(self.window.kernel)
-        if kind.dtype is DType.I16 or self.item.form().quant is Quant.FIXED_POINT:
-            weight, step = _fixed_weight(count)
-            multiplier = step * scale_of(kind) / scale_of(made)
-        else:
-            weight, step = float(STEPS), float(single(float(single(1.0 / count)) / STEPS))
-            multiplier = held(step, scale_of(kind), scale_of(made), self.item.generation)
+    @property
+    def accumulator(self) -> float:
+        """Return the step of the accumulators in float32."""
+        return float(np.float32(scale_of(self.item.kind())) * np.float32(self._weight[1]))
+
+    @property
+    def _weight(self) -> tuple[float, float]:
+        """Return the weight as the array holds it, and its step."""
+        count = math.prod(self.window.kernel)
+        if self.item.kind().dtype is DType.I16 or self.item.form().quant is Quant.FIXED_POINT:
+            return _fixed_weight(count)
+        return float(STEPS), float(single(float(single(1.0 / count)) / STEPS))
+
+    def accumulators(self, stored: AnyArray) -> AnyArray:
+        """Return what is added up."""
+        kind, (weight, step) = self.item.kind(), self._weight
         seen = centred(stored, kind).reshape(-1, *self.planes)
         total = _sums(pad_spatial(seen, self.window.paddings, 0), self.window, self.window.outputs(seen.shape[2:]))
-        bias = np.rint(np.asarray(self.term, dtype=np.float64) / (step * scale_of(kind)))
-        return np.asarray(np.multiply(total * weight + bias, multiplier, dtype=np.float64))
+        return np.asarray(total * weight + np.rint(np.asarray(self.term, dtype=np.float64) / (step * scale_of(kind))))
+
+    def steps(self, stored: AnyArray, made: TensorType) -> AnyArray:
+        """Return steps of a type, not rounded."""
+        kind, step = self.item.kind(), self._weight[1]
+        if kind.dtype is DType.I16 or self.item.form().quant is Quant.FIXED_POINT:
+            multiplier = step * scale_of(kind) / scale_of(made)
+        else:
+            multiplier = held(step, scale_of(kind), scale_of(made), self.item.generation)
+        return np.asarray(np.multiply(self.accumulators(stored), multiplier, dtype=np.float64))
 
 
 def average_of(item: OperatorView, term: AnyArray | float = 0.0) -> Average:

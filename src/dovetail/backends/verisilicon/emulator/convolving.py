@@ -86,6 +86,15 @@ class WeightedSum:
     sums: Sums
     bias: AnyArray | None
 
+    @property
+    def accumulator(self) -> float:
+        """Return the step of the accumulators in float32, of weights that have one scale."""
+        return float(np.float32(scale_of(self.item.kind())) * np.float32(scale_of(self.item.kind(1))))
+
+    def accumulators(self, stored: AnyArray) -> AnyArray:
+        """Return what is added up."""
+        return SumOutput(self.bias, np.ones(1)).steps(self.sums(centred(stored, self.item.kind(), self.working)))
+
     def steps(self, stored: AnyArray, made: TensorType) -> AnyArray:
         """Return steps of a type, not rounded."""
         batch = centred(stored, self.item.kind(), self.working)

@@ -13,13 +13,12 @@ from dovetail.backends.verisilicon.emulator.reals import BINARY, COMPARISONS, LO
 from dovetail.backends.verisilicon.emulator.shaders import FUNCTIONS, UNTABLED
 from dovetail.backends.verisilicon.emulator.singles import exp2, log2
 from dovetail.backends.verisilicon.emulator.storing import centred, reals_in_shaders, reals_of, store_of
+from dovetail.backends.verisilicon.emulator.streaming import stream_bytes, stream_table
 from dovetail.backends.verisilicon.emulator.tables import (
     Scales,
     processed,
     read_table,
     scales_of,
-    stream_bytes,
-    stream_table,
     table_of,
 )
 from dovetail.backends.verisilicon.program import Route

@@ -28,8 +28,8 @@ _CONSTANT_BITS = 10
 """The second operand's zero point is a constant of the adder with so many significant bits."""
 _TINY = 2.0**-6
 """What is smaller only says that something was lost; parts with a stream processor have no such limit."""
-_LOST = 2.0**-40
-"""Stands for bits that were cut off: more than nothing, less than any step."""
+_LOST_BITS = 40
+"""Behind how many bits of the larger operand what stands for bits that were cut off lies: less than any step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +152,13 @@ def _joined(total: ByteSum, steps: AnyArray, second: AnyArray) -> AnyArray:
     term = total.sign * (second - total.lowest) * scale
     constant = np.asarray(-total.sign * rounded(np.asarray((total.zeros[1] - total.lowest) * scale), _CONSTANT_BITS))
     if total.generation is Generation.STREAM:
-        return total.finish(_plus(_plus(steps, term, _STREAM_BITS, 0.0), constant, _STREAM_BITS, 0.0))
+        return total.finish(in_stream(in_stream(steps, term), constant))
     return total.finish(_plus(_plus(steps, constant, _ADDER_BITS, _TINY), term, _ADDER_BITS, _TINY))
+
+
+def in_stream(one: AnyArray, other: AnyArray) -> AnyArray:
+    """Return the sum of floats in the adder of a part with a stream processor."""
+    return _plus(one, other, _STREAM_BITS, 0.0)
 
 
 def build_joined_sum(item: OperatorView, operand: int, *, clamped: bool) -> Callable[[AnyArray, AnyArray], AnyArray]:
@@ -180,10 +185,10 @@ def _plus(one: AnyArray, other: AnyArray, bits: int, tiny: float) -> AnyArray:
     large, small = np.where(swapped, other, one), np.where(swapped, one, other)
     high, low = np.abs(large), np.abs(small)
     kept_high, kept_low = truncated(high, bits), truncated(low, bits)
-    cut_low = kept_low != low
-    trace = np.where(cut_low | (kept_high != high), _LOST, 0.0)
+    cut_low, lost = kept_low != low, np.ldexp(1.0, np.frexp(high)[1] - _LOST_BITS)
+    trace = np.where(cut_low | (kept_high != high), lost, 0.0)
     place = np.ldexp(1.0, np.frexp(low)[1] - bits)
     apart = kept_high - kept_low - np.where(cut_low, place, 0.0)
     total = np.where(large * small < 0, apart, kept_high + kept_low) + trace
-    total = np.where(low < tiny, kept_high + _LOST, total)
+    total = np.where(low < tiny, kept_high + lost, total)
     return np.where(small == 0, large, np.sign(large) * total)

@@ -12,13 +12,10 @@ from functools import cache
 
 import numpy as np
 
-from dovetail.backends.verisilicon.emulator.floats import fp21, fp21_away, saturated, single, truncated
+from dovetail.backends.verisilicon.emulator.floats import fp21, fp21_away, saturated, single
 from dovetail.backends.verisilicon.emulator.functions import (
     NATIVE,
     ODD,
-    STREAMED,
-    STREAMED_BYTES,
-    STREAMED_ODD,
     USER,
     Function,
     clip_function,
@@ -142,14 +139,14 @@ def user_table(steps: AnyArray, function: Function, scales: Scales) -> AnyArray:
     """Return what a table that ovxlib fills gives: the driver reads it at its own knots."""
     knots = _knots_of_both_signs()
     given = function(knots)
-    values = _entries(lambda at: _between(at, knots, given), knots * scales.scale_in, scales)
+    values = _entries(lambda at: between(at, knots, given), knots * scales.scale_in, scales)
     stored = scales.store(look_up(steps, knots, values, by_slope=scales.by_slope))
     if scales.saturates and np.isneginf(given[knots == 0.0]).all():
         return np.where(steps == 0, float(scales.lowest), stored)
     return stored
 
 
-def _between(at: AnyArray, knots: AnyArray, values: AnyArray) -> AnyArray:
+def between(at: AnyArray, knots: AnyArray, values: AnyArray) -> AnyArray:
     """Interpolate a table that may hold infinities and what is not a number."""
     left = np.clip(np.searchsorted(knots, at, side="right") - 1, 0, len(knots) - 2)
     share = np.clip((at - knots[left]) / (knots[left + 1] - knots[left]), 0.0, 1.0)
@@ -191,82 +188,8 @@ def _entries(function: Function, at: AnyArray, scales: Scales, *, away: bool = T
         return np.where(np.abs(values) < _SMALLEST, 0.0, scales.within(values))
 
 
-def _every_other(knots: AnyArray, steps: int) -> AnyArray:
-    """Return half of a table's knots: those of a bit less; `steps` of a mantissa were there."""
-    return np.asarray(knots[np.frexp(knots)[0] * steps % 2.0 == 0.0])
-
-
-def stream_table(steps: AnyArray, item: OperatorView, scales: Scales, *, joined: bool = False) -> AnyArray | None:
-    """Return what the stream processor makes of 16-bit values: entries of 21 bits, straight lines in float32.
-
-    The scale stays outside of the table. What is not a number becomes 0, but the logarithm of a negative the highest.
-    A table that is `joined` with a product before it has half of the knots.
-    """
-    both, positive, kind = _knots_of_both_signs(), positive_knots(), item.operator.kind
-    if joined:
-        both, positive = _every_other(both, 32), _every_other(positive, 64)
-    at = np.asarray(steps * scales.scale_in)
-    if kind == "hard_sigmoid":
-        reals = USER[kind](item)(at)
-    elif kind in _STREAM_TABLES:
-        reals = _line(at, both, _STREAM_TABLES[kind](item))
-    elif kind in _STREAM_ODD:
-        found = _line(np.abs(at), positive, _STREAM_ODD[kind](item))
-        reals = np.where(at < 0, -found, found)
-    else:
-        return None
-    if kind == "log":
-        reals = np.where(at < 0, np.inf, np.where(at == 0, -np.inf, reals))
-    return np.where(np.isnan(reals), 0.0, np.clip(np.rint(reals / scales.scale_out), scales.lowest, scales.highest))
-
-
-_STREAM_TABLES = {**USER, **NATIVE, **STREAMED}
-_STREAM_ODD = {**ODD, **STREAMED_ODD}
-STREAM_KINDS = frozenset({*_STREAM_TABLES, *_STREAM_ODD, "hard_sigmoid"})
-"""Functions of the stream processor in 16 bits."""
-_STREAM_BYTES = {**_STREAM_TABLES, **_STREAM_ODD, **STREAMED_BYTES}
-_BYTES_EXCEPT = frozenset({"neg", "sqrt", "square", "tan"})
-"""Functions that are not a table of the stream processor in bytes, were not measured, or are as near in float32."""
 _LOST_STEP = 2.0**-15
 """The scale in fixed point of which a single step is read as nothing."""
-_BYTE_BITS = 17
-"""Significant bits of the entries of a table of bytes; the rest is cut off."""
-
-
-def _slope_of_sign(item: OperatorView) -> tuple[float, float] | None:
-    """Return the slopes below and above 0 of a function that is straight on either side, or None."""
-    match item.operator.kind:
-        case "abs":
-            return -1.0, 1.0
-        case "relu":
-            return 0.0, 1.0
-        case "leaky_relu":
-            return float(single(item.floats[0])), 1.0
-    return None
-
-
-def stream_bytes(steps: AnyArray, item: OperatorView, scales: Scales) -> AnyArray | None:
-    """Return what the stream processor makes of bytes: an entry for each in steps of the output, of 17 bits.
-
-    Functions that are straight on either side of 0 have tables with knots instead; HardSigmoid is not cut. Measured on
-    all bytes under 200 pairs of scales each: of 15 functions one entry of Mish differs by a step, and of Erf 13 of
-    51,200.
-    """
-    kind, slopes = item.operator.kind, _slope_of_sign(item)
-    with np.errstate(all="ignore"):
-        if slopes is not None:
-            factors = np.asarray(slopes) * float(np.float32(scales.scale_in) / np.float32(scales.scale_out))
-            below, above = (_line(np.abs(steps), positive_knots(), _times(factor)) for factor in factors)
-            scaled = np.where(steps < 0, -below, above)
-        elif kind in _STREAM_BYTES and kind not in _BYTES_EXCEPT:
-            reals = single(_STREAM_BYTES[kind](item)(single(steps * scales.scale_in)))
-            scaled = single(reals * single(1.0 / scales.scale_out))
-            if kind != "hard_sigmoid":
-                scaled = truncated(scaled, _BYTE_BITS)
-            scaled = np.where(np.isnan(scaled), 0.0, scaled)
-        else:
-            return None
-    return np.asarray(np.clip(np.rint(scaled) + scales.zero_out, scales.lowest, scales.highest))
 
 
 def _joins_the_array(item: OperatorView) -> bool:
@@ -280,11 +203,7 @@ def _joins_the_array(item: OperatorView) -> bool:
     return False
 
 
-def _times(factor: float) -> Function:
-    return lambda steps: np.asarray(steps * factor)
-
-
-def _line(at: AnyArray, knots: AnyArray, function: Function) -> AnyArray:
+def drawn_line(at: AnyArray, knots: AnyArray, function: Function) -> AnyArray:
     with np.errstate(all="ignore"):
         values = fp21_away(single(function(knots)))
         left = np.clip(np.searchsorted(knots, at, side="right") - 1, 0, len(knots) - 2)
@@ -294,12 +213,7 @@ def _line(at: AnyArray, knots: AnyArray, function: Function) -> AnyArray:
 
 def straight_lines(at: AnyArray, function: Function) -> AnyArray:
     """Return a function from the stream processor's table of both signs."""
-    return _line(at, _knots_of_both_signs(), function)
-
-
-def falling_lines(at: AnyArray, function: Function) -> AnyArray:
-    """Return a function of what is not negative from the stream processor's table for positive values."""
-    return _line(at, positive_knots(), function)
+    return drawn_line(at, _knots_of_both_signs(), function)
 
 
 def processed(steps: AnyArray, item: OperatorView, scales: Scales) -> AnyArray | None:

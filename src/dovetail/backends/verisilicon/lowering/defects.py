@@ -53,6 +53,8 @@ _SLOPES = frozenset({"leaky_relu", "prelu"})
 _JOINING = _CLAMPS | _SLOPES
 _MOVING = frozenset({"concat", "pool2d", "strided_slice", "transpose"})
 _PASSED = frozenset({"clip", "relu", "reshape"})
+_MOST_AVERAGE = 1
+"""Kinds of poolings up to this one are averages."""
 _SCALING = frozenset({"batch_norm", "pool2d", "reduce"})
 """What the array does as a convolution of its own."""
 
@@ -98,6 +100,36 @@ def with_copies_of_moved(draft: ProgramDraft) -> None:
             item = replace(item, inputs=(copy, *item.inputs[1:]))
         operators.append(item)
     draft.operators[:] = operators
+
+
+def with_copies_of_pooled(draft: ProgramDraft) -> None:
+    """Copy what a clamp reads of a pooled product in unsigned bytes: the compiler joins the two, and loses the result.
+
+    Of a maximum that is where the product is stored as the clamp's result is. Measured on six parts with a convolution,
+    a pooling of either kind, a ReLU or a clip of 6, and seven kinds of readers.
+    """
+    makers = {tensor: operator for operator in draft.operators for tensor in operator.outputs}
+    operators: list[ProgramOperator] = []
+    for item in draft.operators:
+        pooled = makers.get(item.inputs[0]) if item.kind in _CLAMPS else None
+        if pooled is not None and pooled.kind == "pool2d" and _is_clamped_before(draft, makers, pooled, item):
+            draft.tensors.append(replace(draft.tensors[item.inputs[0]], role=TensorRole.INNER))
+            copy = len(draft.tensors) - 1
+            operators.append(ProgramOperator("data_convert", item.inputs[:1], (copy,), node=item.node))
+            item = replace(item, inputs=(copy, *item.inputs[1:]))
+        operators.append(item)
+    draft.operators[:] = operators
+
+
+def _is_clamped_before(
+    draft: ProgramDraft, makers: Mapping[int, ProgramOperator], pooled: ProgramOperator, clamp: ProgramOperator
+) -> bool:
+    """Tell whether the compiler clamps a product before it is pooled."""
+    product = makers.get(pooled.inputs[0])
+    stored, result = draft.tensors[pooled.inputs[0]].form, draft.tensors[clamp.outputs[0]].form
+    if product is None or product.kind not in _SHIFTED or result.code is not Code.U8:
+        return False
+    return pooled.ints[0] <= _MOST_AVERAGE or stored == result
 
 
 def with_copies_of_added(draft: ProgramDraft) -> None:

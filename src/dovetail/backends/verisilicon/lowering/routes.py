@@ -20,6 +20,7 @@ from dovetail.backends.verisilicon.lowering.sums import (
     sum_route,
     wide_pair,
 )
+from dovetail.backends.verisilicon.lowering.tabled import reads_array, reads_bytes
 from dovetail.backends.verisilicon.program import Code, Program, ProgramOperator, Quant, Route, TensorRole
 from dovetail.backends.verisilicon.views import OperatorView, ProgramView, exceeds_tables
 from dovetail.ir import DType, TensorType
@@ -74,12 +75,23 @@ def _gate(whole: ProgramView, index: int) -> tuple[int, ...]:
 
 
 def _gated(whole: ProgramView, item: OperatorView, tensor: int) -> tuple[int, ...]:
-    """Return the convolution of 16 bits whose results a gate and its product alone read, beside a stream processor."""
-    maker = whole.makers.get(tensor)
-    if item.generation is not Generation.STREAM or item.made().dtype is not DType.I16 or maker is None:
-        return ()
-    alone = whole.reader_count(tensor) == _GATE_AND_PRODUCT and tensor not in whole.edges
-    return (maker,) if alone and whole.program.operators[maker].kind in _CONVOLUTIONS else ()
+    """Return the product whose results a gate and its product alone read, as the array has them."""
+    return _tabled(whole, item, tensor, _GATE_AND_PRODUCT) if item.generation is Generation.STREAM else ()
+
+
+def _tabled(whole: ProgramView, item: OperatorView, tensor: int, readers: int = 1) -> tuple[int, ...]:
+    """Return the product, and what it is seen through, that a table behind the array is of, beside a stream processor.
+
+    In 16 bits it may be a layer of one row, and what is in its bias; of unsigned bytes and of fixed point an average.
+    """
+    chain = product_before(whole, tensor, ("reshape",), _CONVOLUTIONS, readers)
+    if chain:
+        return chain if reads_array(item, whole.operators[chain[0]]) else ()
+    if item.made().dtype is DType.I16:
+        row = row_before(whole, tensor, readers) or _biased_row(whole, tensor, readers)
+        return row or _average_before(whole, tensor, readers)
+    signed = item.made().dtype is DType.I8 and not item.in_fixed_point
+    return _average_before(whole, tensor, readers) if reads_bytes(item) and not signed else ()
 
 
 def _slope(whole: ProgramView, index: int) -> tuple[int, ...]:
@@ -139,24 +151,19 @@ def _clamp(whole: ProgramView, index: int) -> tuple[int, ...]:
 
 
 def _function(whole: ProgramView, index: int) -> tuple[int, ...]:
-    """Return the product whose 16 bits a function reads as the array has them, beside a stream processor."""
+    """Return the product whose results a function reads as the array has them, beside a stream processor."""
     item = whole.operators[index]
-    wide = item.is_stored and item.kind().dtype is item.made().dtype is DType.I16
-    if not wide or item.generation is not Generation.STREAM:
-        return ()
-    data = item.operator.inputs[0]
-    return (
-        product_before(whole, data, ("reshape",), _CONVOLUTIONS) or row_before(whole, data) or _biased_row(whole, data)
-    )
+    alike = item.is_stored and item.kind().dtype is item.made().dtype
+    return _tabled(whole, item, item.operator.inputs[0]) if alike and item.generation is Generation.STREAM else ()
 
 
-def _biased_row(whole: ProgramView, tensor: int) -> tuple[int, ...]:
-    """Return the layer of one row, its reshaping, and the sum with a constant that make a tensor for one reader."""
+def _biased_row(whole: ProgramView, tensor: int, readers: int = 1) -> tuple[int, ...]:
+    """Return the layer of one row, its reshaping, and the sum with a constant that make a tensor for its readers."""
     maker = whole.makers.get(tensor)
     if maker is None or whole.operators[maker].operator.kind != "add":
         return ()
     layer = biased_layer(whole, whole.operators[maker])
-    alone = whole.reader_count(tensor) == 1 and tensor not in whole.edges
+    alone = whole.reader_count(tensor) == readers and tensor not in whole.edges
     return (*layer, maker) if alone and layer else ()
 
 
@@ -208,9 +215,9 @@ def _fits_bias(average: OperatorView, item: OperatorView, index: int) -> bool:
     return _is_of_channels(item, index) and (single or not shaded)
 
 
-def _average_before(whole: ProgramView, tensor: int) -> tuple[int, ...]:
-    """Return the average on the array, and the sum with a constant in its bias, that make a tensor for one reader."""
-    maker = _only_maker(whole, tensor)
+def _average_before(whole: ProgramView, tensor: int, readers: int = 1) -> tuple[int, ...]:
+    """Return the average on the array, and the sum with a constant in its bias, that make a tensor for its readers."""
+    maker = _only_maker(whole, tensor, readers)
     if maker is None or not whole.operators[maker].is_stored:
         return ()
     if _is_averaged_by_array(whole.operators[maker]):
@@ -219,9 +226,9 @@ def _average_before(whole: ProgramView, tensor: int) -> tuple[int, ...]:
     return (*added, maker) if len(added) == 1 and _is_averaged_by_array(whole.operators[added[0]]) else ()
 
 
-def _only_maker(whole: ProgramView, tensor: int) -> int | None:
-    """Return the operator that makes a tensor for one reader only."""
-    return whole.makers.get(tensor) if whole.reader_count(tensor) == 1 and tensor not in whole.edges else None
+def _only_maker(whole: ProgramView, tensor: int, readers: int = 1) -> int | None:
+    """Return the operator that makes a tensor for so many readers only."""
+    return whole.makers.get(tensor) if whole.reader_count(tensor) == readers and tensor not in whole.edges else None
 
 
 def _is_averaged_by_array(item: OperatorView) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from dovetail.backends.verisilicon.generation import CONVERTING, NEWEST, Generation
+from dovetail.backends.verisilicon.lowering.tabled import is_narrow
 from dovetail.backends.verisilicon.program import Code, ProgramOperator, Route, TensorRole
 from dovetail.backends.verisilicon.views import OperatorView, ProgramView, is_stored, scale_of
 from dovetail.ir import DType
@@ -165,10 +166,14 @@ def joined_operators(whole: ProgramView, index: int) -> tuple[int, ...]:
 
 
 def _summed_before(whole: ProgramView, tensor: int, through: tuple[str, ...] = ()) -> tuple[int, ...]:
-    """Return the convolution, or the layer of one row, that a sum may be computed with, and what lies between them."""
+    """Return the convolution, or the layer of one row, that a sum may be computed with, and what lies between them.
+
+    Beside a stream processor a kernel of two points is stored before.
+    """
     found = product_before(whole, tensor, through)
     if found:
-        return found
+        product = whole.operators[found[0]]
+        return () if product.generation is Generation.STREAM and is_narrow(product) else found
     chain = product_before(whole, tensor, (*through, "reshape"), CONVOLUTIONS | LAYERS)
     return chain if chain and _is_row(whole.operators[chain[0]]) else ()
 
@@ -217,9 +222,9 @@ def biased_layer(whole: ProgramView, item: OperatorView) -> tuple[int, ...]:
     return () if layer and wide and whole.operators[layer[0]].made_shape()[-1] == 1 else layer
 
 
-def row_before(whole: ProgramView, tensor: int) -> tuple[int, ...]:
-    """Return the layer, and the reshaping of its one row, that make a tensor for one reader only; else none."""
-    chain = product_before(whole, tensor, ("reshape",), LAYERS)
+def row_before(whole: ProgramView, tensor: int, readers: int = 1) -> tuple[int, ...]:
+    """Return the layer, and the reshaping of its one row, that make a tensor for so many readers; else none."""
+    chain = product_before(whole, tensor, ("reshape",), LAYERS, readers)
     if not chain:
         return ()
     layer = whole.operators[chain[0]]
@@ -290,13 +295,17 @@ def _adding_route(item: OperatorView, *, flat: bool = True) -> Route | None:
 
 
 def product_before(
-    whole: ProgramView, tensor: int, through: Container[str] = (), to: Container[str] = CONVOLUTIONS
+    whole: ProgramView,
+    tensor: int,
+    through: Container[str] = (),
+    to: Container[str] = CONVOLUTIONS,
+    readers: int = 1,
 ) -> tuple[int, ...]:
-    """Return the product, and what it goes `through`, that make a tensor for one reader only; empty where none does."""
+    """Return the product, and what it goes `through`, that make a tensor for so many readers; empty where none does."""
     chain: list[int] = []
     while len(chain) < _LONGEST_CHAIN:
         maker = whole.makers.get(tensor)
-        if maker is None or whole.reader_count(tensor) != 1 or tensor in whole.edges:
+        if maker is None or whole.reader_count(tensor) != (1 if chain else readers) or tensor in whole.edges:
             return ()
         chain.insert(0, maker)
         operator = whole.program.operators[maker]

@@ -20,6 +20,7 @@ from dovetail.backends.verisilicon.lowering.defects import (
     with_copies_of_added,
     with_copies_of_gates,
     with_copies_of_moved,
+    with_copies_of_pooled,
     with_own_copies,
 )
 from dovetail.backends.verisilicon.lowering.elementwise import (
@@ -97,6 +98,7 @@ def lower_graph(graph: Graph, part: Part) -> Program:
     with_coarse_results(draft)
     outputs = tuple((name, _output(draft, name)) for name in single.outputs)
     with_copies_of_moved(draft)
+    with_copies_of_pooled(draft)
     with_copies_of_added(draft)
     with_copies_of_gates(draft)
     outputs = with_own_copies(draft, outputs)
