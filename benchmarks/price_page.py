@@ -12,12 +12,14 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from dovetail.backends.verisilicon.parts.prices import FILE
 from dovetail.ir import Graph
 from fit_prices import spans
 from prices.fitting import WORST
-from prices.judging import UnitPrice, increments, rank_agreement, unit_prices
-from prices.probes import append_probe, ask, read_probes
+from prices.judging import UnitPrice, conversion_prices, increments, rank_agreement, unit_prices
+from prices.probes import MIXED, Probe, append_probe, ask, read_probes
 from prices.unseen import BOARD_MODEL, FRESH, fresh, unseen
 from zoo.catalogue import models_root
 from zoo.table import markdown
@@ -41,11 +43,17 @@ def places() -> Iterator[str]:
         yield from (f"{target}@{precision}" for precision in (*lows, HIGH))
 
 
+def mixed_places() -> Iterator[str]:
+    """Return every pair of precisions between which a search brings tensors."""
+    for target, lows in LOW.items():
+        yield from (f"{target}@{low}{MIXED}{HIGH}" for low in lows)
+
+
 def ask_all(path: Path, graphs: Mapping[str, Graph]) -> None:
-    """Ask about every model at every placement, but for what is in the file."""
+    """Ask about every model at every placement, and about conversions in new networks, but for what is in the file."""
     known = {(item.name, item.place) for item in read_probes(path)}
     for name, graph in graphs.items():
-        for place in places():
+        for place in (*places(), *(mixed_places() if name in _NEW else ())):
             if (name, place) not in known:
                 answer = ask(name, graph, place)
                 append_probe(path, answer)
@@ -107,6 +115,20 @@ def raise_rows(prices: Prices) -> list[list[str]]:
     return rows
 
 
+def conversion_rows(graphs: Mapping[str, Graph], probes: Sequence[Probe]) -> list[list[str]]:
+    """Return a row for each pair of precisions: how far the prices of conversions are off, ours and the roofline's."""
+    rows = []
+    for place in mixed_places():
+        own = [item for item in probes if item.place == place and item.name in _NEW]
+        found = [price for item in own for price in conversion_prices(graphs[item.name], item) if price.vendor_ns]
+        vendor, ours, plain = (np.array([getattr(item, field) for item in found]) for field in _BY.values())
+        errors = (float(np.median(np.abs(prices - vendor) / vendor)) for prices in (ours, plain))
+        sums = (prices.sum() / vendor.sum() for prices in (ours, plain))
+        texts = (*(f"{error:.0%}" for error in errors), *(f"{total:.2f}" for total in sums))
+        rows.append([place.replace(MIXED, " and "), str(len(found)), *texts])
+    return rows
+
+
 def model_rows(prices: Prices) -> list[list[str]]:
     """Return a row for each model at each placement."""
     return [
@@ -141,13 +163,15 @@ a roofline that was fitted to the vendor's performance model ({version}) by `ben
 Here it is judged by that model on other networks: those of the collection and MobileNetV1 1.0 at 224 (weights of
 seed 0). No coefficient was fitted to any of them, nor to a figure from a board.
 
-But the models of the collection are not unseen. After results on them had been looked at, three families of generated
-networks were added: gates with quartered pictures (seeds from 100), wide layers on small maps (from 200), and
-detectors' heads (from 300); kinds of work of their own were made of gates, quartered pictures, and what is copied when
-it is joined; rows that become columns got a cost that grows with their square; and a form whose median error is
-beyond {worst:.0%} was left to the plain roofline. So the tables of these models are no evidence of how far off prices
-are on models that nobody has looked at. Nor is the last table, that of what was fitted: its errors are on networks
-that each fit had left out, but it is these errors that decide which forms stay, and the quantities were chosen by them.
+But the models of the collection are not unseen. After results on them had been looked at, families of generated
+networks were added: gates with quartered pictures (seeds from 100), wide layers on small maps (from 200), detectors'
+heads (from 300), decoders (from 400), recurrent cells and layers of a few features (from 500), and heads that are
+decoded (from 600); kinds of work of their own were made of gates, quartered pictures, what is copied when it is joined,
+what makes few elements, and what has a constant operand; rows that become columns got a cost that grows with their
+square; and where a form's median error is beyond {worst:.0%} and the plain roofline's is less, that stands, but for
+small work. So the tables of these models are no evidence of how far off prices are on models that nobody has looked at.
+Nor is the last table, that of what was fitted: its errors are on networks that each fit had left out, but it is these
+errors that decide which forms stay, and the quantities were chosen by them.
 
 What is evidence of the unseen is the first table: networks of new seeds ({seeds}), on
 which nothing was fitted or chosen. They are from the same generator, so they say what to expect of networks like
@@ -165,6 +189,10 @@ As in the next two tables, of generated networks that nothing was fitted to or c
 {fresh_places}
 
 {fresh_raises}
+
+What it takes to bring tensors from one precision to the other, in the same networks with a third of the units raised:
+
+{conversions}
 
 ## Units of the collection
 
@@ -198,8 +226,8 @@ within.
 """
 
 
-def page(prices: Prices) -> str:
-    """Return the page."""
+def page(prices: Prices, conversions: Sequence[Sequence[str]]) -> str:
+    """Return the page; `conversions` are the rows of their table."""
     document = json.loads(FILE.read_bytes())
     new = {key: units for key, units in prices.items() if key[0] in _NEW}
     prices = {key: units for key, units in prices.items() if key not in new}
@@ -223,6 +251,7 @@ def page(prices: Prices) -> str:
     ]
     heads = ("model", "placement", "units", "vendor ms", "ours ms", "ratio", "rank")
     raise_heads = ("raise", "rank", "plain rank", "sum", "plain sum")
+    between_heads = ("between", "conversions", "median off", "plain median", "sum", "plain sum")
     place_heads = ("placement", "units", "fitted", "rank", "plain rank", "sum", "median", "plain sum", "within")
     return _TEXT.format(
         version=document["sdk"],
@@ -234,6 +263,7 @@ def page(prices: Prices) -> str:
         worst=WORST,
         fresh_places=markdown(place_heads, place_rows(new)),
         fresh_raises=markdown(raise_heads, raise_rows(new)),
+        conversions=markdown(between_heads, conversions),
         places=markdown(place_heads, units),
         raises=markdown(raise_heads, raised),
         board=BOARD_MS,
@@ -257,8 +287,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         ask_all(given.answers, {name: graphs[name] for name in given.names or graphs})
         return
     probes = [item for item in read_probes(given.answers) if not item.error]
-    prices = {(item.name, item.place): unit_prices(graphs[item.name], item) for item in probes}
-    _PAGE.write_text(page(prices), encoding="utf-8")
+    whole = [item for item in probes if MIXED not in item.place]
+    prices = {(item.name, item.place): unit_prices(graphs[item.name], item) for item in whole}
+    _PAGE.write_text(page(prices, conversion_rows(graphs, probes)), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -11,14 +11,27 @@ from scipy.optimize import least_squares
 
 import dovetail
 from dovetail.backend.fitted import FittedForm
-from dovetail.backend.target import TargetProfile
-from dovetail.cost.features import COMPUTE, EXTRA, FEATURES, FIXED, PORTS, SHARPNESS, TRAFFIC, Features, kind_of
-from dovetail.cost.roofline import FREE
+from dovetail.backend.target import HardwareFacts, TargetProfile
+from dovetail.cost.features import (
+    COMPUTE,
+    CONVERSION,
+    EXTRA,
+    FEATURES,
+    FIXED,
+    PORTS,
+    SHARPNESS,
+    TRAFFIC,
+    Features,
+    conversion_values,
+    kinds_of,
+)
+from dovetail.cost.fitted import precision_of_conversions
+from dovetail.cost.roofline import FREE, NpuRoofline
 from dovetail.cost.sizes import Sizer
 from dovetail.ir import Graph
 from dovetail.ir.precision import Precision
 from dovetail.plan.units import clamp_host
-from prices.probes import Probe, rows_of
+from prices.probes import MIXED, Probe, conversions_of, rows_of
 
 _FEWEST = 12
 """Kinds of which fewer operators were probed go by the plain roofline."""
@@ -30,7 +43,9 @@ _PULL = 0.01
 _OUTLIER = 0.2
 """Relative errors beyond count with their size, not its square."""
 WORST = 0.5
-"""A form that is off by more than this on half of what it had not seen is none: the plain roofline stands."""
+"""A form that is off by more than this on half of what it had not seen and more than the plain roofline is, is none."""
+SMALL = "small"
+"""How kinds begin that make few elements; theirs is always a form, as the roofline knows no cost that is fixed."""
 _JOINED = 0.5
 """Kinds of which more than this share has no time of its own are free."""
 
@@ -47,15 +62,24 @@ class Operator:
     precision: Precision
     values: Mapping[str, float]
     cycles: int
+    plain: float
+    """Cycles by the plain roofline."""
 
 
 def operators_of(graph: Graph, probe: Probe) -> Iterator[Operator]:
-    """Return the operators of a probe; a clamp counts with what it clamps."""
-    place = dovetail.parse_placement(probe.place)
+    """Return the operators of a probe; a clamp counts with what it clamps.
+
+    Where a plan mixes precisions only the conversions count.
+    """
+    place = dovetail.parse_placement(probe.place.partition(MIXED)[0])
     target = dovetail.find_target(place.target)
     assert isinstance(target, TargetProfile)
     assert target.hardware is not None
+    if MIXED in probe.place:
+        yield from _conversions(graph, probe, target.name, target.hardware)
+        return
     sizer, rows = Sizer(graph), rows_of(graph, probe)
+    roofline = NpuRoofline(target, target.hardware, sizer)
     clamps: dict[str, int] = {}
     for node in graph.nodes:
         host = clamp_host(graph, node)
@@ -68,8 +92,17 @@ def operators_of(graph: Graph, probe: Probe) -> Iterator[Operator]:
             # The model has no record of this product: what stands there is our own rate.
             continue
         values = Features(graph, node, place.precision, target.hardware, sizer).values()
+        kind, *_ = kinds_of(graph, node, place.precision)
         cycles = rows[node.name].cycles + clamps.get(node.name, 0)
-        yield Operator(probe.name, place.target, kind_of(graph, node, place.precision), place.precision, values, cycles)
+        plain = roofline.latency(graph, [node], place.target, place.precision)
+        plain_cycles = 0.0 if plain is None else plain.latency_ns * target.hardware.clock_hz / 1e9
+        yield Operator(probe.name, place.target, kind, place.precision, values, cycles, plain_cycles)
+
+
+def _conversions(graph: Graph, probe: Probe, target: str, facts: HardwareFacts) -> Iterator[Operator]:
+    for item in conversions_of(graph, probe):
+        precision, values = precision_of_conversions(item.precision), conversion_values(item.elements, facts)
+        yield Operator(probe.name, target, CONVERSION, precision, values, item.cycles, 0.0)
 
 
 def fit_kind(operators: Sequence[Operator]) -> FittedForm | None:
@@ -89,7 +122,8 @@ def fit_kind(operators: Sequence[Operator]) -> FittedForm | None:
             if (own := measured[folds == fold]).size
         ]
     )
-    if np.median(errors) > WORST:
+    plain = np.median([abs(item.plain - item.cycles) / item.cycles for item in timed])
+    if np.median(errors) > max(WORST, plain) and not timed[0].kind.startswith(SMALL):
         return None
     found = _solve(table, measured)
     # Digits beyond the third say nothing, and a coefficient of a quantity that never occurred is none.

@@ -12,12 +12,15 @@ import dovetail
 from dovetail.backend.costs import Quality
 from dovetail.backend.target import TargetProfile
 from dovetail.cost import make_cost_model
+from dovetail.cost.fitted import FittedRoofline
 from dovetail.cost.roofline import NpuRoofline
 from dovetail.cost.sizes import Sizer
 from dovetail.ir import Graph
 from dovetail.plan import find_units
-from prices.probes import Probe, plan_of, rows_of
+from prices.probes import MIXED, Probe, conversions_of, plan_of, rows_of
 
+_BYTES = 3
+"""What a conversion reads and writes of an element of 8 bits on the one side and 16 on the other."""
 _FEWEST = 5
 """Ranks of fewer units say nothing."""
 
@@ -51,6 +54,23 @@ def unit_prices(graph: Graph, probe: Probe) -> dict[str, UnitPrice]:
         base = plain.latency(graph, nodes, place.target, place.precision)
         fitted = ours.quality is Quality.FITTED
         found[unit.name] = UnitPrice(unit.name, vendor_ns, ours.latency_ns, base.latency_ns if base else 0.0, fitted)
+    return found
+
+
+def conversion_prices(graph: Graph, probe: Probe) -> list[UnitPrice]:
+    """Return the conversions that the plan of a probe put in between its precisions."""
+    target = dovetail.find_target(dovetail.parse_placement(probe.place.partition(MIXED)[0]).target)
+    assert isinstance(target, TargetProfile)
+    assert target.hardware is not None
+    assert target.hardware.prices is not None
+    plain = NpuRoofline(target, target.hardware, Sizer(graph))
+    fitted, found = FittedRoofline(plain, target.hardware.prices), []
+    for item in conversions_of(graph, probe):
+        base = plain.conversion(item.elements, item.elements * _BYTES)
+        ours = fitted.conversion(item.elements, item.precision) or base
+        vendor_ns = item.cycles / target.hardware.clock_hz * 1e9
+        is_fitted = ours.quality is Quality.FITTED
+        found.append(UnitPrice(probe.name, vendor_ns, ours.latency_ns, base.latency_ns, is_fitted))
     return found
 
 

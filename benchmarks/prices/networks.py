@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from dovetail.ir import Graph
+from dovetail.passes import normalize
+from dovetail.passes.rewrites import REWRITES
 from dovetail.testing.networks import Network
 
 _CHANNEL_SPREAD = 0.5
@@ -28,6 +30,10 @@ _HEADS_FROM = 300
 """From this seed on networks are detectors' heads."""
 _DECODERS_FROM = 400
 """From this seed on networks are decoders, which make maps larger by transposed convolutions."""
+_SMALL_FROM = 500
+"""From this seed on networks are small: recurrent cells step by step, and a few features from layer to layer."""
+_DECODED_FROM = 600
+"""From this seed on networks are detectors' heads that are decoded: functions, products and sums with constants."""
 _HEADS = (1, 2, 4, 5, 10, 18, 21, 35, 75, 85, 100, 255)
 
 
@@ -377,6 +383,39 @@ def _decoding(net: Sketch, operators: int) -> list[str]:
     return [net.grown(tensor, net.pick((1, 1, 2, 8)), 2), _head(net, tensor)]
 
 
+def _recurrent(net: Sketch) -> list[str]:
+    """Add a recurrent layer, which is written step by step afterwards, and a classifier."""
+    op, gates = (("RNN", 1), ("GRU", 3), ("LSTM", 4))[net.pick((0, 1, 2, 2))]
+    steps, read, hidden = (
+        net.pick((2, 3, 4, 6, 8)),
+        net.pick((4, 10, 20, 28, 40, 64)),
+        net.pick((4, 10, 16, 20, 32, 64)),
+    )
+    weights = (net.weight(1, gates * hidden, read), net.weight(1, gates * hidden, hidden))
+    bias = net.uniform(1, 2 * gates * hidden)
+    tensor = net.input("x", steps, 1, read)
+    if net.chance(0.5):
+        tensor = net.op("Tanh", net.product(tensor, read))
+    made = net.op(op, tensor, *weights, bias, shape=(steps, 1, 1, hidden), hidden_size=hidden)
+    return [net.dense(net.rows(made, steps, hidden), net.pick((1, 2, 10, 12)))]
+
+
+def _small(net: Sketch, operators: int) -> list[str]:
+    """Add layers of a few features: sums, products, gates and functions of what two layers make, halves, joined."""
+    width = net.pick((4, 8, 12, 16, 20, 32, 48, 64, 100, 128))
+    tensor = net.dense(net.input("x", 1, net.pick((4, 10, 16, 40))), width)
+    while len(net.nodes) < operators:
+        left = net.op(("Sigmoid", "Tanh", "Relu")[net.pick(range(3))], net.dense(tensor, width))
+        right = net.dense(tensor, width) if net.chance(0.5) else tensor
+        made = net.op(("Add", "Mul", "Sub")[net.pick((0, 0, 0, 1, 1, 2))], left, right)
+        if net.chance(0.4):
+            halves = net.split(made)
+            parts = (net.op("Sigmoid", halves[0]), net.op("Tanh", halves[1]))
+            made = net.op("Concat", *parts, shape=net.shape(made), axis=1)
+        tensor = net.op("Add", made, left) if net.chance(0.3) else made
+    return [net.op("Softmax", tensor, axis=-1) if net.chance(0.3) else net.dense(tensor, 2)]
+
+
 def _even(net: Sketch, tensor: str, act: Act) -> str:
     made = act(net, net.depthwise(tensor, net.pick((3, 3, 3, 5))))
     return act(net, net.layer(made, net.shape(tensor)[1], (1, 1)))
@@ -394,6 +433,43 @@ def _head(net: Sketch, tensor: str) -> str:
     return net.dense(net.rows(mean, 1, channels), net.pick((2, 10, 35, 100, 200, 1000)))
 
 
+def _decoded(net: Sketch, operators: int) -> list[str]:
+    """Add maps that are decoded: places, sizes and scores, each by functions and constants, joined and turned."""
+    side, anchors = net.pick((5, 7, 8, 10, 13, 14, 20, 26, 40)), net.pick((1, 1, 2, 3))
+    tensor = net.op(
+        "Relu", net.layer(net.input("x", 1, net.pick((3, 16, 32)), side, side), net.pick((8, 16, 32, 64)), (3, 3))
+    )
+    ends = []
+    while len(net.nodes) < operators:
+        tensor = net.op("Relu", net.layer(tensor, net.shape(tensor)[1], (net.pick((1, 3)),) * 2))
+        parts = [
+            _with_constants(net, net.layer(tensor, anchors * size, (1, 1)), function)
+            for size, function in (
+                (2, "Sigmoid"),
+                (2, "Tanh"),
+                (net.pick((1, 2, 6, 11, 21)), "Sigmoid"),
+            )
+        ]
+        joined = net.joined(*parts)
+        channels = net.shape(joined)[1]
+        flat = net.rows(joined, 1, channels, side * side)
+        ends.append(
+            net.op("Transpose", flat, shape=(1, side * side, channels), perm=(0, 2, 1)) if net.chance(0.7) else flat
+        )
+    return ends
+
+
+def _with_constants(net: Sketch, tensor: str, function: str) -> str:
+    """Add a function, and products and sums with one number, one of each channel, or one of each place."""
+    made = net.op(function, tensor) if net.chance(0.8) else tensor
+    _, channels, height, width = net.shape(made)
+    for op in ("Mul", "Add", "Sub", "Mul", "Add"):
+        if net.chance(0.4):
+            shape = ((1,), (1, channels, 1, 1), (1, channels, height, width))[net.pick((0, 0, 1, 2))]
+            made = net.op(op, made, net.constant(net.rng.uniform(0.5, 2.0, shape).astype(np.float32)))
+    return made
+
+
 def _attention(net: Sketch, operators: int) -> list[str]:
     length, width = net.pick((16, 32, 49, 64, 98, 128, 196)), net.pick((32, 48, 64, 96, 128, 192))
     tensor = net.product(net.input("x", 1, length, net.pick((16, 40, 64, 96, 192))), width)
@@ -409,14 +485,23 @@ def _attention(net: Sketch, operators: int) -> list[str]:
 
 
 def network(seed: int) -> Graph:
-    """Return the network of a seed, 6 to 40 operators; every 24th is one of attention.
+    """Return the network of a seed, 6 to 40 operators, of recurrent cells up to some hundreds.
+
+    Of those of the first family every 24th is one of attention.
 
     Operators of the shaders are rarer than in life: their kernels take the vendor's compiler seconds, and its model
     knows only their traffic.
     """
     net = Sketch(seed)
     operators = int(net.rng.integers(6, 40))
-    if seed >= _DECODERS_FROM:
+    if seed >= _DECODED_FROM:
+        return net.graph(*_decoded(net, operators), name=f"seed{seed}")
+    if seed >= _SMALL_FROM and seed % 2:
+        graph = normalize(net.graph(*_recurrent(net), name=f"seed{seed}"))
+        return next(rewrite for rewrite in REWRITES if rewrite.name == "unroll-recurrent")(graph)
+    if seed >= _SMALL_FROM:
+        ends = _small(net, operators)
+    elif seed >= _DECODERS_FROM:
         ends = _decoding(net, operators)
     elif seed >= _HEADS_FROM:
         ends = _detecting(net)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+
+import numpy as np
 
 import dovetail
 from dovetail.backend.modelled import BoardSettings, ModelledGraph, OperatorCycles
@@ -16,9 +19,15 @@ from dovetail.cost.modelled import attribute
 from dovetail.cost.stated import stated_ranges
 from dovetail.errors import DovetailError
 from dovetail.ir import Graph
+from dovetail.ir.precision import Precision
 from dovetail.partition import Partition, partition
-from dovetail.plan import Plan
+from dovetail.plan import Plan, find_units
+from dovetail.plan.plan import Override
 from dovetail.quantize.quantizer import quantize
+
+MIXED = "+"
+_RAISED = 0.35
+"""Share of the units that are raised where precisions are mixed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +40,32 @@ class Probe:
     error: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """What bringing a tensor to a precision takes."""
+
+    precision: Precision
+    elements: int
+    cycles: int
+
+
 def plan_of(graph: Graph, place: str) -> Plan:
-    """Return the plan with everything at a placement, and on the CPU what is refused there."""
+    """Return the plan with everything at a placement, and on the CPU what is refused there.
+
+    Behind a `+` stands a precision to which units are raised, drawn by the graph's name: `vsi:v853@u8+i16`.
+    """
+    place, _, raised = place.partition(MIXED)
     placement, host = dovetail.parse_placement(place), dovetail.parse_placement("cpu@fp32")
     targets = {name: dovetail.find_target(name) for name in (placement.target, host.target)}
-    return dovetail.make_plan(graph, dovetail.Recipe(placement, (host,)), targets)
+    plan = dovetail.make_plan(graph, dovetail.Recipe(placement, (host,)), targets)
+    if not raised:
+        return plan
+    above = dovetail.parse_placement(f"{placement.target}@{raised}")
+    high = dovetail.make_plan(graph, dovetail.Recipe(above, (host,)), targets)
+    rng = np.random.default_rng(zlib.crc32(graph.name.encode()))
+    units = [unit for unit in find_units(graph).items if rng.random() < _RAISED]
+    moved = {name: Override(high.placement(name), "drawn") for unit in units for name in unit.nodes}
+    return replace(plan, overrides={**plan.overrides, **moved})
 
 
 def partitions_of(graph: Graph, plan: Plan) -> list[Partition]:
@@ -59,10 +89,24 @@ def ask(name: str, graph: Graph, place: str) -> Probe:
 
 def rows_of(graph: Graph, probe: Probe) -> dict[str, OperatorRow]:
     """Return what each node takes by the model's answers; conversions that the plan put in are left out."""
+    return {row.node: row for _, row in _rows(graph, probe) if row.precision is not None}
+
+
+def conversions_of(graph: Graph, probe: Probe) -> Iterator[Conversion]:
+    """Return what the conversions take that the plan put in between its precisions."""
+    raised = Precision(probe.place.partition(MIXED)[2])
+    low = dovetail.parse_placement(probe.place.partition(MIXED)[0]).precision
+    for part, row in _rows(graph, probe):
+        if row.precision is None:
+            made = part.node(row.node).outputs[0]
+            precision = raised if part.types[made].dtype is raised.activation.dtype else low
+            yield Conversion(precision, part.element_counts[made], row.cycles)
+
+
+def _rows(graph: Graph, probe: Probe) -> Iterator[tuple[Graph, OperatorRow]]:
     plan = plan_of(graph, probe.place)
-    parts = zip(partitions_of(graph, plan), probe.answers, strict=True)
-    rows = (row for part, answer in parts for row in attribute(graph, plan, part, answer).rows)
-    return {row.node: row for row in rows if row.precision is not None}
+    for part, answer in zip(partitions_of(graph, plan), probe.answers, strict=True):
+        yield from ((part.graph, row) for row in attribute(graph, plan, part, answer).rows)
 
 
 def read_probes(path: Path) -> Iterator[Probe]:

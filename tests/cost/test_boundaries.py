@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from dovetail.backend.costs import Figure, Quality
@@ -10,6 +12,7 @@ from dovetail.backend.registry import find_target
 from dovetail.cost import BoundaryCost, CostModel, make_cost_model, units_of_plan
 from dovetail.errors import CostError
 from dovetail.ir import DType, Graph, Node, TensorType
+from dovetail.ir.precision import Precision
 from dovetail.plan import Override, Plan, find_units, parse_placement
 from dovetail.plan.units import Unit
 from dovetail.testing.networks import Network
@@ -53,6 +56,15 @@ def test_what_is_there_already_costs_nothing() -> None:
 
 def test_a_conversion_within_a_part_is_its_own() -> None:
     model = _model(_chain())
+    figure = model.fitted["vsi:v853"].conversion(SIZE, Precision.I16)
+    assert figure is not None
+    assert model.boundary("t1", LOW, WIDE) == BoundaryCost("t1", LOW, WIDE, 0, figure)
+    assert figure.quality is Quality.FITTED
+    assert figure.latency_ns > 0
+
+
+def test_a_conversion_without_a_fitted_price_goes_by_the_roofline() -> None:
+    model = replace(_model(_chain()), fitted={})
     figure = model.npus["vsi:v853"].conversion(SIZE, SIZE * (1 + 2))
     assert model.boundary("t1", LOW, WIDE) == BoundaryCost("t1", LOW, WIDE, 0, figure)
     assert figure.latency_ns > 0
@@ -80,7 +92,8 @@ def test_what_is_in_the_same_format_only_crosses() -> None:
 
 def test_between_two_parts_the_second_converts() -> None:
     model = _model(_chain())
-    converting = model.npus["vsi:a311d"].conversion(SIZE, SIZE * (2 + 1))
+    converting = model.fitted["vsi:a311d"].conversion(SIZE, Precision.U8)
+    assert converting is not None
     found = model.boundary("t1", WIDE, OTHER)
     assert found is not None
     assert found.transfer_bytes == 2 * SIZE

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dovetail.backend.target import HardwareFacts
-from dovetail.cost.features import Features, cycles, kind_of
+from dovetail.cost.features import Features, cycles, kind_of, kinds_of
 from dovetail.cost.sizes import Sizer
 from dovetail.ir import Graph
 from dovetail.ir.precision import Precision
@@ -221,3 +221,33 @@ def test_parts_of_one_node_are_joined_where_they_are_and_other_tensors_copied() 
     assert kind_of(graph, graph.node("n4"), Precision.U8) == "copying Concat"
     split = replace(graph, nodes=tuple(parts))
     assert kind_of(split, split.node("n4"), Precision.U8) == "plain Concat"
+
+
+@pytest.mark.parametrize(("elements", "kinds"), [(511, ("small Add", "Add")), (512, ("Add",))])
+def test_few_elements_are_a_kind_of_their_own(elements: int, kinds: tuple[str, ...]) -> None:
+    net = Network()
+    x = net.input("x", 1, elements)
+    graph = net.graph(net.op("Add", x, x))
+    assert kinds_of(graph, graph.node("n0"), Precision.I8PC) == kinds
+
+
+def test_a_product_is_of_one_kind_however_few_it_makes() -> None:
+    net = Network()
+    graph = net.graph(net.conv(net.input("x", 1, 4, 1, 1), 4))
+    assert kinds_of(graph, graph.node("n0"), Precision.U8) == ("pointwise",)
+
+
+@pytest.mark.parametrize(
+    ("before", "sums", "parts"), [("Add", 1, 0), ("Sub", 1, 0), ("Slice", 0, 1), ("Tanh", 0, 0), ("Mul", 0, 0)]
+)
+def test_operands_that_sums_and_parts_of_tensors_are_count(before: str, sums: int, parts: int) -> None:
+    net = Network()
+    x = net.input("x", 1, 4, 8, 8)
+    if before == "Slice":
+        bounds = [net.constant(np.array([at], np.int64)) for at in (0, 2, 1)]
+        made = net.op("Slice", x, *bounds, shape=(1, 2, 8, 8))
+    else:
+        made = net.op(before, *([x] if before == "Tanh" else [x, net.uniform(4, 8, 8)]))
+    graph = net.graph(net.op("Sigmoid", made))
+    found = values(graph, graph.nodes[-1].name)
+    assert (found.get("sums_in", 0.0), found.get("parts_in", 0.0)) == (1000.0 * sums, 1000.0 * parts)

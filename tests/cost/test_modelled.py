@@ -14,7 +14,7 @@ from dovetail.backend.registry import find_target
 from dovetail.backend.target import Engine
 from dovetail.backends.verisilicon.parts.named import VSI_PROFILES
 from dovetail.cost import ModelledPartition, ModelRequest, model_plan, model_tables
-from dovetail.errors import CostError
+from dovetail.errors import CompileError, CostError
 from dovetail.ir import DType, Graph, Node, TensorType, as_constant
 from dovetail.passes import normalize
 from dovetail.plan import Placement, Plan, Recipe, make_plan, parse_placement
@@ -110,6 +110,14 @@ def test_a_target_without_a_model_is_named() -> None:
     graph = convolution(4, 4, 1, 4)
     with pytest.raises(CostError, match="no vendor's performance model is here for cpu"):
         model_plan(graph, plan_at(graph, "cpu@fp32"))
+
+
+@pytest.mark.sdk
+def test_a_partition_that_takes_too_long_is_an_error() -> None:
+    net = Network()
+    graph = net.graph(net.conv(net.input("x", 1, 16, 32, 32), 16, 3))
+    with pytest.raises(CompileError, match="took longer than"):
+        model_plan(graph, Plan(graph.digest, parse_placement("vsi:v853@u8")), ModelRequest(seconds=1e-3))
 
 
 @pytest.mark.sdk

@@ -103,3 +103,12 @@ def test_with_three_targets_the_count_is_no_more_than_the_schedules(graph: Graph
     count = wire_units(graph, units).partition_count(target_of)
     # The world outside is on the CPU: partitions of it may stand before and after those of the schedule.
     assert count <= len(schedule(graph, nodes)) + 2
+
+
+def test_neighbours_hang_together_by_wires_among_them() -> None:
+    wires = (("a", ("b", "c")), ("b", ("d",)), ("c", ("d",)), ("d", ("e", WORLD)), ("e", ("f",)))
+    wiring = Wiring(tuple("abcdef"), tuple(Wire(f"t{made}", made, read) for made, read in wires))
+    assert wiring.neighbours(("f", "a", "c", "d")) == [("f",), ("a", "c", "d")]
+    # Those that one tensor reaches hang together.
+    assert wiring.neighbours(("b", "c", "f", "x")) == [("b", "c"), ("f",), ("x",)]
+    assert wiring.neighbours(()) == []

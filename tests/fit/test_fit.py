@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -90,7 +91,8 @@ def test_a_folder_keeps_the_journal_and_belongs_to_fits(request_: FitRequest, tm
     assert first.result.cost.fresh_samples > 0
     assert again.result.cost.fresh_samples == 0
     assert again.result.plan == first.result.plan
-    assert sqlite3.connect(tmp_path / "out" / "journal.sqlite").execute("SELECT count(*) FROM trial").fetchone()[0]
+    with closing(sqlite3.connect(tmp_path / "out" / "journal.sqlite")) as database:
+        assert database.execute("SELECT count(*) FROM trial").fetchone()[0]
     letters = tmp_path / "letters"
     letters.mkdir()
     (letters / "one.txt").write_text("dear all")

@@ -87,7 +87,7 @@ def request_() -> TuneRequest:
         goal=Goal(0.1),
         low=LOW,
         ladder=(WIDE,),
-        costs=CostOptions(migrates=False, vendor_s=20.0),
+        costs=CostOptions(migrates=False, worthwhile=0.05, vendor_s=20.0),
     )
 
 

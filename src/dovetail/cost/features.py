@@ -30,13 +30,16 @@ shared: not near, and several read it, for which it is seldom kept; first and la
 wide layer's input is read again, and so is what is turned, once for every element of a row in a burst."""
 EXTRA = (
     *("clamped", "clipped_in", "turned_in", "turned_out", "entered", "left", "tiles"),
-    *("turns_in", "turns_out", "enters", "leaves", "joins", "late"),
+    *("turns_in", "turns_out", "enters", "leaves", "joins", "sums_in", "parts_in", "late"),
 )
 """What comes on top of the slowest of the three: a clamp on both sides, which may run alone, before or behind; tensors
 that come from or go to another engine, and the graph's own, which may be copied on the way; cutting into tiles. Then
-numbers of tensors: a copy has a cost of its own, be it ever so small; of what is joined; and how far the latency of
-the memory shows, which very small tensors hide."""
+numbers of tensors: a copy has a cost of its own, be it ever so small; of what is joined; of operands that a sum or a
+part of a tensor is, which may be copied, too; and how far the latency of the memory shows, which very small tensors
+hide."""
 FIXED = "fixed"
+CONVERSION = "Requantize"
+"""The kind of work of bringing a tensor from one format to another, which a plan puts in."""
 FEATURES = (*COMPUTE, *PORTS, *TRAFFIC, *EXTRA, FIXED)
 SHARPNESS = 4.0
 """How much the slowest of compute, ports and traffic hides the others: they add as a norm of this order."""
@@ -53,6 +56,34 @@ _LATE_BYTES = 1200
 _LATE_CYCLES = 1000.0
 _PRODUCTS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 _SUMS = frozenset({"Add", "Sub"})
+_PARTS = frozenset({"Slice", "Split"})
+
+
+_ELEMENTWISE = frozenset({"Add", "Sub", "Mul", "Div"})
+_SMALL, _CONSTANT = "small ", "constant "
+_FEW = 512
+"""Elements from which on an operator is not small."""
+
+
+def conversion_values(elements: int, facts: HardwareFacts) -> dict[str, float]:
+    """Return the quantities of bringing so many elements from one format to another.
+
+    By the vendor's model each core of the tensor processor goes over all of them.
+    """
+    return {"elements": float(elements * max(1, facts.tp_cores)), FIXED: 1.0}
+
+
+def kinds_of(graph: Graph, node: Node, precision: Precision) -> tuple[str, ...]:
+    """Return the kinds of work by which a node is priced, the best first.
+
+    What no product makes of few elements hardly depends on how many: where that is known, it is a kind of its own. So
+    is what is summed or multiplied with a constant.
+    """
+    kind = kind_of(graph, node, precision)
+    small = node.op not in _PRODUCTS and graph.element_counts.get(node.outputs[0], _FEW) < _FEW
+    constant = node.op in _ELEMENTWISE and any(tensor in graph.constants for tensor in node.inputs)
+    kinds = (f"{_CONSTANT}{kind}", kind) if constant else (kind,)
+    return (*(f"{_SMALL}{item}" for item in kinds), *kinds) if small else kinds
 
 
 def kind_of(graph: Graph, node: Node, precision: Precision) -> str:
@@ -257,6 +288,8 @@ class Features:
             "leaves": _COPY_CYCLES if leaves else 0.0,
             "late": min(1.0, max(self._moved.read_bytes, self._moved.written_bytes) / _LATE_BYTES) * _LATE_CYCLES,
             "joins": len(self.node.inputs) * _COPY_CYCLES if self.node.op == "Concat" else 0.0,
+            "sums_in": sum(node.op in _SUMS for node in producers.values()) * _COPY_CYCLES,
+            "parts_in": sum(node.op in _PARTS for node in producers.values()) * _COPY_CYCLES,
         }
 
     def _on_array(self, node: Node) -> bool:

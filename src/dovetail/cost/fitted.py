@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dovetail.backend.costs import Figure, Quality
 from dovetail.backend.fitted import FittedForm, FittedPrices
-from dovetail.cost.features import Features, cycles, kind_of
+from dovetail.cost.features import CONVERSION, Features, conversion_values, cycles, kinds_of
 from dovetail.cost.roofline import FREE, NpuRoofline
 from dovetail.ir.graph import Graph
 from dovetail.ir.node import Node
@@ -16,6 +16,11 @@ from dovetail.plan.units import clamp_host
 
 _ALIKE = {Precision.I8DFP: Precision.I8}
 """Precisions that cost what another does: the arrays compute with the same bytes."""
+
+
+def precision_of_conversions(precision: Precision) -> Precision:
+    """Return by which precision a conversion is priced: how wide it writes tells, not how that is scaled."""
+    return Precision.I16 if precision.activation.dtype.size_bytes > 1 else Precision.U8
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +45,14 @@ class FittedRoofline:
                 latency_ns += self._latency_ns(graph, node, precision)
         return Figure(latency_ns, Quality.FITTED, self.source)
 
+    def conversion(self, elements: int, precision: Precision) -> Figure | None:
+        """Return what it takes to bring a tensor to a precision on the part, or None where that has no form."""
+        form = self.prices.forms.get((CONVERSION, precision_of_conversions(precision)))
+        if form is None:
+            return None
+        taken = cycles(form.coefficients, conversion_values(elements, self.plain.facts))
+        return Figure(taken / self.plain.facts.clock_hz * 1e9, Quality.FITTED, self.source)
+
     def _latency_ns(self, graph: Graph, node: Node, precision: Precision) -> float:
         form = self._form(graph, node, precision)
         if form is None:
@@ -49,7 +62,8 @@ class FittedRoofline:
         return cycles(form.coefficients, values) / self.plain.facts.clock_hz * 1e9
 
     def _form(self, graph: Graph, node: Node, precision: Precision) -> FittedForm | None:
-        return self.prices.forms.get((kind_of(graph, node, precision), _ALIKE.get(precision, precision)))
+        kinds, alike = kinds_of(graph, node, precision), _ALIKE.get(precision, precision)
+        return next((self.prices.forms[kind, alike] for kind in kinds if (kind, alike) in self.prices.forms), None)
 
     @property
     def source(self) -> str:

@@ -36,6 +36,7 @@ class CostModel:
     wiring: Wiring
     sources: tuple[CostSource, ...]
     npus: Mapping[str, NpuRoofline]
+    fitted: Mapping[str, FittedRoofline]
     host: HostRoofline
     sizer: Sizer
     _kept: dict[tuple[str, Placement], Figure] = field(default_factory=dict, repr=False)
@@ -81,19 +82,23 @@ class CostModel:
         quality = Quality.ROOFLINE
         if converts:
             figure = self._convert(tensor, producer, consumer, sum(sizes))
-            latency_ns += figure.latency_ns
+            latency_ns, quality = figure.latency_ns, figure.quality
             origins[figure.source] = None
         moved = self._crossing_bytes(producer, consumer, sizes) if crosses else 0
         if crosses:
-            latency_ns += moved / self.host.facts.link_bytes_per_s * 1e9
+            latency_ns, quality = latency_ns + moved / self.host.facts.link_bytes_per_s * 1e9, Quality.ROOFLINE
             origins[self.host.facts.source] = None
         return BoundaryCost(tensor, producer, consumer, moved, Figure(latency_ns, quality, "; ".join(origins)))
 
     def _convert(self, tensor: str, producer: Placement, consumer: Placement, moved: int) -> Figure:
         elements = element_count(self.graph, tensor)
         on_cpu = HOST in (producer.target, consumer.target)
-        place = None if on_cpu and producer.target != consumer.target else self.npus.get(consumer.target)
-        return (place or self.host).conversion(elements, moved)
+        target = "" if on_cpu and producer.target != consumer.target else consumer.target
+        # Between integers a conversion is a kind of work of its own; what makes floats of them is a shader's.
+        stored = producer.precision.is_quantized and consumer.precision.is_quantized
+        fitted = self.fitted.get(target) if stored else None
+        known = None if fitted is None else fitted.conversion(elements, consumer.precision)
+        return known or self.npus.get(target, self.host).conversion(elements, moved)
 
     def _crossing_bytes(self, producer: Placement, consumer: Placement, sizes: Sequence[int]) -> int:
         if producer.target == HOST:
@@ -182,9 +187,13 @@ def make_cost_model(
         for source in cost_sources()
     ]
     fallback = HostRoofline(HOST, facts, sizer)
-    fitted = [FittedRoofline(plain, plain.facts.prices) for plain in npus.values() if plain.facts.prices is not None]
-    sources = (*extra, *offered, *fitted, *npus.values(), fallback)
-    return CostModel(graph, units, wire_units(graph, units), sources, npus, fallback, sizer)
+    fitted = {
+        name: FittedRoofline(plain, plain.facts.prices)
+        for name, plain in npus.items()
+        if plain.facts.prices is not None
+    }
+    sources = (*extra, *offered, *fitted.values(), *npus.values(), fallback)
+    return CostModel(graph, units, wire_units(graph, units), sources, npus, fitted, fallback, sizer)
 
 
 def _measured(host: HostFacts, extra: Sequence[CostSource]) -> HostFacts:

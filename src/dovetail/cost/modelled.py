@@ -66,6 +66,8 @@ class ModelRequest:
 
     boards: Mapping[str, BoardSettings] = field(default_factory=dict)
     ranges: Ranges | None = None
+    seconds: float | None = None
+    """What each partition may take, where the vendor's compiler can be given a limit."""
 
 
 def model_plan(graph: Graph, plan: Plan, request: ModelRequest | None = None) -> tuple[ModelledPartition, ...]:
@@ -75,17 +77,18 @@ def model_plan(graph: Graph, plan: Plan, request: ModelRequest | None = None) ->
     stated ranges do where none were measured; whether an operator that only moves data must rescale does.
     """
     options = request or ModelRequest()
-    return model_placed(quantize(graph, plan, options.ranges or stated_ranges(graph)), graph, options.boards)
+    quantized = quantize(graph, plan, options.ranges or stated_ranges(graph))
+    return model_placed(quantized, graph, options.boards, options.seconds)
 
 
 def model_placed(
-    quantized: QuantizedGraph, graph: Graph, boards: Mapping[str, BoardSettings]
+    quantized: QuantizedGraph, graph: Graph, boards: Mapping[str, BoardSettings], seconds: float | None = None
 ) -> tuple[ModelledPartition, ...]:
     """Return the same of a graph that is quantised and placed; nodes that `graph` lacks are conversions.
 
     Raises CostError when no target has a model, CompileError when the vendor's compiler refuses a partition.
     """
-    models = {target: _model_of(target) for target in quantized.plan.targets}
+    models = {target: _model_of(target, seconds) for target in quantized.plan.targets}
     if not any(models.values()):
         raise CostError(
             f"no vendor's performance model is here for {', '.join(quantized.plan.targets)}.",
@@ -119,9 +122,14 @@ def model_owner(target: str) -> Backend | None:
     return None
 
 
-def _model_of(target: str) -> CycleModel | None:
+def _model_of(target: str, seconds: float | None) -> CycleModel | None:
     owner = model_owner(target)
-    return None if owner is None else owner.abilities().model_cycles
+    if owner is None:
+        return None
+    abilities = owner.abilities()
+    if seconds is not None and abilities.with_limit is not None:
+        abilities = abilities.with_limit(seconds).abilities()
+    return abilities.model_cycles
 
 
 def attribute(graph: Graph, plan: Plan, part: Partition, answer: ModelledGraph) -> ModelledPartition:

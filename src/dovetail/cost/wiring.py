@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -44,6 +44,16 @@ class Wiring:
     def ends(self) -> tuple[str, ...]:
         """Return the units whose results leave the graph."""
         return tuple(dict.fromkeys(wire.producer for wire in self.wires if WORLD in wire.consumers))
+
+    def neighbours(self, units: Collection[str]) -> list[tuple[str, ...]]:
+        """Return some units in groups that hang together by wires, in the order given."""
+        group = {unit: unit for unit in units}
+        for wire in self.wires:
+            ends = {group[unit] for unit in (wire.producer, *wire.consumers) if unit in group}
+            if len(ends) > 1:
+                first = min(ends)
+                group = {unit: first if head in ends else head for unit, head in group.items()}
+        return [tuple(unit for unit in units if group[unit] == head) for head in dict.fromkeys(group.values())]
 
     def partition_count(self, target_of: Mapping[str, str]) -> int:
         """Return the partitions of a placement, in linear time: one more than the changes of target on a longest path.

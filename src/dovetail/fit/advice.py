@@ -19,6 +19,7 @@ from dovetail.errors import CostError, DeviceNotFound, DovetailError, SearchErro
 from dovetail.fit.policy import choose_low
 from dovetail.importers import LoadOptions, load_model
 from dovetail.ir import AnyArray, Graph
+from dovetail.ir.open_shapes import check_fixed
 from dovetail.ir.precision import Precision
 from dovetail.passes import NORMAL_FORM, normalize, run_passes
 from dovetail.passes.base import Pass
@@ -58,8 +59,10 @@ def survey_boards(request: AdviceRequest, advance: Callable[[int], None] = lambd
     """Return what a model takes on every board, those that are enough first, then the fastest first.
 
     Everything is at one precision, and on the CPU beside the NPU where the NPU refuses it; accuracy is not looked at.
+    Raises LoadError where the model leaves the shape of an input open.
     """
     graph = float_graph(request.model, request.load)
+    check_fixed(graph, "no board has a latency")
     rows: list[BoardRow] = []
     for done, name in enumerate(board_names(request.targets)):
         rows.append(board_row(graph, name, request))

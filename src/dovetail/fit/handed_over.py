@@ -15,7 +15,7 @@ from dovetail.fit.judged_run import DeployedModel, JudgedMetric, score_deployed
 from dovetail.fit.listener import FitListener, SilentFit
 from dovetail.fit.metric import ChosenMetric, choose_metric
 from dovetail.formats.consumer import Consumer, ConsumerReading, ConsumerRequest
-from dovetail.formats.numerics import numerics_of
+from dovetail.formats.numerics import ForetoldModel, numerics_of
 from dovetail.ir import AnyArray, Graph
 from dovetail.plan import Plan
 from dovetail.plan.quantized import QuantizedGraph
@@ -97,9 +97,12 @@ def _consumed(consumer: Consumer, asked: ConsumerRequest, request: HandedRequest
     """Return what a consumer is expected to make of a plan."""
     graph, numerics = asked.graph, numerics_of(consumer)
     samples = first_samples(request.samples, _CALIBRATED)
-    if numerics is not None:
-        return quantize(graph, numerics.placed(asked.plan), numerics.calibrate(graph, samples).ranges)
-    return quantize(graph, asked.plan, request.ranges or calibrate(graph, samples).ranges)
+    if isinstance(consumer, ForetoldModel):
+        return consumer.expected(graph, asked.plan, samples)
+    plan = asked.plan if numerics is None else numerics.placed(asked.plan)
+    if numerics is not None and numerics.adjust is not None:
+        return quantize(graph, plan, numerics.calibrate(graph, samples).ranges)
+    return quantize(graph, plan, request.ranges or calibrate(graph, samples).ranges)
 
 
 @dataclass(frozen=True, slots=True)

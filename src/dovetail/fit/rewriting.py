@@ -169,7 +169,8 @@ class _Trial:
         """Return what the vendor's model says of a graph, asked once; None where it says nothing."""
         if graph.digest not in self._asked:
             try:
-                self._asked[graph.digest] = modelled_ns(graph, self._name, self._request.precision)
+                seconds = self._request.simulate_seconds
+                self._asked[graph.digest] = modelled_ns(graph, self._name, self._request.precision, seconds)
             except DovetailError:
                 self._asked[graph.digest] = None
         return self._asked[graph.digest]

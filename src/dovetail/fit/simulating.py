@@ -14,7 +14,7 @@ from dovetail.backend.registry import backend, backends_for, find_target
 from dovetail.compare.sides import opened
 from dovetail.compare.steps import Steps, compare_steps
 from dovetail.compare.verify import random_samples
-from dovetail.cost import make_cost_model, model_plan, model_tables, units_of_plan
+from dovetail.cost import ModelRequest, make_cost_model, model_plan, model_tables, units_of_plan
 from dovetail.data.sample import Sample
 from dovetail.data.source import StoredSamples
 from dovetail.errors import CompileError, CompileFailure, DeviceLost, DeviceNotFound, DovetailError
@@ -60,17 +60,17 @@ def can_simulate(target: str) -> bool:
     return any(owner.name == _VENDOR for owner in backends_for(target))
 
 
-def modelled_ns(graph: Graph, target: str, precision: str | None) -> float:
+def modelled_ns(graph: Graph, target: str, precision: str | None, seconds: float | None = None) -> float:
     """Return what a float graph takes by the vendor's performance model, everything in 8 bits that a target takes.
 
     What the target refuses takes what it does on the CPU by our prices. Raises DovetailError where the vendor's
-    compiler refuses a part of it.
+    compiler refuses a part of it, or is not done with one in so many seconds.
     """
     low, host = choose_low(target, precision), parse_placement(f"{HOST}@fp32")
     targets = {name: find_target(name) for name in (target, HOST)}
     plan = make_plan(graph, Recipe(low, (host,)), targets)
     units = units_of_plan(placeable_units(graph, low, targets), plan)
-    tables = model_tables(model_plan(graph, plan))
+    tables = model_tables(model_plan(graph, plan, ModelRequest(seconds=seconds)))
     return make_cost_model(graph, units, list(targets.values()), tables, None).plan_cost(plan).latency_ns
 
 
