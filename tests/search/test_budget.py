@@ -27,7 +27,7 @@ def _open(seed: int, alike: int = 1) -> tuple[SearchContext, Ledger]:
     """
     rng = np.random.default_rng(seed)
     net = Network(seed)
-    last = net.input("x", 1, 8, 12, 12)
+    last = net.input("x", 1, 8, 48, 48)
     for _ in range(COUNT):
         last = net.conv(last, int(rng.choice([4, 8, 24])))
     graph = net.graph(last)

@@ -21,7 +21,7 @@ from dovetail.search.tolerance import Tolerance
 from .stages import FLOAT, WIDE, Loss, Setting, open_stages
 from .test_culprits import LOW, chain, needs
 
-_MUCH, _LITTLE = 500_000.0, 1_000.0
+_MUCH, _LITTLE = 500_000.0, 5_000.0
 CULPRITS = {"n1", "n3"}
 
 
@@ -81,6 +81,23 @@ def test_what_saves_much_goes_along_and_its_removal_is_evidence_that_it_breaks_n
     passed = {item.unit: item.trial.passed for item in candidate.evidence}
     assert passed == {"n1": False, "n2": True, "n3": False}
     assert [raised for raised in asked if raised > CULPRITS] == [CULPRITS | {"n0", "n2", "n5"}, CULPRITS | {"n2"}]
+
+
+def test_neighbours_that_only_spare_conversions_between_each_other_are_left_out_together() -> None:
+    culprits = {"n1", "n4"}
+    # Two conversions of 2.7 us each are spared, for 4 us more: next to nothing, but each alone would add them again.
+    prices = _Prices({"n1": 0.0, "n2": -2e3, "n3": -2e3, "n4": 0.0})
+    costs = CostOptions(sources=(prices,), worthwhile=2.4e-6 / 6.4e-3)
+    context, ledger = open_stages(Setting(chain(6), needs(culprits, WIDE, FLOAT), low=LOW, costs=costs))
+    found = find_culprits(context, ledger, Tolerance(0.1), climbs=True)
+    assert found is not None
+    assert context.prover is not None
+    around = context.prover.latency_ns(dict.fromkeys(("n1", "n2", "n3", "n4"), WIDE))
+    parts = [dict.fromkeys(names, WIDE) for names in (("n1", "n4"), ("n1", "n2", "n4"))]
+    apart, one = (context.prover.latency_ns(raised) for raised in parts)
+    assert around < apart < around + 2.4e3 < one
+    candidate = cheapest(context, ledger, found, Tolerance(0.1), context.prover)
+    assert set(candidate.raised) == culprits
 
 
 @pytest.mark.parametrize("spared", ["n0", "n5"])

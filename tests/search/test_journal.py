@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -86,7 +87,7 @@ def _use(path: Path) -> None:
 
 def test_a_journal_with_other_tables(tmp_path: Path) -> None:
     path = tmp_path / "j.sqlite"
-    with sqlite3.connect(path) as database:
+    with closing(sqlite3.connect(path)) as database, database:
         database.execute("CREATE TABLE evaluation (something INTEGER)")
     with pytest.raises(SearchError, match="journal"):
         Journal(path, "c").recall("p", "b")
@@ -97,7 +98,7 @@ def test_a_record_with_scores_of_a_broken_size(tmp_path: Path) -> None:
     journal = Journal(path, "c")
     journal.record("p", "b", Scores(0.5, np.zeros(3)), 5)
     journal.close()
-    with sqlite3.connect(path) as database:
+    with closing(sqlite3.connect(path)) as database, database:
         database.execute("UPDATE evaluation SET scores = x'0102'")
     with pytest.raises(SearchError, match="journal"):
         Journal(path, "c").recall("p", "b")
@@ -125,7 +126,7 @@ def test_damaged_prices_are_not_gone_by(text: str, tmp_path: Path) -> None:
     path = tmp_path / "j.sqlite"
     journal = Journal(path, "c")
     journal.record_prices("q", ProbedPrices())
-    with sqlite3.connect(path) as database:
+    with closing(sqlite3.connect(path)) as database, database:
         database.execute("UPDATE price SET prices = ?", (text,))
     with pytest.raises(SearchError, match="the journal is damaged"):
         journal.recall_prices("q")

@@ -238,3 +238,49 @@ def test_gates_that_no_plan_raises_are_left_alone() -> None:
     result = tune(replace(request, low=parse_placement("vsi:a311d@i16"), ladder=(), wishes=None))
     assert not result.raised
     assert "free-gates" not in {record.kind for record in result.plan.repairs}
+
+
+_FINE = 0.001
+"""A mean error that everything in 16 bits has twice over, and a third of it where the gate is free."""
+
+
+def _nearness(outputs: dict[str, AnyArray], labels: dict[str, AnyArray]) -> AnyArray:
+    (made,) = outputs.values()
+    off = np.abs(made - labels["truth"]).reshape(len(made), -1).mean(axis=1)
+    near: AnyArray = 1.0 - np.minimum(off, 1.0)
+    return near
+
+
+def _fine_request(**options: object) -> TuneRequest:
+    metric = callable_metric(_nearness)  # type: ignore[arg-type]
+    return replace(_gated_request(**options), metric=metric, goal=Goal(_FINE))
+
+
+def test_gates_are_freed_first_where_everything_raised_misses(tmp_path: Path) -> None:
+    request = _fine_request(log=tmp_path / "log.jsonl")
+    rest = tuple(kind for kind in CHOICES["all"] if kind != "free-gates")
+    without = tune(_fine_request(repairs=rest))
+    assert without.verdict is Verdict.MISSED
+    result = tune(request)
+    assert result.verdict.is_within
+    assert {"free-gates", "equalise-stored"} <= {record.kind for record in result.plan.repairs}
+    assert result.healing is not None
+    trial = result.healing.trials[-1]
+    assert (trial.kind, trial.latency_ns, trial.latency_without_ns) == ("free-gates", _latency_ns(result), None)
+    assert result.healing.healed == trial.score
+    text = repr(healing_block(result.healing, "u8"))
+    assert "with free-gates; without it, not even everything raised is better than the goal by enough" in text
+    replayed = replay(request, tmp_path / "log.jsonl")
+    assert replayed.deviations == ()
+    assert replayed.result is not None
+    assert replayed.result.plan == result.plan
+    assert replayed.result.healing == result.healing
+
+
+def test_an_answer_without_freed_gates_is_looked_for_where_these_do_not_suffice() -> None:
+    request = replace(_fine_request(), goal=Goal(_FINE / 10))
+    result = tune(request)
+    rest = tuple(kind for kind in CHOICES["all"] if kind != "free-gates")
+    without = tune(replace(_fine_request(repairs=rest), goal=Goal(_FINE / 10)))
+    assert result.verdict is Verdict.MISSED
+    assert result.plan == without.plan

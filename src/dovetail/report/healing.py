@@ -49,9 +49,10 @@ def healing_block(healing: Healing, low: str) -> Block:
 def _paid(trial: RepairTrial) -> str:
     """Return what a repair that costs latency saves."""
     assert trial.latency_ns is not None
-    assert trial.latency_without_ns is not None
-    with_it, without = (f"{value / 1e6:.4g} ms" for value in (trial.latency_ns, trial.latency_without_ns))
-    return f"The plan takes {with_it} with {trial.kind}, and {without} without it."
+    with_it = f"The plan takes {trial.latency_ns / 1e6:.4g} ms with {trial.kind}"
+    if trial.latency_without_ns is None:
+        return f"{with_it}; without it, not even everything raised is better than the goal by enough."
+    return f"{with_it}, and {trial.latency_without_ns / 1e6:.4g} ms without it."
 
 
 def _score(value: float) -> str:

@@ -159,14 +159,10 @@ def _reasons(report: Report) -> Prose:
 
 def _evidence(report: Report) -> Table:
     rows = tuple((item.unit, time_text(item.latency_ns), *_trial(item.trial)) for item in report.evidence)
-    spared = "none of them can be spared"
+    tested = "Each unit was put back alone and tested: none of them can be spared."
     if report.companions:
-        spared = "none can be spared but those that go along, which make the plan faster"
-    note = (
-        f"Each unit was put back alone and tested: {spared}."
-        if report.one_minimal
-        else "Some removals pass or were not tested: a smaller set may do."
-    )
+        tested = "Each unit was put back alone and tested, or with all that go along: none of the others can be spared."
+    note = tested if report.one_minimal else "Some removals pass or were not tested: a smaller set may do."
     columns = (flexible("without"), right("latency"), *_TRIAL_COLUMNS)
     return Table("Evidence: the plan without one raised unit", columns, rows, note)
 

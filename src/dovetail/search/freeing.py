@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from dovetail.repair import REPAIRS, FreeGates, HealedModel, find_gates, repair, spared_nodes
+from dovetail.search.acceptance import judge_selected
 from dovetail.search.context import Playback, SearchContext
 from dovetail.search.healing import trial_of
+from dovetail.search.ledger import Ledger
 from dovetail.search.offers import RepairOffer, unpaid
 from dovetail.search.result import TuneResult
+from dovetail.search.selection import reserved
 from dovetail.search.variants import PricedFigures, VariantJudge
 
 _KIND, _FOLLOWS = FreeGates().kind, "equalise-stored"
@@ -36,28 +39,63 @@ def offer_gates(
 
     It has to be allowed, with the equalisation that makes use of it, and the answer has to raise what is around gates.
     """
-    request, healing = context.request, result.healing
-    if not {_KIND, _FOLLOWS} <= {*request.options.repairs} or healing is None or result.certificate is None:
+    allowed = {_KIND, _FOLLOWS} <= {*context.request.options.repairs}
+    if not allowed or result.healing is None or result.certificate is None:
         return result, None
     raised = {node for culprit in result.raised for node in culprit.nodes}
-    graph, policy = shipped.graph, context.policy.repair
-    groups = find_gates(graph, shipped.calibration.statistics) if raised else []
-    groups = [group for group in groups if spared_nodes(graph, group)[0] & raised][: policy.most_gates]
     variants = _Variants(context, VariantJudge(context, playback), shipped)
-    start = variants.measured(HealedModel(request.graph, request.calibration, request.repairs)) if groups else None
-    if start is None:
-        return result, None
     goal = context.search.float_score - context.tolerance.allowance
+    found = _chosen(variants, raised, goal)
+    if isinstance(found, str):
+        return (unpaid(result, _KIND, found) if found else result), None
+    return result, found
+
+
+def gates_instead(
+    context: SearchContext, ledger: Ledger, playback: Playback | None, shipped: HealedModel
+) -> RepairOffer | None:
+    """Return freed gates where no plan without them can be selected: everything raised misses what it would have to.
+
+    What is raised then pays for what it leaves of the harm, and the rest has next to nothing to lose. So they are
+    judged with everything raised: of what breaks everything low in several places, low plans tell nothing. None where
+    gates promise nothing, and where nothing is priced.
+    """
+    allowed = {_KIND, _FOLLOWS} <= {*context.request.options.repairs} and context.prover is not None
+    if not allowed or not find_gates(shipped.graph, shipped.calibration.statistics):
+        return None
+    if judge_selected(context, ledger, context.candidate({})).verdict.is_within:
+        return None
+    if not all_raised_misses(context, ledger):
+        return None
+    variants = _Variants(context, VariantJudge(context, playback), shipped, raised=True)
+    goal = context.search.float_score - reserved(context).allowance
+    found = _chosen(variants, {node.name for node in shipped.graph.nodes}, goal)
+    return None if isinstance(found, str) else found
+
+
+def all_raised_misses(context: SearchContext, ledger: Ledger) -> bool:
+    """Tell whether everything at its first rung misses what a plan has to reach that the search split selects."""
+    whole = context.raised(context.order, top=False, tested=False)
+    return not ledger.judge(whole, reserved(context)).passed
+
+
+def _chosen(variants: _Variants, raised: Collection[str], goal: float) -> RepairOffer | str:
+    """Return the gates to free around what is raised; why not in words, of which there are none without such gates."""
+    context, shipped, policy = variants.context, variants.shipped, variants.context.policy.repair
+    groups = find_gates(shipped.graph, shipped.calibration.statistics) if raised else []
+    groups = [group for group in groups if spared_nodes(shipped.graph, group)[0] & {*raised}][: policy.most_gates]
+    start = variants.measured(variants.start) if groups else None
+    if start is None:
+        return ""
     chosen = choose_gates(groups, start, variants.freed, FreeingTerms(goal, policy.errors))
-    found = variants.freed(chosen) if chosen else None
-    if found is None:
-        return unpaid(result, _KIND, "with everything low it gains too little for what it takes"), None
-    near, readers = spared_nodes(graph, chosen)
-    variant = variants.variant(chosen)
+    variant = variants.variant(chosen) if chosen else None
+    low = None if variant is None else variants.judge.figures(variant, context.request.needed)
+    before = variants.judge.figures(variants.start, context.request.needed)
+    if variant is None or low is None or before is None:
+        return "with everything low it gains too little for what it takes"
+    near, readers = spared_nodes(shipped.graph, chosen)
     record = next(item for item in variant.records if item.kind == _KIND)
-    return result, RepairOffer(
-        variant, trial_of(record, found.figures.score, start.figures.score), (near | readers, near)
-    )
+    return RepairOffer(variant, trial_of(record, low.score, before.score), (near | readers, near))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +105,14 @@ class _Variants:
     context: SearchContext
     judge: VariantJudge
     shipped: HealedModel
+    raised: bool = False
+    """They are judged with everything raised, not with everything low."""
+
+    @property
+    def start(self) -> HealedModel:
+        """Return the graph healed as it is."""
+        request = self.context.request
+        return HealedModel(request.graph, request.calibration, request.repairs)
 
     def variant(self, tensors: tuple[str, ...]) -> HealedModel:
         """Return the graph with some gates freed."""
@@ -82,8 +128,8 @@ class _Variants:
         return None if self.judge.refusal(variant) else self.measured(variant)
 
     def measured(self, variant: HealedModel) -> PricedFigures | None:
-        """Return what everything low gives and takes; None for what cannot be tested or priced."""
-        return self.judge.priced(variant, self.context.request.needed)
+        """Return what a plan gives and takes that is the same for all; None for what cannot be tested or priced."""
+        return self.judge.priced(variant, self.context.request.needed, raised=self.raised)
 
 
 def choose_gates(
@@ -93,6 +139,7 @@ def choose_gates(
 
     Groups come in the order of what they promise; as many as 1, 2, 4, ... are tried at once. More are freed where
     scores are better beyond chance, and leave as many times less of what is lost beyond the goal as it takes longer.
+    When more are not, those behind them promise less still.
     """
     best, chosen = start, tuple[str, ...]()
     for count in doubling(len(groups)):
@@ -100,6 +147,8 @@ def choose_gates(
         found = measure(tensors)
         if found is not None and _is_worth_it(found, best, terms):
             best, chosen = found, tensors
+        elif chosen:
+            break
     return chosen
 
 

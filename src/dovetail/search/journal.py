@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
+import weakref
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -53,7 +54,10 @@ _ROWS = (("evaluation", "checksum"), ("price", "checksum"))
 
 
 class Journal:
-    """The evaluations of one search context; `path` None keeps them in memory."""
+    """The evaluations of one search context; `path` None keeps them in memory.
+
+    The file is closed by `close`, or when nobody has the journal any more.
+    """
 
     def __init__(self, path: Path | None, context: str, log: SearchLog | None = None) -> None:
         self.context = context
@@ -62,7 +66,9 @@ class Journal:
         """Tells that what is not on record must not be evaluated."""
         self._where = str(path) if path is not None else ":memory:"
         try:
-            self._database = sqlite3.connect(self._where, timeout=30.0, isolation_level=None)
+            # Whichever thread is the last to have it closes it.
+            self._database = sqlite3.connect(self._where, timeout=30.0, isolation_level=None, check_same_thread=False)
+            weakref.finalize(self, self._database.close)
             self._database.execute("PRAGMA journal_mode=WAL")
             self._database.execute("PRAGMA synchronous=NORMAL")
             self._database.executescript(_SCHEMA)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from dovetail.plan.placement import Placement
 from dovetail.repair import HealedModel
 from dovetail.search.context import SearchContext
-from dovetail.search.result import RepairTrial, TuneCost, TuneResult
+from dovetail.search.result import Healing, RepairTrial, TuneCost, TuneResult
 from dovetail.search.verdict import Verdict
 
 _SURENESS = (Verdict.MISSED, Verdict.LIKELY, Verdict.MET)
@@ -48,29 +48,41 @@ def settle(
         reason = "the plan without it, less what it may spare, takes as long or misses the goal"
         return unpaid(without, offer.trial.kind, reason)
     answer = search()
-    cost, healing = _together(without.cost, answer.cost), without.healing
+    cost, healing = together(without.cost, answer.cost), without.healing
     assert healing is not None
     if not _is_better(answer, without, context.request.costs.worthwhile):
         figures = f"{answer.verdict.value} at {_latency_ns(answer) / 1e6:.4g} ms"
         reason = f"the plan with it is {figures}, without it {without.verdict.value} at {latency_ns / 1e6:.4g} ms"
         return unpaid(replace(without, cost=cost, looks=answer.looks), offer.trial.kind, reason)
-    trial = replace(offer.trial, latency_ns=_latency_ns(answer), latency_without_ns=latency_ns)
+    return replace(with_repair(answer, offer, healing, latency_ns), cost=cost)
+
+
+def with_repair(
+    answer: TuneResult, offer: RepairOffer, healing: Healing, latency_without_ns: float | None = None
+) -> TuneResult:
+    """Return an answer over a graph with a repair that costs latency, which says so.
+
+    Without the other latency no plan without the repair was looked for: not even everything raised would do.
+    """
+    trial = replace(offer.trial, latency_ns=_latency_ns(answer), latency_without_ns=latency_without_ns)
     healing = replace(healing, healed=trial.score, trials=(*healing.trials, trial))
-    return replace(answer, cost=cost, healing=healing, repaired=offer.repaired)
+    return replace(answer, healing=healing, repaired=offer.repaired)
 
 
 def _may_spare(context: SearchContext, offer: RepairOffer, without: TuneResult) -> bool:
     """Tell whether a plan may leave low what a repair spares and be cheaper.
 
-    A split has other nodes in their place: what it promises was asked before it was offered.
+    A split has other nodes in their place: what it promises was asked before it was offered. What only goes along with
+    culprits may stay low without them.
     """
     if context.prover is None or not offer.spares:
         return True
-    places = {item.unit: item.placement for item in without.raised if item.unit in context.space.units}
-    return any(
-        _is_cheaper(context, {unit: place for unit, place in places.items() if unit not in spared}, without)
+    plans = [
+        {item.unit: item.placement for item in raised if item.unit in context.space.units and item.unit not in spared}
         for spared in offer.spares
-    )
+        for raised in (without.raised, without.culprits)
+    ]
+    return any(_is_cheaper(context, places, without) for places in plans)
 
 
 def _is_cheaper(context: SearchContext, places: Mapping[str, Placement], without: TuneResult) -> bool:
@@ -106,7 +118,7 @@ def _is_better(answer: TuneResult, without: TuneResult, worthwhile: float) -> bo
     return answer.verdict.is_within and sure and cheaper
 
 
-def _together(first: TuneCost, second: TuneCost) -> TuneCost:
+def together(first: TuneCost, second: TuneCost) -> TuneCost:
     """Return the cost of two searches, of which the second went on counting samples and seconds."""
     trials, early = first.trials + second.trials, first.rejected_early + second.rejected_early
     untried = tuple(dict.fromkeys((*first.untried, *second.untried)))

@@ -1,7 +1,8 @@
 """Selection: the plans that are looked at on the hold-out split, and which of them is the answer.
 
 The low plan comes first: nothing selected it. What the search selects then is looked at a few times at most, and every
-look teaches how much more a selected plan loses than the samples say that selected it.
+look teaches how much more a selected plan loses than the samples say that selected it. Where all of them miss, the last
+look is at everything raised, which nothing selected either.
 """
 
 from __future__ import annotations
@@ -39,6 +40,9 @@ def select(context: SearchContext, ledger: Ledger) -> Selection:
     candidates = _looked_at(context, ledger)
     answer = _best(context, candidates)
     if answer.verdict is Verdict.MISSED:
+        candidates += _whole(context, ledger, candidates)
+        answer = _best(context, candidates)
+    if answer.verdict is Verdict.MISSED:
         cheaper = _cheaper(context, ledger, candidates, answer)
         known = [*candidates, *cheaper]
         answer = _beside(context, _best(context, known), cheaper, known)
@@ -53,8 +57,8 @@ def select(context: SearchContext, ledger: Ledger) -> Selection:
 def _looked_at(context: SearchContext, ledger: Ledger) -> list[Candidate]:
     """Return the candidates that were judged; the last is within the goal, or the budget of looks is spent."""
     candidates: list[Candidate] = []
-    reserved = _reserved(context)
-    tolerance: Tolerance | None = reserved
+    least = reserved(context)
+    tolerance: Tolerance | None = least
     if context.prover is None or context.prover.allows({}):
         # Repairs were chosen on the search split: what is low with them was selected there.
         judged = judge_selected if context.request.repairs else judge_unselected
@@ -62,7 +66,7 @@ def _looked_at(context: SearchContext, ledger: Ledger) -> list[Candidate]:
         if low.verdict.is_within:
             return _low_or_faster(context, ledger, low)
         candidates = [low]
-        if ledger.judge({}, reserved).passed:
+        if ledger.judge({}, least).passed:
             tolerance = _stricter(context, ledger, low)
     for look in range(context.policy.acceptance.looks):
         if tolerance is None:
@@ -82,7 +86,28 @@ def _looked_at(context: SearchContext, ledger: Ledger) -> list[Candidate]:
     return candidates
 
 
-def _reserved(context: SearchContext) -> Tolerance:
+def _whole(context: SearchContext, ledger: Ledger, judged: Collection[Candidate]) -> list[Candidate]:
+    """Return everything raised, judged, where every plan that was looked at misses the goal.
+
+    Samples that lose nothing with what the search raised, or that lost their luck, cannot say what else breaks; the
+    hold-out can tell whether more bits heal it. Nothing where the search split says that they do not.
+    """
+    whole = context.candidate(context.raised(context.order, top=ledger.starts_at_top, tested=False))
+    known = {item.plan.digest for item in judged}
+    keeps = context.prover is None or context.prover.allows(whole.placements)
+    if whole.plan.digest in known or not (whole.raised and keeps):
+        return []
+    if not ledger.judge(whole.raised, context.tolerance).passed:
+        return []
+    context.listener.stage("hold-out: everything raised")
+    proofs = [item.certificate for item in judged if item.certificate is not None]
+    if proofs and context.prover is not None:
+        cost = context.prover.model.plan_cost(whole.plan)
+        whole = replace(whole, certificate=replace(proofs[-1], cost=cost, complete=False))
+    return [judge_selected(context, ledger, whole)]
+
+
+def reserved(context: SearchContext) -> Tolerance:
     """Return what a plan has to reach that is selected: better than the goal by its standard error, as low plans lose.
 
     The variance of a loss is taken to be as many times its mean as that of the low plan: 1 where samples are lost or
@@ -128,7 +153,8 @@ def _searched(context: SearchContext, ledger: Ledger, tolerance: Tolerance, clim
     context.listener.stage("cheapest")
     # Where much has to be raised, borders may cost more than what is left low saves.
     whole = context.candidate(context.raised(context.order, top=ledger.starts_at_top, tested=False))
-    dear = not context.is_limited and prover.latency_ns(whole.placements) < prover.latency_ns(candidate.placements)
+    least_ns = (1 - prover.options.worthwhile) * prover.latency_ns(candidate.placements)
+    dear = not context.is_limited and prover.latency_ns(whole.placements) < least_ns
     if dear and ledger.judge(whole.raised, tolerance, spare=True).passed:
         candidate = whole
     return cheapest(context, ledger, candidate, tolerance, prover)
@@ -206,14 +232,18 @@ def _cheaper(
 def _beside(
     context: SearchContext, answer: Candidate, cheaper: Iterable[Candidate], known: Collection[Candidate]
 ) -> Candidate:
-    """Return an answer that misses the goal with what is said of cheaper plans beside it, if they are worth a look."""
+    """Return an answer that misses the goal with what is said of plans beside it that are worth a look.
+
+    They are cheaper ones, and the cheapest within the goal, which is not shown to be worth what it takes.
+    """
     prover = context.prover
-    if prover is None:
+    if prover is None or answer.verdict.is_within:
         return answer
+    dearer = _by_price(context, (item for item in known if item.verdict.is_within))[:1]
     remarks = [
         f"{_raised_units_take(len(item.raised))} {prover.latency_ns(item.placements) / 1e6:.4g} ms ({item.assessment})"
-        for item in cheaper
-        if item.plan.digest != answer.plan.digest and _loses_least(context, item, known)
+        for item in (*(item for item in cheaper if _loses_least(context, item, known)), *dearer)
+        if item.plan.digest != answer.plan.digest
     ]
     return replace(answer, remarks=(*answer.remarks, *remarks))
 

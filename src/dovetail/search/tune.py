@@ -12,12 +12,12 @@ from dovetail.repair import HealedModel
 from dovetail.search.acceptance import judge_unselected
 from dovetail.search.confirm import confirm
 from dovetail.search.context import Playback, SearchContext, SearchMemory, open_search
-from dovetail.search.freeing import offer_gates
+from dovetail.search.freeing import all_raised_misses, gates_instead, offer_gates
 from dovetail.search.gate import check_gate, revise_gate
 from dovetail.search.healing import Healer, HealingOutcome, healed_request
 from dovetail.search.ledger import Ledger
 from dovetail.search.log import SearchLog, open_log
-from dovetail.search.offers import RepairOffer, settle
+from dovetail.search.offers import RepairOffer, settle, together, unpaid, with_repair
 from dovetail.search.request import SilentSearch, TuneListener, TuneRequest
 from dovetail.search.result import TuneResult
 from dovetail.search.selection import select
@@ -78,10 +78,10 @@ class _Run:
             if not request.options.repairs or _low_is_within(context):
                 return self._searched(context, Ledger(context))
             outcome = Healer(context, self.playback).heal()
-            unpaid = None if outcome.repaired.records else self._unpaid(context, request, outcome)
+            unpaid = None if outcome.repaired.records else self._first(context, request, outcome)
         if unpaid is None:
             with self._open(healed_request(request, outcome.repaired, outcome.needed)) as context:
-                unpaid = self._unpaid(context, request, outcome)
+                unpaid = self._first(context, request, outcome)
         result, looks = unpaid.result, unpaid.looks
         for offer in unpaid.offers:
             if self.memory.count.clock.is_up():
@@ -97,15 +97,36 @@ class _Run:
     def _open(self, request: TuneRequest) -> AbstractContextManager[SearchContext]:
         return open_search(request, self.listener, self.log, self.playback, self.memory)
 
-    def _unpaid(self, context: SearchContext, request: TuneRequest, outcome: HealingOutcome) -> _Unpaid:
-        """Return the answer on a graph that was healed as far as that costs nothing; the request is as shipped."""
-        ledger = Ledger(context)
-        repaired = outcome.repaired if outcome.repaired.records else None
+    def _first(self, context: SearchContext, request: TuneRequest, outcome: HealingOutcome) -> _Unpaid:
+        """Return the first answer on a graph that was healed as far as that costs nothing; the request is as shipped.
+
+        Gates are freed first where no plan without that can be selected; else what costs latency is offered for later.
+        """
+        ledger, repaired = Ledger(context), outcome.repaired if outcome.repaired.records else None
+        shipped = HealedModel(request.graph, request.calibration)
+        offer = gates_instead(context, ledger, self.playback, shipped)
+        freed = None if offer is None else self._freed(request, outcome, offer, ledger.looks)
+        if freed is not None and freed.verdict.is_within:
+            return _Unpaid(freed, (), freed.looks)
+        ledger.looks_before += 0 if freed is None else freed.looks - ledger.looks
         result = replace(self._searched(context, ledger), repaired=repaired, healing=outcome.healing)
         result, split = offer_split(context, self.playback, result)
-        shipped = HealedModel(request.graph, request.calibration)
+        if freed is not None and offer is not None:
+            reason = f"the plan with it is {freed.verdict.value} too"
+            result = replace(unpaid(result, offer.trial.kind, reason), cost=together(freed.cost, result.cost))
+            return _Unpaid(result, () if split is None else (split,), ledger.looks)
         result, gates = offer_gates(context, self.playback, shipped, result)
         return _Unpaid(result, tuple(item for item in (split, gates) if item is not None), ledger.looks)
+
+    def _freed(
+        self, request: TuneRequest, outcome: HealingOutcome, offer: RepairOffer, looks: int
+    ) -> TuneResult | None:
+        """Return the answer with a repair that costs latency; None where everything raised misses with it too."""
+        with self._open(healed_request(request, offer.repaired, outcome.needed)) as context:
+            ledger = Ledger(context, looks)
+            if all_raised_misses(context, ledger):
+                return None
+            return with_repair(self._searched(context, ledger), offer, outcome.healing)
 
     def _searched(self, context: SearchContext, ledger: Ledger) -> TuneResult:
         """Return the result of a search over one graph."""

@@ -12,6 +12,7 @@ from dovetail.errors import CostError
 from dovetail.ir.dtypes import AnyArray
 from dovetail.ir.graph import Graph
 from dovetail.plan.limits import Limits
+from dovetail.plan.plan import Override, Plan
 from dovetail.quantize.calibrate import load_float
 from dovetail.quantize.ranges import Range
 from dovetail.repair import Exactness, HealedModel, claims, float_error, relative_error
@@ -63,8 +64,10 @@ class VariantJudge:
         self._shipped = request.source or request.graph
         self._samples = SampleSet(request.graph, request.samples)
 
-    def figures(self, variant: HealedModel, needed: Mapping[str, Range] | None = None) -> VariantFigures | None:
-        """Return what everything low gives; None for what cannot be tested.
+    def figures(
+        self, variant: HealedModel, needed: Mapping[str, Range] | None = None, *, raised: bool = False
+    ) -> VariantFigures | None:
+        """Return what everything low gives, or everything raised to its first rung; None for what cannot be tested.
 
         Noise is that within the ranges that are needed of outputs.
         """
@@ -77,21 +80,20 @@ class VariantJudge:
             executor = fast_executor(variant.graph, request.low.target, space.targets)
             data = self._data(variant.graph, self._shipped if variant.records else None)
             evaluator = replace(executor, threads=cores()).evaluator(data, variant.calibration.ranges)
+        plan = _plan(space, raised)
         with self._journal(evaluator.identity) as journal:
             recorded = RecordedEvaluator(evaluator, journal, "healing", count=context.fast.count)
             # What the context itself has as low was evaluated by its search.
-            scores = (
-                context.search.scores(space.base) if known else recorded.evaluate(space.base, context.search.indices)
-            )
+            scores = context.search.scores(plan) if known else recorded.evaluate(plan, context.search.indices)
             few = context.search.indices[: context.policy.repair.samples]
-            query = Query(space.base, few, Measure.NOISE)
-            noise = recorded.once(query, lambda: measure_mean_noise(evaluator, space.base, few, needed))
+            query = Query(plan, few, Measure.NOISE)
+            noise = recorded.once(query, lambda: measure_mean_noise(evaluator, plan, few, needed))
         if scores.failure or noise.failure:
             return None
         return VariantFigures(scores.score, scores.per_sample, noise.score)
 
-    def latency_ns(self, variant: HealedModel) -> float | None:
-        """Return what everything low takes by figures that ship with Dovetail; None where there are none.
+    def latency_ns(self, variant: HealedModel, *, raised: bool = False) -> float | None:
+        """Return what everything low takes, or raised, by figures that ship with Dovetail; None where there are none.
 
         A vendor's model is not asked: variants are compared with each other only.
         """
@@ -102,12 +104,14 @@ class VariantJudge:
             prover = make_prover(space, Limits(), costs, (), self._context.policy)
         except CostError:
             return None
-        return prover.model.plan_cost(space.base).latency_ns
+        return prover.model.plan_cost(_plan(space, raised)).latency_ns
 
-    def priced(self, variant: HealedModel, needed: Mapping[str, Range] | None = None) -> PricedFigures | None:
-        """Return what everything low gives and takes; None for what cannot be tested or priced."""
-        latency_ns = self.latency_ns(variant)
-        figures = None if latency_ns is None else self.figures(variant, needed)
+    def priced(
+        self, variant: HealedModel, needed: Mapping[str, Range] | None = None, *, raised: bool = False
+    ) -> PricedFigures | None:
+        """Return what everything low, or raised, gives and takes; None for what cannot be tested or priced."""
+        latency_ns = self.latency_ns(variant, raised=raised)
+        figures = None if latency_ns is None else self.figures(variant, needed, raised=raised)
         return None if figures is None or latency_ns is None else PricedFigures(figures, latency_ns)
 
     def _space(self, variant: HealedModel) -> Space:
@@ -179,3 +183,9 @@ class VariantJudge:
         context = self._context
         evaluation, outputs = context.policy.evaluation, context.memory.outputs
         return EvaluationData(graph, self._samples, request.metric, identity, evaluation, source, outputs)
+
+
+def _plan(space: Space, raised: bool) -> Plan:
+    """Return the plan of a space with everything low, or with all that can be raised at its first rung."""
+    places = {unit: Override(space.rung(unit, False), "everything raised") for unit in space.units}
+    return space.plan(places) if raised else space.base

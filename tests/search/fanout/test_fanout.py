@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -76,7 +77,7 @@ def _same(found: TuneResult, expected: TuneResult) -> None:
 
 def _check_journal(path: Path) -> int:
     """Return the number of evaluations; nothing is under way, and every trial has its evaluations."""
-    with sqlite3.connect(path) as database:
+    with closing(sqlite3.connect(path)) as database, database:
         assert database.execute("SELECT COUNT(*) FROM running").fetchone() == (0,)
         lost = "SELECT COUNT(*) FROM trial WHERE plan NOT IN (SELECT plan FROM evaluation)"
         assert database.execute(lost).fetchone() == (0,)
@@ -306,6 +307,6 @@ def test_a_plan_that_crashes_or_hangs_cannot_be_tested_and_the_search_goes_on(
     # What fails in the serial run cannot be tested here; the plan is the same, and no such trial is called a pass.
     assert found.plan == serial.plan
     assert words in found.gate.checks[0].trial.reason
-    with sqlite3.connect(tmp_path / "journal.sqlite") as database:
+    with closing(sqlite3.connect(tmp_path / "journal.sqlite")) as database, database:
         rows = database.execute("SELECT DISTINCT failure FROM evaluation WHERE failure != ''").fetchall()
     assert all(words in failure for (failure,) in rows)
