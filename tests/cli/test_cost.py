@@ -6,6 +6,9 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import onnx
+from onnx import TensorProto, helper
+
 from .conftest import Said, Tiny
 
 Run = Callable[..., Said]
@@ -57,3 +60,20 @@ def test_mistakes_are_one_line(tiny: Tiny, run: Run, tmp_path: Path) -> None:
         said = run("cost", tiny.model, *options)
         assert (said.code, said.err.count("\n")) == (2, 1), options
         assert words in said.err
+
+
+def test_what_has_an_open_shape_has_no_price(run: Run, tmp_path: Path) -> None:
+    """Operators of unknown size were priced as if they computed nothing."""
+    names, model = ("x", "y"), tmp_path / "open.onnx"
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 3, "rows", "columns"]) for name in names]
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"], "clamp")], "open", values[:1], values[1:])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), model)
+    for call in (("cost", model), ("cost", model, "--place", "vsi:a311d@u8"), ("advise", model)):
+        said = run(*call)
+        assert (said.code, said.err.count("\n")) == (2, 1), call
+        assert "x=1,3,rows,columns. Option: --shape" in said.err
+    for call in (("plan", model, "--place", "vsi:a311d@u8"), ("explain", model, "--target", "vsi:a311d")):
+        said = run(*call, *(("-o", tmp_path / "plan.json") if call[0] == "plan" else ()))
+        assert said.out.startswith("Open shapes: 'x' (nx3xrowsxcolumns)"), call
+        assert "--shape x=1,3,rows,columns" in said.out
+    assert _document(run("cost", model, "--shape", "x=1,3,8,8", "--json"))["units"]

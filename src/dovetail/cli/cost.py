@@ -56,6 +56,7 @@ class Cost(PriceVerb, BoardVerb, ModelVerb):
     ] = None
 
     def run(self, screen: Screen) -> Answer:
+        from dovetail.ir.open_shapes import check_fixed
         from dovetail.report import Page, modelled_blocks, modelled_document, plan_cost_document, plan_cost_page
 
         if self.plan is not None and self.place is not None:
@@ -66,6 +67,7 @@ class Cost(PriceVerb, BoardVerb, ModelVerb):
                 hint="Leave it out; --host names the CPU beside the NPU.",
             )
         graph, plan = self._planned()
+        check_fixed(graph, "nothing has a price")
         if plan is None:
             return self._choices(graph, screen)
         with screen.progress("asking the vendor's model" if self.vendor else "pricing"):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dovetail.cli.boards import BoardVerb
+from dovetail.cli.loading import open_text
 from dovetail.cli.options import ModelVerb, TargetOption, precisions_of
 from dovetail.cli.render import Screen
 from dovetail.cli.texts import split_commas
@@ -40,8 +41,9 @@ class Explain(BoardVerb, ModelVerb):
 
     def run(self, screen: Screen) -> Answer:
         import dovetail
+        from dovetail.ir.open_shapes import open_inputs
         from dovetail.plan import Placement
-        from dovetail.report import Page, modelled_blocks, modelled_document, verdicts_page
+        from dovetail.report import Page, Tone, modelled_blocks, modelled_document, verdicts_page
 
         targets = [dovetail.find_target(name) for name in split_commas(self.target)]
         precisions = precisions_of(self.precision)
@@ -53,6 +55,7 @@ class Explain(BoardVerb, ModelVerb):
         parts = self.modelled_places(graph, places, screen)
         document: dict[str, object] = {
             "graph": graph.digest,
+            "open_inputs": sorted(open_inputs(graph)),
             "verdicts": [
                 {
                     "node": item.node,
@@ -70,7 +73,7 @@ class Explain(BoardVerb, ModelVerb):
         if self.vendor:
             document["modelled"] = modelled_document(parts)
         page = verdicts_page(chosen, shown, f"'{self.model.name}' on {', '.join(split_commas(self.target))}")
-        return Answer(document, Page(page.title, (*page.blocks, *modelled_blocks(parts))))
+        return Answer(document, Page(page.title, (*page.blocks, *modelled_blocks(parts)), open_text(graph), Tone.BAD))
 
     def _chosen(self, graph: Graph, verdicts: Sequence[TargetVerdict]) -> list[TargetVerdict]:
         pattern = self.node

@@ -93,6 +93,18 @@ class LoadingVerb(Verb):
         )
 
 
+def open_text(graph: Graph) -> str:
+    """Return one sentence that says which inputs are open and how they are fixed; empty where none is."""
+    from dovetail.ir.open_shapes import fixed_text, open_inputs, spelt_shape
+
+    found = open_inputs(graph)
+    if not found:
+        return ""
+    named = " and ".join(f"'{name}' ({spelt_shape(shape)})" for name, shape in found.items())
+    options = " ".join(f"--shape {fixed_text(*item)}" for item in found.items())
+    return f"Open shapes: {named}, which no accelerator takes. Fix them, with numbers for the names: {options}."
+
+
 class ConversionSteps:
     """Write on stderr what a converter does: an environment of a gigabyte must not come unannounced."""
 

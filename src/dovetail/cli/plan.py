@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dovetail.cli.drawing import write_drawing
+from dovetail.cli.loading import open_text
 from dovetail.cli.options import HOST_PLACE, DrawingOption, ModelVerb
 from dovetail.cli.render import Screen
 from dovetail.cli.texts import split_commas
@@ -60,6 +61,7 @@ class PlanVerb(ModelVerb):
 
     def run(self, screen: Screen) -> Answer:
         import dovetail
+        from dovetail.ir.open_shapes import open_inputs
         from dovetail.report.dot import draw_plan
 
         check_ours(self.output)
@@ -81,6 +83,7 @@ class PlanVerb(ModelVerb):
             "graph": graph.digest,
             "digest": plan.digest,
             "default": str(plan.default),
+            "open_inputs": sorted(open_inputs(graph)),
             "placements": dict(counts.most_common()),
             "overrides": {
                 node: {"place": str(item.placement), "reason": item.reason} for node, item in plan.overrides.items()
@@ -114,7 +117,7 @@ class PlanVerb(ModelVerb):
 
 
 def _page(title: str, graph: Graph, plan: Plan, output: Path) -> Page:
-    from dovetail.report.page import Block, Facts, Page, Table, flexible, left, right, wrapped
+    from dovetail.report.page import Block, Facts, Page, Table, Tone, flexible, left, right, wrapped
 
     counts = Counter(str(plan.placement(node.name)) for node in graph.nodes)
     blocks: list[Block] = [
@@ -128,4 +131,4 @@ def _page(title: str, graph: Graph, plan: Plan, output: Path) -> Page:
     if plan.overrides:
         rows = tuple((node, str(item.placement), item.reason) for node, item in plan.overrides.items())
         blocks.append(Table("Away from the default", (flexible("node"), left("placement"), wrapped("why")), rows))
-    return Page(f"Plan for '{title}'", tuple(blocks))
+    return Page(f"Plan for '{title}'", tuple(blocks), open_text(graph), Tone.BAD)
