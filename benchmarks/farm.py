@@ -19,7 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -169,7 +169,7 @@ def _search(asked: TuneRequest, expected: TuneResult, killer: Killer, journal: P
     options = TuneOptions(journal=journal, fanout=FanOut(dask_place(killer.site.scheduler)))
     with killer.at_work():
         found = tune(replace(asked, options=options))
-    with sqlite3.connect(journal) as database:
+    with closing(sqlite3.connect(journal)) as database, database:
         (running,) = database.execute("SELECT COUNT(*) FROM running").fetchone()
     if running:
         return f"{running} evaluations are said to be under way"

@@ -32,7 +32,7 @@ from zoo.table import markdown, text
 _ROOT = Path(__file__).resolve().parents[1]
 _PAGE = _ROOT / "docs" / "reference" / "newcomer.md"
 _GOAL_S = 180.0
-_DEMO, _OWN = "Two commands", "Two minutes with your own model"
+_DEMO, _OWN = "Two commands", "Your own model"
 _TUNE = r"`(dovetail tune \S+ --data \S+/ [^`]*)`"
 _REPORT = "dovetail-out/report.html"
 _LIMIT_S = 1800.0

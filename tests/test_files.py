@@ -86,12 +86,12 @@ def _umask() -> int:
 
 @pytest.mark.parametrize("replace", [False, True])
 def test_devices_and_pipes_stay_what_they_are(replace: bool, tmp_path: Path) -> None:
-    (tmp_path / "null").symlink_to("/dev/null")
+    (tmp_path / "device").symlink_to("/dev/zero")
     os.mkfifo(tmp_path / "pipe")
-    for name in ("null", "pipe"):
+    for name in ("device", "pipe"):
         with pytest.raises(DovetailError, match="is a device or a stream"):
             write_file(tmp_path / name, "{}", replace=replace)
-    assert (tmp_path / "null").is_symlink()
+    assert (tmp_path / "device").is_symlink()
     assert (tmp_path / "pipe").is_fifo()
 
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import struct
+import weakref
 from collections.abc import Callable, MutableMapping
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,8 @@ class _Server:
         options = ServeOptions(folder, changes=True)
         self.repository = Repository(folder, options.limits)
         self.loop = asyncio.new_event_loop()
+        # Objects of the server and this one hold each other: what collects them must not find the loop open.
+        weakref.finalize(self, self.loop.close)
         budget = ByteBudget(options.limits.held_bytes)
         peers = Peers(budget, options.limits)
         changes = RepositoryChanges(self.repository, allowed=True)

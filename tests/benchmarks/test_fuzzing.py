@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import draws
@@ -46,6 +48,21 @@ def test_what_was_a_finding_is_none_and_new_mutants_are_none(target: str, tmp_pa
 
 def test_every_target_has_a_name() -> None:
     assert tuple(TARGETS) == TARGET_NAMES
+
+
+@pytest.mark.parametrize("target", TARGET_NAMES)
+def test_a_target_that_is_done_leaves_nothing_open(
+    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left: list[str] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda found: left.append(repr(found.exc_value)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ResourceWarning)
+        parsers = parsers_of(target, tmp_path)
+        assert parsers
+        del parsers
+        gc.collect()
+    assert left == []
 
 
 def test_a_finding_is_found_and_told_once(tmp_path: Path) -> None:

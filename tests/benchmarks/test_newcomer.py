@@ -26,7 +26,7 @@ $ make show    # draws it, writes shown-out/
 $ make check
 ```
 
-## Two minutes with your own model
+## Your own model
 
 Text.
 
@@ -39,7 +39,7 @@ $ dovetail inspect net.onnx  # a look
 
 
 def test_commands_are_those_of_the_text() -> None:
-    assert shown_commands(OTHER, "Two minutes with your own model") == [
+    assert shown_commands(OTHER, "Your own model") == [
         ("pip install .", ""),
         ("dovetail inspect net.onnx", "a look"),
     ]

@@ -16,6 +16,7 @@ from dovetail.data.npy import NpyHeader, from_bytes, read_header, read_values
 from dovetail.errors import DataError
 
 _MAX_MEMBERS = 4096
+_SKIPPED_BYTES = 1 << 20
 _BAD_ZIP = (
     zipfile.BadZipFile,
     zlib.error,
@@ -60,6 +61,19 @@ def read_headers(path: Path) -> dict[str, NpyHeader]:
     return headers
 
 
+def _skip(stream: IO[bytes], size_bytes: int) -> None:
+    """Read on in a member of an archive without keeping anything.
+
+    Python 3.13's zipfile moves within a member that is not compressed from wherever another one was read last, so that
+    with two members open at once `seek` ends in the wrong place. For others it reads on as this does.
+    """
+    while size_bytes > 0:
+        passed = len(stream.read(min(size_bytes, _SKIPPED_BYTES)))
+        if not passed:
+            return
+        size_bytes -= passed
+
+
 def read_rows(
     archive: zipfile.ZipFile,
     member: str,
@@ -72,7 +86,7 @@ def read_rows(
     with zip_errors(where):
         names = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
         stream = stack.enter_context(archive.open(names[member]))
-        stream.seek(header.offset)
+        _skip(stream, header.offset)
     if header.fortran:
         with zip_errors(where):
             whole = read_values(stream, header, where)
@@ -86,8 +100,8 @@ def _stream_rows(
     count, *row = header.shape
     values = int(np.prod(row, dtype=np.int64))
     row_bytes = values * header.dtype.itemsize
+    at = 0
     for index in range(count) if indices is None else indices:
-        target = header.offset + index * row_bytes
-        if stream.tell() != target:
-            stream.seek(target)
+        _skip(stream, (index - at) * row_bytes)
+        at = index + 1
         yield from_bytes(stream.read(row_bytes), header.dtype, values, where).reshape(row)
