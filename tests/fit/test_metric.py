@@ -9,14 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dovetail.compare.decisions import Decisions
+from dovetail.compare.decisions import Decisions, see_random
 from dovetail.data import Sample, specs_of
 from dovetail.errors import DataError
 from dovetail.fit.metric import choose_metric
 from dovetail.ir import Graph
+from dovetail.outputs.layouts import DenseLayout
 from dovetail.passes import normalize
 from dovetail.testing.heads.detectors import scrfd, yolox
 from dovetail.testing.heads.net import GeneratedHead, HeadNet, stripped
+from dovetail.testing.heads.published_detectors import blazeface
 from dovetail.testing.networks import Network
 from dovetail.testing.planted import HeldSamples, labelled_samples, planted_detector
 
@@ -150,3 +152,31 @@ def test_a_detector_that_sees_nothing_has_no_decision_to_keep() -> None:
         found = choose_metric(None, "kind=detection", graph, noise(graph))
         assert isinstance(found.metric, Decisions)
         assert [part.name for part in found.metric.parts] == [expected]
+
+
+def test_a_threshold_of_ones_own_is_where_detections_count() -> None:
+    """The outputs are recognised as before, scores are remembered by it, and it serves no classifier."""
+    graph = normalize(yolox(np.random.default_rng(0)).graph)
+    samples = noise(graph)
+    usual, own = (choose_metric("decisions", said, graph, samples) for said in (None, "threshold=0.2"))
+    assert usual.note.endswith("from a score of 0.25 on")
+    assert own.note.endswith("from a score of 0.2 on")
+    assert usual.view is not None
+    assert own.view is not None
+    assert own.view.heads[0].family == usual.view.heads[0].family
+    assert own.view.heads[0].confidence == usual.view.heads[0].confidence
+    assert own.identity != usual.identity
+    net = HeadNet(1)
+    flat = net.pooled(net.backbone(net.picture(64, 64), (16,))[0])
+    classifier = normalize(net.finish({"p": net.softmax(net.dense(flat, 10), 1)}, {}).graph)
+    with pytest.raises(DataError, match=r"serves detections and masks of one score; .* classification"):
+        choose_metric(None, "threshold=0.6", classifier, noise(classifier))
+
+
+@pytest.mark.parametrize(("draw", "limit"), [(blazeface, 0.5), (scrfd, 0.5), (yolox, 0.25)])
+def test_detections_count_from_where_published_programs_count_them(
+    draw: Callable[[np.random.Generator], GeneratedHead], limit: float
+) -> None:
+    seen = see_random(normalize(draw(np.random.default_rng(0)).graph), 0, threads=1)
+    limits = [head.layout.threshold for head in seen.view.heads if isinstance(head.layout, DenseLayout)]
+    assert limits == [limit]

@@ -32,8 +32,11 @@ def test_no_line_is_shown_that_could_not_be_read(name: str) -> None:
 
 def test_a_file_says_the_same_as_a_line(tmp_path: Path) -> None:
     path = tmp_path / "outputs.toml"
-    path.write_text('[outputs]\nkind = "detection"\nboxes = ["bbox_8", "bbox_16"]\nscores = "cls_*"\n')
-    assert read_hints(str(path)) == parse_hints("boxes=bbox_8,boxes=bbox_16,scores=cls_*,kind=detection")
+    text = '[outputs]\nkind = "detection"\nboxes = ["bbox_8", "bbox_16"]\nscores = "cls_*"\nthreshold = 0.4\n'
+    path.write_text(text)
+    line = "boxes=bbox_8,boxes=bbox_16,scores=cls_*,kind=detection,threshold=0.4"
+    assert read_hints(str(path)) == parse_hints(line)
+    assert parse_hints(line).threshold == 0.4
 
 
 @pytest.mark.parametrize(
@@ -45,6 +48,10 @@ def test_a_file_says_the_same_as_a_line(tmp_path: Path) -> None:
         ("box=a", "there is no role 'box'. Did you mean 'boxes'"),
         ("kind=detector", "kind = 'detector' is not one of .*detection"),
         ("kind=detection,kind=detection", "is not one of"),
+        ("threshold=high", "threshold = 'high' is not one number between 0 and 1"),
+        ("threshold=1.5", "threshold = '1.5' is not one number between 0 and 1"),
+        ("threshold=nan", "threshold = 'nan' is not one number"),
+        ("threshold=0.2,threshold=0.3", "threshold = '0.2, 0.3' is not one number"),
     ],
 )
 def test_what_cannot_be_understood_says_why(line: str, said: str) -> None:
@@ -58,6 +65,7 @@ def test_what_cannot_be_understood_says_why(line: str, said: str) -> None:
         (b"", r"no table \[outputs\]"),
         (b"outputs = 3", r"no table \[outputs\]"),
         (b"[outputs]\nboxes = 3", "not a name or a list of names"),
+        (b"[outputs]\nthreshold = true", "threshold = 'True' is not one number"),
         (b"[outputs", "not a TOML file"),
         (b"[outputs]\nkind = 1" + b"0" * 5000, "not a TOML file"),
         (b"[outputs]\nkind = [0x" + b"f" * 5000 + b"]", "integer of more than 64 bits"),

@@ -39,7 +39,8 @@ DecisionsOption = Annotated[
     typer.Option(
         "--decisions",
         metavar="LINE|FILE",
-        help="What outputs decide: boxes=bbox_*,scores=cls_*,kind=detection, or a TOML file; else recognised.",
+        help="What outputs decide: boxes=bbox_*,scores=cls_*,kind=detection,threshold=0.5, or a TOML file; else "
+        "recognised.",
         show_default=False,
     ),
 ]

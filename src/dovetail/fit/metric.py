@@ -21,9 +21,10 @@ from dovetail.compare.decisions import (
 from dovetail.data.sample import SampleSource
 from dovetail.errors import DataError
 from dovetail.ir import Graph
-from dovetail.outputs import Kind, OutputsView
+from dovetail.outputs import HeadView, Kind, OutputsView
 from dovetail.outputs.describe import view_text
-from dovetail.outputs.hints import hints_line, read_hints
+from dovetail.outputs.hints import Hints, hints_line, read_hints
+from dovetail.outputs.layouts import DenseLayout, MaskLayout, RowsLayout
 
 _LOOK = 16
 """Samples on which the float model's outputs are looked at."""
@@ -59,7 +60,10 @@ class ChosenMetric:
         if self.seen is None:
             return f"outputs: not looked at: {self.unseen}"
         count = self.seen.detections
-        detected = "" if count is None else f"; float detects {count} objects in {_samples_text(self.seen)}"
+        samples = _samples_text(self.seen)
+        detected = (
+            "" if count is None else f"; float detects {count} objects in {samples}, {_limit_text(self.seen.view)}"
+        )
         unknown = any(head.kind is Kind.UNKNOWN for head in self.seen.view.heads)
         numbers = "; what is not recognised is compared as numbers" if unknown and self.decisions is not None else ""
         return f"outputs: {view_text(self.seen.view)}{detected}{numbers}"
@@ -101,8 +105,10 @@ def choose_metric(name: str | None, decisions: str | None, graph: Graph, samples
 
 
 def _by_decisions(said: str | None, graph: Graph, samples: SampleSource) -> ChosenMetric:
-    seen = _seen(said, graph, samples)
-    view = seen.view if said is not None or seen.view.sure else with_minor_as_numbers(seen.view, seen.golden)
+    hints = None if said is None else read_hints(said)
+    seen = _seen(hints, graph, samples)
+    named = hints is not None and hints.name_outputs
+    view = seen.view if named or seen.view.sure else with_minor_as_numbers(seen.view, seen.golden)
     if view is None:
         line = hints_line(seen.view)
         guess = f"Say what they are, for example '{line}'" if line else "Name a metric"
@@ -115,16 +121,30 @@ def _by_decisions(said: str | None, graph: Graph, samples: SampleSource) -> Chos
     if seen.detections == 0:
         raise DataError(
             f"float detects nothing in {_samples_text(seen)}: there is no decision to keep.",
-            hint="Give pictures of what the model was trained for, and preprocess them as it was.",
+            hint="Give pictures of what the model was trained for, and preprocess them as it was; or let lower scores "
+            "count, with 'threshold=0.1' in what is said of the outputs (option decisions).",
             option="preprocess",
         )
-    heads = (
-        f"{head.kind.value}/{head.family}/{','.join(f'{name}={role.value}' for name, role in head.roles.items())}"
-        for head in view.heads
-    )
     metric = metric_for(view, seen.golden)
     names = ",".join(part.name for part in metric.parts)
-    return ChosenMetric(metric, f"{DECISIONS}:{names}:{';'.join(heads)}", seen)
+    return ChosenMetric(metric, f"{DECISIONS}:{names}:{';'.join(map(_head_text, view.heads))}", seen)
+
+
+def _head_text(head: HeadView) -> str:
+    """Return what the scores of a head depend on: what it is, the roles of its outputs, and what counts."""
+    roles = ",".join(f"{name}={role.value}" for name, role in head.roles.items())
+    match head.layout:
+        case DenseLayout(threshold=threshold) | RowsLayout(threshold=threshold) | MaskLayout(threshold=threshold):
+            limit = f"/{threshold:g}"
+        case _:
+            limit = ""
+    return f"{head.kind.value}/{head.family}/{roles}{limit}"
+
+
+def _limit_text(view: OutputsView) -> str:
+    """Return from which score on something is detected."""
+    limits = {head.layout.threshold for head in view.decisions if isinstance(head.layout, DenseLayout | RowsLayout)}
+    return f"from a score of {' or '.join(f'{limit:g}' for limit in sorted(limits))} on"
 
 
 def _samples_text(seen: SeenOutputs) -> str:
@@ -133,6 +153,5 @@ def _samples_text(seen: SeenOutputs) -> str:
     return f"{count} sample{'s' if count != 1 else ''}"
 
 
-def _seen(said: str | None, graph: Graph, samples: SampleSource) -> SeenOutputs:
-    hints = None if said is None else read_hints(said)
+def _seen(hints: Hints | None, graph: Graph, samples: SampleSource) -> SeenOutputs:
     return see_outputs(graph, (sample.inputs for sample in islice(samples, _LOOK)), hints)

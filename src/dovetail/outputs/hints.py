@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -15,6 +16,7 @@ from dovetail.seal import parse_toml
 
 _MOST_BYTES = 1 << 20
 _KIND = "kind"
+_THRESHOLD = "threshold"
 _EXAMPLE = "boxes=bbox_*,scores=cls_*,kind=detection"
 
 
@@ -24,6 +26,13 @@ class Hints:
 
     kind: Kind | None = None
     roles: Mapping[OutputRole, tuple[str, ...]] = field(default_factory=dict)
+    threshold: float | None = None
+    """The score from which a detection, or a pixel of one score, counts; None for what is usual."""
+
+    @property
+    def name_outputs(self) -> bool:
+        """Tell whether they say what the outputs are, not only from which score on something counts."""
+        return self.kind is not None or bool(self.roles)
 
     def allow(self, hypothesis: Hypothesis) -> bool:
         """Tell whether a hypothesis is what the person says, as far as it is said."""
@@ -90,6 +99,7 @@ def load_hints(path: Path) -> Hints:
             f"{path}: there is no table [outputs].", hint='For example: kind = "detection".', option="decisions"
         )
     listed = {str(key): value if isinstance(value, list) else [value] for key, value in values.items()}
+    listed |= {key: [str(item) for item in listed[key]] for key in (_THRESHOLD,) if key in listed}
     for key, names in listed.items():
         if not all(isinstance(name, str) for name in names):
             raise DataError(f"{path}: {key} is not a name or a list of names.", option="decisions")
@@ -100,9 +110,12 @@ def _hints(values: Mapping[str, Sequence[str]], where: str) -> Hints:
     known = {role.value: role for role in OutputRole}
     kinds = {kind.value: kind for kind in Kind}
     kind = None
+    threshold = None
     roles: dict[OutputRole, tuple[str, ...]] = {}
     for key, names in values.items():
-        if key == _KIND:
+        if key == _THRESHOLD:
+            threshold = _threshold(names, where)
+        elif key == _KIND:
             if len(names) != 1 or names[0] not in kinds:
                 raise DataError(
                     f"{where}: kind = '{', '.join(names)}' is not one of {', '.join(kinds)}.", option="decisions"
@@ -111,11 +124,23 @@ def _hints(values: Mapping[str, Sequence[str]], where: str) -> Hints:
         elif key in known:
             roles[known[key]] = tuple(names)
         else:
-            near = difflib.get_close_matches(key, (_KIND, *known), n=1, cutoff=0.0)
+            near = difflib.get_close_matches(key, (_KIND, _THRESHOLD, *known), n=1, cutoff=0.0)
             raise DataError(
                 f"{where}: there is no role '{key}'.", hint=f"Did you mean {near[0]!r}?", option="decisions"
             )
-    return Hints(kind, roles)
+    return Hints(kind, roles, threshold)
+
+
+def _threshold(texts: Sequence[str], where: str) -> float:
+    """Return the score that texts say; raise DataError unless there is one, between 0 and 1."""
+    try:
+        (threshold,) = map(float, texts)
+    except ValueError:
+        threshold = math.nan
+    if not 0.0 < threshold < 1.0:
+        said = ", ".join(texts)
+        raise DataError(f"{where}: threshold = '{said}' is not one number between 0 and 1.", option="decisions")
+    return threshold
 
 
 def hints_line(view: OutputsView) -> str:

@@ -130,7 +130,7 @@ class DenseLayout:
     anchors_assumed: bool = False
     """The anchors are usual ones, as the model does not hold its own: sizes of boxes are a guess."""
     threshold: float = THRESHOLD
-    """The score from which a place is a detection."""
+    """The score from which a place is a detection: what the family's published programs take by default."""
 
     @property
     def classes(self) -> int:

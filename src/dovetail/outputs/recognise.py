@@ -28,6 +28,7 @@ from dovetail.outputs.families import (
     vectors,
 )
 from dovetail.outputs.hints import Hints
+from dovetail.outputs.layouts import DenseLayout, MaskLayout, RowsLayout
 from dovetail.outputs.view import HeadView, Kind, OutputRole, OutputsView
 
 _FAMILIES = (
@@ -74,7 +75,9 @@ def _recognised(ends: Ends, hints: Hints | None) -> OutputsView:
     deciding = tuple(end for end in ends.outputs if end.name not in feeds_back)
     names = [end.name for end in deciding]
     found = _hypotheses(Ends(ends.graph, deciding, ends.inputs))
-    heads = choose(found, names) if hints is None else _as_said(found, names, hints)
+    heads = _as_said(found, names, hints) if hints is not None and hints.name_outputs else tuple(choose(found, names))
+    if hints is not None and hints.threshold is not None:
+        heads = _counted_from(heads, hints.threshold)
     state_heads = (_state(name, source) for name, source in feeds_back.items())
     order = {end.name: index for index, end in enumerate(ends.outputs)}
     every = sorted((*heads, *state_heads), key=lambda head: min(order[name] for name in head.roles))
@@ -93,6 +96,28 @@ def _as_said(hypotheses: Sequence[Hypothesis], outputs: Sequence[str], hints: Hi
         seen = ", ".join(sorted({item.kind.value for item in hypotheses})) or "nothing"
         raise DataError(f"outputs: nothing that is known has {what} with what is said; possible are {seen}.")
     return tuple(replace(head, confidence=1.0) if head in said else head for head in heads)
+
+
+def _counted_from(heads: Sequence[HeadView], threshold: float) -> tuple[HeadView, ...]:
+    """Return heads whose detections, or pixels of one score, count from a score on; raise DataError for other heads."""
+
+    def counted(head: HeadView) -> HeadView:
+        layout = head.layout
+        match layout:
+            case DenseLayout() | RowsLayout() | MaskLayout(class_axis=None, labels=False):
+                return replace(head, layout=replace(layout, threshold=threshold))
+            case _:
+                return head
+
+    found = tuple(map(counted, heads))
+    if all(new is old for new, old in zip(found, heads, strict=True)):
+        kinds = ", ".join(sorted({head.kind.value for head in heads})) or "nothing"
+        raise DataError(
+            f"outputs: a threshold serves detections and masks of one score; what is seen is {kinds}.",
+            hint="Leave it out.",
+            option="decisions",
+        )
+    return found
 
 
 def _hypotheses(ends: Ends) -> list[Hypothesis]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dovetail.compare.decisions.boxes import expected_f1
 from dovetail.compare.decisions.classes import ClassAgreement
 from dovetail.compare.decisions.enough import pictures_needed
-from dovetail.compare.decisions.masks import MaskAgreement
+from dovetail.compare.decisions.masks import MaskAgreement, mask_agreement
 from dovetail.compare.decisions.noise import AnyNoise, noise_against, values_against
 from dovetail.compare.decisions.points import PointAgreement
 from dovetail.compare.decisions.symbols import TextAgreement, edit_distance
@@ -125,6 +125,27 @@ def test_masks_lose_by_class_and_by_margin():
     one[:, :, :2] = 1.0
     assert single.score({"y": one}, {"y": one}) == 1
     assert single.score({"y": np.zeros_like(one)}, {"y": one}) == 0
+
+
+def test_a_class_that_a_picture_hardly_has_is_held_against_what_it_has_elsewhere():
+    """Seven stray pixels of a picture without people are no lost person, as in the mean IoU of a whole set."""
+    layout = MaskLayout("y", None, 2, Activation.SIGMOID)
+    golden = np.zeros((2, 1, 20, 20))
+    golden[0, :, :10] = 1.0  # a person in half of the first picture
+    golden[1, :, 0, :7] = 1.0
+    measured = golden.copy()
+    measured[1] = 0.0
+    by_picture = MaskAgreement(layout).per_sample({"y": measured}, {"y": golden})
+    assert by_picture.tolist() == [1.0, 0.0]
+    metric = mask_agreement(layout, golden)
+    typical = (200 + 7) / 800
+    assert dict(metric.typical) == {0: 1 - typical, 1: typical}
+    np.testing.assert_allclose(metric.per_sample({"y": measured}, {"y": golden}), [1.0, 1 - 7 / (typical * 400)])
+    # A whole person that is lost is lost, and stray pixels in a picture with one are as many of its own.
+    lost, stray = np.zeros_like(golden), golden.copy()
+    stray[0, :, 10] = 1.0
+    assert metric.per_sample({"y": lost}, {"y": golden})[0] == 0.0
+    np.testing.assert_allclose(metric.per_sample({"y": stray}, {"y": golden})[0], 1 - 20 / 220)
 
 
 def test_points_count_within_reach_of_their_span():

@@ -11,7 +11,7 @@ import numpy as np
 from dovetail.compare.decisions.boxes import DetectionAgreement, TextRegionAgreement
 from dovetail.compare.decisions.classes import ClassAgreement
 from dovetail.compare.decisions.golden import AgainstFloat
-from dovetail.compare.decisions.masks import MaskAgreement
+from dovetail.compare.decisions.masks import mask_agreement
 from dovetail.compare.decisions.noise import noise_against, values_against
 from dovetail.compare.decisions.points import PointAgreement
 from dovetail.compare.decisions.symbols import TextAgreement
@@ -101,7 +101,8 @@ def _metrics(head: HeadView, golden: Arrays) -> Iterator[AgainstFloat]:
         case ScoresLayout():
             yield ClassAgreement(layout)
         case MaskLayout():
-            yield TextRegionAgreement(layout) if head.kind is Kind.TEXT_REGIONS else MaskAgreement(layout)
+            regions = head.kind is Kind.TEXT_REGIONS
+            yield TextRegionAgreement(layout) if regions else mask_agreement(layout, golden[layout.output])
         case HeatmapsLayout() | PointsLayout() | BinsLayout():
             yield PointAgreement(layout)
         case SequenceLayout():

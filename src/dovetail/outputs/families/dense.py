@@ -34,6 +34,8 @@ _MOST_NUMBERS = 200
 """Numbers of a place's points, at most."""
 _BARE = frozenset({Coding.DISTANCES, Coding.GRID_EXP, Coding.GRID_SIGMOID})
 """Codings that the grid alone gives a meaning to."""
+_FACES = 0.5
+"""The score from which InsightFace's `det_thresh` and MediaPipe's `min_score_thresh` count faces, palms and people."""
 _SELECTION = frozenset({"NonMaxSuppression", "TopK"})
 
 Codings = tuple[tuple[Coding, float], ...]
@@ -272,9 +274,9 @@ def _family(layout: DenseLayout, found: RoleAssignment, sizes: Activation) -> tu
     if OutputRole.CENTRENESS in found.roles:
         return _coded(layout, "fcos", middle, corner, exp)
     if _points_follow(found):
-        return _coded(layout, "mediapipe", (Coding.PIXELS, 0.5))
+        return _coded(replace(layout, threshold=_FACES), "mediapipe", (Coding.PIXELS, 0.5))
     if OutputRole.LANDMARKS in found.roles:
-        return _coded(layout, "scrfd", corner, middle, exp)
+        return _coded(replace(layout, threshold=_FACES), "scrfd", corner, middle, exp)
     if anchors > 1:
         return "anchors", _with_usual_anchors(layout, Coding.PRIORS), ()
     return _coded(layout, "grid", middle, corner, exp)
