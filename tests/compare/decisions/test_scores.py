@@ -50,6 +50,25 @@ def test_a_lost_a_false_and_a_wrong_class_cost():
     assert expected_f1(golden, seen(), 0.25) == 0
 
 
+def test_scores_that_move_on_one_side_of_a_threshold_decide_nothing():
+    """Below it nothing is seen before and after: noise in what nobody counts is no loss, and above it neither."""
+    assert expected_f1(seen((*CAT, 0.47, 1)), seen((*CAT, 0.41, 1)), 0.5) == 1
+    golden = seen((*CAT, 0.72, 1), (*DOG, 0.47, 2))
+    own = expected_f1(golden, golden, 0.5)
+    assert expected_f1(golden, seen((*CAT, 0.55, 1), (*DOG, 0.41, 2)), 0.5) == own
+
+
+@pytest.mark.parametrize(("score", "lost"), [(0.49, 0.3), (0.45, 0.7), (0.42, 1.0), (0.1, 1.0), (0.0, 1.0)])
+def test_a_score_that_crosses_a_threshold_costs_by_how_far_it_moved(score, lost):
+    golden = seen((*CAT, 0.52, 1))
+    measured = seen((*CAT, score, 1)) if score else seen()
+    expected = 2 * (1 - lost) * 0.52 / (1 - lost + 0.52)
+    assert expected_f1(golden, measured, 0.5) == pytest.approx(expected)
+    # The other way round something is seen that float does not see, by as much.
+    seen_now = expected_f1(seen((*CAT, 0.42, 1)), seen((*CAT, 0.42 + lost / 10 + 1e-9, 1)), 0.5)
+    assert seen_now == pytest.approx(1 - lost if lost > 0.8 else 1)
+
+
 def test_a_box_at_the_threshold_is_a_coin_toss():
     """The box of 0.26 counts, that of 0.24 nearly so: little is lost, and never more than it is worth."""
     golden, measured = seen((*CAT, 0.26, 1)), seen((*CAT, 0.24, 1))

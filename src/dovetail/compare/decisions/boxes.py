@@ -19,7 +19,7 @@ MATCH_IOU = 0.5
 THRESHOLDS = (0.25, 0.5, 0.75)
 """Scores from which people count boxes; the layout's own threshold takes the place of the first."""
 SCORE_TOLERANCE = 0.1
-"""How far below a threshold a box still counts in part: a score at the threshold is a coin toss."""
+"""How far a score has to move across a threshold to be another decision: what is at it is a coin toss."""
 
 
 @dataclass(frozen=True)
@@ -54,37 +54,36 @@ class TextRegionAgreement(AgainstFloat):
 def expected_f1(golden: Detections, measured: Detections, threshold: float) -> float:
     """Return the F1 of the measured detections, if a float detection is real with the probability of its score.
 
-    Partners are of one class and overlap by `MATCH_IOU`; a detection without one is false. The mean over the thresholds
-    at which float sees something; never more than float's own, and 1 where neither sees anything. Float itself scores
-    below 1 where it is not sure.
+    Partners are of one class and overlap by `MATCH_IOU`; a detection without one is false. A box whose score crosses a
+    threshold is lost, or false, by how far the score has moved: wholly from `SCORE_TOLERANCE` on. The mean over the
+    thresholds at which float sees something; never more than float's own, and 1 where neither sees anything. Float
+    itself scores below 1 where it is not sure.
     """
     partner = _partners(golden, measured)
-    belief = np.zeros(len(measured.scores))
     matched = partner >= 0
-    belief[partner[matched]] = golden.scores[matched]
-    limits = [threshold, *(limit for limit in THRESHOLDS if limit > threshold)]
+    again = np.zeros(len(golden.scores))
+    again[matched] = measured.scores[partner[matched]]
+    false = np.delete(measured.scores, partner[matched])
+    moved = np.clip(np.abs(again - golden.scores) / SCORE_TOLERANCE, 0.0, 1.0)
+    objects = float(golden.scores[golden.scores >= threshold - SCORE_TOLERANCE].sum())
     scores: list[float] = []
-    for limit in limits:
-        objects = float(golden.scores[golden.scores >= threshold - SCORE_TOLERANCE].sum())
-        own = _f1(golden.scores, golden.scores, objects, limit)
-        found = _f1(measured.scores, belief, objects, limit)
-        if own > 0:
-            scores.append(min(own, found))
+    for limit in (threshold, *(limit for limit in THRESHOLDS if limit > threshold)):
+        counted = np.asarray(golden.scores >= limit, np.float64)
+        if not counted.any():
+            continue
+        flipped = (again >= limit) - counted
+        own = _f1(counted, golden.scores, objects, 0)
+        found = _f1(counted + flipped * moved, golden.scores, objects, int(np.count_nonzero(false >= limit)))
+        scores.append(min(own, found))
     if scores:
         return float(np.mean(scores))
-    return 1.0 - float(_counted(measured.scores, threshold).max(initial=0.0))
+    invented = float(moved[again >= threshold].max(initial=0.0))
+    return 0.0 if (false >= threshold).any() else 1.0 - invented
 
 
-def _f1(scores: Floats, belief: Floats, objects: float, limit: float) -> float:
+def _f1(counted: Floats, belief: Floats, objects: float, false: int) -> float:
     """Return twice the expected hits over the boxes that count and the objects that are expected."""
-    counted = _counted(scores, limit)
-    total = float(counted.sum()) + objects
-    return 2 * float((counted * belief).sum()) / total if total > 0 else 0.0
-
-
-def _counted(scores: Floats, limit: float) -> Floats:
-    """Return how much each box counts: 1 from the limit on, falling to 0 within the tolerance below it."""
-    return np.clip((scores - limit) / SCORE_TOLERANCE + 1.0, 0.0, 1.0)
+    return 2 * float((counted * belief).sum()) / (float(counted.sum()) + false + objects)
 
 
 def _partners(golden: Detections, measured: Detections) -> NDArray[np.intp]:
