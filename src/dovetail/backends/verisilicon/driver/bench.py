@@ -26,6 +26,8 @@ _ARENA_BYTES = 16 << 20
 _ALIGNMENT = 64
 _MOST_GRAPHS = 300
 """Graphs are never freed (the vendor's destructors have been seen to hang): a worker ends after so many."""
+_MOST_BYTES = 640 << 20
+"""And when it holds so much: a hundred graphs have taken from 0.3 to 1.5 GB, and parts have a worker each."""
 
 _VARIABLES = (("VIV_VX_DEBUG_LEVEL", "1"), ("CNN_PERF", "1"))
 _STEP = re.compile(
@@ -95,7 +97,7 @@ class GraphBench:
         fresh: bool = False,
     ) -> Measured:
         """Return what a program gives; raise CompileError when the vendor refuses it or dies of it, even alone."""
-        if fresh or self._graphs >= _MOST_GRAPHS:
+        if fresh or self._is_full():
             self.close()
         alone = self._worker is None
         try:
@@ -119,6 +121,12 @@ class GraphBench:
         finally:
             self._variables = self._variables[:-1]
             self.close()
+
+    def _is_full(self) -> bool:
+        """Tell whether the worker has held so much that another one is to go on."""
+        if self._worker is None:
+            return False
+        return self._graphs >= _MOST_GRAPHS or self._worker.resident_bytes >= _MOST_BYTES
 
     def _open(self) -> WorkerProcess:
         if self._worker is None:

@@ -112,6 +112,14 @@ class WorkerProcess:
         return self._child.pid
 
     @property
+    def resident_bytes(self) -> int:
+        """Return how much memory the worker holds now; 0 when it has ended."""
+        with contextlib.suppress(OSError):
+            pages = Path(f"/proc/{self.pid}/statm").read_text().split()[1]
+            return int(pages) * os.sysconf("SC_PAGE_SIZE")
+        return 0
+
+    @property
     def folder(self) -> Path:
         """Return the worker's working directory; it goes with the worker."""
         return Path(self._folder)
