@@ -8,6 +8,7 @@ from dovetail.passes.affine import FoldAffine, FoldBatchNorm, MatMulToGemm
 from dovetail.passes.base import Pass, run_passes
 from dovetail.passes.moves import FoldPad, RemoveDeadCode, RemoveNoOps
 from dovetail.passes.options import NORMAL_FORM, PassOptions
+from dovetail.passes.pools import WidenPools
 
 __all__ = [
     "NORMAL_FORM",
@@ -20,6 +21,7 @@ __all__ = [
     "PassOptions",
     "RemoveDeadCode",
     "RemoveNoOps",
+    "WidenPools",
     "normalize",
     "run_passes",
 ]

@@ -10,11 +10,13 @@ from dovetail.passes.activations import FuseHardSwish
 from dovetail.passes.affine import FoldAffine, FoldBatchNorm, MatMulToGemm
 from dovetail.passes.base import Pass
 from dovetail.passes.moves import FoldPad, RemoveDeadCode, RemoveNoOps
+from dovetail.passes.pools import WidenPools
 
 NORMAL_FORM: tuple[Pass, ...] = (
     RemoveDeadCode(),
     RemoveNoOps(),
     FoldPad(),
+    WidenPools(),
     FuseHardSwish(),
     MatMulToGemm(),
     FoldBatchNorm(),
@@ -26,6 +28,7 @@ LEVELS: Mapping[str, int] = {
     "remove-dead-code": 1,
     "remove-no-ops": 1,
     "fold-pad": 2,
+    "widen-pools": 2,
     "fuse-hard-swish": 2,
     "matmul-to-gemm": 2,
     "fold-batchnorm": 3,
