@@ -122,7 +122,7 @@ def _doubled(item: OperatorView, move: int) -> Weigh:
     scale, made_scale = (float(float32(scale_of(kind))) for kind in (item.kind(), item.made()))
     zero, made_zero = zero_of(item.kind()) + move, zero_of(item.made()) + move
     if zero == made_zero == 0:
-        return _weighted(np.float16, float32(scale) / float32(made_scale))
+        return _weighted(np.float16, float(float32(scale) / float32(made_scale)))
     cut, inverse, weighted = float(truncated(np.asarray(scale), _SCALE_BITS)), 1.0 / made_scale, _weighted(np.float16)
 
     def weigh(stored: AnyArray, rows: _Neighbours, columns: _Neighbours) -> AnyArray:
