@@ -159,8 +159,11 @@ def stream_table(
     above = _line(sizes, knots, _filled(filled, np.clip(at, *ends), scales.scale_out), rises)
     below = -above if odd else _line(sizes, knots, _filled(filled, np.clip(-at, *ends), scales.scale_out), -falls)
     found = np.where(negative, below, above)
-    if odd or kind in ("reciprocal", _LISTED):
+    if odd or kind == "reciprocal":
         found = np.where(sizes == 0, 0.0, found)
+    elif np.isfinite(filled(np.zeros(1))).all():
+        # The first knot stands for 0 itself: told apart where steps are of the size of 1, behind products and alone.
+        found = np.where(sizes == 0, _filled(filled, np.zeros(1), scales.scale_out), found)
     return np.asarray(np.clip(np.rint(found) + scales.zero_out, scales.lowest, scales.highest))
 
 
