@@ -156,3 +156,22 @@ def test_equal_nodes_are_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = net.graph(last)
     assert all(V853.verdict(graph, node, Precision.U8).supported for node in graph.nodes)
     assert len(tried) <= 2
+
+
+@pytest.mark.parametrize("precision", [Precision.I8, Precision.I8PC], ids=lambda found: found.value)
+def test_what_is_always_nothing_is_not_taken_for_fixed_point(precision: Precision) -> None:
+    """A bias of local responses has no form in dynamic fixed point; a step of 1 is not one of it."""
+    kinds = {name: TensorType(DType.F32, (1, 3, 4, 4)) for name in ("x", "y")}
+    node = Node("n", "LRN", ("x",), ("y",), {"size": 3, "bias": 2.0})
+    graph = Graph("nothing", (node,), ("x",), ("y",), kinds, {})
+    ranges = Ranges(graph.digest, "nothing", 1, {name: Range(0.0, 0.0) for name in kinds})
+    lowered = 0
+    for profile in VSI_PROFILES:
+        if not profile.verdict(graph, node, precision).supported:
+            continue
+        quantised = Quantizer(graph, ranges).quantize(Plan(graph.digest, Placement(profile.name, precision)))
+        for part in partition(quantised).partitions:
+            if part.target == profile.name:
+                lower_graph(part.graph, profile.part)
+                lowered += 1
+    assert lowered

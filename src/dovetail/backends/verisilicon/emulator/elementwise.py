@@ -80,7 +80,7 @@ def _shader(item: OperatorView) -> Function | None:
     if not item.is_stored or item.operator.route is not Route.SHADER:
         return None
     kind = item.operator.kind
-    if kind in FUNCTIONS and item.kind().dtype is DType.I16 and item.made().dtype is DType.I16:
+    if kind in FUNCTIONS and item.kind().dtype is item.made().dtype:
         return FUNCTIONS[kind]
     # A slope of 16 bits has no table anywhere: what a shader has of it are single values and those above.
     known = exceeds_tables(item) or (kind == "leaky_relu" and item.made().dtype is DType.I16)
@@ -104,7 +104,10 @@ def _measured(item: OperatorView) -> Callable[[AnyArray, Scales], AnyArray] | No
 
 
 def _shaded(item: OperatorView, function: Function) -> Kernel:
-    """Return a function of fixed point as a shader computes it, in float32; the scales are powers of two."""
+    """Return a function as a shader computes it, in float32; in fixed point the scales are powers of two."""
+    if item.operator.kind in FUNCTIONS:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return from_table(store_of(item).from_reals(function(reals_in_shaders(all_codes(item.kind()), item))))
     scale, inverse = np.float32(scale_of(item.kind())), np.float32(1.0 / scale_of(item.made()))
     codes = all_codes(item.kind())
     with np.errstate(over="ignore", invalid="ignore"):
@@ -118,10 +121,15 @@ def build_binary(item: OperatorView) -> Kernel:
     if item.operator.kind == "div" and item.operator.route is Route.STREAM:
         return quotient_kernel(item)
     operator = _multiplied if _is_product_of_16_bits(item) else BINARY[item.operator.kind]
+    # Remainders depend on the last bit: measured on all pairs of bytes under 8 pairs of scales.
+    single = item.operator.kind == "mod" and item.is_stored and is_stored(item.kind(1))
+
+    def read(stored: AnyArray, index: int) -> AnyArray:
+        return reals_in_shaders(stored, item, index) if single else reals_of(stored, item.kind(index))
 
     def run(first: AnyArray, other: AnyArray) -> AnyArray:
         with np.errstate(all="ignore"):
-            return finished(item, operator(reals_of(first, item.kind(0)), reals_of(other, item.kind(1))))
+            return finished(item, operator(read(first, 0), read(other, 1)))
 
     if item.is_stored and is_stored(item.kind(1)):
         return pair_kernel(item, run)

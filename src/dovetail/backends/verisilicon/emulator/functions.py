@@ -187,7 +187,11 @@ STREAMED: dict[str, Maker] = {
 STREAMED_ODD: dict[str, Maker] = {"sqrt": lambda _: np.sqrt}
 """The root of a negative number of 16 bits is that of its size with the sign put back."""
 STREAMED_BYTES: dict[str, Maker] = {
+    "acosh": lambda _: np.arccosh,
+    "atanh": lambda _: np.arctanh,
+    "cos": lambda _: np.cos,
     "erf": lambda _: np.vectorize(math.erf, otypes=[np.float64]),
     "exp": lambda _: np.exp,
+    "sin": lambda _: np.sin,
 }
 """Functions that only bytes have in the stream processor."""

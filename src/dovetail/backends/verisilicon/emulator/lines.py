@@ -1,21 +1,23 @@
 """Linear resizing of affine bytes in the vendor's shaders, which are the same in every part.
 
 Signed bytes are computed as unsigned ones, but for twice and three times the size. Where the output is stored as the
-input is, four neighbours are weighted by products of their shares in half precision; else straight lines are drawn in
-float32, columns first. Where both axes are doubled, or grow 4 or (centres on centres) 8 times, and the steps differ,
-one integer of 16 bits stands for their ratio. Measured on V853, A311D, i.MX 8M Plus and A733 with drawn scales and zero
-points; what is left: three and eight times the size (up to 2e-3 and 1e-5 of the elements, one step), twice the size
-with corners on corners (7e-3, one step).
+input is, four neighbours are weighted by products of their shares in half precision (in float32 for three times the
+size); else straight lines are drawn in float32, columns first. Where both axes are doubled, or grow 4 or (centres on
+centres) 8 times, and the steps differ, one integer of 16 bits stands for their ratio. Of twice the size with corners on
+corners the weights hold the ratio where both zero points are the least byte, and else real numbers of half precision
+are weighted. Measured on V853, A311D, i.MX 8M Plus and A733 with drawn sizes, scales and zero points; what is left:
+eight times the size (up to 1e-5 of the elements, one step).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy import float32
 
+from dovetail.backends.verisilicon.emulator.floats import single, truncated
 from dovetail.backends.verisilicon.emulator.kernel import Kernel, Values, given
 from dovetail.backends.verisilicon.views import OperatorView, multiplier_of, scale_of, zero_of
 from dovetail.ir import AnyArray, DType
@@ -27,6 +29,8 @@ _WHOLE_FACTORS = (2, 3, 4, 8)
 _UNSIGNED = 128
 _HALF = 1 << 11
 """What the mantissa of half precision counts to."""
+_SCALE_BITS = 16
+"""Significant bits of the scale by which bytes become real numbers; the rest is cut off."""
 
 
 class _Neighbours(NamedTuple):
@@ -51,10 +55,12 @@ def resized_bytes(item: OperatorView) -> Kernel:
     if same and half and not factors:
         columns = _forgetful(columns, sizes[1], made[1])
     low, high = item.made().dtype.integer_range
-    signed = same and (factors == [2] or (factors == [3] and not aligned))
+    signed = same and factors in ([2], [3]) and not aligned
     move = _UNSIGNED if item.kind().dtype is DType.I8 and not signed else 0
-    if same:
-        weigh: Weigh = _weighted
+    if factors == [2] and aligned:
+        weigh: Weigh = _doubled(item, move)
+    elif same:
+        weigh = _weighted(np.float32 if factors == [3] and not aligned else np.float16)
     else:
         counted = factors and not aligned and factors[0] in ((2, 4, 8) if half else (2, 4))
         weigh = (_counted if counted else _drawn)(item, move)
@@ -96,15 +102,34 @@ def _forgetful(columns: _Neighbours, size: int, made: int) -> _Neighbours:
     )
 
 
-def _weighted(stored: AnyArray, rows: _Neighbours, columns: _Neighbours) -> AnyArray:
-    """Return the sum of four neighbours with weights of half precision."""
-    one, right, below = float32(1), columns.share, rows.share[:, None]
-    total: AnyArray = np.zeros(1)
-    for line, part in ((rows.first, one - below), (rows.second, below)):
-        for column, share in ((columns.first, one - right), (columns.second, right)):
-            weight = (part * share).astype(np.float16).astype(np.float64)
-            total = total + stored[..., line[:, None], column] * weight
-    return total
+def _weighted(precision: type[np.floating[Any]], ratio: float = 1.0) -> Weigh:
+    """Return the rule of four neighbours, whose weights are products of shares and a ratio."""
+
+    def weigh(stored: AnyArray, rows: _Neighbours, columns: _Neighbours) -> AnyArray:
+        one, right, below = float32(1), columns.share, rows.share[:, None]
+        total: AnyArray = np.zeros(1)
+        for line, part in ((rows.first, one - below), (rows.second, below)):
+            for column, share in ((columns.first, one - right), (columns.second, right)):
+                weight = (part * share * float32(ratio)).astype(precision).astype(np.float64)
+                total = total + stored[..., line[:, None], column] * weight
+        return total
+
+    return weigh
+
+
+def _doubled(item: OperatorView, move: int) -> Weigh:
+    """Return the rule of twice the size with corners on corners, whatever the steps are."""
+    scale, made_scale = (float(float32(scale_of(kind))) for kind in (item.kind(), item.made()))
+    zero, made_zero = zero_of(item.kind()) + move, zero_of(item.made()) + move
+    if zero == made_zero == 0:
+        return _weighted(np.float16, float(float32(scale) / float32(made_scale)))
+    cut, inverse, weighted = float(truncated(np.asarray(scale), _SCALE_BITS)), 1.0 / made_scale, _weighted(np.float16)
+
+    def weigh(stored: AnyArray, rows: _Neighbours, columns: _Neighbours) -> AnyArray:
+        reals = ((stored - zero) * cut).astype(np.float16).astype(np.float64)
+        return single(single(single(weighted(reals, rows, columns)) * single(inverse)) + made_zero)
+
+    return weigh
 
 
 def _drawn(item: OperatorView, move: int) -> Weigh:

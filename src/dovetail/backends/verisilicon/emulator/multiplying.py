@@ -15,6 +15,7 @@ from dovetail.backends.verisilicon.emulator.convolving import (
 from dovetail.backends.verisilicon.emulator.elementwise import as_float
 from dovetail.backends.verisilicon.emulator.kernel import Kernel, Values, exact_type, given
 from dovetail.backends.verisilicon.emulator.matrix import multiply
+from dovetail.backends.verisilicon.emulator.shading import shaded_layer
 from dovetail.backends.verisilicon.emulator.storing import centred, largest_size, stored_from
 from dovetail.backends.verisilicon.program import Route
 from dovetail.backends.verisilicon.views import OperatorView, scale_of
@@ -32,6 +33,9 @@ def fully_connected(item: OperatorView, threads: int, bias: AnyArray | None = No
 
 def build_fully_connected(item: OperatorView, threads: int) -> Kernel:
     """Return a fully connected layer as a kernel."""
+    shaded = shaded_layer(item) if item.operator.route is Route.SHADER else None
+    if shaded is not None:
+        return shaded
     return weighted_kernel(fully_connected(item, threads))
 
 

@@ -30,8 +30,7 @@ def build_resize(item: OperatorView) -> Kernel:
     if fixed and item.kind().dtype is item.made().dtype and item.operator.route is Route.SHADER:
         if aligned and made == (2 * sizes[0], 2 * sizes[1]):
             return _doubled(item)
-        if half or aligned:
-            return _shaded(item, aligned=aligned)
+        return _shaded(item, aligned=aligned, half=half)
     if item.is_stored and not fixed and item.kind().dtype is item.made().dtype:
         return resized_bytes(item)
 
@@ -66,10 +65,11 @@ def _along(values: AnyArray, axis: int, places: AnyArray) -> AnyArray:
     return np.asarray(np.take(values, low, axis) * (1.0 - share) + np.take(values, high, axis) * share)
 
 
-def _shaded(item: OperatorView, *, aligned: bool) -> Kernel:
+def _shaded(item: OperatorView, *, aligned: bool, half: bool) -> Kernel:
     """Return the shader's rule for steps that are powers of two: columns first, then rows."""
     scale, inverse = steps_of(item)
-    rows, columns = (_between(item.shape()[axis], item.made_shape()[axis], aligned=aligned) for axis in (-2, -1))
+    sizes, made = item.shape(), item.made_shape()
+    rows, columns = (_between(sizes[axis], made[axis], aligned=aligned, half=half) for axis in (-2, -1))
 
     def run(values: Values) -> AnyArray:
         stored = given(values).astype(float32)
@@ -81,13 +81,13 @@ def _shaded(item: OperatorView, *, aligned: bool) -> Kernel:
     return run
 
 
-def _between(size: int, made: int, *, aligned: bool) -> tuple[AnyArray, AnyArray, AnyArray]:
+def _between(size: int, made: int, *, aligned: bool, half: bool) -> tuple[AnyArray, AnyArray, AnyArray]:
     """Return for each output element both neighbours and the share of the second, in float32."""
-    half, numbers = float32(0.5), np.arange(made).astype(float32)
+    middle, numbers = float32(0.5) if half else float32(0), np.arange(made).astype(float32)
     if aligned:
         at = numbers * (float32(size - 1) / float32(max(made - 1, 1)))
     else:
-        at = (numbers + half) * (float32(size) / float32(made)) - half
+        at = (numbers + middle) * (float32(size) / float32(made)) - middle
     low = np.floor(at)
     low_index, high_index = (np.clip(edge, 0, size - 1).astype(np.int64) for edge in (low, np.ceil(at)))
     return low_index, high_index, at - low
@@ -112,9 +112,11 @@ def _doubled(item: OperatorView) -> Kernel:
 
 def _shares(size: int) -> AnyArray:
     """Return `[2 * size, size]`: how much of each element is in each of twice as many."""
-    places = np.arange(2 * size) * (size - 1) / (2 * size - 1)
-    shares = 1.0 - np.abs(places[:, None] - np.arange(size))
-    return np.asarray(np.maximum(shares, 0.0))
+    low, high, share = _between(size, 2 * size, aligned=True, half=False)
+    shares, numbers = np.zeros((2 * size, size), float32), np.arange(2 * size)
+    np.add.at(shares, (numbers, low), float32(1) - share)
+    np.add.at(shares, (numbers, high), share)
+    return shares
 
 
 RESIZING: dict[str, Callable[[OperatorView], Kernel]] = {"resize": build_resize}

@@ -1,4 +1,4 @@
-"""Convolutions of 16 bits that a shader computes: eight products at a time exactly, their sums in float32.
+"""Convolutions and layers of 16 bits that a shader computes: eight products at a time exactly, their sums in float32.
 
 The input is unfolded `[channel, row, column of the kernel]`; a transposed convolution spreads its input first. Checked
 on the vendor's simulator with random shapes, strides and scales: equal on every element.
@@ -13,13 +13,14 @@ from numpy import float32
 
 from dovetail.backends.verisilicon.emulator.kernel import Kernel, Values, given, samples_first, with_samples
 from dovetail.backends.verisilicon.emulator.singles import cut_single
+from dovetail.backends.verisilicon.emulator.storing import stored_from
 from dovetail.backends.verisilicon.views import OperatorView, scale_of
 from dovetail.backends.verisilicon.windows import window_of
 from dovetail.ir import AnyArray, DType
 
 _TOGETHER = 8
 _LANES = 4
-"""Without a bias it is another kernel: a dot product adds four such sums."""
+"""A convolution without a bias is another kernel, and so is every layer: a dot product adds four such sums."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,22 +63,43 @@ def shaded_product(item: OperatorView) -> Kernel | None:
     scales = [scale_of(kind) for kind in (item.kind(0), item.kind(1), item.made())]
     turned = weight if item.operator.kind == "conv2d" else weight[:, :, ::-1, ::-1]
     rows = turned.reshape(len(turned), -1).astype(np.float64)
-    begin = np.zeros(len(rows), float32) if bias is None else bias.astype(float32)
     multiplier = float32(scales[0] * scales[1] / scales[2])
-    lanes = _LANES if bias is None else 1
 
     def run(values: Values) -> AnyArray:
         columns = unfolding(samples_first(given(values)))
-        sums = np.broadcast_to(begin[:, None], (len(columns), len(rows), columns.shape[2]))
-        for start in range(0, columns.shape[1], _TOGETHER * lanes):
-            edges = range(start, start + _TOGETHER * lanes, _TOGETHER)
-            parts = [cut_single(rows[:, at : at + _TOGETHER] @ columns[:, at : at + _TOGETHER]) for at in edges]
-            sums = sums + (parts[0] if lanes == 1 else np.sum(parts, 0, dtype=np.float64).astype(float32))
+        sums = _added_up(rows, columns, bias, _LANES if bias is None else 1)
         made = item.made().dtype
         steps = np.clip(np.rint(sums * multiplier), *made.integer_range).astype(made.carrier)
         return with_samples(steps.reshape(len(columns), len(rows), *unfolding.outputs), len(given(values)))
 
     return run
+
+
+def shaded_layer(item: OperatorView) -> Kernel | None:
+    """Return how a shader computes rows `[N, C]` of 16 bits times a constant `[O, C]`, or None without a rule."""
+    weight, bias = item.constant(1), item.constant(2)
+    if weight is None or item.kind().dtype is not DType.I16 or item.made().dtype is not DType.I16:
+        return None
+    scales = [scale_of(kind) for kind in (item.kind(0), item.kind(1), item.made())]
+    rows, multiplier = weight.astype(np.float64), float32(scales[0] * scales[1] / scales[2])
+
+    def run(values: Values) -> AnyArray:
+        columns = given(values).astype(np.float64)
+        sums = _added_up(rows, np.swapaxes(columns, -1, -2), bias, _LANES)
+        return stored_from(np.rint(np.swapaxes(sums, -1, -2) * multiplier), item.made())
+
+    return run
+
+
+def _added_up(rows: AnyArray, columns: AnyArray, bias: AnyArray | None, lanes: int) -> AnyArray:
+    """Return `[O, C]` times `[N, C, places]` in float32: some sums of eight products at a time, behind the bias."""
+    begin = np.zeros(len(rows), float32) if bias is None else bias.astype(float32)
+    sums = np.broadcast_to(begin[:, None], (len(columns), len(rows), columns.shape[2]))
+    for start in range(0, columns.shape[1], _TOGETHER * lanes):
+        edges = range(start, start + _TOGETHER * lanes, _TOGETHER)
+        parts = [cut_single(rows[:, at : at + _TOGETHER] @ columns[:, at : at + _TOGETHER]) for at in edges]
+        sums = sums + (parts[0] if lanes == 1 else np.sum(parts, 0, dtype=np.float64).astype(float32))
+    return np.asarray(sums)
 
 
 def _unfolding(item: OperatorView) -> _Unfolding | None:

@@ -24,22 +24,24 @@ from dovetail.backends.verisilicon.emulator.functions import (
 )
 from dovetail.backends.verisilicon.emulator.tables import Scales, between, drawn_line, positive_knots
 from dovetail.backends.verisilicon.views import OperatorView
-from dovetail.ir import AnyArray
+from dovetail.ir import AnyArray, DType
 
 _TABLES = {**USER, **NATIVE, **STREAMED}
 _ODD = {**ODD, **STREAMED_ODD}
 STREAM_KINDS = frozenset({*_TABLES, *_ODD, "hard_sigmoid"})
 """Functions of the stream processor in 16 bits."""
 _BYTES = {**_TABLES, **_ODD, **STREAMED_BYTES}
-_BYTES_EXCEPT = frozenset({"neg", "sqrt", "square", "tan"})
+_BYTES_EXCEPT = frozenset({"neg", "sqrt", "square"})
 """Functions that are not a table of the stream processor in bytes, were not measured, or are as near in float32."""
 _BYTE_BITS = 17
 """Significant bits of the entries of a table of bytes; the rest is cut off."""
 _INDEX_BITS = 10
 _EXPONENTS = (4, 5, 6, 7)
 """Bits that the exponents of knots have."""
-_WIDE = 2.0**15
-"""The largest number of steps of 16 bits."""
+_WIDE, _NARROW = 2.0**15, 2.0**8
+"""More than the number of steps of 16 bits, and of bytes."""
+_LISTED = "tan"
+"""The function of which the driver reads a table of ovxlib's even for bytes, which has knots."""
 _SATURATED = 7.0
 """What a table of a sigmoid reaches to: between 6.9 and 7.02, as measured."""
 _SMALLEST, _LARGEST = 2.0**-14, 65535.0
@@ -145,7 +147,8 @@ def stream_table(
         return None
     step = scales.scale_in if span is None else span.accumulator
     function = (_ODD if odd else _TABLES)[kind](item)
-    needed = _WIDE if span is None else max(-span.low, span.high) / step
+    widest = _WIDE if item.kind().dtype is DType.I16 else _NARROW
+    needed = widest if span is None else max(-span.low, span.high) / step
     knots = _reaching(_INDEX_BITS - (not odd), _SATURATED / step if kind == "sigmoid" else needed)
     ends = (-np.inf, np.inf) if span is None or kind == _UNLIMITED else (span.low, span.high)
     if odd:
@@ -158,6 +161,9 @@ def stream_table(
     found = np.where(negative, below, above)
     if odd or kind == "reciprocal":
         found = np.where(sizes == 0, 0.0, found)
+    elif np.isfinite(filled(np.zeros(1))).all():
+        # The first knot stands for 0 itself: told apart where steps are of the size of 1, behind products and alone.
+        found = np.where(sizes == 0, _filled(filled, np.zeros(1), scales.scale_out), found)
     return np.asarray(np.clip(np.rint(found) + scales.zero_out, scales.lowest, scales.highest))
 
 
@@ -176,11 +182,13 @@ def _slope_of_sign(item: OperatorView) -> tuple[float, float] | None:
 def stream_bytes(steps: AnyArray, item: OperatorView, scales: Scales) -> AnyArray | None:
     """Return what the stream processor makes of bytes: an entry for each in steps of the output, of 17 bits.
 
-    Functions that are straight on either side of 0 have tables with knots instead; HardSigmoid is not cut. Measured on
-    all bytes under 200 pairs of scales each: of 15 functions one entry of Mish differs by a step, and of Erf 13 of
-    51,200.
+    Functions that are straight on either side of 0, and Tan, have tables with knots; HardSigmoid is not cut. Measured
+    on all bytes under 200 pairs of scales each: of 15 functions one entry of Mish differs by a step, and of Erf 13 of
+    51,200; and of Cos, Sin and Tan under 20 each.
     """
     kind, slopes = item.operator.kind, _slope_of_sign(item)
+    if kind == _LISTED:
+        return stream_table(steps, item, scales)
     with np.errstate(all="ignore"):
         if slopes is not None:
             factors = np.asarray(slopes) * float(np.float32(scales.scale_in) / np.float32(scales.scale_out))

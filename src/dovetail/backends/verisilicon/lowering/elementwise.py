@@ -10,6 +10,7 @@ import numpy as np
 
 from dovetail.backends.verisilicon.lowering import fine
 from dovetail.backends.verisilicon.lowering.clamping import is_clamped_apart
+from dovetail.backends.verisilicon.lowering.tiny import emit_enlarged, has_tiny_steps
 from dovetail.backends.verisilicon.lowering.view import NodeView
 from dovetail.ir import AnyArray, DType, Quantization, TensorType, dequantize_array, quantize_array
 
@@ -347,7 +348,7 @@ def check_same_kind_of(view: NodeView, indices: tuple[int, ...]) -> None:
 def lower_prelu(view: NodeView) -> None:
     """Lower PRelu with a constant slope for each channel or for all.
 
-    It has no form in dynamic fixed point, 16 bits or 8: there it is spelt out.
+    It has no form in dynamic fixed point, 16 bits or 8, nor of slopes with tiny steps: there it is spelt out.
     """
     check_same_kind(view)
     sizes, value, kind = view.shape(0), view.constant(1), view.kind(1)
@@ -357,7 +358,8 @@ def lower_prelu(view: NodeView) -> None:
     channels = sizes[1]
     view.need(wide in ((1,) * len(sizes), (1, channels, *(1,) * (len(sizes) - 2))), "its slope is not per channel")
     slope = np.broadcast_to(value.reshape(-1), (channels,))
-    if view.kind(0).dtype is DType.I16 or (view.kind(0).quant is not None and view.draft.fixed_point):
+    apart = view.kind(0).quant is not None and (view.draft.fixed_point or has_tiny_steps(kind))
+    if view.kind(0).dtype is DType.I16 or apart:
         _by_products(view, np.ascontiguousarray(slope).reshape(channels, *(1,) * (len(sizes) - 2)))
         return
     if channels == 1 and (sizes[0] > 1 or len(sizes) > _PLANE_AXES) and kind.quant is not None:
@@ -370,7 +372,7 @@ def lower_prelu(view: NodeView) -> None:
     # One slope for each index of one axis, whatever the rank of the data.
     shape = (channels, *(1,) * axis)
     held = view.hold(np.ascontiguousarray(slope).reshape(shape), replace(kind, shape=shape))
-    view.emit("prelu", (view.input(0), held), (view.output(),), (axis,))
+    emit_enlarged(view, "prelu", (held,), (axis,))
 
 
 def _by_products(view: NodeView, slope: AnyArray) -> None:
@@ -387,7 +389,7 @@ def _by_products(view: NodeView, slope: AnyArray) -> None:
     real = dequantize_array(slope, kind.quant)
     if (real >= 0).all() and (real <= 1).all():
         view.emit("mul", (view.input(0), held), (product,))
-        view.emit("maximum", (view.input(0), product), (view.output(),))
+        view.emit("maximum", (view.coarse(0), product), (view.output(),))
         return
     low, high = (view.new(replace(data, shape=sizes)) for _ in range(2))
     nothing = view.hold(np.full(one, data.quant.zero_point[0], data.dtype.carrier), replace(data, shape=one))

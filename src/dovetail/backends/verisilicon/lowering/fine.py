@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from dovetail.backends.verisilicon.generation import Generation
+from dovetail.backends.verisilicon.lowering.tiny import enlarged
 from dovetail.backends.verisilicon.lowering.view import NodeView
 from dovetail.backends.verisilicon.views import FINEST_FOR_TABLES, scale_of
 from dovetail.ir import DType, Quantization, TensorType, quantize_array
@@ -57,6 +58,8 @@ def read(view: NodeView, function: str) -> int:
     """Return the input as a function takes it."""
     if function == "sqrt":
         return _for_root(view)
+    if function == "sign":
+        return enlarged(view)
     if function in _PROCESSED and exceeds_floats(view) and scale_of(view.kind(0)) > _coarsest(view.kind(0)):
         made = view.new(replace(view.kind(0), quant=Quantization((_coarsest(view.kind(0)),), (0,))))
         view.emit("data_convert", (view.input(0),), (made,))

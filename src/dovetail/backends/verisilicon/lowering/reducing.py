@@ -11,6 +11,7 @@ import numpy as np
 from dovetail.backends.verisilicon.generation import Generation
 from dovetail.backends.verisilicon.lowering.elementwise import check_same_kind_of
 from dovetail.backends.verisilicon.lowering.moving import BYTES
+from dovetail.backends.verisilicon.lowering.tiny import emit_enlarged
 from dovetail.backends.verisilicon.lowering.view import NodeView, is_tiny, same_storage
 from dovetail.ir import AnyArray, DType, Quantization
 
@@ -336,7 +337,7 @@ def lower_cumsum(view: NodeView) -> None:
     fastest = math.prod(sizes[axis % max(1, len(sizes)) + 1 :]) == 1
     view.need(not (exclusive and fastest), "exclusive=1 of bytes along the last axis, which comes out as garbage")
     ints = (view.axis(axis, len(sizes)), node.integer("exclusive", 0), node.integer("reverse", 0))
-    view.emit("cumsum", (view.input(0),), (view.output(),), ints)
+    emit_enlarged(view, "cumsum", (), ints)
 
 
 def lower_topk(view: NodeView) -> None:

@@ -45,7 +45,7 @@ _MOVEMENTS = frozenset(
     }
 )
 """What else the tensor processor does."""
-_SHADED_BESIDE_A_STREAM = frozenset({"batch_norm", "cos", "exp", "sin"})
+_SHADED_BESIDE_A_STREAM = frozenset({"acosh", "atanh", "batch_norm", "cos", "exp", "sin"})
 """What a part with a stream processor gives to a shader in 16 bits, or computes as one does (batch_norm)."""
 _GATE_AND_PRODUCT = 2
 _CHANNELS = 2

@@ -21,6 +21,8 @@ from dovetail.ir import AnyArray, DType, Graph, Node, Quantization, TensorType, 
 MAX_RANK = 6
 _MOST_STEPS = 128
 _TINIEST = 1e-7
+_OF_NOTHING = 1.0
+"""The step that quantising gives to what is always 0."""
 MAX_ELEMENTS = 1 << 28
 NO_TENSOR = -1
 
@@ -97,10 +99,15 @@ def static_shape(kind: TensorType, where: str) -> tuple[int, ...]:
 
 
 def _is_fixed_point(graph: Graph) -> bool:
-    """Tell whether every 8-bit tensor is in dynamic fixed point: the vendor's array then needs no conversion."""
+    """Tell whether every 8-bit tensor is in dynamic fixed point: the vendor's array then needs no conversion.
+
+    Steps of 1 alone say nothing: any format has them for what is always 0.
+    """
     bytes_ = [kind for kind in graph.types.values() if kind.quant is not None and kind.dtype in (DType.I8, DType.U8)]
     if not bytes_:
         return any(kind.dtype is DType.I16 and kind.quant is not None for kind in graph.types.values())
+    if all(kind.quant is not None and kind.quant.scale == (_OF_NOTHING,) for kind in bytes_):
+        return False
     return all(
         kind.dtype is DType.I8 and vendor_form(kind, fixed_point=True).quant is Quant.FIXED_POINT for kind in bytes_
     )

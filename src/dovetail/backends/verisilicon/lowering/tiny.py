@@ -1,0 +1,70 @@
+"""Bytes with steps so small that the vendor's own shader kernels take them for plain integers.
+
+A kernel of ovxlib reads such a tensor as if its step were 1 and its zero point 0: with steps up to 1e-8, right with
+2e-8, measured of Sign, PRelu and CumSum on V853, A311D, T527, i.MX 8M Plus and A733. Products are the driver's and
+right with any steps, so what such a kernel reads is multiplied by a power of two before, which loses nothing, and what
+it gives is divided by it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from dovetail.backends.verisilicon.lowering.view import NodeView
+from dovetail.ir import DType, Quantization, TensorType
+
+_TINIEST = 1e-7
+_ENLARGED_BITS = 8
+"""What is enlarged has steps of about as many bits behind the point."""
+
+
+def enlarged(view: NodeView) -> int:
+    """Return the first input multiplied until its steps are no longer tiny."""
+    factor = _factor(view.kind(0))
+    return view.input(0) if factor == 1.0 else _multiplied(view, view.input(0), view.kind(0), factor)
+
+
+def emit_enlarged(view: NodeView, kind: str, others: Sequence[int], ints: Sequence[int]) -> None:
+    """Emit an operator that gives twice as much where its first input is twice as much."""
+    made = view.made()
+    factor = max(_factor(view.kind(0)), _factor(made))
+    if factor == 1.0:
+        view.emit(kind, (view.input(0), *others), (view.output(),), ints)
+        return
+    data, result = _multiplied(view, view.input(0), view.kind(0), factor), view.new(_times(made, factor))
+    view.emit(kind, (data, *others), (result,), ints)
+    view.emit("mul", (result, _number(view, made, 1.0 / factor)), (view.output(),))
+
+
+def has_tiny_steps(kind: TensorType) -> bool:
+    """Tell whether affine bytes have steps that those kernels do not read."""
+    return kind.quant is not None and kind.dtype in (DType.I8, DType.U8) and 0.0 < kind.quant.scale[0] < _TINIEST
+
+
+def _factor(kind: TensorType) -> float:
+    """Return the power of two by which a tensor is enlarged; 1 where it need not be."""
+    if kind.quant is None or not has_tiny_steps(kind):
+        return 1.0
+    return math.ldexp(1.0, -_ENLARGED_BITS - math.frexp(kind.quant.scale[0])[1])
+
+
+def _times(kind: TensorType, factor: float) -> TensorType:
+    assert kind.quant is not None
+    return replace(kind, quant=Quantization((kind.quant.scale[0] * factor,), kind.quant.zero_point))
+
+
+def _number(view: NodeView, like: TensorType, value: float) -> int:
+    """Return a constant of one element, a single step of its own size."""
+    shape = (1,) * max(len(view.shape(0)), 1)
+    kind = TensorType(like.dtype, shape, Quantization((value,), (0,)))
+    return view.hold(np.ones(shape, like.dtype.carrier), kind)
+
+
+def _multiplied(view: NodeView, tensor: int, kind: TensorType, factor: float) -> int:
+    made = view.new(_times(kind, factor))
+    view.emit("mul", (tensor, _number(view, kind, factor)), (made,))
+    return made
