@@ -45,6 +45,26 @@ def test_missing_and_damaged_models(tiny: Tiny, run: Run, tmp_path: Path) -> Non
     refused(run("inspect", tmp_path / "cut.dvg"), "cut")
 
 
+def test_plans_without_a_place_are_refused_with_names_that_can_be_copied(tiny: Tiny, run: Run, tmp_path: Path) -> None:
+    """Newcomers know `--target` from the other commands, and no precisions yet."""
+    plan = ("plan", tiny.model, "-o", tmp_path / "p.json")
+    refused(run(*plan), "--target vsi:v853", "--place vsi:v853@i8pc", "--recipe", "--device", "dovetail devices")
+    refused(run(*plan, "--target", "cpu", "--place", "cpu@fp32"), "--target and --place", "one of")
+    refused(
+        run(*plan, "--place", "vsi:a311d"), "TARGET@PRECISION", "vsi:a311d@u8", "vsi:a311d@i16", "--target vsi:a311d"
+    )
+    refused(run(*plan, "--place", "a311d"), "TARGET@PRECISION", "Did you mean 'vsi:a311d'?")
+    refused(run("explain", tiny.model), "--target", "--target vsi:v853", "dovetail devices")
+    assert not (tmp_path / "p.json").exists()
+
+
+@pytest.mark.parametrize(("target", "place"), [("vsi:v853", "vsi:v853@i8pc"), ("vsi:a311d", "vsi:a311d@u8")])
+def test_a_target_alone_is_its_first_8_bits(target: str, place: str, tiny: Tiny, run: Run, tmp_path: Path) -> None:
+    for option, value, name in (("--target", target, "a.json"), ("--place", place, "b.json")):
+        assert run("plan", tiny.model, option, value, "-o", tmp_path / name).code == 0
+    assert (tmp_path / "a.json").read_text() == (tmp_path / "b.json").read_text()
+
+
 def test_unknown_names_come_with_the_nearest_known_one(tiny: Tiny, run: Run, tmp_path: Path) -> None:
     refused(run("explain", tiny.model, "--target", "vsi:v835"), "vsi:v853")
     refused(run("explain", tiny.model, "--target", "vsi:v853", "--precision", "i8cp"), "i8pc")
@@ -54,6 +74,7 @@ def test_unknown_names_come_with_the_nearest_known_one(tiny: Tiny, run: Run, tmp
     refused(run("calibrate", tiny.model, "--data", tiny.data, "--method", "minmx", "-o", tmp_path / "r.json"), "minmax")
     refused(run("tune", tiny.model, "--data", tiny.data, "--metric", "top2", "-o", tmp_path / "o"), "top")
     refused(run("tune", tiny.model, "--data", tiny.data, "--target", "vsi:v85", "-o", tmp_path / "o"), "vsi:v853")
+    refused(run("plan", tiny.model, "--target", "v853", "-o", tmp_path / "p.json"), "Did you mean 'vsi:v853'?")
     refused(run("tune", tiny.model, "--data", tiny.data, "--max-drop", "much", "-o", tmp_path / "o"), "much")
     refused(run("inspekt"), "inspect")
     refused(run("inspect", tiny.model, "--jsn"), "--json")
