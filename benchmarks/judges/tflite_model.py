@@ -38,6 +38,8 @@ class LiteTensor:
     shape: tuple[int, ...]
     quant: Quantization | None = None
     value: AnyArray | None = None
+    resource: bool = False
+    """Whether it stands for a variable, whatever the element type says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +131,8 @@ def make_tensor(item: LiteTensor, buffers: list[Any]) -> Any:
     """Return the table of a tensor; its value goes into a new buffer."""
     tensor = schema.TensorT()
     tensor.name, tensor.type, tensor.shape, tensor.buffer = item.name, _TYPES[item.dtype], list(item.shape), 0
+    if item.resource:
+        tensor.type = schema.TensorType.RESOURCE
     if item.value is not None:
         buffer = schema.BufferT()
         buffer.data = np.frombuffer(np.ascontiguousarray(item.value).tobytes(), np.uint8)

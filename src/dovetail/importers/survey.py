@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from os import PathLike, fspath
 from pathlib import Path
 
+import numpy as np
+
 from dovetail.facts.tflite import HybridFacts, LstmFacts
 from dovetail.importers.converted import recognise
 from dovetail.importers.formats import format_of
@@ -16,6 +18,7 @@ from dovetail.importers.tflite.convert import known_operators
 from dovetail.importers.tflite.model import LiteGraph, LiteModel, LiteOperator
 from dovetail.importers.tflite.operators.recurrent_facts import recurrent_facts
 from dovetail.importers.tflite.reader import read_model
+from dovetail.importers.tflite.states import NEXT, variables_of
 from dovetail.ir import DType
 
 _WEIGHED = {
@@ -100,14 +103,33 @@ def _notes(model: LiteModel, kinds: Mapping[str, int], hybrid: int) -> list[str]
             "as it runs; a plan starts from the weights taken as floats"
         )
     notes += _recurrent_notes(model)
+    notes += _state_notes(model)
     if any(kind.startswith("float16") for kind in kinds):
         notes.append("some weights are float16 and become float32")
     made = [graph.tensors[index] for graph in model.graphs for item in graph.operators for index in item.outputs]
     if any(tensor.is_quantized and tensor.dtype is DType.I16 for tensor in made):
         notes.append("activations are 16-bit (int16x8)")
-    if len(model.graphs) > 1:
+    if len(model.graphs) > 1 + sum(item.kind == "CALL_ONCE" for item in model.graphs[0].operators):
         notes.append(f"{len(model.graphs)} subgraphs: the first is the model, the others are bodies of control flow")
     return notes
+
+
+def _state_notes(model: LiteModel) -> list[str]:
+    """Say which variables a call finds as the last one left them, and what the first call finds."""
+    read = {item.kind for item in model.graphs[0].operators}
+    known = [] if "READ_VARIABLE" not in read else list(variables_of(model).known.values())
+    if not known:
+        return []
+    firsts = [item.first for item in known if item.first is not None and item.first.size]
+    values = {value for first in firsts for value in np.unique(first)[:2].tolist()}
+    first = "the file's other subgraph has their first values"
+    if len(firsts) == len(known) and len(values) == 1:
+        first = f"all hold {values.pop()} at first"
+    name = known[0].name
+    return [
+        f"{len(known)} variables keep states between calls: each is an input ('{name}') and an output ('{name}{NEXT}') "
+        f"that goes back in; {first}"
+    ]
 
 
 def _recurrent_notes(model: LiteModel) -> list[str]:

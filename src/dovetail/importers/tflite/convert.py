@@ -12,6 +12,7 @@ from dovetail.importers.tflite.operators import CONVERTERS, CUSTOM
 from dovetail.importers.tflite.operators.table import Converter
 from dovetail.importers.tflite.scope import ImportSettings, Scope
 from dovetail.importers.tflite.site import Site
+from dovetail.importers.tflite.states import variables_of
 from dovetail.ir import Graph
 
 _SPARE = 8
@@ -36,7 +37,7 @@ def convert_model(model: LiteModel, options: LoadOptions) -> Graph:
     """Return the Graph of the first subgraph; raise LoadError naming the operator that has no counterpart."""
     _check_shapes(model, options)
     budget = _SPARE * model.size_bytes + options.max_fold_bytes
-    settings = ImportSettings(model, options.exact_hybrid, [budget])
+    settings = ImportSettings(model, options.exact_hybrid, [budget], variables_of(model))
     scope = Scope(settings, model.graphs[0])
     for index in scope.lite.inputs:
         scope.declare(index, TensorForm.LAST)

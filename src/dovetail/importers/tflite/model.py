@@ -59,6 +59,12 @@ class Options:
         """Return a truth value."""
         return bool(self.integer(name))
 
+    def text(self, name: str) -> str:
+        """Return a name of one line; empty when it is left out, or is none."""
+        read: Callable[[], bytes | None] = getattr(self.table, name, bytes)
+        text = (read() or b"").decode(errors="replace")
+        return text if text.isprintable() else ""
+
     def integers(self, name: str) -> tuple[int, ...] | None:
         """Return a list of integers, or None when it is left out."""
         if self.table is None or getattr(self.table, f"{name}IsNone")():

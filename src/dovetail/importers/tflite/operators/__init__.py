@@ -13,6 +13,7 @@ from dovetail.importers.tflite.operators import (
     quantization,
     recurrent,
     reduction,
+    variables,
 )
 from dovetail.importers.tflite.operators.table import Converters
 
@@ -27,6 +28,7 @@ CONVERTERS: Converters = {
     **quantization.CONVERTERS,
     **recurrent.CONVERTERS,
     **reduction.CONVERTERS,
+    **variables.CONVERTERS,
 }
 """Builtin operators by name."""
 
