@@ -29,7 +29,7 @@ def _real(name: str, *shape: int) -> LiteTensor:
 
 
 def _resource(name: str) -> LiteTensor:
-    return LiteTensor(name, DType.I32, (), resource=True)
+    return LiteTensor(name, DType.I32, (), kind="RESOURCE")
 
 
 def _handle(name: str, variable: str) -> Step:

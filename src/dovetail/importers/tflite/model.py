@@ -24,6 +24,8 @@ class LiteTensor:
     quant: Quantization | None = None
     data: bytes | memoryview = b""
     sparsity: Sparsity | None = None
+    signature: tuple[int, ...] = ()
+    """The shape with -1 for sizes that are open; empty where none is."""
 
     @property
     def rank(self) -> int:

@@ -23,13 +23,14 @@ CONTROL_DEPTH = 16
 class ImportSettings:
     """What holds for the whole file; `budget_bytes` is what converted constants may add up to.
 
-    `variables` are what the model keeps between calls.
+    `variables` are what the model keeps between calls; `is_open` says that its shapes are not those of the data.
     """
 
     model: LiteModel
     exact_hybrid: bool
     budget_bytes: list[int] = field(default_factory=list)
     variables: Variables = field(default_factory=Variables)
+    is_open: bool = False
 
     def spend(self, size_bytes: int, place: str) -> None:
         """Count bytes of constants; raise LoadError when tensors share a buffer too often."""
@@ -39,6 +40,18 @@ class ImportSettings:
                 f"{self.model.where}: {place}: constants take more memory than the file has bytes for.",
                 source_node=place,
             )
+
+
+@dataclass(frozen=True, slots=True)
+class Spectrum:
+    """A tensor of complex numbers: the transform of rows of reals."""
+
+    source: str
+    """The rows `[..., t]`."""
+    length: int
+    """Of the transform: longer rows are cut, shorter ones end in zeros."""
+    shape: tuple[int, ...]
+    """Of the complex tensor, in the file's order."""
 
 
 class Scope:
@@ -54,6 +67,7 @@ class Scope:
         self.constants: dict[str, AnyArray] = {}
         self.origins: dict[str, str] = {}
         self.handles: dict[int, str] = {}
+        self.spectra: dict[int, Spectrum] = {}
         self._forms: dict[int, dict[TensorForm, str]] = {}
         self._node_names: set[str] = set()
         # The names of the subgraph's own ends stay with the file's order of dimensions.
