@@ -26,8 +26,23 @@ _SMALL_ELEMENTS = 256
 """Of integers that are folded while a file is converted: bounds and sizes."""
 
 _BOUNDED = frozenset(
-    "Abs Add Cast Concat Div Gather Identity Max Min Mod Mul Neg ReduceMax ReduceMin ReduceProd ReduceSum Reshape "
-    "Slice Split Squeeze Sub Unsqueeze Where".split()
+    (
+        *("Abs", "Add", "Cast", "Concat", "Div", "Gather", "Identity", "Max", "Min", "Mod", "Mul"),
+        *(
+            "Neg",
+            "ReduceMax",
+            "ReduceMin",
+            "ReduceProd",
+            "ReduceSum",
+            "Reshape",
+            "Slice",
+            "Split",
+            "Squeeze",
+            "Sub",
+            "Unsqueeze",
+            "Where",
+        ),
+    )
 )
 """Operators whose results are no larger than what they read allows: a file cannot make these grow without end."""
 
