@@ -35,7 +35,8 @@ class LoadingVerb(Verb):
         list[str], typer.Option("--shape", metavar="INPUT=N,C,...", help="Fix the shape of an input; repeatable.")
     ] = field(default_factory=list)
     float_weights: Annotated[
-        bool, typer.Option("--float-weights", help="Take the weights of TFLite's hybrid kernels as floats.")
+        bool,
+        typer.Option("--float-weights", help="Take weights of hybrid kernels (TFLite, quantize_dynamic) as floats."),
     ] = False
     inputs: Annotated[
         list[str],

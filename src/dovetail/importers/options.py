@@ -37,8 +37,9 @@ class LoadOptions:
 
     `shapes` fixes the sizes of graph inputs: `{"input": (1, 3, 224, 224)}`; LoadError for sizes that no tensor has.
     `max_file_bytes` bounds what is read, `max_fold_bytes` what one folded constant may add.
-    `exact_hybrid` keeps what TFLite's kernels of float data and integer weights compute, data quantised as it runs;
-    without it their weights become floats, which is what a plan for an NPU starts from.
+    `exact_hybrid` keeps what kernels of float data and integer weights compute, data quantised as it runs (TFLite's
+    hybrid ones, ONNX Runtime's quantize_dynamic); without it their weights become floats, which is what a plan for an
+    NPU starts from.
     `passes` are those that make its normal form, where what reads it makes one.
     """
 

@@ -9,10 +9,13 @@ from os import PathLike, fspath
 from pathlib import Path
 
 import numpy as np
+from google.protobuf.message import DecodeError
+from onnx import ModelProto
 
 from dovetail.facts.tflite import HybridFacts, LstmFacts
 from dovetail.importers.converted import recognise
 from dovetail.importers.formats import format_of
+from dovetail.importers.onnx.dynamic import count_dynamic
 from dovetail.importers.options import LoadOptions
 from dovetail.importers.tflite.convert import known_operators
 from dovetail.importers.tflite.model import LiteGraph, LiteModel, LiteOperator
@@ -60,16 +63,37 @@ class Survey:
 def survey_model(path: str | PathLike[str], options: LoadOptions | None = None) -> Survey:
     """Return what a model file holds; raise LoadError when it is damaged or of no known format.
 
-    Formats other than TFLite give their name only: what is in them shows in the Graph.
+    Formats other than TFLite give their name, and ONNX what quantises its data as it runs: the rest shows in the Graph.
     """
     place = Path(fspath(path))
     model_format = format_of(place)
     if model_format.name == "converted":
         source = recognise(place, options or LoadOptions())
         return Survey(f"{source.environment} {source.kind}", notes=(_CONVERTED.format(source.environment),))
+    if model_format.name == "onnx":
+        return survey_onnx(place)
     if model_format.name != "tflite":
         return Survey(model_format.name)
     return survey_tflite(read_model(place, options or LoadOptions()))
+
+
+def survey_onnx(place: Path) -> Survey:
+    """Return what an ONNX file holds that its Graph no longer shows; a file that cannot be parsed holds nothing."""
+    try:
+        model = ModelProto.FromString(place.read_bytes())
+    except (OSError, DecodeError):
+        return Survey("onnx")
+    count = count_dynamic(model.graph.node)
+    if not count:
+        return Survey("onnx")
+    what = "1 operator quantises its data as it runs" if count == 1 else f"{count} operators quantise data as they run"
+    return Survey(
+        "onnx",
+        notes=(
+            f"{what} (quantize_dynamic), which no NPU does: a plan starts from the float model, or from the weights "
+            "taken as floats (--float-weights)",
+        ),
+    )
 
 
 def survey_tflite(model: LiteModel) -> Survey:
