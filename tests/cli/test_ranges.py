@@ -80,3 +80,26 @@ def test_a_plan_in_float_needs_none(tiny: Tiny, tuned: Path, run: Run) -> None:
     assert run("plan", tiny.model, "--place", "cpu@fp32", "-o", tuned / "float.json").code == 0
     said = run("compile", tiny.model, "--plan", tuned / "float.json", "-o", tuned / "bundle")
     assert (said.code, said.err) == (0, "")
+
+
+def test_a_plan_of_the_float_model_is_known_from_the_quantised_one(tiny: Tiny, tuned: Path, run: Run) -> None:
+    """`tune` takes a quantised file as the float model that it stands for: so does what takes its plan."""
+    folder, model = tuned / "of", (tiny.quantized, "--dequantize")
+    folder.mkdir()
+    for rest in (
+        ("calibrate", *model, "--data", tiny.data, "-o", folder / "ranges.json"),
+        ("plan", *model, "--target", "vsi:v853", "-o", folder / "plan.json"),
+        ("plan", *model, "--place", "cpu@fp32", "-o", folder / "float.json"),
+    ):
+        assert run(*rest).code == 0
+    for name in ("plan", "float"):
+        export = ("export", folder / f"{name}.json", "--model", tiny.quantized, "--format", "onnx-qdq")
+        said = run(*export, "--data", tiny.data, "--metric", tiny.metric, "-o", folder / f"{name}.onnx")
+        assert (said.code, said.err) == (0, f"{LINE}{folder / 'ranges.json'}.\n")
+        assert run(*export, "--dequantize", "-o", folder / f"{name}.2.onnx").code == 0
+        assert (folder / f"{name}.onnx").read_bytes() == (folder / f"{name}.2.onnx").read_bytes()
+        said = run("compile", tiny.quantized, "--plan", folder / f"{name}.json", "-o", folder / name)
+        assert said.code == 0
+    refused = run("compile", tiny.quantized, "--plan", tuned / "plan.json", "-o", folder / "other")
+    assert refused.code == 2
+    assert "plan was made for" in refused.err

@@ -63,8 +63,9 @@ class QuantizedVerb(SamplesVerb, ModelVerb):
             raise PlanError("--plan takes no --target: the plan says where nodes run.", hint="Leave one of them out.")
         graph, plan = self.planned(self.plan)
         plan.check(graph)
-        ranges = ranges_file(self.ranges, self.plan, plan, graph, screen)
-        if ranges is None and is_quantizing(plan):
+        needed = is_quantizing(plan)
+        ranges = ranges_file(self.ranges, self.plan, graph, screen) if needed else self.ranges
+        if ranges is None and needed:
             what = f"--plan needs --ranges: no ranges.json for '{graph.name}' lies beside {self.plan}"
             raise PlanError(f"{what}.", hint="Take those that tune wrote with the plan, or 'dovetail calibrate'.")
         partitioned = dovetail.partition(dovetail.quantize(graph, plan, read_ranges(ranges, graph)))

@@ -12,7 +12,7 @@ import typer
 from dovetail.cli.boards import BoardVerb
 from dovetail.cli.drawing import write_drawing
 from dovetail.cli.options import DrawingOption, ModelVerb, PlanOption, read_ranges
-from dovetail.cli.ranges import ranges_file
+from dovetail.cli.ranges import is_quantizing, ranges_file
 from dovetail.cli.reducing import BudgetOption, read_budget, reduce_command, searching, user_memory
 from dovetail.cli.render import Screen
 from dovetail.cli.texts import named_values, one_of, some_seconds, split_commas
@@ -89,7 +89,7 @@ class Compile(BoardVerb, ModelVerb):
         from dovetail.report.dot import draw_partitions
 
         graph, plan = self.planned(self.plan)
-        file = ranges_file(self.ranges, self.plan, plan, graph, screen)
+        file = ranges_file(self.ranges, self.plan, graph, screen) if is_quantizing(plan) else self.ranges
         ranges = read_ranges(file, graph)
         rule = tuple(dovetail.parse_placement(text) for text in split_commas(self.fallback))
         places = (plan.default, *rule, *(override.placement for override in plan.overrides.values()))

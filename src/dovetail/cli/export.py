@@ -111,13 +111,13 @@ class Export(SamplesVerb, FormatVerb):
             return self._export(form, graph, planned, screen)
         except FormatError as error:
             # A file that may do without scales goes without, unless they are asked for.
-            ranges = self._ranges(graph, planned, screen) if error.code == "RANGES" else None
+            ranges = self._ranges(graph, screen) if error.code == "RANGES" else None
             if ranges is None:
                 raise
             return replace(self, ranges=ranges)._export(form, graph, planned, screen)
 
-    def _ranges(self, graph: Graph, plan: Plan, screen: Screen) -> Path | None:
-        return ranges_file(self.ranges, self.plan, plan, graph, screen)
+    def _ranges(self, graph: Graph, screen: Screen) -> Path | None:
+        return ranges_file(self.ranges, self.plan, graph, screen)
 
     def _export(self, form: Format, graph: Graph, planned: Plan, screen: Screen) -> Answer:
         from dovetail.report import Facts, Page
@@ -218,9 +218,10 @@ class Export(SamplesVerb, FormatVerb):
     def _handed(self, graph: Graph, data: str) -> HandedRequest:
         import dovetail
         from dovetail.fit import HandedRequest
+        from dovetail.quantize import is_quantized
 
         return HandedRequest(
-            self.graph(),
+            self.graph() if is_quantized(graph) else self.float_graph(),
             self.open(data, dovetail.specs_of(graph), self.labels, self.limit),
             ranges=None if self.ranges is None else read_ranges(self.ranges, graph),
             metric=self.metric,
@@ -232,7 +233,7 @@ class Export(SamplesVerb, FormatVerb):
         import dovetail
 
         graph, plan = self.planned(self.plan)
-        quantized = dovetail.quantize(graph, plan, read_ranges(self._ranges(graph, plan, screen), graph))
+        quantized = dovetail.quantize(graph, plan, read_ranges(self._ranges(graph, screen), graph))
         with screen.progress("compiling"):
             return write_project(quantized, style, self.output, replace=self.replace)
 

@@ -47,7 +47,7 @@ class Quantize(ModelVerb):
         content = self._writer()
         check_ours(self.output)
         graph, plan = self.planned(self.plan)
-        ranges = read_ranges(ranges_file(self.ranges, self.plan, plan, graph, screen), graph)
+        ranges = read_ranges(ranges_file(self.ranges, self.plan, graph, screen), graph)
         quantized = dovetail.quantize(graph, plan, ranges)
         write_file(self.output, content(quantized.graph))
         stored = Counter(kind.dtype.value for kind in quantized.graph.types.values() if kind.quant is not None)

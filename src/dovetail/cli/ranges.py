@@ -16,13 +16,13 @@ _NAME = "ranges.json"
 """As `tune` and `calibrate` call it."""
 
 
-def ranges_file(given: Path | None, where: Path, plan: Plan, graph: Graph, screen: Screen) -> Path | None:
+def ranges_file(given: Path | None, where: Path, graph: Graph, screen: Screen) -> Path | None:
     """Return the file of ranges: as given, else the one beside the plan's file `where`, which is said.
 
-    None where the plan is all in float, and where what lies there is not for this graph.
+    None where nothing lies there for this graph.
     """
     beside = where.parent / _NAME
-    if given is not None or not is_quantizing(plan) or not beside.is_file():
+    if given is not None or not beside.is_file():
         return given
     import dovetail
 
