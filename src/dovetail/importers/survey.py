@@ -91,7 +91,7 @@ def survey_onnx(place: Path) -> Survey:
         "onnx",
         notes=(
             f"{what} (quantize_dynamic), which no NPU does: a plan starts from the float model, or from the weights "
-            "taken as floats (--float-weights)",
+            "taken as floats",
         ),
     )
 

@@ -22,9 +22,7 @@ MICROSOFT = "com.microsoft"
 DYNAMIC = ("DynamicQuantizeLSTM", "DynamicQuantizeMatMul")
 """ONNX Runtime's operators that quantise their data as they run."""
 
-TRY_FLOATS = (
-    "Start from the float model; or take its weights as floats (--float-weights): its data then keep their bits."
-)
+TRY_FLOATS = "Start from the float model; or take its weights as floats: its data then keep their bits."
 
 
 def take_as_floats(source: OnnxSource) -> None:

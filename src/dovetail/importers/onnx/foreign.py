@@ -125,6 +125,7 @@ def _check_known(source: OnnxSource, node: NodeProto) -> None:
             "computed here.",
             source_node=node.name,
             hint=TRY_FLOATS,
+            option="float_weights",
         )
     if node.domain:
         raise LoadError(

@@ -189,7 +189,8 @@ def _fix_value(source: OnnxSource, name: str, number: float) -> None:
         have = [dim.dim_param or dim.dim_value for dim in tensor.shape.dim]
         raise LoadError(
             f"{source.where}: input '{name}' has shape {have}: a value is for an input of one number.",
-            hint="Give its shape (--shape) where that is open.",
+            hint="Give its shape where that is open.",
+            option="shape",
         )
     dtype = element_type(tensor.elem_type, f"{source.where}: input '{name}'")
     array = _number(number, dtype, shape)
