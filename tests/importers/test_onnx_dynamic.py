@@ -129,8 +129,8 @@ def test_one_operator_with_a_float_result_is_read_too(tmp_path: Path) -> None:
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 4])],
         [
             numpy_helper.from_array(weight, "w"),
-            numpy_helper.from_array(np.float32(0.02), "s"),
-            numpy_helper.from_array(np.int8(3), "z"),
+            numpy_helper.from_array(np.array(0.02, np.float32), "s"),
+            numpy_helper.from_array(np.array(3, np.int8), "z"),
         ],
     )
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]

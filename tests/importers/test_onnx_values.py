@@ -23,7 +23,7 @@ def _rates() -> ModelProto:
             what,
             [],
             [helper.make_tensor_value_info(f"{what}_y", TensorProto.FLOAT, [2])],
-            [numpy_helper.from_array(np.float32(factor), f"{what}_c")],
+            [numpy_helper.from_array(np.array(factor, np.float32), f"{what}_c")],
         )
         for what, factor in (("then", 2.0), ("else", 3.0))
     }
@@ -36,7 +36,7 @@ def _rates() -> ModelProto:
         helper.make_tensor_value_info("sr", TensorProto.INT64, []),
     ]
     output = helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])
-    fast = numpy_helper.from_array(np.int64(16000), "fast")
+    fast = numpy_helper.from_array(np.array(16000), "fast")
     graph = helper.make_graph(nodes, "rates", inputs, [output], [fast])
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
 
