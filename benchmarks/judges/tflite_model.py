@@ -38,6 +38,10 @@ class LiteTensor:
     shape: tuple[int, ...]
     quant: Quantization | None = None
     value: AnyArray | None = None
+    kind: str = ""
+    """The file's name of an element type that Dovetail has not: RESOURCE, COMPLEX64."""
+    signature: tuple[int, ...] = ()
+    """The shape with -1 for sizes that are open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +133,10 @@ def make_tensor(item: LiteTensor, buffers: list[Any]) -> Any:
     """Return the table of a tensor; its value goes into a new buffer."""
     tensor = schema.TensorT()
     tensor.name, tensor.type, tensor.shape, tensor.buffer = item.name, _TYPES[item.dtype], list(item.shape), 0
+    if item.kind:
+        tensor.type = getattr(schema.TensorType, item.kind)
+    if item.signature:
+        tensor.shapeSignature = list(item.signature)
     if item.value is not None:
         buffer = schema.BufferT()
         buffer.data = np.frombuffer(np.ascontiguousarray(item.value).tobytes(), np.uint8)

@@ -12,6 +12,7 @@ from typing import Annotated, get_args, get_origin, get_type_hints
 import numpy as np
 import onnx
 import pytest
+from onnx import helper
 
 from dovetail.cli.main import GROUPS, VERBS
 
@@ -45,6 +46,57 @@ def test_missing_and_damaged_models(tiny: Tiny, run: Run, tmp_path: Path) -> Non
     refused(run("inspect", tmp_path / "cut.dvg"), "cut")
 
 
+def test_plans_without_a_place_are_refused_with_names_that_can_be_copied(tiny: Tiny, run: Run, tmp_path: Path) -> None:
+    """Newcomers know `--target` from the other commands, and no precisions yet."""
+    plan = ("plan", tiny.model, "-o", tmp_path / "p.json")
+    refused(run(*plan), "--target vsi:v853", "--place vsi:v853@i8pc", "--recipe", "--device", "dovetail devices")
+    refused(run(*plan, "--target", "cpu", "--place", "cpu@fp32"), "--target and --place", "one of")
+    refused(
+        run(*plan, "--place", "vsi:a311d"), "TARGET@PRECISION", "vsi:a311d@u8", "vsi:a311d@i16", "--target vsi:a311d"
+    )
+    refused(run(*plan, "--place", "a311d"), "TARGET@PRECISION", "Did you mean 'vsi:a311d'?")
+    refused(run("explain", tiny.model), "--target", "--target vsi:v853", "dovetail devices")
+    assert not (tmp_path / "p.json").exists()
+
+
+@pytest.mark.parametrize(("target", "place"), [("vsi:v853", "vsi:v853@i8pc"), ("vsi:a311d", "vsi:a311d@u8")])
+def test_a_target_alone_is_its_first_8_bits(target: str, place: str, tiny: Tiny, run: Run, tmp_path: Path) -> None:
+    for option, value, name in (("--target", target, "a.json"), ("--place", place, "b.json")):
+        assert run("plan", tiny.model, option, value, "-o", tmp_path / name).code == 0
+    assert (tmp_path / "a.json").read_text() == (tmp_path / "b.json").read_text()
+
+
+def test_values_of_inputs_are_numbers_of_known_names(tiny: Tiny, run: Run) -> None:
+    for value in ("sr", "sr=", "=3", "sr=fast"):
+        refused(run("inspect", tiny.model, "--value", value), "INPUT=NUMBER", "sr=16000")
+    refused(run("inspect", tiny.model, "--value", "sr=1", "--value", "sr=2"), "given twice")
+    refused(run("inspect", tiny.model, "--value", "sr=1"), "the inputs are 'x'")
+    refused(run("inspect", tiny.model, "--value", "x=1"), "input of one number")
+
+
+def test_an_input_that_decides_a_branch_is_said(run: Run, tmp_path: Path) -> None:
+    bodies = {
+        f"{what}_branch": helper.make_graph(
+            [helper.make_node(op, ["x"], [f"{what}_y"])],
+            what,
+            [],
+            [helper.make_tensor_value_info(f"{what}_y", onnx.TensorProto.FLOAT, [2, 3])],
+        )
+        for what, op in (("then", "Relu"), ("else", "Neg"))
+    }
+    ends = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2, 3]) for name in "xy"]
+    fast = helper.make_tensor_value_info("fast", onnx.TensorProto.BOOL, [])
+    graph = helper.make_graph(
+        [helper.make_node("If", ["fast"], ["y"], "rates", **bodies)], "g", [ends[0], fast], ends[1:]
+    )
+    model = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), model)
+    plan = ("plan", model, "--target", "vsi:v853", "-o", tmp_path / "p.json")
+    assert "--value fast=NUMBER" in " ".join(run(*plan).out.split())
+    said = run(*plan, "--value", "fast=1")
+    assert (said.code, "NUMBER" in said.out, "vsi:v853@i8pc" in said.out) == (0, False, True)
+
+
 def test_unknown_names_come_with_the_nearest_known_one(tiny: Tiny, run: Run, tmp_path: Path) -> None:
     refused(run("explain", tiny.model, "--target", "vsi:v835"), "vsi:v853")
     refused(run("explain", tiny.model, "--target", "vsi:v853", "--precision", "i8cp"), "i8pc")
@@ -54,6 +106,7 @@ def test_unknown_names_come_with_the_nearest_known_one(tiny: Tiny, run: Run, tmp
     refused(run("calibrate", tiny.model, "--data", tiny.data, "--method", "minmx", "-o", tmp_path / "r.json"), "minmax")
     refused(run("tune", tiny.model, "--data", tiny.data, "--metric", "top2", "-o", tmp_path / "o"), "top")
     refused(run("tune", tiny.model, "--data", tiny.data, "--target", "vsi:v85", "-o", tmp_path / "o"), "vsi:v853")
+    refused(run("plan", tiny.model, "--target", "v853", "-o", tmp_path / "p.json"), "Did you mean 'vsi:v853'?")
     refused(run("tune", tiny.model, "--data", tiny.data, "--max-drop", "much", "-o", tmp_path / "o"), "much")
     refused(run("inspekt"), "inspect")
     refused(run("inspect", tiny.model, "--jsn"), "--json")

@@ -181,7 +181,9 @@ def test_a_metric_that_needs_labels_says_so(tiny: Tiny, run: Run, tmp_path: Path
 
 
 def test_integers_need_ranges(tiny: Tiny, run: Run, tmp_path: Path) -> None:
-    said = run("compile", tiny.model, "--plan", tiny.plan, "-o", tmp_path / "b")
+    plan = tmp_path / "plan.json"
+    plan.write_bytes(tiny.plan.read_bytes())
+    said = run("compile", tiny.model, "--plan", plan, "-o", tmp_path / "b")
     assert said.code == 2
     assert "there are no ranges" in said.err
     assert "--ranges" in said.err

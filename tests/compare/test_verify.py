@@ -101,7 +101,7 @@ def test_mistakes_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str
         ((), "give --plan and --ranges, or --target"),
         (("--target", TARGET, "--samples", "0"), "are counts"),
         (("--target", TARGET, "--against", "nobody"), "backend 'nobody' is not installed"),
-        (("--plan", "p.json"), "--plan needs --ranges"),
+        (("--plan", "p.json"), "p.json: cannot be read"),
         (("--target", TARGET, "--against", "cpu"), "serves none of vsi:v853"),
     ):
         assert main(["verify", str(path), *options]) == 2

@@ -50,7 +50,7 @@ def test_a_folder_is_enough(request_: FitRequest, tmp_path: Path) -> None:
     assert not answer.accepted
     assert answer.result.raised
     named = r"more samples would decide(; \d+ raised units? takes? [\d.]+ ms \(.*\))?"
-    assert re.fullmatch(rf"missed: [^;]*; about \d+ {named}", answer.result.summary), answer.result.summary
+    assert re.fullmatch(rf"missed: [^;]*; about [\d,]+ {named}", answer.result.summary), answer.result.summary
     assert (answer.result.metric, answer.result.holdout.samples) == ("decisions", 4)
     assert 0 < answer.result.holdout.tuned <= answer.result.holdout.float_score <= 1
     (row,) = answer.report.outputs

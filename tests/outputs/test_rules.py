@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from dovetail.compare.decisions import metric_for, see_random
 from dovetail.data.preprocess import Channels
 from dovetail.inputs.usual import convention_of
-from dovetail.outputs.ends import ImageInput
+from dovetail.outputs.ends import ImageInput, observe
 from dovetail.outputs.layouts import Coding, DenseLayout
 from dovetail.outputs.view import HeadView, Kind, OutputRole, OutputsView
 from dovetail.passes import normalize
@@ -58,6 +60,22 @@ def test_what_a_classifier_reads_is_an_embedding() -> None:
     flat = alone.pooled(alone.backbone(alone.picture(64, 64), (16,))[0])
     beside = view_of(alone, out=alone.dense(flat, 200), more=alone.dense(flat, 1000))
     assert head_with(beside, "out").kind is Kind.CLASSIFICATION
+
+
+def test_an_open_batch_is_no_second_axis() -> None:
+    """96 numbers for the whole picture could be three anchors of a cell, but for there being one cell."""
+    net = HeadNet(0)
+    (feature,) = net.backbone(net.picture(32, 32), (32,))
+    graph = normalize(net.finish({"out": net.conv(net.relu(feature), 96)}, Kind.UNKNOWN).graph)
+    changed = {
+        name: replace(kind, shape=("N", *kind.shape[1:])) if name not in graph.constants and kind.shape else kind
+        for name, kind in graph.types.items()
+    }
+    inputs = dict.fromkeys(graph.inputs, (1, 3, 32, 32))
+    runs = [{"out": np.zeros((1, 96, 1, 1), np.float32)}] * 2
+    for item in (graph, graph.evolve(types=changed)):
+        ends = observe(item, runs, inputs)
+        assert ends.flat(ends.outputs[0])
 
 
 def test_angles_of_boxes_belong_to_their_detector_and_count() -> None:

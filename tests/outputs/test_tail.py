@@ -70,3 +70,15 @@ def test_arithmetic_and_what_lies_before_are_seen():
     assert tail.activations == {"Sigmoid"}
     assert tail.earlier == {"ConvTranspose"}
     assert not tail.resized
+
+
+@pytest.mark.parametrize("op", ["Relu", "Clip"])
+def test_what_keeps_shares_in_their_bounds_is_not_the_activation(op):
+    """A score in bytes whose zero is their least is dequantised to a Sigmoid with a Relu behind it."""
+    net = HeadNet(0)
+    score = net.op(op, net.sigmoid(net.dense(net.input("x", 1, 16), 1)))
+    (leaf,) = trace_tail(net.graph(score), score, (1, 1)).leaves
+    assert (leaf.activation, leaf.arithmetic) == ("Sigmoid", frozenset())
+    other = net.op(op, net.op("Tanh", net.dense(net.input("y", 1, 16), 1)))
+    (leaf,) = trace_tail(net.graph(other), other, (1, 1)).leaves
+    assert leaf.activation == op

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 import dovetail
+from dovetail.importers.onnx import load_onnx
 from dovetail.report import describe_graph, model_page, page_text
 from dovetail.testing.networks import Network
 
@@ -45,3 +47,27 @@ def test_weights_next_to_nothing_are_far_apart_from_others() -> None:
     graph = net.graph(net.op("Conv", net.input("x", 1, 3, 4, 4), net.constant(weight), shape=(1, 2, 4, 4)))
     text = page_text(model_page(describe_graph(graph)))
     assert "weights of output channels are 1e+44 times apart" in " ".join(text.split())
+
+
+def test_weights_of_bodies_are_counted_and_their_work_is_not_known() -> None:
+    """A model may be one If: a voice detector's two sampling rates."""
+    output = helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 3])
+    bodies = {
+        f"{what}_branch": helper.make_graph(
+            [helper.make_node("MatMul", ["x", f"{what}_w"], [f"{what}_y"])],
+            what,
+            [],
+            [helper.make_tensor_value_info(f"{what}_y", TensorProto.FLOAT, [2, 3])],
+            [numpy_helper.from_array(np.ones((4, 3), np.float32), f"{what}_w")],
+        )
+        for what in ("then", "else")
+    }
+    inputs = [
+        helper.make_tensor_value_info("fast", TensorProto.BOOL, []),
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 4]),
+    ]
+    graph = helper.make_graph([helper.make_node("If", ["fast"], ["y"], "choose", **bodies)], "g", inputs, [output])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    summary = describe_graph(dovetail.normalize(load_onnx(model)))
+    assert (summary.parameter_count, summary.parameter_bytes, summary.macs) == (24, 96, None)
+    assert summary.weights == {"f32": 24}

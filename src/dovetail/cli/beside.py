@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dovetail.cli.options import ModelVerb, SamplesVerb, read_ranges
+from dovetail.cli.ranges import is_quantizing, ranges_file
 from dovetail.errors import DataError, PlanError
 
 if TYPE_CHECKING:
+    from dovetail.cli.render import Screen
     from dovetail.ir import AnyArray, Graph
     from dovetail.partition import Partition
 
@@ -22,7 +24,15 @@ class QuantizedVerb(SamplesVerb, ModelVerb):
     """The options of commands about a model as it is quantised and cut."""
 
     plan: Annotated[Path | None, typer.Option("--plan", metavar="FILE", help="Plan (dovetail plan, tune).")] = None
-    ranges: Annotated[Path | None, typer.Option("--ranges", metavar="FILE", help="Ranges (dovetail calibrate).")] = None
+    ranges: Annotated[
+        Path | None,
+        typer.Option(
+            "--ranges",
+            metavar="FILE",
+            help="Ranges (dovetail calibrate); ranges.json beside the plan.",
+            show_default=False,
+        ),
+    ] = None
     target: Annotated[
         str | None, typer.Option("--target", metavar="TARGET", help="Where a quantised model runs whole.")
     ] = None
@@ -33,7 +43,7 @@ class QuantizedVerb(SamplesVerb, ModelVerb):
     limit: Annotated[int, typer.Option("--samples", metavar="N", help="How many samples.")] = 2
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the random numbers.")] = 0
 
-    def parts(self) -> tuple[Graph, Sequence[Partition]]:
+    def parts(self, screen: Screen) -> tuple[Graph, Sequence[Partition]]:
         """Return the quantised graph and its partitions; raise PlanError where options do not fit the model."""
         import dovetail
         from dovetail.partition import Partition
@@ -49,11 +59,16 @@ class QuantizedVerb(SamplesVerb, ModelVerb):
                 )
             dovetail.find_target(self.target)
             return graph, (Partition(0, self.target, graph),)
-        if self.ranges is None or self.target is not None:
-            raise PlanError("--plan needs --ranges, and takes no --target: the plan says where nodes run.")
+        if self.target is not None:
+            raise PlanError("--plan takes no --target: the plan says where nodes run.", hint="Leave one of them out.")
         graph, plan = self.planned(self.plan)
         plan.check(graph)
-        partitioned = dovetail.partition(dovetail.quantize(graph, plan, read_ranges(self.ranges, graph)))
+        needed = is_quantizing(plan)
+        ranges = ranges_file(self.ranges, self.plan, graph, screen) if needed else self.ranges
+        if ranges is None and needed:
+            what = f"--plan needs --ranges: no ranges.json for '{graph.name}' lies beside {self.plan}"
+            raise PlanError(f"{what}.", hint="Take those that tune wrote with the plan, or 'dovetail calibrate'.")
+        partitioned = dovetail.partition(dovetail.quantize(graph, plan, read_ranges(ranges, graph)))
         return partitioned.source.graph, partitioned.partitions
 
     def samples(self, graph: Graph) -> list[Mapping[str, AnyArray]]:

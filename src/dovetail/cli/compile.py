@@ -12,6 +12,7 @@ import typer
 from dovetail.cli.boards import BoardVerb
 from dovetail.cli.drawing import write_drawing
 from dovetail.cli.options import DrawingOption, ModelVerb, PlanOption, read_ranges
+from dovetail.cli.ranges import is_quantizing, ranges_file
 from dovetail.cli.reducing import BudgetOption, read_budget, reduce_command, searching, user_memory
 from dovetail.cli.render import Screen
 from dovetail.cli.texts import named_values, one_of, some_seconds, split_commas
@@ -36,7 +37,12 @@ class Compile(BoardVerb, ModelVerb):
     plan: PlanOption
     ranges: Annotated[
         Path | None,
-        typer.Option("--ranges", metavar="FILE", help="Ranges (dovetail calibrate); a plan in float needs none."),
+        typer.Option(
+            "--ranges",
+            metavar="FILE",
+            help="Ranges (dovetail calibrate); ranges.json beside the plan. A plan in float needs none.",
+            show_default=False,
+        ),
     ] = None
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder of the bundle.")]
     fidelity: Annotated[
@@ -83,7 +89,8 @@ class Compile(BoardVerb, ModelVerb):
         from dovetail.report.dot import draw_partitions
 
         graph, plan = self.planned(self.plan)
-        ranges = read_ranges(self.ranges, graph)
+        file = ranges_file(self.ranges, self.plan, graph, screen) if is_quantizing(plan) else self.ranges
+        ranges = read_ranges(file, graph)
         rule = tuple(dovetail.parse_placement(text) for text in split_commas(self.fallback))
         places = (plan.default, *rule, *(override.placement for override in plan.overrides.values()))
         self._check_targets({place.target for place in places})
@@ -91,7 +98,7 @@ class Compile(BoardVerb, ModelVerb):
             request = RepairRequest(
                 graph, plan, ranges, rule, self._request(), self.overlap, read_budget(self.budget), searching(bar)
             )
-            repaired = self._compiled(request)
+            repaired = self._compiled(request, file)
             partitioned, bundle, moves, plan = repaired.partitioned, repaired.bundle, repaired.moves, repaired.plan
             parts = self.modelled(graph, plan, ranges)
             bundle = predict_partitions(bundle, graph, model_tables(parts))
@@ -107,7 +114,7 @@ class Compile(BoardVerb, ModelVerb):
             "partitions": plain_data(rows),
             "backends": backends,
             "moves": plain_data(moves),
-            "reproduce": self._command(moves[0].before.target) if moves else None,
+            "reproduce": self._command(moves[0].before.target, file) if moves else None,
         }
         facts = (
             ("folder", str(self.output)),
@@ -124,7 +131,7 @@ class Compile(BoardVerb, ModelVerb):
         )
         return Answer(document, Page(f"Bundle of '{self.model.name}'", blocks))
 
-    def _compiled(self, request: RepairRequest) -> Repaired:
+    def _compiled(self, request: RepairRequest, ranges: Path | None) -> Repaired:
         """Return the compiled model; an error about nodes says by which command they can be looked at alone."""
         from dovetail.compile import compile_repaired
 
@@ -133,7 +140,7 @@ class Compile(BoardVerb, ModelVerb):
         except CompileError as error:
             if not error.nodes:
                 raise
-            command = self._command(request.plan.placement(error.nodes[0]).target)
+            command = self._command(request.plan.placement(error.nodes[0]).target, ranges)
             raise CompileError(
                 error.message,
                 partition=error.partition,
@@ -142,10 +149,10 @@ class Compile(BoardVerb, ModelVerb):
                 option=error.option,
             ).naming(error.nodes) from error
 
-    def _command(self, target: str) -> str:
+    def _command(self, target: str, ranges: Path | None) -> str:
         from dovetail.compile import choose_backend
 
-        return reduce_command(self, choose_backend(target, self._backends()).name, self.plan, self.ranges, None)
+        return reduce_command(self, choose_backend(target, self._backends()).name, self.plan, ranges, None)
 
     def _request(self) -> CompileRequest:
         from dovetail.backend.containment import WorkerLimits

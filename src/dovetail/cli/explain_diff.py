@@ -48,7 +48,7 @@ class ExplainDiff(OnVerb, QuantizedVerb):
 
         if (self.bundle is None) == (self.tensors is None):
             raise DataError("give --bundle (with --on), or --tensors that were dumped.")
-        graph, parts = self.parts()
+        graph, parts = self.parts(screen)
         samples = self.samples(graph)
         with screen.progress("explaining", len(parts)) as bar:
             board = self._told(graph, samples)

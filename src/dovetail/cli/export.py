@@ -14,6 +14,7 @@ from dovetail.cli.format_options import FormatVerb, ReplaceOption
 from dovetail.cli.obeying import SeenExport, moved_data, moved_facts
 from dovetail.cli.options import DecisionsOption, LabelsOption, SamplesVerb, read_ranges
 from dovetail.cli.projects import check_project_folder, project_style, write_project
+from dovetail.cli.ranges import ranges_file
 from dovetail.cli.render import Screen
 from dovetail.cli.verb import Answer
 from dovetail.errors import DovetailError, FormatError, InexpressiblePlan
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from dovetail.formats.consumer import Consumer, ConsumerReading, ConsumerRequest
     from dovetail.ir import Graph
     from dovetail.plan import Plan
-    from dovetail.plan.quantized import QuantizedGraph
 
 _SAMPLES = 200
 _ACUITY = "acuity-quantize"
@@ -53,7 +53,13 @@ class Export(SamplesVerb, FormatVerb):
         Path, typer.Option("--output", "-o", metavar="FILE", help="Where the file (of a project: the folder) goes.")
     ]
     ranges: Annotated[
-        Path | None, typer.Option("--ranges", metavar="FILE", help="Ranges, for formats that hold scales.")
+        Path | None,
+        typer.Option(
+            "--ranges",
+            metavar="FILE",
+            help="Ranges, for formats that hold scales; where there is no doing without, ranges.json beside the plan.",
+            show_default=False,
+        ),
     ] = None
     previous: Annotated[
         Path | None, typer.Option("--previous", metavar="FILE", help="Earlier file whose other contents are kept.")
@@ -88,7 +94,6 @@ class Export(SamplesVerb, FormatVerb):
 
     def run(self, screen: Screen) -> Answer:
         from dovetail.formats import find_format
-        from dovetail.report import Facts, Page
 
         style = project_style(self.format)
         if style is not None:
@@ -102,6 +107,21 @@ class Export(SamplesVerb, FormatVerb):
             return write_explorer(*self.planned(self.plan), self.plan, self.output, replace=self.replace)
         form = find_format(self.format)
         graph, planned = self.planned(self.plan)
+        try:
+            return self._export(form, graph, planned, screen)
+        except FormatError as error:
+            # A file that may do without scales goes without, unless they are asked for.
+            ranges = self._ranges(graph, screen) if error.code == "RANGES" else None
+            if ranges is None:
+                raise
+            return replace(self, ranges=ranges)._export(form, graph, planned, screen)
+
+    def _ranges(self, graph: Graph, screen: Screen) -> Path | None:
+        return ranges_file(self.ranges, self.plan, graph, screen)
+
+    def _export(self, form: Format, graph: Graph, planned: Plan, screen: Screen) -> Answer:
+        from dovetail.report import Facts, Page
+
         plan, written = self._written(form, graph, planned)
         if self.with_inputmeta:
             written = self._with_inputmeta(graph, written)
@@ -198,9 +218,10 @@ class Export(SamplesVerb, FormatVerb):
     def _handed(self, graph: Graph, data: str) -> HandedRequest:
         import dovetail
         from dovetail.fit import HandedRequest
+        from dovetail.quantize import is_quantized
 
         return HandedRequest(
-            self.graph(),
+            self.graph() if is_quantized(graph) else self.float_graph(),
             self.open(data, dovetail.specs_of(graph), self.labels, self.limit),
             ranges=None if self.ranges is None else read_ranges(self.ranges, graph),
             metric=self.metric,
@@ -209,15 +230,12 @@ class Export(SamplesVerb, FormatVerb):
 
     def _project(self, style: ProjectStyle, screen: Screen) -> Answer:
         check_project_folder(self.output, replace=self.replace)
-        quantized = self._quantized()
-        with screen.progress("compiling"):
-            return write_project(quantized, style, self.output, replace=self.replace)
-
-    def _quantized(self) -> QuantizedGraph:
         import dovetail
 
         graph, plan = self.planned(self.plan)
-        return dovetail.quantize(graph, plan, read_ranges(self.ranges, graph))
+        quantized = dovetail.quantize(graph, plan, read_ranges(self._ranges(graph, screen), graph))
+        with screen.progress("compiling"):
+            return write_project(quantized, style, self.output, replace=self.replace)
 
     def _request(self, graph: Graph, plan: Plan) -> WriteRequest:
         import dovetail

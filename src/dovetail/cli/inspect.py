@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dovetail.cli.loading import open_text
 from dovetail.cli.options import ModelVerb, read_ranges
 from dovetail.cli.render import Screen
 from dovetail.cli.verb import Answer, ExitCode
@@ -72,7 +73,7 @@ def _decisions(graph: Graph) -> tuple[object, Table | Facts]:
     try:
         view = see_random(dovetail.dequantize(graph).graph if is_quantized(graph) else graph).view
     except DovetailError as error:
-        return None, Facts("Outputs", (("not looked at", str(error)),))
+        return None, Facts("Outputs", (("not looked at", open_text(graph) or str(error)),))
     rows = output_rows(view)
     note = "" if view.sure else f"Not sure of all. For a search it can be said: --decisions '{hints_line(view)}'"
     return plain_data(rows), output_table(rows, note)

@@ -34,8 +34,13 @@ class LoadingVerb(Verb):
     shape: Annotated[
         list[str], typer.Option("--shape", metavar="INPUT=N,C,...", help="Fix the shape of an input; repeatable.")
     ] = field(default_factory=list)
+    value: Annotated[
+        list[str],
+        typer.Option("--value", metavar="INPUT=NUMBER", help="Make an input of one number a constant; repeatable."),
+    ] = field(default_factory=list)
     float_weights: Annotated[
-        bool, typer.Option("--float-weights", help="Take the weights of TFLite's hybrid kernels as floats.")
+        bool,
+        typer.Option("--float-weights", help="Take weights of hybrid kernels (TFLite, quantize_dynamic) as floats."),
     ] = False
     inputs: Annotated[
         list[str],
@@ -77,6 +82,7 @@ class LoadingVerb(Verb):
 
         return replace(
             load_shapes(self.shape),
+            values=_values(self.value),
             exact_hybrid=not self.float_weights,
             conversion=self._conversion(),
             passes=PassOptions(self.opt_level, split_commas(self.disabled_pass)),
@@ -94,15 +100,22 @@ class LoadingVerb(Verb):
 
 
 def open_text(graph: Graph) -> str:
-    """Return one sentence that says which inputs are open and how they are fixed; empty where none is."""
-    from dovetail.ir.open_shapes import fixed_text, open_inputs, spelt_shape
+    """Return which inputs are open, or decide a branch, and how they are fixed; empty where none is."""
+    from dovetail.ir.open_shapes import deciding_inputs, fixed_text, open_inputs, spelt_shape
 
-    found = open_inputs(graph)
-    if not found:
-        return ""
-    named = " and ".join(f"'{name}' ({spelt_shape(shape)})" for name, shape in found.items())
-    options = " ".join(f"--shape {fixed_text(*item)}" for item in found.items())
-    return f"Open shapes: {named}, which no accelerator takes. Fix them, with numbers for the names: {options}."
+    found, said = open_inputs(graph), []
+    if found:
+        named = " and ".join(f"'{name}' ({spelt_shape(shape)})" for name, shape in found.items())
+        options = " ".join(f"--shape {fixed_text(*item)}" for item in found.items())
+        said.append(
+            f"Open shapes: {named}, which no accelerator takes. Fix them, with numbers for the names: {options}."
+        )
+    for name, node in deciding_inputs(graph).items():
+        said.append(
+            f"The input '{name}' decides which branch of '{node}' runs, which no accelerator takes: fix it with "
+            f"--value {name}=NUMBER."
+        )
+    return " ".join(said)
 
 
 class ConversionSteps:
@@ -136,3 +149,18 @@ def _shapes(texts: Sequence[str]) -> Mapping[str, tuple[int, ...]]:
             raise LoadError(f"--shape '{text}': the shape of '{match[1]}' is given twice.", hint="Give it once.")
         shapes[match[1]] = tuple(int(size) for size in match[2].split(","))
     return shapes
+
+
+def _values(texts: Sequence[str]) -> Mapping[str, float]:
+    values: dict[str, float] = {}
+    for text in texts:
+        name, _, number = text.rpartition("=")
+        if name in values:
+            raise LoadError(f"--value '{text}': the value of '{name}' is given twice.", hint="Give it once.")
+        try:
+            values[name] = float(number)
+        except ValueError as error:
+            raise LoadError(f"--value '{text}': INPUT=NUMBER is expected.", hint="For example sr=16000.") from error
+        if not name:
+            raise LoadError(f"--value '{text}': INPUT=NUMBER is expected.", hint="For example sr=16000.")
+    return values

@@ -234,6 +234,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         line = " ".join(str(message()).split()).rstrip(".?!") + "."
         where = getattr(getattr(error, "ctx", None), "command_path", "dovetail")
+        if line == "Missing option '--target'.":
+            line += " For example --target vsi:v853; 'dovetail devices' lists targets."
         tell(f"error: {line} Try '{where} --help'.\n")
         return ExitCode.BAD_INPUT
     if code == ExitCode.INTERRUPTED and not isinstance(code, ExitCode):

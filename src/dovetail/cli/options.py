@@ -76,12 +76,24 @@ class ModelVerb(LoadingVerb):
         return self.source_graph() if self._float_model is None else self._float_model.graph
 
     def planned(self, path: Path) -> tuple[Graph, Plan]:
-        """Return the graph that the plan in a file is for, with its repairs, and the plan."""
+        """Return the graph that the plan in a file is for, with its repairs, and the plan.
+
+        Plans are for float models: of a quantised one it is the model that it stands for.
+        """
         import dovetail
         from dovetail.repair import repaired_for
 
         plan = dovetail.load_plan(path)
-        return repaired_for(plan, self.graph()), plan
+        graph = self.graph()
+        return repaired_for(plan, graph if graph.digest == plan.graph_digest else self.float_graph()), plan
+
+    def float_graph(self) -> Graph:
+        """Return the model in normal form, a quantised one as the float model that it stands for."""
+        import dovetail
+        from dovetail.quantize import is_quantized
+
+        graph = self.graph()
+        return dovetail.dequantize(graph).graph if is_quantized(graph) else graph
 
     def source_graph(self) -> Graph:
         """Return the model in normal form, quantised where the file is."""

@@ -15,12 +15,12 @@ from dovetail.cli.options import HOST_PLACE, DrawingOption, ModelVerb
 from dovetail.cli.render import Screen
 from dovetail.cli.texts import split_commas
 from dovetail.cli.verb import Answer
-from dovetail.errors import PlanError
+from dovetail.errors import DeviceNotFound, PlanError
 from dovetail.files import check_ours, write_file
 
 if TYPE_CHECKING:
     from dovetail.ir import Graph
-    from dovetail.plan import Plan, Recipe
+    from dovetail.plan import Placement, Plan, Recipe
     from dovetail.report import Page
 
 
@@ -29,8 +29,13 @@ class PlanVerb(ModelVerb):
     """Place every node as a recipe says, all at one placement, or on the first of several devices that takes it.
 
     What a placement refuses goes to the first --fallback that takes it, or to the next --device, and the plan says why.
+    --target places everything on it, in the 8 bits that a search starts from; --place names the precision.
     """
 
+    target: Annotated[
+        str | None,
+        typer.Option("--target", metavar="TARGET", help="Where everything goes, at the precision that it prefers."),
+    ] = None
     recipe: Annotated[Path | None, typer.Option("--recipe", metavar="FILE", help="Recipe (TOML).")] = None
     place: Annotated[
         str | None,
@@ -95,8 +100,14 @@ class PlanVerb(ModelVerb):
         import dovetail
         from dovetail.plan.devices import parse_devices, recipe_of, with_affinities
 
-        if sum(option is not None for option in (self.recipe, self.place, self.device)) != 1:
-            raise PlanError("give one of --recipe, --place and --device.", hint="For example --place vsi:v853@i8pc.")
+        ways = {"--target": self.target, "--place": self.place, "--device": self.device, "--recipe": self.recipe}
+        given = [option for option, value in ways.items() if value is not None]
+        if len(given) != 1:
+            what = f"{' and '.join(given)} are several" if given else "nothing says where nodes go"
+            raise PlanError(
+                f"{what}: give one of --target, --place, --device and --recipe.",
+                hint="For example --target vsi:v853, or --place vsi:v853@i8pc ('dovetail devices' lists targets).",
+            )
         if self.device is not None:
             if self.fallback:
                 raise PlanError("--fallback belongs to --place.", hint="--device is a list: append to it.")
@@ -110,10 +121,28 @@ class PlanVerb(ModelVerb):
                 raise PlanError("--fallback belongs to --place.", hint="A recipe has its own 'fallback'.")
             return dovetail.load_recipe(self.recipe)
         recipe = dovetail.Recipe(
-            dovetail.parse_placement(self.place or ""),
+            self._place(),
             tuple(dovetail.parse_placement(text) for text in split_commas(self.fallback) or (HOST_PLACE,)),
         )
         return with_affinities(recipe, self.affinity)
+
+    def _place(self) -> Placement:
+        """Return where everything goes; raise PlanError with what can be written where a precision is missing."""
+        import dovetail
+        from dovetail.fit.policy import choose_low
+
+        if self.target is not None:
+            return choose_low(self.target, None)
+        text = self.place or ""
+        if not text or "@" in text:
+            return dovetail.parse_placement(text)
+        what = f"--place '{text}': TARGET@PRECISION is expected"
+        try:
+            precisions = dovetail.find_target(text).precisions
+        except DeviceNotFound as error:
+            raise PlanError(f"{what}, and {error.message}", hint=error.hint) from error
+        names = ", ".join(f"{text}@{precision.value}" for precision in precisions)
+        raise PlanError(f"{what}, and no precision is said.", hint=f"One of {names}; or --target {text}.")
 
 
 def _page(title: str, graph: Graph, plan: Plan, output: Path) -> Page:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dovetail.cli.options import ModelVerb, PlanOption, RangesOption, read_ranges
+from dovetail.cli.options import ModelVerb, PlanOption, read_ranges
+from dovetail.cli.ranges import ranges_file
 from dovetail.cli.render import Screen
 from dovetail.cli.verb import Answer
 from dovetail.errors import DovetailError
@@ -28,7 +29,15 @@ class Quantize(ModelVerb):
     """
 
     plan: PlanOption
-    ranges: RangesOption
+    ranges: Annotated[
+        Path | None,
+        typer.Option(
+            "--ranges",
+            metavar="FILE",
+            help="Ranges (dovetail calibrate); ranges.json beside the plan.",
+            show_default=False,
+        ),
+    ] = None
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="A .onnx or .dvg file.")]
 
     def run(self, screen: Screen) -> Answer:
@@ -38,7 +47,7 @@ class Quantize(ModelVerb):
         content = self._writer()
         check_ours(self.output)
         graph, plan = self.planned(self.plan)
-        ranges = read_ranges(self.ranges, graph)
+        ranges = read_ranges(ranges_file(self.ranges, self.plan, graph, screen), graph)
         quantized = dovetail.quantize(graph, plan, ranges)
         write_file(self.output, content(quantized.graph))
         stored = Counter(kind.dtype.value for kind in quantized.graph.types.values() if kind.quant is not None)

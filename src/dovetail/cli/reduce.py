@@ -43,7 +43,7 @@ class ReduceVerb(BesideVerb):
         if self.limit < 1:
             raise DataError("--samples is a count.", hint="Give at least one sample.")
         budget, limits = read_budget(self.budget), WorkerLimits(compile_s=some_seconds("--compile-limit", self.limit_s))
-        graph, parts = self.parts()
+        graph, parts = self.parts(screen)
         samples = self.samples(graph)
         with screen.progress("looking for a failure") as bar:
             request = ReduceRequest(self.against, budget, limits, self.seed, searching(bar))

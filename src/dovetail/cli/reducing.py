@@ -76,6 +76,7 @@ def reduce_command(model: ModelVerb, against: str, plan: Path | None, ranges: Pa
 def _loading(model: ModelVerb) -> tuple[tuple[str, list[str]], ...]:
     return (
         ("--shape", model.shape),
+        ("--value", model.value),
         ("--inputs", model.inputs),
         ("--outputs", model.outputs),
         ("--submodule", [model.submodule] if model.submodule else []),

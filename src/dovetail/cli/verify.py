@@ -39,7 +39,7 @@ class Verify(OnVerb, BesideVerb):
 
         if self.limit < 1 or self.operators < 0 or self.cuts < 0:
             raise DataError("--samples, --operators and --cuts are counts.", hint="Give at least one sample.")
-        graph, parts = self.parts()
+        graph, parts = self.parts(screen)
         samples = self.samples(graph)
         with self.place() as place, screen.progress("verifying", len(samples)) as bar:
             where = None if self.on is None else place

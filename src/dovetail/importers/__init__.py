@@ -37,4 +37,6 @@ def load_model(path: str | PathLike[str], options: LoadOptions | None = None) ->
         raise LoadError(
             f"{place}: only TensorFlow models are cut at inputs and outputs, only TorchScript has submodules."
         )
+    if chosen.values and model_format.name not in ("onnx", "converted"):
+        raise LoadError(f"{place}: inputs of {model_format.name} models are not made constants: that is for ONNX.")
     return model_format.load(place, chosen)

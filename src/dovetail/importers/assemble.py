@@ -29,7 +29,7 @@ def assemble(draft: Draft, where: str, options: LoadOptions) -> Graph:
     Shapes that ONNX infers win over those that the draft declares.
     """
     for _ in range(_ROUNDS):
-        inferred = _infer(draft, where)
+        inferred = infer_types(draft, where)
         _settle(draft, inferred, where)
         if not _fold(draft, inferred, options):
             break
@@ -52,7 +52,7 @@ def _is_plain(node: Node) -> bool:
     return not node.domain and not any(isinstance(value, Body) for value in node.attributes.values())
 
 
-def _infer(draft: Draft, where: str) -> dict[str, TensorType]:
+def infer_types(draft: Draft, where: str) -> dict[str, TensorType]:
     """Return the types that ONNX infers, with float32 in the place of quantised tensors."""
     model = _model(draft)
     try:

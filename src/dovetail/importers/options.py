@@ -36,13 +36,17 @@ class LoadOptions:
     """How to read a model.
 
     `shapes` fixes the sizes of graph inputs: `{"input": (1, 3, 224, 224)}`; LoadError for sizes that no tensor has.
+    `values` makes inputs of one number constants: `{"sr": 16000}`, after which branches that they decide are gone; ONNX
+    and what is converted to it only.
     `max_file_bytes` bounds what is read, `max_fold_bytes` what one folded constant may add.
-    `exact_hybrid` keeps what TFLite's kernels of float data and integer weights compute, data quantised as it runs;
-    without it their weights become floats, which is what a plan for an NPU starts from.
+    `exact_hybrid` keeps what kernels of float data and integer weights compute, data quantised as it runs (TFLite's
+    hybrid ones, ONNX Runtime's quantize_dynamic); without it their weights become floats, which is what a plan for an
+    NPU starts from.
     `passes` are those that make its normal form, where what reads it makes one.
     """
 
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    values: Mapping[str, float] = field(default_factory=dict)
     max_file_bytes: int = 2 * 1024**3
     max_fold_bytes: int = 16 * 1024**2
     exact_hybrid: bool = True

@@ -8,14 +8,20 @@ from dataclasses import dataclass, field
 from os import PathLike, fspath
 from pathlib import Path
 
+import numpy as np
+from google.protobuf.message import DecodeError
+from onnx import ModelProto
+
 from dovetail.facts.tflite import HybridFacts, LstmFacts
 from dovetail.importers.converted import recognise
 from dovetail.importers.formats import format_of
+from dovetail.importers.onnx.dynamic import count_dynamic
 from dovetail.importers.options import LoadOptions
 from dovetail.importers.tflite.convert import known_operators
 from dovetail.importers.tflite.model import LiteGraph, LiteModel, LiteOperator
 from dovetail.importers.tflite.operators.recurrent_facts import recurrent_facts
 from dovetail.importers.tflite.reader import read_model
+from dovetail.importers.tflite.states import NEXT, variables_of
 from dovetail.ir import DType
 
 _WEIGHED = {
@@ -57,16 +63,37 @@ class Survey:
 def survey_model(path: str | PathLike[str], options: LoadOptions | None = None) -> Survey:
     """Return what a model file holds; raise LoadError when it is damaged or of no known format.
 
-    Formats other than TFLite give their name only: what is in them shows in the Graph.
+    Formats other than TFLite give their name, and ONNX what quantises its data as it runs: the rest shows in the Graph.
     """
     place = Path(fspath(path))
     model_format = format_of(place)
     if model_format.name == "converted":
         source = recognise(place, options or LoadOptions())
         return Survey(f"{source.environment} {source.kind}", notes=(_CONVERTED.format(source.environment),))
+    if model_format.name == "onnx":
+        return survey_onnx(place)
     if model_format.name != "tflite":
         return Survey(model_format.name)
     return survey_tflite(read_model(place, options or LoadOptions()))
+
+
+def survey_onnx(place: Path) -> Survey:
+    """Return what an ONNX file holds that its Graph no longer shows; a file that cannot be parsed holds nothing."""
+    try:
+        model = ModelProto.FromString(place.read_bytes())
+    except (OSError, DecodeError):
+        return Survey("onnx")
+    count = count_dynamic(model.graph.node)
+    if not count:
+        return Survey("onnx")
+    what = "1 operator quantises its data as it runs" if count == 1 else f"{count} operators quantise data as they run"
+    return Survey(
+        "onnx",
+        notes=(
+            f"{what} (quantize_dynamic), which no NPU does: a plan starts from the float model, or from the weights "
+            "taken as floats",
+        ),
+    )
 
 
 def survey_tflite(model: LiteModel) -> Survey:
@@ -100,14 +127,33 @@ def _notes(model: LiteModel, kinds: Mapping[str, int], hybrid: int) -> list[str]
             "as it runs; a plan starts from the weights taken as floats"
         )
     notes += _recurrent_notes(model)
+    notes += _state_notes(model)
     if any(kind.startswith("float16") for kind in kinds):
         notes.append("some weights are float16 and become float32")
     made = [graph.tensors[index] for graph in model.graphs for item in graph.operators for index in item.outputs]
     if any(tensor.is_quantized and tensor.dtype is DType.I16 for tensor in made):
         notes.append("activations are 16-bit (int16x8)")
-    if len(model.graphs) > 1:
+    if len(model.graphs) > 1 + sum(item.kind == "CALL_ONCE" for item in model.graphs[0].operators):
         notes.append(f"{len(model.graphs)} subgraphs: the first is the model, the others are bodies of control flow")
     return notes
+
+
+def _state_notes(model: LiteModel) -> list[str]:
+    """Say which variables a call finds as the last one left them, and what the first call finds."""
+    read = {item.kind for item in model.graphs[0].operators}
+    known = [] if "READ_VARIABLE" not in read else list(variables_of(model).known.values())
+    if not known:
+        return []
+    firsts = [item.first for item in known if item.first is not None and item.first.size]
+    values = {value for first in firsts for value in np.unique(first)[:2].tolist()}
+    first = "the file's other subgraph has their first values"
+    if len(firsts) == len(known) and len(values) == 1:
+        first = f"all hold {values.pop()} at first"
+    name = known[0].name
+    return [
+        f"{len(known)} variables keep states between calls: each is an input ('{name}') and an output ('{name}{NEXT}') "
+        f"that goes back in; {first}"
+    ]
 
 
 def _recurrent_notes(model: LiteModel) -> list[str]:

@@ -162,13 +162,17 @@ class Ends:
         return self.count("LSTM", "GRU", "RNN", "Loop", "Scan") > 0
 
     def flat(self, end: End) -> bool:
-        """Tell whether an output is made of one vector, as after a mean over the picture."""
+        """Tell whether an output is made of one vector, as after a mean over the picture; open sizes count as 1."""
         shapes = [() if self.graph is None else self.graph.types[leaf.tensor].shape for leaf in end.tail.leaves]
-        return bool(shapes) and all(shape and sum(size != 1 for size in shape) <= 1 for shape in shapes)
+        return bool(shapes) and all(shape and sum(_is_wide(size) for size in shape) <= 1 for shape in shapes)
 
     def count(self, *operators: str) -> int:
         """Return how many nodes of some kinds there are."""
         return 0 if self.graph is None else sum(node.op in operators for node in self.graph.nodes)
+
+
+def _is_wide(size: int | str | None) -> bool:
+    return isinstance(size, int) and size != 1
 
 
 def observe(graph: Graph, runs: Sequence[Run], inputs: Mapping[str, Shape]) -> Ends:

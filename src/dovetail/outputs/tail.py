@@ -13,6 +13,7 @@ from dovetail.outputs.axes import Labels, before_reshape, before_transpose, own_
 ACTIVATIONS = frozenset(
     {"Sigmoid", "HardSigmoid", "Softmax", "LogSoftmax", "Tanh", "Relu", "Clip", "Exp", "Softplus", "Elu", "LeakyRelu"}
 )
+_SHARES = frozenset({"Sigmoid", "HardSigmoid", "Softmax"})
 MAKERS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul", "LSTM", "GRU", "RNN", "If", "Loop", "Scan"})
 """Operators where the tail ends: those with weights, and control flow. Of an If the first branch is looked into."""
 
@@ -182,7 +183,9 @@ def _onward(graph: Graph, shapes: _Shapes, node: Node, walk: _Walk) -> list[_Wal
 
 def _activated(node: Node, walk: _Walk) -> _Walk:
     onward = walk.to(node.inputs[0])
-    if walk.activation:
+    # What keeps shares in 0..1 takes nothing from them: bytes whose zero is the least are dequantised to such a Relu.
+    keeps = walk.activation in ("Relu", "Clip") and node.op in _SHARES
+    if walk.activation and not keeps:
         return replace(onward, arithmetic=walk.arithmetic | {node.op})
     axis = None
     if node.op in ("Softmax", "LogSoftmax"):

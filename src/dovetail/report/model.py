@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from dovetail.ir.dtypes import AnyArray
 from dovetail.ir.graph import OPSET, Graph
 from dovetail.ir.macs import graph_macs
 from dovetail.ir.roles import weight_layout
@@ -75,7 +76,7 @@ class ModelSummary:
 
 def describe_graph(graph: Graph, ranges: Ranges | None = None) -> ModelSummary:
     """Return what a graph is; with ranges also what is suspicious about its activations."""
-    constants = [array for name, array in graph.constants.items() if graph.types[name].holds_reals]
+    constants = list(_real_constants(graph))
     counts = Counter(node.op if not node.domain else f"{node.domain}::{node.op}" for node in graph.nodes)
     stored = Counter(_stored(kind) for kind in graph.types.values() if kind.quant is not None)
     return ModelSummary(
@@ -86,15 +87,12 @@ def describe_graph(graph: Graph, ranges: Ranges | None = None) -> ModelSummary:
         outputs={name: print_type(graph.types[name]) for name in graph.outputs},
         operators=dict(sorted(counts.items(), key=lambda item: (-item[1], item[0]))),
         node_count=len(graph.nodes),
-        parameter_count=sum(int(array.size) for array in constants),
-        parameter_bytes=sum(
-            array.size * graph.types[name].dtype.size_bytes
-            for name, array in graph.constants.items()
-            if graph.types[name].holds_reals
-        ),
-        macs=graph_macs(graph),
+        parameter_count=sum(int(array.size) for _, array in constants),
+        parameter_bytes=sum(array.size * kind.dtype.size_bytes for kind, array in constants),
+        # How often a body runs is not known, nor which.
+        macs=None if any(node.bodies() for node in graph.nodes) else graph_macs(graph),
         quantised=dict(stored.most_common()),
-        weights=_weights(graph),
+        weights=_weights(constants),
         findings=(*_constant_findings(graph), *(() if ranges is None else _range_findings(graph, ranges))),
     )
 
@@ -131,12 +129,21 @@ def model_page(summary: ModelSummary) -> Page:
     return Page(f"Model '{summary.name}'", tuple(blocks))
 
 
-def _weights(graph: Graph) -> dict[str, int]:
-    counts: Counter[str] = Counter()
+def _real_constants(graph: Graph) -> Iterator[tuple[TensorType, AnyArray]]:
+    """Yield the constants of a graph and of the bodies in it that stand for reals, with their types."""
     for name, array in graph.constants.items():
-        kind = graph.types[name]
-        if kind.holds_reals:
-            counts[_stored(kind)] += int(array.size)
+        if graph.types[name].holds_reals:
+            yield graph.types[name], array
+    for node in graph.nodes:
+        for body in node.bodies():
+            if isinstance(body, Graph):
+                yield from _real_constants(body)
+
+
+def _weights(constants: Sequence[tuple[TensorType, AnyArray]]) -> dict[str, int]:
+    counts: Counter[str] = Counter()
+    for kind, array in constants:
+        counts[_stored(kind)] += int(array.size)
     return dict(counts.most_common())
 
 

@@ -29,7 +29,11 @@ _INTEGER: tuple[Cases, ...] = (
     tflite_integer_cases.elementwise,
     tflite_integer_cases.windows,
 )
-_JUDGED_ELSEWHERE = {"CALL", "Convolution2DTransposeBias", "DENSIFY", "IF", "WHILE", "TFLite_Detection_PostProcess"}
+_JUDGED_ELSEWHERE = {
+    *("CALL", "Convolution2DTransposeBias", "DENSIFY", "IF", "WHILE", "TFLite_Detection_PostProcess"),
+    *("ASSIGN_VARIABLE", "CALL_ONCE", "READ_VARIABLE", "VAR_HANDLE"),
+    *("COMPLEX_ABS", "IMAG", "REAL", "RFFT2D"),
+}
 
 
 @pytest.mark.parametrize("cases", _FLOAT, ids=lambda item: item.__name__)

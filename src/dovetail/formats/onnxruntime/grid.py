@@ -43,7 +43,7 @@ class GridFormat:
     def write(self, request: WriteRequest) -> Written:
         """Return the model; raise FormatError when the scales are missing or the model is not float32."""
         if request.quantized is None:
-            hint = "Calibrate the model, and give its ranges."
+            hint = "Calibrate the model (dovetail calibrate), and give its ranges; tune leaves them beside the plan."
             raise FormatError(
                 "a grid is made of scales.", path=request.path, line=0, code="RANGES", hint=hint, option="ranges"
             )

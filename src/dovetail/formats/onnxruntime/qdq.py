@@ -44,7 +44,7 @@ class QdqFormat:
     def write(self, request: WriteRequest) -> Written:
         """Return the model; raise FormatError when the scales are missing."""
         if request.quantized is None:
-            hint = "Calibrate the model, and give its ranges."
+            hint = "Calibrate the model (dovetail calibrate), and give its ranges; tune leaves them beside the plan."
             raise FormatError(
                 "a Q/DQ file holds scales.", path=request.path, line=0, code="RANGES", hint=hint, option="ranges"
             )

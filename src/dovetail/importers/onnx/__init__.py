@@ -7,6 +7,7 @@ from pathlib import Path
 from onnx import ModelProto
 
 from dovetail.importers.onnx.build import build_graph
+from dovetail.importers.onnx.dynamic import take_as_floats
 from dovetail.importers.onnx.fold import fold_constants
 from dovetail.importers.onnx.foreign import rewrite_foreign
 from dovetail.importers.onnx.guards import check_guards
@@ -39,6 +40,8 @@ def load_onnx(
     check_model(model)
     inline_functions(model)
     bring_to_pinned(model)
+    if not model.options.exact_hybrid:
+        take_as_floats(model)
     rewrite_foreign(model)
     arrange(model)
     check_guards(model, OPSET)

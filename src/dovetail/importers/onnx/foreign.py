@@ -10,11 +10,11 @@ from onnx import NodeProto, TensorProto, defs, helper
 
 from dovetail.errors import LoadError
 from dovetail.facts.onnxruntime import WEIGHT_ZEROS
+from dovetail.importers.onnx.dynamic import DYNAMIC, MICROSOFT, TRY_FLOATS
 from dovetail.importers.onnx.reader import OnnxSource, all_graphs, node_label
 from dovetail.importers.onnx.tensors import Stored
 from dovetail.ir import OPSET, AnyArray, DType
 
-MICROSOFT = "com.microsoft"
 _EXACT_IN_FLOAT = 2**24
 """Integers up to here are exact in float32."""
 _ONE_AXIS = 13
@@ -115,12 +115,23 @@ def _keep_name(rewriter: _Rewriter) -> None:
 _AROUND = ("QuantizeLinear", "DequantizeLinear", "Cast")
 
 
+_OPTIMISED = "ONNX Runtime's optimiser or quantiser writes it: give the model as it was exported, before these."
+
+
 def _check_known(source: OnnxSource, node: NodeProto) -> None:
+    if node.domain == MICROSOFT and node.op_type in DYNAMIC:
+        raise LoadError(
+            f"{source.where}: {node_label(node)} quantises its data as it runs (quantize_dynamic), which is not "
+            "computed here.",
+            source_node=node.name,
+            hint=TRY_FLOATS,
+            option="float_weights",
+        )
     if node.domain:
         raise LoadError(
             f"{source.where}: {node_label(node)} is of domain '{node.domain}', which Dovetail does not know.",
             source_node=node.name,
-            hint="Export the model with standard ONNX operators.",
+            hint=_OPTIMISED if node.domain == MICROSOFT else "Export the model with standard ONNX operators.",
         )
     if not defs.has(node.op_type, OPSET, ""):
         raise LoadError(

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto
 
 from dovetail.errors import LoadError
 from dovetail.importers.onnx.names import check_names
 from dovetail.importers.onnx.tensors import Stored, element_type, read_tensor, write_tensor
 from dovetail.importers.options import LoadOptions
-from dovetail.ir import TensorType
+from dovetail.ir import AnyArray, DType, TensorType
 
 SMALL_ELEMENTS = 256
 """Constants up to this many elements stay visible to shape inference; larger ones become typed inputs there."""
@@ -171,6 +173,44 @@ def check_interface(source: OnnxSource) -> None:
     for value in graph.output:
         if value.HasField("type"):
             tensor_of(value, f"{source.where}: output '{value.name}'")
+    for name, number in source.options.values.items():
+        _fix_value(source, name, number)
+
+
+def _fix_value(source: OnnxSource, name: str, number: float) -> None:
+    """Make an input of one number a constant."""
+    value = next((item for item in source.graph.input if item.name == name), None)
+    if value is None:
+        names = ", ".join(f"'{item.name}'" for item in source.graph.input)
+        raise LoadError(f"{source.where}: a value is given for '{name}'; the inputs are {names}.")
+    tensor = value.type.tensor_type
+    shape = tuple(dim.dim_value for dim in tensor.shape.dim)
+    if not tensor.HasField("shape") or any(size != 1 for size in shape):
+        have = [dim.dim_param or dim.dim_value for dim in tensor.shape.dim]
+        raise LoadError(
+            f"{source.where}: input '{name}' has shape {have}: a value is for an input of one number.",
+            hint="Give its shape where that is open.",
+            option="shape",
+        )
+    dtype = element_type(tensor.elem_type, f"{source.where}: input '{name}'")
+    array = _number(number, dtype, shape)
+    if array is None:
+        raise LoadError(f"{source.where}: input '{name}' is of type {dtype.value}, which does not hold {number:g}.")
+    source.constants[name] = Stored(dtype, array)
+    kept = [item for item in source.graph.input if item.name != name]
+    del source.graph.input[:]
+    source.graph.input.extend(kept)
+
+
+def _number(number: float, dtype: DType, shape: tuple[int, ...]) -> AnyArray | None:
+    """Return a number as an array of a type, or None where the type does not hold it."""
+    if dtype is DType.BF16 or not math.isfinite(number):
+        return None
+    limits = np.finfo(dtype.carrier) if dtype.is_float else np.iinfo(dtype.carrier) if dtype.is_integer else None
+    low, high = (0, 1) if limits is None else (float(limits.min), float(limits.max))
+    if not low <= number <= high or (not dtype.is_float and number != int(number)):
+        return None
+    return np.full(shape, number).astype(dtype.carrier)
 
 
 def tensor_of(value: ValueInfoProto, where: str) -> TypeProto.Tensor:

@@ -8,10 +8,12 @@ from dovetail.importers.options import LoadOptions
 from dovetail.importers.tflite.control import convert_call, convert_if, convert_while
 from dovetail.importers.tflite.layout import TensorForm
 from dovetail.importers.tflite.model import LiteModel, LiteOperator
-from dovetail.importers.tflite.operators import CONVERTERS, CUSTOM
+from dovetail.importers.tflite.operators import CONVERTERS, CUSTOM, OF_SPECTRA
 from dovetail.importers.tflite.operators.table import Converter
 from dovetail.importers.tflite.scope import ImportSettings, Scope
+from dovetail.importers.tflite.settle import is_open, settle, state_shape
 from dovetail.importers.tflite.site import Site
+from dovetail.importers.tflite.states import variables_of
 from dovetail.ir import Graph
 
 _SPARE = 8
@@ -36,7 +38,7 @@ def convert_model(model: LiteModel, options: LoadOptions) -> Graph:
     """Return the Graph of the first subgraph; raise LoadError naming the operator that has no counterpart."""
     _check_shapes(model, options)
     budget = _SPARE * model.size_bytes + options.max_fold_bytes
-    settings = ImportSettings(model, options.exact_hybrid, [budget])
+    settings = ImportSettings(model, options.exact_hybrid, [budget], variables_of(model), is_open(model))
     scope = Scope(settings, model.graphs[0])
     for index in scope.lite.inputs:
         scope.declare(index, TensorForm.LAST)
@@ -62,7 +64,8 @@ def convert_operators(scope: Scope) -> None:
     """Add the nodes of every operator of a subgraph."""
     for index, operator in enumerate(scope.lite.operators):
         site = Site(scope, operator, index)
-        converter = _converter(operator)
+        complex_input = bool(operator.inputs) and operator.inputs[0] in scope.spectra
+        converter = OF_SPECTRA.get(operator.kind) if complex_input else _converter(operator)
         if converter is None:
             kind = "custom operator" if operator.custom else "operator"
             raise LoadError(
@@ -73,7 +76,11 @@ def convert_operators(scope: Scope) -> None:
         made = [scope.forms(tensor) for tensor in operator.outputs]
         if any(made):
             raise site.fail("it makes a tensor that exists already")
+        start = len(scope.nodes)
         try:
+            if scope.settings.is_open:
+                state_shape(site)
             converter(site)
+            settle(scope, operator, start)
         except (IndexError, KeyError, ValueError, TypeError, AttributeError, OverflowError, ZeroDivisionError) as error:
             raise site.fail(f"its options or tensors contradict each other ({error!r:.80})") from error

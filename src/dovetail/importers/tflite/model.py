@@ -24,6 +24,8 @@ class LiteTensor:
     quant: Quantization | None = None
     data: bytes | memoryview = b""
     sparsity: Sparsity | None = None
+    signature: tuple[int, ...] = ()
+    """The shape with -1 for sizes that are open; empty where none is."""
 
     @property
     def rank(self) -> int:
@@ -58,6 +60,12 @@ class Options:
     def flag(self, name: str) -> bool:
         """Return a truth value."""
         return bool(self.integer(name))
+
+    def text(self, name: str) -> str:
+        """Return a name of one line; empty when it is left out, or is none."""
+        read: Callable[[], bytes | None] = getattr(self.table, name, bytes)
+        text = (read() or b"").decode(errors="replace")
+        return text if text.isprintable() else ""
 
     def integers(self, name: str) -> tuple[int, ...] | None:
         """Return a list of integers, or None when it is left out."""

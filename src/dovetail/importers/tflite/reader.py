@@ -139,7 +139,8 @@ class _Reader:
         source_type = self._types.get(tensor.Type(), f"type {tensor.Type()}")
         dtype = _TYPES.get(source_type)
         quant = self._quantization(tensor, shape, dtype, label)
-        return LiteTensor(name, source_type, dtype, shape, quant, self._data(tensor), self._sparsity(tensor))
+        signature = tuple(int(tensor.ShapeSignature(index)) for index in range(tensor.ShapeSignatureLength()))
+        return LiteTensor(name, source_type, dtype, shape, quant, self._data(tensor), self._sparsity(tensor), signature)
 
     def _sparsity(self, tensor: Any) -> Sparsity | None:
         table = tensor.Sparsity()

@@ -10,6 +10,7 @@ import numpy as np
 from dovetail.errors import LoadError
 from dovetail.importers.tflite.layout import TensorForm, axis_in, moves_nothing, order_to, permuted
 from dovetail.importers.tflite.model import LiteGraph, LiteModel
+from dovetail.importers.tflite.states import NEXT, Variable, Variables
 from dovetail.importers.tflite.values import read_value
 from dovetail.ir import AnyArray, DType, Node, Quantization, TensorType
 from dovetail.passes.draft import Draft
@@ -20,11 +21,16 @@ CONTROL_DEPTH = 16
 
 @dataclass(frozen=True, slots=True)
 class ImportSettings:
-    """What holds for the whole file; `budget_bytes` is what converted constants may add up to."""
+    """What holds for the whole file; `budget_bytes` is what converted constants may add up to.
+
+    `variables` are what the model keeps between calls; `is_open` says that its shapes are not those of the data.
+    """
 
     model: LiteModel
     exact_hybrid: bool
     budget_bytes: list[int] = field(default_factory=list)
+    variables: Variables = field(default_factory=Variables)
+    is_open: bool = False
 
     def spend(self, size_bytes: int, place: str) -> None:
         """Count bytes of constants; raise LoadError when tensors share a buffer too often."""
@@ -34,6 +40,18 @@ class ImportSettings:
                 f"{self.model.where}: {place}: constants take more memory than the file has bytes for.",
                 source_node=place,
             )
+
+
+@dataclass(frozen=True, slots=True)
+class Spectrum:
+    """A tensor of complex numbers: the transform of rows of reals."""
+
+    source: str
+    """The rows `[..., t]`."""
+    length: int
+    """Of the transform: longer rows are cut, shorter ones end in zeros."""
+    shape: tuple[int, ...]
+    """Of the complex tensor, in the file's order."""
 
 
 class Scope:
@@ -48,6 +66,8 @@ class Scope:
         self.types: dict[str, TensorType] = {}
         self.constants: dict[str, AnyArray] = {}
         self.origins: dict[str, str] = {}
+        self.handles: dict[int, str] = {}
+        self.spectra: dict[int, Spectrum] = {}
         self._forms: dict[int, dict[TensorForm, str]] = {}
         self._node_names: set[str] = set()
         # The names of the subgraph's own ends stay with the file's order of dimensions.
@@ -213,16 +233,31 @@ class Scope:
                 self.add("Identity", (tensor,), (copy,), copy)
                 tensor = copy
             outputs.append(tensor)
+        carried = () if self.depth else self.settings.variables.carried
         return Draft(
             name=name,
             nodes=self.nodes,
-            inputs=inputs,
-            outputs=tuple(outputs),
+            inputs=(*inputs, *(item.source for item in carried)),
+            outputs=(*outputs, *(self._left(item) for item in carried)),
             types=self.types,
             constants=self.constants,
             captures=captures or (),
             origins=self.origins,
         )
+
+    def _left(self, variable: Variable) -> str:
+        """Return the output by which a variable leaves; raise LoadError where it is not what came in."""
+        before, after = self.types[variable.source], self.types[variable.current]
+        if before != after:
+            raise LoadError(
+                f"{self.where}: variable '{variable.name}' comes in as {before} and is left as {after}.",
+                source_node=variable.name,
+                hint="Export the model with its states as inputs and outputs.",
+            )
+        name = self.fresh(variable.source + NEXT)
+        self.types[name] = after
+        self.add("Identity", (variable.current,), (name,), name)
+        return name
 
 
 def moved_axis(quant: Quantization | None, rank: int) -> Quantization | None:

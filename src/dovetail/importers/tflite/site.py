@@ -32,8 +32,8 @@ class Site:
     @property
     def label(self) -> str:
         """Return the form that messages use."""
-        name = self.output().name if self.operator.outputs else str(self.index)
-        return f"operator {self.index} '{name}' ({self.operator.kind})"
+        name = f" '{self.output().name}'" if self.operator.outputs else ""
+        return f"operator {self.index}{name} ({self.operator.kind})"
 
     def fail(self, why: str, hint: str | None = None) -> LoadError:
         """Return the error that refuses this operator."""

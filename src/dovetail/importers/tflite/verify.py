@@ -125,6 +125,7 @@ class _Table:
 _OPTION_VECTORS: dict[str, tuple[tuple[int, int, str], ...]] = {
     "ReshapeOptions": ((0, 4, "new_shape"),),
     "SqueezeOptions": ((0, 4, "squeeze_dims"),),
+    "VarHandleOptions": ((0, 1, "container"), (1, 1, "shared name")),
 }
 """Vectors inside operators' options that the importer reads: field, bytes of an element, name."""
 

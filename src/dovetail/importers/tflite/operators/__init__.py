@@ -13,6 +13,8 @@ from dovetail.importers.tflite.operators import (
     quantization,
     recurrent,
     reduction,
+    spectrum,
+    variables,
 )
 from dovetail.importers.tflite.operators.table import Converters
 
@@ -27,8 +29,13 @@ CONVERTERS: Converters = {
     **quantization.CONVERTERS,
     **recurrent.CONVERTERS,
     **reduction.CONVERTERS,
+    **spectrum.CONVERTERS,
+    **variables.CONVERTERS,
 }
 """Builtin operators by name."""
 
 CUSTOM: Converters = {**convolution.CUSTOM, **detection.CUSTOM}
 """Custom operators by their own names."""
+
+OF_SPECTRA = spectrum.OF_SPECTRA
+"""Builtin operators where what they read is complex."""
