@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,17 +20,17 @@ def pooled(
     sides: tuple[int, int],
     after: tuple[int, int] = (1, 1),
     batch: int | str = 1,
-    **attributes: tuple[int, ...],
+    attributes: Mapping[str, tuple[int, ...]] | None = None,
 ) -> Graph:
     """Return a graph of one pool; without attributes its window is the picture, and moves by it."""
-    given_ = {"kernel_shape": sides, "strides": sides, **attributes}
+    given_ = {"kernel_shape": sides, "strides": sides, **(attributes or {})}
     types = {"x": TensorType(DType.F32, (batch, 3, *sides)), "y": TensorType(DType.F32, (batch, 3, *after))}
     return Graph("g", (Node("pool", op, ("x",), ("y",), given_),), ("x",), ("y",), types)
 
 
 @given(st.sampled_from(OPS), st.integers(1, 140), st.integers(1, 140), st.booleans())
 def test_windows_of_whole_large_pictures_are_global(op: str, rows: int, columns: int, strided: bool) -> None:
-    graph = pooled(op, (rows, columns), **({} if strided else {"strides": (1, 1)}))
+    graph = pooled(op, (rows, columns), attributes={} if strided else {"strides": (1, 1)})
     found = WidenPools()(graph)
     wide = max(rows, columns) >= WidenPools.least
     assert [(node.name, node.op) for node in found.nodes] == [("pool", f"Global{op}" if wide else op)]
@@ -54,5 +56,5 @@ def test_a_batch_may_be_open() -> None:
 )
 @pytest.mark.parametrize("op", OPS)
 def test_other_windows_stay(op: str, after: tuple[int, int], attributes: dict[str, tuple[int, ...]]) -> None:
-    graph = pooled(op, (96, 96), after, **attributes)
+    graph = pooled(op, (96, 96), after, attributes=attributes)
     assert WidenPools()(graph) is graph

@@ -67,7 +67,7 @@ def test_a_worker_that_holds_much_is_followed_by_another(
     graph = convolution_graph()
     program = lower_graph(graph, part_of(TARGET))
     kind = graph.types[graph.inputs[0]]
-    sample = {graph.inputs[0]: np.zeros([int(size) for size in kind.shape or ()], kind.dtype.carrier)}
+    sample = {graph.inputs[0]: np.zeros(kind.static_shape or (), kind.dtype.carrier)}
     seen = set()
     with bench.GraphBench(part_of(TARGET).sdk_name, Settings(vendor.folder)) as simulator:
         for _ in range(3):
