@@ -151,7 +151,8 @@ def between(at: AnyArray, knots: AnyArray, values: AnyArray) -> AnyArray:
     left = np.clip(np.searchsorted(knots, at, side="right") - 1, 0, len(knots) - 2)
     share = np.clip((at - knots[left]) / (knots[left + 1] - knots[left]), 0.0, 1.0)
     low, high = values[left], values[left + 1]
-    found = np.where(np.isinf(low), low, np.where(np.isinf(high), high, low + (high - low) * share))
+    with np.errstate(invalid="ignore", over="ignore"):
+        found = np.where(np.isinf(low), low, np.where(np.isinf(high), high, low + (high - low) * share))
     return np.where(share == 0.0, low, np.where(share == 1.0, high, found))
 
 
