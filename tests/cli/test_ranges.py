@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import needs
 import pytest
 
 from .conftest import Said, Tiny, tiny_model
@@ -41,7 +42,9 @@ def test_a_file_that_does_without_scales_stays_without(tiny: Tiny, tuned: Path, 
     assert (tuned / "with").read_bytes() == (tuned / "without").read_bytes()
 
 
+@pytest.mark.sdk
 def test_projects_take_them(tiny: Tiny, tuned: Path, run: Run) -> None:
+    needs.verisilicon()
     export = ("export", tuned / "plan.json", "--model", tiny.model, "--format", "ovxlib-project")
     said = run(*export, "-o", tuned / "project")
     assert (said.code, said.err) == (0, f"{LINE}{tuned / 'ranges.json'}.\n")
