@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dovetail.compare.task import callable_metric
+from dovetail.compare.task import Arrays, callable_metric
 from dovetail.data import Sample, split_samples
 from dovetail.ir import AnyArray, Graph
 from dovetail.ir.roles import joins_parts
@@ -244,7 +244,7 @@ _FINE = 0.001
 """A mean error that everything in 16 bits has twice over, and a third of it where the gate is free."""
 
 
-def _nearness(outputs: dict[str, AnyArray], labels: dict[str, AnyArray]) -> AnyArray:
+def _nearness(outputs: Arrays, labels: Arrays) -> AnyArray:
     (made,) = outputs.values()
     off = np.abs(made - labels["truth"]).reshape(len(made), -1).mean(axis=1)
     near: AnyArray = 1.0 - np.minimum(off, 1.0)
@@ -252,7 +252,7 @@ def _nearness(outputs: dict[str, AnyArray], labels: dict[str, AnyArray]) -> AnyA
 
 
 def _fine_request(**options: object) -> TuneRequest:
-    metric = callable_metric(_nearness)  # type: ignore[arg-type]
+    metric = callable_metric(_nearness)
     return replace(_gated_request(**options), metric=metric, goal=Goal(_FINE))
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dovetail.compare.task import callable_metric
+from dovetail.compare.task import Arrays, callable_metric
 from dovetail.data import Sample, split_samples
 from dovetail.ir import AnyArray, Graph
 from dovetail.plan import Recipe, parse_placement
@@ -95,7 +95,7 @@ def _chain(seed: int, layers: int = 6, channels: int = 32, size: int = 12) -> Gr
     return net.graph(net.op("Gemm", flat, net.uniform(channels, 6), net.uniform(6), shape=(1, 6)))
 
 
-def _nearness(outputs: dict[str, AnyArray], labels: dict[str, AnyArray]) -> AnyArray:
+def _nearness(outputs: Arrays, labels: Arrays) -> AnyArray:
     (made,), truth = outputs.values(), labels["truth"]
     off = np.abs(made - truth).reshape(len(made), -1).max(axis=1) / np.abs(truth).max()
     return np.clip(1 - off / 0.3, 0.0, 1.0).astype(np.float64)
@@ -115,7 +115,7 @@ def _request(graph: Graph, repairs: tuple[str, ...], log: Path | None = None) ->
         calibration=calibrate(graph, source),
         samples=source,
         splits=split_samples(source),
-        metric=callable_metric(_nearness),  # type: ignore[arg-type]
+        metric=callable_metric(_nearness),
         goal=Goal(0.05),
         low=low,
         ladder=(parse_placement("vsi:a311d@i16"),),

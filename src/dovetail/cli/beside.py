@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dovetail.cli.options import ModelVerb, SamplesVerb, read_ranges
+from dovetail.cli.options import ModelVerb, RangesBesideOption, SamplesVerb, read_ranges
 from dovetail.cli.ranges import is_quantizing, ranges_file
 from dovetail.errors import DataError, PlanError
 
@@ -24,15 +24,7 @@ class QuantizedVerb(SamplesVerb, ModelVerb):
     """The options of commands about a model as it is quantised and cut."""
 
     plan: Annotated[Path | None, typer.Option("--plan", metavar="FILE", help="Plan (dovetail plan, tune).")] = None
-    ranges: Annotated[
-        Path | None,
-        typer.Option(
-            "--ranges",
-            metavar="FILE",
-            help="Ranges (dovetail calibrate); ranges.json beside the plan.",
-            show_default=False,
-        ),
-    ] = None
+    ranges: RangesBesideOption = None
     target: Annotated[
         str | None, typer.Option("--target", metavar="TARGET", help="Where a quantised model runs whole.")
     ] = None

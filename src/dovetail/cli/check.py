@@ -10,7 +10,7 @@ import typer
 
 from dovetail.cli.fitting import FitProgress
 from dovetail.cli.loading import LoadingVerb
-from dovetail.cli.options import DataVerb, DecisionsOption, LabelsOption
+from dovetail.cli.options import DataVerb, DecisionsOption, LabelsOption, RangesBesideOption
 from dovetail.cli.pricing import PriceVerb
 from dovetail.cli.render import Screen
 from dovetail.cli.texts import one_of, split_commas
@@ -43,10 +43,7 @@ class CheckVerb(PriceVerb, DataVerb, LoadingVerb):
         str | None,
         typer.Option("--target", metavar="TARGET", help="Check on this target; the plan's own.", show_default=False),
     ] = None
-    ranges: Annotated[
-        Path | None,
-        typer.Option("--ranges", metavar="FILE", help="Ranges; ranges.json beside the plan.", show_default=False),
-    ] = None
+    ranges: RangesBesideOption = None
     record: Annotated[
         Path | None,
         typer.Option("--record", metavar="FILE", help="What was promised; run.json beside.", show_default=False),

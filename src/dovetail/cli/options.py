@@ -46,6 +46,15 @@ DecisionsOption = Annotated[
 ]
 PlanOption = Annotated[Path, typer.Option("--plan", metavar="FILE", help="Plan (dovetail plan).")]
 RangesOption = Annotated[Path, typer.Option("--ranges", metavar="FILE", help="Ranges (dovetail calibrate).")]
+RangesBesideOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--ranges",
+        metavar="FILE",
+        help="Ranges (dovetail calibrate); ranges.json beside the plan.",
+        show_default=False,
+    ),
+]
 
 
 HOST = "cpu"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dovetail.cli.options import ModelVerb, PlanOption, read_ranges
+from dovetail.cli.options import ModelVerb, PlanOption, RangesBesideOption, read_ranges
 from dovetail.cli.ranges import ranges_file
 from dovetail.cli.render import Screen
 from dovetail.cli.verb import Answer
@@ -29,15 +29,7 @@ class Quantize(ModelVerb):
     """
 
     plan: PlanOption
-    ranges: Annotated[
-        Path | None,
-        typer.Option(
-            "--ranges",
-            metavar="FILE",
-            help="Ranges (dovetail calibrate); ranges.json beside the plan.",
-            show_default=False,
-        ),
-    ] = None
+    ranges: RangesBesideOption = None
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="A .onnx or .dvg file.")]
 
     def run(self, screen: Screen) -> Answer:

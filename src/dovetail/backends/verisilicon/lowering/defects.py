@@ -94,9 +94,7 @@ def with_copies_of_moved(draft: ProgramDraft) -> None:
         kinds = _CLAMPS if moved is not None and moved.kind == "transpose" else _SLOPES
         moved = moved if moved is not None and moved.kind in ("concat", "transpose") and item.kind in kinds else None
         if moved is not None and any(source in makers and makers[source].kind in _SHIFTED for source in moved.inputs):
-            draft.tensors.append(replace(draft.tensors[item.inputs[0]], role=TensorRole.INNER))
-            copy = len(draft.tensors) - 1
-            operators.append(ProgramOperator("data_convert", item.inputs[:1], (copy,), node=item.node))
+            copy = _copy(draft, operators, item, item.inputs[0])
             item = replace(item, inputs=(copy, *item.inputs[1:]))
         operators.append(item)
     draft.operators[:] = operators
@@ -113,9 +111,7 @@ def with_copies_of_pooled(draft: ProgramDraft) -> None:
     for item in draft.operators:
         pooled = makers.get(item.inputs[0]) if item.kind in _CLAMPS else None
         if pooled is not None and pooled.kind == "pool2d" and _is_clamped_before(draft, makers, pooled, item):
-            draft.tensors.append(replace(draft.tensors[item.inputs[0]], role=TensorRole.INNER))
-            copy = len(draft.tensors) - 1
-            operators.append(ProgramOperator("data_convert", item.inputs[:1], (copy,), node=item.node))
+            copy = _copy(draft, operators, item, item.inputs[0])
             item = replace(item, inputs=(copy, *item.inputs[1:]))
         operators.append(item)
     draft.operators[:] = operators
@@ -148,9 +144,7 @@ def with_copies_of_added(draft: ProgramDraft) -> None:
             held, other = draft.tensors[tensor], item.inputs[1 - place]
             spoilt = _is_added_past(makers, tensor) if newer else _is_added_to_a_part(makers, tensor, other)
             if held.form.code is Code.U8 and spoilt:
-                draft.tensors.append(replace(held, role=TensorRole.INNER))
-                inputs[place] = len(draft.tensors) - 1
-                operators.append(ProgramOperator("data_convert", (tensor,), (inputs[place],), node=item.node))
+                inputs[place] = _copy(draft, operators, item, tensor)
         operators.append(replace(item, inputs=tuple(inputs)))
     draft.operators[:] = operators
 
@@ -166,12 +160,18 @@ def with_copies_of_gates(draft: ProgramDraft) -> None:
     for item in draft.operators:
         gate = makers.get(item.inputs[0]) if item.kind == "reduce" else None
         if gate is not None and gate.kind == "sigmoid" and {*gate.inputs, *gate.outputs} in products:
-            draft.tensors.append(replace(draft.tensors[item.inputs[0]], role=TensorRole.INNER))
-            copy = len(draft.tensors) - 1
-            operators.append(ProgramOperator("data_convert", item.inputs[:1], (copy,), node=item.node))
+            copy = _copy(draft, operators, item, item.inputs[0])
             item = replace(item, inputs=(copy, *item.inputs[1:]))
         operators.append(item)
     draft.operators[:] = operators
+
+
+def _copy(draft: ProgramDraft, operators: list[ProgramOperator], reader: ProgramOperator, tensor: int) -> int:
+    """Add an operator that copies a tensor for a reader; return the copy."""
+    draft.tensors.append(replace(draft.tensors[tensor], role=TensorRole.INNER))
+    copy = len(draft.tensors) - 1
+    operators.append(ProgramOperator("data_convert", (tensor,), (copy,), node=reader.node))
+    return copy
 
 
 def _is_added_to_a_part(makers: Mapping[int, ProgramOperator], tensor: int, other: int) -> bool:
