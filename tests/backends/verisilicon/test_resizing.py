@@ -24,10 +24,8 @@ pytestmark = pytest.mark.sdk
 _DRAWN = 6
 _ROUNDED = 8
 """The factor whose shares of affine bytes the vendor rounds, centres on centres."""
-_UNEVEN = (3,)
-"""Factors whose shares no byte nor float holds."""
 _LOOSE = 0.0001
-"""Share of elements of them, and of corners on corners, that may differ by one."""
+"""Share of elements of it that may differ."""
 _PRECISIONS = (Precision.U8, Precision.I8, Precision.I8DFP, Precision.I16)
 
 
@@ -64,11 +62,19 @@ def test_planes_that_grow_by_whole_factors(factor: int, grid: str, precision: Pr
     for drawn in range(seed, seed + _DRAWN):
         found = judge.judge(_grown(drawn, factor, grid, kept=bool(drawn % 2)), precision)
         assert found.outcome in (WildOutcome.EQUAL, WildOutcome.DIFFERS), f"seed {drawn}: {found.reason}"
-        rounded = factor == _ROUNDED and grid == "half_pixel"
-        if rounded or factor in _UNEVEN or grid == "align_corners":
-            # Ties of float32: one of 14,784 was another one (a733, four times the size, corners on corners).
-            few = max(1.0, _LOOSE * found.steps.elements)
+        if factor == _ROUNDED and grid == "half_pixel":
+            assert found.steps.differing <= _LOOSE * found.steps.elements, f"seed {drawn}: {found.steps}"
+        elif grid == "align_corners":
+            # Halves that are decided otherwise: one element in a million.
+            assert found.steps.differing <= 1, f"seed {drawn}: {found.steps}"
             assert found.steps.largest <= 1, f"seed {drawn}: {found.steps}"
-            assert found.steps.differing <= few, f"seed {drawn}: {found.steps}"
         else:
             assert found.outcome is WildOutcome.EQUAL, f"seed {drawn}: {found.steps}"
+
+
+def test_weights_that_half_precision_holds_as_subnormals_are_zero(judge: SimulatorJudge) -> None:
+    """They decide halves: of 3 times the size with corners on corners 3 of 175,176 elements were others with them."""
+    cases = [_grown(seed, 3, "align_corners", kept=True) for seed in range(5001, 5051, 2)]
+    found = [judge.judge(case, Precision.U8) for case in cases]
+    assert sum(item.steps.differing for item in found) == 0
+    assert sum(item.steps.elements for item in found) > 100_000

@@ -5,8 +5,8 @@ input is, four neighbours are weighted by products of their shares in half preci
 size); else straight lines are drawn in float32, columns first. Where both axes are doubled, or grow 4 or (centres on
 centres) 8 times, and the steps differ, one integer of 16 bits stands for their ratio. Of twice the size with corners on
 corners the weights hold the ratio where both zero points are the least byte, and else real numbers of half precision
-are weighted. Measured on V853, A311D, i.MX 8M Plus and A733 with drawn sizes, scales and zero points; what is left:
-eight times the size (up to 1e-5 of the elements, one step).
+are weighted. Measured on V853, A311D, i.MX 8M Plus and A733 with drawn sizes, scales and zero points; what is left, by
+one step: eight times the size (up to 1e-5 of the elements), and with corners on corners one element in a million.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _forgetful(columns: _Neighbours, size: int, made: int) -> _Neighbours:
 
 
 def _weighted(precision: type[np.floating[Any]], ratio: float = 1.0) -> Weigh:
-    """Return the rule of four neighbours, whose weights are products of shares and a ratio."""
+    """Return the rule of four neighbours, whose weights are products of shares and a ratio; a subnormal one is 0."""
 
     def weigh(stored: AnyArray, rows: _Neighbours, columns: _Neighbours) -> AnyArray:
         one, right, below = float32(1), columns.share, rows.share[:, None]
@@ -111,6 +111,7 @@ def _weighted(precision: type[np.floating[Any]], ratio: float = 1.0) -> Weigh:
         for line, part in ((rows.first, one - below), (rows.second, below)):
             for column, share in ((columns.first, one - right), (columns.second, right)):
                 weight = (part * share * float32(ratio)).astype(precision).astype(np.float64)
+                weight = np.where(weight < np.finfo(precision).smallest_normal, 0.0, weight)
                 total = total + stored[..., line[:, None], column] * weight
         return total
 
