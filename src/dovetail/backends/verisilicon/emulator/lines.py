@@ -111,7 +111,7 @@ def _weighted(precision: type[np.floating[Any]], ratio: float = 1.0) -> Weigh:
         for line, part in ((rows.first, one - below), (rows.second, below)):
             for column, share in ((columns.first, one - right), (columns.second, right)):
                 weight = (part * share * float32(ratio)).astype(precision).astype(np.float64)
-                weight = np.where(weight < np.finfo(precision).smallest_normal, 0.0, weight)
+                weight = np.where(np.abs(weight) < np.finfo(precision).smallest_normal, 0.0, weight)
                 total = total + stored[..., line[:, None], column] * weight
         return total
 
