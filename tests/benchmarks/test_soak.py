@@ -11,6 +11,7 @@ from pathlib import Path
 
 import draws
 import pytest
+import work
 
 from dovetail.bundle import save_bundle
 from fuzzing.network import small_network
@@ -54,7 +55,7 @@ def test_connections_that_waited_for_a_server_without_a_processor_all_close(tmp_
             for number, connection in enumerate(waiting):
                 connection.sendall(_HEAD[: 1 + number % len(_HEAD)])
             server.send_signal(signal.SIGCONT)
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + work.PATIENCE_S
             while open_files(server.pid) < before + _WAITING // 2 and time.monotonic() < deadline:
                 time.sleep(0.01)
             # So many wait at once: what a starved server shows is a backlog.
@@ -67,4 +68,4 @@ def test_connections_that_waited_for_a_server_without_a_processor_all_close(tmp_
         finally:
             server.send_signal(signal.SIGCONT)
             server.terminate()
-            server.wait(120)
+            server.wait(work.PATIENCE_S)

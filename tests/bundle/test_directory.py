@@ -14,9 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import clocks
 import numpy as np
 import pytest
+import work
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -381,7 +381,7 @@ def test_a_huge_file_is_refused_before_it_is_read(tmp_path: Path, name: str) -> 
     folder = _saved(tmp_path)
     with (folder / name).open("r+b") as stream:
         stream.truncate(1 << 40)
-    with clocks.quick():
+    with work.little():
         _refused(folder, f"{name}: larger than 268435456 bytes")
 
 

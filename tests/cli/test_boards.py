@@ -10,6 +10,7 @@ from pathlib import Path
 import needs
 import numpy as np
 import pytest
+import work
 from served import TOKEN, Served, served
 
 import dovetail
@@ -173,7 +174,7 @@ def test_serve_says_at_its_end_what_it_served(json_output: bool, tiny: Tiny, run
     with served(tmp_path, ["--json"] if json_output else []) as server:
         assert any(line.startswith("not served: broken: ") for line in server.said)
         server.process.terminate()
-        assert server.process.wait(60) == 0
+        assert server.process.wait(work.PATIENCE_S) == 0
         assert server.process.stdout is not None
         said = server.process.stdout.read()
     if json_output:

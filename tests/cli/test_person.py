@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+import work
 
 from .conftest import Said, Tiny, tiny_model
 
@@ -316,7 +317,7 @@ sys.exit(code)
 @pytest.mark.parametrize("where", ["dovetail.cli.main", "dovetail.report.page", "end"])
 def test_a_signal_that_is_swallowed_ends_the_command(where: str) -> None:
     call = [sys.executable, "-c", _SWALLOWED, where, "devices"]
-    done = subprocess.run(call, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(call, capture_output=True, text=True, timeout=work.PATIENCE_S)
     assert (done.returncode, done.stdout) == (130, "")
     assert done.stderr == "error: interrupted: nothing was written.\n"
 

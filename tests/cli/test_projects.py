@@ -8,8 +8,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import clocks
 import pytest
+import work
 
 from .conftest import Said, Tiny
 
@@ -56,7 +56,7 @@ def test_without_the_sdk_the_way_to_it_is_told(tiny: Tiny, tmp_path: Path) -> No
         capture_output=True,
         text=True,
         check=False,
-        timeout=clocks.PATIENCE_S,
+        timeout=work.PATIENCE_S,
     )
     assert done.returncode == 2
     assert "dovetail sdk install verisilicon" in done.stderr

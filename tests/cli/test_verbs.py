@@ -10,7 +10,6 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import clocks
 import pytest
 from rich.cells import cell_len
 
@@ -125,21 +124,20 @@ def test_version(run: Run) -> None:
     assert re.fullmatch(r"dovetail \d+\.\d+\.\d+\n", said.out)
 
 
-def test_help_loads_nothing_heavy_and_is_quick() -> None:
+def test_help_loads_nothing_heavy_and_little_else() -> None:
     program = (
-        "import sys, time\n"
-        "start = time.thread_time()\n"
+        "import sys\n"
+        "before = set(sys.modules)\n"
         "from dovetail.cli.main import main\n"
         "main(['tune', '--help'])\n"
-        "heavy = {'numpy', 'onnx', 'onnxruntime', 'scipy', 'PIL', 'rich', 'grpc', 'uvicorn'} & set(sys.modules)\n"
-        "print(time.thread_time() - start, sorted(heavy), file=sys.stderr)\n"
+        "print(*set(sys.modules) - before, file=sys.stderr)\n"
     )
-    runs = [
-        subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True) for _ in range(3)
-    ]
-    seconds, _, heavy = min(done.stderr.strip() for done in runs).partition(" ")
-    assert heavy == "[]"
-    assert float(seconds) / clocks.unit_s() < 90
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    loaded = set(done.stderr.split())
+    assert not {"numpy", "onnx", "onnxruntime", "scipy", "PIL", "rich", "grpc", "uvicorn"} & loaded
+    assert "dovetail.cli.main" in loaded
+    # They were 338 when this was written.
+    assert len(loaded) < 400, sorted(loaded)
 
 
 def test_colours_follow_the_terminal_and_no_color(tiny: Tiny, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import work
 
 from dovetail.backend.costs import Quality
 from dovetail.backend.modelled import BoardSettings, ModelledGraph, OperatorCycles
@@ -138,7 +139,7 @@ def test_nobody_waits_for_what_is_late_but_it_is_kept(vendor: Vendor, tmp_path: 
     assert _latencies(probe_units(model, [U8], ProbeOptions(limit_s=0.05, folder=tmp_path)), model) == [None] * 3
     vendor.open.set()
     for thread in set(threading.enumerate()) - others:
-        thread.join(timeout=30)
+        thread.join(timeout=work.PATIENCE_S)
     assert _latencies(probe_units(model, [U8], ProbeOptions(limit_s=0.0, folder=tmp_path)), model) == [2000.0] * 3
 
 

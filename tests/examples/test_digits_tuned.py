@@ -11,9 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import clocks
 import numpy as np
 import pytest
+import work
 
 import dovetail
 from dovetail.compare import load_metric
@@ -42,7 +42,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path
         capture_output=True,
         text=True,
         check=True,
-        timeout=clocks.PATIENCE_S,
+        timeout=work.PATIENCE_S,
     )
     return json.loads(done.stdout), folder / "dovetail-out"
 

@@ -21,6 +21,7 @@ import draws
 import needs
 import numpy as np
 import pytest
+import work
 from boards import small_network
 from served import inputs_for, served, small_bundle
 
@@ -86,7 +87,7 @@ def test_a_server_that_is_killed_in_an_upload_serves_a_whole_model_again(
         with served(models) as server:
             with RemoteRuntime(server.url) as board, pytest.raises((RemoteError, DeviceLost)):
                 board.install("small", new)
-            assert server.process.wait(60) == -9
+            assert server.process.wait(work.PATIENCE_S) == -9
     with served(models) as server:
         assert answers(server.url, new if moment == "after it is put in place" else old)
         with RemoteRuntime(server.url) as board:
@@ -239,10 +240,10 @@ def test_a_cable_that_is_cut_gives_the_same_answers_or_a_clear_error(
                 time.sleep(1.0)
                 hosts.plug(into=True)
             said += process.stdout.readlines()
-            assert process.wait(120) == 0
+            assert process.wait(work.PATIENCE_S) == 0
         hosts.plug(into=True)
         after = client(hosts, server.url, tmp_path / "small", 60.0)
-        again = after.communicate(timeout=120)[0].splitlines()
+        again = after.communicate(timeout=work.PATIENCE_S)[0].splitlines()
     assert (said[0], said[-1]) == ("loaded\n", "end\n")
     check(bundle, said[1:-1], server.url, may_fail=True)
     assert mended or said[-2].startswith("error ")

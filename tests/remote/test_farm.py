@@ -13,11 +13,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import boards
-import clocks
 import needs
 import numpy as np
 import onnx
 import pytest
+import work
 from served import inputs_for, slow_bundle, small_bundle
 
 import dovetail
@@ -108,7 +108,7 @@ class UnderWay:
     def end(self) -> FarmRun:
         """Return what came of it."""
         self._enough.set()
-        return self.running.result(clocks.PATIENCE_S)
+        return self.running.result(work.PATIENCE_S)
 
 
 METRIC = (
@@ -298,7 +298,7 @@ def test_where_no_board_fits_or_is_left_it_is_said(site: FarmSite, busy: Bundle)
                 if name in site.processes:
                     site.kill(name)
             with pytest.raises(DeviceLost, match=r"no board of the farm is left that fits, with pieces to go: left: "):
-                run.running.result(clocks.PATIENCE_S)
+                run.running.result(work.PATIENCE_S)
         # Idle or not, a board that does not answer is found out.
         site.until(lambda: not any(board.is_there for board in farm.status().boards), "scheduler")
         with pytest.raises(DeviceNotFound, match=r"no board of the farm fits: left is drained: "):
@@ -314,5 +314,5 @@ def test_a_board_leaves_when_it_is_asked_to_and_a_name_is_one_board_s(site: Farm
     with Farm(site.scheduler) as farm:
         worker = site.processes.pop("left.worker")
         worker.terminate()
-        assert worker.wait(clocks.PATIENCE_S) == 0
+        assert worker.wait(work.PATIENCE_S) == 0
         assert "left" not in states(farm)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import work
 from served import Served, inputs_for, served, slow_bundle, small_bundle
 
 import dovetail
@@ -184,7 +185,7 @@ def test_a_server_that_is_asked_to_end_answers_what_is_under_way(tmp_path: Path)
             waiting = urllib.request.urlopen(f"http://{server.rest}/metrics").read().decode()
         server.process.terminate()
         asking.join()
-        assert server.process.wait(60) == 0
+        assert server.process.wait(work.PATIENCE_S) == 0
     # An even number of products with a matrix that turns rows around: the input itself.
     assert np.array_equal(np.asarray(found[0]), arrays["x"])
 

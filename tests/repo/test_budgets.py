@@ -1,9 +1,8 @@
-"""Budgets of size and of import time."""
+"""Budgets of size and of ."""
 
 from __future__ import annotations
 
 import ast
-import os
 import statistics
 import subprocess
 import sys
@@ -52,32 +51,46 @@ def test_no_refused_names(path: Path) -> None:
     assert path.stem not in ("common", "utils", "helpers", "misc")
 
 
-def test_runtime_import_needs_only_numpy_and_is_quick(tmp_path: Path) -> None:
+def test_runtime_import_needs_only_numpy_and_little_else() -> None:
     program = (
-        "import time\n"
-        "start = time.thread_time()\n"
-        "import numpy\n"
-        "between = time.thread_time()\n"
-        "import dovetail.runtime\n"
-        "ratio = (time.thread_time() - between) / (between - start)\n"
         "import sys\n"
-        "loaded = {name.split('.')[0] for name in sys.modules}\n"
-        "heavy = {'onnx', 'onnxruntime', 'scipy', 'typer', 'rich', 'PIL'} & loaded\n"
-        "print(ratio, sorted(heavy))\n"
+        "import numpy\n"
+        "before = set(sys.modules)\n"
+        "import dovetail.runtime\n"
+        "print(*set(sys.modules) - before)\n"
     )
-    assert min(_import_ratio(program, tmp_path) for _ in range(12)) < 1.5
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert not {"onnx", "onnxruntime", "scipy", "typer", "rich", "PIL"} & {name.split(".")[0] for name in loaded}
+    assert "dovetail.runtime" in loaded
+    # They were 67 when this was written, and numpy alone 138.
+    assert len(loaded) < 90, sorted(loaded)
 
 
-def _import_ratio(program: str, bytecode: Path) -> float:
-    """Return what importing the runtime costs over what importing numpy costs: both were about 50 ms in 2026."""
-    # Installed packages come with bytecode; the first run makes it here.
-    environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
-    environment["PYTHONPYCACHEPREFIX"] = str(bytecode)
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-    ratio, _, heavy = done.stdout.strip().partition(" ")
-    assert heavy == "[]"
-    return float(ratio)
+TESTS = sorted((SOURCE.parents[1] / "tests").rglob("*.py"))
+_CLOCKS = (
+    "time",
+    "thread_time",
+    "process_time",
+    "perf_counter",
+    "perf_counter_ns",
+    "thread_time_ns",
+    "process_time_ns",
+)
+_SETS_ONE = {"timed_board.py"}
+"""A board whose clock a test sets."""
+
+
+def test_no_test_reads_a_clock_to_judge_by() -> None:
+    """What a test asserts of time fails on a busy machine; `time.monotonic` serves those who wait."""
+    read = {
+        (path.name, node.lineno)
+        for path in TESTS
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and node.attr in _CLOCKS
+        if isinstance(node.value, ast.Name) and node.value.id in ("time", "timeit") and path.name not in _SETS_ONE
+    }
+    assert read == set()
 
 
 def test_floors_are_kept() -> None:

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-import clocks
 import numpy as np
 import pytest
+import work
 
 from dovetail.backend.protocols import Blob, ExecutableAbilities
 from dovetail.bundle import Bundle
@@ -44,7 +44,7 @@ class Waiting:
         try:
             time.sleep(self.pause_s)
             if self.meets is not None:
-                self.meets.wait(timeout=clocks.PATIENCE_S)
+                self.meets.wait(timeout=work.PATIENCE_S)
             if self.fails:
                 raise ZeroDivisionError("a defect")
             total = np.asarray(sum(inputs.values()) + np.float32(1))
@@ -126,7 +126,7 @@ def test_requests_follow_each_other_through_the_stages_in_order() -> None:
     class Last(Waiting):
         def run(self, inputs: Mapping[str, AnyArray], taps: Sequence[str] = ()) -> Mapping[str, AnyArray]:
             # The first request is not finished before the second has begun.
-            assert second.wait(timeout=clocks.PATIENCE_S)
+            assert second.wait(timeout=work.PATIENCE_S)
             return super().run(inputs, taps)
 
     with _session(*CHAIN, change={0: First(("s",), 0.001), 1: Last(("t",), 0.001)}) as session:
@@ -155,7 +155,7 @@ def test_what_can_run_in_several_threads_does() -> None:
 
     class Together(Waiting):
         def run(self, inputs: Mapping[str, AnyArray], taps: Sequence[str] = ()) -> Mapping[str, AnyArray]:
-            both.wait(timeout=clocks.PATIENCE_S)
+            both.wait(timeout=work.PATIENCE_S)
             return {"s": inputs["x"] + np.float32(1)}
 
         def abilities(self) -> ExecutableAbilities:

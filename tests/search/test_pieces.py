@@ -12,6 +12,7 @@ from threading import Barrier, current_thread
 
 import numpy as np
 import pytest
+import work
 
 from dovetail.backend.protocols import CompileOptions, Executable, ExecutableAbilities, Fidelity, Signature
 from dovetail.backend.registry import backend, find_target
@@ -98,7 +99,7 @@ class _Counted:
         self.runner.runs += 1
         self.runner.threads.add(current_thread().name)
         if self.runner.meeting is not None:
-            self.runner.meeting.wait(60)
+            self.runner.meeting.wait(work.PATIENCE_S)
         return self.executable.run(inputs, taps)
 
     def abilities(self) -> ExecutableAbilities:

@@ -16,6 +16,7 @@ import onnx
 import pytest
 import tritonclient.grpc
 import tritonclient.http
+import work
 from onnx import TensorProto, helper, numpy_helper
 from served import bundle_of, inputs_for, served, small_bundle
 
@@ -117,7 +118,7 @@ async def crowd(model: ServedModel, asks: Sequence[Ask]) -> list[object]:
     event = threading.Event()
 
     def hold(queue_ns: int) -> None:
-        assert event.wait(60)
+        assert event.wait(work.PATIENCE_S)
 
     held = [asyncio.create_task(model.in_turn(hold)) for _ in range(_THREADS)]
     await asyncio.sleep(0)
@@ -253,7 +254,9 @@ def test_who_leaves_while_it_waits_to_be_joined_is_not_run() -> None:
     async def scene() -> None:
         model = served_model(bundle, batch_rows=16)
         event = threading.Event()
-        held = [asyncio.create_task(model.in_turn(lambda queue_ns: event.wait(60))) for _ in range(_THREADS)]
+        held = [
+            asyncio.create_task(model.in_turn(lambda queue_ns: event.wait(work.PATIENCE_S))) for _ in range(_THREADS)
+        ]
         await asyncio.sleep(0)
         tasks = [asyncio.create_task(model.infer(ask, lambda run, feed: run)) for ask in asks(feeds(bundle, [1] * 6))]
         await asyncio.sleep(0)

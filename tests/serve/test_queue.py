@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 
 import pytest
+import work
 
 import dovetail
 from dovetail.oip.failures import Reply, RequestRefused
@@ -20,7 +21,7 @@ def model_of(bundle: dovetail.Bundle, queue: int = 8) -> ServedModel:
 
 def waiting_for(event: threading.Event, ran: list[int], number: int) -> Callable[[int], int]:
     def act(queue_ns: int) -> int:
-        assert event.wait(60)
+        assert event.wait(work.PATIENCE_S)
         ran.append(number)
         return number
 

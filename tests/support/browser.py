@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import needs
-
-_DRAWN_WITHIN_S = 120.0
+import work
 
 
 @contextmanager
@@ -30,7 +29,7 @@ def open_browser() -> Iterator[Any]:
 
 def wait_until_drawn(page: Any) -> None:
     """Wait until every graph of a report is drawn; `wait_for_function` would need eval, which the page forbids."""
-    ends = time.monotonic() + _DRAWN_WITHIN_S
+    ends = time.monotonic() + work.PATIENCE_S
     while not page.evaluate("window.dovetailGraphs?.every((graph) => graph.frames > 0) ?? false"):
         assert time.monotonic() < ends, "the report was not drawn"
         page.wait_for_timeout(50)

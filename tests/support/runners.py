@@ -13,6 +13,7 @@ from typing import Any
 
 import needs
 import numpy as np
+import work
 from sysroots import Sysroot
 
 import dovetail
@@ -46,7 +47,7 @@ class Runner:
     def run(self, *arguments: object, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
         """Run it, and return how it ended."""
         words = [*self.before, str(self.program), *map(str, arguments), *self.options]
-        return subprocess.run(words, capture_output=True, text=True, cwd=folder, timeout=600)
+        return subprocess.run(words, capture_output=True, text=True, cwd=folder, timeout=work.PATIENCE_S)
 
     def outputs(self, bundle: Path, samples: Path, output: Path, *arguments: object) -> dict[str, AnyArray]:
         """Return the outputs of samples, stacked; what it says on stderr is the assertion's message."""

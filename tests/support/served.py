@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import work
 from onnx import TensorProto, helper, numpy_helper
 
 import dovetail
@@ -86,7 +87,7 @@ def served(
         yield Served(found[1], found[2], process, said)
         if process.poll() is None:
             process.terminate()
-            assert process.wait(60) == 0
+            assert process.wait(work.PATIENCE_S) == 0
             listener.join(10)
     finally:
         if process.poll() is None:

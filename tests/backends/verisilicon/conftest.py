@@ -13,6 +13,7 @@ from pathlib import Path
 import needs
 import numpy as np
 import pytest
+import work
 from draws import seed_of
 
 from dovetail.backend.target import TargetProfile
@@ -138,7 +139,7 @@ def traceless() -> Iterator[None]:
     yield
     # What an error's traceback held is let go by the collector, and processes take their time to end on a busy machine.
     gc.collect()
-    limit = time.monotonic() + 30
+    limit = time.monotonic() + work.PATIENCE_S
     while not traces() <= before and time.monotonic() < limit:
         time.sleep(0.1)
     assert traces() <= before

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-import clocks
 import numpy as np
 import pytest
+import work
 
 from dovetail.backend.protocols import CompileOptions, Signature
 from dovetail.backends.verisilicon.driver import bench
@@ -159,7 +159,7 @@ def test_a_worker_dies_with_its_parent(vendor: VsiBackend) -> None:
     process, place = os.read(reader, 4096).decode().split()
     os.close(reader)
     os.close(writer)
-    deadline = time.monotonic() + clocks.PATIENCE_S
+    deadline = time.monotonic() + work.PATIENCE_S
     while (_alive(int(process)) or Path(place).exists()) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not _alive(int(process))
@@ -187,7 +187,7 @@ def test_a_worker_that_works_dies_with_its_parent(step: str, vendor: VsiBackend)
     os.waitpid(child, 0)
     os.close(reader)
     os.close(writer)
-    deadline = time.monotonic() + clocks.PATIENCE_S
+    deadline = time.monotonic() + work.PATIENCE_S
     while (_alive(int(process)) or any(Path(name).exists() for name in folders)) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert folders
@@ -207,5 +207,5 @@ def test_damaged_messages_end_the_worker(vendor: VsiBackend) -> None:
     for message in ({"do": "nonsense"}, {"do": "build", "tensors": [{}]}, {"do": "run", "inputs": [], "outputs": []}):
         worker = WorkerProcess(launch, DriverLimits(), 0)
         with pytest.raises(WorkerDiedError, match="died while obeying"):
-            worker.ask(dict(message), within_s=clocks.PATIENCE_S, doing="obeying")
+            worker.ask(dict(message), within_s=work.PATIENCE_S, doing="obeying")
         worker.close()

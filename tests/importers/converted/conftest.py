@@ -7,9 +7,9 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-import clocks
 import needs
 import pytest
+import work
 
 from dovetail.environments import EnvironmentState, State, find_environment, state_of
 
@@ -42,7 +42,7 @@ def run_there(state: EnvironmentState, program: str, folder: Path) -> str:
         capture_output=True,
         text=True,
         check=False,
-        timeout=clocks.PATIENCE_S,
+        timeout=work.PATIENCE_S,
         env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "OMP_NUM_THREADS": "2", "PYTHONPATH": ""},
     )
     assert done.returncode == 0, done.stderr[-3000:]

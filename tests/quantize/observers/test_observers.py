@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import io
 
-import clocks
 import numpy as np
 import pytest
+import work
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -280,8 +280,8 @@ def test_kl_refuses_16_bits():
         make_observer(CM.KL, ObserverOptions(bits=16))
 
 
-@pytest.mark.parametrize(("method", "most"), [(CM.MINMAX, 1), (CM.PERCENTILE, 6), (CM.KL, 6), (CM.MSE, 6)])
-def test_a_million_values_are_taken_quickly(method, most):
+@pytest.mark.parametrize("method", [CM.MINMAX, CM.PERCENTILE, CM.KL, CM.MSE])
+def test_a_million_values_take_hardly_more_calls_than_a_thousand(method):
     x = np.random.default_rng(0).standard_normal(1_000_000).astype(np.float32)
-    observer = make_observer(method)
-    assert clocks.units(lambda: observer.update(x)) < most
+    few, many = make_observer(method), make_observer(method)
+    assert work.calls_of(lambda: many.update(x)) <= 2 * work.calls_of(lambda: few.update(x[:1000]))

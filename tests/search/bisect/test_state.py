@@ -9,8 +9,8 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-import clocks
 import pytest
+import work
 
 from dovetail.errors import SearchError
 from dovetail.plan import Plan, parse_placement
@@ -302,7 +302,7 @@ def test_a_time_out_ends_the_children_too(tmp_path: Path) -> None:
         processes = mark.read_text().split() if mark.exists() else []
         # A busy machine may not even start them in that time.
         timeout_s *= 2
-    limit = time.monotonic() + clocks.PATIENCE_S
+    limit = time.monotonic() + work.PATIENCE_S
     while any(_lives(process) for process in processes):
         assert time.monotonic() < limit
         time.sleep(0.01)

@@ -14,8 +14,8 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import clocks
 import pytest
+import work
 
 from dovetail.compare import load_metric
 from dovetail.data import split_samples
@@ -207,18 +207,18 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, li
         for process in (*workers, scheduler):
             process.kill()
         for process in (*workers, scheduler):
-            process.wait(clocks.PATIENCE_S)
+            process.wait(work.PATIENCE_S)
 
 
 def _wait_for_workers(file: Path, count: int) -> None:
     from distributed import Client
 
-    limit = time.monotonic() + clocks.PATIENCE_S
+    limit = time.monotonic() + work.PATIENCE_S
     while not file.exists():
         assert time.monotonic() < limit
         time.sleep(0.1)
     with Client(scheduler_file=str(file)) as client:
-        client.wait_for_workers(count, timeout=clocks.PATIENCE_S)
+        client.wait_for_workers(count, timeout=work.PATIENCE_S)
 
 
 @pytest.mark.slow
