@@ -269,8 +269,10 @@ def lower_resize(view: NodeView) -> None:
             exact,
             f"nearest with grid {grid!r} and rounding {rounding!r} (half_pixel is possible, and asymmetric with floor)",
         )
-        # By a whole factor both grids repeat every value: the simpler one.
-        grid = "asymmetric"
+    if mode == "nearest" or sizes[2:] == (1, 1):
+        # By a whole factor both grids repeat every value: the simpler one. A linear resize of a plane of one pixel
+        # repeats it too, where the vendor's shader of fixed point hands on its integers in whatever steps.
+        mode, grid = "nearest", "asymmetric"
     view.need(view.kind(0).dtype is view.made().dtype and view.kind(0).holds_reals, "its input is stored otherwise")
     ints = (int(mode == "linear"), made[3], made[2], int(grid == "align_corners"), int("half_pixel" in grid))
     if mode == "nearest" or ("half_pixel" in grid and _loses_in_counting(view, sizes[2:], made[2:])):
