@@ -33,8 +33,9 @@ _HALF = 0.5
 """The mantissa of a power of two."""
 _FLOORED = (0, 3, 3, 1, 1)
 """The average over 3 x 3 with strides of 1 and pads that are not counted, as the shim lays it out."""
-_PLACE_OF_AXES = 2
-"""Where the axes begin in the integers of a reduction."""
+_PLANE = (0, 1)
+_FLAT = 4
+"""The axes of a mean over rows and columns, and of the tensor that has them."""
 _WITH_PAD, _MAXIMUM = 1, 2
 """Codes of a pooling: an average that counts padding, and the largest."""
 _TO_FLOAT32, _CUT = 24, 16
@@ -92,10 +93,11 @@ def average_of(item: OperatorView, term: AnyArray | float = 0.0) -> Average:
     shape = item.shape()
     if item.operator.kind == "pool2d":
         return Average(item, window_of(item.ints[1:9]), shape[1:], term)
-    spatial = len(item.ints) - _PLACE_OF_AXES
-    rows, columns = shape[2:] if spatial > 1 else (1, shape[-1])
+    # A plane of four axes, or a row of whatever others are seen as one.
+    count = math.prod(shape) // math.prod(item.made_shape())
+    rows, columns = shape[2:] if item.ints[2:] == _PLANE and len(shape) == _FLAT else (1, count)
     window = PlaneWindow((rows, columns), (1, 1), (1, 1), ((0, 0), (0, 0)))
-    return Average(item, window, (*shape[1:-spatial], rows, columns), term)
+    return Average(item, window, (math.prod(shape[1:]) // count, rows, columns), term)
 
 
 def array_average(average: Average) -> Kernel:

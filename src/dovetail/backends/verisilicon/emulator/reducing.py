@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -18,11 +18,14 @@ from dovetail.backends.verisilicon.emulator.storing import centred, reals_of, st
 from dovetail.backends.verisilicon.emulator.tables import scales_of, squares
 from dovetail.backends.verisilicon.generation import Generation
 from dovetail.backends.verisilicon.program import Route
+from dovetail.backends.verisilicon.stages import merged
 from dovetail.backends.verisilicon.views import OperatorView, scale_of
 from dovetail.ir import AnyArray, DType
 
 _MEAN, _MAXIMUM, _MINIMUM, _SUM, _PRODUCT = range(5)
 """The shim's codes of reductions."""
+_OUTERMOST = (2, 3)
+"""Axes, the fastest first, that a part with a stream processor reduces one after the other where both are alone."""
 _MOST_HALF = float(np.finfo(np.float16).max)
 
 
@@ -39,15 +42,18 @@ def build_reduction(item: OperatorView) -> Kernel:
         pick, store = (np.max if code == _MAXIMUM else np.min), requantised(item)
         return lambda values: _shaped(store(pick(given(values), axis=axes, keepdims=True)), shape)
     if code != _PRODUCT and item.is_stored:
-        return _total(item, axes)
+        return _total(item)
 
     reduce = np.multiply if code == _PRODUCT else np.add
+    stages = _stages(item) if code == _PRODUCT and item.is_stored else [axes]
     count = math.prod(item.shape()[axis] for axis in axes) if code == _MEAN else 1
 
     def run(values: Values) -> AnyArray:
         reals = reals_of(given(values), item.kind())
         with np.errstate(all="ignore"):
-            return _shaped(finished(item, reduce.reduce(reals, axis=axes, keepdims=True) / count), shape)
+            for stage in stages[:-1]:
+                reals = _half(reduce.reduce(reals, axis=stage, keepdims=True))
+            return _shaped(finished(item, reduce.reduce(reals, axis=stages[-1], keepdims=True) / count), shape)
 
     return run
 
@@ -56,14 +62,36 @@ def _shaped(value: AnyArray, shape: tuple[int, ...]) -> AnyArray:
     return value.reshape(len(value), *shape)
 
 
-def _total(item: OperatorView, axes: tuple[int, ...]) -> Kernel:
-    """Return a sum or a mean of integers: the total is exact."""
-    count = 1 if item.ints[0] == _SUM else math.prod(item.shape()[axis] for axis in axes)
+def _stages(item: OperatorView) -> Sequence[tuple[int, ...]]:
+    """Return the axes, from the last, of each operator that the vendor's library makes of a reduction."""
+    seen = merged(item.shape()[::-1], item.ints[2:])
+    if item.generation is Generation.STREAM and seen.axes == (_OUTERMOST,) and len(item.shape()) > max(_OUTERMOST):
+        return [_axes(item, (axis,)) for axis in _OUTERMOST]
+    return [_axes(item, stage) for stage in seen.stages(mean=item.ints[0] == _MEAN)]
+
+
+def _half(reals: AnyArray) -> AnyArray:
+    """Return real numbers as they are stored between the operators of a reduction."""
+    return reals.astype(float32).astype(np.float16).astype(np.float64)
+
+
+def _total(item: OperatorView) -> Kernel:
+    """Return a sum or a mean of integers: the total is exact, but for what is stored in half precision in between."""
+    stages = _stages(item)
+    counts = [1 if item.ints[0] == _SUM else math.prod(item.shape()[one] for one in axes) for axes in stages]
     scale, store = scale_of(item.kind()), store_of(item, exact=item.ints[0] == _MEAN)
 
     def run(values: Values) -> AnyArray:
-        total = centred(given(values), item.kind()).sum(axis=axes, keepdims=True)
-        return _shaped(store.from_reals(np.asarray(total / count * scale)), item.made_shape())
+        terms = centred(given(values), item.kind())
+        if len(stages) == 1:
+            reals = terms.sum(axis=stages[0], keepdims=True) / counts[0] * scale
+            return _shaped(store.from_reals(np.asarray(reals)), item.made_shape())
+        reals = terms * scale
+        with np.errstate(over="ignore", invalid="ignore"):
+            for place, (axes, count) in enumerate(zip(stages, counts, strict=True)):
+                held = _half(reals) if place else reals
+                reals = held.sum(axis=axes, keepdims=True).astype(float32) * float32(1.0 / count)
+        return _shaped(store.from_reals(np.asarray(reals, np.float64)), item.made_shape())
 
     return run
 

@@ -13,11 +13,13 @@ from dovetail.backends.verisilicon.lowering.elementwise import check_same_kind_o
 from dovetail.backends.verisilicon.lowering.moving import BYTES
 from dovetail.backends.verisilicon.lowering.tiny import emit_enlarged
 from dovetail.backends.verisilicon.lowering.view import NodeView, is_tiny, same_storage
+from dovetail.backends.verisilicon.stages import merged
 from dovetail.ir import AnyArray, DType, Quantization
 
 _MEAN, _MAXIMAL, _MINIMUM, _PRODUCT = 0, 1, 2, 4
 _MOST_FACTORS = 16
 _NO_TILING = 161
+_AT_ONCE = 64
 _ROW = 16
 """Of a LayerNormalization: the vendor's kernels read whole rows of so many bytes."""
 _FEWEST = 9
@@ -33,6 +35,23 @@ def _check_plane(view: NodeView, axes: tuple[int, ...]) -> None:
     if view.draft.part.generation is Generation.VIP9000 and view.kind(0).dtype is DType.I16 and axes == (0, 1):
         count = math.prod(sides)
         view.need(count != _NO_TILING or 1 in sides, f"the compiler finds no tiling for the mean of {count} elements")
+
+
+def _check_blocks(view: NodeView, axes: Sequence[int]) -> None:
+    """Refuse means of bytes in fixed point over axes that are not neighbours, by a wrong number of elements.
+
+    The vendor's kernel divides by the next multiple of 64. Measured on V853 and A733 with 6 to 360 elements.
+    """
+    if not (view.draft.fixed_point and view.kind(0).dtype is DType.I8):
+        return
+    sizes = view.shape(0)[::-1]
+    count = math.prod(sizes[axis] for axis in axes)
+    apart = len(merged(sizes, axes).axes) > 1
+    view.need(
+        not apart or count <= _AT_ONCE or count % _AT_ONCE == 0,
+        f"the mean of {count} bytes in dynamic fixed point along axes that are not neighbours, which is divided by "
+        f"another number (up to {_AT_ONCE} are possible, and 16 bits)",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +127,7 @@ class Reduce:
             return
         if self.code == _MEAN:
             _check_plane(view, tuple(axes))
+            _check_blocks(view, axes)
         if self.code == _PRODUCT:
             count = math.prod(view.shape(0)[-1 - axis] for axis in axes)
             view.need(

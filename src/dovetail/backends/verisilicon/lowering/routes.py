@@ -6,6 +6,7 @@ Derived on the vendor's simulator, from its records of engines and from what eac
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 from dovetail.backends.verisilicon.generation import CONVERTING, NEWEST, OLDEST, Generation
@@ -22,6 +23,7 @@ from dovetail.backends.verisilicon.lowering.sums import (
 )
 from dovetail.backends.verisilicon.lowering.tabled import reads_array, reads_bytes
 from dovetail.backends.verisilicon.program import Code, Program, ProgramOperator, Quant, Route, TensorRole
+from dovetail.backends.verisilicon.stages import merged
 from dovetail.backends.verisilicon.views import OperatorView, ProgramView, exceeds_tables
 from dovetail.ir import DType, TensorType
 
@@ -52,6 +54,8 @@ _CHANNELS = 2
 """Where the shape of a plane's tensor has its channels."""
 _PLANE = 3
 """Axes that are all 1 where a function is left to a shader: channels, height and width."""
+_FLAT = 4
+"""Axes of a tensor whose means a stream processor takes."""
 _WIDEST = 15
 """The longest side of a window of newer arrays."""
 _FEWEST_ADDED = 4
@@ -377,11 +381,16 @@ def _averages_on_array(item: OperatorView) -> bool:
         whole = not any(rest) or (item.ints[0] == _COUNTED and not rest[-1])
         paired = kernel == (2, 1) and strides == (1, 1) and item.generation in OLDEST
         return whole and strides in ((1, 1), (2, 2)) and max(kernel) <= widest and not paired
-    if item.ints[2:] == (0,) and len(item.shape()) == _PLANE:
-        return _count_on_array(item, item.shape()[-1], widest)
-    spatial = item.ints[2:] == (0, 1) and len(item.shape()) == 4
-    plane = spatial and item.generation is not Generation.STREAM and min(item.shape()[2:]) > 1
-    return plane and _count_on_array(item, math.prod(item.shape()[2:]), widest)
+    sizes = item.shape()[::-1]
+    if len(sizes) == _FLAT and item.generation is Generation.STREAM:
+        return False
+    # A row of what is then a tensor of three axes.
+    seen = merged(sizes, item.ints[2:])
+    return seen.places == (0,) and seen.rank == _PLANE and _count_on_array(item, _count(sizes, seen.axes[0]), widest)
+
+
+def _count(sizes: Sequence[int], axes: Sequence[int]) -> int:
+    return math.prod(sizes[axis] for axis in axes)
 
 
 def _count_on_array(item: OperatorView, count: int, widest: int) -> bool:

@@ -1,0 +1,88 @@
+"""Means and sums over several axes: what is one axis, what is an operator of its own, and what is between them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import draws
+import numpy as np
+import pytest
+
+from dovetail.backends.verisilicon.driver.session import Settings
+from dovetail.backends.verisilicon.parts.part import profile_of
+from dovetail.backends.verisilicon.plugin import VsiBackend
+from dovetail.ir import DType, Graph, Node, TensorType
+from dovetail.ir.precision import Precision
+from dovetail.quantize import Range
+from dovetail.testing.wild.case import WildCase
+from dovetail.testing.wild.deploying import SimulatorJudge, WildOutcome
+
+from .conftest import target_named
+
+pytestmark = pytest.mark.sdk
+
+_DRAWN = 12
+_FEW = 0.02
+"""Share of the elements of drawn reductions that may differ: means that half precision rounds from a tie."""
+_APART = (
+    ("ReduceMean", (3, 4, 6, 5), (0, 3)),
+    ("ReduceMean", (2, 1, 3, 1), (0, 1, 2)),
+    ("ReduceMean", (1, 1, 3, 2), (0, 2, 3)),
+    ("ReduceMean", (1, 7, 7, 3, 4), (2, 3, 4)),
+    ("ReduceMean", (3, 4, 6, 5), (0, 1)),
+    ("ReduceSum", (1, 4, 6, 5), (1, 3)),
+    ("ReduceSum", (3, 4, 6, 5), (0, 3)),
+    ("ReduceSum", (3, 4, 6, 5), (0, 2, 3)),
+    ("ReduceSum", (3, 4, 6, 5), (0, 1)),
+)
+
+
+@pytest.fixture(scope="module", params=["vsi:v853", "vsi:imx8mp", "vsi:rk1808", "vsi:a733"])
+def judge(request: pytest.FixtureRequest, vendor: VsiBackend) -> Iterator[SimulatorJudge]:
+    with SimulatorJudge(profile_of(target_named(request.param)), Settings(vendor.folder)) as simulator:
+        yield simulator
+
+
+def _reduced(operator: str, shape: tuple[int, ...], axes: tuple[int, ...], seed: int) -> WildCase:
+    made = tuple(1 if axis in axes else size for axis, size in enumerate(shape))
+    kinds = {
+        "x": TensorType(DType.F32, shape),
+        "y": TensorType(DType.F32, made),
+        "a": TensorType(DType.I64, (len(axes),)),
+    }
+    graph = Graph("reduced", (Node("n", operator, ("x", "a"), ("y",)),), ("x",), ("y",), kinds, {"a": np.array(axes)})
+    count = int(np.prod([shape[axis] for axis in axes]))
+    most = 4.0 if operator == "ReduceMean" else 2.0 * count**0.5
+    return WildCase(graph, {"x": Range(-4.0, 3.0), "y": Range(-most, most)}, seed)
+
+
+@pytest.mark.parametrize(("operator", "shape", "axes"), _APART)
+def test_half_precision_lies_between_the_operators_of_a_reduction(
+    operator: str, shape: tuple[int, ...], axes: tuple[int, ...], judge: SimulatorJudge
+) -> None:
+    found = judge.judge(_reduced(operator, shape, axes, 3), Precision.I16)
+    assert found.outcome is WildOutcome.EQUAL, f"{found.steps} {found.reason}"
+
+
+def test_drawn_reductions_are_equal(judge: SimulatorJudge) -> None:
+    seed = draws.seed_here()
+    rng, differing, elements = random.Random(seed), 0, 0
+    for drawn in range(_DRAWN):
+        shape = tuple(rng.choice((1, 1, 2, 3, 4, 5, 8)) for _ in range(rng.choice((2, 3, 4, 4, 4))))
+        axes = tuple(sorted(rng.sample(range(len(shape)), rng.randint(1, len(shape)))))
+        case = _reduced(rng.choice(("ReduceMean", "ReduceSum")), shape, axes, seed + drawn)
+        found = judge.judge(case, Precision.I16)
+        assert found.outcome in (WildOutcome.EQUAL, WildOutcome.DIFFERS), f"{shape} {axes}: {found.reason}"
+        differing, elements = differing + found.steps.differing, elements + found.steps.elements
+    assert differing <= max(1, _FEW * elements), f"seed {seed}: {differing} of {elements}"
+
+
+def test_means_that_are_divided_by_another_number_are_refused(judge: SimulatorJudge) -> None:
+    """Along axes that are not neighbours the vendor's kernel divides the sums of bytes by the next multiple of 64."""
+    outcomes = [
+        judge.judge(_reduced("ReduceMean", shape, (1, 3), 5), Precision.I8DFP).outcome
+        for shape in ((1, 5, 2, 13), (1, 8, 2, 8), (1, 16, 2, 8))
+    ]
+    assert outcomes[0] is WildOutcome.REFUSED
+    assert set(outcomes[1:]) == {WildOutcome.EQUAL}
