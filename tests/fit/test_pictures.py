@@ -227,3 +227,16 @@ def test_a_picture_of_an_open_size_is_asked_for(request_: FitRequest, tmp_path: 
     with pytest.raises(DataError, match=r"input 'x' .* leaves the size of its picture open") as error:
         fit(request_)
     assert error.value.option == "shape"
+    assert "x=1,3,480,480" in str(error.value.hint)
+
+
+def test_the_example_of_a_size_keeps_the_layout_and_what_is_known(request_: FitRequest, tmp_path: Path) -> None:
+    """TensorFlow's models have channels last, as MTCNN's first network."""
+    net = Network(0)
+    graph = net.graph(net.op("Relu", net.input("x", 1, 64, 64, 3)))
+    kind = replace(graph.types["x"], shape=("N", "h", 320, 3))
+    save_graph(graph.evolve(types={**graph.types, "x": kind}), tmp_path / "model.dvg")
+    add_pictures(tmp_path / "photos", 11)
+    with pytest.raises(DataError, match="leaves the size of its picture open") as error:
+        fit(request_)
+    assert "x=1,480,320,3" in str(error.value.hint)

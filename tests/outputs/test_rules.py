@@ -78,6 +78,24 @@ def test_an_open_batch_is_no_second_axis() -> None:
         assert ends.flat(ends.outputs[0])
 
 
+def test_open_rows_and_columns_are_no_vector() -> None:
+    """MTCNN's first network takes pictures of any size: numbers of every cell are not made of the whole picture."""
+    net = HeadNet(0)
+    (feature,) = net.backbone(net.picture(64, 64), (2,))
+    graph = normalize(net.finish({"out": channels_last(net, net.conv(feature, 4))}, Kind.UNKNOWN).graph)
+    changed = {
+        name: replace(
+            kind, shape=tuple("NCHW"[axis] if size in (1, 32, 64) else size for axis, size in enumerate(kind.shape))
+        )
+        for name, kind in graph.types.items()
+        if name not in graph.constants and kind.shape
+    }
+    runs = [{"out": np.zeros((1, 32, 32, 4), np.float32)}] * 2
+    for item in (graph, graph.evolve(types={**graph.types, **changed})):
+        ends = observe(item, runs, dict.fromkeys(graph.inputs, (1, 3, 64, 64)))
+        assert not ends.flat(ends.outputs[0])
+
+
 def test_angles_of_boxes_belong_to_their_detector_and_count() -> None:
     net = HeadNet(4)
     features = net.backbone(net.picture(320, 320, channels_last=False), (8, 16, 32))

@@ -68,6 +68,8 @@ _STRANGERS = 8
 """Other pictures that each is compared with."""
 _KEPT_BYTES = 1 << 26
 """Bytes of pictures in the size of the input that are kept while variants are tried."""
+_EXAMPLE_SIDE = 480
+"""Pixels a side of a picture in the example for an input that leaves them open."""
 _UNLIKELY_DB = 20.0
 """Decibans behind the best from which a variant is not looked at again: a hundred to one."""
 
@@ -151,11 +153,12 @@ class _Bench:
     def __init__(self, graph: Graph, pictures: Sequence[Path]) -> None:
         specs = specs_of(graph)
         image = image_of(graph)
-        unknown = open_image_of(graph)
+        unknown = open_image_of(graph, _EXAMPLE_SIDE)
         if image is None and unknown is not None:
+            name, shape = unknown
             raise DataError(
-                f"input '{unknown}' of '{graph.name}' leaves the size of its picture open.",
-                hint=f"Fix it, for example {unknown}=1,3,480,480.",
+                f"input '{name}' of '{graph.name}' leaves the size of its picture open.",
+                hint=f"Fix it, for example {name}={','.join(map(str, shape))}.",
                 option="shape",
             )
         if image is None:

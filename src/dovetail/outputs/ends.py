@@ -162,17 +162,19 @@ class Ends:
         return self.count("LSTM", "GRU", "RNN", "Loop", "Scan") > 0
 
     def flat(self, end: End) -> bool:
-        """Tell whether an output is made of one vector, as after a mean over the picture; open sizes count as 1."""
+        """Tell whether an output is made of one vector, as after a mean over the picture; an open batch counts as 1."""
         shapes = [() if self.graph is None else self.graph.types[leaf.tensor].shape for leaf in end.tail.leaves]
-        return bool(shapes) and all(shape and sum(_is_wide(size) for size in shape) <= 1 for shape in shapes)
+        return bool(shapes) and all(shape and _is_vector(shape) for shape in shapes)
 
     def count(self, *operators: str) -> int:
         """Return how many nodes of some kinds there are."""
         return 0 if self.graph is None else sum(node.op in operators for node in self.graph.nodes)
 
 
-def _is_wide(size: int | str | None) -> bool:
-    return isinstance(size, int) and size != 1
+def _is_vector(shape: Sequence[int | str | None]) -> bool:
+    """Tell whether one axis at most is longer than 1: an open one behind the first may be."""
+    batch = shape[0] if isinstance(shape[0], int) else 1
+    return sum(size != 1 for size in (batch, *shape[1:])) <= 1
 
 
 def observe(graph: Graph, runs: Sequence[Run], inputs: Mapping[str, Shape]) -> Ends:
@@ -240,13 +242,14 @@ def image_of(graph: Graph) -> ImageInput | None:
     return _only_image({name: tuple(dim if isinstance(dim, int) else 1 for dim in shapes[name]) for name in shapes})
 
 
-def open_image_of(graph: Graph) -> str | None:
-    """Return the input that would look like a picture if its rows and columns were known, or None."""
+def open_image_of(graph: Graph, side: int) -> tuple[str, Shape] | None:
+    """Return the input that would look like a picture if its open rows and columns were `side`, and its shape then."""
     for name in graph.inputs:
         shape = graph.types[name].shape or ()
-        space = [side for side in shape[1:] if not isinstance(side, int)]
+        space = [size for size in shape[1:] if not isinstance(size, int)]
         if len(shape) == 4 and space and (shape[1] in _PICTURE_CHANNELS or shape[3] in _PICTURE_CHANNELS):
-            return name
+            batch = shape[0] if isinstance(shape[0], int) else 1
+            return name, (batch, *(size if isinstance(size, int) else side for size in shape[1:]))
     return None
 
 
