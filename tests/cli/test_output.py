@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from dovetail.cli.inspect import _unsure_note
+
 from .conftest import Said, Tiny
 
 Run = Callable[..., Said]
@@ -94,3 +96,10 @@ def test_a_goal_that_anything_meets_is_asked_about(drop: str, asked: str, tiny: 
     assert asked in said.err
     assert "--max-drop" in said.err
     assert not (tmp_path / "out" / "plan.json").exists()
+
+
+def test_outputs_that_nothing_recognises_get_no_empty_line_to_say() -> None:
+    assert "--decisions 'scores=y,kind=classification'" in _unsure_note("scores=y,kind=classification")
+    bare = _unsure_note("")
+    assert "--decisions" not in bare
+    assert "--metric noise" in bare

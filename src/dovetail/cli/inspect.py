@@ -75,8 +75,14 @@ def _decisions(graph: Graph) -> tuple[object, Table | Facts]:
     except DovetailError as error:
         return None, Facts("Outputs", (("not looked at", open_text(graph) or str(error)),))
     rows = output_rows(view)
-    note = "" if view.sure else f"Not sure of all. For a search it can be said: --decisions '{hints_line(view)}'"
-    return plain_data(rows), output_table(rows, note)
+    return plain_data(rows), output_table(rows, "" if view.sure else _unsure_note(hints_line(view)))
+
+
+def _unsure_note(line: str) -> str:
+    """Return what a search can be told of outputs that are not sure; `line` says what is seen, empty for nothing."""
+    if line:
+        return f"Not sure of all. For a search it can be said: --decisions '{line}'"
+    return "Not sure of all. For a search name a metric: --metric noise compares numbers whatever they mean"
 
 
 def _blocks(survey: Survey) -> Iterator[Facts | Table]:
