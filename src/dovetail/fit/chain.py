@@ -20,7 +20,7 @@ from dovetail.data import (
     split_samples,
 )
 from dovetail.fit.board import BoardJudge, check_board, judged_report
-from dovetail.fit.decided import plan_decisions
+from dovetail.fit.decided import PlanDecisions, plan_decisions
 from dovetail.fit.evidence import holdout_note, refuse_any, refuse_few
 from dovetail.fit.folder import claim_folder
 from dovetail.fit.listener import FitListener, SearchStages, SilentFit
@@ -33,6 +33,7 @@ from dovetail.fit.record import record_of, request_from
 from dovetail.fit.request import SURE, FitRequest, WorkerRequest
 from dovetail.fit.result import Fit, question_of
 from dovetail.fit.toolchain import NOTHING_REPAIRED, calibrate_for, choose_demands, choose_format
+from dovetail.fit.unlike import unlike_note
 from dovetail.importers import LoadOptions, load_model
 from dovetail.ir import Graph
 from dovetail.partition import PartitionedGraph, partition
@@ -41,8 +42,8 @@ from dovetail.plan import Placement, Recipe, load_recipe
 from dovetail.plan.demands import ToolDemands
 from dovetail.quantize import Dequantized, dequantize, is_quantized, quantize
 from dovetail.repair import HealedModel
-from dovetail.report import make_report, output_rows
-from dovetail.search import CostOptions, Goal, TuneOptions, TuneRequest, parse_goal
+from dovetail.report import Report, make_report, output_rows
+from dovetail.search import CostOptions, Goal, TuneOptions, TuneRequest, TuneResult, Verdict, parse_goal
 from dovetail.search.context import SearchMemory
 from dovetail.search.fanout import FanOut, PoolOptions, dask_place, local_place
 from dovetail.search.healing import HealingOutcome, heal_request, healed_request
@@ -102,14 +103,7 @@ def fit(request: FitRequest, listener: FitListener | None = None) -> Fit:
         wishes=opened.wishes,
         result=result,
         bundle=bundle,
-        report=replace(
-            report,
-            outputs=output_rows(opened.metric.view),
-            notes=opened.notes,
-            proof=None if report.proof is None else replace(report.proof, migrates=request.migrates),
-            decisions=decided.figures,
-            differing=decided.differing,
-        ),
+        report=_whole(report, opened, decided, _remarks(opened, model, result)),
         promise=make_promise(asked, request, opened.metric, result, partitioned),
         network=describe_network(asked, result, partitioned, request.price),
         pictures=decided.pictures,
@@ -150,6 +144,27 @@ def heal(request: FitRequest, listener: FitListener | None = None) -> HealingOut
     options = TuneOptions(repairs=_repairs(request))
     asked = _Opened.of(request, progress).tune_request(options, progress)
     return heal_request(asked, SearchStages(progress))
+
+
+def _whole(report: Report, opened: _Opened, decided: PlanDecisions, remarks: tuple[str, ...]) -> Report:
+    """Return a report with what was found out before and after the search."""
+    return replace(
+        report,
+        outputs=output_rows(opened.metric.view),
+        notes=opened.notes,
+        remarks=(*report.remarks, *remarks),
+        proof=None if report.proof is None else replace(report.proof, migrates=opened.request.migrates),
+        decisions=decided.figures,
+        differing=decided.differing,
+    )
+
+
+def _remarks(opened: _Opened, model: HealedModel, result: TuneResult) -> tuple[str, ...]:
+    """Return why the hold-out may refuse what the search split did not: samples that are unlike those."""
+    if result.verdict is not Verdict.MISSED and not (result.looks > 1 and result.culprits):
+        return ()
+    note = unlike_note(model.graph, model.calibration.ranges, opened.samples.subset(opened.splits.holdout))
+    return (note,) if note else ()
 
 
 @dataclass(frozen=True, slots=True)

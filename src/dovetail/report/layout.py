@@ -25,6 +25,7 @@ def report_page(report: Report, pictures: tuple[Picture, ...] = ()) -> Page:
     blocks: list[Block] = [output_table(report.outputs)] if report.outputs else []
     blocks += [Prose("Before the search", report.notes)] if report.notes else []
     blocks += [_facts(report), _scores(report)]
+    blocks += [Prose("Seen in the search", report.remarks)] if report.remarks else []
     blocks += [] if report.board is None else [board_block(report.board)]
     blocks += [farm_block(report.board)] if report.board is not None and report.board.boards else []
     if report.decisions:

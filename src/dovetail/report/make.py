@@ -50,6 +50,7 @@ def make_report(result: TuneResult, partitioned: PartitionedGraph, title: str) -
         front=tuple(replace(point, score=sign * point.score) for point in result.front),
         healing=directed_healing(result.healing, sign),
         surer=result.surer,
+        remarks=result.events,
         proof=None if result.certificate is None else _proof(result.certificate),
     )
 

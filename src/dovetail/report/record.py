@@ -130,6 +130,8 @@ class Report:
     """What the outputs were recognised as, where that was asked."""
     notes: tuple[str, ...] = ()
     """What was found out before the search."""
+    remarks: tuple[str, ...] = ()
+    """What did not go as it should in the search, and what was found out of its hold-out."""
     decisions: tuple[DecisionScore, ...] = ()
     """What the tuned plan decides as float does on the hold-out, decision by decision."""
     differing: tuple[DifferingSample, ...] = ()
