@@ -18,7 +18,7 @@ from dovetail.backends.verisilicon.emulator.storing import centred, reals_of, st
 from dovetail.backends.verisilicon.emulator.tables import scales_of, squares
 from dovetail.backends.verisilicon.generation import Generation
 from dovetail.backends.verisilicon.program import Route
-from dovetail.backends.verisilicon.stages import merged
+from dovetail.backends.verisilicon.reductions import merged
 from dovetail.backends.verisilicon.views import OperatorView, scale_of
 from dovetail.ir import AnyArray, DType
 

@@ -23,7 +23,7 @@ from dovetail.backends.verisilicon.lowering.sums import (
 )
 from dovetail.backends.verisilicon.lowering.tabled import reads_array, reads_bytes
 from dovetail.backends.verisilicon.program import Code, Program, ProgramOperator, Quant, Route, TensorRole
-from dovetail.backends.verisilicon.stages import merged
+from dovetail.backends.verisilicon.reductions import merged
 from dovetail.backends.verisilicon.views import OperatorView, ProgramView, exceeds_tables
 from dovetail.ir import DType, TensorType
 
