@@ -18,7 +18,7 @@ from dovetail.importers import LoadOptions, load_model, load_onnx
 
 
 @contextmanager
-def refused(match: str | None = None, most_calls: int = 300_000) -> Iterator[None]:
+def refused(match: str | None = None, most_calls: int = 100_000) -> Iterator[None]:
     """Expect a LoadError of one line that matches, after little work."""
     with work.little(most_calls), pytest.raises(LoadError, match=match) as caught:
         yield

@@ -127,5 +127,5 @@ def test_the_largest_model_is_loaded_with_bounded_work(models: Path) -> None:
     path = models / max(FILES, key=lambda file: (models / file).stat().st_size)
     with work.counted() as done:
         graph = load_model(path)
-    assert done.calls < 5_000 * len(graph.nodes)
-    assert done.peak_bytes < 4 * path.stat().st_size
+    assert done.calls < 1_000 * len(graph.nodes)
+    assert done.peak_bytes < 2 * path.stat().st_size

@@ -16,7 +16,10 @@ _MIB = 1 << 20
 
 @dataclass
 class Work:
-    """What a block did: calls of functions of Python and of C in this thread, and bytes held at its peak."""
+    """What a block did: calls of functions of Python and of C in this thread, and bytes held at its peak.
+
+    Neither knows what a library in C does within one call, nor what it allocates past Python.
+    """
 
     calls: int = 0
     peak_bytes: int = 0
@@ -42,7 +45,7 @@ def counted() -> Iterator[Work]:
 
 
 @contextmanager
-def little(most_calls: int = 300_000, most_mib: int = 64) -> Iterator[None]:
+def little(most_calls: int = 100_000, most_mib: int = 64) -> Iterator[None]:
     """Fail a block that does more than this."""
     with counted() as done:
         yield
