@@ -61,9 +61,8 @@ def test_a_note_names_three_and_counts_the_rest(place: Path) -> None:
     graph, calibration = _calibrated(place, _images())
     np.savez(place, x=_images(5) * 6.0)
     note = unlike_note(graph, calibration.ranges, open_samples(place, _SPECS))
-    # Thirty-two are looked at.
-    assert note.startswith(f"of the hold-out, 32 unlike the {_COUNT} samples that ranges were found on: '")
-    assert note.count("leaves") == 3
+    assert note.startswith(f"32 of the first 32 hold-out samples are unlike the {_COUNT} that ranges were found on: '")
+    assert note.count("leaves the ranges of") == 3
     assert "; and 29 more" in note
 
 
@@ -91,6 +90,7 @@ def test_a_search_that_the_hold_out_refuses_says_why(place: Path, tmp_path: Path
         assert said == []
     else:
         assert not found.accepted or found.result.looks > 1
-        assert f"unlike the {len(splits.search)} samples" in said[0]
+        count = len(splits.holdout)
+        assert f"{count} of the {count} hold-out samples are unlike the {len(splits.search)} that" in said[0]
         assert said[0][:40] in str(found)
         assert said[0] in (found.save(tmp_path / "out")["result"]).read_text()

@@ -103,7 +103,7 @@ def fit(request: FitRequest, listener: FitListener | None = None) -> Fit:
         wishes=opened.wishes,
         result=result,
         bundle=bundle,
-        report=_whole(report, opened, decided, _remarks(opened, model, result)),
+        report=_whole(report, opened, decided, _remarks(opened, model, result, progress)),
         promise=make_promise(asked, request, opened.metric, result, partitioned),
         network=describe_network(asked, result, partitioned, request.price),
         pictures=decided.pictures,
@@ -159,10 +159,11 @@ def _whole(report: Report, opened: _Opened, decided: PlanDecisions, remarks: tup
     )
 
 
-def _remarks(opened: _Opened, model: HealedModel, result: TuneResult) -> tuple[str, ...]:
+def _remarks(opened: _Opened, model: HealedModel, result: TuneResult, progress: FitListener) -> tuple[str, ...]:
     """Return why the hold-out may refuse what the search split did not: samples that are unlike those."""
     if result.verdict is not Verdict.MISSED and not (result.looks > 1 and result.culprits):
         return ()
+    progress.stage("comparing the hold-out with what ranges were found on")
     note = unlike_note(model.graph, model.calibration.ranges, opened.samples.subset(opened.splits.holdout))
     return (note,) if note else ()
 

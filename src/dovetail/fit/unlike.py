@@ -37,13 +37,17 @@ def unlike_note(graph: Graph, ranges: Ranges, samples: SampleSource) -> str:
     if not found:
         return ""
     named = "; ".join(
-        f"'{item.name}' leaves {item.beyond} of {item.tensors}, by up to {item.most:.2g} times their width"
+        f"'{item.name}' leaves the ranges of {item.beyond} of {item.tensors} tensors, by up to {item.most:.2g} times "
+        "their width"
         for item in found[:_MOST_NAMED]
     )
     more = f"; and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
+    count = samples.count
+    looked = str(count) if count is not None and count <= _MOST_SAMPLES else f"first {_MOST_SAMPLES}"
     return (
-        f"of the hold-out, {len(found)} unlike the {ranges.samples} samples that ranges were found on: {named}{more} "
-        "(tensors and their ranges). More bits do not heal that; more such samples to calibrate on do."
+        f"{len(found)} of the {looked} hold-out samples {'is' if len(found) == 1 else 'are'} unlike the "
+        f"{ranges.samples} that ranges were found on: {named}{more}. More bits do not widen a range: samples like "
+        f"{'it' if len(found) == 1 else 'them'} among those to calibrate on do."
     )
 
 
