@@ -38,8 +38,8 @@ class PlantedEvaluator:
 
     identity = "planted"
 
-    def __init__(self, loss: Loss, best: float | AnyArray = 1.0, set_level: bool = False) -> None:
-        self._loss, self._best, self._set_level = loss, best, set_level
+    def __init__(self, loss: Loss, best: float | AnyArray = 1.0, set_level: bool = False, noise: Loss | None = None):
+        self._loss, self._best, self._set_level, self._noise = loss, best, set_level, noise or loss
         self.evaluated: list[str] = []
 
     def evaluate(self, plan: Plan, indices: Sequence[int]) -> Scores:
@@ -50,7 +50,7 @@ class PlantedEvaluator:
         return Scores(float(scores.mean()), None if self._set_level else scores)
 
     def outputs(self, plan: Plan, indices: Sequence[int]) -> dict[str, AnyArray]:
-        lost = 0.0 if plan.default == FLOAT else np.broadcast_to(self._loss(plan, indices), len(indices))
+        lost = 0.0 if plan.default == FLOAT else np.broadcast_to(self._noise(plan, indices), len(indices))
         return {"y": np.ones((len(indices), 2)) + np.reshape(lost, (-1, 1))}
 
     def golden(self, indices: Sequence[int]) -> dict[str, AnyArray]:
@@ -80,6 +80,8 @@ class Setting:
     """What float scores: on every sample the same, or on each."""
     set_level: bool = False
     demands: ToolDemands | None = None
+    noise: Loss | None = None
+    """By how much outputs are off: by what a plan loses where it is not given."""
 
 
 def open_stages(setting: Setting) -> tuple[SearchContext, Ledger]:
@@ -112,7 +114,7 @@ def open_stages(setting: Setting) -> tuple[SearchContext, Ledger]:
     journal = Journal(None, "planted")
     memory = SearchMemory.of(request)
     fast = RecordedEvaluator(
-        PlantedEvaluator(setting.loss, setting.best, setting.set_level), journal, count=memory.count
+        PlantedEvaluator(setting.loss, setting.best, setting.set_level, setting.noise), journal, count=memory.count
     )
     judge = PlantedEvaluator(setting.exact_loss or setting.loss, setting.best, setting.set_level)
     exact = RecordedEvaluator(judge, journal, "exact", count=memory.count)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dovetail.plan.demands import ToolDemands
-from dovetail.search.budget import cheapest_under_noise
+from dovetail.search.budget import cheapest_that_passes
 from dovetail.search.context import SearchContext
 from dovetail.search.ledger import Ledger
 from dovetail.search.policy import SearchPolicy
@@ -46,7 +46,7 @@ def test_it_is_no_dearer_than_what_harms_most_and_takes_few_tests(seed: int) -> 
     context, ledger = _open(seed)
     assert context.prover is not None
     assert ledger.sensitivities is not None
-    units = cheapest_under_noise(context, ledger, GOAL, context.prover)
+    units = cheapest_that_passes(context, ledger, GOAL, context.prover)
     assert units is not None
     assert len(ledger.trials) <= 1 + SearchPolicy().budget.tests
     assert ledger.judge(context.raised(units, top=False), GOAL).passed
@@ -64,7 +64,7 @@ def test_what_can_only_be_placed_alike_is_raised_as_one(seed: int) -> None:
     context, ledger = _open(seed, alike=3)
     assert context.prover is not None
     assert len(context.space.units) < len(context.prover.priced.units) == COUNT
-    units = cheapest_under_noise(context, ledger, GOAL, context.prover)
+    units = cheapest_that_passes(context, ledger, GOAL, context.prover)
     assert units
     assert set(units) <= set(context.space.units)
     assert len(set(units)) == len(units)
@@ -74,6 +74,6 @@ def test_what_can_only_be_placed_alike_is_raised_as_one(seed: int) -> None:
 def test_without_measured_noise_or_a_plan_that_passes_there_is_none() -> None:
     context, ledger = _open(0)
     assert context.prover is not None
-    assert cheapest_under_noise(context, ledger, Tolerance(-1.0), context.prover) is None
+    assert cheapest_that_passes(context, ledger, Tolerance(-1.0), context.prover) is None
     ledger.sensitivities = None
-    assert cheapest_under_noise(context, ledger, GOAL, context.prover) is None
+    assert cheapest_that_passes(context, ledger, GOAL, context.prover) is None

@@ -107,6 +107,40 @@ def test_where_the_search_split_shows_no_loss_everything_raised_is_looked_at() -
     assert len(ledger.judged) == 2
 
 
+def _amplitudes(of: Mapping[str, float]) -> Loss:
+    """Return by how much outputs are off, on every sample: the root of the sum of the powers of what is low."""
+    return lambda plan, indices: float(
+        np.sqrt(sum(much**2 for unit, much in of.items() if plan.placement(unit) == LOW))
+    )
+
+
+def test_between_nothing_and_everything_a_plan_that_is_quiet_enough_is_looked_at() -> None:
+    """The search split loses nothing, but its outputs show what makes most noise."""
+    noise = {"n1": 0.3, "n2": 0.2} | dict.fromkeys(("n0", "n3", "n4", "n5"), 0.001)
+    held = {"n1": _both(0, 9), "n2": _both(0, 9)}
+    selection, _, ledger = _select(_each(held), goal=Goal(0.02), noise=_amplitudes(noise))
+    assert set(selection.answer.raised) == {"n1", "n2"}
+    assert selection.answer.verdict is Verdict.LIKELY
+    assert [len(item.raised) for item in ledger.judged.values()] == [0, 6, 2]
+
+
+def test_a_quiet_plan_that_misses_is_not_the_answer() -> None:
+    """What decides makes next to no noise."""
+    noise = {"n1": 0.3, "n2": 0.2} | dict.fromkeys(("n0", "n3", "n4", "n5"), 0.001)
+    selection, _, ledger = _select(_each({"n3": _both(0, 9)}), goal=Goal(0.02), noise=_amplitudes(noise))
+    assert len(selection.answer.raised) == 6
+    assert selection.answer.verdict is Verdict.LIKELY
+    assert [len(item.raised) for item in ledger.judged.values()] == [0, 6, 2]
+
+
+def test_a_quiet_plan_that_saves_next_to_nothing_is_not_looked_at() -> None:
+    held = {"n1": _both(0, 9), "n2": _both(0, 9)}
+    noise = dict.fromkeys((f"n{index}" for index in range(6)), 0.1)
+    selection, _, ledger = _select(_each(held), goal=Goal(0.002), noise=_amplitudes(noise))
+    assert len(selection.answer.raised) == 6
+    assert len(ledger.judged) == 2
+
+
 def test_everything_raised_is_not_the_answer_for_a_sample_or_two() -> None:
     """Two samples of 204 are lost where one may be: that can be chance, and half as much latency again is not."""
     selection, _, ledger = _select(_each({"n1": _both(0, 2), "n2": _both(0, 2)}), goal=Goal(0.009))

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from dovetail.search.context import SearchContext
 from dovetail.search.ledger import Ledger
-from dovetail.search.noise import MOST_NOISE
+from dovetail.search.noise import noise_power
 from dovetail.search.optimum import Problem, solve
 from dovetail.search.policy import BudgetPolicy
 from dovetail.search.proof import Prover
 from dovetail.search.tolerance import Tolerance
+
+Units = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +22,7 @@ class _Point:
     """What is cheapest at a price of noise."""
 
     price_ns: float
-    units: tuple[str, ...]
+    units: Units
     latency_ns: float
 
 
@@ -96,28 +98,35 @@ class _Trade:
         return min(apart, key=lambda point: abs(point.latency_ns - wanted), default=None)
 
 
-def cheapest_under_noise(
-    context: SearchContext, ledger: Ledger, tolerance: Tolerance, prover: Prover
-) -> tuple[str, ...] | None:
+def cheapest_that_passes(context: SearchContext, ledger: Ledger, tolerance: Tolerance, prover: Prover) -> Units | None:
     """Return the units that the cheapest plan raises which leaves as much noise as a tolerance allows.
 
-    Noise of units adds up; how much of it the metric bears is found by bisection of what plans take that have least
-    noise for it, until what is left to save is not worth a test. None where units were not measured alone, or where no
-    price gives a plan that passes.
+    None where units were not measured alone, or where no price of noise gives a plan that passes.
+    """
+
+    def passes(units: Units) -> bool:
+        raised = context.raised(units, top=ledger.starts_at_top, tested=False)
+        return ledger.judge(raised, tolerance).passed
+
+    return cheapest_under_noise(context, ledger, prover, passes)
+
+
+def cheapest_under_noise(
+    context: SearchContext, ledger: Ledger, prover: Prover, passes: Callable[[Units], bool]
+) -> Units | None:
+    """Return the units of the cheapest plan whose noise passes a test.
+
+    Noise of units adds up; how much of it the test bears is found by bisection of what plans take that have least
+    noise for it, until what is left to save is not worth a test.
     """
     policy = context.policy.budget
     if ledger.sensitivities is None:
         return None
-    noise = tuple(_power(ledger.sensitivities.get(unit, 0.0)) for unit in prover.priced.units)
+    noise = tuple(noise_power(ledger.sensitivities.get(unit, 0.0)) for unit in prover.priced.units)
     if not sum(noise) > 0:
         return None
     trade = _Trade(context, prover, ledger.starts_at_top, noise)
     low, best = (trade.at(price_ns) for price_ns in trade.prices_ns(policy))
-
-    def passes(units: Sequence[str]) -> bool:
-        raised = context.raised(units, top=ledger.starts_at_top, tested=False)
-        return ledger.judge(raised, tolerance).passed
-
     if low is None or best is None or not passes(best.units):
         return None
     for _ in range(policy.tests):
@@ -126,9 +135,3 @@ def cheapest_under_noise(
             break
         low, best = (low, middle) if passes(middle.units) else (middle, best)
     return best.units
-
-
-def _power(share: float) -> float:
-    """Return noise over signal of a share of noise in 0..2."""
-    bounded = min(max(share, 0.0), 0.999 * MOST_NOISE)
-    return bounded / (MOST_NOISE - bounded)

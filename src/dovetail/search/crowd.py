@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from dovetail.search.budget import cheapest_under_noise
+from dovetail.search.budget import cheapest_that_passes
 from dovetail.search.context import SearchContext
 from dovetail.search.ledger import Ledger, Variants
 from dovetail.search.proof import Prover
@@ -34,7 +34,7 @@ class Crowd:
         which have least borders. Groups are taken from the cheapest as long as one can be spared.
         """
         network = tuple(self.context.space.units)
-        best = cheapest_under_noise(self.context, self.ledger, self.tolerance, self.prover) or network
+        best = cheapest_that_passes(self.context, self.ledger, self.tolerance, self.prover) or network
         best = network if self._price(network) <= self._price(best) else best
         for order in (network, network[::-1]):
             best = self._end(order, best) or best

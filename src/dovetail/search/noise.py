@@ -62,6 +62,12 @@ def noise_of(golden: AnyArray, measured: AnyArray) -> float:
     return _noise(golden, measured, 1.0)
 
 
+def noise_power(share: float) -> float:
+    """Return noise over signal of a share of noise in 0..2."""
+    bounded = min(max(share, 0.0), 0.999 * MOST_NOISE)
+    return bounded / (MOST_NOISE - bounded)
+
+
 def _noise(golden: AnyArray, measured: AnyArray, worst: float) -> float:
     """Return the mean noise over columns, plus that of the worst column times a weight."""
     if not np.issubdtype(golden.dtype, np.floating):

@@ -8,10 +8,11 @@ look is at everything raised, which nothing selected either.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from dovetail.search.acceptance import is_worth_it, judge_selected, judge_unselected, look_doubt
+from dovetail.search.between import quieter
 from dovetail.search.bounds import largest_sure_loss
 from dovetail.search.candidate import Candidate
 from dovetail.search.cheapest import cheapest
@@ -40,7 +41,7 @@ def select(context: SearchContext, ledger: Ledger) -> Selection:
     candidates = _looked_at(context, ledger)
     answer = _best(context, candidates)
     if answer.verdict is Verdict.MISSED:
-        candidates += _whole(context, ledger, candidates)
+        candidates += _dearer(context, ledger, candidates)
         answer = _best(context, candidates)
     if answer.verdict is Verdict.MISSED:
         cheaper = _cheaper(context, ledger, candidates, answer)
@@ -86,6 +87,18 @@ def _looked_at(context: SearchContext, ledger: Ledger) -> list[Candidate]:
     return candidates
 
 
+def _dearer(context: SearchContext, ledger: Ledger, judged: Sequence[Candidate]) -> list[Candidate]:
+    """Return everything raised where all else misses; where it does not, also a cheaper plan that is quiet enough."""
+    whole = _whole(context, ledger, judged)
+    if not whole or not whole[0].verdict.is_within:
+        return whole
+    between = quieter(context, ledger, judged, whole[0])
+    if between is None:
+        return whole
+    context.listener.stage("hold-out: a quieter plan")
+    return [judge_selected(context, ledger, _certified(context, between, judged)), *whole]
+
+
 def _whole(context: SearchContext, ledger: Ledger, judged: Collection[Candidate]) -> list[Candidate]:
     """Return everything raised, judged, where every plan that was looked at misses the goal.
 
@@ -100,11 +113,16 @@ def _whole(context: SearchContext, ledger: Ledger, judged: Collection[Candidate]
     if not ledger.judge(whole.raised, context.tolerance).passed:
         return []
     context.listener.stage("hold-out: everything raised")
+    return [judge_selected(context, ledger, _certified(context, whole, judged))]
+
+
+def _certified(context: SearchContext, found: Candidate, judged: Iterable[Candidate]) -> Candidate:
+    """Return a plan that no proof led to with the last bound of those that were judged before it, and its own cost."""
     proofs = [item.certificate for item in judged if item.certificate is not None]
-    if proofs and context.prover is not None:
-        cost = context.prover.model.plan_cost(whole.plan)
-        whole = replace(whole, certificate=replace(proofs[-1], cost=cost, complete=False))
-    return [judge_selected(context, ledger, whole)]
+    if not proofs or context.prover is None:
+        return found
+    cost = context.prover.model.plan_cost(found.plan)
+    return replace(found, certificate=replace(proofs[-1], cost=cost, complete=False))
 
 
 def reserved(context: SearchContext) -> Tolerance:
