@@ -8,6 +8,7 @@ import random
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import needs
@@ -62,9 +63,36 @@ def drawn_input(growth: Growth, *shape: int) -> str:
     return name
 
 
+_kept: dict[str, SimulatorJudge] = {}
+_held: list[str] = []
+_MOST_KEPT = 5
+"""Parts whose simulator is kept: it holds 300 MB with its shader kernels."""
+
+
+@contextmanager
+def kept_judge(target: str, vendor: VsiBackend) -> Iterator[SimulatorJudge]:
+    """Give the judge of a part that all tests of a process share: it takes a shader kernel 15 s to be compiled, once."""
+    _kept[target] = _kept.pop(target, None) or SimulatorJudge(profile_of(target_named(target)), Settings(vendor.folder))
+    for name in [name for name in _kept if name not in (target, *_held)][: max(0, len(_kept) - _MOST_KEPT)]:
+        _kept.pop(name).close()
+    _held.append(target)
+    try:
+        yield _kept[target]
+    finally:
+        _held.remove(target)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _ends_judges() -> Iterator[None]:
+    """End what was kept."""
+    yield
+    while _kept:
+        _kept.popitem()[1].close()
+
+
 def expect_equal(target: str, precision: Precision, vendor: VsiBackend, cases: Mapping[str, WildCase]) -> None:
     """Assert that the simulator gives what the emulator does of every case."""
-    with SimulatorJudge(profile_of(target_named(target)), Settings(vendor.folder)) as judge:
+    with kept_judge(target, vendor) as judge:
         for name, case in cases.items():
             found = judge.judge(case, precision)
             assert found.outcome is WildOutcome.EQUAL, f"{name}: {found.steps} {found.reason}"

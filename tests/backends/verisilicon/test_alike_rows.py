@@ -6,15 +6,13 @@ import draws
 import numpy as np
 import pytest
 
-from dovetail.backends.verisilicon.driver.session import Settings
-from dovetail.backends.verisilicon.parts.part import profile_of
 from dovetail.backends.verisilicon.plugin import VsiBackend
 from dovetail.ir.precision import Precision
 from dovetail.testing.wild.case import WildCase
-from dovetail.testing.wild.deploying import SimulatorJudge, WildOutcome
+from dovetail.testing.wild.deploying import WildOutcome
 from dovetail.testing.wild.growth import Growth
 
-from .conftest import target_named
+from .conftest import kept_judge
 
 pytestmark = pytest.mark.sdk
 
@@ -36,7 +34,7 @@ def alike_rows(seed: int) -> WildCase:
 @pytest.mark.parametrize("target", ["vsi:rv1126", "vsi:v853"])
 def test_rows_of_like_values_are_equal(target: str, vendor: VsiBackend) -> None:
     seeds = [int(seed) for seed in np.random.SeedSequence(draws.seed_here()).generate_state(_CASES)]
-    with SimulatorJudge(profile_of(target_named(target)), Settings(vendor.folder)) as simulator:
+    with kept_judge(target, vendor) as simulator:
         for seed in seeds:
             found = simulator.judge(alike_rows(seed), Precision.I16)
             said = f"seed {seed}: {found.outcome.value} {found.steps} {found.reason}"
@@ -56,7 +54,7 @@ def small_rows(seed: int) -> WildCase:
 @pytest.mark.parametrize(("target", "steps"), [("vsi:v853", 0), ("vsi:imx8mp", 0), ("vsi:a733", 1)])
 def test_epsilon_is_added_to_steps_but_by_the_stream_processor(target: str, steps: int, vendor: VsiBackend) -> None:
     seed = draws.seed_here()
-    with SimulatorJudge(profile_of(target_named(target)), Settings(vendor.folder)) as simulator:
+    with kept_judge(target, vendor) as simulator:
         found = simulator.judge(small_rows(seed), Precision.U8)
     assert found.steps.elements
     assert found.steps.largest <= steps, f"seed {seed}: {found.outcome.value} {found.steps} {found.reason}"

@@ -8,15 +8,13 @@ import draws
 import numpy as np
 import pytest
 
-from dovetail.backends.verisilicon.driver.session import Settings
-from dovetail.backends.verisilicon.parts.part import profile_of
 from dovetail.backends.verisilicon.plugin import VsiBackend
 from dovetail.ir import parse_graph
 from dovetail.ir.precision import Precision
 from dovetail.testing.wild.case import WildCase, measured_ranges
 from dovetail.testing.wild.deploying import SimulatorJudge, WildOutcome
 
-from .conftest import target_named
+from .conftest import kept_judge
 
 pytestmark = pytest.mark.sdk
 
@@ -74,7 +72,7 @@ def _plane(rng: np.random.Generator) -> str:
 
 @pytest.fixture(scope="module", params=_TARGETS)
 def judge(request: pytest.FixtureRequest, vendor: VsiBackend) -> Iterator[tuple[str, SimulatorJudge]]:
-    with SimulatorJudge(profile_of(target_named(request.param)), Settings(vendor.folder)) as simulator:
+    with kept_judge(request.param, vendor) as simulator:
         yield request.param, simulator
 
 

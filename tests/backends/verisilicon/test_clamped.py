@@ -7,15 +7,13 @@ from collections.abc import Iterator
 import draws
 import pytest
 
-from dovetail.backends.verisilicon.driver.session import Settings
-from dovetail.backends.verisilicon.parts.part import profile_of
 from dovetail.backends.verisilicon.plugin import VsiBackend
 from dovetail.ir.precision import Precision
 from dovetail.testing.wild.case import WildCase
 from dovetail.testing.wild.deploying import SimulatorJudge, WildOutcome
 from dovetail.testing.wild.growth import Growth
 
-from .conftest import drawn_input, target_named
+from .conftest import drawn_input, kept_judge
 
 pytestmark = pytest.mark.sdk
 
@@ -32,7 +30,7 @@ _PRECISIONS = (Precision.U8, Precision.I8, Precision.I8DFP)
 
 @pytest.fixture(scope="module", params=["vsi:v853", "vsi:t527", "vsi:a733", "vsi:imx8mp", "vsi:a311d"])
 def judge(request: pytest.FixtureRequest, vendor: VsiBackend) -> Iterator[SimulatorJudge]:
-    with SimulatorJudge(profile_of(target_named(request.param)), Settings(vendor.folder)) as simulator:
+    with kept_judge(request.param, vendor) as simulator:
         yield simulator
 
 
@@ -62,7 +60,7 @@ def test_sums_of_clamped_rows_are_equal(tail: str, both: bool, judge: SimulatorJ
 
 
 def test_a_size_that_lies_nearly_between_two_steps_is_rounded_as_the_stream_processor_does(vendor: VsiBackend) -> None:
-    with SimulatorJudge(profile_of(target_named("vsi:a733")), Settings(vendor.folder)) as simulator:
+    with kept_judge("vsi:a733", vendor) as simulator:
         found = simulator.judge(_sum_of_clamped_rows(113597407, "size", both=False), Precision.U8)
     assert found.outcome is WildOutcome.EQUAL, f"{found.steps} {found.reason}"
 
@@ -85,7 +83,7 @@ def test_a_clamp_behind_a_change_of_shape_is_rounded_as_the_part_does(side: int,
 
 @pytest.mark.parametrize("seed", [931005180, 221733, 926524, 974038])
 def test_a_clamp_of_16_bits_that_lies_nearly_between_two_steps_is_cut_first(seed: int, vendor: VsiBackend) -> None:
-    with SimulatorJudge(profile_of(target_named("vsi:a733")), Settings(vendor.folder)) as simulator:
+    with kept_judge("vsi:a733", vendor) as simulator:
         found = simulator.judge(_seen_with_another_shape(seed, "Relu", 4), Precision.I16)
     assert found.outcome is WildOutcome.EQUAL, f"{found.steps} {found.reason}"
 

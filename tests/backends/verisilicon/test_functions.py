@@ -8,8 +8,6 @@ import draws
 import numpy as np
 import pytest
 
-from dovetail.backends.verisilicon.driver.session import Settings
-from dovetail.backends.verisilicon.parts.part import profile_of
 from dovetail.backends.verisilicon.plugin import VsiBackend
 from dovetail.ir import DType, Graph, Node, TensorType
 from dovetail.ir.precision import Precision
@@ -17,7 +15,7 @@ from dovetail.quantize import Range
 from dovetail.testing.wild.case import WildCase
 from dovetail.testing.wild.deploying import SimulatorJudge, WildOutcome
 
-from .conftest import target_named
+from .conftest import kept_judge
 
 pytestmark = [pytest.mark.sdk, pytest.mark.slow]
 
@@ -30,7 +28,7 @@ _DOMAINS = {"Acosh": (1.0, 1e3), "Atanh": (0.3, 0.99), "Cos": (0.3, 3e4), "Sin":
 
 @pytest.fixture(scope="module", params=["vsi:v853", "vsi:rk1808", "vsi:a733"])
 def judge(request: pytest.FixtureRequest, vendor: VsiBackend) -> Iterator[SimulatorJudge]:
-    with SimulatorJudge(profile_of(target_named(request.param)), Settings(vendor.folder)) as simulator:
+    with kept_judge(request.param, vendor) as simulator:
         yield simulator
 
 

@@ -9,10 +9,8 @@ import draws
 import numpy as np
 import pytest
 
-from dovetail.backends.verisilicon.driver.session import Settings
 from dovetail.backends.verisilicon.gates import find_rewrites
 from dovetail.backends.verisilicon.generation import Generation
-from dovetail.backends.verisilicon.parts.part import profile_of
 from dovetail.backends.verisilicon.plugin import VsiBackend
 from dovetail.backends.verisilicon.program import (
     Code,
@@ -28,7 +26,7 @@ from dovetail.testing.wild.case import WildCase
 from dovetail.testing.wild.deploying import SimulatorJudge, WildOutcome
 from dovetail.testing.wild.growth import Growth, UnfitError
 
-from .conftest import drawn_input, expect_equal, target_named
+from .conftest import drawn_input, expect_equal, kept_judge
 
 _SIZE, _CHANNELS, _CASES = 8, 4, 25
 _KINDS = ("swish", "swish", "swish", "conv", "conv", "mean", "scale", "leaky", "twice", "sigmoid")
@@ -168,7 +166,7 @@ def _grown(rng: Random, growth: Growth, kind: str, data: str, made: list[str]) -
 
 @pytest.fixture(scope="module", params=["vsi:v853", "vsi:a311d", "vsi:imx8mp"])
 def judge(request: pytest.FixtureRequest, vendor: VsiBackend) -> Iterator[SimulatorJudge]:
-    with SimulatorJudge(profile_of(target_named(request.param)), Settings(vendor.folder)) as simulator:
+    with kept_judge(request.param, vendor) as simulator:
         yield simulator
 
 

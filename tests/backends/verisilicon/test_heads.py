@@ -20,7 +20,7 @@ from dovetail.testing.wild.case import WildCase
 from dovetail.testing.wild.deploying import SimulatorJudge, WildOutcome, deploy
 from dovetail.testing.wild.growth import Growth
 
-from .conftest import drawn_input, target_named
+from .conftest import drawn_input, kept_judge, target_named
 
 pytestmark = pytest.mark.sdk
 
@@ -29,7 +29,7 @@ _PARTS = ("vsi:v853", "vsi:t527", "vsi:a733")
 
 @pytest.fixture(scope="module", params=_PARTS)
 def judge(request: pytest.FixtureRequest, vendor: VsiBackend) -> Iterator[SimulatorJudge]:
-    with SimulatorJudge(profile_of(target_named(request.param)), Settings(vendor.folder)) as simulator:
+    with kept_judge(request.param, vendor) as simulator:
         yield simulator
 
 

@@ -9,7 +9,6 @@ import draws
 import numpy as np
 import pytest
 
-from dovetail.backends.verisilicon.driver.session import Settings
 from dovetail.backends.verisilicon.parts.part import profile_of
 from dovetail.backends.verisilicon.plugin import VsiBackend
 from dovetail.ir import AnyArray, parse_graph
@@ -18,7 +17,7 @@ from dovetail.quantize import Range
 from dovetail.testing.wild.case import WildCase, measured_ranges
 from dovetail.testing.wild.deploying import SimulatorJudge, WildOutcome, deploy
 
-from .conftest import target_named
+from .conftest import kept_judge, target_named
 
 pytestmark = pytest.mark.sdk
 
@@ -82,7 +81,7 @@ def _case(tail: str, seed: int) -> WildCase:
 
 @pytest.fixture(scope="module", params=sorted(_JOINED))
 def judge(request: pytest.FixtureRequest, vendor: VsiBackend) -> Iterator[tuple[str, SimulatorJudge]]:
-    with SimulatorJudge(profile_of(target_named(request.param)), Settings(vendor.folder)) as simulator:
+    with kept_judge(request.param, vendor) as simulator:
         yield request.param, simulator
 
 

@@ -11,15 +11,13 @@ import draws
 import numpy as np
 import pytest
 
-from dovetail.backends.verisilicon.driver.session import Settings
-from dovetail.backends.verisilicon.parts.part import profile_of
 from dovetail.backends.verisilicon.plugin import VsiBackend
 from dovetail.ir.precision import Precision
 from dovetail.testing.wild.case import WildCase
 from dovetail.testing.wild.deploying import SimulatorJudge, WildOutcome
 from dovetail.testing.wild.growth import Growth
 
-from .conftest import target_named
+from .conftest import kept_judge
 
 pytestmark = pytest.mark.sdk
 
@@ -30,7 +28,7 @@ _BYTES = (Precision.U8, Precision.I8, Precision.I8PC, Precision.I8DFP)
 
 @pytest.fixture(scope="module", params=["vsi:v853", "vsi:a311d", "vsi:imx8mp"])
 def judge(request: pytest.FixtureRequest, vendor: VsiBackend) -> Iterator[SimulatorJudge]:
-    with SimulatorJudge(profile_of(target_named(request.param)), Settings(vendor.folder)) as simulator:
+    with kept_judge(request.param, vendor) as simulator:
         yield simulator
 
 

@@ -7,15 +7,13 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 import pytest
 
-from dovetail.backends.verisilicon.driver.session import Settings
-from dovetail.backends.verisilicon.parts.part import profile_of
 from dovetail.backends.verisilicon.plugin import VsiBackend
 from dovetail.ir import AnyArray, DType, Graph, Node, TensorType
 from dovetail.ir.precision import Precision
 from dovetail.testing.wild.case import WildCase, measured_ranges
-from dovetail.testing.wild.deploying import Finding, SimulatorJudge, WildOutcome
+from dovetail.testing.wild.deploying import Finding, WildOutcome
 
-from .conftest import target_named
+from .conftest import kept_judge
 
 pytestmark = pytest.mark.sdk
 
@@ -27,7 +25,7 @@ _BIAS = _RNG.normal(0.0, 0.3, (8,)).astype(np.float32)
 
 @pytest.fixture(scope="module", params=["vsi:v853", "vsi:a311d"])
 def asked(request: pytest.FixtureRequest, vendor: VsiBackend) -> Iterator[Asked]:
-    with SimulatorJudge(profile_of(target_named(request.param)), Settings(vendor.folder)) as judge:
+    with kept_judge(request.param, vendor) as judge:
         yield judge.judge
 
 

@@ -24,7 +24,7 @@ from dovetail.testing.wild.case import WildCase
 from dovetail.testing.wild.deploying import SimulatorJudge, WildOutcome, deploy
 from dovetail.testing.wild.growth import Growth
 
-from .conftest import drawn_input, target_named
+from .conftest import drawn_input, kept_judge, target_named
 
 _PRECISIONS = (Precision.U8, Precision.I8PC, Precision.I8DFP, Precision.I16)
 _PLANES = ((1, 7), (3, 1), (3, 5), (4, 8), (7, 6), (5, 3))
@@ -39,7 +39,7 @@ def profile(request: pytest.FixtureRequest) -> VsiProfile:
 
 @pytest.fixture(scope="module")
 def judge(profile: VsiProfile, vendor: VsiBackend) -> Iterator[SimulatorJudge]:
-    with SimulatorJudge(profile, Settings(vendor.folder)) as simulator:
+    with kept_judge(profile.name, vendor) as simulator:
         yield simulator
 
 

@@ -7,16 +7,15 @@ import base64
 import numpy as np
 import pytest
 
-from dovetail.backends.verisilicon.driver.session import Settings
 from dovetail.backends.verisilicon.parts.part import profile_of
 from dovetail.backends.verisilicon.plugin import VsiBackend
 from dovetail.backends.verisilicon.program import TensorRole
 from dovetail.ir import parse_graph
 from dovetail.ir.precision import Precision
 from dovetail.testing.wild.case import WildCase, measured_ranges
-from dovetail.testing.wild.deploying import SimulatorJudge, WildOutcome, deploy
+from dovetail.testing.wild.deploying import WildOutcome, deploy
 
-from .conftest import target_named
+from .conftest import kept_judge, target_named
 
 _TARGETS = ("vsi:a311d", "vsi:a733", "vsi:imx8mp", "vsi:rk1808", "vsi:t527", "vsi:v853")
 _PRECISIONS = (Precision.U8, Precision.I8PC, Precision.I8DFP, Precision.I16)
@@ -73,7 +72,7 @@ def test_an_output_that_is_read_is_a_copy(body: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("target", _TARGETS)
 def test_an_output_that_is_read_is_filled(target: str, vendor: VsiBackend) -> None:
-    with SimulatorJudge(profile_of(target_named(target)), Settings(vendor.folder)) as judge:
+    with kept_judge(target, vendor) as judge:
         for name, body in _BODIES.items():
             for precision in _PRECISIONS:
                 found = judge.judge(_case(body), precision, confirmed=False)

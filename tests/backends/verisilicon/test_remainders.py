@@ -6,16 +6,14 @@ import draws
 import numpy as np
 import pytest
 
-from dovetail.backends.verisilicon.driver.session import Settings
-from dovetail.backends.verisilicon.parts.part import profile_of
 from dovetail.backends.verisilicon.plugin import VsiBackend
 from dovetail.ir import DType, Graph, Node, TensorType
 from dovetail.ir.precision import Precision
 from dovetail.quantize import Range
 from dovetail.testing.wild.case import WildCase
-from dovetail.testing.wild.deploying import SimulatorJudge, WildOutcome
+from dovetail.testing.wild.deploying import WildOutcome
 
-from .conftest import target_named
+from .conftest import kept_judge
 
 pytestmark = pytest.mark.sdk
 
@@ -37,7 +35,7 @@ def _remainder(seed: int) -> WildCase:
 @pytest.mark.parametrize("target", ["vsi:v853", "vsi:a311d"])
 def test_remainders_of_bytes(target: str, precision: Precision, vendor: VsiBackend) -> None:
     seed = draws.seed_here()
-    with SimulatorJudge(profile_of(target_named(target)), Settings(vendor.folder)) as judge:
+    with kept_judge(target, vendor) as judge:
         for drawn in range(seed, seed + 3):
             found = judge.judge(_remainder(drawn), precision)
             assert found.outcome is WildOutcome.EQUAL, f"seed {drawn}: {found.steps} {found.reason}"

@@ -9,7 +9,6 @@ import draws
 import numpy as np
 import pytest
 
-from dovetail.backends.verisilicon.driver.session import Settings
 from dovetail.backends.verisilicon.generation import CONVERTING, Generation
 from dovetail.backends.verisilicon.parts.part import profile_of
 from dovetail.backends.verisilicon.plugin import VsiBackend
@@ -19,7 +18,7 @@ from dovetail.testing.wild.case import WildCase
 from dovetail.testing.wild.deploying import SimulatorJudge, WildOutcome
 from dovetail.testing.wild.growth import Growth
 
-from .conftest import target_named
+from .conftest import kept_judge, target_named
 
 pytestmark = pytest.mark.sdk
 
@@ -73,7 +72,7 @@ def residual_block(seed: int) -> WildCase:
 @pytest.fixture(scope="module", params=_TARGETS)
 def judge(request: pytest.FixtureRequest, vendor: VsiBackend) -> Iterator[tuple[Generation, SimulatorJudge]]:
     profile = profile_of(target_named(request.param))
-    with SimulatorJudge(profile, Settings(vendor.folder)) as simulator:
+    with kept_judge(profile.name, vendor) as simulator:
         yield profile.part.generation, simulator
 
 

@@ -10,8 +10,6 @@ import draws
 import numpy as np
 import pytest
 
-from dovetail.backends.verisilicon.driver.session import Settings
-from dovetail.backends.verisilicon.parts.part import profile_of
 from dovetail.backends.verisilicon.plugin import VsiBackend
 from dovetail.ir import AnyArray, parse_graph
 from dovetail.ir.precision import Precision
@@ -19,7 +17,7 @@ from dovetail.quantize import Range
 from dovetail.testing.wild.case import WildCase, measured_ranges
 from dovetail.testing.wild.deploying import SimulatorJudge, WildOutcome
 
-from .conftest import target_named
+from .conftest import kept_judge
 
 pytestmark = [pytest.mark.sdk, pytest.mark.slow]
 
@@ -31,7 +29,7 @@ _RARE = 0.0005
 
 @pytest.fixture(scope="module")
 def judge(vendor: VsiBackend) -> Iterator[SimulatorJudge]:
-    with SimulatorJudge(profile_of(target_named(_TARGET)), Settings(vendor.folder)) as simulator:
+    with kept_judge(_TARGET, vendor) as simulator:
         yield simulator
 
 

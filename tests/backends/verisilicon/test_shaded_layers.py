@@ -6,16 +6,14 @@ import draws
 import numpy as np
 import pytest
 
-from dovetail.backends.verisilicon.driver.session import Settings
-from dovetail.backends.verisilicon.parts.part import profile_of
 from dovetail.backends.verisilicon.plugin import VsiBackend
 from dovetail.ir import DType, Graph, Node, TensorType
 from dovetail.ir.precision import Precision
 from dovetail.quantize import Range
 from dovetail.testing.wild.case import WildCase
-from dovetail.testing.wild.deploying import SimulatorJudge, WildOutcome
+from dovetail.testing.wild.deploying import WildOutcome
 
-from .conftest import target_named
+from .conftest import kept_judge
 
 pytestmark = pytest.mark.sdk
 
@@ -41,7 +39,7 @@ def _layer(seed: int, *, biased: bool) -> WildCase:
 @pytest.mark.parametrize("biased", [False, True], ids=["plain", "biased"])
 def test_layers_that_a_shader_adds_up(biased: bool, vendor: VsiBackend) -> None:
     seed = draws.seed_here()
-    with SimulatorJudge(profile_of(target_named("vsi:s905d3")), Settings(vendor.folder)) as judge:
+    with kept_judge("vsi:s905d3", vendor) as judge:
         for drawn in range(seed, seed + _DRAWN):
             found = judge.judge(_layer(drawn, biased=biased), Precision.I16)
             assert found.outcome is WildOutcome.EQUAL, f"seed {drawn}: {found.steps} {found.reason}"

@@ -6,15 +6,13 @@ import draws
 import numpy as np
 import pytest
 
-from dovetail.backends.verisilicon.driver.session import Settings
-from dovetail.backends.verisilicon.parts.part import profile_of
 from dovetail.backends.verisilicon.plugin import VsiBackend
 from dovetail.ir.precision import Precision
 from dovetail.testing.wild.case import WildCase
-from dovetail.testing.wild.deploying import SimulatorJudge, WildOutcome
+from dovetail.testing.wild.deploying import WildOutcome
 from dovetail.testing.wild.growth import Growth
 
-from .conftest import target_named
+from .conftest import kept_judge
 
 pytestmark = pytest.mark.sdk
 
@@ -71,7 +69,7 @@ def shared_operands(seed: int) -> WildCase:
 @pytest.mark.parametrize("name", _TARGETS)
 def test_sums_that_share_operands_are_equal(name: str, vendor: VsiBackend) -> None:
     """New seeds each time."""
-    with SimulatorJudge(profile_of(target_named(name)), Settings(vendor.folder)) as judge:
+    with kept_judge(name, vendor) as judge:
         for seed in np.random.SeedSequence(draws.seed_here()).generate_state(_GRAPHS):
             found = judge.judge(shared_operands(int(seed)), _TARGETS[name])
             said = f"seed {seed}: {found.outcome.value} {found.steps} {found.reason}"

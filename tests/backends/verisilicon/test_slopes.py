@@ -8,15 +8,13 @@ import draws
 import numpy as np
 import pytest
 
-from dovetail.backends.verisilicon.driver.session import Settings
-from dovetail.backends.verisilicon.parts.part import profile_of
 from dovetail.backends.verisilicon.plugin import VsiBackend
 from dovetail.ir.precision import Precision
 from dovetail.testing.wild.case import WildCase
-from dovetail.testing.wild.deploying import SimulatorJudge, WildOutcome
+from dovetail.testing.wild.deploying import WildOutcome
 from dovetail.testing.wild.growth import Growth, UnfitError
 
-from .conftest import target_named
+from .conftest import kept_judge
 
 pytestmark = pytest.mark.sdk
 
@@ -52,7 +50,7 @@ def _cases(usual: bool) -> dict[int, WildCase]:
 @pytest.mark.parametrize("precision", [Precision.I16, Precision.I8DFP])
 def test_slopes_are_equal_in_fixed_point(target: str, precision: Precision, usual: bool, vendor: VsiBackend) -> None:
     cases = _cases(usual)
-    with SimulatorJudge(profile_of(target_named(target)), Settings(vendor.folder)) as simulator:
+    with kept_judge(target, vendor) as simulator:
         for seed, case in cases.items():
             found = simulator.judge(case, precision)
             said = f"seed {seed}: {found.outcome.value} {found.steps} {found.reason}"

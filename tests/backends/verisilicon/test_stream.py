@@ -9,7 +9,6 @@ import draws
 import numpy as np
 import pytest
 
-from dovetail.backends.verisilicon.driver.session import Settings
 from dovetail.backends.verisilicon.parts.part import profile_of
 from dovetail.backends.verisilicon.plugin import VsiBackend
 from dovetail.ir import AnyArray, parse_graph
@@ -18,7 +17,7 @@ from dovetail.testing.wild.case import WildCase, measured_ranges
 from dovetail.testing.wild.deploying import SimulatorJudge, WildOutcome, deploy
 from zoo.shares import clopper_pearson
 
-from .conftest import target_named
+from .conftest import kept_judge, target_named
 
 pytestmark = pytest.mark.sdk
 
@@ -65,7 +64,7 @@ def _case(body: str, rng: np.random.Generator) -> WildCase:
 
 @pytest.fixture(scope="module")
 def judge(vendor: VsiBackend) -> Iterator[SimulatorJudge]:
-    with SimulatorJudge(profile_of(target_named(_TARGET)), Settings(vendor.folder)) as simulator:
+    with kept_judge(_TARGET, vendor) as simulator:
         yield simulator
 
 

@@ -8,15 +8,13 @@ import draws
 import numpy as np
 import pytest
 
-from dovetail.backends.verisilicon.driver.session import Settings
-from dovetail.backends.verisilicon.parts.part import profile_of
 from dovetail.backends.verisilicon.plugin import VsiBackend
 from dovetail.ir.precision import Precision
 from dovetail.testing.wild.case import WildCase
 from dovetail.testing.wild.deploying import SimulatorJudge, WildOutcome
 from dovetail.testing.wild.growth import Growth
 
-from .conftest import target_named
+from .conftest import kept_judge
 
 pytestmark = pytest.mark.sdk
 
@@ -29,7 +27,7 @@ _FUNCTIONS = (
 
 @pytest.fixture(scope="module")
 def judge(vendor: VsiBackend) -> Iterator[SimulatorJudge]:
-    with SimulatorJudge(profile_of(target_named("vsi:a733")), Settings(vendor.folder)) as simulator:
+    with kept_judge("vsi:a733", vendor) as simulator:
         yield simulator
 
 

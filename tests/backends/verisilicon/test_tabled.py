@@ -9,7 +9,6 @@ import draws
 import numpy as np
 import pytest
 
-from dovetail.backends.verisilicon.driver.session import Settings
 from dovetail.backends.verisilicon.parts.part import profile_of
 from dovetail.backends.verisilicon.plugin import VsiBackend
 from dovetail.ir.precision import Precision
@@ -17,7 +16,7 @@ from dovetail.testing.wild.case import WildCase
 from dovetail.testing.wild.deploying import SimulatorJudge, WildOutcome, deploy
 from dovetail.testing.wild.growth import Growth
 
-from .conftest import drawn_input, target_named
+from .conftest import drawn_input, kept_judge, target_named
 
 pytestmark = pytest.mark.sdk
 
@@ -49,7 +48,7 @@ _PRODUCTS = {
 
 @pytest.fixture(scope="module")
 def judge(vendor: VsiBackend) -> Iterator[SimulatorJudge]:
-    with SimulatorJudge(profile_of(target_named(_TARGET)), Settings(vendor.folder)) as simulator:
+    with kept_judge(_TARGET, vendor) as simulator:
         yield simulator
 
 
