@@ -17,7 +17,7 @@ from hypothesis.internal.conjecture import providers
 from dovetail.backend import registry
 from dovetail.cost.probed import FOLDER_VARIABLE
 
-pytest_plugins = ("skips",)
+pytest_plugins = ("once", "skips")
 # The first two are clocks on the wall. Hypothesis draws from a test's name instead of the run's seed where CI is set.
 hypothesis.settings.register_profile(
     "patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow], derandomize=False

@@ -71,8 +71,10 @@ _MOST_KEPT = 5
 
 @contextmanager
 def kept_judge(target: str, vendor: VsiBackend) -> Iterator[SimulatorJudge]:
-    """Give the judge of a part that all tests of a process share: it takes a shader kernel 15 s to be compiled, once."""
-    _kept[target] = _kept.pop(target, None) or SimulatorJudge(profile_of(target_named(target)), Settings(vendor.folder))
+    """Give the judge of a part that all tests of a process share: compiling a shader kernel takes 15 s, once."""
+    if target not in _kept:
+        _kept[target] = SimulatorJudge(profile_of(target_named(target)), Settings(vendor.folder))
+    _kept[target] = _kept.pop(target)
     for name in [name for name in _kept if name not in (target, *_held)][: max(0, len(_kept) - _MOST_KEPT)]:
         _kept.pop(name).close()
     _held.append(target)
