@@ -122,6 +122,10 @@ def test_between_nothing_and_everything_a_plan_that_is_quiet_enough_is_looked_at
     assert set(selection.answer.raised) == {"n1", "n2"}
     assert selection.answer.verdict is Verdict.LIKELY
     assert [len(item.raised) for item in ledger.judged.values()] == [0, 6, 2]
+    proof = selection.answer.certificate
+    assert proof is not None
+    assert not proof.complete
+    assert proof.lower_bound_ns == proof.low_ns < proof.cost.latency_ns
 
 
 def test_a_quiet_plan_that_misses_is_not_the_answer() -> None:

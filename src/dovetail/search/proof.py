@@ -18,7 +18,7 @@ from dovetail.plan.plan import Override, Plan
 from dovetail.plan.resolve import group_units, placeable_units
 from dovetail.plan.units import Units
 from dovetail.search.certificate import Alternative, Certificate, NamedClause
-from dovetail.search.optimum import Assignment, Clause, Demands, Optimum, ProofOptions, prove
+from dovetail.search.optimum import Assignment, Clause, Demands, Optimum, ProofOptions, prove, solve
 from dovetail.search.policy import SearchPolicy
 from dovetail.search.price_record import PriceRecord
 from dovetail.search.pricing import PricedSpace, placements_of, price_space
@@ -132,6 +132,13 @@ class Prover:
             complete=optimum.complete,
             low_ns=self.latency_ns({}),
         )
+
+    def unproven(self, plan: Plan) -> Certificate:
+        """Return what a plan costs, beside the cheapest one of the space, whatever that loses."""
+        found = solve(self.priced.problem, time_limit_s=self.options.time_limit_s, policy=self.policy.solver)
+        bound_ns, low_ns = 0.0 if found is None else found.bound_ns, self.latency_ns({})
+        cost = self.model.plan_cost(plan)
+        return Certificate(cost, bound_ns, clauses=(), tests=0, monotone=True, complete=False, low_ns=low_ns)
 
     def latency_ns(self, raised: Mapping[str, Placement]) -> float:
         """Return what a plan takes."""

@@ -117,10 +117,12 @@ def _whole(context: SearchContext, ledger: Ledger, judged: Collection[Candidate]
 
 
 def _certified(context: SearchContext, found: Candidate, judged: Iterable[Candidate]) -> Candidate:
-    """Return a plan that no proof led to with the last bound of those that were judged before it, and its own cost."""
-    proofs = [item.certificate for item in judged if item.certificate is not None]
-    if not proofs or context.prover is None:
+    """Return a plan that no proof led to with its cost, and the last bound of plans that were judged before it."""
+    if context.prover is None:
         return found
+    proofs = [item.certificate for item in judged if item.certificate is not None]
+    if not proofs:
+        return replace(found, certificate=context.prover.unproven(found.plan))
     cost = context.prover.model.plan_cost(found.plan)
     return replace(found, certificate=replace(proofs[-1], cost=cost, complete=False))
 
