@@ -65,8 +65,8 @@ def drawn_input(growth: Growth, *shape: int) -> str:
 
 _kept: dict[str, SimulatorJudge] = {}
 _held: list[str] = []
-_MOST_KEPT = 5
-"""Parts whose simulator is kept: it holds 300 MB with its shader kernels."""
+_MOST_KEPT = 3
+"""Parts whose simulator is kept: it holds 300 to 900 MB."""
 
 
 @contextmanager
