@@ -162,5 +162,6 @@ def test_the_stages_of_a_search_are_shown(tiny: Tiny, run: Run, tmp_path: Path) 
         "calibrating",
         "searching",
         "compiling",
+        "comparing samples",
     ]
     assert run(*call).err == ""

@@ -163,7 +163,7 @@ def _remarks(opened: _Opened, model: HealedModel, result: TuneResult, progress: 
     """Return why the hold-out may refuse what the search split did not: samples that are unlike those."""
     if result.verdict is not Verdict.MISSED and not (result.looks > 1 and result.culprits):
         return ()
-    progress.stage("comparing the hold-out with what ranges were found on")
+    progress.stage("comparing samples")
     note = unlike_note(model.graph, model.calibration.ranges, opened.samples.subset(opened.splits.holdout))
     return (note,) if note else ()
 
