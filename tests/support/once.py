@@ -47,8 +47,7 @@ ALIKE = frozenset(
         "tests/fit/test_pictures.py",
     )
 )
-"""Files of these rooms to whose tests no part matters: signals, pipes, folders, pictures, a backend that is always there.
-"""
+"""Files of these rooms to whose tests no part matters: signals, pipes, folders, pictures, what is always there."""
 
 
 @dataclass(eq=False)

@@ -1,8 +1,9 @@
 """Selection: the plans that are looked at on the hold-out split, and which of them is the answer.
 
 The low plan comes first: nothing selected it. What the search selects then is looked at a few times at most, and every
-look teaches how much more a selected plan loses than the samples say that selected it. Where all of them miss, everything
-raised is looked at, which nothing selected either; where that does not miss, a cheaper plan that is quiet enough is, too.
+look teaches how much more a selected plan loses than the samples say that selected it. Where all of them miss,
+everything raised is looked at, which nothing selected either; where that does not miss, a cheaper plan that is quiet
+enough is, too.
 """
 
 from __future__ import annotations
