@@ -175,8 +175,6 @@ def _companions(report: Report) -> Table:
 
 
 def _proof(proof: ProofSummary, low: str, targets: Collection[str]) -> Facts:
-    monotone = "no answer speaks against it" if proof.monotone else "an answer speaks against it"
-    ended = "" if proof.complete else "; it was ended by its budget"
     parts = (
         f"units {time_text(proof.compute_ns)}, boundaries {time_text(proof.boundary_ns)}, "
         f"switches {time_text(proof.switch_ns)}"
@@ -189,16 +187,25 @@ def _proof(proof: ProofSummary, low: str, targets: Collection[str]) -> Facts:
         (
             ("latency", f"{time_text(proof.latency_ns)}: {parts}"),
             *beside,
-            (
-                "lower bound",
-                f"{time_text(proof.lower_bound_ns)}, gap {proof.gap:.1%} ({proof.tests} tests{ended})",
-            ),
-            ("", f"if raising a unit never makes it worse: {monotone}"),
+            *_bound(proof),
             *(() if proof.migrates else (("", _STAYING),)),
             ("memory", bytes_text(proof.memory_bytes)),
             *(("figures", source) for source in proof.sources),
         ),
     )
+
+
+def _bound(proof: ProofSummary) -> list[tuple[str, str]]:
+    """Return the lines of the lower bound: what is proven, or the cheapest plan where nothing was."""
+    bound = f"{time_text(proof.lower_bound_ns)}, gap {proof.gap:.1%}"
+    if not (proof.tests or proof.clauses or proof.complete):
+        return [("lower bound", f"{bound}: no plan takes less, whatever it loses; no cheaper one was tested")]
+    monotone = "no answer speaks against it" if proof.monotone else "an answer speaks against it"
+    ended = "" if proof.complete else "; it was ended by its budget"
+    return [
+        ("lower bound", f"{bound} ({proof.tests} tests{ended})"),
+        ("", f"if raising a unit never makes it worse: {monotone}"),
+    ]
 
 
 def _clauses(proof: ProofSummary) -> Table:

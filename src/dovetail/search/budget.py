@@ -108,13 +108,17 @@ def cheapest_that_passes(context: SearchContext, ledger: Ledger, tolerance: Tole
         raised = context.raised(units, top=ledger.starts_at_top, tested=False)
         return ledger.judge(raised, tolerance).passed
 
-    return cheapest_under_noise(context, ledger, prover, passes)
+    return cheapest_under_noise(context, ledger, prover, passes, ledger.may_go_on)
 
 
 def cheapest_under_noise(
-    context: SearchContext, ledger: Ledger, prover: Prover, passes: Callable[[Units], bool]
+    context: SearchContext,
+    ledger: Ledger,
+    prover: Prover,
+    passes: Callable[[Units], bool],
+    go_on: Callable[[], bool],
 ) -> Units | None:
-    """Return the units of the cheapest plan whose noise passes a test.
+    """Return the units of the cheapest plan whose noise passes a test; what is cheapest of all is taken to fail it.
 
     Noise of units adds up; how much of it the test bears is found by bisection of what plans take that have least
     noise for it, until what is left to save is not worth a test.
@@ -130,7 +134,7 @@ def cheapest_under_noise(
     if low is None or best is None or not passes(best.units):
         return None
     for _ in range(policy.tests):
-        middle = trade.between(low, best, policy) if ledger.may_go_on() else None
+        middle = trade.between(low, best, policy) if go_on() else None
         if middle is None:
             break
         low, best = (low, middle) if passes(middle.units) else (middle, best)

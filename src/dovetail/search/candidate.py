@@ -45,7 +45,7 @@ class Candidate:
     companions: frozenset[str] = frozenset()
     """Raised units that meet the target at low precision too, but save more at their boundaries than they cost."""
     certificate: Certificate | None = None
-    """What is proven of cheaper plans; None where nobody looked for one."""
+    """What it costs, and what is proven of cheaper plans; None where nothing is priced or nobody looked."""
     within_limits: bool = True
     """The limits of the request hold; where they do not, no plan that was tested keeps them and passes."""
     remarks: tuple[str, ...] = ()

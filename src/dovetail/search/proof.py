@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dovetail.backend.costs import CostSource
 from dovetail.backend.profiles.hosts import HostFacts
@@ -135,9 +135,13 @@ class Prover:
 
     def unproven(self, plan: Plan) -> Certificate:
         """Return what a plan costs, beside the cheapest one of the space, whatever that loses."""
-        found = solve(self.priced.problem, time_limit_s=self.options.time_limit_s, policy=self.policy.solver)
-        bound_ns, low_ns = 0.0 if found is None else found.bound_ns, self.latency_ns({})
-        cost = self.model.plan_cost(plan)
+        found = solve(
+            replace(self.priced.problem, migrates=True),
+            time_limit_s=self.options.time_limit_s,
+            policy=self.policy.solver,
+        )
+        cost, bound_ns = self.model.plan_cost(plan), 0.0 if found is None else found.bound_ns
+        bound_ns, low_ns = min(bound_ns, cost.latency_ns), self.latency_ns({})
         return Certificate(cost, bound_ns, clauses=(), tests=0, monotone=True, complete=False, low_ns=low_ns)
 
     def latency_ns(self, raised: Mapping[str, Placement]) -> float:

@@ -89,15 +89,19 @@ def _looked_at(context: SearchContext, ledger: Ledger) -> list[Candidate]:
 
 
 def _dearer(context: SearchContext, ledger: Ledger, judged: Sequence[Candidate]) -> list[Candidate]:
-    """Return everything raised where all else misses; where it does not, also a cheaper plan that is quiet enough."""
+    """Return everything raised where all else misses; before it a cheaper plan that is quiet enough, if it is within.
+
+    A quiet plan that misses tells nothing for or against everything raised.
+    """
     whole = _whole(context, ledger, judged)
     if not whole or not whole[0].verdict.is_within:
         return whole
     between = quieter(context, ledger, judged, whole[0])
-    if between is None:
-        return whole
-    context.listener.stage("hold-out: a quieter plan")
-    return [judge_selected(context, ledger, _certified(context, between, judged)), *whole]
+    if between is not None:
+        context.listener.stage("hold-out: a quieter plan")
+        between = judge_selected(context, ledger, between)
+    found = [*whole] if between is None or not between.verdict.is_within else [between, *whole]
+    return [_certified(context, item, judged) for item in found]
 
 
 def _whole(context: SearchContext, ledger: Ledger, judged: Collection[Candidate]) -> list[Candidate]:
@@ -114,18 +118,18 @@ def _whole(context: SearchContext, ledger: Ledger, judged: Collection[Candidate]
     if not ledger.judge(whole.raised, context.tolerance).passed:
         return []
     context.listener.stage("hold-out: everything raised")
-    return [judge_selected(context, ledger, _certified(context, whole, judged))]
+    return [judge_selected(context, ledger, whole)]
 
 
 def _certified(context: SearchContext, found: Candidate, judged: Iterable[Candidate]) -> Candidate:
-    """Return a plan that no proof led to with its cost, and the last bound of plans that were judged before it."""
+    """Return a plan that no proof led to with its cost, and the last bound of judged ones that is not above that."""
     if context.prover is None:
         return found
-    proofs = [item.certificate for item in judged if item.certificate is not None]
-    if not proofs:
-        return replace(found, certificate=context.prover.unproven(found.plan))
     cost = context.prover.model.plan_cost(found.plan)
-    return replace(found, certificate=replace(proofs[-1], cost=cost, complete=False))
+    proofs = [item.certificate for item in judged if item.certificate is not None]
+    kept = [proof for proof in proofs if proof.lower_bound_ns <= cost.latency_ns]
+    certificate = replace(kept[-1], cost=cost, complete=False) if kept else context.prover.unproven(found.plan)
+    return replace(found, certificate=certificate)
 
 
 def reserved(context: SearchContext) -> Tolerance:

@@ -38,7 +38,7 @@ _LEAST, _SHARE = 3, 5
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out four fifths of the cases of tests here that have many, others in every run; DOVETAIL_EVERY=1 runs all.
+    """Leave out four fifths of the cases of tests that have many, others with every seed; DOVETAIL_EVERY=1 runs all.
 
     They are the same arrangement on several parts and at several precisions. Cases that were found and kept all run.
     """

@@ -20,7 +20,7 @@ from .conftest import kept_judge
 
 pytestmark = pytest.mark.sdk
 
-_DRAWN = 12
+_DRAWN, _MOST_AXES = 12, 4
 _FEW = 0.02
 """Share of the elements of drawn reductions that may differ: means that half precision rounds from a tie."""
 _APART = (
@@ -72,9 +72,14 @@ def test_drawn_reductions_hardly_differ(precision: Precision, judge: SimulatorJu
         axes = tuple(sorted(rng.sample(range(len(shape)), rng.randint(1, min(4, len(shape))))))
         case = _reduced(rng.choice(("ReduceMean", "ReduceSum")), shape, axes, seed + drawn)
         found = judge.judge(case, precision)
-        assert found.outcome not in (WildOutcome.VENDOR, WildOutcome.LATE), f"{shape} {axes}: {found.reason}"
+        known = {WildOutcome.EQUAL, WildOutcome.DIFFERS}
+        if len(shape) > _MOST_AXES or precision is Precision.I8DFP:
+            # Some means are refused there.
+            known.add(WildOutcome.REFUSED)
+        assert found.outcome in known, f"{shape} {axes}: {found.outcome.value} {found.reason}"
         assert found.steps.largest <= 1, f"{seed + drawn} {shape} {axes}: {found.steps}"
         differing, elements = differing + found.steps.differing, elements + found.steps.elements
+    assert elements
     assert differing <= max(1, _FEW * elements), f"seed {seed}: {differing} of {elements}"
 
 

@@ -50,8 +50,8 @@ def _check_apart(view: NodeView, axes: Sequence[int]) -> None:
         return
     view.need(
         seen.places != _EVERY_OTHER or seen.rank <= _MOST_AXES,
-        f"a mean along the last axis and the one before the last but one, of {seen.rank} axes, ends the compiler "
-        f"({_MOST_AXES} are possible)",
+        f"a mean along the last axis and the one before the last but one, of {seen.rank} with neighbours taken as one, "
+        f"ends the compiler ({_MOST_AXES} are possible)",
     )
     if view.draft.fixed_point and view.kind(0).dtype is DType.I8:
         count, single = math.prod(sizes[axis] for axis in axes), all(len(run) == 1 for run in seen.axes)
