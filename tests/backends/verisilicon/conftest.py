@@ -18,6 +18,7 @@ import work
 from draws import seed_of
 
 from dovetail.backend.target import TargetProfile
+from dovetail.backends.verisilicon.driver.process import DriverLimits
 from dovetail.backends.verisilicon.driver.session import Settings
 from dovetail.backends.verisilicon.parts.named import VSI_PROFILES
 from dovetail.backends.verisilicon.parts.part import profile_of
@@ -65,15 +66,21 @@ def drawn_input(growth: Growth, *shape: int) -> str:
 
 _kept: dict[str, SimulatorJudge] = {}
 _held: list[str] = []
-_MOST_KEPT = 3
-"""Parts whose simulator is kept: it holds 300 to 900 MB."""
+_MOST_KEPT = 2
+"""Parts whose simulator is kept."""
+
+
+def _limits() -> DriverLimits:
+    """Let a simulator hold a sixteenth of the machine's memory, but no more than 1.5 GB: all its kernels of a part."""
+    share = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 16
+    return DriverLimits(kept_bytes=min(max(share, DriverLimits().kept_bytes), 3 << 29))
 
 
 @contextmanager
 def kept_judge(target: str, vendor: VsiBackend) -> Iterator[SimulatorJudge]:
     """Give the judge of a part that all tests of a process share: compiling a shader kernel takes 15 s, once."""
     if target not in _kept:
-        _kept[target] = SimulatorJudge(profile_of(target_named(target)), Settings(vendor.folder))
+        _kept[target] = SimulatorJudge(profile_of(target_named(target)), Settings(vendor.folder, _limits()))
     _kept[target] = _kept.pop(target)
     for name in [name for name in _kept if name not in (target, *_held)][: max(0, len(_kept) - _MOST_KEPT)]:
         _kept.pop(name).close()

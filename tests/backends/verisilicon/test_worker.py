@@ -16,7 +16,7 @@ import pytest
 import work
 
 from dovetail.backend.protocols import CompileOptions, Signature
-from dovetail.backends.verisilicon.driver import bench
+from dovetail.backends.verisilicon.driver.bench import GraphBench
 from dovetail.backends.verisilicon.driver.process import DriverLimits, Launch, WorkerDiedError, WorkerProcess
 from dovetail.backends.verisilicon.driver.session import Settings, VendorSession
 from dovetail.backends.verisilicon.lowering.table import lower_graph
@@ -58,18 +58,17 @@ def test_a_worker_starts_quickly_and_in_little_memory(vendor: VsiBackend) -> Non
     assert resident_kb < 300_000
 
 
-@pytest.mark.parametrize(("most", "workers"), [(1, 3), (bench._MOST_BYTES, 1)])
+@pytest.mark.parametrize(("limits", "workers"), [(DriverLimits(kept_bytes=1), 3), (DriverLimits(), 1)])
 def test_a_worker_that_holds_much_is_followed_by_another(
-    most: int, workers: int, vendor: VsiBackend, monkeypatch: pytest.MonkeyPatch
+    limits: DriverLimits, workers: int, vendor: VsiBackend
 ) -> None:
     """Graphs are never freed: a campaign over nine parts held 20 GB."""
-    monkeypatch.setattr(bench, "_MOST_BYTES", most)
     graph = convolution_graph()
     program = lower_graph(graph, part_of(TARGET))
     kind = graph.types[graph.inputs[0]]
     sample = {graph.inputs[0]: np.zeros(kind.static_shape or (), kind.dtype.carrier)}
     seen = set()
-    with bench.GraphBench(part_of(TARGET).sdk_name, Settings(vendor.folder)) as simulator:
+    with GraphBench(part_of(TARGET).sdk_name, Settings(vendor.folder, limits)) as simulator:
         for _ in range(3):
             simulator.measure(program, [sample], {name: graph.types[name] for name in graph.outputs})
             assert simulator._worker is not None

@@ -26,8 +26,6 @@ _ARENA_BYTES = 16 << 20
 _ALIGNMENT = 64
 _MOST_GRAPHS = 300
 """Graphs are never freed (the vendor's destructors have been seen to hang): a worker ends after so many."""
-_MOST_BYTES = 640 << 20
-"""And when it holds so much: a hundred graphs have taken from 0.3 to 1.5 GB, and parts have a worker each."""
 
 _VARIABLES = (("VIV_VX_DEBUG_LEVEL", "1"), ("CNN_PERF", "1"))
 _STEP = re.compile(
@@ -126,7 +124,7 @@ class GraphBench:
         """Tell whether the worker has held so much that another one is to go on."""
         if self._worker is None:
             return False
-        return self._graphs >= _MOST_GRAPHS or self._worker.resident_bytes >= _MOST_BYTES
+        return self._graphs >= _MOST_GRAPHS or self._worker.resident_bytes >= self._settings.limits.kept_bytes
 
     def _open(self) -> WorkerProcess:
         if self._worker is None:

@@ -32,13 +32,18 @@ SIMULATED_MEMORY_BYTES = 256 << 20
 
 @dataclass(frozen=True, slots=True)
 class DriverLimits:
-    """Bound one worker: wall time of each step, processor time and address space of its whole life."""
+    """Bound one worker: wall time of each step, processor time and address space of its whole life.
+
+    A worker of many graphs that holds `kept_bytes` is ended before the next one: the driver frees no graph, and keeps
+    500 MB for each kind of shader kernel, which it compiles for 15 s in every process.
+    """
 
     start_s: float = 30.0
     compile_s: float = 600.0
     run_s: float = 600.0
     cpu_seconds: int = 3600
     address_bytes: int = 24 << 30
+    kept_bytes: int = 640 << 20
 
 
 @dataclass(frozen=True, slots=True)
