@@ -14,7 +14,7 @@ from dovetail.testing.wild.case import WildCase
 from dovetail.testing.wild.deploying import WildOutcome
 from dovetail.testing.wild.growth import Growth, UnfitError
 
-from .conftest import kept_judge
+from .conftest import expect_equal, kept_judge
 
 pytestmark = pytest.mark.sdk
 
@@ -59,3 +59,22 @@ def test_slopes_are_equal_in_fixed_point(target: str, precision: Precision, usua
             elements, off = found.steps.elements, found.steps.elements - found.steps.counts[0]
             # The vendor's product of 16 bits is half a step from ours once in a thousand values.
             assert off <= 1 + elements / 100, said
+
+
+def falling(seed: int) -> WildCase:
+    """Return a convolution, and one negative slope for all of what it gives, of several samples."""
+    growth = Growth(seed)
+    rows, columns, channels = growth.draw.pick(1, 5, 9), growth.draw.pick(2, 7), growth.draw.pick(1, 2)
+    data = growth.input(2, 8, rows, columns)
+    growth.values[data] = [growth.rng.normal(size=(2, 8, rows, columns)).astype(np.float32) for _ in range(2)]
+    made = growth.op("Conv", data, growth.constant(growth.rng.normal(0, 0.2, (channels, 8, 1, 1))), kernel_shape=(1, 1))
+    growth.op("PRelu", made, growth.constant(np.full((1, 1, 1), growth.rng.uniform(-1.5, -0.05))))
+    return growth.case(seed)
+
+
+@pytest.mark.parametrize("target", ["vsi:v853", "vsi:t527", "vsi:a311d", "vsi:imx8mp"])
+@pytest.mark.parametrize("precision", [Precision.I8PC, Precision.U8])
+def test_negative_slopes_are_not_joined(target: str, precision: Precision, vendor: VsiBackend) -> None:
+    """Newer parts make garbage of such a LeakyRelu behind a convolution; A733 is a step off in unsigned bytes still."""
+    seeds = [int(seed) for seed in np.random.SeedSequence(draws.seed_here()).generate_state(_CASES)]
+    expect_equal(target, precision, vendor, {f"seed {seed}": falling(seed) for seed in seeds})

@@ -10,9 +10,8 @@ import numpy as np
 
 from dovetail.backends.verisilicon.lowering import fine
 from dovetail.backends.verisilicon.lowering.clamping import is_clamped_apart
-from dovetail.backends.verisilicon.lowering.tiny import emit_enlarged, has_tiny_steps
 from dovetail.backends.verisilicon.lowering.view import NodeView
-from dovetail.ir import AnyArray, DType, Quantization, TensorType, dequantize_array, quantize_array
+from dovetail.ir import DType, Quantization, TensorType, dequantize_array, quantize_array
 
 _LARGEST = 3.0e38
 """As a bound it cuts nothing."""
@@ -215,7 +214,6 @@ def lower_where(view: NodeView) -> None:
 
 _MIDDLE = 128
 """Between a signed byte and the unsigned one of the same bits in order."""
-_PLANE_AXES = 4
 _EXPONENT_STEPS, _EXPONENT_BITS = 64, 14
 """Steps of an exponent in bytes: their product with the scale is exact, else an odd one is taken for an even one; and
 its bits in 16 bits."""
@@ -343,60 +341,6 @@ def check_same_kind_of(view: NodeView, indices: tuple[int, ...]) -> None:
     view.need(len(dtypes) == 1, f"it mixes {' and '.join(sorted(dtype.value for dtype in dtypes))}")
     view.need(all(view.kind(index).holds_reals for index in indices), "its input is not real")
     view.need(dtypes <= set(_REALS), "it has no form of this element type", always=True)
-
-
-def lower_prelu(view: NodeView) -> None:
-    """Lower PRelu with a constant slope for each channel or for all.
-
-    It has no form in dynamic fixed point, 16 bits or 8, nor of slopes with tiny steps: there it is spelt out.
-    """
-    check_same_kind(view)
-    sizes, value, kind = view.shape(0), view.constant(1), view.kind(1)
-    view.expect(sizes)
-    view.need(len(sizes) >= 2, "a vector input")
-    wide = (1,) * (len(sizes) - value.ndim) + value.shape
-    channels = sizes[1]
-    view.need(wide in ((1,) * len(sizes), (1, channels, *(1,) * (len(sizes) - 2))), "its slope is not per channel")
-    slope = np.broadcast_to(value.reshape(-1), (channels,))
-    apart = view.kind(0).quant is not None and (view.draft.fixed_point or has_tiny_steps(kind))
-    if view.kind(0).dtype is DType.I16 or apart:
-        _by_products(view, np.ascontiguousarray(slope).reshape(channels, *(1,) * (len(sizes) - 2)))
-        return
-    if channels == 1 and (sizes[0] > 1 or len(sizes) > _PLANE_AXES) and kind.quant is not None:
-        # The vendor's compiler has no kernel for one slope and several samples, or for five axes.
-        view.emit(
-            "leaky_relu", (view.input(0),), (view.output(),), (), (float(dequantize_array(slope, kind.quant)[0]),)
-        )
-        return
-    axis = view.axis(1, len(sizes))
-    # One slope for each index of one axis, whatever the rank of the data.
-    shape = (channels, *(1,) * axis)
-    held = view.hold(np.ascontiguousarray(slope).reshape(shape), replace(kind, shape=shape))
-    emit_enlarged(view, "prelu", (held,), (axis,))
-
-
-def _by_products(view: NodeView, slope: AnyArray) -> None:
-    """Lower PRelu as a product, and the larger of it and the value where slopes are from 0 to 1.
-
-    Else values below 0 are multiplied, and those above 0 added to what that gives.
-    """
-    data, kind, made = view.kind(0), view.kind(1), view.made()
-    sizes, one = view.shape(0), (1,) * len(view.shape(0))
-    assert kind.quant is not None
-    assert data.quant is not None
-    held = view.reshaped(view.hold(slope, replace(kind, shape=slope.shape)), (1, *slope.shape))
-    product = view.new(replace(made, shape=sizes))
-    real = dequantize_array(slope, kind.quant)
-    if (real >= 0).all() and (real <= 1).all():
-        view.emit("mul", (view.input(0), held), (product,))
-        view.emit("maximum", (view.coarse(0), product), (view.output(),))
-        return
-    low, high = (view.new(replace(data, shape=sizes)) for _ in range(2))
-    nothing = view.hold(np.full(one, data.quant.zero_point[0], data.dtype.carrier), replace(data, shape=one))
-    view.emit("minimum", (view.input(0), nothing), (low,))
-    view.emit("maximum", (view.input(0), nothing), (high,))
-    view.emit("mul", (low, held), (product,))
-    view.emit("add", (high, product), (view.output(),))
 
 
 def lower_convert(view: NodeView) -> None:

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 
 from dovetail.backends.verisilicon.generation import NEWEST
 from dovetail.backends.verisilicon.lowering import fine
-from dovetail.backends.verisilicon.lowering.elementwise import Unary, alpha, check_same_kind
+from dovetail.backends.verisilicon.lowering.elementwise import Unary, check_same_kind
+from dovetail.backends.verisilicon.lowering.slopes import lower_leaky_relu
 from dovetail.backends.verisilicon.lowering.view import NodeView
 from dovetail.ir import DType, Quantization, TensorType
 
@@ -27,17 +28,6 @@ def lower_abs(view: NodeView) -> None:
     check_same_kind(view)
     view.expect(view.shape(0))
     fine.absolute(view)
-
-
-def lower_leaky_relu(view: NodeView) -> None:
-    """Lower LeakyRelu; numbers that its floats do not hold are multiplied and compared."""
-    slope = view.node.number("alpha", 0.01)
-    if not (0.0 <= slope <= 1.0 and fine.exceeds_floats(view)):
-        Unary("leaky_relu", alpha(0.01))(view)
-        return
-    check_same_kind(view)
-    view.expect(view.shape(0))
-    fine.leaky(view, slope)
 
 
 def lower_hard_swish(view: NodeView) -> None:

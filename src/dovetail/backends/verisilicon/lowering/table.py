@@ -33,7 +33,6 @@ from dovetail.backends.verisilicon.lowering.elementwise import (
     lower_mul,
     lower_not,
     lower_pow,
-    lower_prelu,
     lower_sub,
     lower_sum,
     lower_where,
@@ -46,6 +45,7 @@ from dovetail.backends.verisilicon.lowering.reducing import REDUCING
 from dovetail.backends.verisilicon.lowering.refusals import LoweringRefusal
 from dovetail.backends.verisilicon.lowering.routes import with_routes
 from dovetail.backends.verisilicon.lowering.slicing import SLICING
+from dovetail.backends.verisilicon.lowering.slopes import lower_prelu
 from dovetail.backends.verisilicon.lowering.view import NodeView, ProgramDraft
 from dovetail.backends.verisilicon.part import Part
 from dovetail.backends.verisilicon.program import Program, ProgramOperator, TensorRole
