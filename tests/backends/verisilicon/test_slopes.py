@@ -14,7 +14,7 @@ from dovetail.testing.wild.case import WildCase
 from dovetail.testing.wild.deploying import WildOutcome
 from dovetail.testing.wild.growth import Growth, UnfitError
 
-from .conftest import expect_equal, kept_judge
+from .conftest import kept_judge
 
 pytestmark = pytest.mark.sdk
 
@@ -76,5 +76,11 @@ def falling(seed: int) -> WildCase:
 @pytest.mark.parametrize("precision", [Precision.I8PC, Precision.U8])
 def test_negative_slopes_are_not_joined(target: str, precision: Precision, vendor: VsiBackend) -> None:
     """Newer parts make garbage of such a LeakyRelu behind a convolution; A733 is a step off in unsigned bytes still."""
-    seeds = [int(seed) for seed in np.random.SeedSequence(draws.seed_here()).generate_state(_CASES)]
-    expect_equal(target, precision, vendor, {f"seed {seed}": falling(seed) for seed in seeds})
+    for case in (falling(int(seed)) for seed in np.random.SeedSequence(draws.seed_here()).generate_state(_CASES)):
+        with kept_judge(target, vendor) as simulator:
+            found = simulator.judge(case, precision)
+        said = f"seed {case.seed}: {found.outcome.value} {found.steps} {found.reason}"
+        assert found.outcome in (WildOutcome.EQUAL, WildOutcome.DIFFERS), said
+        # Products of signed bytes on A311D are a step off in one of a hundred values.
+        assert found.steps.largest <= 1, said
+        assert found.steps.elements - found.steps.counts[0] <= 1 + found.steps.elements / 30, said
