@@ -46,6 +46,13 @@ def _reshaped(growth: Growth, tensor: str) -> None:
     growth.op("Relu", growth.op("Reshape", _convolution(growth, tensor), growth.constant([1, 4, 256, 1])))
 
 
+def _layer(growth: Growth, tensor: str, rows: int) -> None:
+    data = growth.op("Reshape", tensor, growth.constant([rows, 1024 // rows]))
+    weight = np.zeros((1024 // rows, 4))
+    weight[range(4), range(4)] = (1.0, 0.75, 0.5, -1.0)
+    growth.op("Relu", growth.op("MatMul", data, growth.constant(weight)))
+
+
 _ARRANGEMENTS: dict[str, Callable[[Growth, str], object]] = {
     "Relu": lambda growth, tensor: growth.op("Relu", tensor),
     "Abs": lambda growth, tensor: growth.op("Abs", tensor),
@@ -54,6 +61,8 @@ _ARRANGEMENTS: dict[str, Callable[[Growth, str], object]] = {
     "Conv, Relu and Sigmoid": _with_another_reader,
     "Conv and Reshape and Relu": _reshaped,
     "AveragePool and Relu": _averaged,
+    "a layer of one row and Relu": lambda growth, tensor: _layer(growth, tensor, 1),
+    "a layer of 64 rows and Relu": lambda growth, tensor: _layer(growth, tensor, 64),
     "Add and Relu": lambda growth, tensor: growth.op("Relu", growth.op("Add", tensor, _convolution(growth, tensor))),
 }
 

@@ -6,6 +6,7 @@ reals that are scaled and moved to stored integers. Measured on all stored value
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
@@ -16,6 +17,7 @@ from dovetail.backends.verisilicon.emulator.floats import fp21, fp21_away, satur
 from dovetail.backends.verisilicon.emulator.functions import (
     NATIVE,
     ODD,
+    STREAMED,
     USER,
     Function,
     clip_function,
@@ -66,8 +68,9 @@ def look_up(steps: AnyArray, knots: AnyArray, values: AnyArray, *, by_slope: boo
             below = steps < 0
             near, far = np.where(below, high, low), np.where(below, low, high)
             found = fp21(near + fp21((far - near) * np.where(below, 1.0 - share, share)))
-            # What the part makes of an infinite entry, as measured at the zero of Log and Reciprocal.
-            return np.where(np.isneginf(near), 0.0, np.where(np.isposinf(near), -np.inf, found))
+            # What the part makes of an infinite entry, as measured at the zero of Log and Reciprocal, and beside it.
+            least = np.where(steps == 0, 0.0, -np.inf)
+            return np.where(np.isneginf(near), least, np.where(np.isposinf(near), -np.inf, found))
         # A weight of zero leaves its neighbour out, even where that is infinite.
         first = fp21(np.where(share == 1.0, 0.0, low * (1.0 - share)))
         return fp21(first + fp21(np.where(share == 0.0, 0.0, high * share)))
@@ -194,10 +197,16 @@ _LOST_STEP = 2.0**-15
 
 
 def _joins_the_array(item: OperatorView) -> bool:
-    """Tell whether the array makes what an operator reads for it only: it is then computed as that leaves the array."""
+    """Tell whether the array makes what an operator reads for it only: it is then computed as that leaves the array.
+
+    Behind a layer of several rows it is not, but on the stream processor: measured on nine parts.
+    """
     whole, tensor = item.whole, item.operator.inputs[0]
     while tensor in whole.makers and tensor not in whole.edges and whole.reader_count(tensor) == 1:
         maker = whole.program.operators[whole.makers[tensor]]
+        if maker.kind == "fully_connected" and item.generation is not Generation.STREAM:
+            rows = math.prod(whole.program.tensors[tensor].shape[1:])
+            return maker.route is Route.ARRAY and rows == 1
         if maker.kind != "reshape":
             return maker.route is Route.ARRAY
         tensor = maker.inputs[0]
@@ -228,7 +237,9 @@ def processed(steps: AnyArray, item: OperatorView, scales: Scales) -> AnyArray |
         # A table of steps, whose scales are left to the store: measured on every byte under 700 pairs of scales.
         scales = replace(scales, scale_in=1.0, scale_out=scales.scale_out / scales.scale_in)
     if kind in NATIVE:
-        return native_table(steps, NATIVE[kind](item), scales)
+        # One driver divides in float64: all 65,536 values under five scales.
+        exact = kind == "swish" and item.generation is Generation.VIP9000_PLUS
+        return native_table(steps, (STREAMED if exact else NATIVE)[kind](item), scales)
     if kind in ODD:
         return odd_table(steps, ODD[kind](item), scales)
     if kind in ("abs", "relu"):

@@ -10,6 +10,7 @@ import numpy as np
 from dovetail.backends.verisilicon.generation import Generation
 from dovetail.backends.verisilicon.lowering.grouping import copied_for_groups
 from dovetail.backends.verisilicon.lowering.padding import pad_apart
+from dovetail.backends.verisilicon.lowering.tiny import emit_product
 from dovetail.backends.verisilicon.lowering.view import NO_TENSOR, NodeView
 from dovetail.backends.verisilicon.program import Quant
 from dovetail.backends.verisilicon.translate import fraction_bits
@@ -397,6 +398,8 @@ def lower_matmul(view: NodeView) -> None:
     first, second = (1,) * (rank - len(one)) + one, (1,) * (rank - len(other)) + other
     view.need(first[:-2] == second[:-2], f"{list(first)} and {list(second)} are broadcast along a batch dimension")
     view.expect((*first[:-1], second[-1]))
+    if emit_product(view, first, second):
+        return
     data = view.reshaped(_read_by_shader(view, 0), first)
     operand = view.reshaped(_read_by_shader(view, 1), second)
     view.emit("matmul", (data, operand), (view.output(),), (0, 0))

@@ -1,8 +1,8 @@
 """Bytes with steps so small that the vendor's own shader kernels take them for plain integers.
 
 A kernel of ovxlib reads such a tensor as if its step were 1 and its zero point 0: with steps up to 1e-8, right with
-2e-8, measured of Sign, PRelu and CumSum on V853, A311D, T527, i.MX 8M Plus and A733. Products are the driver's and
-right with any steps, so what such a kernel reads is multiplied by a power of two before, which loses nothing, and what
+2e-8, measured of Sign, PRelu and CumSum on V853, A311D, T527, i.MX 8M Plus and A733, and of MatMul of two tensors on parts where a
+shader computes it. Products of one tensor with a number are the driver's and right with any steps, so what such a kernel reads is multiplied by a power of two before, which loses nothing, and what
 it gives is divided by it.
 """
 
@@ -38,6 +38,25 @@ def emit_enlarged(view: NodeView, kind: str, others: Sequence[int], ints: Sequen
     data, result = _multiplied(view, view.input(0), view.kind(0), factor), view.new(_times(made, factor))
     view.emit(kind, (data, *others), (result,), ints)
     view.emit("mul", (result, _number(view, made, 1.0 / factor)), (view.output(),))
+
+
+def emit_product(view: NodeView, first: tuple[int, ...], second: tuple[int, ...]) -> bool:
+    """Emit a product of two tensors of some shapes, one or both of which are enlarged; tell whether that was needed."""
+    made, kinds = view.made(), (view.kind(0), view.kind(1))
+    one, other = _factor(kinds[0]), _factor(kinds[1])
+    one = max(one, _factor(made) / other)
+    if one == other == 1.0:
+        return False
+    factors = (one, other)
+    read = (
+        view.input(index) if factor == 1.0 else _multiplied(view, view.input(index), kinds[index], factor)
+        for index, factor in enumerate(factors)
+    )
+    data, operand = (view.reshaped(tensor, shape) for tensor, shape in zip(read, (first, second), strict=True))
+    result = view.new(_times(made, one * other))
+    view.emit("matmul", (data, operand), (result,), (0, 0))
+    view.emit("mul", (result, _number(view, made, 1.0 / (one * other))), (view.output(),))
+    return True
 
 
 def has_tiny_steps(kind: TensorType) -> bool:
