@@ -32,7 +32,7 @@ from dovetail.testing.wild.deploying import Finding, SimulatorJudge, WildOutcome
 from dovetail.testing.wild.shrinking import shrunk
 from zoo.wild_page import Row, as_markdown
 
-_LIMITS = DriverLimits(compile_s=900.0, run_s=600.0)
+_LIMITS = DriverLimits(compile_s=900.0, run_s=600.0, kept_bytes=3 << 29)
 _FOLDER = Path("tests/backends/verisilicon/cases")
 
 
