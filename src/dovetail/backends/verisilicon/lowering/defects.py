@@ -243,6 +243,8 @@ def keep_signed_bytes(
     for operator in operators:
         if operator.kind not in _CONVERTED:
             kept |= inner & {*operator.inputs, *operator.outputs}
+    if part.generation in NEWEST:
+        spoilt |= _turned_factors(tensors, operators)
     if part.generation in (*NEWEST, Generation.STREAM):
         for item in _sums_of_rows(tensors, operators):
             kept |= inner.intersection(item.inputs)
@@ -267,6 +269,20 @@ def keep_signed_bytes(
         replace(tensor, role=TensorRole.EDGE) if index in kept & inner | spoilt else tensor
         for index, tensor in enumerate(tensors)
     )
+
+
+def _turned_factors(tensors: tuple[ProgramTensor, ...], operators: tuple[ProgramOperator, ...]) -> set[int]:
+    """Return the transposed tensors of 16 bits that a product of two reads.
+
+    The compiler turns such a factor in the product's own shader, which reads it wrongly: measured on V853 and T527.
+    """
+    turned = {operator.outputs[0] for operator in operators if operator.kind == "transpose"}
+    read = {tensor for operator in operators if operator.kind == "matmul" for tensor in operator.inputs}
+    return {
+        index
+        for index in turned & read
+        if tensors[index].role is TensorRole.INNER and tensors[index].form.code is Code.I16
+    }
 
 
 def _spoilt_sizes(tensors: tuple[ProgramTensor, ...], operators: tuple[ProgramOperator, ...], part: Part) -> set[int]:

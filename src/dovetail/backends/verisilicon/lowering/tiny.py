@@ -1,9 +1,9 @@
 """Bytes with steps so small that the vendor's own shader kernels take them for plain integers.
 
 A kernel of ovxlib reads such a tensor as if its step were 1 and its zero point 0: with steps up to 1e-8, right with
-2e-8, measured of Sign, PRelu and CumSum on V853, A311D, T527, i.MX 8M Plus and A733, and of MatMul of two tensors on parts where a
-shader computes it. Products of one tensor with a number are the driver's and right with any steps, so what such a kernel reads is multiplied by a power of two before, which loses nothing, and what
-it gives is divided by it.
+2e-8, measured of Sign, PRelu and CumSum on V853, A311D, T527, i.MX 8M Plus and A733, and of products of two tensors
+where a shader computes them. Products with a number are the driver's and right with any steps, so what such a kernel
+reads is multiplied by a power of two before, which loses nothing, and what it gives is divided by it.
 """
 
 from __future__ import annotations
