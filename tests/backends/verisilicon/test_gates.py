@@ -118,11 +118,20 @@ def test_a_sum_with_itself_that_is_not_come_to_stays_a_sum() -> None:
 
 
 def test_what_a_kernel_of_the_library_makes_is_gated_by_two() -> None:
-    for kind in ("maximum", "concat", "softplus"):
+    for kind in ("maximum", "lrn", "softplus"):
         behind = (*_swish(1, 2), ("conv2d", (3,)), *_swish(4, 5))
         assert _gates(_program((kind, (0,)), *behind)) == {5: 4}, kind
     assert _gates(_program(("prelu", (0,)), *_swish(1, 2))) == {2: 1}
     assert _gates(_program(("prelu", (0,)), *_swish(1, 2), code=Code.I16)) == {}
+
+
+def test_what_goes_in_and_is_only_put_together_begins_nothing() -> None:
+    """It is no operator for the compiler; of computed tensors it is one that does not matter."""
+    behind = (*_swish(1, 2), ("conv2d", (3,)), *_swish(4, 5))
+    assert _gates(_program(("concat", (0, 0)), *behind)) == {}
+    assert _gates(_program(("relu", (0,)), ("concat", (1, 0)), *_swish(2, 3))) == {3: 2}
+    beside = _program(("concat", (0, 0)), *_swish(1, 2), ("relu", (0,)), *_swish(4, 5))
+    assert _gates(beside) == {5: 4}
 
 
 def _drawn(seed: int) -> WildCase:

@@ -4,13 +4,15 @@ Its compiler searches breadth first from every operator that reads only what goe
 does not go on behind that, and searches again, until nothing is found, from the beginnings before the first one that it
 rewrote; sums of an input with itself are beginnings that it has rewritten before. The input of a mean over several axes
 is a view: nothing behind such a mean is searched, and what reads an input of which a mean is the first reader is not
-rewritten. Nor is what a kernel of the library's own makes, or a concatenation.
+rewritten. Nor is what a kernel of the library's own makes. A concatenation of what goes in, and a gathering of one place
+of it, are no operators but views: the search does not begin with them.
 Derived on the vendor's simulator from the layers that it lists for drawn networks. Parts with a stream processor have a
 table of each.
 """
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import NamedTuple
@@ -21,12 +23,12 @@ from dovetail.backends.verisilicon.visits import is_converted, listed_order
 
 _MEAN = 0
 """The shim's code of a mean."""
-_EXTREMES = (1, 2)
-"""Those of a maximum and of a minimum."""
+_OWN_REDUCTIONS = (1, 2, 4)
+"""Those of a maximum, a minimum and a product."""
 _OWN_KERNELS = frozenset(
     {
-        *("ceil", "concat", "depth_to_space", "floor", "log_softmax", "maximum", "minimum", "round", "sign"),
-        "softplus",
+        *("acosh", "atanh", "ceil", "cumsum", "floor", "gather_elements", "group_norm", "log_softmax", "lrn"),
+        *("maximum", "minimum", "mod", "round", "sign", "softplus"),
     }
 )
 _PLACE_OF_AXES = 2
@@ -68,7 +70,12 @@ class _Search:
         views = {index: item.inputs[0] for index, item in enumerate(program.operators) if _is_view(program, item)}
         inner = {index for index, data in views.items() if data in makers or is_converted(program, data)}
         self._hidden = self._behind(inner)
-        self.heads = [index for index in listed if not any(at in makers for at in program.operators[index].inputs)]
+        self.heads = [
+            index
+            for index in listed
+            if not any(at in makers for at in program.operators[index].inputs)
+            and not _is_part(program, program.operators[index])
+        ]
         """Operators that read only what goes in, in order."""
         seen = {index for index in listed if self._is_seen(index, views.keys() - inner)}
         self.doubled = doubled & seen
@@ -151,8 +158,15 @@ def _has_kernel_of_its_own(program: Program, maker: int | None) -> bool:
     item = program.operators[maker]
     wide = program.tensors[item.outputs[0]].form.code is Code.I16
     if item.kind == "reduce":
-        return item.ints[0] in _EXTREMES
+        return item.ints[0] in _OWN_REDUCTIONS
     return item.kind in _OWN_KERNELS or (wide and item.kind == "prelu")
+
+
+def _is_part(program: Program, item: ProgramOperator) -> bool:
+    """Tell whether an operator only puts together, or takes a part of, what it reads."""
+    if item.kind == "gather":
+        return math.prod(program.tensors[item.inputs[1]].shape) == 1
+    return item.kind == "concat"
 
 
 def _is_view(program: Program, item: ProgramOperator) -> bool:
