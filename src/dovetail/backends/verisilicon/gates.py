@@ -4,8 +4,8 @@ Its compiler searches breadth first from every operator that reads only what goe
 does not go on behind that, and searches again, until nothing is found, from the beginnings before the first one that it
 rewrote; sums of an input with itself are beginnings that it has rewritten before. The input of a mean over several axes
 is a view: nothing behind such a mean is searched, and what reads an input of which a mean is the first reader is not
-rewritten. Nor is what a kernel of the library's own makes. A concatenation of what goes in, and a gathering of one place
-of it, are no operators but views: the search does not begin with them.
+rewritten. Nor is what a kernel of the library's own makes. A concatenation of what goes in, and a gathering of one
+place of it, are no operators but views: the search does not begin with them.
 Derived on the vendor's simulator from the layers that it lists for drawn networks. Parts with a stream processor have a
 table of each.
 """

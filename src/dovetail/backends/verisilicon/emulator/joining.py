@@ -39,16 +39,16 @@ _TRACED = 1.0 + 2.0**-30
 
 def build_joined(whole: ProgramView, item: OperatorView, threads: int) -> tuple[Kernel, tuple[int, ...]]:
     """Return the kernel of an operator with the earlier ones that it joins, and the tensors that it reads."""
-    source = whole.operators[item.operator.joins[0]]
+    source, kind = whole.operators[item.operator.joins[0]], item.operator.kind
     if source.operator.kind == "sigmoid":
         return build_kernel(_as_output(source, item, "swish"), threads), source.operator.inputs
-    if item.operator.kind in ("leaky_relu", "prelu"):
+    if kind in ("leaky_relu", "prelu"):
         return _with_slope(whole, item, threads), source.operator.inputs[:1]
-    if item.operator.kind in ("clip", "relu"):
+    if kind in ("clip", "relu"):
         return _clamped_once(whole, item, threads), source.operator.inputs[:1]
-    if item.operator.kind in STREAM_KINDS:
+    if kind in STREAM_KINDS:
         return _with_function(whole, item, threads), source.operator.inputs[:1]
-    if item.operator.kind == "mul" and whole.operators[item.operator.joins[-1]].operator.kind == "sigmoid":
+    if kind == "mul" and whole.operators[item.operator.joins[-1]].operator.kind == "sigmoid":
         gate = _as_output(whole.operators[item.operator.joins[-1]], item, "swish")
         gated = OperatorView(whole, replace(gate.operator, joins=item.operator.joins[:-1]))
         return _with_function(whole, gated, threads), source.operator.inputs[:1]
@@ -57,9 +57,9 @@ def build_joined(whole: ProgramView, item: OperatorView, threads: int) -> tuple[
     if source.operator.kind in _AVERAGES and item.operator.route is not Route.ADDER:
         average = _as_output(source, item, source.operator.kind)
         return array_average(_averaged(average, item)), source.operator.inputs
-    if source.operator.kind == "fully_connected" and item.operator.route is not Route.ADDER:
+    if source.operator.kind == "fully_connected" and item.operator.route is not Route.ADDER and kind != "mul":
         return _with_bias(source, item, threads), source.operator.inputs[:1]
-    if item.operator.kind == "data_convert":
+    if kind == "data_convert":
         return _stored_once(source, item, threads), source.operator.inputs[:1]
     if item.made().dtype is DType.I16:
         return _with_operand(whole, item, threads)

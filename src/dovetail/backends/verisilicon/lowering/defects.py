@@ -1,14 +1,13 @@
-"""Vendor defects that are avoided for whole programs; those of one operator are avoided where it is lowered."""
+"""Vendor defects that are avoided by keeping tensors in memory; those of one operator are avoided in lowering it."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 
-from dovetail.backends.verisilicon.generation import CONVERTING, NEWEST, OLDEST, Generation
-from dovetail.backends.verisilicon.lowering.view import ProgramDraft
+from dovetail.backends.verisilicon.generation import NEWEST, OLDEST, Generation
 from dovetail.backends.verisilicon.part import Part
 from dovetail.backends.verisilicon.program import Code, ProgramOperator, ProgramTensor, Quant, TensorRole
 
@@ -52,169 +51,9 @@ _CLAMPS = frozenset({"clip", "relu", "relu6"})
 _SLOPES = frozenset({"leaky_relu", "prelu"})
 _JOINING = _CLAMPS | _SLOPES
 _MOVING = frozenset({"concat", "pool2d", "strided_slice", "transpose"})
-_PASSED = frozenset({"clip", "relu", "reshape"})
-_MOST_AVERAGE = 1
-"""Kinds of poolings up to this one are averages."""
+_PLANE_AXES = 4
 _SCALING = frozenset({"batch_norm", "pool2d", "reduce"})
 """What the array does as a convolution of its own."""
-
-
-def with_own_copies(draft: ProgramDraft, outputs: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
-    """Return the outputs, with a copy for each that the program also reads; the draft gets their operators.
-
-    The vendor's compiler joins what makes such a tensor with what reads it, or makes it only a view, and then nothing
-    fills the output: a sigmoid and the product that it gates on T527, a slice before a convolution or a concatenation
-    on RK1808 and A311D. A copy is a reader more, and what has two is neither joined nor a view.
-    """
-    made = {tensor: index for index, operator in enumerate(draft.operators) for tensor in operator.outputs}
-    read = {tensor for operator in draft.operators for tensor in operator.inputs}
-    found: list[tuple[str, int]] = []
-    for name, tensor in outputs:
-        if tensor not in read or tensor not in made:
-            found.append((name, tensor))
-            continue
-        held, node = draft.tensors[tensor], draft.operators[made[tensor]].node
-        draft.tensors.append(held)
-        draft.tensors[tensor] = replace(held, role=TensorRole.INNER)
-        draft.operators.append(ProgramOperator("data_convert", (tensor,), (len(draft.tensors) - 1,), node=node))
-        found.append((name, len(draft.tensors) - 1))
-    return tuple(found)
-
-
-def with_copies_of_moved(draft: ProgramDraft) -> None:
-    """Copy what a ReLU reads of a transposed product, and a slope of joined ones: else the compiler dies of it.
-
-    Measured on V853, A311D, i.MX 8M Plus and RV1126, of unsigned bytes and of 16 bits; to keep it in memory helps
-    signed bytes alone.
-    """
-    makers = {tensor: operator for operator in draft.operators for tensor in operator.outputs}
-    operators: list[ProgramOperator] = []
-    for item in draft.operators:
-        moved = makers.get(item.inputs[0]) if item.inputs else None
-        kinds = _CLAMPS if moved is not None and moved.kind == "transpose" else _SLOPES
-        moved = moved if moved is not None and moved.kind in ("concat", "transpose") and item.kind in kinds else None
-        if moved is not None and any(source in makers and makers[source].kind in _SHIFTED for source in moved.inputs):
-            copy = _copy(draft, operators, item, item.inputs[0])
-            item = replace(item, inputs=(copy, *item.inputs[1:]))
-        operators.append(item)
-    draft.operators[:] = operators
-
-
-def with_copies_of_pooled(draft: ProgramDraft) -> None:
-    """Copy what a clamp reads of a pooled product in unsigned bytes: the compiler joins the two, and loses the result.
-
-    Of a maximum that is where the product is stored as the clamp's result is. Measured on six parts with a convolution,
-    a pooling of either kind, a ReLU or a clip of 6, and seven kinds of readers.
-    """
-    makers = {tensor: operator for operator in draft.operators for tensor in operator.outputs}
-    operators: list[ProgramOperator] = []
-    for item in draft.operators:
-        pooled = makers.get(item.inputs[0]) if item.kind in _CLAMPS else None
-        if pooled is not None and pooled.kind == "pool2d" and _is_clamped_before(draft, makers, pooled, item):
-            copy = _copy(draft, operators, item, item.inputs[0])
-            item = replace(item, inputs=(copy, *item.inputs[1:]))
-        operators.append(item)
-    draft.operators[:] = operators
-
-
-def _is_clamped_before(
-    draft: ProgramDraft, makers: Mapping[int, ProgramOperator], pooled: ProgramOperator, clamp: ProgramOperator
-) -> bool:
-    """Tell whether the compiler clamps a product before it is pooled."""
-    product = makers.get(pooled.inputs[0])
-    stored, result = draft.tensors[pooled.inputs[0]].form, draft.tensors[clamp.outputs[0]].form
-    if product is None or product.kind not in _SHIFTED or result.code is not Code.U8:
-        return False
-    return pooled.ints[0] <= _MOST_AVERAGE or stored == result
-
-
-def with_copies_of_added(draft: ProgramDraft) -> None:
-    """Copy what a sum of unsigned bytes reads of a pooling, or of a clamped convolution seen with another shape.
-
-    Newer parts join the sum with either past that: what is between is not rounded, even where it is kept. Measured on
-    V853, T527 and A733. In older ones it is a convolution seen with another shape that is added to a convolution, of
-    which their compiler does not end, or to a slice, which gets other bytes: on A311D, i.MX 8M Plus and RV1126.
-    """
-    newer = draft.part.generation not in CONVERTING
-    makers = {tensor: operator for operator in draft.operators for tensor in operator.outputs}
-    operators: list[ProgramOperator] = []
-    for item in draft.operators:
-        inputs = list(item.inputs)
-        for place, tensor in enumerate(item.inputs if item.kind in _SUMS else ()):
-            held, other = draft.tensors[tensor], item.inputs[1 - place]
-            spoilt = _is_added_past(makers, tensor) if newer else _is_added_to_a_part(makers, tensor, other)
-            if held.form.code is Code.U8 and spoilt:
-                inputs[place] = _copy(draft, operators, item, tensor)
-        operators.append(replace(item, inputs=tuple(inputs)))
-    draft.operators[:] = operators
-
-
-def with_copies_of_gates(draft: ProgramDraft) -> None:
-    """Copy the sigmoid of a gate for a reduction: the vendor's compiler does not count a view as a reader.
-
-    It makes a table of the sigmoid and the product, and nothing fills what is reduced. Measured on V853 and A311D.
-    """
-    makers = {tensor: operator for operator in draft.operators for tensor in operator.outputs}
-    products = [set(operator.inputs) for operator in draft.operators if operator.kind == "mul"]
-    operators: list[ProgramOperator] = []
-    for item in draft.operators:
-        gate = makers.get(item.inputs[0]) if item.kind == "reduce" else None
-        if gate is not None and gate.kind == "sigmoid" and {*gate.inputs, *gate.outputs} in products:
-            copy = _copy(draft, operators, item, item.inputs[0])
-            item = replace(item, inputs=(copy, *item.inputs[1:]))
-        operators.append(item)
-    draft.operators[:] = operators
-
-
-def _copy(draft: ProgramDraft, operators: list[ProgramOperator], reader: ProgramOperator, tensor: int) -> int:
-    """Add an operator that copies a tensor for a reader; return the copy."""
-    draft.tensors.append(replace(draft.tensors[tensor], role=TensorRole.INNER))
-    copy = len(draft.tensors) - 1
-    operators.append(ProgramOperator("data_convert", (tensor,), (copy,), node=reader.node))
-    return copy
-
-
-def _is_added_to_a_part(makers: Mapping[int, ProgramOperator], tensor: int, other: int) -> bool:
-    """Tell whether a tensor is a convolution seen with another shape, and the other one a convolution or a slice."""
-    maker, added = makers.get(tensor), makers.get(other)
-    if maker is None or maker.kind != "reshape" or added is None:
-        return False
-    while maker is not None and maker.kind == "reshape":
-        maker = makers.get(maker.inputs[0])
-    convolved = maker is not None and maker.kind in _SHIFTED - _LAYERS
-    return convolved and (added.kind == "strided_slice" or added.kind in _SHIFTED - _LAYERS)
-
-
-def _is_added_past(makers: Mapping[int, ProgramOperator], tensor: int) -> bool:
-    """Tell whether a tensor is pooled, or a convolution with a ReLU that is seen with another shape."""
-    passed, maker = set[str](), makers.get(tensor)
-    while maker is not None and maker.kind in _PASSED:
-        passed.add(maker.kind)
-        maker = makers.get(maker.inputs[0])
-    convolved = maker is not None and maker.kind in _SHIFTED - _LAYERS
-    return maker is not None and (maker.kind == "pool2d" or (convolved and passed > {"reshape"}))
-
-
-def with_coarse_results(draft: ProgramDraft) -> None:
-    """Let the array of v7 parts store 16 bits no finer than its sums, and convert what has to be finer.
-
-    Sums that are shifted to the left become the least number where they are negative: measured on A311D with shifts of
-    1 to 8, every one. The conversion loses nothing.
-    """
-    if draft.part.generation is not Generation.V7:
-        return
-    operators: list[ProgramOperator] = []
-    for item in draft.operators:
-        operators.append(item)
-        if item.kind not in _SHIFTED:
-            continue
-        (out,), tensors = item.outputs, draft.tensors
-        bits, form = sum(tensors[tensor].form.fl for tensor in item.inputs[:2]), tensors[out].form
-        if form.code is Code.I16 and form.quant is Quant.FIXED_POINT and form.fl > bits:
-            tensors.append(replace(tensors[out], form=replace(form, fl=bits), role=TensorRole.EDGE))
-            operators[-1] = replace(item, outputs=(len(tensors) - 1,))
-            operators.append(ProgramOperator("data_convert", (len(tensors) - 1,), (out,), node=item.node))
-    draft.operators[:] = operators
 
 
 def keep_signed_bytes(
@@ -235,9 +74,10 @@ def keep_signed_bytes(
     spoilt |= _regrouped(tensors, operators) | _moved_products(tensors, operators)
     if part.generation not in OLDEST:
         spoilt |= _widened_bytes(tensors, operators)
+    spoilt |= _views_of_slices(tensors, operators)
     signed = {index for index, tensor in enumerate(tensors) if _is_signed_bytes(tensor)}
     inner = {index for index in signed if tensors[index].role is TensorRole.INNER}
-    kept = signed - inner
+    kept = signed - inner | inner & _deep_slices(tensors, operators)
     if part.converts_signed_bytes:
         kept |= inner
     for operator in operators:
@@ -269,6 +109,31 @@ def keep_signed_bytes(
         replace(tensor, role=TensorRole.EDGE) if index in kept & inner | spoilt else tensor
         for index, tensor in enumerate(tensors)
     )
+
+
+def _deep_slices(tensors: tuple[ProgramTensor, ...], operators: tuple[ProgramOperator, ...]) -> set[int]:
+    """Return what slices of five axes read and make: of signed bytes inside the graph garbage is found there."""
+    sides = {
+        tensor
+        for operator in operators
+        if operator.kind == "strided_slice" and len(tensors[operator.inputs[0]].shape) > _PLANE_AXES
+        for tensor in (operator.inputs[0], operator.outputs[0])
+    }
+    # What is kept is kept with another shape, too: a sum of such bytes is a shader's.
+    return sides.union(item.outputs[0] for item in operators if item.kind == "reshape" and item.inputs[0] in sides)
+
+
+def _views_of_slices(tensors: tuple[ProgramTensor, ...], operators: tuple[ProgramOperator, ...]) -> set[int]:
+    """Return what a slice of five axes reads turned, and its bytes that are seen with another shape.
+
+    The compiler ends where it turns the slice, and a sum reads the wrong places of such bytes.
+    """
+    deep = _deep_slices(tensors, operators)
+    turned = {operator.outputs[0] for operator in operators if operator.kind == "transpose"}
+    sliced = {operator.outputs[0] for operator in operators if operator.kind == "strided_slice"}
+    seen = {operator.inputs[0] for operator in operators if operator.kind == "reshape"}
+    narrow = {index for index in deep & sliced & seen if tensors[index].form.code is Code.U8}
+    return {index for index in turned & deep | narrow if tensors[index].role is TensorRole.INNER}
 
 
 def _turned_factors(tensors: tuple[ProgramTensor, ...], operators: tuple[ProgramOperator, ...]) -> set[int]:

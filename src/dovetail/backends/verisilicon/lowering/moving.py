@@ -72,6 +72,10 @@ def lower_transpose(view: NodeView) -> None:
     if list(order) == list(range(len(sizes))):
         _copy(view)
         return
+    if [axis for axis in order if sizes[axis] > 1] == [axis for axis, size in enumerate(sizes) if size > 1]:
+        # Only seen with another shape; the vendor's compiler ends where it turns that and a slice of it around.
+        move(view, "reshape", tuple(reversed(view.made_shape())))
+        return
     move(view, "transpose", vendor_order(order))
 
 

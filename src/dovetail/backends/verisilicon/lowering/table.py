@@ -14,8 +14,7 @@ from dovetail.backends.verisilicon.lowering.accumulating import (
 )
 from dovetail.backends.verisilicon.lowering.batch import bind_batch
 from dovetail.backends.verisilicon.lowering.choosing import CHOOSING
-from dovetail.backends.verisilicon.lowering.defects import (
-    keep_signed_bytes,
+from dovetail.backends.verisilicon.lowering.copies import (
     with_coarse_results,
     with_copies_of_added,
     with_copies_of_gates,
@@ -23,6 +22,7 @@ from dovetail.backends.verisilicon.lowering.defects import (
     with_copies_of_pooled,
     with_own_copies,
 )
+from dovetail.backends.verisilicon.lowering.defects import keep_signed_bytes
 from dovetail.backends.verisilicon.lowering.elementwise import (
     BINARY,
     COMPARISONS,

@@ -1,0 +1,205 @@
+"""Vendor defects that a copy avoids: what has a reader more is neither joined nor only a view."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from dovetail.backends.verisilicon.generation import CONVERTING, NEWEST, Generation
+from dovetail.backends.verisilicon.lowering.view import ProgramDraft
+from dovetail.backends.verisilicon.program import Code, ProgramOperator, Quant, TensorRole
+
+_PRODUCTS = frozenset({"conv2d", "grouped_conv2d", "fully_connected"})
+_SHIFTED = _PRODUCTS | {"deconv2d"}
+_LAYERS = frozenset({"fully_connected"})
+_SUMS = frozenset({"add", "sub"})
+_CLAMPS = frozenset({"clip", "relu", "relu6"})
+_SLOPES = frozenset({"leaky_relu", "prelu"})
+_PASSED = frozenset({"clip", "relu", "reshape"})
+_PLANE_AXES = 4
+_MOST_AVERAGE = 1
+"""Kinds of poolings up to this one are averages."""
+
+
+def with_own_copies(draft: ProgramDraft, outputs: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
+    """Return the outputs, with a copy for each that the program also reads; the draft gets their operators.
+
+    The vendor's compiler joins what makes such a tensor with what reads it, or makes it only a view, and then nothing
+    fills the output: a sigmoid and the product that it gates on T527, a slice before a convolution or a concatenation
+    on RK1808 and A311D. A copy is a reader more, and what has two is neither joined nor a view.
+    """
+    made = {tensor: index for index, operator in enumerate(draft.operators) for tensor in operator.outputs}
+    read = {tensor for operator in draft.operators for tensor in operator.inputs}
+    found: list[tuple[str, int]] = []
+    for name, tensor in outputs:
+        if tensor not in read or tensor not in made:
+            found.append((name, tensor))
+            continue
+        held, node = draft.tensors[tensor], draft.operators[made[tensor]].node
+        draft.tensors.append(held)
+        draft.tensors[tensor] = replace(held, role=TensorRole.INNER)
+        draft.operators.append(ProgramOperator("data_convert", (tensor,), (len(draft.tensors) - 1,), node=node))
+        found.append((name, len(draft.tensors) - 1))
+    return tuple(found)
+
+
+def with_copies_of_moved(draft: ProgramDraft) -> None:
+    """Copy what a ReLU reads of a transposed product, and a slope of joined ones: else the compiler dies of it.
+
+    Measured on V853, A311D, i.MX 8M Plus and RV1126, of unsigned bytes and of 16 bits; to keep it in memory helps
+    signed bytes alone.
+    """
+    makers = {tensor: operator for operator in draft.operators for tensor in operator.outputs}
+    operators: list[ProgramOperator] = []
+    for item in draft.operators:
+        moved = makers.get(item.inputs[0]) if item.inputs else None
+        kinds = _CLAMPS if moved is not None and moved.kind == "transpose" else _SLOPES
+        moved = moved if moved is not None and moved.kind in ("concat", "transpose") and item.kind in kinds else None
+        if moved is not None and any(source in makers and makers[source].kind in _SHIFTED for source in moved.inputs):
+            copy = _copy(draft, operators, item, item.inputs[0])
+            item = replace(item, inputs=(copy, *item.inputs[1:]))
+        operators.append(item)
+    draft.operators[:] = operators
+
+
+def with_copies_of_pooled(draft: ProgramDraft) -> None:
+    """Copy what a clamp reads of a pooled product in unsigned bytes: the compiler joins the two, and loses the result.
+
+    Of a maximum that is where the product is stored as the clamp's result is. Measured on six parts with a convolution,
+    a pooling of either kind, a ReLU or a clip of 6, and seven kinds of readers.
+    """
+    makers = {tensor: operator for operator in draft.operators for tensor in operator.outputs}
+    operators: list[ProgramOperator] = []
+    for item in draft.operators:
+        pooled = makers.get(item.inputs[0]) if item.kind in _CLAMPS else None
+        if pooled is not None and pooled.kind == "pool2d" and _is_clamped_before(draft, makers, pooled, item):
+            copy = _copy(draft, operators, item, item.inputs[0])
+            item = replace(item, inputs=(copy, *item.inputs[1:]))
+        operators.append(item)
+    draft.operators[:] = operators
+
+
+def _is_clamped_before(
+    draft: ProgramDraft, makers: Mapping[int, ProgramOperator], pooled: ProgramOperator, clamp: ProgramOperator
+) -> bool:
+    """Tell whether the compiler clamps a product before it is pooled."""
+    product = makers.get(pooled.inputs[0])
+    stored, result = draft.tensors[pooled.inputs[0]].form, draft.tensors[clamp.outputs[0]].form
+    if product is None or product.kind not in _SHIFTED or result.code is not Code.U8:
+        return False
+    return pooled.ints[0] <= _MOST_AVERAGE or stored == result
+
+
+def with_copies_of_added(draft: ProgramDraft) -> None:
+    """Copy what a sum of unsigned bytes reads of a pooling, or of a clamped convolution seen with another shape.
+
+    Newer parts join the sum with either past that: what is between is not rounded, even where it is kept. Measured on
+    V853, T527 and A733. In older ones it is a convolution seen with another shape that is added to a convolution, of
+    which their compiler does not end, or to a slice, which gets other bytes: on A311D, i.MX 8M Plus and RV1126.
+    """
+    newer = draft.part.generation not in CONVERTING
+    makers = {tensor: operator for operator in draft.operators for tensor in operator.outputs}
+    operators: list[ProgramOperator] = []
+    for item in draft.operators:
+        inputs = list(item.inputs)
+        for place, tensor in enumerate(item.inputs if item.kind in _SUMS else ()):
+            held, other = draft.tensors[tensor], item.inputs[1 - place]
+            spoilt = _is_added_past(makers, tensor) if newer else _is_added_to_a_part(makers, tensor, other)
+            spoilt |= _is_misread_slice(draft, makers, tensor, first=item.kind == "sub" and place == 0)
+            if held.form.code is Code.U8 and spoilt:
+                inputs[place] = _copy(draft, operators, item, tensor)
+        operators.append(replace(item, inputs=tuple(inputs)))
+    draft.operators[:] = operators
+
+
+def with_copies_of_gates(draft: ProgramDraft) -> None:
+    """Copy the sigmoid of a gate for a reduction: the vendor's compiler does not count a view as a reader.
+
+    It makes a table of the sigmoid and the product, and nothing fills what is reduced. Measured on V853 and A311D.
+    """
+    makers = {tensor: operator for operator in draft.operators for tensor in operator.outputs}
+    products = [set(operator.inputs) for operator in draft.operators if operator.kind == "mul"]
+    operators: list[ProgramOperator] = []
+    for item in draft.operators:
+        gate = makers.get(item.inputs[0]) if item.kind == "reduce" else None
+        if gate is not None and gate.kind == "sigmoid" and {*gate.inputs, *gate.outputs} in products:
+            copy = _copy(draft, operators, item, item.inputs[0])
+            item = replace(item, inputs=(copy, *item.inputs[1:]))
+        operators.append(item)
+    draft.operators[:] = operators
+
+
+def _copy(draft: ProgramDraft, operators: list[ProgramOperator], reader: ProgramOperator, tensor: int) -> int:
+    """Add an operator that copies a tensor for a reader; return the copy."""
+    draft.tensors.append(replace(draft.tensors[tensor], role=TensorRole.INNER))
+    copy = len(draft.tensors) - 1
+    operators.append(ProgramOperator("data_convert", (tensor,), (copy,), node=reader.node))
+    return copy
+
+
+def _is_added_to_a_part(makers: Mapping[int, ProgramOperator], tensor: int, other: int) -> bool:
+    """Tell whether a tensor is a convolution seen with another shape, and the other one a convolution or a slice."""
+    maker, added = makers.get(tensor), makers.get(other)
+    if maker is None or maker.kind != "reshape" or added is None:
+        return False
+    maker = _seen_past_shapes(makers, tensor)
+    convolved = maker is not None and maker.kind in _SHIFTED - _LAYERS
+    return convolved and (added.kind == "strided_slice" or added.kind in _SHIFTED - _LAYERS)
+
+
+def _is_misread_slice(draft: ProgramDraft, makers: Mapping[int, ProgramOperator], tensor: int, *, first: bool) -> bool:
+    """Tell whether a sum with what the array makes would read a slice at the wrong places, or past its rounding.
+
+    Newest parts read a part of each plane, or of five axes, as if that were whole, and what something is taken from is
+    not rounded where it is a slice of a ReLU; older ones do not round a slice of five axes or of a transposed tensor.
+    Measured on V853, T527, A311D, i.MX 8M Plus and RV1126 in unsigned bytes; other types and A733 are right.
+    """
+    maker, generation = _seen_past_shapes(makers, tensor), draft.part.generation
+    if maker is None or maker.kind != "strided_slice" or generation is Generation.STREAM:
+        return False
+    before, after = (draft.tensors[at].shape for at in (maker.inputs[0], maker.outputs[0]))
+    source = makers.get(maker.inputs[0])
+    kind = "" if source is None else source.kind
+    if generation in NEWEST:
+        return len(before) > _PLANE_AXES or before[:2] != after[:2] or (first and kind in _CLAMPS)
+    return len(before) > _PLANE_AXES or kind == "transpose"
+
+
+def _seen_past_shapes(makers: Mapping[int, ProgramOperator], tensor: int) -> ProgramOperator | None:
+    """Return what makes a tensor, past changes of shape."""
+    maker = makers.get(tensor)
+    while maker is not None and maker.kind == "reshape":
+        maker = makers.get(maker.inputs[0])
+    return maker
+
+
+def _is_added_past(makers: Mapping[int, ProgramOperator], tensor: int) -> bool:
+    """Tell whether a tensor is pooled, or a convolution with a ReLU that is seen with another shape."""
+    passed, maker = set[str](), makers.get(tensor)
+    while maker is not None and maker.kind in _PASSED:
+        passed.add(maker.kind)
+        maker = makers.get(maker.inputs[0])
+    convolved = maker is not None and maker.kind in _SHIFTED - _LAYERS
+    return maker is not None and (maker.kind == "pool2d" or (convolved and passed > {"reshape"}))
+
+
+def with_coarse_results(draft: ProgramDraft) -> None:
+    """Let the array of v7 parts store 16 bits no finer than its sums, and convert what has to be finer.
+
+    Sums that are shifted to the left become the least number where they are negative: measured on A311D with shifts of
+    1 to 8, every one. The conversion loses nothing.
+    """
+    if draft.part.generation is not Generation.V7:
+        return
+    operators: list[ProgramOperator] = []
+    for item in draft.operators:
+        operators.append(item)
+        if item.kind not in _SHIFTED:
+            continue
+        (out,), tensors = item.outputs, draft.tensors
+        bits, form = sum(tensors[tensor].form.fl for tensor in item.inputs[:2]), tensors[out].form
+        if form.code is Code.I16 and form.quant is Quant.FIXED_POINT and form.fl > bits:
+            tensors.append(replace(tensors[out], form=replace(form, fl=bits), role=TensorRole.EDGE))
+            operators[-1] = replace(item, outputs=(len(tensors) - 1,))
+            operators.append(ProgramOperator("data_convert", (len(tensors) - 1,), (out,), node=item.node))
+    draft.operators[:] = operators
