@@ -316,9 +316,9 @@ def _look(rows: Sequence[Row], smallest: Mapping[str, Sequence[str]]) -> Iterato
     yield ""
     yield "| | equal | beyond one step | refused late | vendor refuses or dies | broken |"
     yield "|---|---|---|---|---|---|"
-    for kind in ("operator", "graph", "mixture"):
+    for kind in ("operator", "graph", "mixture", "trio"):
         mine = [item for item in rows if item.kind == kind]
-        if kind == "mixture" and not mine:
+        if kind in ("mixture", "trio") and not mine:
             continue
         counts = (sum(item.outcome == name for item in mine) for name in ("refused late", "vendor refuses", "broken"))
         far = sum(item.largest > 1 for item in mine)
@@ -338,11 +338,12 @@ def _look(rows: Sequence[Row], smallest: Mapping[str, Sequence[str]]) -> Iterato
 
 
 def _shares(rows: Sequence[Row], title: str, key: Callable[[Row], str]) -> Iterator[str]:
-    yield f"| {title} | operators | graphs |"
-    yield "|---|---|---|"
+    kinds = ["operator", "graph", *(["trio"] if any(item.kind == "trio" for item in rows) else [])]
+    yield f"| {title} | {' | '.join(f'{kind}s' for kind in kinds)} |"
+    yield f"|---|{'---|' * len(kinds)}"
     for value in sorted({key(item) for item in rows}):
         mine = [item for item in rows if key(item) == value]
-        both = (share([item for item in mine if item.kind == kind]) for kind in ("operator", "graph"))
+        both = (share([item for item in mine if item.kind == kind]) for kind in kinds)
         yield f"| {value} | {' | '.join(both)} |"
     yield ""
 

@@ -20,6 +20,7 @@ from dovetail.testing.wild.case import WildCase, read_case
 from dovetail.testing.wild.deploying import deploy
 from dovetail.testing.wild.graphs import wild_graph
 from dovetail.testing.wild.shrinking import shrunk
+from dovetail.testing.wild.trios import wild_trio
 
 SEEDS = range(40)
 
@@ -52,9 +53,9 @@ def test_graphs_compute_what_onnx_runtime_computes(seed: int) -> None:
 def test_whatever_a_part_accepts_is_emulated() -> None:
     seed = draws.seed_here()
     print(f"seed {seed}")  # noqa: T201
-    for index in range(12):
+    for index in range(24):
         profile = VSI_PROFILES[index % len(VSI_PROFILES)]
-        kind = (WildKind.GRAPH, WildKind.MIXTURE)[index // 6]
+        kind = (WildKind.GRAPH, WildKind.MIXTURE, WildKind.TRIO, WildKind.TRIO)[index // 6]
         precision, case = WildCell(kind, profile.name, seed, index).draw()
         for part in deploy(case, profile, precision)[1]:
             emulation = Emulation(part.program, Signature.of(part.graph))
@@ -123,3 +124,14 @@ def test_a_mixture_has_nodes_at_both_widths() -> None:
     stored = {kind.dtype for part in parts for kind in part.graph.types.values() if kind.quant is not None}
     assert {DType.U8, DType.I8} & stored
     assert DType.I16 in stored
+
+
+def test_a_trio_has_neighbours_and_is_drawn_again() -> None:
+    drawn = [wild_trio("MatMul", seed) for seed in range(20)]
+    cases = [case for case in drawn if case is not None]
+    assert len(cases) > 10
+    assert any(len(case.graph.nodes) > 2 for case in cases)
+    assert all(any(node.op == "MatMul" for node in case.graph.nodes) for case in cases)
+    again = wild_trio("MatMul", cases[0].seed)
+    assert again is not None
+    assert again.graph.digest == cases[0].graph.digest

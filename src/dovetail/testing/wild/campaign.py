@@ -13,6 +13,7 @@ from dovetail.testing.probing import QUICK
 from dovetail.testing.wild.case import WildCase, case_of
 from dovetail.testing.wild.graphs import wild_graph
 from dovetail.testing.wild.table import WILD_OPERATORS, wild_operator
+from dovetail.testing.wild.trios import wild_trio
 
 _BOUNDARIES = frozenset({"DequantizeLinear", "QuantizeLinear", "Requantize"})
 """Of a float graph they are Identities; quantising one puts them where they belong."""
@@ -28,6 +29,8 @@ class WildKind(Enum):
     GRAPH = "graph"
     MIXTURE = "mixture"
     """A graph of which about half of the nodes are at 16 bits and the others at 8, as a search places them."""
+    TRIO = "trio"
+    """An operator between others: what makes its inputs, and what reads its result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,11 @@ class WildCell:
                 case = wild_graph(seed)
                 names = [node.name for node in case.graph.nodes]
                 return precision, replace(case, raised=frozenset(name for name in names if rng.random() < _RAISED))
+            if self.kind is WildKind.TRIO:
+                trio = wild_trio(OPERATORS[int(rng.integers(len(OPERATORS)))], seed)
+                if trio is not None:
+                    return precision, trio
+                continue
             case = case_of(wild_operator(OPERATORS[int(rng.integers(len(OPERATORS)))], seed), seed)
             # An exponential of 10,000 has no range.
             if all(np.isfinite((item.low, item.high)).all() for item in case.ranges.values()):

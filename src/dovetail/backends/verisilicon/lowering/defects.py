@@ -94,7 +94,10 @@ def keep_signed_bytes(
     if part.generation is Generation.STREAM:
         kept |= inner & _looked_up_sums(tensors, operators)
     kept |= inner & _converted_products(operators)
+    views = _shapes_before_sums(operators)
     while True:
+        for view in views:
+            kept |= inner.intersection(view.outputs) if view.inputs[0] in kept else set()
         mixed = [
             sides & inner - kept
             for operator in operators
@@ -109,6 +112,17 @@ def keep_signed_bytes(
         replace(tensor, role=TensorRole.EDGE) if index in kept & inner | spoilt else tensor
         for index, tensor in enumerate(tensors)
     )
+
+
+def _shapes_before_sums(operators: tuple[ProgramOperator, ...]) -> list[ProgramOperator]:
+    """Return the changes of shape before sums and products, in order: what is kept is kept with another shape, too."""
+    read = {tensor for operator in operators if operator.kind in _ALIKE for tensor in operator.inputs}
+    found: list[ProgramOperator] = []
+    for operator in reversed(operators):
+        if operator.kind == "reshape" and operator.outputs[0] in read:
+            read.add(operator.inputs[0])
+            found.insert(0, operator)
+    return found
 
 
 def _deep_slices(tensors: tuple[ProgramTensor, ...], operators: tuple[ProgramOperator, ...]) -> set[int]:
