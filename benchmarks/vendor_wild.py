@@ -1,11 +1,12 @@
 """Random operators and graphs on VeriSilicon's simulator against our exact simulation.
 
 Run `python benchmarks/vendor_wild.py --operators N --graphs N --mixtures N --trios N --seed S [--minutes M] [--target
-vsi:v853 ...] [--log FILE]`, then `--shrink LOG` for what differs, and `--write docs/reference/vendor_wild.md --logs LABEL=LOG
-...`: runs of other labels that the page shows stay. A mixture is a graph with nodes at 8 and at 16 bits, as a search
-places them, a trio an operator with what makes its inputs and what reads its result. Cells are drawn by part, seed and number; each result is a line of the log, and a run goes on behind what
-the log holds: an interrupted run is resumed, and two runs over different parts may share a log. The numbers count what
-the verdict accepts, over all parts of the run. Needs the SDK.
+vsi:v853 ...] [--log FILE]`, then `--shrink LOG` for what differs, and `--write docs/reference/vendor_wild.md --logs
+LABEL=LOG ...`: runs of other labels that the page shows stay. A mixture is a graph with nodes at 8 and at 16 bits, as a
+search places them; a trio an operator with what makes its inputs and what reads its result. Cells are drawn by part,
+seed and number; each result is a line of the log, and a run goes on behind what the log holds: an interrupted run is
+resumed, and two runs over different parts may share a log. The numbers count what the verdict accepts, over all parts
+of the run. Needs the SDK.
 """
 
 from __future__ import annotations
