@@ -69,7 +69,8 @@ def _given(growth: Growth, shape: tuple[int, ...], low: float = 0.0, high: float
     """Add an input of a range, or of a drawn one."""
     name = growth.input(*shape)
     if low == high:
-        low, high = (growth.draw.pick(0.0, -1.0, -0.4)) * (size := growth.draw.pick(0.2, 1.0, 6.0)), size
+        share, high = growth.draw.pick(0.0, -1.0, -0.4), growth.draw.pick(0.2, 1.0, 6.0)
+        low = share * high
     size = max(abs(low), abs(high))
     factor = 1.0 if _LEAST <= size <= _MOST else 3.0 / size
     values = [growth.rng.uniform(low * factor, high * factor, shape) for _ in growth.values[name]]
@@ -124,9 +125,9 @@ def _reshaped(growth: Growth, shape: tuple[int, ...]) -> str:
 
 
 def _sliced(growth: Growth, shape: tuple[int, ...]) -> str:
-    axis, more = growth.draw.whole(0, len(shape) - 1) if shape else 0, growth.draw.whole(1, 3)
     if not shape:
         raise UnfitError
+    axis, more = growth.draw.whole(0, len(shape) - 1), growth.draw.whole(1, 3)
     start = growth.draw.whole(0, more)
     before = tuple(size + more * (place == axis) for place, size in enumerate(shape))
     places = ([start], [start + shape[axis]], [axis])
