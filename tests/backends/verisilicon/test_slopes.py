@@ -62,13 +62,17 @@ def test_slopes_are_equal_in_fixed_point(target: str, precision: Precision, usua
 
 
 def falling(seed: int) -> WildCase:
-    """Return a convolution, and one negative slope for all of what it gives, of several samples."""
+    """Return a convolution, and one negative slope for all of what it gives, of several samples in a PRelu."""
     growth = Growth(seed)
     rows, columns, channels = growth.draw.pick(1, 5, 9), growth.draw.pick(2, 7), growth.draw.pick(1, 2)
     data = growth.input(2, 8, rows, columns)
     growth.values[data] = [growth.rng.normal(size=(2, 8, rows, columns)).astype(np.float32) for _ in range(2)]
     made = growth.op("Conv", data, growth.constant(growth.rng.normal(0, 0.2, (channels, 8, 1, 1))), kernel_shape=(1, 1))
-    growth.op("PRelu", made, growth.constant(np.full((1, 1, 1), growth.rng.uniform(-1.5, -0.05))))
+    slope = growth.rng.uniform(-1.5, -0.05)
+    if growth.draw.chance(0.5):
+        growth.op("LeakyRelu", made, alpha=float(np.float32(slope)))
+    else:
+        growth.op("PRelu", made, growth.constant(np.full((1, 1, 1), slope)))
     return growth.case(seed)
 
 

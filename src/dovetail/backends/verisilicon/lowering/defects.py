@@ -74,7 +74,7 @@ def keep_signed_bytes(
     spoilt |= _regrouped(tensors, operators) | _moved_products(tensors, operators)
     if part.generation not in OLDEST:
         spoilt |= _widened_bytes(tensors, operators)
-    spoilt |= _views_of_slices(tensors, operators)
+    spoilt |= _turned_before_slices(tensors, operators)
     signed = {index for index, tensor in enumerate(tensors) if _is_signed_bytes(tensor)}
     inner = {index for index in signed if tensors[index].role is TensorRole.INNER}
     kept = signed - inner | inner & _deep_slices(tensors, operators)
@@ -127,27 +127,19 @@ def _shapes_before_sums(operators: tuple[ProgramOperator, ...]) -> list[ProgramO
 
 def _deep_slices(tensors: tuple[ProgramTensor, ...], operators: tuple[ProgramOperator, ...]) -> set[int]:
     """Return what slices of five axes read and make: of signed bytes inside the graph garbage is found there."""
-    sides = {
+    return {
         tensor
         for operator in operators
         if operator.kind == "strided_slice" and len(tensors[operator.inputs[0]].shape) > _PLANE_AXES
         for tensor in (operator.inputs[0], operator.outputs[0])
     }
-    # What is kept is kept with another shape, too: a sum of such bytes is a shader's.
-    return sides.union(item.outputs[0] for item in operators if item.kind == "reshape" and item.inputs[0] in sides)
 
 
-def _views_of_slices(tensors: tuple[ProgramTensor, ...], operators: tuple[ProgramOperator, ...]) -> set[int]:
-    """Return what a slice of five axes reads turned, and its bytes that are seen with another shape.
-
-    The compiler ends where it turns the slice, and a sum reads the wrong places of such bytes.
-    """
-    deep = _deep_slices(tensors, operators)
+def _turned_before_slices(tensors: tuple[ProgramTensor, ...], operators: tuple[ProgramOperator, ...]) -> set[int]:
+    """Return the transposed tensors of five axes that a slice reads: the compiler ends where it turns the slice."""
     turned = {operator.outputs[0] for operator in operators if operator.kind == "transpose"}
-    sliced = {operator.outputs[0] for operator in operators if operator.kind == "strided_slice"}
-    seen = {operator.inputs[0] for operator in operators if operator.kind == "reshape"}
-    narrow = {index for index in deep & sliced & seen if tensors[index].form.code is Code.U8}
-    return {index for index in turned & deep | narrow if tensors[index].role is TensorRole.INNER}
+    deep = _deep_slices(tensors, operators)
+    return {index for index in turned & deep if tensors[index].role is TensorRole.INNER}
 
 
 def _turned_factors(tensors: tuple[ProgramTensor, ...], operators: tuple[ProgramOperator, ...]) -> set[int]:

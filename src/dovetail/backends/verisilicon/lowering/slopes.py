@@ -10,15 +10,23 @@ from dovetail.backends.verisilicon.lowering import fine
 from dovetail.backends.verisilicon.lowering.elementwise import Unary, alpha, check_same_kind
 from dovetail.backends.verisilicon.lowering.tiny import emit_enlarged, has_tiny_steps
 from dovetail.backends.verisilicon.lowering.view import NodeView
-from dovetail.ir import AnyArray, DType, dequantize_array
+from dovetail.ir import AnyArray, DType, Quantization, TensorType, dequantize_array
 
 _PLANE_AXES = 4
 
 
 def lower_leaky_relu(view: NodeView) -> None:
     """Lower LeakyRelu; numbers that its floats do not hold are multiplied and compared."""
-    slope = view.node.number("alpha", 0.01)
-    view.need(not _is_garbage(view, slope), "its slope is negative: a PRelu with one for each channel runs")
+    slope, data = view.node.number("alpha", 0.01), view.kind(0)
+    if _is_misjoined(view, slope) and data.quant is not None:
+        check_same_kind(view)
+        view.expect(view.shape(0))
+        # The lowest byte, less the highest, is the slope.
+        low, high = data.dtype.integer_range
+        kind = TensorType(data.dtype, (1,) * len(view.shape(0)), Quantization((-slope / (high - low),), (high,)))
+        single = np.full(kind.static_shape or (), low, data.dtype.carrier)
+        _by_products(view, view.hold(single, kind), np.array(slope))
+        return
     if not (0.0 <= slope <= 1.0 and fine.exceeds_floats(view)):
         Unary("leaky_relu", alpha(0.01))(view)
         return
@@ -27,10 +35,10 @@ def lower_leaky_relu(view: NodeView) -> None:
     fine.leaky(view, slope)
 
 
-def _is_garbage(view: NodeView, slope: float) -> bool:
-    """Tell whether the compiler makes garbage of a LeakyRelu behind a convolution, and behind a copy of one.
+def _is_misjoined(view: NodeView, slope: float) -> bool:
+    """Tell whether the compiler would join a LeakyRelu with a convolution, or a copy of one, to what it is not.
 
-    A negative slope of bytes is that in newer parts, signed and unsigned: measured on V853, T527 and A733. In older
+    A negative slope of bytes is garbage in newer parts, signed and unsigned: measured on V853, T527 and A733. In older
     ones signed bytes are a step off (A311D). Fixed point is right.
     """
     return slope < 0.0 and not view.draft.fixed_point and view.kind(0).dtype in (DType.I8, DType.U8)
@@ -50,15 +58,16 @@ def lower_prelu(view: NodeView) -> None:
     view.need(wide in ((1,) * len(sizes), (1, channels, *(1,) * (len(sizes) - 2))), "its slope is not per channel")
     slope = np.broadcast_to(value.reshape(-1), (channels,))
     apart = view.kind(0).quant is not None and (view.draft.fixed_point or has_tiny_steps(kind))
-    if view.kind(0).dtype is DType.I16 or apart:
-        _by_products(view, np.ascontiguousarray(slope).reshape(channels, *(1,) * (len(sizes) - 2)))
+    # The vendor's compiler has no kernel for one slope and several samples, or for five axes.
+    alone = channels == 1 and (sizes[0] > 1 or len(sizes) > _PLANE_AXES) and kind.quant is not None
+    single = float(dequantize_array(slope, kind.quant)[0]) if alone and kind.quant is not None else 0.0
+    if view.kind(0).dtype is DType.I16 or apart or _is_misjoined(view, single):
+        assert kind.quant is not None
+        spread = np.ascontiguousarray(slope).reshape(channels, *(1,) * (len(sizes) - 2))
+        held = view.reshaped(view.hold(spread, replace(kind, shape=spread.shape)), (1, *spread.shape))
+        _by_products(view, held, dequantize_array(spread, kind.quant))
         return
-    if channels == 1 and (sizes[0] > 1 or len(sizes) > _PLANE_AXES) and kind.quant is not None:
-        # The vendor's compiler has no kernel for one slope and several samples, or for five axes.
-        single = float(dequantize_array(slope, kind.quant)[0])
-        if _is_garbage(view, single):
-            _by_products(view, np.ascontiguousarray(slope).reshape(channels, *(1,) * (len(sizes) - 2)))
-            return
+    if alone:
         view.emit("leaky_relu", (view.input(0),), (view.output(),), (), (single,))
         return
     axis = view.axis(1, len(sizes))
@@ -68,19 +77,16 @@ def lower_prelu(view: NodeView) -> None:
     emit_enlarged(view, "prelu", (held,), (axis,))
 
 
-def _by_products(view: NodeView, slope: AnyArray) -> None:
-    """Lower PRelu as a product, and the larger of it and the value where slopes are from 0 to 1.
+def _by_products(view: NodeView, held: int, slope: AnyArray) -> None:
+    """Lower slopes as a product with them, and the larger of it and the value where they are from 0 to 1.
 
-    Else values below 0 are multiplied, and those above 0 added to what that gives.
+    Else values below 0 are multiplied, and those above 0 added to what that gives. `held` is the constant of them.
     """
-    data, kind, made = view.kind(0), view.kind(1), view.made()
+    data, made = view.kind(0), view.made()
     sizes, one = view.shape(0), (1,) * len(view.shape(0))
-    assert kind.quant is not None
     assert data.quant is not None
-    held = view.reshaped(view.hold(slope, replace(kind, shape=slope.shape)), (1, *slope.shape))
     product = view.new(replace(made, shape=sizes))
-    real = dequantize_array(slope, kind.quant)
-    if (real >= 0).all() and (real <= 1).all():
+    if (slope >= 0).all() and (slope <= 1).all():
         view.emit("mul", (view.input(0), held), (product,))
         view.emit("maximum", (view.coarse(0), product), (view.output(),))
         return
