@@ -45,6 +45,7 @@ from dovetail.backends.verisilicon.lowering.reducing import REDUCING
 from dovetail.backends.verisilicon.lowering.refusals import LoweringRefusal
 from dovetail.backends.verisilicon.lowering.routes import with_routes
 from dovetail.backends.verisilicon.lowering.slicing import SLICING
+from dovetail.backends.verisilicon.lowering.signs import with_signs_apart
 from dovetail.backends.verisilicon.lowering.slopes import lower_prelu
 from dovetail.backends.verisilicon.lowering.view import NodeView, ProgramDraft
 from dovetail.backends.verisilicon.part import Part
@@ -114,7 +115,7 @@ def lower_graph(graph: Graph, part: Part) -> Program:
         batched=batched,
         inner=tuple((name, tensor) for name, tensor in draft.inner_tensors() if name not in single.outputs),
     )
-    return with_routes(program)
+    return with_routes(with_signs_apart(with_routes(program)))
 
 
 def _output(draft: ProgramDraft, name: str) -> int:
