@@ -10,7 +10,7 @@ import numpy as np
 
 from dovetail.backends.verisilicon.lowering.padding import fills_wrongly, pad_by_joining
 from dovetail.backends.verisilicon.lowering.view import NodeView, same_storage
-from dovetail.backends.verisilicon.translate import vendor_order, vendor_shape
+from dovetail.backends.verisilicon.translate import vendor_shape
 from dovetail.backends.verisilicon.views import multiplier_of, scale_of, zero_of
 from dovetail.ir import AnyArray, DType, TensorType, dequantize_array
 
@@ -18,6 +18,14 @@ from dovetail.ir import AnyArray, DType, TensorType, dequantize_array
 def check_movable(view: NodeView, kind: TensorType) -> None:
     view.need(kind.dtype is not DType.F64, "it has no f64 form", always=True)
     view.need(kind.quant is None or kind.quant.axis is None, "a tensor has a scale per channel")
+
+
+def check_moved(view: NodeView, data: TensorType, made: TensorType) -> None:
+    """Refuse a movement between two kinds of tensors that no conversion can follow."""
+    check_movable(view, data)
+    check_movable(view, made)
+    alike = same_storage(data, made) or (data.holds_reals and made.holds_reals)
+    view.need(alike, f"from {data.dtype.value} to {made.dtype.value}")
 
 
 BYTES = (DType.U8, DType.I8)
@@ -34,12 +42,10 @@ def move(
     The vendor's int8 transpose gives wrong values when it requantises, so no movement is asked to.
     """
     data, made = view.kind(0), view.made()
-    check_movable(view, data)
-    check_movable(view, made)
+    check_moved(view, data, made)
     if same_storage(data, made):
         view.emit(kind, (view.input(0), *more), (view.output(),), ints, floats)
         return
-    view.need(data.holds_reals and made.holds_reals, f"from {data.dtype.value} to {made.dtype.value}")
     held = view.new(replace(data, shape=made.shape))
     view.emit(kind, (view.input(0), *more), (held,), ints, floats)
     view.emit("data_convert", (held,), (view.output(),))
@@ -51,32 +57,17 @@ def lower_reshape(view: NodeView) -> None:
     if view.node.op == "Dropout":
         view.need(len([name for name in view.node.outputs if name]) == 1, "its mask is asked for")
     if vendor_shape(view.shape(0)) == vendor_shape(view.made_shape()):
-        _copy(view)
+        copy(view)
         return
     move(view, "reshape", vendor_shape(view.made_shape()))
 
 
-def _copy(view: NodeView) -> None:
+def copy(view: NodeView) -> None:
+    """Emit a copy of the input."""
     data, made = view.kind(0), view.made()
     check_movable(view, data)
     view.need(data.holds_reals and made.holds_reals, f"it hands on {data.dtype.value} values")
     view.emit("data_convert", (view.input(0),), (view.output(),))
-
-
-def lower_transpose(view: NodeView) -> None:
-    """Lower Transpose."""
-    sizes = view.shape(0)
-    order = view.node.integers("perm") or tuple(reversed(range(len(sizes))))
-    view.need(sorted(order) == list(range(len(sizes))), f"perm={list(order)} is not an order of {len(sizes)} axes")
-    view.expect([sizes[axis] for axis in order])
-    if list(order) == list(range(len(sizes))):
-        _copy(view)
-        return
-    if [axis for axis in order if sizes[axis] > 1] == [axis for axis, size in enumerate(sizes) if size > 1]:
-        # Only seen with another shape; the vendor's compiler ends where it turns that and a slice of it around.
-        move(view, "reshape", tuple(reversed(view.made_shape())))
-        return
-    move(view, "transpose", vendor_order(order))
 
 
 def lower_concat(view: NodeView) -> None:
@@ -95,7 +86,7 @@ def lower_concat(view: NodeView) -> None:
     total = sum(shape[position] for shape in shapes)
     view.expect((*shapes[0][:position], total, *shapes[0][position + 1 :]))
     if count == 1:
-        _copy(view)
+        copy(view)
         return
     view.emit("concat", tuple(view.coarse(index) for index in range(count)), (view.output(),), (axis,))
 
@@ -379,6 +370,5 @@ MOVING: dict[str, Callable[[NodeView], None]] = {
     "Split": lower_split,
     "Squeeze": lower_reshape,
     "Tile": lower_tile,
-    "Transpose": lower_transpose,
     "Unsqueeze": lower_reshape,
 }

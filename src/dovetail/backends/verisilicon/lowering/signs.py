@@ -16,6 +16,7 @@ from dovetail.backends.verisilicon.views import ProgramView
 
 _MOST = 255
 
+
 def with_signs_apart(program: Program) -> Program:
     """Return the program with sums turned around, or differences as sums of what is negated, so that none are alike.
 

@@ -44,9 +44,10 @@ from dovetail.backends.verisilicon.lowering.pooling import POOLING
 from dovetail.backends.verisilicon.lowering.reducing import REDUCING
 from dovetail.backends.verisilicon.lowering.refusals import LoweringRefusal
 from dovetail.backends.verisilicon.lowering.routes import with_routes
-from dovetail.backends.verisilicon.lowering.slicing import SLICING
 from dovetail.backends.verisilicon.lowering.signs import with_signs_apart
+from dovetail.backends.verisilicon.lowering.slicing import SLICING
 from dovetail.backends.verisilicon.lowering.slopes import lower_prelu
+from dovetail.backends.verisilicon.lowering.turning import lower_transpose
 from dovetail.backends.verisilicon.lowering.view import NodeView, ProgramDraft
 from dovetail.backends.verisilicon.part import Part
 from dovetail.backends.verisilicon.program import Program, ProgramOperator, TensorRole
@@ -81,6 +82,7 @@ LOWERINGS: Mapping[str, Lowering] = {
     "Requantize": lower_convert,
     "Sub": lower_sub,
     "Sum": lower_sum,
+    "Transpose": lower_transpose,
     "Where": lower_where,
 }
 """Every operator that can be lowered, by its ONNX name."""
