@@ -9,7 +9,7 @@ import numpy as np
 
 from dovetail.backends.verisilicon.generation import Generation
 from dovetail.backends.verisilicon.lowering.grouping import copied_for_groups
-from dovetail.backends.verisilicon.lowering.padding import pad_apart
+from dovetail.backends.verisilicon.lowering.padding import fill_kernel, pad_apart
 from dovetail.backends.verisilicon.lowering.tiny import emit_product
 from dovetail.backends.verisilicon.lowering.view import NO_TENSOR, NodeView
 from dovetail.backends.verisilicon.program import Quant
@@ -169,6 +169,7 @@ def lower_convolution(view: NodeView) -> None:
         value = value.reshape(made, value.shape[1], 1, -1)
         data = view.reshaped(data, (sizes[0], channels, *plane))
         out = view.new(replace(view.made(), shape=(sizes[0], made, *result)))
+    value, window = fill_kernel(view, value, weight, window)
     data, window = pad_apart(view, data, replace(view.kind(0), shape=(sizes[0], channels, *plane)), window)
     depthwise = group == channels and group > 1
     sparse = depthwise and view.draft.part.generation is Generation.VIP8000 and view.kind(0).quant is not None
