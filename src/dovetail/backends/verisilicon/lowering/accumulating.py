@@ -9,7 +9,13 @@ import numpy as np
 
 from dovetail.backends.verisilicon.generation import Generation
 from dovetail.backends.verisilicon.lowering.grouping import copied_for_groups
-from dovetail.backends.verisilicon.lowering.padding import fill_kernel, pad_apart
+from dovetail.backends.verisilicon.lowering.padding import pad_apart
+from dovetail.backends.verisilicon.lowering.sweeping import (
+    check_reach,
+    convolve_between,
+    fill_kernel,
+    thin_out,
+)
 from dovetail.backends.verisilicon.lowering.tiny import emit_product
 from dovetail.backends.verisilicon.lowering.view import NO_TENSOR, NodeView
 from dovetail.backends.verisilicon.program import Quant
@@ -172,6 +178,7 @@ def lower_convolution(view: NodeView) -> None:
     value, window = fill_kernel(view, value, weight, window)
     data, window = pad_apart(view, data, replace(view.kind(0), shape=(sizes[0], channels, *plane)), window)
     depthwise = group == channels and group > 1
+    check_reach(view, weight, window, depthwise=depthwise)
     sparse = depthwise and view.draft.part.generation is Generation.VIP8000 and view.kind(0).quant is not None
     both = max(window.dilations) > 1 and max(window.strides) > 1
     told = f"a depthwise convolution with dilations {list(window.dilations)} and strides {list(window.strides)}"
@@ -198,7 +205,12 @@ def lower_convolution(view: NodeView) -> None:
         bias = _no_bias(view, weight, made)
     tail = (*window.dilations[::-1], group, made // channels if depthwise else 0, made)
     kind = "grouped_conv2d" if grouped else "conv2d"
-    view.emit(kind, (data, weights, bias), (out,), (*window.parameters, *tail))
+    swept = convolve_between(view, weight, window)
+    rows_columns = swept.outputs(view.draft.tensors[data].shape[1::-1])
+    full = out if swept == window else view.new(replace(view.made(), shape=(sizes[0], made, *rows_columns)))
+    view.emit(kind, (data, weights, bias), (full,), (*swept.parameters, *tail))
+    if full != out:
+        thin_out(view, full, out)
     if flat:
         view.emit("reshape", (out,), (view.output(),), tuple(reversed(view.made_shape())))
 

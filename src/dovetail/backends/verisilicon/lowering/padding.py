@@ -7,13 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from dovetail.backends.verisilicon.generation import CONVERTING, OLDEST
+from dovetail.backends.verisilicon.generation import CONVERTING
 from dovetail.backends.verisilicon.lowering.view import NodeView, same_storage
 from dovetail.backends.verisilicon.windows import PlaneWindow
-from dovetail.ir import AnyArray, DType, TensorType
+from dovetail.ir import DType, TensorType
 
-_MOST_PAIRED = 32
-"""Channels that a kernel of two neighbours in a row reads right."""
 _ZEROS = 0
 _PLANES = 4
 """Dimensions of a tensor whose last two are a plane."""
@@ -33,25 +31,6 @@ def pad_apart(view: NodeView, data: int, plane: TensorType, window: PlaneWindow)
     made = view.new(replace(plane, shape=(batch, channels, height + top + bottom, width + left + right)))
     view.emit("pad", (data,), (made,), (_ZEROS, left, top, 0, 0, right, bottom, 0, 0), (0.0,))
     return made, replace(window, paddings=((0, 0), (0, 0)))
-
-
-def fill_kernel(
-    view: NodeView, value: AnyArray, weight: TensorType, window: PlaneWindow
-) -> tuple[AnyArray, PlaneWindow]:
-    """Return the weight of a convolution and its window; a kernel of two neighbours in a row gets a third of zeros.
-
-    The array of VIP v7 makes garbage of it where more than 32 channels go in, dense or not: 16 of 16 shapes of bytes
-    on A311D, RK1808, S905D3 and STM32MP2. Two in a column, three in a row and two with steps between are right.
-    """
-    quant, channels = weight.quant, view.shape(0)[1]
-    pair = window.kernel == (1, 2) and window.dilations[1] == 1
-    bytes_ = quant is not None and quant.axis is None and weight.dtype is DType.U8
-    if not pair or quant is None or not bytes_ or channels <= _MOST_PAIRED or view.draft.part.generation not in OLDEST:
-        return value, window
-    rows, (left, right) = window.paddings
-    zeros = np.full((*value.shape[:3], 1), quant.zero_point[0], value.dtype)
-    filled = replace(window, kernel=(1, 3), paddings=(rows, (left, right + 1)))
-    return np.concatenate([value, zeros], axis=3), filled
 
 
 def fills_wrongly(view: NodeView, front: Sequence[int], back: Sequence[int]) -> bool:
