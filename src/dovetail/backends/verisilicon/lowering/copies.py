@@ -7,16 +7,20 @@ from dataclasses import replace
 
 from dovetail.backends.verisilicon.generation import CONVERTING, NEWEST, Generation
 from dovetail.backends.verisilicon.lowering.view import ProgramDraft
-from dovetail.backends.verisilicon.program import Code, ProgramOperator, Quant, TensorRole
+from dovetail.backends.verisilicon.program import Code, ProgramOperator, ProgramTensor, Quant, TensorRole
 
 _PRODUCTS = frozenset({"conv2d", "grouped_conv2d", "fully_connected"})
+_CONVOLUTIONS = frozenset({"conv2d", "grouped_conv2d"})
 _SHIFTED = _PRODUCTS | {"deconv2d"}
 _LAYERS = frozenset({"fully_connected"})
 _SUMS = frozenset({"add", "sub"})
 _CLAMPS = frozenset({"clip", "relu", "relu6"})
 _SLOPES = frozenset({"leaky_relu", "prelu"})
 _PASSED = frozenset({"clip", "relu", "reshape"})
+_JOINED_PAST = _PASSED | {"data_convert", "pool2d"}
 _PLANE_AXES = 4
+_LONGEST_ROW = 8191
+"""Elements, with pads, of which a convolution that is joined with a sum is right."""
 _MOST_AVERAGE = 1
 """Kinds of poolings up to this one are averages."""
 
@@ -96,6 +100,8 @@ def with_copies_of_added(draft: ProgramDraft) -> None:
     Newer parts join the sum with either past that: what is between is not rounded, even where it is kept. Measured on
     V853, T527 and A733. In older ones it is a convolution seen with another shape that is added to a convolution, of
     which their compiler does not end, or to a slice, which gets other bytes: on A311D, i.MX 8M Plus and RV1126.
+
+    Of long rows newer parts join a convolution with the sum, past any copy, and what comes out is garbage.
     """
     newer = draft.part.generation not in CONVERTING
     makers = {tensor: operator for operator in draft.operators for tensor in operator.outputs}
@@ -106,7 +112,9 @@ def with_copies_of_added(draft: ProgramDraft) -> None:
             held, other = draft.tensors[tensor], item.inputs[1 - place]
             spoilt = _is_added_past(makers, tensor) if newer else _is_added_to_a_part(makers, tensor, other)
             spoilt |= _is_misread_slice(draft, makers, tensor, first=item.kind == "sub" and place == 0)
-            if held.form.code is Code.U8 and spoilt:
+            if newer and _is_of_long_rows(draft, makers, tensor):
+                inputs[place] = _multiplied_by_one(draft, operators, item, tensor)
+            elif held.form.code is Code.U8 and spoilt:
                 inputs[place] = _copy(draft, operators, item, tensor)
         operators.append(replace(item, inputs=tuple(inputs)))
     draft.operators[:] = operators
@@ -145,6 +153,30 @@ def _is_added_to_a_part(makers: Mapping[int, ProgramOperator], tensor: int, othe
     maker = _seen_past_shapes(makers, tensor)
     convolved = maker is not None and maker.kind in _SHIFTED - _LAYERS
     return convolved and (added.kind == "strided_slice" or added.kind in _SHIFTED - _LAYERS)
+
+
+def _is_of_long_rows(draft: ProgramDraft, makers: Mapping[int, ProgramOperator], tensor: int) -> bool:
+    """Tell whether a tensor is a convolution over rows of 8,192 elements, pads and all, by more than one column."""
+    maker = makers.get(tensor)
+    while maker is not None and maker.kind in _JOINED_PAST:
+        maker = makers.get(maker.inputs[0])
+    if maker is None or maker.kind not in _CONVOLUTIONS:
+        return False
+    columns, (left, right) = maker.ints[0], maker.ints[4:6]
+    return columns > 1 and draft.tensors[maker.inputs[0]].shape[0] + left + right > _LONGEST_ROW
+
+
+def _multiplied_by_one(
+    draft: ProgramDraft, operators: list[ProgramOperator], reader: ProgramOperator, tensor: int
+) -> int:
+    """Add an operator that a shader computes, and that changes nothing, for a reader; return what it makes."""
+    held = draft.tensors[tensor]
+    form = replace(held.form, scale=1.0, zero_point=0, fl=0)
+    one = ProgramTensor(form, (1,) * len(held.shape), TensorRole.CONSTANT, b"\1")
+    draft.tensors += [one, replace(held, role=TensorRole.INNER)]
+    made = len(draft.tensors) - 1
+    operators.append(ProgramOperator("mul", (tensor, made - 1), (made,), node=reader.node))
+    return made
 
 
 def _is_misread_slice(draft: ProgramDraft, makers: Mapping[int, ProgramOperator], tensor: int, *, first: bool) -> bool:

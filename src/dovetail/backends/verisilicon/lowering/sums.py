@@ -168,12 +168,12 @@ def joined_operators(whole: ProgramView, index: int) -> tuple[int, ...]:
 def _summed_before(whole: ProgramView, tensor: int, through: tuple[str, ...] = ()) -> tuple[int, ...]:
     """Return the convolution, or the layer of one row, that a sum may be computed with, and what lies between them.
 
-    Beside a stream processor a kernel of two points is stored before.
+    A kernel of two points is stored before.
     """
     found = product_before(whole, tensor, through)
     if found:
         product = whole.operators[found[0]]
-        return () if product.generation is Generation.STREAM and is_narrow(product) else found
+        return () if is_narrow(product) else found
     chain = product_before(whole, tensor, (*through, "reshape"), CONVOLUTIONS | LAYERS)
     return chain if chain and _is_row(whole.operators[chain[0]]) else ()
 
