@@ -77,7 +77,7 @@ def _conv(growth: Growth, tensor: str, *, outer: int = 0, side: int = 0, group: 
 
 def convolution(growth: Growth, tensor: str) -> str:
     """Add a convolution and mostly an activation."""
-    made = _conv(growth, tensor, stride=growth.draw.pick(1, 1, 2, 3))
+    made = _conv(growth, tensor, stride=growth.draw.pick(1, 1, 2, 3, 4))
     return activation(growth, made) if growth.draw.chance(0.7) else made
 
 

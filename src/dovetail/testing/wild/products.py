@@ -14,7 +14,7 @@ _PLACES = 65_000
 
 
 def _kernel(draw: Draw, spatial: int) -> tuple[int, ...]:
-    side = draw.pick(1, 2, 3, 3, 5, draw.whole(1, 20))
+    side = draw.pick(1, 2, 3, 3, 5, draw.whole(1, 15), draw.whole(1, 20))
     if draw.chance(0.03):
         side = draw.pick(31, 64, 255, 256)
     return tuple(side if draw.chance(0.5) else draw.pick(1, 2, 3, 4, 7) for _ in range(spatial))
@@ -25,7 +25,8 @@ def _window(draw: Draw, kernel: tuple[int, ...], *, dilated: bool = True) -> dic
     rank = len(kernel)
     made: dict[str, object] = {}
     if draw.chance(0.6):
-        made["strides"] = tuple(draw.pick(1, 1, 2, 3, 4, draw.whole(1, 70)) for _ in range(rank))
+        steps = tuple(draw.pick(1, 1, 2, 3, 4, draw.whole(1, 70)) for _ in range(rank))
+        made["strides"] = steps[:1] * rank if draw.chance(0.5) else steps
     if dilated and draw.chance(0.3):
         made["dilations"] = tuple(draw.pick(1, 2, 5, draw.whole(1, 70)) for _ in range(rank))
     if draw.chance(0.6):
@@ -43,12 +44,16 @@ def _sizes(window: dict[str, object], name: str, default: tuple[int, ...]) -> tu
 
 
 def _room(draw: Draw, kernel: tuple[int, ...], window: dict[str, object]) -> tuple[int, ...]:
-    """Return spatial sizes in which the window fits at least once."""
+    """Return spatial sizes in which the window fits once, or at up to 20 places."""
     rank = len(kernel)
     steps, pads = _sizes(window, "dilations", (1,) * rank), _sizes(window, "pads", (0,) * 2 * rank)
+    strides = _sizes(window, "strides", (1,) * rank)
     extents = [step * (size - 1) + 1 for step, size in zip(steps, kernel, strict=True)]
     least = [max(extent - pads[axis] - pads[rank + axis], 1) for axis, extent in enumerate(extents)]
-    return tuple(size + draw.pick(0, 1, draw.whole(0, 20)) for size in least)
+    return tuple(
+        size + draw.pick(0, 1, draw.whole(0, 20), draw.whole(0, 20) * stride)
+        for size, stride in zip(least, strides, strict=True)
+    )
 
 
 def _leaves_something(places: tuple[int, ...], kernel: tuple[int, ...], window: dict[str, object]) -> bool:

@@ -27,8 +27,6 @@ _BYTES = (DType.U8, DType.I8)
 _MIDDLE = 128
 _FINEST_FACTOR = 2.0**-26
 """The smallest step of 16 bits that a shader's product of two tensors reads: measured on V853 and A311D."""
-_WIDEST_SPREAD = 15
-"""Elements that a dilated depthwise kernel of bytes may span: measured on V853, I.MX 8M Plus and A311D."""
 
 
 def read_window(
@@ -179,12 +177,6 @@ def lower_convolution(view: NodeView) -> None:
     data, window = pad_apart(view, data, replace(view.kind(0), shape=(sizes[0], channels, *plane)), window)
     depthwise = group == channels and group > 1
     check_reach(view, weight, window, depthwise=depthwise)
-    sparse = depthwise and view.draft.part.generation is Generation.VIP8000 and view.kind(0).quant is not None
-    both = max(window.dilations) > 1 and max(window.strides) > 1
-    told = f"a depthwise convolution with dilations {list(window.dilations)} and strides {list(window.strides)}"
-    view.need(not (sparse and both), f"{told} comes out as garbage (either alone is possible)")
-    if depthwise:
-        _check_spread(view, weight, window)
     half = view.kind(0).dtype is DType.F16 and group > 1 and not depthwise
     view.need(not half, "a grouped 16-bit float convolution does not compile")
     grouped = group > 1 and not depthwise
@@ -213,21 +205,6 @@ def lower_convolution(view: NodeView) -> None:
         thin_out(view, full, out)
     if flat:
         view.emit("reshape", (out,), (view.output(),), tuple(reversed(view.made_shape())))
-
-
-def _check_spread(view: NodeView, weight: TensorType, window: PlaneWindow) -> None:
-    """Refuse a depthwise convolution of bytes whose kernel is spread too wide to be filled up with zeros."""
-    affine = view.kind(0).dtype in _BYTES and not view.draft.fixed_point
-    single = weight.quant is not None and weight.quant.axis is None
-    widest = max(
-        (window.extent(axis) for axis in range(window.rank) if window.dilations[axis] > 1),
-        default=0,
-    )
-    view.need(
-        not (affine and single) or widest <= _WIDEST_SPREAD,
-        f"a depthwise convolution of bytes whose dilated kernel spans {widest} elements, which comes out as garbage "
-        f"({_WIDEST_SPREAD} are possible, a scale per channel and fixed point)",
-    )
 
 
 def _no_bias(view: NodeView, weight: TensorType, channels: int) -> int:

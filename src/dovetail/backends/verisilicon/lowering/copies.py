@@ -17,7 +17,6 @@ _SUMS = frozenset({"add", "sub"})
 _CLAMPS = frozenset({"clip", "relu", "relu6"})
 _SLOPES = frozenset({"leaky_relu", "prelu"})
 _PASSED = frozenset({"clip", "relu", "reshape"})
-_JOINED_PAST = _PASSED | {"data_convert", "pool2d"}
 _PLANE_AXES = 4
 _LONGEST_ROW = 8191
 """Elements, with pads, of which a convolution that is joined with a sum is right."""
@@ -158,7 +157,7 @@ def _is_added_to_a_part(makers: Mapping[int, ProgramOperator], tensor: int, othe
 def _is_of_long_rows(draft: ProgramDraft, makers: Mapping[int, ProgramOperator], tensor: int) -> bool:
     """Tell whether a tensor is a convolution over rows of 8,192 elements, pads and all, by more than one column."""
     maker = makers.get(tensor)
-    while maker is not None and maker.kind in _JOINED_PAST:
+    while maker is not None and maker.kind in _PASSED:
         maker = makers.get(maker.inputs[0])
     if maker is None or maker.kind not in _CONVOLUTIONS:
         return False

@@ -1,6 +1,6 @@
-"""Kernels and strides that the array of VIP v7 makes garbage of, and how they are got around.
+"""Kernels, steps between their elements and strides that come out as garbage, and how they are got around.
 
-Measured on A311D, RK1808, S905D3 and STM32MP2, in unsigned bytes unless it says otherwise.
+Measured on A311D, most of it on RK1808, S905D3 and STM32MP2, too, and steps between on V853, A733 and i.MX 8M Plus.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ _QUARTER, _HALF = (4, 4), (4, 2)
 _LONG = 12
 """Elements along an axis from which on a kernel is garbage that reads more than `_MOST_READ` in all."""
 _MOST_READ = 64
+_FAR = 15
+"""Elements that a kernel with steps between may span on newer parts."""
 
 
 def fill_kernel(
@@ -40,23 +42,59 @@ def fill_kernel(
 
 
 def check_reach(view: NodeView, weight: TensorType, window: PlaneWindow, *, depthwise: bool) -> None:
-    """Refuse long kernels: of bytes those that read more than 64 elements, of 16 bits depthwise ones in rows.
+    """Refuse kernels that reach too far: most with steps between are filled up with zeros, which has limits."""
+    spread, stepped = max(window.dilations) > 1, window.strides != (1, 1)
+    generation, reach = view.draft.part.generation, [window.extent(axis) for axis in range(window.rank)]
+    what = f"a kernel that spans {reach[0]} x {reach[1]} of {view.shape(0)[1]} channels"
+    if weight.quant is None:
+        return
+    bytes_ = view.kind(0).dtype is not DType.I16 and not view.draft.fixed_point
+    newer = generation not in (*OLDEST, Generation.VIP8000) and (bytes_ or view.draft.fixed_point)
+    sparse = depthwise and not (newer and max(reach) < _LONG)
+    both = spread and stepped and (sparse or generation in OLDEST)
+    told = f"a convolution with dilations {list(window.dilations)} and strides {list(window.strides)}"
+    view.need(not both, f"{told} comes out as garbage (either alone is possible)")
+    far = bytes_ and spread and stepped and max(reach) > _FAR
+    view.need(not far, f"{what}, with strides {list(window.strides)}, comes out as garbage ({_FAR} are possible)")
+    if depthwise:
+        _check_depthwise(view, weight, window)
+    elif bytes_ and view.node.integer("group", 1) == 1 and generation in (*OLDEST, Generation.STREAM):
+        _check_read(view, window, what)
 
-    A depthwise one with steps between is filled up with zeros for all channels at once.
+
+def _check_read(view: NodeView, window: PlaneWindow, what: str) -> None:
+    """Refuse dense kernels of bytes that reach far and read much; even steps between a square one are none.
+
+    Drawn on A311D (420 windows) and A733 (216), the former without steps in a grid of 308.
     """
-    group, channels = view.node.integer("group", 1), view.shape(0)[1]
-    filled = depthwise and max(window.dilations) > 1
-    if _is_of_bytes(view, weight) and (group == 1 or filled):
-        spans = tuple(map(window.extent, range(window.rank))) if filled else window.kernel
-        read = channels * spans[0] * spans[1]
-        along = [span for span, stride in zip(spans, window.strides, strict=True) if stride == 1]
-        told = f"a kernel that spans {spans[0]} x {spans[1]} of {channels} channels, {read} elements"
-        limit = f"up to {_LONG - 1} along an axis, or {_MOST_READ} elements, are possible"
-        view.need(max(along, default=0) < _LONG or read <= _MOST_READ, f"{told} comes out as garbage ({limit})")
-    wide = depthwise and view.kind(0).dtype is DType.I16 and view.draft.part.generation is Generation.V7
-    long = window.kernel[1] >= _LONG and window.strides[1] == 1
-    told = f"a depthwise kernel of {window.kernel[1]} columns at 16 bits comes out as garbage"
-    view.need(not (wide and long), f"{told} ({_LONG - 1} are possible)")
+    old, spread = view.draft.part.generation in OLDEST, max(window.dilations) > 1
+    far = _LONG - 1 if old else _FAR
+    even = len({*window.dilations}) == len({*window.kernel}) == 1
+    if (spread and even and window.strides == (1, 1)) or not (old or spread):
+        return
+    reach = [window.extent(axis) for axis in range(window.rank)]
+    read = view.shape(0)[1] * reach[0] * reach[1]
+    along = [span for span, stride in zip(reach, window.strides, strict=True) if stride == 1 or spread]
+    fits = max(along, default=0) <= far or read <= _MOST_READ
+    view.need(
+        fits, f"{what}, {read} elements, comes out as garbage ({far} along an axis, or {_MOST_READ}, are possible)"
+    )
+
+
+def _check_depthwise(view: NodeView, weight: TensorType, window: PlaneWindow) -> None:
+    """Refuse depthwise kernels that are too long: with steps between, and of 16 bits on VIP v7 those in rows."""
+    generation, wide = view.draft.part.generation, view.kind(0).dtype is DType.I16
+    single = weight.quant is not None and weight.quant.axis is None
+    bytes_ = view.kind(0).dtype is not DType.I16 and not view.draft.fixed_point and single
+    most = _LONG - 1 if generation in OLDEST else _FAR
+    spans = (window.extent(axis) for axis in range(window.rank) if window.dilations[axis] > 1)
+    reach = max(spans, default=0)
+    told = f"a depthwise convolution whose dilated kernel spans {reach} elements"
+    more = f"({most} are possible, and more of bytes with a scale per channel and in fixed point)"
+    view.need(reach <= most or not (wide or bytes_), f"{told} comes out as garbage {more}")
+    long = wide and generation is Generation.V7 and window.kernel[1] >= _LONG
+    told = f"a depthwise kernel of {window.kernel[1]} columns at 16 bits"
+    view.need(not long, f"{told} comes out as garbage ({_LONG - 1} are possible)")
 
 
 def convolve_between(view: NodeView, weight: TensorType, window: PlaneWindow) -> PlaneWindow:
