@@ -43,15 +43,7 @@ def mixed(seed: int) -> WildCase:
     """Return two to five sums and differences of operands, of which zero points are one of two where any will do."""
     growth = Growth(seed)
     shape = (1, growth.draw.pick(1, 3, 8), growth.draw.pick(1, 4, 7), growth.draw.pick(1, 5, 16))
-    if growth.draw.chance(0.2):
-        shape = shape[:3]
-    if len(shape) == 3:
-        pool = [growth.input(*shape) for _ in range(4)]
-        for name in pool:
-            growth.values[name] = [growth.rng.uniform(-1, 1, shape).astype(np.float32) for _ in range(2)]
-        pool = [growth.op("Sigmoid", name) if growth.draw.chance(0.5) else name for name in pool]
-    else:
-        pool = [_operand(growth, shape) for _ in range(4)]
+    pool = [_operand(growth, shape) for _ in range(4)]
     for _ in range(growth.draw.pick(2, 3, 5)):
         first, second = (growth.draw.pick(*pool) for _ in range(2))
         pool.append(growth.op(growth.draw.pick("Add", "Sub"), first, second))

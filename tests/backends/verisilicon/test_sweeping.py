@@ -109,8 +109,15 @@ def test_pairs_and_quarters_of_bytes_are_right(
     assert _judge(target, Precision.U8, make, vendor) > _CASES // 2
 
 
-@pytest.mark.parametrize("target", ["vsi:a311d", "vsi:s905d3", "vsi:imx8mp"])
-@pytest.mark.parametrize("precision", [Precision.U8, Precision.I16])
+@pytest.mark.parametrize(
+    ("target", "precision"),
+    [
+        ("vsi:a311d", Precision.U8),
+        ("vsi:a311d", Precision.I16),
+        ("vsi:s905d3", Precision.U8),
+        ("vsi:imx8mp", Precision.U8),
+    ],
+)
 def test_long_kernels_are_right_or_refused(target: str, precision: Precision, vendor: VsiBackend) -> None:
     _judge(target, precision, long, vendor)
 

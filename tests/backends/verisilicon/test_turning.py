@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import draws
@@ -65,7 +66,7 @@ def test_merged_axes_are_turned_as_all_are() -> None:
         fewer, turn = merged(sizes, order)
         assert len(fewer) == len(turn) <= count
         # No two are left that stay beside each other, and none has one element.
-        assert all(after != before + 1 for before, after in zip(turn, turn[1:], strict=False))
+        assert all(after != before + 1 for before, after in itertools.pairwise(turn))
         assert 1 not in fewer
         expected = values.transpose(order).ravel()
         np.testing.assert_array_equal(values.reshape(fewer).transpose(turn).ravel(), expected)
