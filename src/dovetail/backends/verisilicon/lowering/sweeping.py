@@ -50,7 +50,8 @@ def check_reach(view: NodeView, weight: TensorType, window: PlaneWindow, *, dept
         return
     bytes_ = view.kind(0).dtype is not DType.I16 and not view.draft.fixed_point
     newer = generation not in (*OLDEST, Generation.VIP8000) and (bytes_ or view.draft.fixed_point)
-    sparse = depthwise and not (newer and max(reach) < _LONG)
+    even = all(len(set(sizes)) == 1 for sizes in (window.kernel, window.dilations, window.strides))
+    sparse = depthwise and not (newer and even and max(reach) < _LONG)
     both = spread and stepped and (sparse or generation in OLDEST)
     told = f"a convolution with dilations {list(window.dilations)} and strides {list(window.strides)}"
     view.need(not both, f"{told} comes out as garbage (either alone is possible)")
