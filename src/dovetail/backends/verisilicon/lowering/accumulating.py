@@ -13,6 +13,7 @@ from dovetail.backends.verisilicon.lowering.padding import pad_apart
 from dovetail.backends.verisilicon.lowering.sweeping import (
     check_reach,
     convolve_between,
+    even_steps,
     fill_kernel,
     thin_out,
 )
@@ -173,7 +174,7 @@ def lower_convolution(view: NodeView) -> None:
         value = value.reshape(made, value.shape[1], 1, -1)
         data = view.reshaped(data, (sizes[0], channels, *plane))
         out = view.new(replace(view.made(), shape=(sizes[0], made, *result)))
-    value, window = fill_kernel(view, value, weight, window)
+    value, window = fill_kernel(view, value, weight, even_steps(window))
     data, window = pad_apart(view, data, replace(view.kind(0), shape=(sizes[0], channels, *plane)), window)
     depthwise = group == channels and group > 1
     check_reach(view, weight, window, depthwise=depthwise)
