@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 import onnxruntime
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
 from dovetail.backends.verisilicon.emulator.convolving import convolution, transposed_convolution
 from dovetail.backends.verisilicon.emulator.storing import centred
+from dovetail.backends.verisilicon.lowering.refusals import LoweringRefusal
 from dovetail.backends.verisilicon.lowering.table import lower_graph
 from dovetail.backends.verisilicon.parts.named import VSI_PROFILES
 from dovetail.backends.verisilicon.parts.part import part_of
@@ -101,7 +102,11 @@ def test_sums_equal_those_of_onnx_runtime(g: Geometry, seed: int, zeros: tuple[i
         rows, columns = g.group * g.each_in, g.each_out
     weight = generator.integers(0, 256, (rows, columns, *g.kernel))
     wanted = run_onnx(g, data - zeros[0], weight - zeros[1])
-    np.testing.assert_array_equal(emulate(g, data, weight, zeros, wanted.shape), wanted)
+    try:
+        found = emulate(g, data, weight, zeros, wanted.shape)
+    except LoweringRefusal:
+        reject()  # Some with steps between elements and between places: the vendor makes garbage of them.
+    np.testing.assert_array_equal(found, wanted)
 
 
 @settings(max_examples=10, deadline=None)
