@@ -125,3 +125,14 @@ def test_the_vendor_s_model_has_a_say_where_it_was_asked(
     row = SimulatedRow("vsi:v853", "u8", outcome=SimulatedOutcome.RUNS, before_ns=before, after_ns=after)
     assert rewriting._is_dearer(row) is is_dearer
     assert ("by the vendor's model" in row.text) is (before is not None and after is not None)
+
+
+def test_what_the_simulator_fails_on_is_left_alone(request_of: AdviceRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No rewrite is known that fails today: what the simulator says is planted."""
+    found = SimulatedRow("vsi:v853", "u8", outcome=SimulatedOutcome.FAILS, why="no binary")
+    monkeypatch.setattr(rewriting, "can_simulate", lambda _: True)
+    monkeypatch.setattr(rewriting, "simulate", lambda *_: found)
+    tried = try_rewrites(replace(request_of, targets=("vsi:v853",), simulate_seconds=1.0), (SplitLargeKernels(),))
+    (row,) = tried.rows
+    assert row.outcome == SimulatedOutcome.FAILS.value
+    assert tried.taken == ()

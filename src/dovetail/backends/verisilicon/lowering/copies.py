@@ -100,9 +100,11 @@ def with_copies_of_added(draft: ProgramDraft) -> None:
     V853, T527 and A733. In older ones it is a convolution seen with another shape that is added to a convolution, of
     which their compiler does not end, or to a slice, which gets other bytes: on A311D, i.MX 8M Plus and RV1126.
 
-    Of long rows newer parts join a convolution with the sum, past any copy, and what comes out is garbage.
+    Of long rows newer parts join a convolution with the sum, past any copy, and what comes out is garbage; of 16 bits
+    it is A733.
     """
     newer = draft.part.generation not in CONVERTING
+    joined = (Code.U8, Code.I8, *([Code.I16] if draft.part.generation is Generation.STREAM else ()))
     makers = {tensor: operator for operator in draft.operators for tensor in operator.outputs}
     operators: list[ProgramOperator] = []
     for item in draft.operators:
@@ -111,7 +113,7 @@ def with_copies_of_added(draft: ProgramDraft) -> None:
             held, other = draft.tensors[tensor], item.inputs[1 - place]
             spoilt = _is_added_past(makers, tensor) if newer else _is_added_to_a_part(makers, tensor, other)
             spoilt |= _is_misread_slice(draft, makers, tensor, first=item.kind == "sub" and place == 0)
-            if newer and _is_of_long_rows(draft, makers, tensor):
+            if newer and held.form.code in joined and _is_of_long_rows(draft, makers, tensor):
                 inputs[place] = _multiplied_by_one(draft, operators, item, tensor)
             elif held.form.code is Code.U8 and spoilt:
                 inputs[place] = _copy(draft, operators, item, tensor)
@@ -171,7 +173,8 @@ def _multiplied_by_one(
     """Add an operator that a shader computes, and that changes nothing, for a reader; return what it makes."""
     held = draft.tensors[tensor]
     form = replace(held.form, scale=1.0, zero_point=0, fl=0)
-    one = ProgramTensor(form, (1,) * len(held.shape), TensorRole.CONSTANT, b"\1")
+    data = (1).to_bytes(form.code.size_bytes, "little")
+    one = ProgramTensor(form, (1,) * len(held.shape), TensorRole.CONSTANT, data)
     draft.tensors += [one, replace(held, role=TensorRole.INNER)]
     made = len(draft.tensors) - 1
     operators.append(ProgramOperator("mul", (tensor, made - 1), (made,), node=reader.node))

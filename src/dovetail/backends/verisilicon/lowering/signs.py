@@ -7,9 +7,11 @@ with all orders, related or not; `x + y` and `x - y` is the smallest of them, ev
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from dovetail.backends.verisilicon.generation import NEWEST
+from dovetail.backends.verisilicon.lowering.routes import with_routes
 from dovetail.backends.verisilicon.lowering.sums import is_part
 from dovetail.backends.verisilicon.program import Code, Program, ProgramOperator, ProgramTensor, Route, TensorRole
 from dovetail.backends.verisilicon.views import ProgramView
@@ -18,30 +20,28 @@ _MOST = 255
 
 
 def with_signs_apart(program: Program) -> Program:
-    """Return the program with sums turned around, or differences as sums of what is negated, so that none are alike.
-
-    Routes are to be found again.
-    """
+    """Return a program with routes whose sums are turned around, or differences negated, so that none are alike."""
     if program.generation not in NEWEST:
         return program
     tensors, operators = list(program.tensors), list[ProgramOperator]()
     whole = ProgramView(program)
-    added = [item for item in program.operators if _is_added(item, program.tensors)]
+    added = {item.outputs: item for item in program.operators if _is_added(item, program.tensors)}
 
-    def zero(tensor: int) -> int:
-        return tensors[tensor].form.zero_point
+    def zeros(kind: str, items: Mapping[tuple[int, ...], ProgramOperator]) -> set[int]:
+        return {tensors[item.inputs[0]].form.zero_point for item in items.values() if item.kind == kind}
 
-    taken = {zero(item.inputs[0]) for item in added if item.kind == "sub"}
-    turned = {item.outputs: _turned(item, whole, taken) for item in added if item.kind == "add"}
-    left = {zero(item.inputs[0]) for item in turned.values()}
+    taken = zeros("sub", added)
+    if taken.isdisjoint(zeros("add", added)):
+        return program
+    added |= {made: _turned(item, whole, taken) for made, item in added.items() if item.kind == "add"}
+    left = zeros("add", added)
     for item in program.operators:
-        if item.outputs in turned:
-            operators.append(turned[item.outputs])
-        elif item in added and zero(item.inputs[0]) in left:
+        placed = added.get(item.outputs, item)
+        if item.outputs in added and item.kind == "sub" and tensors[item.inputs[0]].form.zero_point in left:
             operators.extend(_negated(item, tensors))
         else:
-            operators.append(item)
-    return replace(program, tensors=tuple(tensors), operators=tuple(operators))
+            operators.append(placed)
+    return with_routes(replace(program, tensors=tuple(tensors), operators=tuple(operators)))
 
 
 def _is_added(item: ProgramOperator, tensors: tuple[ProgramTensor, ...]) -> bool:

@@ -1,6 +1,7 @@
 """Kernels, steps between their elements and strides that come out as garbage, and how they are got around.
 
 Measured on A311D, most of it on RK1808, S905D3 and STM32MP2, too, and steps between on V853, A733 and i.MX 8M Plus.
+Bytes with one scale for all weights, signed or not, have all of it; those with a scale per channel little.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dovetail.backends.verisilicon.generation import OLDEST, Generation
+from dovetail.backends.verisilicon.generation import CONVERTING, OLDEST, Generation
 from dovetail.backends.verisilicon.lowering.view import NodeView
 from dovetail.backends.verisilicon.windows import PlaneWindow
 from dovetail.ir import AnyArray, DType, TensorType
@@ -30,8 +31,8 @@ def fill_kernel(
 ) -> tuple[AnyArray, PlaneWindow]:
     """Return the weight of a convolution and its window; a kernel of two neighbours in a row gets a third of zeros.
 
-    Where more than 32 channels go in it is garbage, dense or not: 16 of 16 shapes. Two in a column, three in a row and
-    two with steps between are right.
+    Where more than 32 channels go in it is garbage, dense or not: 16 of 16 shapes on S905D3, 8 of 8 on A311D. Two in a
+    column, three in a row and two with steps between are right.
     """
     pair = window.kernel == _PAIR and window.dilations[1] == 1
     if not (pair and _is_of_bytes(view, weight)) or view.shape(0)[1] <= _MOST_PAIRED or weight.quant is None:
@@ -44,8 +45,8 @@ def fill_kernel(
 def even_steps(window: PlaneWindow) -> PlaneWindow:
     """Return a window with the steps of one axis along the other, where the kernel has one element there.
 
-    Where they are uneven the compiler fills the kernel up with zeros, which is garbage of signed bytes on i.MX 8M Plus
-    from 16 elements on: 56 of 56 windows before, 0 of 141 after.
+    Where they are uneven the compiler fills the kernel up with zeros, which is garbage of a scale per channel from 16
+    elements on: on i.MX 8M Plus all of 56 windows, and of 141 with even steps none.
     """
     if window.strides != (1, 1) or min(window.kernel) > 1:
         return window
@@ -61,29 +62,29 @@ def check_reach(view: NodeView, weight: TensorType, window: PlaneWindow, *, dept
     if weight.quant is None:
         return
     bytes_ = view.kind(0).dtype is not DType.I16 and not view.draft.fixed_point
-    newer = generation not in (*OLDEST, Generation.VIP8000) and (bytes_ or view.draft.fixed_point)
+    newer = generation not in (*OLDEST, Generation.VIP8000)
     even = all(len(set(sizes)) == 1 for sizes in (window.kernel, window.dilations, window.strides))
     sparse = depthwise and not (newer and even and max(reach) < _LONG)
     both = spread and stepped and (sparse or generation in OLDEST)
     told = f"a convolution with dilations {list(window.dilations)} and strides {list(window.strides)}"
     view.need(not both, f"{told} comes out as garbage (either alone is possible)")
-    unsigned = bytes_ and view.kind(0).dtype is DType.U8
-    far = unsigned and spread and stepped and max(reach) > _FAR and not even
+    single = bytes_ and weight.quant.axis is None
+    far = single and spread and stepped and max(reach) > _FAR and not even
     view.need(not far, f"{what}, with strides {list(window.strides)}, comes out as garbage ({_FAR} are possible)")
     uneven = spread and not stepped and min(window.dilations) == 1 and max(reach) > _FAR
-    signed = bytes_ and not unsigned and generation is Generation.VIP8000
-    view.need(not (uneven and signed), f"{what}, with steps along one axis only, comes out as garbage")
+    by_channel = bytes_ and not single and generation in CONVERTING
+    view.need(not (uneven and by_channel), f"{what}, with steps along one axis only, comes out as garbage")
     dense = view.node.integer("group", 1) == 1
     if depthwise:
         _check_depthwise(view, weight, window)
-    elif dense and ((bytes_ and generation in OLDEST) or (unsigned and generation is Generation.STREAM)):
+    elif dense and single and generation in (*OLDEST, Generation.STREAM):
         _check_read(view, window, what)
 
 
 def _check_read(view: NodeView, window: PlaneWindow, what: str) -> None:
     """Refuse dense kernels of bytes that reach far and read much; even steps between a square one are none.
 
-    Drawn on A311D (420 windows) and A733 (216), the former without steps in a grid of 308.
+    On A311D 24 of 24 kernels of 12 to 15 that read more and step by 1, and more than half of those with uneven steps.
     """
     reach = [window.extent(axis) for axis in range(window.rank)]
     old, spread = view.draft.part.generation in OLDEST, tuple(reach) != window.kernel
@@ -110,7 +111,7 @@ def _check_depthwise(view: NodeView, weight: TensorType, window: PlaneWindow) ->
     told = f"a depthwise convolution whose dilated kernel spans {reach} elements"
     more = f"({most} are possible, and more of bytes with a scale per channel and in fixed point)"
     view.need(reach <= most or not (wide or bytes_), f"{told} comes out as garbage {more}")
-    long = wide and generation is Generation.V7 and window.kernel[1] >= _LONG
+    long = wide and generation in OLDEST and window.kernel[1] >= _LONG
     told = f"a depthwise kernel of {window.kernel[1]} columns at 16 bits"
     view.need(not long, f"{told} comes out as garbage ({_LONG - 1} are possible)")
 
@@ -131,5 +132,6 @@ def thin_out(view: NodeView, tensor: int, out: int) -> None:
 
 
 def _is_of_bytes(view: NodeView, weight: TensorType) -> bool:
-    """Tell whether the array of VIP v7 convolves unsigned bytes."""
-    return weight.quant is not None and weight.dtype is DType.U8 and view.draft.part.generation in OLDEST
+    """Tell whether the array of VIP v7 convolves bytes with one scale for all weights."""
+    single = weight.quant is not None and weight.quant.axis is None
+    return single and weight.dtype is not DType.I16 and view.draft.part.generation in OLDEST

@@ -117,7 +117,7 @@ def lower_graph(graph: Graph, part: Part) -> Program:
         batched=batched,
         inner=tuple((name, tensor) for name, tensor in draft.inner_tensors() if name not in single.outputs),
     )
-    return with_routes(with_signs_apart(with_routes(program)))
+    return with_signs_apart(with_routes(program))
 
 
 def _output(draft: ProgramDraft, name: str) -> int:

@@ -1,8 +1,8 @@
 """Transpositions.
 
 Of six axes of which no two stay beside each other the vendor's kernel moves what is left of 65,536 elements, and the
-rest becomes garbage: 13 of 13 drawn on V853, and 9 of 9 in each of seven other pairs of part and precision. Beside a
-stream processor, of five axes, and of fewer elements all were right.
+rest becomes garbage: in each of eight pairs of part and precision all that were drawn. Beside a stream processor, of
+five axes, and of fewer elements all were right.
 """
 
 from __future__ import annotations
