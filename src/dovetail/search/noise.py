@@ -72,27 +72,30 @@ def _noise(golden: AnyArray, measured: AnyArray, worst: float) -> float:
     """Return the mean noise over columns, plus that of the worst column times a weight."""
     if not np.issubdtype(golden.dtype, np.floating):
         return (1.0 + worst) * float(np.mean(golden != measured))
-    axes = {golden.ndim - 1, min(1, golden.ndim - 1)} if golden.ndim else set[int]()
-    shares = [_shares(*_powers(golden, measured, axis)) for axis in axes]
+    axes = sorted({golden.ndim - 1, min(1, golden.ndim - 1)}) if golden.ndim else []
+    shares = [_shares(lost, kept) for lost, kept in _powers(golden, measured, axes)]
     return max((float(worst * share.max() + share.mean()) for share in shares if share.size), default=0.0)
 
 
-def _powers(golden: AnyArray, measured: AnyArray, axis: int) -> tuple[AnyArray, AnyArray]:
-    """Return the powers of error and signal of every index of an axis, summed up in blocks of the first axis."""
-    lost, kept = np.zeros(golden.shape[axis]), np.zeros(golden.shape[axis])
-    others = tuple(item for item in range(golden.ndim) if item != axis)
+def _powers(golden: AnyArray, measured: AnyArray, axes: Sequence[int]) -> list[tuple[AnyArray, AnyArray]]:
+    """Return the powers of error and signal of every index of each axis, summed up in blocks of the first axis."""
+    powers = [(np.zeros(golden.shape[axis]), np.zeros(golden.shape[axis])) for axis in axes]
     rows = max(1, _BLOCK * len(golden) // max(golden.size, 1))
     for start in range(0, len(golden), rows):
         block = slice(start, start + rows)
-        # An axis that is itself cut into blocks has its indices in one block each.
-        where = block if axis == 0 else slice(None)
         signal = golden[block].astype(np.float64)
         with np.errstate(over="ignore", invalid="ignore"):
             noise = np.square(measured[block].astype(np.float64) - signal)
         # What is no number is no signal: an operator that breaks must not look harmless.
-        lost[where] += np.where(np.isfinite(noise), noise, np.inf).sum(axis=others)
-        kept[where] += np.square(signal).sum(axis=others)
-    return lost, kept
+        noise[~np.isfinite(noise)] = np.inf
+        signal = np.square(signal)
+        for axis, (lost, kept) in zip(axes, powers, strict=True):
+            others = tuple(item for item in range(golden.ndim) if item != axis)
+            # An axis that is itself cut into blocks has its indices in one block each.
+            where = block if axis == 0 else slice(None)
+            lost[where] += noise.sum(axis=others)
+            kept[where] += signal.sum(axis=others)
+    return powers
 
 
 def _shares(lost: AnyArray, kept: AnyArray) -> AnyArray:

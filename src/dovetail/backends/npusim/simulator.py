@@ -165,8 +165,13 @@ def _refusal(graph: Graph, node: Node, target: Target) -> str:
     kinds = [graph.types[name] for name in (*node.outputs, *node.inputs) if name and graph.types[name].holds_reals]
     dtype = kinds[0].dtype if kinds else DType.F32
     able = _BY_ACTIVATION.get(dtype, (Precision.FP32,))
-    verdicts = [profile_of(target).capability(graph, node, precision) for precision in able]
-    return "" if any(verdict.supported for verdict in verdicts) else verdicts[0].reason
+    reasons: list[str] = []
+    for precision in able:
+        verdict = profile_of(target).capability(graph, node, precision)
+        if verdict.supported:
+            return ""
+        reasons.append(verdict.reason)
+    return reasons[0]
 
 
 backend: Backend = NpuSimulator()

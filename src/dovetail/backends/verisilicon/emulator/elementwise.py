@@ -15,10 +15,8 @@ from dovetail.backends.verisilicon.emulator.singles import exp2, log2
 from dovetail.backends.verisilicon.emulator.storing import centred, reals_in_shaders, reals_of, store_of
 from dovetail.backends.verisilicon.emulator.streaming import stream_bytes, stream_table
 from dovetail.backends.verisilicon.emulator.tables import (
-    Scales,
     processed,
     read_table,
-    scales_of,
     table_of,
 )
 from dovetail.backends.verisilicon.program import Route
@@ -59,9 +57,9 @@ def from_table(entries: AnyArray, position: int = 0) -> Kernel:
 
 def build_unary(item: OperatorView) -> Kernel:
     """Return an operator of one operand."""
-    results = _measured(item) if item.is_stored else None
-    if results is not None:
-        return from_table(table_of(item, results))
+    entries = _measured(item) if item.is_stored else None
+    if entries is not None:
+        return from_table(entries)
     function, shader = UNARY[item.operator.kind](item), _shader(item)
     if shader is not None:
         return _shaded(item, shader)
@@ -87,20 +85,12 @@ def _shader(item: OperatorView) -> Function | None:
     return UNTABLED[kind](item) if kind in UNTABLED and known else None
 
 
-def _measured(item: OperatorView) -> Callable[[AnyArray, Scales], AnyArray] | None:
-    """Return the rule of a table in the tensor or the stream processor, or None."""
+def _measured(item: OperatorView) -> AnyArray | None:
+    """Return the entries of a table in the tensor or the stream processor, or None where there is none."""
     rule = processed if item.operator.route is Route.PROCESSOR else None
     if item.operator.route is Route.STREAM and item.kind().dtype is item.made().dtype:
         rule = stream_table if item.kind().dtype is DType.I16 else stream_bytes
-    if rule is None or rule(np.zeros(1), item, scales_of(item)[0]) is None:
-        return None
-
-    def results(steps: AnyArray, scales: Scales) -> AnyArray:
-        found = rule(steps, item, scales)
-        assert found is not None
-        return found
-
-    return results
+    return None if rule is None else table_of(item, lambda steps, scales: rule(steps, item, scales))
 
 
 def _shaded(item: OperatorView, function: Function) -> Kernel:

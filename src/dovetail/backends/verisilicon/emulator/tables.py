@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import TypeVar
 
 import numpy as np
 
@@ -119,12 +120,16 @@ def scales_of(item: OperatorView, index: int = 0) -> tuple[Scales, int]:
     return scales, -move
 
 
-def table_of(item: OperatorView, results: Callable[[AnyArray, Scales], AnyArray], index: int = 0) -> AnyArray:
-    """Return the stored results of all stored values of an input, in the order of their bits."""
+_Results = TypeVar("_Results", AnyArray, "AnyArray | None")
+
+
+def table_of(item: OperatorView, results: Callable[[AnyArray, Scales], _Results], index: int = 0) -> _Results:
+    """Return the stored results of all stored values of an input, in the order of their bits; None where none are."""
     kind = item.kind(index)
     scales, back = scales_of(item, index)
     steps = all_codes(kind).astype(np.float64) - zero_of(kind)
-    return (results(steps, scales) + back).astype(item.made().dtype.carrier)
+    found = results(steps, scales)
+    return found if found is None else (found + back).astype(item.made().dtype.carrier)
 
 
 def read_table(entries: AnyArray, stored: AnyArray) -> AnyArray:
