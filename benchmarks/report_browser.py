@@ -29,7 +29,7 @@ from dovetail.report import Page, Prose, Tone
 from dovetail.report.network import DrawnNetwork, NetworkPart, NetworkPoint, NetworkUnit
 from dovetail.report.site import runs_html
 from dovetail.report.view import RunView, load_view
-from zoo.browser import launch
+from zoo.browser import DRAWN, PAINT_MS, launch
 from zoo.table import markdown, text
 
 _PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "report.md"
@@ -188,11 +188,10 @@ def _once(chromium: BrowserType, run: RunView, path: Path) -> Shown:
     page.on("pageerror", lambda error: complaints.append(str(error)))
     before = _cpu_ms()
     page.goto(path.as_uri())
-    while not page.evaluate("window.dovetailGraphs?.every((graph) => graph.frames > 0) ?? false"):
+    while not page.evaluate(DRAWN):
         page.wait_for_timeout(20)
     drawn = _cpu_ms() - before
-    paint = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0"
-    first = float(page.evaluate(paint))
+    first = float(page.evaluate(PAINT_MS))
     page.evaluate(_OPEN)
     pans, zooms = ([_moved(page, kind, step) for step in range(_ZOOMS)] for kind in ("pan", "zoom"))
     walked = _walked(page, run)

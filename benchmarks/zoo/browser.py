@@ -10,8 +10,10 @@ from pathlib import Path
 from playwright.sync_api import Browser, BrowserType, sync_playwright
 
 _DRAWN_WITHIN_S = 120.0
-_PAINT = "(performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0)"
-_DRAWN = f"{_PAINT} > 0 && window.dovetailGraphs?.length > 0 && window.dovetailGraphs.every((one) => one.frames > 0)"
+PAINT_MS = "(performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0)"
+"""When the browser painted first, from navigation on; 0 where it has not said so yet."""
+DRAWN = f"{PAINT_MS} > 0 && window.dovetailGraphs?.length > 0 && window.dovetailGraphs.every((one) => one.frames > 0)"
+"""Whether it has, and every network is drawn."""
 _COLORS = """() => Math.max(0, ...window.dovetailGraphs.map(({canvas}) => {
   const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
   return new Set(new Uint32Array(pixels.buffer)).size;
@@ -59,14 +61,14 @@ def open_report(path: Path) -> Opened:
         page.on("request", lambda request: asked.append(request.url))
         there = time.perf_counter()
         page.goto(path.as_uri())
-        while not page.evaluate(_DRAWN):
+        while not page.evaluate(DRAWN):
             if time.perf_counter() - there > _DRAWN_WITHIN_S:
                 raise TimeoutError(f"{path}: the report was not drawn; the browser said: {'; '.join(complaints)}")
             page.wait_for_timeout(20)
         shown = time.perf_counter()
         others = (f"asked for {url}" for url in asked if url != path.as_uri() and not url.startswith("data:"))
         found = Opened(
-            *(there - begin, shown - there, float(page.evaluate(_PAINT)), page.locator(".verdict").first.inner_text()),
+            *(there - begin, shown - there, float(page.evaluate(PAINT_MS)), page.locator(".verdict").first.inner_text()),
             *(int(page.evaluate(_COLORS)), (*complaints, *others)),
         )
         browser.close()
