@@ -68,7 +68,12 @@ def open_report(path: Path) -> Opened:
         shown = time.perf_counter()
         others = (f"asked for {url}" for url in asked if url != path.as_uri() and not url.startswith("data:"))
         found = Opened(
-            *(there - begin, shown - there, float(page.evaluate(PAINT_MS)), page.locator(".verdict").first.inner_text()),
+            *(
+                there - begin,
+                shown - there,
+                float(page.evaluate(PAINT_MS)),
+                page.locator(".verdict").first.inner_text(),
+            ),
             *(int(page.evaluate(_COLORS)), (*complaints, *others)),
         )
         browser.close()
