@@ -10,7 +10,7 @@ import numpy as np
 
 from dovetail.ir import AnyArray, Graph, Node
 from dovetail.passes.rewrites.base import Rewrite, Scene
-from dovetail.passes.rewrites.windows import KernelWindow, Part, cut_off, has_fixed_window, parts_of
+from dovetail.passes.rewrites.windows import MOST_KERNEL, KernelWindow, Part, cut_off, has_fixed_window, parts_of
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class StackLargeKernels(Rewrite):
 
     name: ClassVar[str] = "stack-large-kernels"
     title: ClassVar[str] = "a large kernel as a smaller one on shifted copies of the input"
-    most: int = 15
+    most: int = MOST_KERNEL
     """Elements of a kernel along an axis."""
 
     def fits(self, graph: Graph, node: Node) -> bool:
@@ -94,7 +94,7 @@ class SplitLargeKernels(Rewrite):
 
     name: ClassVar[str] = "split-large-kernels"
     title: ClassVar[str] = "a large kernel as a sum of shifted smaller ones"
-    most: int = 15
+    most: int = MOST_KERNEL
     """Elements of a kernel along an axis; of a depthwise one with its dilation."""
 
     def fits(self, graph: Graph, node: Node) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 
 from dovetail.ir import AnyArray, Graph, Node
 from dovetail.passes.rewrites.base import Rewrite, Scene
-from dovetail.passes.rewrites.windows import KernelWindow, has_fixed_window
+from dovetail.passes.rewrites.windows import MOST_KERNEL, KernelWindow, has_fixed_window
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class FoldStrides(Rewrite):
 
     name: ClassVar[str] = "fold-strides"
     title: ClassVar[str] = "a large kernel of stride s as a short one on s times the channels"
-    most: int = 15
+    most: int = MOST_KERNEL
     """Elements of a kernel along an axis."""
     furthest: int = 63
     """Elements that it may go on by."""

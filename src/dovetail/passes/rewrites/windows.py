@@ -11,6 +11,9 @@ import numpy as np
 from dovetail.ir import Graph, Node
 from dovetail.passes.rewrites.base import Scene, fixed_behind_batch
 
+MOST_KERNEL = 11
+"""Elements of a kernel along an axis that every known part convolves, however many it reads in all."""
+
 
 @dataclass(frozen=True)
 class KernelWindow:
