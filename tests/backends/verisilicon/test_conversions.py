@@ -26,15 +26,17 @@ _SHAPES = ((1,), (1, 1, 1, 1), (1, 5), (1, 8, 6, 6))
 _ENDS = {DType.U8: (0, 255), DType.I8: (-128, 127)}
 _SAMPLES = 64
 _CONVERSIONS = (
-    (DType.U8, DType.I16, False),
-    (DType.U8, DType.I16, True),
-    (DType.I8, DType.I16, False),
-    (DType.I8, DType.I16, True),
-    (DType.I16, DType.U8, False),
-    (DType.I16, DType.I8, False),
-    (DType.U8, DType.U8, False),
+    (DType.U8, DType.I16, ""),
+    (DType.U8, DType.I16, "Abs"),
+    (DType.U8, DType.I16, "SiLU"),
+    (DType.I8, DType.I16, ""),
+    (DType.I8, DType.I16, "Abs"),
+    (DType.I8, DType.I16, "SiLU"),
+    (DType.I16, DType.U8, ""),
+    (DType.I16, DType.I8, ""),
+    (DType.U8, DType.U8, ""),
 )
-"""From and to what, and whether an operator inside the graph reads the result."""
+"""From and to what, and what reads the result inside the graph."""
 
 
 @pytest.fixture(scope="module", params=["vsi:v853", "vsi:a311d", "vsi:imx8mp", "vsi:s905d3", "vsi:t527", "vsi:a733"])
@@ -57,23 +59,29 @@ def _values(rng: np.random.Generator, kind: TensorType) -> AnyArray:
     return np.asarray(rng.integers(low, high + 1, kind.static_shape)).astype(kind.dtype.carrier)
 
 
-def _graph(data: TensorType, made: TensorType, *, inside: bool) -> Graph:
+def _graph(data: TensorType, made: TensorType, reader: str) -> Graph:
     nodes = [Node("convert", "Requantize", ("x",), ("y",), {}, DOVETAIL_DOMAIN)]
     types = {"x": data, "y": made}
-    if inside:
-        nodes.append(Node("read", "Abs", ("y",), ("z",), {}))
+    if reader == "SiLU":
+        nodes += [Node("gate", "Sigmoid", ("y",), ("g",), {}), Node("read", "Mul", ("y", "g"), ("z",), {})]
+        types["g"] = types["z"] = made
+    elif reader:
+        nodes.append(Node("read", reader, ("y",), ("z",), {}))
         types["z"] = made
-    return Graph("conversion", tuple(nodes), ("x",), (("z",) if inside else ("y",)), types, {})
+    return Graph("conversion", tuple(nodes), ("x",), nodes[-1].outputs, types, {})
 
 
 @pytest.mark.parametrize("shape", _SHAPES)
-@pytest.mark.parametrize(("read", "stored", "inside"), _CONVERSIONS)
-def test_conversions_are_equal(read: DType, stored: DType, inside: bool, shape: tuple[int, ...], bench: Bench) -> None:
-    """A shader keeps 16 bits of its multiplier: for single elements, and in older parts for what stays inside."""
+@pytest.mark.parametrize(("read", "stored", "reader"), _CONVERSIONS)
+def test_conversions_are_equal(read: DType, stored: DType, reader: str, shape: tuple[int, ...], bench: Bench) -> None:
+    """A shader keeps 16 bits of its multiplier: for single elements, and in older parts for what stays inside.
+
+    A sigmoid and the product that it gates read as one.
+    """
     profile, simulator = bench
     seed = draws.seed_here()
     rng = np.random.default_rng(seed)
-    graph = _graph(_kind(rng, read, shape), _kind(rng, stored, shape), inside=inside)
+    graph = _graph(_kind(rng, read, shape), _kind(rng, stored, shape), reader)
     program = lower_graph(graph, profile.part)
     samples = [{"x": _values(rng, graph.types["x"])} for _ in range(_SAMPLES if max(shape) == 1 else 4)]
     (name,) = graph.outputs

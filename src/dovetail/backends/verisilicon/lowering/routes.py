@@ -430,6 +430,7 @@ def _is_converted_in_shader(item: OperatorView) -> bool:
 def _has_one_reader(item: OperatorView) -> bool:
     """Tell whether one operator reads a result inside the graph, perhaps seen with another shape, and copies it.
 
+    A sigmoid and the product that it gates are one where the compiler makes one table of them.
     What a concatenation of tensors that are all stored as it is reads is a part of its result from the beginning, and
     what a convolution of groups reads is cut into those.
     """
@@ -437,6 +438,8 @@ def _has_one_reader(item: OperatorView) -> bool:
     tensors = whole.program.tensors
     while True:
         readers = whole.readers.get(tensor, ())
+        if tensors[tensor].role is TensorRole.INNER and _are_gated(whole, readers):
+            return True
         if tensors[tensor].role is not TensorRole.INNER or len(readers) != 1:
             return False
         (reader,) = readers
@@ -445,3 +448,9 @@ def _has_one_reader(item: OperatorView) -> bool:
         if reader.kind != "reshape":
             return reader.kind != "concat" or len({tensors[one].form for one in (*reader.inputs, *reader.outputs)}) > 1
         tensor = reader.outputs[0]
+
+
+def _are_gated(whole: ProgramView, readers: Sequence[ProgramOperator]) -> bool:
+    """Tell whether operators are a sigmoid and the product with it that become one table."""
+    places = {whole.makers[reader.outputs[0]] for reader in readers}
+    return any(places == {*pair} for pair in whole.rewrites.gates.items())
