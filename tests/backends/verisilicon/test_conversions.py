@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import draws
 import numpy as np
@@ -63,6 +64,9 @@ def _graph(data: TensorType, made: TensorType, reader: str) -> Graph:
     nodes = [Node("convert", "Requantize", ("x",), ("y",), {}, DOVETAIL_DOMAIN)]
     types = {"x": data, "y": made}
     if reader == "SiLU":
+        # With what goes in the compiler does otherwise.
+        nodes = [Node("before", "Abs", ("x",), ("b",), {}), replace(nodes[0], inputs=("b",))]
+        types["b"] = data
         nodes += [Node("gate", "Sigmoid", ("y",), ("g",), {}), Node("read", "Mul", ("y", "g"), ("z",), {})]
         types["g"] = types["z"] = made
     elif reader:
