@@ -115,6 +115,25 @@ def _joined(seed: int, op: str) -> WildCase:
     return _raised(growth, seed, "Concat", "Conv", "Reshape")
 
 
+def _turned(seed: int, first: str, behind: str) -> WildCase:
+    """Return bytes that are turned, and clamped or cut, between two operators of 16 bits."""
+    growth = Growth(seed)
+    made = _input(growth)
+    if first == "Conv":
+        made = growth.op("Conv", made, growth.constant(growth.rng.normal(size=(8, 8, 1, 1)) * 0.4))
+    else:
+        made = growth.op(first, made)
+    turns: dict[str, dict[str, object]] = {"Transpose": {"perm": (0, 1, 3, 2)}, "DepthToSpace": {"blocksize": 2}}
+    op = str(growth.rng.choice([*turns]))
+    made = growth.op(op, made, **turns[op])
+    if behind == "Slice":
+        made = growth.op("Slice", made, *(growth.constant(np.array([value])) for value in (1, 5, 2)))
+    elif behind:
+        made = growth.op(behind, made)
+    growth.op("Sigmoid", made)
+    return _raised(growth, seed, first, "Sigmoid")
+
+
 def _check(case: WildCase, judge: SimulatorJudge) -> None:
     for precision in _BYTES:
         found = judge.judge(case, precision)
@@ -129,6 +148,17 @@ def _check(case: WildCase, judge: SimulatorJudge) -> None:
 def test_bytes_between_wide_layers_are_rounded_to_bytes(again: int, judge: SimulatorJudge) -> None:
     """They are only seen with another shape: the compiler would join the conversions."""
     _check(_bytes_on_the_way(draws.seed_here()), judge)
+
+
+@pytest.mark.parametrize("behind", ["", "Slice", "Relu", "LeakyRelu"])
+@pytest.mark.parametrize("first", ["Conv", "Tanh"])
+@pytest.mark.parametrize("target", ["vsi:v853", "vsi:a311d", "vsi:a733"])
+def test_bytes_turned_between_wide_layers_are_rounded_to_bytes(
+    target: str, first: str, behind: str, vendor: VsiBackend
+) -> None:
+    """A733's compiler would join the conversions, or the convolution with what is behind the turn."""
+    with kept_judge(target, vendor) as simulator:
+        _check(_turned(draws.seed_here(), first, behind), simulator)
 
 
 @pytest.mark.parametrize("again", range(2))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from dovetail.backends.verisilicon.generation import NEWEST, OLDEST, Generation
@@ -51,6 +51,7 @@ _CLAMPS = frozenset({"clip", "relu", "relu6"})
 _SLOPES = frozenset({"leaky_relu", "prelu"})
 _JOINING = _CLAMPS | _SLOPES
 _MOVING = frozenset({"concat", "pool2d", "strided_slice", "transpose"})
+_TURNED = frozenset({"depth_to_space", "reshape", "space_to_depth", "strided_slice", "transpose"})
 _PLANE_AXES = 4
 _SCALING = frozenset({"batch_norm", "pool2d", "reduce"})
 """What the array does as a convolution of its own."""
@@ -70,8 +71,8 @@ def keep_signed_bytes(
     (V853; T527 and A733 those of two behind ReLUs), and A733 a sigmoid or tanh behind a sum with a convolution that has
     a scale per channel (not other functions).
     """
-    spoilt = _spoilt_sizes(tensors, operators, part) | _skipped_bytes(tensors, operators)
-    spoilt |= _regrouped(tensors, operators) | _moved_products(tensors, operators)
+    spoilt = _spoilt_sizes(tensors, operators, part) | _skipped_bytes(tensors, operators, part)
+    spoilt |= _regrouped(tensors, operators) | _moved_products(tensors, operators, part)
     if part.generation not in OLDEST:
         spoilt |= _widened_bytes(tensors, operators)
     spoilt |= _turned_before_slices(tensors, operators)
@@ -178,17 +179,19 @@ def _spoilt_sizes(tensors: tuple[ProgramTensor, ...], operators: tuple[ProgramOp
     }
 
 
-def _skipped_bytes(tensors: tuple[ProgramTensor, ...], operators: tuple[ProgramOperator, ...]) -> set[int]:
+def _skipped_bytes(tensors: tuple[ProgramTensor, ...], operators: tuple[ProgramOperator, ...], part: Part) -> set[int]:
     """Return the bytes between two conversions that are only seen with another shape, or copied, meanwhile.
 
     The compiler joins the conversions past a reshape or a copy and skips what is between, its rounding and its ends:
-    measured on V853, A311D and i.MX 8M Plus, from 16 bits to 8 and back.
+    measured on V853, A311D and i.MX 8M Plus, from 16 bits to 8 and back. Beside a stream processor it does so past what
+    is turned, too, and a slice behind that is garbage: all of 16 pairs of neighbours on A733.
     """
+    passed = _TURNED if part.generation is Generation.STREAM else frozenset({"reshape"})
     makers = {tensor: operator for operator in operators for tensor in operator.outputs}
 
     def is_passed(maker: ProgramOperator) -> bool:
         copied = tensors[maker.inputs[0]].form == tensors[maker.outputs[0]].form
-        return maker.kind == "reshape" or (maker.kind == "data_convert" and copied)
+        return maker.kind in passed or (maker.kind == "data_convert" and copied)
 
     found: set[int] = set()
     for item in operators:
@@ -234,14 +237,16 @@ def _regrouped(tensors: tuple[ProgramTensor, ...], operators: tuple[ProgramOpera
     return {tensor for tensor in found if tensors[tensor].role is TensorRole.INNER}
 
 
-def _moved_products(tensors: tuple[ProgramTensor, ...], operators: tuple[ProgramOperator, ...]) -> set[int]:
+def _moved_products(tensors: tuple[ProgramTensor, ...], operators: tuple[ProgramOperator, ...], part: Part) -> set[int]:
     """Return what is moved, or pooled, of a convolution and read by what the compiler would join with that.
 
     It puts a slope, a ReLU or a single number behind the convolution and the movement after it, and a constant that is
     added to what is seen with another shape, where nothing else reads that: the rounding between is skipped, and some
-    are garbage; measured on V853, A311D, i.MX 8M Plus and RV1126, of bytes. What is kept is computed as it stands.
+    are garbage; measured on V853, A311D, i.MX 8M Plus and RV1126, of bytes. What is kept is computed as it stands. On
+    A733 it does so past a conversion of what it turns, too.
     """
     makers = {tensor: operator for operator in operators for tensor in operator.outputs}
+    converted = part.generation is Generation.STREAM
     readers = Counter(tensor for operator in operators for tensor in set(operator.inputs))
     found: set[int] = set()
     for item in operators:
@@ -251,9 +256,17 @@ def _moved_products(tensors: tuple[ProgramTensor, ...], operators: tuple[Program
         for tensor in item.inputs:
             maker = makers.get(tensor)
             sources = () if maker is None or maker.kind not in moving or readers[tensor] > 1 else maker.inputs
-            if any(source in makers and makers[source].kind in _SHIFTED - _LAYERS for source in sources):
+            if any(_maker(makers, source, converted=converted) in _SHIFTED - _LAYERS for source in sources):
                 found |= {tensor, *sources} if added else {tensor}
     return {tensor for tensor in found if tensors[tensor].role is TensorRole.INNER}
+
+
+def _maker(makers: Mapping[int, ProgramOperator], tensor: int, *, converted: bool) -> str:
+    """Return the kind of what makes a tensor, or with `converted` what it is converted from."""
+    maker = makers.get(tensor)
+    if converted and maker is not None and maker.kind == "data_convert":
+        maker = makers.get(maker.inputs[0])
+    return "" if maker is None else maker.kind
 
 
 def _added_past(tensors: tuple[ProgramTensor, ...], operators: tuple[ProgramOperator, ...]) -> set[int]:
