@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import shutil
 from collections.abc import Callable
@@ -16,6 +17,9 @@ import yaml
 from onnx import numpy_helper
 
 from dovetail.cli.main import main
+from dovetail.data import SampleSource, open_samples, specs_of
+from dovetail.importers import load_model
+from dovetail.ir import Graph
 from dovetail.seal import unsealed
 
 from .conftest import Said, Tiny
@@ -211,3 +215,22 @@ def test_the_workflow_runs_a_command_that_works(
     words = [str(given.get(word.strip('"$'), word)) for word in command.split()]
     assert run(*words[1:]).code == 0
     assert {path.name for path in tmp_path.glob("check.*")} == {"check.xml", "check.sarif", "check.md"}
+
+
+def test_the_metric_is_made_of_what_the_search_saw(
+    tiny: Tiny, run: Run, kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ranges that it keeps of the float model's outputs would otherwise be others than the search's."""
+    module = importlib.import_module("dovetail.fit.check")
+    choose, seen = module.choose_metric, list[int]()
+
+    def watched(name: str | None, said: str | None, graph: Graph, samples: SampleSource) -> object:
+        seen.append(len([sample.id for sample in samples]))
+        return choose(name, said, graph, samples)
+
+    monkeypatch.setattr(module, "choose_metric", watched)
+    code, outcomes = findings(run, tiny, kept / "plan.json")
+    assert (code, outcomes["score"][0]["outcome"]) == (0, "same")
+    count = sum(1 for _ in open_samples(tiny.data, specs_of(load_model(tiny.model)), None, None))
+    assert 0 < seen[0] < count
+    assert len(seen) == 1

@@ -166,6 +166,13 @@ def test_models_without_pictures_are_refused(tmp_path):
         propose_preprocess(graph, pictures(tmp_path))
 
 
+def test_models_with_several_pictures_are_refused_by_their_names(tmp_path):
+    net = HeadNet(0)
+    graph = net.graph(net.conv(net.op("Add", net.input("left", 1, 3, 32, 32), net.input("right", 1, 3, 32, 32)), 3))
+    with pytest.raises(DataError, match=r"2 inputs that look like pictures \(left, right\)"):
+        propose_preprocess(graph, pictures(tmp_path))
+
+
 @pytest.mark.models
 def test_cifar_net_wants_raw_rgb(models: Path, tmp_path: Path) -> None:
     with np.load(models / "data_cifar10" / "ic01_200.npz", allow_pickle=False) as file:

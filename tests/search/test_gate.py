@@ -11,6 +11,7 @@ from dovetail.errors import SearchError
 from dovetail.plan import Plan, parse_placement
 from dovetail.search import GateVerdict, Goal, SearchPolicy
 from dovetail.search.acceptance import judge_selected
+from dovetail.search.candidate import refused
 from dovetail.search.gate import check_gate, revise_gate
 from dovetail.search.ledger import Ledger
 from dovetail.search.result import Gate
@@ -106,6 +107,8 @@ def test_a_search_that_raises_more_than_the_gate_saw_says_why() -> None:
     revised = revise_gate(gate, context, ledger, raised)
     assert revised.verdict is GateVerdict.QUANTISATION_BREAKS
     assert revised.text.endswith("passes on the search split, not with the hold-out")
+    missed = replace(nothing, acceptance=None if nothing.acceptance is None else refused(nothing.acceptance, "others"))
+    assert revise_gate(gate, context, ledger, missed).text == revised.text
     ledger.starts_at_top = True
     climbed = revise_gate(gate, context, ledger, raised)
     assert climbed.verdict is GateVerdict.FIRST_RUNG_FAILS

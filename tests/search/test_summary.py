@@ -38,3 +38,15 @@ def test_the_result_says_what_was_raised_what_it_scores_and_what_it_costs(priced
     assert ("and takes" in result.summary) is priced
     assert all((item.latency_ns is not None) is priced for item in result.evidence)
     assert len(result.evidence) == 2
+
+
+def test_where_the_goal_is_missed_the_cheapest_plan_within_it_is_named() -> None:
+    context, ledger = open_stages(Setting(chain(6), needs({"n1", "n3"}, WIDE, FLOAT), low=LOW))
+    gate = check_gate(context, ledger)
+    raised = (context.raised(units, top=False) for units in ([], ["n1", "n3"]))
+    missed, within = (judge_selected(context, ledger, context.candidate(units)) for units in raised)
+    result = make_result(context, ledger, gate, Selection(missed, within), (), 1.0)
+    assert result.summary.startswith("missed: ")
+    assert "; the cheapest plan within it raises 2 units and takes" in result.summary
+    assert result.surer is not None
+    assert result.surer.plan.digest == within.plan.digest

@@ -184,8 +184,10 @@ class _Opened:
         samples = SampleSet(graph, source)
         known = promise is not None and promise.data == samples.digest
         indices: Sequence[int] = range(samples.count)
+        searched: Sequence[int] | None = None
         if promise is not None and known:
-            indices = split_samples(source, SplitOptions(promise.holdout, promise.seed)).holdout
+            splits = split_samples(source, SplitOptions(promise.holdout, promise.seed))
+            indices, searched = splits.holdout, splits.search
         elif promise is not None:
             self.notes.append(f"other data than the search had: all {samples.count} samples are scored")
         try:
@@ -195,7 +197,7 @@ class _Opened:
                 f"{error.message} The ranges were found for another model.", hint="Tune this model.", option="ranges"
             ) from error
         progress.stage("exact arithmetic", len(indices))
-        found = [*self._scored(source, samples, indices, known=known), *self._priced()]
+        found = [*self._scored(source, samples, indices, searched), *self._priced()]
         if promise is not None and known and promise.integers:
             progress.stage("comparing integers")
             found += _integers(promise, integer_digests(parts, samples, indices))
@@ -213,14 +215,17 @@ class _Opened:
         return keep_samples(open_samples(request.data, specs_of(self.model.shipped), steps, labels))
 
     def _scored(
-        self, source: SampleSource, samples: SampleSet, indices: Sequence[int], *, known: bool
+        self, source: SampleSource, samples: SampleSet, indices: Sequence[int], searched: Sequence[int] | None
     ) -> Iterator[CheckFinding]:
-        """Score the plan on some samples beside the float model."""
+        """Score the plan on some samples beside the float model; `searched` are those of the search, if they are here.
+
+        What the outputs are, and in which range they lie, was told from those.
+        """
         request, promise = self.request, self.promise
         name = request.metric or (None if promise is None else promise.metric)
         said = request.decisions or (None if promise is None or request.metric is not None else promise.decisions)
         shipped, graph = self.model.shipped, self.model.graph
-        chosen = choose_metric(name, said, shipped, source)
+        chosen = choose_metric(name, said, shipped, source if searched is None else source.subset(searched))
         data = EvaluationData(
             graph, samples, chosen.metric, chosen.identity, source=None if shipped is graph else shipped
         )
@@ -235,7 +240,7 @@ class _Opened:
         yield _goal(self._goal(), float_score, score, f"{chosen.metric.name} on {len(indices)} samples")
         if promise is None or promise.score is None:
             yield CheckFinding(Subject.SCORE, CheckOutcome.SKIPPED, "no score in exact arithmetic is recorded")
-        elif not known:
+        elif searched is None:
             text = f"recorded for other data: {number_text(promise.score)}"
             yield CheckFinding(Subject.SCORE, CheckOutcome.SKIPPED, text)
         elif request.metric is not None and request.metric != promise.metric:

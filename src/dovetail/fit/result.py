@@ -97,6 +97,8 @@ class Fit:
             "run": ("run.json", self.promise.to_json()),
             "result": ("result.json", report_to_json(self.report)),
         }
+        if self.result.surer is not None:
+            texts["surer"] = ("surer.json", self.result.surer.plan.to_json())
         if self.result.plan.repairs:
             texts["healed"] = ("healed.onnx", to_onnx(self.graph).SerializeToString())
         if self.preprocess:

@@ -48,7 +48,7 @@ from dovetail.inputs.usual import (
 )
 from dovetail.ir.dtypes import AnyArray
 from dovetail.ir.graph import Graph
-from dovetail.outputs.ends import ImageInput, image_of, open_image_of
+from dovetail.outputs.ends import ImageInput, image_of, images_of, open_image_of
 from dovetail.outputs.evidence import FAIR, SLIGHT, STRONG
 from dovetail.outputs.recognise import recognise
 from dovetail.outputs.view import HeadView
@@ -160,6 +160,14 @@ class _Bench:
                 f"input '{name}' of '{graph.name}' leaves the size of its picture open.",
                 hint=f"Fix it, for example {name}={','.join(map(str, shape))}.",
                 option="shape",
+            )
+        several = [item.name for item in images_of(graph)] if image is None else []
+        if several:
+            raise DataError(
+                f"'{graph.name}' has {len(several)} inputs that look like pictures ({', '.join(several)}), and a folder "
+                "of pictures feeds one.",
+                hint="Give arrays: an .npz file with one for each input.",
+                option="data",
             )
         if image is None:
             raise DataError(f"'{graph.name}' has no input that looks like a picture.", hint="Give arrays.")

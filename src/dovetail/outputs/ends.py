@@ -237,9 +237,15 @@ def _stacked(arrays: Sequence[AnyArray], batch: int) -> tuple[AnyArray, bool, Sh
 
 
 def image_of(graph: Graph) -> ImageInput | None:
-    """Return the input of a graph that looks like a picture, or None; symbolic sizes count as 1."""
+    """Return the only input of a graph that looks like a picture, or None; symbolic sizes count as 1."""
+    found = images_of(graph)
+    return found[0] if len(found) == 1 else None
+
+
+def images_of(graph: Graph) -> list[ImageInput]:
+    """Return the inputs of a graph that look like pictures; symbolic sizes count as 1."""
     shapes = {name: graph.types[name].shape or () for name in graph.inputs}
-    return _only_image({name: tuple(dim if isinstance(dim, int) else 1 for dim in shapes[name]) for name in shapes})
+    return _images({name: tuple(dim if isinstance(dim, int) else 1 for dim in shapes[name]) for name in shapes})
 
 
 def open_image_of(graph: Graph, side: int) -> tuple[str, Shape] | None:

@@ -56,7 +56,7 @@ def revise_gate(gate: Gate, context: SearchContext, ledger: Ledger, candidate: C
         return replace(
             gate, verdict=GateVerdict.NOTHING_TO_DO, text=f"nothing to do: everything at {low} meets the goal"
         )
-    if gate.verdict is GateVerdict.NOTHING_TO_DO and culprits:
+    if gate.verdict is GateVerdict.NOTHING_TO_DO:
         text = f"bad quantisation: everything at {low} passes on the search split, not with the hold-out"
         gate = replace(gate, verdict=GateVerdict.QUANTISATION_BREAKS, text=text)
     if gate.verdict is GateVerdict.QUANTISATION_BREAKS and ledger.starts_at_top:

@@ -64,7 +64,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class SurerPlan:
-    """A dearer plan that surely meets the goal, where the cheapest may not."""
+    """A dearer plan that surely meets the goal where the cheapest may not, or is likely to where that is not."""
 
     plan: Plan
     raised: int

@@ -27,7 +27,7 @@ from dovetail.search.verdict import Verdict
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The answer of a search, judged, and the cheapest plan that meets the goal for sure where the answer may not."""
+    """The answer of a search, judged, and the cheapest plan that is surer: to meet the goal, or likely to."""
 
     answer: Candidate
     surer: Candidate | None = None
@@ -48,6 +48,9 @@ def select(context: SearchContext, ledger: Ledger) -> Selection:
         cheaper = _cheaper(context, ledger, candidates, answer)
         known = [*candidates, *cheaper]
         answer = _beside(context, _best(context, known), cheaper, known)
+    if answer.verdict is Verdict.MISSED:
+        within = _by_price(context, (item for item in known if item.verdict.is_within))
+        return Selection(answer, within[0] if within else None)
     if answer.verdict is not Verdict.LIKELY:
         return Selection(answer)
     surer = _surer(context, ledger, candidates, answer)
@@ -257,18 +260,14 @@ def _cheaper(
 def _beside(
     context: SearchContext, answer: Candidate, cheaper: Iterable[Candidate], known: Collection[Candidate]
 ) -> Candidate:
-    """Return an answer that misses the goal with what is said of plans beside it that are worth a look.
-
-    They are cheaper ones, and the cheapest within the goal, which is not shown to be worth what it takes.
-    """
+    """Return an answer that misses the goal with what is said of cheaper plans beside it that are worth a look."""
     prover = context.prover
     if prover is None or answer.verdict.is_within:
         return answer
-    dearer = _by_price(context, (item for item in known if item.verdict.is_within))[:1]
     remarks = [
         f"{_raised_units_take(len(item.raised))} {prover.latency_ns(item.placements) / 1e6:.4g} ms ({item.assessment})"
-        for item in (*(item for item in cheaper if _loses_least(context, item, known)), *dearer)
-        if item.plan.digest != answer.plan.digest
+        for item in cheaper
+        if _loses_least(context, item, known) and item.plan.digest != answer.plan.digest
     ]
     return replace(answer, remarks=(*answer.remarks, *remarks))
 

@@ -33,7 +33,9 @@ def make_result(
         plan=candidate.plan,
         assessment=candidate.assessment,
         gate=gate,
-        summary="; ".join((str(candidate.assessment), *(_beside(surer) if surer else ()), *candidate.remarks)),
+        summary="; ".join(
+            (str(candidate.assessment), *(_beside(surer, candidate) if surer else ()), *candidate.remarks)
+        ),
         goal=request.goal,
         metric=request.metric.name,
         higher_is_better=request.metric.higher_is_better,
@@ -67,9 +69,12 @@ def _surer(context: SearchContext, candidate: Candidate) -> SurerPlan:
     return SurerPlan(candidate.plan, len(candidate.raised), candidate.assessment, latency_ns)
 
 
-def _beside(surer: SurerPlan) -> tuple[str]:
+def _beside(surer: SurerPlan, answer: Candidate) -> tuple[str]:
     """Return what is said of a plan beside the answer."""
     price = "" if surer.latency_ns is None else f" and takes {surer.latency_ns / 1e6:.4g} ms"
+    if not answer.verdict.is_within:
+        told = f"the cheapest plan within it raises {surer.raised} units{price} ({surer.assessment})"
+        return (f"{told}, which these samples do not show to be worth it",)
     return (f"the cheapest sure plan that was tried raises {surer.raised} units{price} ({surer.assessment})",)
 
 
