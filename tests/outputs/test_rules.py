@@ -11,6 +11,9 @@ from dovetail.compare.decisions import metric_for, see_random
 from dovetail.data.preprocess import Channels
 from dovetail.inputs.usual import convention_of
 from dovetail.outputs.ends import ImageInput, observe
+from dovetail.outputs.evidence import DECISIVE
+from dovetail.outputs.families.roles import assignments
+from dovetail.outputs.families.sights import stacks
 from dovetail.outputs.layouts import Coding, DenseLayout
 from dovetail.outputs.view import HeadView, Kind, OutputRole, OutputsView
 from dovetail.passes import normalize
@@ -170,3 +173,22 @@ def test_a_score_beside_boxes_with_points_is_mediapipes_design() -> None:
     assert isinstance(head.layout, DenseLayout)
     assert (head.family, head.layout.coding, head.layout.centre) == ("mediapipe", Coding.PIXELS, 0.5)
     assert convention_of(head, ImageInput("x", 128, 128, 3, True)).channels is Channels.RGB
+
+
+@pytest.mark.parametrize("order", ["objectness first", "box first"])
+def test_where_activations_end_says_which_channel_is_objectness_whatever_the_values(order: str) -> None:
+    """FastestDet's published weights see little in noise, where the fourth number of its boxes looks like scores."""
+    net = HeadNet(3)
+    (feature,) = net.backbone(net.picture(128, 128), (16,))
+    parts = [net.sigmoid(net.conv(feature, 1)), net.conv(feature, 4)]
+    parts = parts if order == "objectness first" else [*reversed(parts)]
+    graph = normalize(
+        net.finish({"y": net.concat([*parts, net.softmax(net.conv(feature, 80), 1)], 1)}, Kind.UNKNOWN).graph
+    )
+    ends = observe(graph, [{"y": np.zeros((1, 85, 8, 8), np.float32)}], {"images": (1, 3, 128, 128)})
+    (stack,) = (item for item in stacks(ends) if len(item.rows[0]) == 1)
+    weights = {(*found.roles,): found.case.weight for found in assignments(stack.rows, 1)}
+    first, second = OutputRole.OBJECTNESS, OutputRole.BOXES
+    first, second = (first, second) if order == "objectness first" else (second, first)
+    right = weights.pop((first, second, OutputRole.SCORES))
+    assert right - max(weights.values()) >= DECISIVE / 2

@@ -164,8 +164,8 @@ class _Bench:
         several = [item.name for item in images_of(graph)] if image is None else []
         if several:
             raise DataError(
-                f"'{graph.name}' has {len(several)} inputs that look like pictures ({', '.join(several)}), and a folder "
-                "of pictures feeds one.",
+                f"'{graph.name}' has {len(several)} inputs that look like pictures ({', '.join(several)}), "
+                "and a folder of pictures feeds one.",
                 hint="Give arrays: an .npz file with one for each input.",
                 option="data",
             )

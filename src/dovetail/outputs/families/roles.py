@@ -250,6 +250,14 @@ def _judge_channels(case: Case, sight: Sight, roles: Mapping[OutputRole, Stretch
     case.when(bool(on_scores & {"Sigmoid", "Softmax"}), FAIR, "scores end in a Sigmoid or Softmax")
     differ = bool(on_scores) and on_scores != on_boxes
     case.when(differ, FAIR, "boxes and scores end in different activations")
+    place = [end.activations(axis, index, index + 1) for index in (boxes.start, boxes.start + 1)]
+    case.when(place[0] != place[1], -STRONG, "the two numbers of a place end in different activations")
+    there = roles.get(OutputRole.OBJECTNESS)
+    plain = there is not None and bool(on_scores - {""}) and not end.activations(axis, there.start, there.stop) - {""}
+    case.when(plain, -FAIR, "scores end in an activation, objectness in none")
+    marks = roles.get(OutputRole.LANDMARKS)
+    shared = marks is not None and "Softmax" in end.activations(axis, marks.start, marks.stop)
+    case.when(shared, -STRONG, "landmarks end in a Softmax")
     distinct = end.decoded(axis, boxes.start, boxes.stop) and not end.decoded(axis, scores.start, scores.stop)
     case.when(distinct, FAIR, "boxes are decoded by arithmetic, scores are not")
     bounded = _within_unit(sight, scores)
