@@ -20,6 +20,7 @@ _MACHINE_S = (
     "cross-compilers",
     "landlock",
     "netns",
+    "python",
     "qemu",
     "root",
     "runner-libraries",
