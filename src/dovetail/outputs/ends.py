@@ -259,11 +259,6 @@ def open_image_of(graph: Graph, side: int) -> tuple[str, Shape] | None:
     return None
 
 
-def _only_image(shapes: Mapping[str, Shape]) -> ImageInput | None:
-    found = _images(shapes)
-    return found[0] if len(found) == 1 else None
-
-
 def _images(shapes: Mapping[str, Shape]) -> list[ImageInput]:
     return [image for name, shape in shapes.items() if (image := _image(name, shape)) is not None]
 
