@@ -169,3 +169,41 @@ def test_sums_of_convolutions_with_short_kernels_and_of_long_rows_are_right(
     # to a ReLU of 16 bits is a step off in some, with any kernel.
     wide = precision is Precision.I16 and target == "vsi:a733"
     assert wide or off <= total / 500, f"{off} of {total}"
+
+
+def sounded(seed: int) -> WildCase:
+    """Return what networks for sound have: rows, or columns, about as long as the array can read, and longer."""
+    growth, draw = Growth(seed, most=80_000), Growth(seed).draw
+    rows, channels, long = draw.chance(0.8), draw.pick(1, 2, 8), draw.whole(8150, 8230 if draw.chance(0.5) else 9000)
+    sides = (1, long) if rows else (long, 1)
+    data = drawn_input(growth, 1, channels, *sides)
+    if draw.chance(0.2):
+        more = draw.pick(1, 40)
+        data = growth.op("Pad", data, growth.constant([0, 0, *([0, more] if rows else [more, 0])] * 2))
+    size = draw.whole(1, 11)
+    kernel, group = ((1, size) if rows else (size, 1)), draw.pick(1, 1, 1, channels)
+    beside = size // 2 if draw.chance(0.6) else 0
+    pads = (0, beside) * 2 if rows else (beside, 0) * 2
+    strides = tuple(draw.pick(1, 2, 4) if extent > 1 else 1 for extent in sides)
+    outer = channels if group > 1 else draw.pick(1, 4)
+    weights = growth.constant(growth.rng.normal(0, 0.2, (outer, channels // group, *kernel)))
+    window = {"kernel_shape": kernel, "strides": strides, "group": group, "pads": pads}
+    made = growth.op("Conv", data, weights, **window)
+    growth.op("Relu", made)
+    if draw.chance(0.5):
+        scale, bias = (growth.constant(growth.rng.normal(1, 0.2, channels)) for _ in range(2))
+        growth.op("InstanceNormalization", data, scale, bias)
+    return growth.case(seed)
+
+
+@pytest.mark.parametrize(
+    ("target", "precision"),
+    [
+        *(("vsi:a311d", precision) for precision in (Precision.U8, Precision.I8PC, Precision.I16)),
+        ("vsi:rk1808", Precision.U8),
+        ("vsi:v853", Precision.I8PC),
+        ("vsi:imx8mp", Precision.U8),
+    ],
+)
+def test_rows_of_sound_are_right_or_refused(target: str, precision: Precision, vendor: VsiBackend) -> None:
+    assert _judge(target, precision, sounded, vendor) >= _CASES // 4

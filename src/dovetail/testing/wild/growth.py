@@ -32,7 +32,7 @@ class _Mark:
 class Growth:
     """Grow a float graph; every tensor is computed on some samples at once, which gives its shape and its range."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, most: int = MOST_ELEMENTS) -> None:
         self.draw = Draw("graph", seed)
         self.rng = self.draw.rng
         self.nodes: list[Node] = []
@@ -41,7 +41,7 @@ class Growth:
         self.constants: dict[str, AnyArray] = {}
         self.heads: list[str] = []
         """Tensors that are outputs although others may read them."""
-        self._products = 0
+        self._products, self._most = 0, most
 
     def input(self, *shape: int) -> str:
         """Add an input of a random range."""
@@ -126,7 +126,7 @@ class Growth:
         found = [[run[name] for run in runs] for name in node.outputs]
         for values in found:
             for value in values:
-                fits = 0 < value.size <= MOST_ELEMENTS and math.isfinite(float(np.abs(value).max()))
+                fits = 0 < value.size <= self._most and math.isfinite(float(np.abs(value).max()))
                 if not fits or float(np.abs(value).max()) > _LARGEST_VALUE:
                     raise UnfitError
         return found

@@ -177,7 +177,7 @@ def lower_convolution(view: NodeView) -> None:
     value, window = fill_kernel(view, value, weight, even_steps(window))
     data, window = pad_apart(view, data, replace(view.kind(0), shape=(sizes[0], channels, *plane)), window)
     depthwise = group == channels and group > 1
-    check_reach(view, weight, window, depthwise=depthwise)
+    check_reach(view, data, weight, window, depthwise=depthwise)
     half = view.kind(0).dtype is DType.F16 and group > 1 and not depthwise
     view.need(not half, "a grouped 16-bit float convolution does not compile")
     grouped = group > 1 and not depthwise

@@ -7,12 +7,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from dovetail.backends.verisilicon.generation import CONVERTING
+from dovetail.backends.verisilicon.generation import CONVERTING, OLDEST
 from dovetail.backends.verisilicon.lowering.view import NodeView, same_storage
+from dovetail.backends.verisilicon.program import ProgramOperator
 from dovetail.backends.verisilicon.windows import PlaneWindow
 from dovetail.ir import DType, TensorType
 
 _ZEROS = 0
+LONGEST_SWEPT = 8191
+"""Elements of an axis that the array of the oldest parts convolves: a shader does longer ones."""
 _PLANES = 4
 """Dimensions of a tensor whose last two are a plane."""
 
@@ -22,15 +25,24 @@ def pad_apart(view: NodeView, data: int, plane: TensorType, window: PlaneWindow)
 
     `plane` is the type of `data`, seen with four axes. The vendor's compiler joins such a Pad with the convolution and
     loses its own zeros: garbage at 8 and at 16 bits, measured on V853, A311D and i.MX 8M Plus. Two Pads are right, and
-    so are a Pad of another value, and one of edges or reflections.
+    so are a Pad of another value, and one of edges or reflections. Where the array cannot read what is padded, the two
+    joined are garbage at the edges: a copy is between them.
     """
-    if not any(map(any, window.paddings)) or not _is_padded(view, data):
+    pad = _zeros_around(view, data)
+    if pad is None:
         return data, window
-    (top, bottom), (left, right) = window.paddings
-    batch, channels, height, width = plane.static_shape or ()
-    made = view.new(replace(plane, shape=(batch, channels, height + top + bottom, width + left + right)))
-    view.emit("pad", (data,), (made,), (_ZEROS, left, top, 0, 0, right, bottom, 0, 0), (0.0,))
-    return made, replace(window, paddings=((0, 0), (0, 0)))
+    bare = view.draft.tensors[pad.inputs[0]].shape
+    if any(map(any, window.paddings)):
+        (top, bottom), (left, right) = window.paddings
+        batch, channels, height, width = plane.static_shape or ()
+        bare, padded = (height, width), data
+        data = view.new(replace(plane, shape=(batch, channels, height + top + bottom, width + left + right)))
+        view.emit("pad", (padded,), (data,), (_ZEROS, left, top, 0, 0, right, bottom, 0, 0), (0.0,))
+        window = replace(window, paddings=((0, 0), (0, 0)))
+    if view.draft.part.generation in OLDEST and max(bare) <= LONGEST_SWEPT < max(view.draft.tensors[data].shape):
+        padded, data = data, view.alike(data)
+        view.emit("data_convert", (padded,), (data,))
+    return data, window
 
 
 def fills_wrongly(view: NodeView, front: Sequence[int], back: Sequence[int]) -> bool:
@@ -80,10 +92,11 @@ def _zeros(view: NodeView, data: TensorType, shape: Sequence[int], axis: int, wi
     return (view.hold(np.full(sizes, data.quant.zero_point[0], np.int8), replace(data, shape=sizes)),)
 
 
-def _is_padded(view: NodeView, data: int) -> bool:
-    """Tell whether zeros were put around a tensor, perhaps before it was seen with another shape."""
+def _zeros_around(view: NodeView, data: int) -> ProgramOperator | None:
+    """Return what put zeros around a tensor, perhaps before it was seen with another shape."""
     makers = {tensor: operator for operator in view.draft.operators for tensor in operator.outputs}
     maker = makers.get(data)
     while maker is not None and maker.kind == "reshape":
         maker = makers.get(maker.inputs[0])
-    return maker is not None and maker.kind == "pad" and maker.ints[0] == _ZEROS and not any(maker.floats)
+    padded = maker is not None and maker.kind == "pad" and maker.ints[0] == _ZEROS and not any(maker.floats)
+    return maker if padded else None

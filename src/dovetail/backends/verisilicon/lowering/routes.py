@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dovetail.backends.verisilicon.generation import CONVERTING, NEWEST, OLDEST, Generation
+from dovetail.backends.verisilicon.lowering.padding import LONGEST_SWEPT
 from dovetail.backends.verisilicon.lowering.sums import (
     CONVOLUTIONS,
     added_order,
@@ -338,6 +339,8 @@ def product_in_shader(item: OperatorView, *, fixed: bool) -> bool:
     if data.quant is None or weight.quant is None:
         return True
     if item.operator.kind == "deconv2d" and item.generation is not Generation.STREAM and _grows_in_shader(item):
+        return True
+    if item.operator.kind in CONVOLUTIONS and item.generation in OLDEST and max(item.shape()[2:]) > LONGEST_SWEPT:
         return True
     return product_is_shaded(item.generation, data, weight, fixed=fixed)
 

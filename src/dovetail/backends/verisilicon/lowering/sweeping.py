@@ -6,11 +6,13 @@ Bytes with one scale for all weights, signed or not, have all of it; those with 
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
 
 from dovetail.backends.verisilicon.generation import CONVERTING, OLDEST, Generation
+from dovetail.backends.verisilicon.lowering.padding import LONGEST_SWEPT
 from dovetail.backends.verisilicon.lowering.view import NodeView
 from dovetail.backends.verisilicon.windows import PlaneWindow
 from dovetail.ir import AnyArray, DType, TensorType
@@ -54,8 +56,11 @@ def even_steps(window: PlaneWindow) -> PlaneWindow:
     return replace(window, dilations=(step, step))
 
 
-def check_reach(view: NodeView, weight: TensorType, window: PlaneWindow, *, depthwise: bool) -> None:
-    """Refuse kernels that reach too far: most with steps between are filled up with zeros, which has limits."""
+def check_reach(view: NodeView, data: int, weight: TensorType, window: PlaneWindow, *, depthwise: bool) -> None:
+    """Refuse kernels that reach too far: most with steps between are filled up with zeros, which has limits.
+
+    `data` is the tensor that is read, perhaps padded already.
+    """
     generation, reach = view.draft.part.generation, [window.extent(axis) for axis in range(window.rank)]
     spread, stepped = tuple(reach) != window.kernel, window.strides != (1, 1)
     what = f"a kernel that spans {reach[0]} x {reach[1]} of {view.shape(0)[1]} channels"
@@ -74,6 +79,8 @@ def check_reach(view: NodeView, weight: TensorType, window: PlaneWindow, *, dept
     uneven = spread and not stepped and min(window.dilations) == 1 and max(reach) > _FAR
     by_channel = bytes_ and not single and generation in CONVERTING
     view.need(not (uneven and by_channel), f"{what}, with steps along one axis only, comes out as garbage")
+    if generation in OLDEST:
+        _check_length(view, data, weight, window, depthwise=depthwise)
     dense = view.node.integer("group", 1) == 1
     if depthwise:
         _check_depthwise(view, weight, window)
@@ -97,6 +104,28 @@ def _check_read(view: NodeView, window: PlaneWindow, what: str) -> None:
     fits = max(along, default=0) <= far or read <= _MOST_READ
     view.need(
         fits, f"{what}, {read} elements, comes out as garbage ({far} along an axis, or {_MOST_READ}, are possible)"
+    )
+
+
+def _check_length(view: NodeView, data: int, weight: TensorType, window: PlaneWindow, *, depthwise: bool) -> None:
+    """Refuse convolutions along axes that are too long for the array where the vendor's shader is wrong, too.
+
+    Measured on A311D, RK1808 and S905D3, along rows and columns: bytes with one scale are garbage there from the next
+    read on, and what only its padding makes too long is garbage at its edges.
+    """
+    sizes = view.draft.tensors[data].shape[1::-1]
+    padded = max(size + sum(pads) for size, pads in zip(sizes, window.paddings, strict=True))
+    if padded <= LONGEST_SWEPT:
+        return
+    told = f"over {padded} elements ({LONGEST_SWEPT} are possible)"
+    bare = max(sizes)
+    view.need(bare > LONGEST_SWEPT, f"a convolution comes out as garbage at its edges, of {bare} padded, {told}")
+    view.need(not depthwise, f"a depthwise convolution does not compile {told}")
+    read = view.shape(0)[1] // view.node.integer("group", 1) * math.prod(window.kernel)
+    single = view.kind(0).dtype is not DType.I16 and weight.quant is not None and weight.quant.axis is None
+    view.need(
+        read <= _MOST_READ or not single,
+        f"a kernel that reads {read} elements comes out as garbage {told}, or to read {_MOST_READ}",
     )
 
 
