@@ -51,6 +51,24 @@ def test_the_metric_follows_the_labels() -> None:
     assert choose_metric("top5", None, graph, bare).identity == "top5:"
 
 
+def _classifier(values: int) -> Graph:
+    """Return a classifier of the means of so many channels."""
+    net = Network(3)
+    pooled = net.op("GlobalAveragePool", net.input("x", 1, values, 4, 4), shape=(1, values, 1, 1))
+    return net.graph(net.op("Softmax", net.op("Flatten", pooled, shape=(1, values)), axis=1))
+
+
+@pytest.mark.parametrize("count", [7, 8])
+@pytest.mark.parametrize("classes", [1, 3])
+@pytest.mark.parametrize("alike", [False, True])
+def test_a_classifier_that_tells_no_two_samples_apart_is_told(count: int, classes: int, alike: bool) -> None:
+    values = np.zeros((count, 1, classes, 4, 4), np.float32)
+    values[np.arange(count), 0, 0 if alike else np.arange(count) % classes] = 1
+    samples = HeldSamples([Sample(str(number), {"x": item}, {}) for number, item in enumerate(values)])
+    note = choose_metric(None, "kind=classification", _classifier(classes), samples).note
+    assert ("float says the same of all" in note) is (alike and count > 7 and classes > 1)
+
+
 def test_a_metric_s_identity_changes_with_its_code(tmp_path: Path) -> None:
     graph = planted_detector()
     samples = labelled_samples(graph, 2)

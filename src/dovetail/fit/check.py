@@ -35,6 +35,7 @@ from dovetail.search.samples import SampleSet
 
 _SAME = 1e-9
 """Scores and shares of a latency nearer than this are equal."""
+_PRICED = "by figures and tables, without a vendor's model"
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,10 +268,10 @@ class _Opened:
         change = now / promise.latency_ns - 1 if promise.latency_ns else math.inf
         before, after = time_text(promise.latency_ns), time_text(now)
         if abs(change) <= _SAME:
-            yield CheckFinding(Subject.LATENCY, CheckOutcome.SAME, f"{after} predicted")
+            yield CheckFinding(Subject.LATENCY, CheckOutcome.SAME, f"{after} predicted, {_PRICED}")
             return
         outcome = CheckOutcome.CHANGED if change > 0 else CheckOutcome.NOTE
-        text = f"{abs(change):.1%} {'slower' if change > 0 else 'faster'}"
+        text = f"{abs(change):.1%} {'slower' if change > 0 else 'faster'}, {_PRICED}"
         yield CheckFinding(Subject.LATENCY, outcome, text, "", before, after)
 
 

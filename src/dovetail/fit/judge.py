@@ -133,7 +133,8 @@ class _Opened:
         graph = _load(request.model, request.load, progress)
         if not is_quantized(graph):
             raise QuantizeError(
-                f"'{request.model}' is a float model: there is no quantisation to judge.",
+                f"'{request.model}' has no scales of its own: it is a float model, or quantised only as it runs "
+                "(quantize_dynamic), and there is no quantisation to judge.",
                 hint="Give the file that a quantiser wrote, and this one as the float model.",
                 option="float_model",
             )

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
+import numpy as np
+
 from dovetail.compare import TaskMetric, load_metric
 from dovetail.compare.decisions import (
     DECISIONS,
@@ -24,8 +26,11 @@ from dovetail.ir import Graph
 from dovetail.outputs import HeadView, Kind, OutputsView
 from dovetail.outputs.describe import view_text
 from dovetail.outputs.hints import Hints, hints_line, read_hints
-from dovetail.outputs.layouts import DenseLayout, MaskLayout, RowsLayout
+from dovetail.outputs.layouts import DenseLayout, MaskLayout, RowsLayout, ScoresLayout
 
+_FEW = 8
+"""Samples of which a classifier may say the same without a word."""
+_TWO = 2
 _LOOK = 16
 """Samples on which the float model's outputs are looked at."""
 
@@ -66,7 +71,11 @@ class ChosenMetric:
         )
         unknown = any(head.kind is Kind.UNKNOWN for head in self.seen.view.heads)
         numbers = "; what is not recognised is compared as numbers" if unknown and self.decisions is not None else ""
-        return f"outputs: {view_text(self.seen.view)}{detected}{numbers}"
+        alike = "".join(_alike_text(head, self.seen) for head in self.seen.view.decisions)
+        told = {name for head in self.seen.view.heads for name in head.roles}
+        left_out = [name for name in self.seen.golden if name not in told]
+        rest = f"; not named and not compared: {', '.join(left_out)}" if left_out else ""
+        return f"outputs: {view_text(self.seen.view)}{detected}{alike}{numbers}{rest}"
 
 
 def choose_metric(name: str | None, decisions: str | None, graph: Graph, samples: SampleSource) -> ChosenMetric:
@@ -139,6 +148,18 @@ def _head_text(head: HeadView) -> str:
         case _:
             limit = ""
     return f"{head.kind.value}/{head.family}/{roles}{limit}"
+
+
+def _alike_text(head: HeadView, seen: SeenOutputs) -> str:
+    """Return a warning where float tells no two samples apart."""
+    layout = head.layout
+    if not isinstance(layout, ScoresLayout) or len(seen.golden[layout.output]) < _FEW or layout.classes < _TWO:
+        return ""
+    values = seen.golden[layout.output]
+    best = values if layout.labels else values.argmax(axis=layout.axis + 1)
+    if np.unique(best.reshape(len(best), -1), axis=0).shape[0] > 1:
+        return ""
+    return f"; float says the same of all {len(best)} samples: are they, and their preprocessing, those it is made for?"
 
 
 def _limit_text(view: OutputsView) -> str:

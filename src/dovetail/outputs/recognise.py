@@ -95,7 +95,15 @@ def _as_said(hypotheses: Sequence[Hypothesis], outputs: Sequence[str], hints: Hi
         what = missed[0] if missed else "any output"
         seen = ", ".join(sorted({item.kind.value for item in hypotheses})) or "nothing"
         raise DataError(f"outputs: nothing that is known has {what} with what is said; possible are {seen}.")
-    return tuple(replace(head, confidence=1.0) if head in said else head for head in heads)
+    return tuple(_without_more(replace(head, confidence=1.0), hints) if head in said else head for head in heads)
+
+
+def _without_more(head: HeadView, hints: Hints) -> HeadView:
+    """Return a head without outputs of landmarks that a person who names outputs leaves out."""
+    if not hints.roles or OutputRole.LANDMARKS in hints.roles or not isinstance(head.layout, DenseLayout):
+        return head
+    roles = {name: role for name, role in head.roles.items() if role is not OutputRole.LANDMARKS}
+    return replace(head, roles=roles, layout=replace(head.layout, landmarks=None))
 
 
 def _counted_from(heads: Sequence[HeadView], threshold: float) -> tuple[HeadView, ...]:

@@ -13,7 +13,7 @@ from dovetail.compare.decisions.classes import ClassAgreement
 from dovetail.compare.decisions.golden import AgainstFloat
 from dovetail.compare.decisions.masks import mask_agreement
 from dovetail.compare.decisions.noise import noise_against, values_against
-from dovetail.compare.decisions.points import PointAgreement
+from dovetail.compare.decisions.points import LandmarkAgreement, PointAgreement, has_landmarks
 from dovetail.compare.decisions.symbols import TextAgreement
 from dovetail.compare.decisions.vectors import EmbeddingAngle, EmbeddingRanking, SignalAgreement
 from dovetail.compare.decisions.worst import Decision, Decisions
@@ -49,8 +49,8 @@ def metric_for(view: OutputsView, golden: Arrays) -> Decisions:
 
     `golden` are the float model's outputs `[N, ...]` on some samples: what has no decision is measured against their
     range, and so are masks in which float marks nothing at all and outputs of a decision that comparing it does not
-    read, such as the weights of masks; of landmarks the values count that are near float's. Whether the view is sure
-    enough is for the caller to ask (`view.sure`).
+    read, such as the weights of masks; landmarks count where float detects something. Whether the view is sure enough
+    is for the caller to ask (`view.sure`).
     """
     parts = [
         Decision(metric.name, head.kind.value, tuple(head.roles), metric)
@@ -98,6 +98,8 @@ def _metrics(head: HeadView, golden: Arrays) -> Iterator[AgainstFloat]:
     match layout:
         case DenseLayout() | RowsLayout():
             yield DetectionAgreement(layout)
+            if isinstance(layout, DenseLayout) and has_landmarks(layout):
+                yield LandmarkAgreement(layout)
         case ScoresLayout():
             yield ClassAgreement(layout)
         case MaskLayout():
@@ -147,7 +149,8 @@ def _read(layout: Layout) -> frozenset[str]:
     """Return the outputs that comparing a decision reads."""
     match layout:
         case DenseLayout():
-            parts = (layout.scores, layout.boxes, layout.objectness, layout.sizes, layout.offsets)
+            points = layout.landmarks if has_landmarks(layout) else None
+            parts = (layout.scores, layout.boxes, layout.objectness, layout.sizes, layout.offsets, points)
             return frozenset(plane.output for part in parts if part is not None for plane in part.planes)
         case RowsLayout():
             columns = (layout.boxes, layout.scores, layout.classes)
