@@ -35,6 +35,10 @@ class QuantizedVerb(SamplesVerb, ModelVerb):
     limit: Annotated[int, typer.Option("--samples", metavar="N", help="How many samples.")] = 2
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the random numbers.")] = 0
 
+    @property
+    def planned_by(self) -> Path | None:
+        return self.plan
+
     def parts(self, screen: Screen) -> tuple[Graph, Sequence[Partition]]:
         """Return the quantised graph and its partitions; raise PlanError where options do not fit the model."""
         import dovetail

@@ -29,6 +29,10 @@ class BoardKit(DataVerb):
     layers: Annotated[bool, typer.Option("--layers", help="Bring every tensor back that the board can read.")] = False
     runner: Annotated[Path | None, typer.Option("--runner", metavar="FILE", help="dovetail-run for the board.")] = None
 
+    @property
+    def planned_by(self) -> Path | None:
+        return self.bundle
+
     def run(self, screen: Screen) -> Answer:
         import dovetail
         from dovetail.errors import DataError

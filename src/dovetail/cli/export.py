@@ -92,6 +92,10 @@ class Export(SamplesVerb, FormatVerb):
     ] = False
     replace: ReplaceOption = False
 
+    @property
+    def planned_by(self) -> Path | None:
+        return self.plan
+
     def run(self, screen: Screen) -> Answer:
         from dovetail.formats import find_format
 

@@ -39,6 +39,10 @@ class JobRun(JobsVerb, OnVerb, DataVerb):
         bool, typer.Option("--simulate/--no-simulate", help="Run the bundle here too, beside the board.")
     ] = True
 
+    @property
+    def planned_by(self) -> Path | None:
+        return self.bundle
+
     def run(self, screen: Screen) -> Answer:
         import dovetail
         from dovetail.bundle import digest_bundle

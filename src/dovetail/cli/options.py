@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
@@ -16,12 +16,15 @@ from dovetail.cli.verb import LOADING, Verb
 from dovetail.errors import DovetailError
 
 if TYPE_CHECKING:
+    from dovetail.cli.render import Screen
     from dovetail.data import InputSpec, Preprocess, SampleSource
     from dovetail.ir import Graph
     from dovetail.ir.precision import Precision
     from dovetail.plan import Placement, Plan
     from dovetail.quantize import CalibrationOptions, Dequantized, Ranges
 
+_PREPROCESS = "preprocess.toml"
+"""As `tune` calls it."""
 _SHARE = 99.99
 """Of values that percentile keeps, in percent, where nobody says otherwise."""
 
@@ -123,6 +126,25 @@ class SamplesVerb(Verb):
         Path | None,
         typer.Option("--preprocess", metavar="FILE", help="How images become tensors (TOML)."),
     ] = None
+
+    @property
+    def planned_by(self) -> Path | None:
+        """Return the plan or the bundle that the samples are for, if there is one."""
+        return None
+
+    def completed(self, screen: Screen) -> SamplesVerb:
+        """Take the preprocessing that tune left beside the plan or the bundle, where images are read and none is given.
+
+        Raises nothing: a file that is damaged is refused when it is read.
+        """
+        place, data = self.planned_by, getattr(self, "data", None)
+        if self.preprocess is not None or place is None or data is None or str(data).endswith(".npz"):
+            return self
+        found = place.parent / _PREPROCESS
+        if not (found.is_file() and (place.is_dir() or place.suffix == ".json")):
+            return self
+        screen.note(f"images become inputs as {found} says.")
+        return replace(self, preprocess=found)
 
     def open(
         self, source: str, specs: Sequence[InputSpec], labels: Path | None = None, limit: int | None = None

@@ -38,6 +38,10 @@ class Profile(OnVerb, DataVerb):
     runs: Annotated[int, typer.Option("--runs", metavar="N", help="Runs that are measured.")] = 20
     trace: Annotated[Path | None, typer.Option("--trace", metavar="FILE", help="Write a Chrome trace (JSON).")] = None
 
+    @property
+    def planned_by(self) -> Path | None:
+        return self.bundle
+
     def run(self, screen: Screen) -> Answer:
         import dovetail
         from dovetail.report.measured import memory_document, scenarios

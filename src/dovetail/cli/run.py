@@ -90,6 +90,10 @@ class RunVerb(OnVerb, DataVerb, LoadingVerb):
         int | None, typer.Option("--samples", metavar="N", help="Use only the first N samples.", show_default=False)
     ] = None
 
+    @property
+    def planned_by(self) -> Path | None:
+        return self.bundle
+
     def run(self, screen: Screen) -> Answer:
         for what in self.verify:
             one_of("--verify", what, ("borders", "account"))

@@ -71,6 +71,10 @@ class Verb(ABC):
     def run(self, screen: Screen) -> Answer:
         """Do the work; raise DovetailError for bad input."""
 
+    def completed(self, screen: Screen) -> Verb:
+        """Return the command with what it finds by itself where an option is not given, which is said."""
+        return self
+
     def instead(self) -> str | None:
         """Return text to print instead of doing the work, where that was asked for."""
         return None
@@ -137,7 +141,7 @@ def _perform(verb: Verb) -> ExitCode:
             screen.write(text)
             return ExitCode.DONE
         with answers_only() if verb.json_output else nullcontext():
-            answer = verb.run(screen)
+            answer = verb.completed(screen).run(screen)
     except DovetailError as error:
         if is_memory_short(error):
             return fail(screen, f"{SHORT_OF_MEMORY}: {_note(verb)} {error}", ExitCode.BAD_INPUT)
