@@ -139,15 +139,31 @@ def _readers(program: Program, order: Iterable[int]) -> dict[int, list[int]]:
 
 
 def _pairs(program: Program) -> Iterable[tuple[int, int]]:
-    """Yield each sigmoid whose only reader gates its input with it, and that product."""
+    """Yield each sigmoid whose only reader gates its input with it, and that product.
+
+    Beside a stream processor the compiler looks through changes of shape, as before and behind what has five axes.
+    """
     edges = {tensor for _, tensor in (*program.inputs, *program.outputs)}
     readers = _readers(program, range(len(program.operators)))
+    looks_through = program.generation is Generation.STREAM
+    viewed = {item.outputs[0]: item.inputs[0] for item in program.operators if item.kind == "reshape" and looks_through}
+
+    def source(tensor: int) -> int:
+        while tensor in viewed:
+            tensor = viewed[tensor]
+        return tensor
+
     for index, item in enumerate(program.operators):
-        alone = readers.get(item.outputs[0], [])
-        if item.kind != "sigmoid" or item.outputs[0] in edges or len(alone) != 1:
+        if item.kind != "sigmoid":
+            continue
+        tensor, alone = item.outputs[0], readers.get(item.outputs[0], [])
+        while len(alone) == 1 and tensor not in edges and program.operators[alone[0]].outputs[0] in viewed:
+            tensor = program.operators[alone[0]].outputs[0]
+            alone = readers.get(tensor, [])
+        if tensor in edges or len(alone) != 1:
             continue
         product = program.operators[alone[0]]
-        if product.kind == "mul" and set(product.inputs) == {item.inputs[0], item.outputs[0]}:
+        if product.kind == "mul" and set(map(source, product.inputs)) == {source(item.inputs[0]), item.outputs[0]}:
             yield index, alone[0]
 
 

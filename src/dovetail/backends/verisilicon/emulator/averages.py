@@ -138,8 +138,10 @@ def build_pool(item: OperatorView) -> Kernel:
         return _maximum(item, window)
     if item.operator.route is Route.ARRAY:
         return array_average(average_of(item))
-    if item.is_stored and item.kind().dtype is not DType.I16 and not item.in_fixed_point:
-        return _floored_average(item, window) if item.ints[:5] == _FLOORED else _byte_average(item, window)
+    if item.is_stored:
+        wide = item.in_fixed_point or item.kind().dtype is DType.I16
+        floored = item.ints[:5] == _FLOORED and not wide
+        return _floored_average(item, window) if floored else _shaded_average(item, window)
     counted, made = item.ints[0] == _WITH_PAD, item.made()
     # A shader's everywhere: parts with a stream processor add the zero point before rounding, too.
     store = None if made.quant is None else Store(made, moved_before=True)
@@ -152,15 +154,16 @@ def build_pool(item: OperatorView) -> Kernel:
     return run
 
 
-def _byte_average(item: OperatorView, window: PlaneWindow) -> Kernel:
-    """Return averages of affine bytes in float32: sums times the quotient of the scales and the number of values.
+def _shaded_average(item: OperatorView, window: PlaneWindow) -> Kernel:
+    """Return averages in float32: sums times the quotient of the scales and the number of values.
 
     The kernel finds the number itself where it varies, in float32, too.
     """
     kind, made, counted = item.kind(), item.made(), item.ints[0] == _WITH_PAD
     varied = any(map(any, window.paddings)) and not counted
     factor = np.asarray(scale_of(kind) / scale_of(made), np.float32 if varied else np.float64)
-    store = Store(made, moved_before=True, single=True, shift=MIDDLE if made.dtype is DType.I8 else 0)
+    signed = made.dtype is DType.I8 and not item.in_fixed_point
+    store = Store(made, moved_before=True, single=True, shift=MIDDLE if signed else 0)
 
     def run(values: Values) -> AnyArray:
         sums, counts = _totals(centred(samples_first(given(values)), kind), window, counted=counted)

@@ -186,6 +186,9 @@ def lower_convolution(view: NodeView) -> None:
     by_channel = weight.quant is not None and weight.quant.axis is not None and view.draft.part.converts_signed_bytes
     told = f"a grouped convolution with a scale per channel over a batch of {sizes[0]} does not compile"
     view.need(not (grouped and by_channel and sizes[0] > 1), f"{told} (one scale, or a batch of 1, is possible)")
+    shaded = view.kind(0).dtype is DType.I16 and view.draft.part.generation is Generation.V7_BYTES
+    told = f"a grouped convolution at 16 bits over a batch of {sizes[0]} does not compile"
+    view.need(not (grouped and shaded and sizes[0] > 1), f"{told} (8 bits, or a batch of 1, is possible)")
     if depthwise:
         weights = _depthwise(view, value, weight)
     else:

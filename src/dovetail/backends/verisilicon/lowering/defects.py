@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from dovetail.backends.verisilicon.generation import NEWEST, OLDEST, Generation
+from dovetail.backends.verisilicon.generation import NEWEST, Generation
 from dovetail.backends.verisilicon.part import Part
 from dovetail.backends.verisilicon.program import Code, ProgramOperator, ProgramTensor, Quant, TensorRole
 
@@ -73,8 +73,7 @@ def keep_signed_bytes(
     """
     spoilt = _spoilt_sizes(tensors, operators, part) | _skipped_bytes(tensors, operators, part)
     spoilt |= _regrouped(tensors, operators) | _moved_products(tensors, operators, part)
-    if part.generation not in OLDEST:
-        spoilt |= _widened_bytes(tensors, operators)
+    spoilt |= _widened_bytes(tensors, operators)
     spoilt |= _turned_before_slices(tensors, operators)
     signed = {index for index, tensor in enumerate(tensors) if _is_signed_bytes(tensor)}
     inner = {index for index in signed if tensors[index].role is TensorRole.INNER}
@@ -93,6 +92,7 @@ def keep_signed_bytes(
         spoilt |= added
         kept |= inner & added
     if part.generation is Generation.STREAM:
+        spoilt |= _reshaped_to_layers(tensors, operators)
         kept |= inner & _looked_up_sums(tensors, operators)
     kept |= inner & _converted_products(operators)
     views = _shapes_before_sums(operators)
@@ -184,7 +184,8 @@ def _skipped_bytes(tensors: tuple[ProgramTensor, ...], operators: tuple[ProgramO
 
     The compiler joins the conversions past a reshape or a copy and skips what is between, its rounding and its ends:
     measured on V853, A311D and i.MX 8M Plus, from 16 bits to 8 and back. Beside a stream processor it does so past what
-    is turned, too, and a slice behind that is garbage: all of 16 pairs of neighbours on A733.
+    is turned, too, and a slice behind that is garbage: all of 16 pairs of neighbours on A733. 16 bits that are made coarser
+    at once are skipped, too.
     """
     passed = _TURNED if part.generation is Generation.STREAM else frozenset({"reshape"})
     makers = {tensor: operator for operator in operators for tensor in operator.outputs}
@@ -198,16 +199,38 @@ def _skipped_bytes(tensors: tuple[ProgramTensor, ...], operators: tuple[ProgramO
         maker = makers.get(item.inputs[0]) if item.kind == "data_convert" else None
         while maker is not None and is_passed(maker):
             maker = makers.get(maker.inputs[0])
-        if maker is not None and maker.kind == "data_convert" and maker.outputs[0] != item.inputs[0]:
+        if maker is None or maker.kind != "data_convert":
+            continue
+        if maker.outputs[0] != item.inputs[0] or tensors[maker.outputs[0]].form.code is Code.I16:
             found.add(maker.outputs[0])
     return {tensor for tensor in found if tensors[tensor].role is TensorRole.INNER}
+
+
+def _reshaped_to_layers(tensors: tuple[ProgramTensor, ...], operators: tuple[ProgramOperator, ...]) -> set[int]:
+    """Return affine signed bytes seen with another shape that are made 16 bits for a layer.
+
+    Of several rows all but the first are garbage else: five of five shapes on A733, and none without the view.
+    """
+    makers = {tensor: operator for operator in operators for tensor in operator.outputs}
+    views = {
+        item.outputs[0] for item in operators if item.kind == "reshape" and _is_signed_bytes(tensors[item.outputs[0]])
+    }
+    found: set[int] = set()
+    for layer in operators:
+        maker = makers.get(layer.inputs[0]) if layer.kind == "fully_connected" else None
+        while maker is not None and maker.kind == "reshape":
+            maker = makers.get(maker.inputs[0])
+        if maker is not None and maker.kind == "data_convert":
+            found.add(maker.inputs[0])
+    return {tensor for tensor in found & views if tensors[tensor].role is TensorRole.INNER}
 
 
 def _widened_bytes(tensors: tuple[ProgramTensor, ...], operators: tuple[ProgramOperator, ...]) -> set[int]:
     """Return the bytes in fixed point that a conversion to 16 bits reads of a product, an average or a ReLU behind one.
 
     The array would store 16 bits at once, and the rounding to bytes and their ends be skipped: measured on V853, i.MX
-    8M Plus and A733 behind convolutions of every kind, layers of one row and averages; other bytes and A311D are right.
+    8M Plus, A733 and STM32MP2 behind convolutions of every kind, layers of one row and averages; other bytes are right,
+    and so is A311D.
     """
     return {
         tensor

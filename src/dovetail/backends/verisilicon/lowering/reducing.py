@@ -27,6 +27,8 @@ _FEWEST = 9
 _TALLEST = 4096
 """Rows of a plane that are normalised as they are."""
 _PLANE, _MOST_AXES = 3, 4
+_CHANNELS = 2
+"""Where the vendor's shape has channels."""
 _LENGTH = 100
 """The square root of the sum of squares has an operator of its own there."""
 
@@ -208,7 +210,28 @@ class AlongAxis:
         sizes = view.shape(0)
         view.expect(sizes)
         axis = view.axis(view.node.integer("axis", self.default), len(sizes))
-        view.emit(self.kind, (view.input(0),), (view.output(),), (axis,), self.floats)
+        seen = self._seen(sizes, len(sizes) - 1 - axis)
+        if view.draft.part.generation is not Generation.STREAM or seen is None:
+            view.emit(self.kind, (view.input(0),), (view.output(),), (axis,), self.floats)
+            return
+        wide, axis = seen
+        made = view.new(replace(view.made(), shape=wide))
+        view.emit(self.kind, (view.reshaped(view.input(0), wide),), (made,), (axis,), self.floats)
+        view.emit("reshape", (made,), (view.output(),), tuple(reversed(view.made_shape())))
+
+    def _seen(self, sizes: Sequence[int], place: int) -> tuple[tuple[int, ...], int] | None:
+        """Return with which shape, and along which axis of the vendor's, it is right beside a stream processor.
+
+        Measured on A733 at 8 and 16 bits. The kernel of a Softmax along axes between others, and along batches, is up
+        to 30 steps off at 16 bits and one at 8 (seven of 14 shapes), that of a LogSoftmax along rows and channels up to
+        two; those along channels, and along columns, are right.
+        """
+        axis, before, behind = len(sizes) - 1 - place, math.prod(sizes[:place]), math.prod(sizes[place + 1 :])
+        if self.kind == "softmax" and axis not in (0, _CHANNELS):
+            return (before, sizes[place], 1, behind), _CHANNELS
+        if self.kind == "log_softmax" and axis != 1:
+            return (before, sizes[place], behind), 1
+        return None
 
 
 def lower_lp_norm(view: NodeView) -> None:

@@ -74,9 +74,25 @@ def _gate(whole: ProgramView, index: int) -> tuple[int, ...]:
     if not item.is_stored or (item.made().dtype is DType.I8 and not item.in_fixed_point and item.kept):
         return ()
     gate = whole.rewrites.gates.get(index)
-    if gate is not None:
-        return (*_gated(whole, item, whole.program.operators[gate].inputs[0]), gate)
-    return wide_pair(whole, item)
+    if gate is None:
+        return wide_pair(whole, item)
+    between = _views_between(whole, gate, item)
+    if between:
+        # Of 16 bits it is neither one table nor two.
+        return () if item.made().dtype is DType.I16 else (gate, *between)
+    return (*_gated(whole, item, whole.program.operators[gate].inputs[0]), gate)
+
+
+def _views_between(whole: ProgramView, gate: int, product: OperatorView) -> tuple[int, ...]:
+    """Return the changes of shape through which a product reads a gate."""
+    for tensor in product.operator.inputs:
+        found: list[int] = []
+        while (maker := whole.makers.get(tensor)) is not None and whole.program.operators[maker].kind == "reshape":
+            found.append(maker)
+            tensor = whole.program.operators[maker].inputs[0]
+        if maker == gate:
+            return tuple(found)
+    return ()
 
 
 def _gated(whole: ProgramView, item: OperatorView, tensor: int) -> tuple[int, ...]:

@@ -17,7 +17,8 @@ from dovetail.backends.verisilicon.lowering.view import NodeView
 from dovetail.backends.verisilicon.windows import PlaneWindow
 from dovetail.ir import AnyArray, DType, TensorType
 
-_PAIR, _TRIPLE = (1, 2), (1, 3)
+_POINT, _PAIR = (1, 1), (1, 2)
+_THIRD = (3, 3)
 _MOST_PAIRED = 32
 """Channels of which a kernel of two neighbours in a row is right."""
 _QUARTER, _HALF = (4, 4), (4, 2)
@@ -31,17 +32,23 @@ _FAR = 15
 def fill_kernel(
     view: NodeView, value: AnyArray, weight: TensorType, window: PlaneWindow
 ) -> tuple[AnyArray, PlaneWindow]:
-    """Return the weight of a convolution and its window; a kernel of two neighbours in a row gets a third of zeros.
+    """Return the weight of a convolution and its window; a kernel that is garbage gets a column of zeros more.
 
-    Where more than 32 channels go in it is garbage, dense or not: 16 of 16 shapes on S905D3, 8 of 8 on A311D. Two in a
-    column, three in a row and two with steps between are right.
+    One is that of two neighbours in a row of bytes where more than 32 channels go in, dense or not: 16 of 16 shapes on
+    S905D3, 8 of 8 on A311D; two in a column, three in a row and two with steps between are right. The other is that of
+    one element at 16 bits that steps by three along both axes: columns are missing, from the fifth on (all of 63 shapes
+    on A311D; other steps, and two or three elements, are right).
     """
     pair = window.kernel == _PAIR and window.dilations[1] == 1
-    if not (pair and _is_of_bytes(view, weight)) or view.shape(0)[1] <= _MOST_PAIRED or weight.quant is None:
+    paired = pair and _is_of_bytes(view, weight) and view.shape(0)[1] > _MOST_PAIRED
+    point = window.kernel == _POINT and window.strides == _THIRD and weight.dtype is DType.I16
+    missing = point and view.draft.part.generation is Generation.V7
+    if not (paired or missing) or weight.quant is None:
         return value, window
     rows, (left, right) = window.paddings
     zeros = np.full((*value.shape[:3], 1), weight.quant.zero_point[0], value.dtype)
-    return np.concatenate([value, zeros], axis=3), replace(window, kernel=_TRIPLE, paddings=(rows, (left, right + 1)))
+    kernel = (window.kernel[0], window.kernel[1] + 1)
+    return np.concatenate([value, zeros], axis=3), replace(window, kernel=kernel, paddings=(rows, (left, right + 1)))
 
 
 def even_steps(window: PlaneWindow) -> PlaneWindow:
