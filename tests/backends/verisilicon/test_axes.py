@@ -65,6 +65,12 @@ def _joined(rng: np.random.Generator) -> str:
     return _graph((shape, shape), result, "", f'Concat("x0", "x1") {{"axis": {axis}}}')
 
 
+def _shares(rng: np.random.Generator) -> str:
+    shape = tuple(int(size) for size in rng.integers(1, 6, rng.integers(2, 6)))
+    axis = int(rng.integers(-len(shape), len(shape)))
+    return _graph((shape,), shape, "", f'{rng.choice(["Softmax", "LogSoftmax"])}("x0") {{"axis": {axis}}}')
+
+
 def _plane(rng: np.random.Generator) -> str:
     shape = (1, 3, *(int(size) for size in rng.integers(1, 25, 2)))
     return _graph((shape,), (1, 3, 1, 1), 'constant "c": i64[2] = [2, 3]\n', 'ReduceMean("x0", "c")')
@@ -76,7 +82,7 @@ def judge(request: pytest.FixtureRequest, vendor: VsiBackend) -> Iterator[tuple[
         yield request.param, simulator
 
 
-@pytest.mark.parametrize("draw", [_pointwise, _reduced, _joined, _plane])
+@pytest.mark.parametrize("draw", [_pointwise, _reduced, _joined, _shares, _plane])
 def test_random_shapes_are_computed_as_the_part_does(
     draw: Callable[[np.random.Generator], str], judge: tuple[str, SimulatorJudge]
 ) -> None:

@@ -81,6 +81,14 @@ def spread(seed: int) -> WildCase:
     return growth.case(seed)
 
 
+def points(seed: int) -> WildCase:
+    """Return a kernel of one element that steps."""
+    growth = Growth(seed)
+    strides = (growth.draw.whole(1, 4), growth.draw.whole(1, 4)) if growth.draw.chance(0.5) else (3, 3)
+    _convolved(growth, (1, 1), strides, places=growth.draw.whole(1, 9))
+    return growth.case(seed)
+
+
 def _cases(make: Callable[[int], WildCase]) -> Iterator[tuple[int, WildCase]]:
     """Yield cases with their seeds, new ones in every run."""
     for seed in np.random.SeedSequence(draws.seed_here()).generate_state(_CASES):
@@ -122,6 +130,12 @@ def test_pairs_and_quarters_of_bytes_are_right(
 )
 def test_long_kernels_are_right_or_refused(target: str, precision: Precision, vendor: VsiBackend) -> None:
     _judge(target, precision, long, vendor)
+
+
+@pytest.mark.parametrize("target", ["vsi:a311d", "vsi:stm32mp2", "vsi:s905d3"])
+@pytest.mark.parametrize("precision", [Precision.I16, Precision.I8DFP, Precision.U8])
+def test_kernels_of_one_element_that_step_are_right(target: str, precision: Precision, vendor: VsiBackend) -> None:
+    assert _judge(target, precision, points, vendor) > _CASES // 2
 
 
 @pytest.mark.parametrize("target", _OTHERS)

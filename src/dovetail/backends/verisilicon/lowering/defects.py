@@ -184,8 +184,8 @@ def _skipped_bytes(tensors: tuple[ProgramTensor, ...], operators: tuple[ProgramO
 
     The compiler joins the conversions past a reshape or a copy and skips what is between, its rounding and its ends:
     measured on V853, A311D and i.MX 8M Plus, from 16 bits to 8 and back. Beside a stream processor it does so past what
-    is turned, too, and a slice behind that is garbage: all of 16 pairs of neighbours on A733. 16 bits that are made coarser
-    at once are skipped, too.
+    is turned, too, and a slice behind that is garbage: all of 16 pairs of neighbours on A733. So are 16 bits that are
+    made coarser at once.
     """
     passed = _TURNED if part.generation is Generation.STREAM else frozenset({"reshape"})
     makers = {tensor: operator for operator in operators for tensor in operator.outputs}
