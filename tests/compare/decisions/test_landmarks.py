@@ -107,6 +107,8 @@ def test_a_single_point_spans_nothing(width, known):
     golden = _arrays(width)
     names = [part.name for part in metric_for(OutputsView((_head(width),)), golden).parts]
     assert names == ["detections", "landmarks" if known else "values of l"]
+    (*_, last) = metric_for(OutputsView((_head(width),)), golden).parts
+    assert last.outputs == (("l",) if known else ("s", "b", "l"))
 
 
 def _head(width):

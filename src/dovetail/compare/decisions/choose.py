@@ -53,7 +53,7 @@ def metric_for(view: OutputsView, golden: Arrays) -> Decisions:
     is for the caller to ask (`view.sure`).
     """
     parts = [
-        Decision(metric.name, head.kind.value, tuple(head.roles), metric)
+        Decision(metric.name, head.kind.value, _outputs_of(metric, head), metric)
         for head in view.heads
         for metric in (*_metrics(head, golden), *_beside(head, golden))
     ]
@@ -66,6 +66,14 @@ def metric_for(view: OutputsView, golden: Arrays) -> Decisions:
             for number, part in enumerate(parts, 1)
         )
     )
+
+
+def _outputs_of(metric: AgainstFloat, head: HeadView) -> tuple[str, ...]:
+    """Return the outputs of a head that a metric is about: of landmarks those that hold them."""
+    if not isinstance(metric, LandmarkAgreement) or metric.layout.landmarks is None:
+        return tuple(head.roles)
+    held = {plane.output for plane in metric.layout.landmarks.planes}
+    return tuple(name for name in head.roles if name in held)
 
 
 def with_minor_as_numbers(view: OutputsView, golden: Arrays) -> OutputsView | None:
