@@ -265,10 +265,30 @@ def lower_transposed(view: NodeView) -> None:
     if result == [1, 1]:
         _one_pixel(view, turned, replace(weight, quant=quant), window)
         return
+    _check_transposed(view, weight, window, result)
     weights = view.hold(turned, TensorType(weight.dtype, tuple(turned.shape), quant))
     bias = make_bias(view, 2, weight, made)
     ints = (*window.parameters, *extra[::-1], 1, made)
     view.emit("deconv2d", (view.input(0), weights, bias), (view.output(),), ints)
+
+
+def _check_transposed(view: NodeView, weight: TensorType, window: PlaneWindow, result: Sequence[int]) -> None:
+    """Refuse transposed convolutions that end the compiler or the simulator, or are garbage.
+
+    Measured on V853, A311D, RK1808 and i.MX 8M Plus: where padding takes all that strides add (planes of 2 x 2), and
+    kernels of 2 x 2 side by side, with a bias and scales of channels, of a single channel.
+    """
+    generation, (_, channels, *plane) = view.draft.part.generation, view.shape(0)
+    grown = window.strides == (1, 1) or list(result) != plane or generation is Generation.STREAM
+    told = f"a transposed convolution with strides {list(window.strides)} that makes {plane[0]} x {plane[1]} of as many"
+    view.need(grown, f"{told} comes out as garbage, or ends the simulator")
+    by_channel = weight.quant is not None and weight.quant.axis is not None and view.draft.part.converts_signed_bytes
+    side_by_side = window.kernel == window.strides == (2, 2) and not any(map(any, window.paddings))
+    view.need(
+        not (by_channel and side_by_side and view.has(2) and channels == 1 and view.made_shape()[1] > 1),
+        "a transposed convolution of one channel with kernels of 2 x 2 side by side, a bias and a scale per channel "
+        "does not compile (no bias, one scale, or more channels are possible)",
+    )
 
 
 def _one_pixel(view: NodeView, turned: AnyArray, weight: TensorType, window: PlaneWindow) -> None:
