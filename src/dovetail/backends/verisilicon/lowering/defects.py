@@ -92,7 +92,7 @@ def keep_signed_bytes(
         spoilt |= added
         kept |= inner & added
     if part.generation is Generation.STREAM:
-        spoilt |= _reshaped_to_layers(tensors, operators)
+        spoilt |= _reshaped_to_layers(tensors, operators) | _read_with_itself(tensors, operators)
         kept |= inner & _looked_up_sums(tensors, operators)
     kept |= inner & _converted_products(operators)
     views = _shapes_before_sums(operators)
@@ -203,6 +203,24 @@ def _skipped_bytes(tensors: tuple[ProgramTensor, ...], operators: tuple[ProgramO
             continue
         if maker.outputs[0] != item.inputs[0] or tensors[maker.outputs[0]].form.code is Code.I16:
             found.add(maker.outputs[0])
+    return {tensor for tensor in found if tensors[tensor].role is TensorRole.INNER}
+
+
+def _read_with_itself(tensors: tuple[ProgramTensor, ...], operators: tuple[ProgramOperator, ...]) -> set[int]:
+    """Return what an operator reads twice: 16 bits, and unsigned bytes that a slope makes.
+
+    The compiler joins those with a convolution otherwise than where it reads two tensors: of bytes half of the values
+    are up to 40 steps off on A733, of squares at 16 bits up to 30. Signed bytes are right.
+    """
+    makers = {tensor: operator for operator in operators for tensor in operator.outputs}
+    found: set[int] = set()
+    for item in operators:
+        alone = item.kind == "square" or (item.kind in _ALIKE and item.inputs[0] == item.inputs[1])
+        if not alone or item.inputs[0] not in makers:
+            continue
+        held, slope = tensors[item.inputs[0]], makers[item.inputs[0]].kind in _SLOPES
+        if held.form.code is Code.I16 or (held.form.code is Code.U8 and slope):
+            found.add(item.inputs[0])
     return {tensor for tensor in found if tensors[tensor].role is TensorRole.INNER}
 
 
