@@ -11,9 +11,10 @@ import pytest
 from dovetail.backends.verisilicon.plugin import VsiBackend
 from dovetail.ir.precision import Precision
 from dovetail.testing.wild.case import WildCase
+from dovetail.testing.wild.deploying import WildOutcome
 from dovetail.testing.wild.growth import Growth, UnfitError
 
-from .conftest import drawn_input, expect_equal
+from .conftest import drawn_input, kept_judge
 
 _CASES = 6
 
@@ -33,9 +34,15 @@ def _drawn(seed: int) -> WildCase:
 @pytest.mark.sdk
 @pytest.mark.parametrize("precision", [Precision.U8, Precision.I8, Precision.I16])
 def test_what_is_read_twice_is_no_part_of_the_convolution(precision: Precision, vendor: VsiBackend) -> None:
-    cases: dict[str, WildCase] = {}
-    for seed in np.random.SeedSequence(draws.seed_here()).generate_state(_CASES):
-        with suppress(UnfitError):
-            cases[f"seed {seed}"] = _drawn(int(seed))
-    assert cases
-    expect_equal("vsi:a733", precision, vendor, cases)
+    judged = 0
+    with kept_judge("vsi:a733", vendor) as simulator:
+        for seed in np.random.SeedSequence(draws.seed_here()).generate_state(_CASES):
+            with suppress(UnfitError):
+                found = simulator.judge(_drawn(int(seed)), precision)
+                said = f"seed {seed}: {found.outcome.value} {found.steps} {found.reason}"
+                assert found.outcome in (WildOutcome.EQUAL, WildOutcome.DIFFERS), said
+                # A value of some hundred is a step off behind a slope; joined, half of them were, by up to 40.
+                assert found.steps.largest <= 1, said
+                assert found.steps.differing <= found.steps.elements / 50, said
+                judged += 1
+    assert judged
