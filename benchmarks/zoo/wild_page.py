@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from textwrap import shorten
 
 from scipy.stats import binomtest
 
+_TOLD = Path(__file__).parent / "wild_causes.toml"
+"""Causes of single cases."""
 _FREE: frozenset[str] = frozenset()
 _LONGEST_REASON = 160
 _FIXED = frozenset({"i16", "i8dfp"})
@@ -328,12 +332,13 @@ def _look(rows: Sequence[Row], smallest: Mapping[str, Sequence[str]]) -> Iterato
     yield from _shares(rows, "precision", lambda item: item.precision)
     yield from _operators(rows)
     wrong = [item for item in rows if item.is_wrong]
+    told = tomllib.loads(_TOLD.read_text(encoding="utf-8"))
     if wrong:
         yield "| case | precision | nodes | what is wrong | smallest case | cause |"
         yield "|---|---|---|---|---|---|"
     for item in wrong:
         found = smallest.get(item.name, item.operators if item.kind == "operator" else ())
-        why = cause(found, item.precision, item.target)
+        why = told.get(item.name) or cause(found, item.precision, item.target)
         yield f"| {item.name} | {item.precision} | {item.nodes} | {item.text} | {' '.join(found) or '-'} | {why} |"
 
 
