@@ -27,6 +27,7 @@ def _seen(draw):
         if [OutputRole.LANDMARKS in head.roles.values() for head in found.view.heads] == [True]:
             break
     (head,) = found.view.heads
+    assert isinstance(head.layout, DenseLayout)
     scores = np.concatenate([place_scores(head.layout, found.golden, row).max(axis=1) for row in range(3)])
     return replace(head, layout=replace(head.layout, threshold=float(np.quantile(scores, 0.99)))), found.golden
 
@@ -124,5 +125,6 @@ def test_landmarks_that_a_person_does_not_name_are_left_out():
     line = ["kind=detection", *(f"{role.value}={name}" for role, name in said.items())]
     for hints, there in ((line, False), ([*line, f"landmarks={points}"], True), (line[:1], True)):
         (seen,) = recognise_arrays(golden, image, parse_hints(",".join(hints))).heads
+        assert isinstance(seen.layout, DenseLayout)
         assert (seen.layout.landmarks is not None) is there
         assert (OutputRole.LANDMARKS in seen.roles.values()) is there

@@ -50,6 +50,27 @@ _SUMS = frozenset({"add", "sub"})
 _CLAMPS = frozenset({"clip", "relu", "relu6"})
 _SLOPES = frozenset({"leaky_relu", "prelu"})
 _JOINING = _CLAMPS | _SLOPES
+_LOOKED_UP = frozenset(
+    {
+        *(
+            "atan",
+            "celu",
+            "clip",
+            "cos",
+            "elu",
+            "erf",
+            "exp",
+            "gelu",
+            "hard_sigmoid",
+            "hard_swish",
+            "leaky_relu",
+            "log",
+        ),
+        *("mish", "neg", "prelu", "reciprocal", "rsqrt", "selu", "sigmoid", "sin", "softplus", "softsign", "sqrt"),
+        *("swish", "tan", "tanh"),
+    }
+)
+"""What the stream processor has tables of, but for ReLU and Abs."""
 _MOVING = frozenset({"concat", "pool2d", "strided_slice", "transpose"})
 _TURNED = frozenset({"depth_to_space", "reshape", "space_to_depth", "strided_slice", "transpose"})
 _PLANE_AXES = 4
@@ -92,7 +113,9 @@ def keep_signed_bytes(
         spoilt |= added
         kept |= inner & added
     if part.generation is Generation.STREAM:
-        spoilt |= _reshaped_to_layers(tensors, operators) | _read_with_itself(tensors, operators)
+        past = _read_past(tensors, operators)
+        spoilt |= _reshaped_to_layers(tensors, operators) | past
+        kept |= inner & past
         kept |= inner & _looked_up_sums(tensors, operators)
     kept |= inner & _converted_products(operators)
     views = _shapes_before_sums(operators)
@@ -206,20 +229,22 @@ def _skipped_bytes(tensors: tuple[ProgramTensor, ...], operators: tuple[ProgramO
     return {tensor for tensor in found if tensors[tensor].role is TensorRole.INNER}
 
 
-def _read_with_itself(tensors: tuple[ProgramTensor, ...], operators: tuple[ProgramOperator, ...]) -> set[int]:
-    """Return what an operator reads twice: 16 bits, and unsigned bytes that a slope makes.
+def _read_past(tensors: tuple[ProgramTensor, ...], operators: tuple[ProgramOperator, ...]) -> set[int]:
+    """Return what is read past by the compiler: 16 bits that are read twice, and bytes that a slope makes.
 
-    The compiler joins those with a convolution otherwise than where it reads two tensors: of bytes half of the values
-    are up to 40 steps off on A733, of squares at 16 bits up to 30. Signed bytes are right.
+    It joins those with the convolution before them: on A733 squares at 16 bits are up to 30 steps off, and half of the
+    bytes behind a slope that are looked up in a table, or read twice, up to 250. ReLU and Abs, operands of two tensors,
+    and signed bytes that are read twice are right.
     """
     makers = {tensor: operator for operator in operators for tensor in operator.outputs}
     found: set[int] = set()
     for item in operators:
         alone = item.kind == "square" or (item.kind in _ALIKE and item.inputs[0] == item.inputs[1])
-        if not alone or item.inputs[0] not in makers:
+        if not (alone or item.kind in _LOOKED_UP) or item.inputs[0] not in makers:
             continue
         held, slope = tensors[item.inputs[0]], makers[item.inputs[0]].kind in _SLOPES
-        if held.form.code is Code.I16 or (held.form.code is Code.U8 and slope):
+        signed = _is_signed_bytes(held) and not alone
+        if (alone and held.form.code is Code.I16) or (slope and (held.form.code is Code.U8 or signed)):
             found.add(item.inputs[0])
     return {tensor for tensor in found if tensors[tensor].role is TensorRole.INNER}
 

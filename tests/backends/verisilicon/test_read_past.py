@@ -1,4 +1,4 @@
-"""Squares and sums of a tensor with itself behind a convolution, and behind a slope of one."""
+"""Squares, sums of a tensor with itself and functions behind a convolution, and behind a slope of one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from dovetail.testing.wild.growth import Growth, UnfitError
 
 from .conftest import drawn_input, kept_judge
 
-_CASES = 6
+_CASES = 8
+_PRECISIONS = (Precision.U8, Precision.I8, Precision.I8PC, Precision.I8DFP, Precision.I16)
 
 
 def _drawn(seed: int) -> WildCase:
@@ -26,14 +27,17 @@ def _drawn(seed: int) -> WildCase:
     weights = growth.constant(growth.rng.normal(0, 0.5, (outer, inner, side, side)))
     made = growth.op("Conv", data, weights, kernel_shape=(side, side))
     if draw.chance(0.7):
-        made = growth.op("LeakyRelu", made, alpha=draw.pick(0.01, 0.1, 0.3))
-    growth.op(draw.pick("Mul", "Add"), made, made)
+        slopes = growth.constant(growth.rng.uniform(-0.1, 0.4, (outer, 1, 1)))
+        leaky = draw.chance(0.5)
+        made = growth.op("LeakyRelu", made, alpha=0.1) if leaky else growth.op("PRelu", made, slopes)
+    last = draw.pick("Mul", "Add", "Sigmoid", "Tanh", "HardSigmoid", "Elu", "Relu")
+    growth.op(last, *([made] * (2 if last in ("Mul", "Add") else 1)))
     return growth.case(seed)
 
 
 @pytest.mark.sdk
-@pytest.mark.parametrize("precision", [Precision.U8, Precision.I8, Precision.I16])
-def test_what_is_read_twice_is_no_part_of_the_convolution(precision: Precision, vendor: VsiBackend) -> None:
+@pytest.mark.parametrize("precision", _PRECISIONS)
+def test_what_is_read_behind_a_slope_is_what_it_made(precision: Precision, vendor: VsiBackend) -> None:
     judged = 0
     with kept_judge("vsi:a733", vendor) as simulator:
         for seed in np.random.SeedSequence(draws.seed_here()).generate_state(_CASES):
