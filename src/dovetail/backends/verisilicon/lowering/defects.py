@@ -71,6 +71,7 @@ _LOOKED_UP = frozenset(
     }
 )
 """What the stream processor has tables of, but for ReLU and Abs."""
+_PASSED_BY = frozenset({"data_convert", "pool2d", "reshape", "strided_slice", "transpose"})
 _MOVING = frozenset({"concat", "pool2d", "strided_slice", "transpose"})
 _TURNED = frozenset({"depth_to_space", "reshape", "space_to_depth", "strided_slice", "transpose"})
 _PLANE_AXES = 4
@@ -230,21 +231,34 @@ def _skipped_bytes(tensors: tuple[ProgramTensor, ...], operators: tuple[ProgramO
 
 
 def _read_past(tensors: tuple[ProgramTensor, ...], operators: tuple[ProgramOperator, ...]) -> set[int]:
-    """Return what is read past by the compiler: 16 bits that are read twice, and bytes that a slope makes.
+    """Return what is read past by the compiler: fixed point that is read twice, and bytes that a slope makes.
 
     It joins those with the convolution before them: on A733 squares at 16 bits are up to 30 steps off, and half of the
-    bytes behind a slope that are looked up in a table, or read twice, up to 250. ReLU and Abs, operands of two tensors,
-    and signed bytes that are read twice are right.
+    bytes behind a slope that are looked up in a table, or read twice, up to 250. Operands of two tensors, signed bytes
+    that are read twice, and a ReLU right behind a slope are right. It looks through changes of shape, poolings, slices
+    and copies, and through poolings and transpositions of the convolution itself, too: bytes are up to two steps off
+    then, 16 bits up to ten.
     """
     makers = {tensor: operator for operator in operators for tensor in operator.outputs}
     found: set[int] = set()
     for item in operators:
         alone = item.kind == "square" or (item.kind in _ALIKE and item.inputs[0] == item.inputs[1])
-        if not (alone or item.kind in _LOOKED_UP) or item.inputs[0] not in makers:
+        clamped = item.kind in _CLAMPS and item.kind not in _LOOKED_UP
+        if not (alone or clamped or item.kind in _LOOKED_UP) or item.inputs[0] not in makers:
             continue
-        held, slope = tensors[item.inputs[0]], makers[item.inputs[0]].kind in _SLOPES
-        signed = _is_signed_bytes(held) and not alone
-        if (alone and held.form.code is Code.I16) or (slope and (held.form.code is Code.U8 or signed)):
+        held, maker = tensors[item.inputs[0]], makers[item.inputs[0]]
+        moved = False
+        while maker.kind in _PASSED_BY and maker.inputs[0] in makers:
+            moved = moved or maker.kind in ("pool2d", "transpose")
+            maker = makers[maker.inputs[0]]
+        slope, moved = maker.kind in _SLOPES, moved and maker.kind in _SHIFTED | _SLOPES
+        if held.form.code is Code.U8:
+            past = moved or (slope and not clamped)
+        elif _is_signed_bytes(held):
+            past = (moved or (slope and not clamped)) and not alone
+        else:
+            past = alone or moved
+        if past:
             found.add(item.inputs[0])
     return {tensor for tensor in found if tensors[tensor].role is TensorRole.INNER}
 
