@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 
 import draws
@@ -17,7 +18,11 @@ from dovetail.testing.wild.growth import Growth, UnfitError
 from .conftest import drawn_input, kept_judge
 
 _CASES = 8
-_MOVED = {"Flatten": {}, "MaxPool": {"kernel_shape": (2, 2)}, "Transpose": {"perm": (0, 2, 3, 1)}}
+_MOVED: Mapping[str, Mapping[str, object]] = {
+    "Flatten": {},
+    "MaxPool": {"kernel_shape": (2, 2)},
+    "Transpose": {"perm": (0, 2, 3, 1)},
+}
 _PRECISIONS = (Precision.U8, Precision.I8, Precision.I8PC, Precision.I8DFP, Precision.I16)
 
 
