@@ -103,10 +103,9 @@ def test_the_preprocessing_beside_a_bundle_is_taken_and_said(files: Files, run: 
     assert json.loads(beside.out) == json.loads(said.out)
     assert f"images become inputs as {files.preprocess} says" in beside.err
     assert "images become inputs" not in said.err
-    for verb in (("run", files.out / "bundle"), ("verify", files.model, "--plan", files.out / "plan.json")):
-        said = run(*verb, "--data", files.photos, "--samples", 1)
-        assert said.code == 0, said.err
-        assert f"images become inputs as {files.preprocess} says" in said.err
+    said = run("run", files.out / "bundle", "--data", files.photos, "--samples", 1)
+    assert said.code == 0, said.err
+    assert f"images become inputs as {files.preprocess} says" in said.err
     (tmp_path / "preprocess.toml").write_bytes(files.preprocess.read_bytes())
     (tmp_path / "model.dvg").write_bytes(files.model.read_bytes())
     alone = run("run", tmp_path / "model.dvg", "--data", files.photos)
