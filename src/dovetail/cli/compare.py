@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -27,9 +26,6 @@ if TYPE_CHECKING:
     from dovetail.ir import Graph
     from dovetail.report import DifferingSample, Picture
 
-_MIN_SQNR = 10.0
-"""In dB: below it a slice of an output is another one."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Compare(OnVerb, SamplesVerb, LoadingVerb):
@@ -37,7 +33,7 @@ class Compare(OnVerb, SamplesVerb, LoadingVerb):
 
     Two folders from `dovetail run --save`, or two .npz files: tensors of equal names are compared. A model and a
     bundle need --data: both run, and with --layers every layer is compared too, the one that adds most error first.
-    The verdict rests on --metric, else on the worst slice of every output. `--metric decisions` compares what a model
+    The verdict rests on the worst slice of every output, and on --metric. `--metric decisions` compares what a model
     and its bundle decide; --show writes a page with pictures of that. With --on, MEASURED may be the name of a model
     that a server of the Open Inference Protocol has, such as Triton: only outputs are compared.
     """
@@ -75,14 +71,8 @@ class Compare(OnVerb, SamplesVerb, LoadingVerb):
     ] = None
     max_drop: Annotated[float, typer.Option("--max-drop", metavar="DROP", help="How much a metric may lose.")] = 0.01
     min_sqnr: Annotated[
-        float | None,
-        typer.Option(
-            "--min-sqnr",
-            metavar="DB",
-            help="Least SQNR of the worst slice of an output; 10, or any where --metric judges.",
-            show_default=False,
-        ),
-    ] = None
+        float, typer.Option("--min-sqnr", metavar="DB", help="Least SQNR of the worst slice of an output.")
+    ] = 10.0
     layers: Annotated[bool, typer.Option("--layers", help="Compare every layer too.")] = False
     limit: Annotated[int, typer.Option("--samples", metavar="N", help="Use only the first N samples.")] = 16
 
@@ -115,7 +105,7 @@ class Compare(OnVerb, SamplesVerb, LoadingVerb):
             write_file(self.show, page_html(page))
         code = ExitCode.DONE if comparison.verdict is CompareVerdict.PASS else ExitCode.NO
         if code and bundle and not self.metric:
-            screen.note("numbers are judged here; '--metric decisions' judges what the outputs decide.")
+            screen.note("numbers are judged here; '--metric decisions' says what the outputs decide, too.")
         document = {**json.loads(to_json(comparison)), "differing": plain_data(differing)}
         return Answer(document, page, code)
 
@@ -136,8 +126,7 @@ class Compare(OnVerb, SamplesVerb, LoadingVerb):
             for name in self.metric
         )
         checks = tuple(TaskCheck(metric, self.max_drop) for metric in metrics)
-        least = (-math.inf if checks else _MIN_SQNR) if self.min_sqnr is None else self.min_sqnr
-        return CompareOptions(min_sqnr_db=least, tasks=checks)
+        return CompareOptions(min_sqnr_db=self.min_sqnr, tasks=checks)
 
     def _bundle(self, screen: Screen) -> tuple[Comparison, Sequence[DifferingSample], Sequence[Picture]]:
         """Run model and bundle, and return how they compare with the samples on which decisions differ most."""

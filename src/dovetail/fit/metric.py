@@ -30,7 +30,6 @@ from dovetail.outputs.layouts import DenseLayout, MaskLayout, RowsLayout, Scores
 
 _FEW = 8
 """Samples of which a classifier may say the same without a word."""
-_TWO = 2
 _LOOK = 16
 """Samples on which the float model's outputs are looked at."""
 
@@ -153,13 +152,16 @@ def _head_text(head: HeadView) -> str:
 def _alike_text(head: HeadView, seen: SeenOutputs) -> str:
     """Return a warning where float tells no two samples apart."""
     layout = head.layout
-    if not isinstance(layout, ScoresLayout) or len(seen.golden[layout.output]) < _FEW or layout.classes < _TWO:
+    if not isinstance(layout, ScoresLayout) or len(seen.golden[layout.output]) < _FEW or layout.classes == 1:
         return ""
     values = seen.golden[layout.output]
     best = values if layout.labels else values.argmax(axis=layout.axis + 1)
     if np.unique(best.reshape(len(best), -1), axis=0).shape[0] > 1:
         return ""
-    return f"; float says the same of all {len(best)} samples: are they, and their preprocessing, those it is made for?"
+    return (
+        f"; in '{layout.output}' float says the same of all {len(best)} samples: "
+        "are they, and their preprocessing, those it is made for?"
+    )
 
 
 def _limit_text(view: OutputsView) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from random import Random
 
 import draws
@@ -95,6 +96,18 @@ def test_signed_bytes_that_go_in_are_converted_and_so_are_computed() -> None:
 def test_beside_a_stream_processor_every_gate_is_a_table() -> None:
     behind = _program(*_swish(0, 1), ("reduce", (2,)), *_swish(3, 4), generation=Generation.STREAM)
     assert _gates(behind) == {1: 0, 4: 3}
+
+
+def test_beside_a_stream_processor_a_gate_is_seen_through_changes_of_shape() -> None:
+    seen = (("reshape", (0,)), ("sigmoid", (1,)), ("reshape", (2,)), ("mul", (0, 3)))
+    assert _gates(_program(*seen, generation=Generation.STREAM)) == {3: 1}
+    assert _gates(_program(*seen)) == {}
+    program = _program(*seen, generation=Generation.STREAM)
+    every_pair = list(program.tensors)
+    every_pair[3] = replace(every_pair[3], shape=(1, 1, 4, 64))
+    assert _gates(replace(program, tensors=tuple(every_pair))) == {}
+    read_twice = (*seen, ("relu", (2,)), ("add", (4, 5)))
+    assert _gates(_program(*read_twice, generation=Generation.STREAM)) == {}
 
 
 def test_a_mean_that_reads_what_goes_in_first_hides_it() -> None:

@@ -163,7 +163,10 @@ def _pairs(program: Program) -> Iterable[tuple[int, int]]:
         if tensor in edges or len(alone) != 1:
             continue
         product = program.operators[alone[0]]
-        if product.kind == "mul" and set(map(source, product.inputs)) == {source(item.inputs[0]), item.outputs[0]}:
+        # Seen with other shapes it may be a product of every pair.
+        alike = len({program.tensors[operand].shape for operand in product.inputs}) == 1
+        gated = product.kind == "mul" and alike
+        if gated and set(map(source, product.inputs)) == {source(item.inputs[0]), item.outputs[0]}:
             yield index, alone[0]
 
 

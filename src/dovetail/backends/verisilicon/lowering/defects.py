@@ -52,22 +52,9 @@ _SLOPES = frozenset({"leaky_relu", "prelu"})
 _JOINING = _CLAMPS | _SLOPES
 _LOOKED_UP = frozenset(
     {
-        *(
-            "atan",
-            "celu",
-            "clip",
-            "cos",
-            "elu",
-            "erf",
-            "exp",
-            "gelu",
-            "hard_sigmoid",
-            "hard_swish",
-            "leaky_relu",
-            "log",
-        ),
-        *("mish", "neg", "prelu", "reciprocal", "rsqrt", "selu", "sigmoid", "sin", "softplus", "softsign", "sqrt"),
-        *("swish", "tan", "tanh"),
+        *("atan", "celu", "clip", "cos", "elu", "erf", "exp", "gelu", "hard_sigmoid", "hard_swish", "leaky_relu"),
+        *("log", "mish", "neg", "prelu", "reciprocal", "rsqrt", "selu", "sigmoid", "sin", "softplus", "softsign"),
+        *("sqrt", "swish", "tan", "tanh"),
     }
 )
 """What the stream processor has tables of, but for ReLU and Abs."""
@@ -236,8 +223,8 @@ def _read_past(tensors: tuple[ProgramTensor, ...], operators: tuple[ProgramOpera
     It joins those with the convolution before them: on A733 squares at 16 bits are up to 30 steps off, and half of the
     bytes behind a slope that are looked up in a table, or read twice, up to 250. Operands of two tensors, signed bytes
     that are read twice, and a ReLU right behind a slope are right. It looks through changes of shape, poolings, slices
-    and copies, and through poolings and transpositions of the convolution itself, too: bytes are up to two steps off
-    then, 16 bits up to ten.
+    and copies, and through poolings and transpositions of the convolution itself, too: bytes are up to five steps off
+    then, 16 bits up to eleven.
     """
     makers = {tensor: operator for operator in operators for tensor in operator.outputs}
     found: set[int] = set()
@@ -286,8 +273,8 @@ def _widened_bytes(tensors: tuple[ProgramTensor, ...], operators: tuple[ProgramO
     """Return the bytes in fixed point that a conversion to 16 bits reads of a product, an average or a ReLU behind one.
 
     The array would store 16 bits at once, and the rounding to bytes and their ends be skipped: measured on V853, i.MX
-    8M Plus, A733 and STM32MP2 behind convolutions of every kind, layers of one row and averages; other bytes are right,
-    and so is A311D.
+    8M Plus, A733 and STM32MP2 behind convolutions of every kind, layers of one row and averages; other bytes are right.
+    A311D is, too, where keeping them costs a copy.
     """
     return {
         tensor

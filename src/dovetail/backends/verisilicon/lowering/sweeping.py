@@ -124,15 +124,18 @@ def _check_length(view: NodeView, data: int, weight: TensorType, window: PlaneWi
     padded = max(size + sum(pads) for size, pads in zip(sizes, window.paddings, strict=True))
     if padded <= LONGEST_SWEPT:
         return
-    told = f"over {padded} elements ({LONGEST_SWEPT} are possible)"
-    bare = max(sizes)
-    view.need(bare > LONGEST_SWEPT, f"a convolution comes out as garbage at its edges, of {bare} padded, {told}")
-    view.need(not depthwise, f"a depthwise convolution does not compile {told}")
+    told, bare = f"({LONGEST_SWEPT} are possible)", max(sizes)
+    view.need(
+        bare > LONGEST_SWEPT,
+        f"a convolution over {bare} elements, padded to {padded}, comes out as garbage at its edges {told}",
+    )
+    view.need(not depthwise, f"a depthwise convolution over {bare} elements does not compile {told}")
     read = view.shape(0)[1] // view.node.integer("group", 1) * math.prod(window.kernel)
     single = view.kind(0).dtype is not DType.I16 and weight.quant is not None and weight.quant.axis is None
     view.need(
         read <= _MOST_READ or not single,
-        f"a kernel that reads {read} elements comes out as garbage {told}, or to read {_MOST_READ}",
+        f"a kernel that reads {read} elements over {bare} comes out as garbage ({LONGEST_SWEPT} are possible, or to "
+        f"read {_MOST_READ} over as many as there are)",
     )
 
 
