@@ -93,7 +93,7 @@ def test_mistakes_are_one_line(tiny: Tiny, run: Run, quantized: Path, tmp_path: 
     for command, words in (
         (
             (tiny.model, *data, *good),
-            "it is a float model, or quantised only as it runs (quantize_dynamic), and there is no quantisation to judge",
+            "a float model, or quantised only as it runs (quantize_dynamic), and there is no quantisation to judge",
         ),
         ((quantized, *data, *good, "--float", quantized), "is quantised itself"),
         ((quantized, *data, *good, "--target", "vsi:a311"), "Did you mean 'vsi:a311d'"),
