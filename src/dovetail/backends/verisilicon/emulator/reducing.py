@@ -26,7 +26,7 @@ _MEAN, _MAXIMUM, _MINIMUM, _SUM, _PRODUCT = range(5)
 """The shim's codes of reductions."""
 _OUTERMOST = (2, 3)
 """Axes, the fastest first, that a part with a stream processor reduces one after the other where both are alone."""
-_MOST_HALF = float(np.finfo(np.float16).max)
+_MOST_HALF, _LEAST_HALF = float(np.finfo(np.float16).max), float(np.finfo(np.float16).smallest_normal)
 
 
 def _axes(item: OperatorView, ints: tuple[int, ...]) -> tuple[int, ...]:
@@ -71,8 +71,10 @@ def _stages(item: OperatorView) -> Sequence[tuple[int, ...]]:
 
 
 def _half(reals: AnyArray) -> AnyArray:
-    """Return real numbers as they are stored between the operators of a reduction."""
-    return reals.astype(float32).astype(np.float16).astype(np.float64)
+    """Return real numbers as they are stored between the operators of a reduction: what half precision has no
+    normal number for is its largest, or 0."""
+    held = np.clip(reals, -_MOST_HALF, _MOST_HALF).astype(float32).astype(np.float16).astype(np.float64)
+    return np.where(np.abs(held) < _LEAST_HALF, 0.0, held)
 
 
 def _total(item: OperatorView) -> Kernel:

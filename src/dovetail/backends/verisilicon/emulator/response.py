@@ -7,6 +7,8 @@ product cut to it (equal on three tensors).
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy import float32
 
@@ -15,7 +17,7 @@ from dovetail.backends.verisilicon.emulator.floats import fp21
 from dovetail.backends.verisilicon.emulator.kernel import Kernel, Values, given
 from dovetail.backends.verisilicon.emulator.singles import exp2, log2
 from dovetail.backends.verisilicon.emulator.storing import reals_of, stored_from
-from dovetail.backends.verisilicon.emulator.tables import look_up, positive_knots, scales_of
+from dovetail.backends.verisilicon.emulator.tables import look_up, scales_of
 from dovetail.backends.verisilicon.program import Route
 from dovetail.backends.verisilicon.views import OperatorView, scale_of, zero_of
 from dovetail.ir import AnyArray, DType
@@ -42,17 +44,34 @@ def build_response(item: OperatorView) -> Kernel:
 def _processed(item: OperatorView) -> Kernel:
     """Return the tensor processor's rule."""
     size, (alpha, beta, bias) = item.ints[0], item.floats
+    scale, zero = scale_of(item.kind()), zero_of(item.kind())
     scales, back = scales_of(item)
-    zero, scale = zero_of(item.kind()), scale_of(item.kind())
-    knots = positive_knots()
-    entries = fp21((bias + alpha * knots) ** -beta)
+    scales = replace(scales, scale_out=scales.scale_out / scale)
+    # The scale of squares is in the table, but for fixed point.
+    square, unit = (scale, 1.0) if item.in_fixed_point else (1.0, scale * scale)
+    knots = _knots()
+    sums = (float32(bias) + float32(alpha * unit) * knots.astype(float32)).astype(np.float64)
+    entries = _flushed(fp21((sums ** -float(float32(beta))).astype(float32)))
 
     def run(values: Values) -> AnyArray:
-        reals = fp21((given(values).astype(np.float64) - zero) * fp21(scale))
-        factor = look_up(_sums(fp21(np.square(reals)), size), knots, entries, by_slope=scales.by_slope)
-        return np.asarray((scales.store(fp21(reals * factor)) + back).astype(item.made().dtype.carrier))
+        steps = given(values).astype(np.float64) - zero
+        total = _sums(fp21(np.square(steps * square)), size)
+        found = np.where(total < knots[1], 0.0, np.minimum(total, knots[-1]))
+        factor = look_up(found, knots, entries, by_slope=scales.by_slope)
+        return np.asarray((scales.store(fp21(steps * factor)) + back).astype(item.made().dtype.carrier))
 
     return run
+
+
+def _knots() -> AnyArray:
+    """Return the sums of squares that the table has entries for: none between 0 and 2^-6, the last is 2^24."""
+    codes = np.arange(1024, dtype=np.uint16)[32:992] << np.uint16(5)
+    return np.concatenate([[0.0], codes.view(np.float16).astype(np.float64), [2.0**16]]) * 2.0**8
+
+
+def _flushed(entries: AnyArray) -> AnyArray:
+    """Return entries of a table as it holds them: those below the normal numbers of half precision are 0."""
+    return np.where(np.abs(entries) < 2.0**-14, 0.0, entries)
 
 
 def _shaded(item: OperatorView) -> Kernel:

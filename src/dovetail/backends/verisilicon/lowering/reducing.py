@@ -11,7 +11,7 @@ import numpy as np
 from dovetail.backends.verisilicon.generation import Generation
 from dovetail.backends.verisilicon.lowering.elementwise import check_same_kind_of
 from dovetail.backends.verisilicon.lowering.moving import BYTES
-from dovetail.backends.verisilicon.lowering.tiny import emit_enlarged
+from dovetail.backends.verisilicon.lowering.tiny import emit_enlarged, emit_power, emit_response
 from dovetail.backends.verisilicon.lowering.view import NodeView, is_tiny, same_storage
 from dovetail.backends.verisilicon.reductions import merged
 from dovetail.ir import AnyArray, DType, Quantization
@@ -147,6 +147,9 @@ class Reduce:
                 f"a product of {count} stored numbers, whose steps are below what the vendor's kernel computes with "
                 f"({_MOST_FACTORS} are possible)",
             )
+            kind = replace(made, shape=_reduced(view.shape(0), axes))
+            emit_power(view, "reduce", kind, out, count, (self.code, 1, *axes))
+            return
         if self.code == _MAXIMAL and is_tiny(data, made):
             held = view.new(replace(data, shape=_reduced(view.shape(0), axes)))
             view.emit("reduce", (view.input(0),), (held,), (self.code, 1, *axes))
@@ -382,8 +385,7 @@ def lower_lrn(view: NodeView) -> None:
     alone = size == 1 and fixed and view.draft.part.generation is Generation.STREAM
     view.need(not alone, "size=1 in fixed point, which comes out as garbage (3 and affine bytes are possible)")
     # ONNX divides alpha by the size; the vendor does not.
-    floats = (node.number("alpha", 1e-4) / size, node.number("beta", 0.75), node.number("bias", 1.0))
-    view.emit("lrn", (view.input(0),), (view.output(),), (size, 2), floats)
+    emit_response(view, size, node.number("alpha", 1e-4) / size, node.number("beta", 0.75), node.number("bias", 1.0))
 
 
 def lower_cumsum(view: NodeView) -> None:

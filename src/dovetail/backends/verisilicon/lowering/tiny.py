@@ -18,6 +18,7 @@ from dovetail.backends.verisilicon.lowering.view import NodeView
 from dovetail.ir import DType, Quantization, TensorType
 
 _TINIEST = 1e-7
+_FINEST_RESPONSE = 2.0**-15
 _ENLARGED_BITS = 8
 """What is enlarged has steps of about as many bits behind the point."""
 
@@ -38,6 +39,32 @@ def emit_enlarged(view: NodeView, kind: str, others: Sequence[int], ints: Sequen
     data, result = _multiplied(view, view.input(0), view.kind(0), factor), view.new(_times(made, factor))
     view.emit(kind, (data, *others), (result,), ints)
     view.emit("mul", (result, _number(view, made, 1.0 / factor)), (view.output(),))
+
+
+def emit_power(view: NodeView, kind: str, out: TensorType, made: int, degree: int, ints: Sequence[int]) -> None:
+    """Emit a product of `degree` elements of the first input: 2^degree times as much where that is twice as much."""
+    wanted = _factor(out)
+    if wanted == 1.0:
+        view.emit(kind, (view.input(0),), (made,), ints)
+        return
+    factor = math.ldexp(1.0, -(-int(math.log2(wanted)) // degree))
+    data, result = _multiplied(view, view.input(0), view.kind(0), factor), view.new(_times(out, factor**degree))
+    view.emit(kind, (data,), (result,), ints)
+    view.emit("mul", (result, _number(view, out, factor**-degree)), (made,))
+
+
+def emit_response(view: NodeView, size: int, alpha: float, beta: float, bias: float) -> None:
+    """Emit local response normalisation; the tensor processor takes finer steps than 2^-15 in fixed point for 0."""
+    data = view.kind(0)
+    assert data.quant is not None
+    fixed = data.dtype is DType.I16 or view.draft.fixed_point
+    factor = _FINEST_RESPONSE / data.quant.scale[0]
+    if not fixed or factor <= 1.0:
+        view.emit("lrn", (view.input(0),), (view.output(),), (size, 2), (alpha, beta, bias))
+        return
+    larger, result = _multiplied(view, view.input(0), data, factor), view.new(_times(view.made(), factor))
+    view.emit("lrn", (larger,), (result,), (size, 2), (alpha / (factor * factor), beta, bias))
+    view.emit("mul", (result, _number(view, view.made(), 1.0 / factor)), (view.output(),))
 
 
 def emit_product(view: NodeView, first: tuple[int, ...], second: tuple[int, ...]) -> bool:
