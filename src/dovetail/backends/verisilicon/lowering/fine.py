@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from dovetail.backends.verisilicon.generation import Generation
+from dovetail.backends.verisilicon.lowering.numbers import number, row_of
 from dovetail.backends.verisilicon.lowering.tiny import enlarged
 from dovetail.backends.verisilicon.lowering.view import NodeView
 from dovetail.backends.verisilicon.views import FINEST_FOR_TABLES, scale_of
@@ -87,11 +88,7 @@ def _for_root(view: NodeView) -> int:
 
 
 def spread(view: NodeView, index: int, tensor: int, *, fixed: bool = True) -> int:
-    """Return a constant of one element as a row of equal ones, `fixed`: in fixed point; any other tensor as it is.
-
-    The vendor's compiler joins a single number with a product before it, on every part: it multiplies the weights in
-    fixed point and rounds them once more, up to 329 steps of 16 bits, and adds to the bias before anything is stored.
-    """
+    """Return a constant of one element as a row of equal ones, `fixed`: in fixed point; any other tensor as it is."""
     kind, made = view.kind(index), view.made_shape()
     value = view.graph.constants.get(view.node.inputs[index])
     affine = kind.dtype is not DType.I16 and not view.draft.fixed_point
@@ -99,37 +96,25 @@ def spread(view: NodeView, index: int, tensor: int, *, fixed: bool = True) -> in
         return tensor
     if math.prod(kind.static_shape or ()) != 1 or math.prod(made) == 1:
         return tensor
-    channels = made[1] if len(made) > _MATRIX else made[-1]
-    shape = [1] * len(made)
-    for place in reversed(range(len(made))):
-        shape[place] = made[place]
-        # As many as there are channels would be a bias.
-        if math.prod(shape) not in (1, channels):
-            break
-    return view.hold(np.full(shape, value.reshape(-1)[0]), replace(kind, shape=tuple(shape)))
+    shape = row_of(made)
+    return view.hold(np.full(shape, value.reshape(-1)[0]), replace(kind, shape=shape))
 
 
 def negate(view: NodeView) -> None:
     """Emit the product with -1."""
-    dtype, shape = view.kind(0).dtype, (1,) * max(len(view.shape(0)), 1)
-    minus = view.hold(np.full(shape, -1, dtype.carrier), TensorType(dtype, shape, Quantization((1.0,), (0,))))
-    view.emit("mul", (view.input(0), minus), (view.output(),))
+    view.emit("mul", (view.input(0), number(view, -1.0, 1.0)), (view.output(),))
 
 
 def absolute(view: NodeView) -> None:
     """Emit the larger of the input and its product with -1."""
-    dtype, shape = view.kind(0).dtype, (1,) * max(len(view.shape(0)), 1)
-    minus = view.hold(np.full(shape, -1, dtype.carrier), TensorType(dtype, shape, Quantization((1.0,), (0,))))
     turned = view.new(view.made())
-    view.emit("mul", (view.input(0), minus), (turned,))
+    view.emit("mul", (view.input(0), number(view, -1.0, 1.0)), (turned,))
     view.emit("maximum", (view.input(0), turned), (view.output(),))
 
 
 def leaky(view: NodeView, slope: float) -> None:
     """Emit the larger of the input and its product with a slope from 0 to 1."""
-    kind, shape = view.kind(0), (1,) * max(len(view.shape(0)), 1)
-    quant = Quantization((1.0 / (kind.dtype.integer_range[1] + 1),), (0,))
-    held = view.hold(quantize_array(np.full(shape, slope), kind.dtype, quant), TensorType(kind.dtype, shape, quant))
+    held = number(view, slope, 1.0 / (view.kind(0).dtype.integer_range[1] + 1))
     product = view.new(view.made())
     view.emit("mul", (view.input(0), held), (product,))
     view.emit("maximum", (view.input(0), product), (view.output(),))

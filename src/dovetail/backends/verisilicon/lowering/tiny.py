@@ -12,8 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
+from dovetail.backends.verisilicon.lowering.numbers import number
 from dovetail.backends.verisilicon.lowering.view import NodeView
 from dovetail.ir import DType, Quantization, TensorType
 
@@ -38,7 +37,7 @@ def emit_enlarged(view: NodeView, kind: str, others: Sequence[int], ints: Sequen
         return
     data, result = _multiplied(view, view.input(0), view.kind(0), factor), view.new(_times(made, factor))
     view.emit(kind, (data, *others), (result,), ints)
-    view.emit("mul", (result, _number(view, made, 1.0 / factor)), (view.output(),))
+    view.emit("mul", (result, number(view, 1.0 / factor, 1.0 / factor)), (view.output(),))
 
 
 def emit_power(view: NodeView, kind: str, out: TensorType, made: int, degree: int, ints: Sequence[int]) -> None:
@@ -50,7 +49,7 @@ def emit_power(view: NodeView, kind: str, out: TensorType, made: int, degree: in
     factor = math.ldexp(1.0, -(-int(math.log2(wanted)) // degree))
     data, result = _multiplied(view, view.input(0), view.kind(0), factor), view.new(_times(out, factor**degree))
     view.emit(kind, (data,), (result,), ints)
-    view.emit("mul", (result, _number(view, out, factor**-degree)), (made,))
+    view.emit("mul", (result, number(view, factor**-degree, factor**-degree)), (made,))
 
 
 def emit_response(view: NodeView, size: int, alpha: float, beta: float, bias: float) -> None:
@@ -64,7 +63,7 @@ def emit_response(view: NodeView, size: int, alpha: float, beta: float, bias: fl
         return
     larger, result = _multiplied(view, view.input(0), data, factor), view.new(_times(view.made(), factor))
     view.emit("lrn", (larger,), (result,), (size, 2), (alpha / (factor * factor), beta, bias))
-    view.emit("mul", (result, _number(view, view.made(), 1.0 / factor)), (view.output(),))
+    view.emit("mul", (result, number(view, 1.0 / factor, 1.0 / factor)), (view.output(),))
 
 
 def emit_product(view: NodeView, first: tuple[int, ...], second: tuple[int, ...]) -> bool:
@@ -82,7 +81,7 @@ def emit_product(view: NodeView, first: tuple[int, ...], second: tuple[int, ...]
     data, operand = (view.reshaped(tensor, shape) for tensor, shape in zip(read, (first, second), strict=True))
     result = view.new(_times(made, one * other))
     view.emit("matmul", (data, operand), (result,), (0, 0))
-    view.emit("mul", (result, _number(view, made, 1.0 / (one * other))), (view.output(),))
+    view.emit("mul", (result, number(view, 1.0 / (one * other), 1.0 / (one * other))), (view.output(),))
     return True
 
 
@@ -103,14 +102,7 @@ def _times(kind: TensorType, factor: float) -> TensorType:
     return replace(kind, quant=Quantization((kind.quant.scale[0] * factor,), kind.quant.zero_point))
 
 
-def _number(view: NodeView, like: TensorType, value: float) -> int:
-    """Return a constant of one element, a single step of its own size."""
-    shape = (1,) * max(len(view.shape(0)), 1)
-    kind = TensorType(like.dtype, shape, Quantization((value,), (0,)))
-    return view.hold(np.ones(shape, like.dtype.carrier), kind)
-
-
 def _multiplied(view: NodeView, tensor: int, kind: TensorType, factor: float) -> int:
     made = view.new(_times(kind, factor))
-    view.emit("mul", (tensor, _number(view, kind, factor)), (made,))
+    view.emit("mul", (tensor, number(view, factor, factor)), (made,))
     return made
