@@ -54,6 +54,8 @@ def residual_block(seed: int) -> WildCase:
     if draw.chance(0.7):
         tensor = growth.op("Relu", _convolution(growth, tensor, draw.pick(4, outer), 3))
     fits = growth.shape(tensor)[1] == outer
+    if draw.chance(0.3):
+        _convolution(growth, tensor, outer, 3, 2)
     stride = 1 if fits and draw.chance(0.3) else draw.pick(1, 2)
     ways = [_way(growth, tensor, outer, stride)]
     ways.append(tensor if fits and stride == 1 and draw.chance(0.5) else _way(growth, tensor, outer, stride))

@@ -157,17 +157,20 @@ def build_pool(item: OperatorView) -> Kernel:
 def _shaded_average(item: OperatorView, window: PlaneWindow) -> Kernel:
     """Return averages in float32: sums times the quotient of the scales and the number of values.
 
-    The kernel finds the number itself where it varies, in float32, too.
+    The kernel finds the number itself where it varies, in float32, too. Of bytes in fixed point the
+    whole plane is multiplied by half precision: measured on four parts.
     """
     kind, made, counted = item.kind(), item.made(), item.ints[0] == _WITH_PAD
     varied = any(map(any, window.paddings)) and not counted
     factor = np.asarray(scale_of(kind) / scale_of(made), np.float32 if varied else np.float64)
     signed = made.dtype is DType.I8 and not item.in_fixed_point
+    halved = item.in_fixed_point and DType.I16 not in (kind.dtype, made.dtype) and window.kernel == item.shape()[-2:]
     store = Store(made, moved_before=True, single=True, shift=MIDDLE if signed else 0)
 
     def run(values: Values) -> AnyArray:
         sums, counts = _totals(centred(samples_first(given(values)), kind), window, counted=counted)
         each = factor / counts.astype(factor.dtype)
+        each = each.astype(np.float16) if halved else each
         steps = sums.astype(np.float32) * each.astype(np.float32)
         return with_samples(store.from_steps(steps), len(given(values)))
 

@@ -28,7 +28,8 @@ _CHANNELS = -3
 def build_response(item: OperatorView) -> Kernel:
     """Return LRN of `[N, C, H, W]` across channels."""
     known = item.is_stored and item.kind().dtype is item.made().dtype
-    if known and item.operator.route is Route.PROCESSOR:
+    # Planes of one element are computed without a table.
+    if known and item.operator.route is Route.PROCESSOR and item.shape()[-2:] != (1, 1):
         return _processed(item)
     if known and item.operator.route is Route.SHADER:
         return _shaded(item)

@@ -153,8 +153,7 @@ def stream_table(
     ends = (-np.inf, np.inf) if span is None or kind == _UNLIMITED else (span.low, span.high)
     if odd:
         ends = (ends[0], max(-ends[0], ends[1]))
-    # A straight line goes on where those knots end: measured of 16 bits with steps up to 2^15.
-    filled, at = _resampled(function) if kind in USER and kind != "neg" else function, single(knots * step)
+    filled, at = _resampled(function) if kind in USER else function, single(knots * step)
     falls, rises = (0.0, 0.0) if span is None else _slopes_beyond(kind, span, step / scales.scale_out)
     sizes, negative = np.abs(steps), steps < 0
     above = _line(sizes, knots, _filled(filled, np.clip(at, *ends), scales.scale_out), rises)

@@ -100,6 +100,8 @@ def with_copies_of_added(draft: ProgramDraft) -> None:
     V853, T527 and A733. In older ones it is a convolution seen with another shape that is added to a convolution, of
     which their compiler does not end, or to a slice, which gets other bytes: on A311D, i.MX 8M Plus and RV1126.
 
+    What is added to a convolution, and read by another one with strides and pads, is copied, too.
+
     Of long rows newer parts join a convolution with the sum, past any copy, and what comes out is garbage; of 16 bits
     it is A733.
     """
@@ -112,6 +114,7 @@ def with_copies_of_added(draft: ProgramDraft) -> None:
         for place, tensor in enumerate(item.inputs if item.kind in _SUMS else ()):
             held, other = draft.tensors[tensor], item.inputs[1 - place]
             spoilt = _is_added_past(makers, tensor) if newer else _is_added_to_a_part(makers, tensor, other)
+            spoilt |= not newer and place == 1 and _is_padded_for_strides(draft, makers, tensor, other)
             spoilt |= _is_misread_slice(draft, makers, tensor, first=item.kind == "sub" and place == 0)
             if newer and held.form.code in joined and _is_of_long_rows(draft, makers, tensor):
                 inputs[place] = _multiplied_by_one(draft, operators, item, tensor)
@@ -154,6 +157,21 @@ def _is_added_to_a_part(makers: Mapping[int, ProgramOperator], tensor: int, othe
     maker = _seen_past_shapes(makers, tensor)
     convolved = maker is not None and maker.kind in _SHIFTED - _LAYERS
     return convolved and (added.kind == "strided_slice" or added.kind in _SHIFTED - _LAYERS)
+
+
+def _is_padded_for_strides(draft: ProgramDraft, makers: Mapping[int, ProgramOperator], tensor: int, other: int) -> bool:
+    """Tell whether what is added to a convolution is read with pads by a convolution that has strides.
+
+    Older parts' compilers join the sum, and fill the pads of the other convolution with another zero point: 42 % of its
+    elements, all at its edges, up to 246 steps. Measured on A311D, RK1808, S905D3 and STM32MP2, of 256 arrangements.
+    """
+    maker = makers.get(other)
+    while maker is not None and maker.kind in _PASSED:
+        maker = makers.get(maker.inputs[0])
+    if maker is None or maker.kind not in _SHIFTED:
+        return False
+    readers = [item for item in draft.operators if item.kind in _CONVOLUTIONS and item.inputs[0] == tensor]
+    return any(max(item.ints[2:4]) > 1 and any(item.ints[4:8]) for item in readers)
 
 
 def _is_of_long_rows(draft: ProgramDraft, makers: Mapping[int, ProgramOperator], tensor: int) -> bool:

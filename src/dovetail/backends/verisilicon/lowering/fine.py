@@ -102,19 +102,19 @@ def spread(view: NodeView, index: int, tensor: int, *, fixed: bool = True) -> in
 
 def negate(view: NodeView) -> None:
     """Emit the product with -1."""
-    view.emit("mul", (view.input(0), number(view, -1.0, 1.0)), (view.output(),))
+    view.emit("mul", (view.input(0), number(view, -1.0, 1.0, view.shape(0))), (view.output(),))
 
 
 def absolute(view: NodeView) -> None:
     """Emit the larger of the input and its product with -1."""
     turned = view.new(view.made())
-    view.emit("mul", (view.input(0), number(view, -1.0, 1.0)), (turned,))
+    view.emit("mul", (view.input(0), number(view, -1.0, 1.0, view.shape(0))), (turned,))
     view.emit("maximum", (view.input(0), turned), (view.output(),))
 
 
 def leaky(view: NodeView, slope: float) -> None:
     """Emit the larger of the input and its product with a slope from 0 to 1."""
-    held = number(view, slope, 1.0 / (view.kind(0).dtype.integer_range[1] + 1))
+    held = number(view, slope, 1.0 / (view.kind(0).dtype.integer_range[1] + 1), view.shape(0))
     product = view.new(view.made())
     view.emit("mul", (view.input(0), held), (product,))
     view.emit("maximum", (view.input(0), product), (view.output(),))

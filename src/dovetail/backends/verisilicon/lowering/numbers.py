@@ -30,10 +30,10 @@ def row_of(made: Sequence[int]) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def number(view: NodeView, value: float, scale: float) -> int:
-    """Return a number as an operand of the node's first input, stored as that is, with a scale of its own."""
+def number(view: NodeView, value: float, scale: float, shape: Sequence[int]) -> int:
+    """Return a number as an operand of a tensor of a shape, stored as the node's first input, but for its scale."""
     kind = view.kind(0)
     fixed = kind.dtype is DType.I16 or view.draft.fixed_point
-    shape = row_of(view.shape(0)) if fixed else (1,) * max(len(view.shape(0)), 1)
+    row = row_of(shape) if fixed else (1,) * max(len(shape), 1)
     quant = Quantization((scale,), (0,))
-    return view.hold(quantize_array(np.full(shape, value), kind.dtype, quant), TensorType(kind.dtype, shape, quant))
+    return view.hold(quantize_array(np.full(row, value), kind.dtype, quant), TensorType(kind.dtype, row, quant))

@@ -214,7 +214,12 @@ class AlongAxis:
         view.expect(sizes)
         axis = view.axis(view.node.integer("axis", self.default), len(sizes))
         seen = self._seen(sizes, len(sizes) - 1 - axis)
-        if view.draft.part.generation is not Generation.STREAM or seen is None:
+        stream = view.draft.part.generation is Generation.STREAM
+        unfilled = stream and self.kind == "softmax" and view.shape(0)[-1 - axis] == 1 and math.prod(sizes) > 1
+        view.need(
+            not unfilled, "rows of one element, of which nothing fills all but the first (2 and more are possible)"
+        )
+        if not stream or seen is None:
             view.emit(self.kind, (view.input(0),), (view.output(),), (axis,), self.floats)
             return
         wide, axis = seen
@@ -384,6 +389,8 @@ def lower_lrn(view: NodeView) -> None:
     view.need(exact, f"bias={node.number('bias', 1.0):g} at 16 bits or in dynamic fixed point (1 is possible)")
     alone = size == 1 and fixed and view.draft.part.generation is Generation.STREAM
     view.need(not alone, "size=1 in fixed point, which comes out as garbage (3 and affine bytes are possible)")
+    tiny = sizes[2:] == (1, 1) and view.draft.fixed_point and view.kind(0).dtype is not DType.I16
+    view.need(not tiny, "planes of one byte in dynamic fixed point, which come out as garbage (affine bytes do not)")
     # ONNX divides alpha by the size; the vendor does not.
     emit_response(view, size, node.number("alpha", 1e-4) / size, node.number("beta", 0.75), node.number("bias", 1.0))
 

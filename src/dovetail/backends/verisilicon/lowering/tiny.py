@@ -37,7 +37,7 @@ def emit_enlarged(view: NodeView, kind: str, others: Sequence[int], ints: Sequen
         return
     data, result = _multiplied(view, view.input(0), view.kind(0), factor), view.new(_times(made, factor))
     view.emit(kind, (data, *others), (result,), ints)
-    view.emit("mul", (result, number(view, 1.0 / factor, 1.0 / factor)), (view.output(),))
+    view.emit("mul", (result, _power(view, 1.0 / factor, view.made())), (view.output(),))
 
 
 def emit_power(view: NodeView, kind: str, out: TensorType, made: int, degree: int, ints: Sequence[int]) -> None:
@@ -49,21 +49,20 @@ def emit_power(view: NodeView, kind: str, out: TensorType, made: int, degree: in
     factor = math.ldexp(1.0, -(-int(math.log2(wanted)) // degree))
     data, result = _multiplied(view, view.input(0), view.kind(0), factor), view.new(_times(out, factor**degree))
     view.emit(kind, (data,), (result,), ints)
-    view.emit("mul", (result, number(view, factor**-degree, factor**-degree)), (made,))
+    view.emit("mul", (result, _power(view, factor**-degree, out)), (made,))
 
 
 def emit_response(view: NodeView, size: int, alpha: float, beta: float, bias: float) -> None:
     """Emit local response normalisation; the tensor processor takes finer steps than 2^-15 in fixed point for 0."""
     data = view.kind(0)
-    assert data.quant is not None
     fixed = data.dtype is DType.I16 or view.draft.fixed_point
-    factor = _FINEST_RESPONSE / data.quant.scale[0]
-    if not fixed or factor <= 1.0:
+    factor = _FINEST_RESPONSE / data.quant.scale[0] if fixed and data.quant is not None else 1.0
+    if factor <= 1.0:
         view.emit("lrn", (view.input(0),), (view.output(),), (size, 2), (alpha, beta, bias))
         return
     larger, result = _multiplied(view, view.input(0), data, factor), view.new(_times(view.made(), factor))
     view.emit("lrn", (larger,), (result,), (size, 2), (alpha / (factor * factor), beta, bias))
-    view.emit("mul", (result, number(view, 1.0 / factor, 1.0 / factor)), (view.output(),))
+    view.emit("mul", (result, _power(view, 1.0 / factor, view.made())), (view.output(),))
 
 
 def emit_product(view: NodeView, first: tuple[int, ...], second: tuple[int, ...]) -> bool:
@@ -81,7 +80,7 @@ def emit_product(view: NodeView, first: tuple[int, ...], second: tuple[int, ...]
     data, operand = (view.reshaped(tensor, shape) for tensor, shape in zip(read, (first, second), strict=True))
     result = view.new(_times(made, one * other))
     view.emit("matmul", (data, operand), (result,), (0, 0))
-    view.emit("mul", (result, number(view, 1.0 / (one * other), 1.0 / (one * other))), (view.output(),))
+    view.emit("mul", (result, _power(view, 1.0 / (one * other), made)), (view.output(),))
     return True
 
 
@@ -102,7 +101,12 @@ def _times(kind: TensorType, factor: float) -> TensorType:
     return replace(kind, quant=Quantization((kind.quant.scale[0] * factor,), kind.quant.zero_point))
 
 
+def _power(view: NodeView, value: float, of: TensorType) -> int:
+    """Return a power of two as an operand of a tensor."""
+    return number(view, value, value, of.static_shape or ())
+
+
 def _multiplied(view: NodeView, tensor: int, kind: TensorType, factor: float) -> int:
     made = view.new(_times(kind, factor))
-    view.emit("mul", (tensor, number(view, factor, factor)), (made,))
+    view.emit("mul", (tensor, _power(view, factor, kind)), (made,))
     return made
