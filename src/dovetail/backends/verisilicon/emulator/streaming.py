@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dovetail.backends.verisilicon.emulator.floats import fp21_away, single, truncated
+from dovetail.backends.verisilicon.emulator.floats import fp21_away, rounded, single, truncated
 from dovetail.backends.verisilicon.emulator.functions import (
     NATIVE,
     ODD,
@@ -33,6 +33,8 @@ STREAM_KINDS = frozenset({*_TABLES, *_ODD, "hard_sigmoid"})
 _BYTES = {**_TABLES, **_ODD, **STREAMED_BYTES}
 _BYTES_EXCEPT = frozenset({"neg", "sqrt", "square"})
 """Functions that are not a table of the stream processor in bytes, were not measured, or are as near in float32."""
+_LOG_BITS = 13
+"""Of an entry of Log, rounded: measured on 6,375 bytes under 25 pairs of scales, none differs."""
 _BYTE_BITS = 17
 """Significant bits of the entries of a table of bytes; the rest is cut off."""
 _INDEX_BITS = 10
@@ -197,7 +199,9 @@ def stream_bytes(steps: AnyArray, item: OperatorView, scales: Scales) -> AnyArra
         elif kind in _BYTES and kind not in _BYTES_EXCEPT:
             reals = single(_BYTES[kind](item)(single(steps * scales.scale_in)))
             scaled = single(reals * single(1.0 / scales.scale_out))
-            if kind != "hard_sigmoid":
+            if kind == "log":
+                scaled = rounded(scaled, _LOG_BITS)
+            elif kind != "hard_sigmoid":
                 scaled = truncated(scaled, _BYTE_BITS)
             scaled = np.where(np.isnan(scaled), 0.0, scaled)
         else:
