@@ -61,7 +61,7 @@ def build_joined(whole: ProgramView, item: OperatorView, threads: int) -> tuple[
         return _with_bias(source, item, threads), source.operator.inputs[:1]
     if kind == "data_convert":
         return _stored_once(source, item, threads), source.operator.inputs[:1]
-    if item.made().dtype is DType.I16:
+    if item.made().dtype is DType.I16 or kind == "mul":
         return _with_operand(whole, item, threads)
     last = whole.operators[item.operator.joins[-1]]
     operand = item.operator.inputs.index(last.operator.outputs[0])
@@ -102,11 +102,12 @@ def _with_operand(whole: ProgramView, item: OperatorView, threads: int) -> tuple
     weighted, kind, made, shape = _product(source, source, threads), source.made(), item.made(), item.made_shape()
     other, operator = item.kind(1 - operand), BINARY[item.operator.kind]
     factor, sign = scale_of(kind) / scale_of(made), -1.0 if item.operator.kind == "sub" else 1.0
+    ends = [end - zero_of(kind) for end in kind.dtype.integer_range]
 
     def run(values: Values) -> AnyArray:
         count = len(given(values))
         exact = weighted.steps(samples_first(given(values)), kind).reshape(count, *shape)
-        steps, reals = np.clip(exact, *kind.dtype.integer_range), reals_of(given(values, 1), other)
+        steps, reals = np.clip(exact, *ends), reals_of(given(values, 1), other)
         if item.operator.kind == "mul":
             return stored_from(np.rint(operator(steps * scale_of(kind), reals) / scale_of(made)), made)
         steps = np.where(steps == exact, steps, steps * _TRACED)

@@ -58,7 +58,7 @@ def _coarsest(kind: TensorType) -> float:
 def read(view: NodeView, function: str) -> int:
     """Return the input as a function takes it."""
     if function == "sqrt":
-        return _for_root(view)
+        _check_root(view)
     if function == "sign":
         return enlarged(view)
     if function in _PROCESSED and exceeds_floats(view) and scale_of(view.kind(0)) > _coarsest(view.kind(0)):
@@ -77,14 +77,16 @@ def for_table(view: NodeView) -> int:
     return made
 
 
-def _for_root(view: NodeView) -> int:
-    """Return the input without what is below 0: a root of it ends the simulator of the stream processor's bytes."""
-    part, kind = view.draft.part, view.kind(0)
-    if part.generation is not Generation.STREAM or kind.dtype is not DType.I8 or not view.draft.fixed_point:
-        return view.input(0)
-    made = view.new(kind)
-    view.emit("relu", (view.input(0),), (made,))
-    return made
+def _check_root(view: NodeView) -> None:
+    """Refuse bytes in fixed point that the stream processor's table of roots does not take.
+
+    One of what is below 0 ends the simulator, and so does any where the network has another table.
+    """
+    stream, kind = view.draft.part.generation is Generation.STREAM, view.kind(0)
+    view.need(
+        not (stream and kind.dtype is DType.I8 and view.draft.fixed_point),
+        "roots of bytes in dynamic fixed point, which end the simulator (affine bytes and 16 bits are possible)",
+    )
 
 
 def spread(view: NodeView, index: int, tensor: int, *, fixed: bool = True) -> int:

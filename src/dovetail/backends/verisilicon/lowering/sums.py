@@ -185,13 +185,16 @@ def _is_row(product: OperatorView) -> bool:
 
 
 def wide_pair(whole: ProgramView, item: OperatorView) -> tuple[int, ...]:
-    """Return the convolution that an operator of two operands of 16 bits reads as the array has it, or none.
+    """Return the convolution that an operator of two operands reads as the array has it, or none.
 
-    Beside a stream processor only; the other operand is computed before, and what is subtracted always is.
+    Beside a stream processor only, of 16 bits, and products of bytes but for affine signed ones; the other operand is
+    computed before, and what is subtracted always is.
     """
     first, second = item.operator.inputs
     alike = item.is_stored and _has_two_alike(item) and not (item.is_constant(0) or item.is_constant(1))
-    if item.generation is not Generation.STREAM or item.made().dtype is not DType.I16 or not alike:
+    multiplied = item.operator.kind == "mul" and (item.in_fixed_point or item.made().dtype is DType.U8)
+    wide = multiplied or item.made().dtype is DType.I16
+    if item.generation is not Generation.STREAM or not wide or not alike:
         return ()
     chains = [
         _summed_before(whole, tensor) for tensor in ((first,) if item.operator.kind == "sub" else (first, second))
