@@ -99,10 +99,12 @@ def _with_operand(whole: ProgramView, item: OperatorView, threads: int) -> tuple
     """
     source, last = (whole.operators[index] for index in (item.operator.joins[0], item.operator.joins[-1]))
     operand = item.operator.inputs.index(last.operator.outputs[0])
-    weighted, kind, made, shape = _product(source, source, threads), source.made(), item.made(), item.made_shape()
+    weighted, kind, made, shape = _product(source, source, threads), last.made(), item.made(), item.made_shape()
     other, operator = item.kind(1 - operand), BINARY[item.operator.kind]
     factor, sign = scale_of(kind) / scale_of(made), -1.0 if item.operator.kind == "sub" else 1.0
     ends = [end - zero_of(kind) for end in kind.dtype.integer_range]
+    if any(whole.operators[index].operator.kind == "relu" for index in item.operator.joins):
+        ends[0] = 0
 
     def run(values: Values) -> AnyArray:
         count = len(given(values))

@@ -251,11 +251,10 @@ def _read_past(tensors: tuple[ProgramTensor, ...], operators: tuple[ProgramOpera
 
 
 def _gated_past(tensors: tuple[ProgramTensor, ...], operators: tuple[ProgramOperator, ...]) -> set[int]:
-    """Return what a product of two tensors of one shape reads past: a sigmoid of another, a convolution beside a table.
+    """Return the sigmoids of something else that a product of two tensors of one shape reads past.
 
-    On A733 a sigmoid that gates something else is not rounded before the product, and neither is a convolution that is
-    gated by what has a table: up to half of the values are up to two steps off at 8 bits, and 26 at 16. A gate that is
-    broadcast is right, and one of its own input is one table.
+    On A733 they are not rounded before it: up to a quarter of the values are a step off at 8 bits, and half up to 26 at
+    16. A gate that is broadcast is right, and one of its own input is one table.
     """
     makers = {tensor: operator for operator in operators for tensor in operator.outputs}
 

@@ -197,7 +197,8 @@ def wide_pair(whole: ProgramView, item: OperatorView) -> tuple[int, ...]:
     if item.generation is not Generation.STREAM or not wide or not alike:
         return ()
     chains = [
-        _summed_before(whole, tensor) for tensor in ((first,) if item.operator.kind == "sub" else (first, second))
+        _summed_before(whole, tensor, ("relu",) if item.operator.kind == "mul" else ())
+        for tensor in ((first,) if item.operator.kind == "sub" else (first, second))
     ]
     return _joined_chain(whole, [chain for chain in chains if chain])
 
