@@ -49,3 +49,8 @@ def merged(shape: Sequence[int], axes: Sequence[int]) -> Merged:
         places.append(run[0] - gone)
         gone += len(run) - 1
     return Merged(tuple(tuple(run) for run in runs), tuple(places), max(len(shape) - gone, 2))
+
+
+def is_window(count: int, widest: int) -> bool:
+    """Tell whether so many elements fill a window whose sides are at most so wide."""
+    return any(count % side == 0 and count // side <= widest for side in range(1, widest + 1))

@@ -102,14 +102,14 @@ def _with_operand(whole: ProgramView, item: OperatorView, threads: int) -> tuple
     weighted, kind, made, shape = _product(source, source, threads), last.made(), item.made(), item.made_shape()
     other, operator = item.kind(1 - operand), BINARY[item.operator.kind]
     factor, sign = scale_of(kind) / scale_of(made), -1.0 if item.operator.kind == "sub" else 1.0
-    ends = [end - zero_of(kind) for end in kind.dtype.integer_range]
+    low, high = (end - zero_of(kind) for end in kind.dtype.integer_range)
     if any(whole.operators[index].operator.kind == "relu" for index in item.operator.joins):
-        ends[0] = 0
+        low = 0
 
     def run(values: Values) -> AnyArray:
         count = len(given(values))
         exact = weighted.steps(samples_first(given(values)), kind).reshape(count, *shape)
-        steps, reals = np.clip(exact, *ends), reals_of(given(values, 1), other)
+        steps, reals = np.clip(exact, low, high), reals_of(given(values, 1), other)
         if item.operator.kind == "mul":
             return stored_from(np.rint(operator(steps * scale_of(kind), reals) / scale_of(made)), made)
         steps = np.where(steps == exact, steps, steps * _TRACED)

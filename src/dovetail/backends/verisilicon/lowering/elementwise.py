@@ -8,12 +8,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dovetail.backends.verisilicon.generation import Generation
 from dovetail.backends.verisilicon.lowering import fine
 from dovetail.backends.verisilicon.lowering.clamping import is_clamped_apart
 from dovetail.backends.verisilicon.lowering.moving import copy
 from dovetail.backends.verisilicon.lowering.view import NodeView
+from dovetail.backends.verisilicon.program import TensorRole
 from dovetail.ir import DType, Quantization, TensorType, dequantize_array, quantize_array
 
+_NEAREST = 128.0
+"""By how much steps are made finer at once."""
 _LARGEST = 3.0e38
 """As a bound it cuts nothing."""
 _REALS = (DType.U8, DType.I8, DType.I16, DType.F32, DType.F16, DType.BF16)
@@ -103,7 +107,28 @@ class Extreme:
             view.expect(view.shape(0))
             copy(view)
             return
-        view.emit(self.kind, aligned(view, (0, 1), view.coarse), (view.output(),))
+        view.emit(self.kind, aligned(view, (0, 1), lambda index: _near(view, index)), (view.output(),))
+
+
+def _near(view: NodeView, index: int) -> int:
+    """Return an operand with steps that an extreme's kernel compares with those of the output.
+
+    Those that are 65,536 times as large are garbage, on V853, A311D and T527 at every precision; beside a stream
+    processor they are right. They are made finer before, which cuts off what the output does not hold.
+    """
+    kind, made = view.kind(index), view.made()
+    tensor = view.coarse(index)
+    if kind.quant is None or made.quant is None or view.draft.part.generation is Generation.STREAM:
+        return tensor
+    scale, zero = kind.quant.scale[0], kind.quant.zero_point
+    while scale > made.quant.scale[0] * _NEAREST * _NEAREST:
+        scale /= _NEAREST
+        # Kept in memory: the compiler makes one of several conversions.
+        stored = replace(kind, quant=Quantization((scale,), zero))
+        finer = view.draft.new(stored, view.node.label, TensorRole.EDGE)
+        view.emit("data_convert", (tensor,), (finer,))
+        tensor = finer
+    return tensor
 
 
 def lower_sub(view: NodeView) -> None:

@@ -24,7 +24,7 @@ from dovetail.backends.verisilicon.lowering.sums import (
 )
 from dovetail.backends.verisilicon.lowering.tabled import reads_array, reads_bytes
 from dovetail.backends.verisilicon.program import Code, Program, ProgramOperator, Quant, Route, TensorRole
-from dovetail.backends.verisilicon.reductions import merged
+from dovetail.backends.verisilicon.reductions import is_window, merged
 from dovetail.backends.verisilicon.views import OperatorView, ProgramView, exceeds_tables
 from dovetail.ir import DType, TensorType
 
@@ -261,7 +261,7 @@ def _is_averaged_by_array(item: OperatorView) -> bool:
     if not _is_average(item) or route_of(item) is not Route.ARRAY:
         return False
     made = math.prod(item.made_shape())
-    return item.operator.kind == "pool2d" or made == 1 or _is_window(math.prod(item.shape()) // made, _WIDEST)
+    return item.operator.kind == "pool2d" or made == 1 or is_window(math.prod(item.shape()) // made, _WIDEST)
 
 
 def _is_of_channels(item: OperatorView, index: int) -> bool:
@@ -421,12 +421,7 @@ def _count_on_array(item: OperatorView, count: int, widest: int) -> bool:
     """
     if item.generation in (*NEWEST, Generation.STREAM):
         return count <= widest**2
-    return _is_window(count, widest)
-
-
-def _is_window(count: int, widest: int) -> bool:
-    """Tell whether so many elements fill a window whose sides are at most so wide."""
-    return any(count % side == 0 and count // side <= widest for side in range(1, widest + 1))
+    return is_window(count, widest)
 
 
 def _is_converted_in_shader(item: OperatorView) -> bool:
