@@ -1,4 +1,4 @@
-"""Operators whose kernels end somewhere, over ranges from 1e-8 to 1e6: local responses, products, sums, negation."""
+"""Operators whose kernels end somewhere, over ranges from 1e-6 to 1e6: responses, products, sums, extremes."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from .conftest import kept_judge
 pytestmark = pytest.mark.sdk
 
 _CASES = 6
-_FEW = 0.002
-"""Share of elements that may be a step off: ties of 16 bits."""
+_FEW = 0.01
+"""Share of elements that may be a step off: ties, as of what A733 negates behind a convolution (3 in 1,000)."""
 _PRECISIONS = (Precision.U8, Precision.I8, Precision.I8DFP, Precision.I16)
 
 
@@ -91,7 +91,19 @@ def _itself(rng: np.random.Generator) -> WildCase:
     return WildCase(Graph("itself", nodes, ("x",), ("y",), kinds, {}), dict.fromkeys("xry", span), 0)
 
 
+def _extreme(rng: np.random.Generator) -> WildCase:
+    shape, most = (1, 3, int(rng.integers(2, 9)), int(rng.integers(2, 9))), 10.0 ** rng.uniform(-4, 2)
+    far = most * 2.0 ** rng.uniform(0, 26)
+    kinds = {name: TensorType(DType.F32, shape) for name in "xzy"}
+    graph = Graph(
+        "extreme", (Node("n", str(rng.choice(("Min", "Max"))), ("x", "z"), ("y",)),), ("x", "z"), ("y",), kinds
+    )
+    span = Range(-0.3 * most, most)
+    return WildCase(graph, {"x": span, "z": Range(float(rng.choice((-0.5, 0.2))) * far, far), "y": span}, 0)
+
+
 _DRAWN = {
+    "extreme": _extreme,
     "response": _response,
     "sum": _reduced("ReduceSum"),
     "product": _reduced("ReduceProd"),

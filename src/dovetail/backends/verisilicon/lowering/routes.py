@@ -59,6 +59,7 @@ _FLAT = 4
 """Axes of a tensor whose means a stream processor takes."""
 _WIDEST = 15
 """The longest side of a window of newer arrays."""
+_PAIR = 2
 _FEWEST_ADDED = 4
 """Channels of an average to which the adder adds at once."""
 _MEAN, _COUNTED, _MOST_AVERAGE = 0, 1, 1
@@ -103,7 +104,8 @@ def _gated(whole: ProgramView, item: OperatorView, tensor: int) -> tuple[int, ..
 def _tabled(whole: ProgramView, item: OperatorView, tensor: int, readers: int = 1) -> tuple[int, ...]:
     """Return the product, and what it is seen through, that a table behind the array is of, beside a stream processor.
 
-    In 16 bits it may be a layer of one row, and what is in its bias; of unsigned bytes and of fixed point an average.
+    In 16 bits it may be a layer of one row, and what is in its bias; of unsigned bytes and of fixed point such a layer
+    with a bias, or of two elements (others of 3 to 24 are stored before), or an average.
     """
     chain = product_before(whole, tensor, ("reshape",), _CONVOLUTIONS, readers)
     if chain:
@@ -111,8 +113,12 @@ def _tabled(whole: ProgramView, item: OperatorView, tensor: int, readers: int = 
     if item.made().dtype is DType.I16:
         row = row_before(whole, tensor, readers) or _biased_row(whole, tensor, readers)
         return row or _average_before(whole, tensor, readers)
-    signed = item.made().dtype is DType.I8 and not item.in_fixed_point
-    return _average_before(whole, tensor, readers) if reads_bytes(item) and not signed else ()
+    if not reads_bytes(item) or (item.made().dtype is DType.I8 and not item.in_fixed_point):
+        return ()
+    row = row_before(whole, tensor, readers)
+    if row and whole.operators[row[0]].shape()[-1] == _PAIR:
+        return row
+    return _biased_row(whole, tensor, readers) or _average_before(whole, tensor, readers)
 
 
 def _slope(whole: ProgramView, index: int) -> tuple[int, ...]:
