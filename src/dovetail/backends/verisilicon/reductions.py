@@ -10,6 +10,8 @@ _LAST = 3
 """The axis, the fastest first, that a mean over others, too, is taken over by itself."""
 _MOST = 3
 """Axes, none beside another, of which a mean takes the last by itself."""
+WIDEST_WINDOW = 15
+"""The longest side of a window of newer arrays."""
 _LONGEST = 65536
 """Elements of neighbouring axes that are seen as one."""
 

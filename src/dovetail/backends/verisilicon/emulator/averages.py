@@ -157,8 +157,8 @@ def build_pool(item: OperatorView) -> Kernel:
 def _shaded_average(item: OperatorView, window: PlaneWindow) -> Kernel:
     """Return averages in float32: sums times the quotient of the scales and the number of values.
 
-    The kernel finds the number itself where it varies, in float32, too. Of bytes in fixed point the
-    whole plane is multiplied by half precision: measured on four parts.
+    The kernel finds the number itself where it varies, in float32, too. The sum of a whole plane of bytes in fixed
+    point is multiplied by half precision: measured on four parts.
     """
     kind, made, counted = item.kind(), item.made(), item.ints[0] == _WITH_PAD
     varied = any(map(any, window.paddings)) and not counted

@@ -92,10 +92,10 @@ def _channels(item: OperatorView, index: int) -> AnyArray:
 
 
 def _with_operand(whole: ProgramView, item: OperatorView, threads: int) -> tuple[Kernel, tuple[int, ...]]:
-    """Return a sum, difference or product of 16 bits with a convolution that is not stored.
+    """Return a sum or difference of 16 bits, or a product of any, with a convolution that is not stored.
 
     The adder takes both in short floats. Measured on 1536 products and on 31,000 sums and differences, all equal: what
-    the tensor between cannot hold leaves a trace, which breaks ties.
+    the tensor between cannot hold leaves a trace, which breaks ties. A product's convolution may be clamped.
     """
     source, last = (whole.operators[index] for index in (item.operator.joins[0], item.operator.joins[-1]))
     operand = item.operator.inputs.index(last.operator.outputs[0])

@@ -71,8 +71,10 @@ def _stages(item: OperatorView) -> Sequence[tuple[int, ...]]:
 
 
 def _half(reals: AnyArray) -> AnyArray:
-    """Return real numbers as they are stored between the operators of a reduction: what half precision has no
-    normal number for is its largest, or 0."""
+    """Return real numbers as they are stored between the operators of a reduction.
+
+    What half precision has no normal number for is its largest, or 0.
+    """
     held = np.clip(reals, -_MOST_HALF, _MOST_HALF).astype(float32).astype(np.float16).astype(np.float64)
     return np.where(np.abs(held) < _LEAST_HALF, 0.0, held)
 

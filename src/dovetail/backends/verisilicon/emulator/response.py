@@ -23,6 +23,12 @@ from dovetail.backends.verisilicon.views import OperatorView, scale_of, zero_of
 from dovetail.ir import AnyArray, DType
 
 _CHANNELS = -3
+_LEAST_ENTRY = 2.0**-14
+"""The least normal number of half precision."""
+_FIRST_NORMAL, _BEHIND_LAST = 32, 992
+"""Codes of knots, of 5 bits of exponent and 5 of mantissa."""
+_BEYOND, _KNOT_UNIT = 2.0**16, 2.0**8
+"""The last knot, which half precision has not, and what all are multiplied by."""
 
 
 def build_response(item: OperatorView) -> Kernel:
@@ -66,13 +72,13 @@ def _processed(item: OperatorView) -> Kernel:
 
 def _knots() -> AnyArray:
     """Return the sums of squares that the table has entries for: none between 0 and 2^-6, the last is 2^24."""
-    codes = np.arange(1024, dtype=np.uint16)[32:992] << np.uint16(5)
-    return np.concatenate([[0.0], codes.view(np.float16).astype(np.float64), [2.0**16]]) * 2.0**8
+    codes = np.arange(1024, dtype=np.uint16)[_FIRST_NORMAL:_BEHIND_LAST] << np.uint16(5)
+    return np.concatenate([[0.0], codes.view(np.float16).astype(np.float64), [_BEYOND]]) * _KNOT_UNIT
 
 
 def _flushed(entries: AnyArray) -> AnyArray:
     """Return entries of a table as it holds them: those below the normal numbers of half precision are 0."""
-    return np.where(np.abs(entries) < 2.0**-14, 0.0, entries)
+    return np.where(np.abs(entries) < _LEAST_ENTRY, 0.0, entries)
 
 
 def _shaded(item: OperatorView) -> Kernel:

@@ -12,7 +12,7 @@ from dovetail.backends.verisilicon.generation import Generation
 from dovetail.backends.verisilicon.lowering import fine
 from dovetail.backends.verisilicon.lowering.clamping import is_clamped_apart
 from dovetail.backends.verisilicon.lowering.moving import copy
-from dovetail.backends.verisilicon.lowering.view import NodeView
+from dovetail.backends.verisilicon.lowering.view import NodeView, is_tiny
 from dovetail.backends.verisilicon.program import TensorRole
 from dovetail.ir import DType, Quantization, TensorType, dequantize_array, quantize_array
 
@@ -117,18 +117,23 @@ def _near(view: NodeView, index: int) -> int:
     processor they are right. They are made finer before, which cuts off what the output does not hold.
     """
     kind, made = view.kind(index), view.made()
-    tensor = view.coarse(index)
     if kind.quant is None or made.quant is None or view.draft.part.generation is Generation.STREAM:
-        return tensor
-    scale, zero = kind.quant.scale[0], kind.quant.zero_point
-    while scale > made.quant.scale[0] * _NEAREST * _NEAREST:
-        scale /= _NEAREST
-        # Kept in memory: the compiler makes one of several conversions.
-        stored = replace(kind, quant=Quantization((scale,), zero))
-        finer = view.draft.new(stored, view.node.label, TensorRole.EDGE)
-        view.emit("data_convert", (tensor,), (finer,))
-        tensor = finer
-    return tensor
+        return view.coarse(index)
+    tensor, limit = view.input(index), made.quant.scale[0] * _NEAREST * _NEAREST
+    if kind.quant.scale[0] <= limit:
+        return view.coarse(index)
+    while kind.quant is not None and kind.quant.scale[0] > limit:
+        kind = replace(kind, quant=Quantization((kind.quant.scale[0] / _NEAREST,), kind.quant.zero_point))
+        tensor = _kept(view, tensor, kind)
+    tiny = is_tiny(kind, made) and not view.draft.fixed_point
+    return _kept(view, tensor, replace(kind, quant=made.quant)) if tiny else tensor
+
+
+def _kept(view: NodeView, tensor: int, kind: TensorType) -> int:
+    """Return a conversion that is kept in memory: the compiler makes one of several."""
+    made = view.draft.new(kind, view.node.label, TensorRole.EDGE)
+    view.emit("data_convert", (tensor,), (made,))
+    return made
 
 
 def lower_sub(view: NodeView) -> None:

@@ -19,8 +19,10 @@ _MATRIX = 2
 
 
 def row_of(made: Sequence[int]) -> tuple[int, ...]:
-    """Return the shape of the shortest row of equal numbers that broadcasts to `made`; one of as many as there are
-    channels would be a bias."""
+    """Return the shape of the shortest row of equal numbers that broadcasts to `made`.
+
+    One of as many as there are channels would be a bias.
+    """
     channels = made[1] if len(made) > _MATRIX else made[-1] if made else 1
     shape = [1] * max(len(made), 1)
     for place in reversed(range(len(made))):

@@ -13,7 +13,7 @@ from dovetail.backends.verisilicon.lowering.elementwise import check_same_kind_o
 from dovetail.backends.verisilicon.lowering.moving import BYTES
 from dovetail.backends.verisilicon.lowering.tiny import emit_enlarged, emit_power, emit_response
 from dovetail.backends.verisilicon.lowering.view import NodeView, is_tiny, same_storage
-from dovetail.backends.verisilicon.reductions import is_window, merged
+from dovetail.backends.verisilicon.reductions import WIDEST_WINDOW, is_window, merged
 from dovetail.ir import AnyArray, DType, Quantization
 
 _MEAN, _MAXIMAL, _MINIMUM, _PRODUCT = 0, 1, 2, 4
@@ -26,7 +26,7 @@ _FEWEST = 9
 """Bytes of a plane: in random samples that are the ends of a range, as many are hardly ever alike."""
 _TALLEST = 4096
 """Rows of a plane that are normalised as they are."""
-_PLANE, _MOST_AXES, _WIDEST = 3, 4, 15
+_PLANE, _MOST_AXES = 3, 4
 _CHANNELS = 2
 """Where the vendor's shape has channels."""
 _LENGTH = 100
@@ -43,12 +43,12 @@ def _check_plane(view: NodeView, axes: tuple[int, ...]) -> None:
     sizes, generation = view.shape(0), view.draft.part.generation
     if generation not in NEWEST or axes != (0, 1):
         return
-    count, other = math.prod(sizes[-2:]), generation is not Generation.VIP9000
-    tiled = other or 1 in sizes[-2:] or view.kind(0).dtype is not DType.I16 or count != _NO_TILING
-    view.need(tiled, f"the compiler finds no tiling for the mean of {count} elements")
-    crowded = len(sizes) == _MOST_AXES and sizes[0] > sizes[1] and 1 not in sizes[2:] and count <= _WIDEST**2
+    count, wide = math.prod(sizes[-2:]), view.kind(0).dtype is DType.I16
+    untiled = generation is Generation.VIP9000 and wide and count == _NO_TILING and 1 not in sizes[-2:]
+    view.need(not untiled, f"the compiler finds no tiling for the mean of {count} elements")
+    crowded = len(sizes) == _MOST_AXES and sizes[0] > sizes[1] and 1 not in sizes[2:] and count <= WIDEST_WINDOW**2
     view.need(
-        not crowded or is_window(count, _WIDEST),
+        not crowded or is_window(count, WIDEST_WINDOW),
         f"means of {count} elements, which fill no window, of more samples than channels ({sizes[0]} of {sizes[1]})",
     )
 

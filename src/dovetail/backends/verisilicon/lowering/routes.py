@@ -24,7 +24,7 @@ from dovetail.backends.verisilicon.lowering.sums import (
 )
 from dovetail.backends.verisilicon.lowering.tabled import reads_array, reads_bytes
 from dovetail.backends.verisilicon.program import Code, Program, ProgramOperator, Quant, Route, TensorRole
-from dovetail.backends.verisilicon.reductions import is_window, merged
+from dovetail.backends.verisilicon.reductions import WIDEST_WINDOW, is_window, merged
 from dovetail.backends.verisilicon.views import OperatorView, ProgramView, exceeds_tables
 from dovetail.ir import DType, TensorType
 
@@ -57,9 +57,8 @@ _PLANE = 3
 """Axes that are all 1 where a function is left to a shader: channels, height and width."""
 _FLAT = 4
 """Axes of a tensor whose means a stream processor takes."""
-_WIDEST = 15
-"""The longest side of a window of newer arrays."""
 _PAIR = 2
+"""Elements of a row whose layer is a table with the function behind it."""
 _FEWEST_ADDED = 4
 """Channels of an average to which the adder adds at once."""
 _MEAN, _COUNTED, _MOST_AVERAGE = 0, 1, 1
@@ -267,7 +266,7 @@ def _is_averaged_by_array(item: OperatorView) -> bool:
     if not _is_average(item) or route_of(item) is not Route.ARRAY:
         return False
     made = math.prod(item.made_shape())
-    return item.operator.kind == "pool2d" or made == 1 or is_window(math.prod(item.shape()) // made, _WIDEST)
+    return item.operator.kind == "pool2d" or made == 1 or is_window(math.prod(item.shape()) // made, WIDEST_WINDOW)
 
 
 def _is_of_channels(item: OperatorView, index: int) -> bool:
@@ -400,7 +399,7 @@ def _averages_on_array(item: OperatorView) -> bool:
     """
     if item.kind(0).dtype is DType.I16 and item.generation is Generation.V7_BYTES:
         return False
-    widest = 11 if item.generation in OLDEST else _WIDEST
+    widest = 11 if item.generation in OLDEST else WIDEST_WINDOW
     if item.operator.kind == "pool2d":
         kernel, strides, rest = item.ints[1:3], item.ints[3:5], item.ints[5:]
         whole = not any(rest) or (item.ints[0] == _COUNTED and not rest[-1])
