@@ -49,7 +49,8 @@ def _check_plane(view: NodeView, axes: tuple[int, ...]) -> None:
     crowded = len(sizes) == _MOST_AXES and sizes[0] > sizes[1] and 1 not in sizes[2:] and count <= WIDEST_WINDOW**2
     view.need(
         not crowded or is_window(count, WIDEST_WINDOW),
-        f"means of {count} elements, which fill no window, of more samples than channels ({sizes[0]} of {sizes[1]})",
+        f"means of {count} elements, which fill no window, of {sizes[0]} samples, more than there are channels "
+        f"({sizes[1]} are possible)",
     )
 
 

@@ -19,7 +19,8 @@ from dovetail.errors import CompileError
 from dovetail.ir import AnyArray, DType, Graph, Node, Quantization, TensorType, quantize_array
 
 MAX_RANK = 6
-_MOST_STEPS = 128
+_MOST_STEPS = 127
+"""By how much steps are made coarser at once; odd, as whole steps over a power of two are ties, which shaders break."""
 _TINIEST = 1e-7
 _OF_NOTHING = 1.0
 """The step that quantising gives to what is always 0."""
