@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +14,7 @@ from dovetail.errors import (
     FormatError,
     PassError,
     UnsupportedPlacement,
+    suggestion,
 )
 
 
@@ -30,3 +32,12 @@ def test_an_error_is_one_line_and_survives_a_trip_to_another_process(text: str, 
         again = pickle.loads(pickle.dumps(error))
         assert type(again) is type(error)
         assert (str(again), vars(again)) == (str(error), vars(error))
+
+
+@pytest.mark.parametrize(
+    ("meant", "near"), [("acuity", "acuity-quantize"), ("acuty", "acuity-quantize"), ("tflit", "tflite"), ("x", None)]
+)
+def test_a_suggestion_knows_beginnings_and_first_words(meant: str, near: str | None) -> None:
+    hint = suggestion(meant, ("acuity-quantize", "ai-edge-quantizer", "tflite"))
+    assert hint.endswith("Known: acuity-quantize, ai-edge-quantizer, tflite.")
+    assert hint.startswith("Known" if near is None else f"Did you mean '{near}'? ")

@@ -18,6 +18,7 @@ from zoo.case import pad_boxes, read_images
 from zoo.catalogue import CASES as ZOO
 from zoo.detection import Ap50, BestRows, DetectionF1, Outputs, Rows, darknet_rows, raw_yolox_rows, yolox_rows
 from zoo.pictures import CASES as PICTURED
+from zoo.views import views
 
 _MOST = 240
 """Samples of a model that are scored."""
@@ -52,14 +53,14 @@ def _preprocess(file: str) -> Preprocess:
     return next(case.preprocess for case in PICTURED if case.file == file)
 
 
-def _detector(file: str, read: Callable[[Outputs], Rows]) -> Labelled:
+def _detector(file: str, read: Callable[[Outputs], Rows], pad: float) -> Labelled:
     def opened(graph: Graph, root: Path) -> LabelledData:
         how = _preprocess(file)
         coco, ccby = root / "data_coco20", root / "data_detect_ccby"
         labelled = read_images(graph, coco, how, coco / "gt.json")
         known = {sample.id for sample in labelled}
         unlabelled = [sample for sample in read_images(graph, coco, how) if sample.id not in known]
-        samples = pad_boxes([*labelled, *read_images(graph, ccby, how, ccby / "gt.json")], 100)
+        samples = views(pad_boxes([*labelled, *read_images(graph, ccby, how, ccby / "gt.json")], 100), pad)
         strict = DetectionF1(BestRows(read, min_score=0.3), Reference.LABELS)
         return LabelledData(unlabelled, samples, (Ap50(BestRows(read)), strict))
 
@@ -113,9 +114,9 @@ def _from_zoo(name: str) -> Labelled:
 
 
 CASES: tuple[Labelled, ...] = (
-    _detector("yolox_nano/yolox_nano.onnx", raw_yolox_rows),
-    _detector("yolox_nano/yolox_nano_decoded.onnx", yolox_rows),
-    _detector("yolo_fastest_darknet/yolo-fastest-1.1.weights", darknet_rows),
+    _detector("yolox_nano/yolox_nano.onnx", raw_yolox_rows, 114.0),
+    _detector("yolox_nano/yolox_nano_decoded.onnx", yolox_rows, 114.0),
+    _detector("yolo_fastest_darknet/yolo-fastest-1.1.weights", darknet_rows, 0.5),
     _imagenet("mbv1_025_128_imagenet/mbnet128_0.25_f.onnx"),
     _imagenet("shufflenetv2_int8_onnx/shufflenet-v2-12-int8.onnx"),
     _imagenet("mbv1_uint8_coral/mobilenet_v1_0.25_128_quant.tflite"),

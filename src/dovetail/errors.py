@@ -29,13 +29,23 @@ class DovetailError(Exception):
 
 
 def suggestion(given: str, known: Sequence[str]) -> str:
-    """Return a hint that names what was probably meant, and everything that is known."""
+    """Return a hint that names what was probably meant, and everything that is known.
+
+    A name of which the given one is the beginning is meant before those that are spelt alike.
+    """
     if not known:
         return "None is known."
     import difflib  # Only a wrong name needs it.
 
-    near = difflib.get_close_matches(given, known, n=1)
+    begun = [name for name in known if len(given) > _FEW_LETTERS and name.startswith(given)]
+    heads = {name.partition("-")[0]: name for name in reversed(known)}
+    near = begun or difflib.get_close_matches(given, known, n=1)
+    near = near or [heads[head] for head in difflib.get_close_matches(given, list(heads), n=1)]
     return (f"Did you mean '{near[0]}'? " if near else "") + f"Known: {', '.join(known)}."
+
+
+_FEW_LETTERS = 2
+"""A beginning of so few letters says nothing of what was meant."""
 
 
 NO_MEMORY = (

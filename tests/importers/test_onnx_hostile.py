@@ -365,6 +365,20 @@ def test_shapes_that_do_not_fit(shapes: dict[str, tuple[int, ...]], match: str) 
         load_onnx(_plain(), LoadOptions(shapes=shapes))
 
 
+@pytest.mark.parametrize("joined", ["Add(x, b)", "Concat <axis = 1> (x, b)"])
+def test_a_pyramid_of_a_size_that_does_not_halve_says_so(joined: str) -> None:
+    model = _text(
+        f"""g (float[1,2,H,W] x) => (float[1,C,H,W] y) <float[4] twice = {{1, 1, 2, 2}}> {{
+             a = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (x)
+             b = Resize <mode = "nearest"> (a, , twice)
+             y = {joined}
+           }}"""
+    )
+    load_onnx(model, LoadOptions(shapes={"x": (1, 2, 6, 8)}))
+    with refused(r"with 'x' \[1, 2, 7, 8\] node .* \[1, 2, 7, 8\] and \[1, 2, 6, 8\], which do not fit"):
+        load_onnx(model, LoadOptions(shapes={"x": (1, 2, 7, 8)}))
+
+
 def test_files_that_are_no_models(tmp_path: Path) -> None:
     (tmp_path / "empty.onnx").write_bytes(b"")
     (tmp_path / "text.onnx").write_text("hello, this is not a model")

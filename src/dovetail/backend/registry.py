@@ -88,6 +88,12 @@ def find_target(name: str) -> Target:
     why = _why_missing(own, name, known)
     if why:
         raise DeviceNotFound(f"target '{name}' cannot be used here: {why}.", hint=_LOOK)
+    bare, marked, precision = name.partition("@")
+    if marked and bare in known:
+        raise DeviceNotFound(
+            f"'{name}' is a target and a precision, where a target alone is expected.",
+            hint=f"Say '{bare}'; '{precision}' has an option of its own: --low where something is searched, else --place.",
+        )
     raise DeviceNotFound(f"target '{name}' is unknown.", hint=suggestion(name, sorted(set(known))))
 
 

@@ -15,7 +15,7 @@ from dovetail.importers.onnx.infer import check_model
 from dovetail.importers.onnx.opsets import bring_to_pinned, inline_functions, opset_of
 from dovetail.importers.onnx.reader import check_interface, read_source
 from dovetail.importers.onnx.structure import arrange
-from dovetail.importers.onnx.typecheck import check_types
+from dovetail.importers.onnx.typecheck import check_sizes, check_types
 from dovetail.importers.onnx.weights import check_values
 from dovetail.importers.options import LoadOptions
 from dovetail.ir import OPSET, Graph
@@ -47,5 +47,6 @@ def load_onnx(
     check_guards(model, OPSET)
     types = fold_constants(model)
     check_types(model, types)
+    check_sizes(model, types)
     check_values(model)
     return build_graph(model, types)

@@ -1,8 +1,8 @@
-"""Check element types against the operators' definitions, so that no runtime has to find out."""
+"""Check element types and sizes against the operators' definitions, so that no runtime has to find out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 
 from onnx import NodeProto, TensorProto, defs
@@ -11,7 +11,10 @@ from dovetail.errors import LoadError
 from dovetail.importers.onnx.reader import OnnxSource, node_label
 from dovetail.ir import OPSET, DType, TensorType
 from dovetail.ir.codes import DTYPE_OF_CODE
+from dovetail.ir.types import Shape
 
+_BROADCAST = frozenset({"Add", "And", "Div", "Equal", "Max", "Min", "Mul", "Or", "Pow", "Sub", "Sum", "Where", "Xor"})
+"""Operators whose operands have the same size along an axis, or one of one."""
 _SPELT = {
     DTYPE_OF_CODE[code]: f"tensor({name.lower()})"
     for name, code in TensorProto.DataType.items()
@@ -42,6 +45,40 @@ def check_types(source: OnnxSource, types: Mapping[str, TensorType]) -> None:
                 raise _refused(
                     source, node, f"takes {first.value} and {kind.dtype.value} ('{name}') where they must agree"
                 )
+
+
+def check_sizes(source: OnnxSource, types: Mapping[str, TensorType]) -> None:
+    """Raise LoadError where operands that have to be alike have different sizes, as odd sizes of inputs make them."""
+    for node in source.graph.node:
+        shapes = [types[name].shape for name in node.input if name in types]
+        known = [shape for shape in shapes if shape is not None]
+        if node.domain or len(known) < 2 or not _clash(node, known):
+            continue
+        inputs = ", ".join(f"'{value.name}' {_sizes(types[value.name].shape)}" for value in source.graph.input)
+        raise LoadError(
+            f"{source.where}: with {inputs} {node_label(node)} is given {' and '.join(map(_sizes, known))}, which do "
+            "not fit.",
+            source_node=node.name,
+            hint="Where a network halves a picture and doubles it again, its sides are multiples of the largest "
+            "stride: 32 in most, such as 320, 416 or 640.",
+        )
+
+
+def _clash(node: NodeProto, shapes: Sequence[Shape]) -> bool:
+    """Tell whether known sizes along an axis differ where they have to be the same."""
+    if node.op_type in _BROADCAST:
+        rank = max(map(len, shapes))
+        full = [(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]
+        return any(len({size for size in sizes if isinstance(size, int) and size != 1}) > 1 for sizes in zip(*full, strict=True))
+    if node.op_type == "Concat" and shapes[0] and len({len(shape) for shape in shapes}) == 1:
+        axis = next((item.i % len(shapes[0]) for item in node.attribute if item.name == "axis"), 0)
+        along = [sizes for place, sizes in enumerate(zip(*shapes, strict=True)) if place != axis]
+        return any(len({size for size in sizes if isinstance(size, int)}) > 1 for sizes in along)
+    return False
+
+
+def _sizes(shape: Shape | None) -> str:
+    return "?" if shape is None else f"[{', '.join('?' if size is None else str(size) for size in shape)}]"
 
 
 @cache
