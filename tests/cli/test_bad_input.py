@@ -332,6 +332,16 @@ def test_a_mistyped_goal_takes_no_folder(tiny: Tiny, run: Run, tmp_path: Path) -
     refused(run(*call, "--max-drop", "2%"), "answers another question", "Option: --replace.")
 
 
+def test_another_questions_folder_is_refused_before_samples_are_read(tiny: Tiny, run: Run, tmp_path: Path) -> None:
+    data = tmp_path / Path(tiny.data).name
+    shutil.copy(tiny.data, data)
+    call = ("tune", tiny.model, "--data", data, "--metric", tiny.metric, "--vendor-seconds", "0", "-o", tmp_path / "o")
+    assert run(*call).code == 0
+    data.write_bytes(b"no samples")
+    refused(run(*call, "--max-drop", "2%"), "answers another question", "Option: --replace.")
+    refused(run(*call), data.name)
+
+
 def test_names_that_are_no_text_are_refused_where_they_would_be_written(tiny: Tiny, run: Run, tmp_path: Path) -> None:
     model = tmp_path / "bad\udcff.onnx"
     shutil.copy(tiny.model, model)

@@ -394,3 +394,12 @@ def test_a_file_over_the_bound_is_not_read(tmp_path: Path) -> None:
     onnx.save(_plain(), str(path))
     with refused("at most 10 are read"):
         load_model(path, LoadOptions(max_file_bytes=10))
+
+
+def test_a_model_of_trees_is_called_by_its_name() -> None:
+    model = ModelProto()
+    model.CopyFrom(_plain())
+    del model.opset_import[:]
+    model.opset_import.append(helper.make_opsetid("ai.onnx.ml", 3))
+    with refused("none of ONNX's own operators, only those of 'ai.onnx.ml'"):
+        load_onnx(model)

@@ -22,7 +22,7 @@ from dovetail.data import (
 from dovetail.fit.board import BoardJudge, check_board, judged_report
 from dovetail.fit.decided import PlanDecisions, plan_decisions
 from dovetail.fit.evidence import holdout_note, refuse_any, refuse_few
-from dovetail.fit.folder import claim_folder
+from dovetail.fit.folder import claim_folder, refuse_folder
 from dovetail.fit.listener import FitListener, SearchStages, SilentFit
 from dovetail.fit.metric import ChosenMetric, choose_metric
 from dovetail.fit.network import describe_network
@@ -207,6 +207,8 @@ class _Opened:
         pictures = list_pictures(samples_path(request.data))
         if pictures and not request.anyway:
             refuse_few(len(pictures), goal, request.split)
+        if request.folder is not None:
+            refuse_folder(Path(request.folder), question_of(request, graph, low), overwrite=request.overwrite)
         preprocess, specs = choose_preprocess(request, source, graph), specs_of(graph)
         steps = preprocess.preprocess
         labels = None if request.labels is None else Path(request.labels)

@@ -24,11 +24,8 @@ _COMPARED = {"graph": "model", "data": "data", "metric": "metric", "low": "start
 """What makes a question, and what it is called in a message."""
 
 
-def claim_folder(folder: Path, question: Mapping[str, object], *, overwrite: bool = False) -> None:
-    """Make the folder of a search, or take up one of ours.
-
-    Raises DovetailError when it holds something else, or the answer to another question that is not to be replaced.
-    """
+def refuse_folder(folder: Path, question: Mapping[str, object], *, overwrite: bool = False) -> None:
+    """Raise DovetailError for a folder that is not a search's, or answers what is not to be replaced; touch nothing."""
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise DovetailError(f"{folder}: exists and is no folder.", hint=_HINT, option="output")
     before = read_question(folder)
@@ -48,6 +45,12 @@ def claim_folder(folder: Path, question: Mapping[str, object], *, overwrite: boo
             hint="Choose another folder, or say that it shall be replaced.",
             option="overwrite",
         )
+
+
+def claim_folder(folder: Path, question: Mapping[str, object], *, overwrite: bool = False) -> None:
+    """Make the folder of a search, or take up one of ours; raise DovetailError for what `refuse_folder` refuses."""
+    refuse_folder(folder, question, overwrite=overwrite)
+    before = read_question(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -39,6 +39,12 @@ def opset_of(model: ModelProto, where: str) -> int:
     """Return the version of ONNX's own operator set; raise LoadError when it is unknown here."""
     versions = {item.version for item in model.opset_import if item.domain in ("", "ai.onnx")}
     newest = int(defs.onnx_opset_version())
+    if not versions:
+        others = ", ".join(f"'{item.domain[:80]}'" for item in model.opset_import)
+        raise LoadError(
+            f"{where}: has none of ONNX's own operators, only those of {others}.",
+            hint="Trees, linear models and the like ('ai.onnx.ml') are no neural networks: they need no NPU.",
+        )
     if len(versions) != 1:
         raise LoadError(f"{where}: imports {len(versions)} versions of ONNX's operator set; exactly one is expected.")
     version = int(versions.pop())

@@ -69,7 +69,10 @@ def _clash(node: NodeProto, shapes: Sequence[Shape]) -> bool:
     if node.op_type in _BROADCAST:
         rank = max(map(len, shapes))
         full = [(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]
-        return any(len({size for size in sizes if isinstance(size, int) and size != 1}) > 1 for sizes in zip(*full, strict=True))
+        return any(
+            len({size for size in sizes if isinstance(size, int) and size != 1}) > 1
+            for sizes in zip(*full, strict=True)
+        )
     if node.op_type == "Concat" and shapes[0] and len({len(shape) for shape in shapes}) == 1:
         axis = next((item.i % len(shapes[0]) for item in node.attribute if item.name == "axis"), 0)
         along = [sizes for place, sizes in enumerate(zip(*shapes, strict=True)) if place != axis]
