@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import cache
 
 from onnx import NodeProto, TensorProto, defs
@@ -11,7 +11,7 @@ from dovetail.errors import LoadError
 from dovetail.importers.onnx.reader import OnnxSource, node_label
 from dovetail.ir import OPSET, DType, TensorType
 from dovetail.ir.codes import DTYPE_OF_CODE
-from dovetail.ir.types import Shape
+from dovetail.ir.types import Dim, Shape
 
 _BROADCAST = frozenset({"Add", "And", "Div", "Equal", "Max", "Min", "Mul", "Or", "Pow", "Sub", "Sum", "Where", "Xor"})
 """Operators whose operands have the same size along an axis, or one of one."""
@@ -69,15 +69,16 @@ def _clash(node: NodeProto, shapes: Sequence[Shape]) -> bool:
     if node.op_type in _BROADCAST:
         rank = max(map(len, shapes))
         full = [(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]
-        return any(
-            len({size for size in sizes if isinstance(size, int) and size != 1}) > 1
-            for sizes in zip(*full, strict=True)
-        )
+        return any(_differ(sizes, {1}) for sizes in zip(*full, strict=True))
     if node.op_type == "Concat" and shapes[0] and len({len(shape) for shape in shapes}) == 1:
         axis = next((item.i % len(shapes[0]) for item in node.attribute if item.name == "axis"), 0)
-        along = [sizes for place, sizes in enumerate(zip(*shapes, strict=True)) if place != axis]
-        return any(len({size for size in sizes if isinstance(size, int)}) > 1 for sizes in along)
+        return any(_differ(sizes) for place, sizes in enumerate(zip(*shapes, strict=True)) if place != axis)
     return False
+
+
+def _differ(sizes: Sequence[Dim], free: Set[int] = frozenset()) -> bool:
+    """Tell whether there are several known sizes, those that are free left out."""
+    return len({size for size in sizes if isinstance(size, int)} - free) > 1
 
 
 def _sizes(shape: Shape | None) -> str:
