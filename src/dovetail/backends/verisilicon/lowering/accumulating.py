@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from dovetail.backends.verisilicon.generation import Generation
+from dovetail.backends.verisilicon.generation import NEWEST, Generation
 from dovetail.backends.verisilicon.lowering.grouping import copied_for_groups
 from dovetail.backends.verisilicon.lowering.padding import pad_apart
 from dovetail.backends.verisilicon.lowering.sweeping import (
@@ -394,6 +395,22 @@ def _read_by_shader(view: NodeView, index: int) -> int:
     return made
 
 
+def _check_constant_factor(view: NodeView, first: Sequence[int], second: Sequence[int]) -> bool:
+    """Tell whether a factor is a constant; refuse where its matrices are read wrongly.
+
+    Measured on A311D and i.MX 8M Plus (a constant of one row), and S905D3 (16 bits, all but the first values).
+    """
+    held = [name in view.graph.constants for name in view.node.inputs[:2]]
+    generation = view.draft.part.generation
+    wide = view.kind(0).dtype is DType.I16 and generation is Generation.V7_BYTES
+    told = f"a constant factor of shape {list(second if held[1] else first)} at 16 bits"
+    view.need(not (any(held) and wide), f"{told} (8 bits, or a second factor of two axes, is possible)")
+    older = generation not in (*NEWEST, Generation.STREAM)
+    told = f"a product of one column and one row, which is a constant of {second[-1]} (Mul is possible)"
+    view.need(not (held[1] and older and second[-2] == 1 < second[-1]), told)
+    return any(held)
+
+
 def lower_matmul(view: NodeView) -> None:
     """Lower MatMul: a fully connected layer where the second operand is a constant matrix, else a product of two."""
     one, other = view.shape(0), view.shape(1)
@@ -414,6 +431,15 @@ def lower_matmul(view: NodeView) -> None:
     view.expect((*first[:-1], second[-1]))
     if emit_product(view, first, second):
         return
+    held = _check_constant_factor(view, first, second)
+    out = view.output()
+    if held and len(first) > 3 and first[0] > 1:
+        # Of a constant factor along two axes of batches older parts read the first matrices only.
+        count = math.prod(first[:-2])
+        first, second = (count, *first[-2:]), (count, *second[-2:])
+        out = view.new(replace(view.made(), shape=(count, first[-2], second[-1])))
     data = view.reshaped(_read_by_shader(view, 0), first)
     operand = view.reshaped(_read_by_shader(view, 1), second)
-    view.emit("matmul", (data, operand), (view.output(),), (0, 0))
+    view.emit("matmul", (data, operand), (out,), (0, 0))
+    if out != view.output():
+        view.emit("reshape", (out,), (view.output(),), tuple(reversed(view.made_shape())))
