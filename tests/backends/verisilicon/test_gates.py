@@ -229,13 +229,19 @@ _REDUCED: Mapping[str, Callable[[Growth, str], str]] = {
     "planes": lambda growth, data: growth.op("GlobalAveragePool", data),
     "largest": lambda growth, data: growth.op("ReduceMax", data, growth.constant(np.asarray([1, 2]))),
     "reshaped": lambda growth, data: growth.op("Flatten", data),
+    "least of two": lambda growth, data: growth.op("Min", data, drawn_input(growth, *growth.shape(data))),
+    "largest of two": lambda growth, data: growth.op("Max", drawn_input(growth, *growth.shape(data)), data),
+    "square root": lambda growth, data: growth.op("Sqrt", data),
+    "power": lambda growth, data: growth.op("Pow", data, growth.constant(np.float32(2))),
+    "part": lambda growth, data: growth.op("Slice", data, *(growth.constant(np.asarray([at])) for at in (0, 2, 1))),
+    "normalised": lambda growth, data: growth.op("Softmax", data, axis=1),
 }
 """What else reads the sigmoid of a gate."""
 
 
 @pytest.mark.sdk
 @pytest.mark.parametrize("precision", [Precision.U8, Precision.I16])
-@pytest.mark.parametrize("target", ["vsi:v853", "vsi:a311d", "vsi:imx8mp"])
+@pytest.mark.parametrize("target", ["vsi:v853", "vsi:a311d", "vsi:imx8mp", "vsi:a733"])
 def test_sigmoids_that_gate_and_are_reduced(target: str, precision: Precision, vendor: VsiBackend) -> None:
     """A reduction that looks at a sigmoid is no reader to the compiler: it would be given what nothing fills."""
     seed = draws.seed_here()

@@ -17,6 +17,8 @@ _SUMS = frozenset({"add", "sub"})
 _CLAMPS = frozenset({"clip", "relu", "relu6"})
 _SLOPES = frozenset({"leaky_relu", "prelu"})
 _PASSED = frozenset({"clip", "relu", "reshape"})
+_VIEWING = frozenset({"maximum", "minimum", "reduce"})
+"""What reads its operands through views of them."""
 _PLANE_AXES = 4
 _LONGEST_ROW = 8191
 """Elements, with pads, of which a convolution that is joined with a sum is right."""
@@ -125,18 +127,23 @@ def with_copies_of_added(draft: ProgramDraft) -> None:
 
 
 def with_copies_of_gates(draft: ProgramDraft) -> None:
-    """Copy the sigmoid of a gate for a reduction: the vendor's compiler does not count a view as a reader.
+    """Copy the sigmoid of a gate for a reduction or an extreme: the vendor's compiler does not count what it views.
 
-    It makes a table of the sigmoid and the product, and nothing fills what is reduced. Measured on V853 and A311D.
+    It makes a table of the sigmoid and the product, and nothing fills what is reduced. Measured on V853 and A311D, of
+    extremes of two tensors on those, i.MX 8M Plus, STM32MP2 and A733, at 8 and at 16 bits.
     """
     makers = {tensor: operator for operator in draft.operators for tensor in operator.outputs}
     products = [set(operator.inputs) for operator in draft.operators if operator.kind == "mul"]
+
+    def lost(tensor: int) -> bool:
+        gate = makers.get(tensor)
+        return gate is not None and gate.kind == "sigmoid" and {*gate.inputs, *gate.outputs} in products
+
     operators: list[ProgramOperator] = []
     for item in draft.operators:
-        gate = makers.get(item.inputs[0]) if item.kind == "reduce" else None
-        if gate is not None and gate.kind == "sigmoid" and {*gate.inputs, *gate.outputs} in products:
-            copy = _copy(draft, operators, item, item.inputs[0])
-            item = replace(item, inputs=(copy, *item.inputs[1:]))
+        if item.kind in _VIEWING:
+            inputs = [_copy(draft, operators, item, tensor) if lost(tensor) else tensor for tensor in item.inputs]
+            item = replace(item, inputs=tuple(inputs))
         operators.append(item)
     draft.operators[:] = operators
 
