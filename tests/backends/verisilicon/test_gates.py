@@ -234,7 +234,6 @@ _REDUCED: Mapping[str, Callable[[Growth, str], str]] = {
     "square root": lambda growth, data: growth.op("Sqrt", data),
     "power": lambda growth, data: growth.op("Pow", data, growth.constant(np.float32(2))),
     "part": lambda growth, data: growth.op("Slice", data, *(growth.constant(np.asarray([at])) for at in (0, 2, 1))),
-    "normalised": lambda growth, data: growth.op("Softmax", data, axis=1),
 }
 """What else reads the sigmoid of a gate."""
 
