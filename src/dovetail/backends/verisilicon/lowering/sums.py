@@ -24,6 +24,8 @@ _WIDEST_FIXED = 8.0
 _NEAR, _FAR = 2.0, 20.0
 """Ratios of the operands' scales that make no byte weights any more: where a scale is above 1, and where none is."""
 CONVOLUTIONS = frozenset({"conv2d", "grouped_conv2d"})
+_GROUPED = "grouped_conv2d"
+"""A convolution that the compiler cuts into one for each group: its result is made of parts, and no sum joins it."""
 LAYERS = frozenset({"fully_connected"})
 _LONGEST_CHAIN = 3
 _POINT, _SQUARE = (1, 1), (3, 3)
@@ -33,14 +35,16 @@ _POINT, _SQUARE = (1, 1), (3, 3)
 def sum_route(item: OperatorView) -> Route:
     """Return what computes a sum by itself; a convolution with two byte weights is the array's."""
     exact = _exact_route(item)
-    if not _adds_bytes(item) or _reads_parts(item):
+    # Signed bytes are converted first.
+    grouped = item.made().dtype is DType.U8 and any(_is_grouped(item.whole, one) for one in item.operator.inputs)
+    if not _adds_bytes(item) or _reads_parts(item) or (grouped and item.generation in CONVERTING):
         return exact
     taken = item.whole.makers.keys().isdisjoint(_sources(item))
     if item.made().dtype is DType.U8 and item.generation in NEWEST and taken:
         # Two tensors of unsigned bytes that the graph takes are a shader's.
         return exact
     route = _adding_route(item)
-    if route is Route.ARRAY and any(is_part(item.whole, tensor) for tensor in item.operator.inputs):
+    if route is Route.ARRAY and (grouped or any(is_part(item.whole, tensor) for tensor in item.operator.inputs)):
         return exact
     return route or exact
 
@@ -64,6 +68,12 @@ def in_one_sum_each(whole: ProgramView, operators: Sequence[ProgramOperator]) ->
         else:
             found[index] = replace(operator, route=_exact_route(item))
     return found
+
+
+def _is_grouped(whole: ProgramView, tensor: int) -> bool:
+    """Tell whether a tensor is a grouped convolution, clamped or seen with another shape or not."""
+    chain = product_before(whole, tensor, ("relu", "reshape"), (_GROUPED,))
+    return bool(chain)
 
 
 def _exact_route(item: OperatorView) -> Route:
@@ -173,6 +183,8 @@ def _summed_before(whole: ProgramView, tensor: int, through: tuple[str, ...] = (
     found = product_before(whole, tensor, through)
     if found:
         product = whole.operators[found[0]]
+        if product.operator.kind == _GROUPED:
+            return ()
         return () if is_narrow(product) else found
     chain = product_before(whole, tensor, (*through, "reshape"), CONVOLUTIONS | LAYERS)
     return chain if chain and _is_row(whole.operators[chain[0]]) else ()
