@@ -71,9 +71,8 @@ def in_one_sum_each(whole: ProgramView, operators: Sequence[ProgramOperator]) ->
 
 
 def _is_grouped(whole: ProgramView, tensor: int) -> bool:
-    """Tell whether a tensor is a grouped convolution, clamped or seen with another shape or not."""
-    chain = product_before(whole, tensor, ("relu", "reshape"), (_GROUPED,))
-    return bool(chain)
+    """Tell whether a tensor is a grouped convolution, seen with another shape or not; a ReLU makes one piece of it."""
+    return bool(product_before(whole, tensor, ("reshape",), (_GROUPED,)))
 
 
 def _exact_route(item: OperatorView) -> Route:
