@@ -23,15 +23,16 @@ _FEW = 0.004
 """Share of elements that may be a step off: ties of 16 bits, and of tables."""
 _MAKERS = ("none", "none", "conv", "conv", "conv relu", "relu", "neg")
 _GATES = (*_MAKERS, "sigmoid", "tanh", "conv sigmoid", "conv tanh", "softmax")
-_PRECISIONS = (Precision.U8, Precision.I8DFP, Precision.I16)
+_PRECISIONS = (Precision.U8, Precision.I8, Precision.I8DFP, Precision.I16)
 
 
 def _made(growth: Growth, how: str, shape: tuple[int, ...]) -> str:
     tensor = drawn_input(growth, *shape)
     for word in how.split():
         if word == "conv":
-            weights = growth.constant(growth.rng.normal(0, 0.5, (shape[1], shape[1], 1, 1)))
-            tensor = growth.op("Conv", tensor, weights, kernel_shape=(1, 1))
+            size = growth.draw.pick(1, 3)
+            weights = growth.constant(growth.rng.normal(0, 0.5, (shape[1], shape[1], size, size)))
+            tensor = growth.op("Conv", tensor, weights, kernel_shape=(size, size), pads=(size // 2,) * 4)
         elif word == "softmax":
             tensor = growth.op("Softmax", tensor, axis=1)
         elif word != "none":
@@ -45,7 +46,9 @@ def gated_product(seed: int) -> WildCase:
     draw = growth.draw
     shape = (1, draw.whole(2, 6), draw.whole(3, 8), draw.whole(3, 8))
     sides = [_made(growth, draw.pick(*_MAKERS), shape), _made(growth, draw.pick(*_GATES), shape)]
-    growth.op("Mul", *(sides if draw.chance(0.5) else sides[::-1]))
+    made = growth.op("Mul", *(sides if draw.chance(0.5) else sides[::-1]))
+    if draw.chance(0.3):
+        growth.op("Relu", made)
     return growth.case(seed)
 
 

@@ -116,11 +116,11 @@ def with_copies_of_added(draft: ProgramDraft) -> None:
         for place, tensor in enumerate(item.inputs if item.kind in _SUMS else ()):
             held, other = draft.tensors[tensor], item.inputs[1 - place]
             spoilt = _is_added_past(makers, tensor) if newer else _is_added_to_a_part(makers, tensor, other)
-            spoilt |= not newer and place == 1 and _is_padded_for_strides(draft, makers, tensor, other)
+            padded = not newer and place == 1 and _is_padded_for_strides(draft, makers, tensor, other)
             spoilt |= _is_misread_slice(draft, makers, tensor, first=item.kind == "sub" and place == 0)
             if newer and held.form.code in joined and _is_of_long_rows(draft, makers, tensor):
                 inputs[place] = _multiplied_by_one(draft, operators, item, tensor)
-            elif held.form.code is Code.U8 and spoilt:
+            elif (held.form.code is Code.U8 and spoilt) or (held.form.code in (Code.U8, Code.I8) and padded):
                 inputs[place] = _copy(draft, operators, item, tensor)
         operators.append(replace(item, inputs=tuple(inputs)))
     draft.operators[:] = operators
@@ -143,6 +143,26 @@ def with_copies_of_gates(draft: ProgramDraft) -> None:
     for item in draft.operators:
         if item.kind in _VIEWING:
             inputs = [_copy(draft, operators, item, tensor) if lost(tensor) else tensor for tensor in item.inputs]
+            item = replace(item, inputs=tuple(inputs))
+        operators.append(item)
+    draft.operators[:] = operators
+
+
+def with_copies_of_grouped(draft: ProgramDraft) -> None:
+    """Copy what a product reads of a clamped grouped convolution: of unsigned bytes it is garbage on A733 else."""
+    if draft.part.generation is not Generation.STREAM:
+        return
+    makers = {tensor: operator for operator in draft.operators for tensor in operator.outputs}
+
+    def clamped(tensor: int) -> bool:
+        clamp = makers.get(tensor)
+        source = makers.get(clamp.inputs[0]) if clamp is not None and clamp.kind in _CLAMPS else None
+        return source is not None and source.kind == "grouped_conv2d"
+
+    operators: list[ProgramOperator] = []
+    for item in draft.operators:
+        if item.kind == "mul":
+            inputs = [_copy(draft, operators, item, tensor) if clamped(tensor) else tensor for tensor in item.inputs]
             item = replace(item, inputs=tuple(inputs))
         operators.append(item)
     draft.operators[:] = operators

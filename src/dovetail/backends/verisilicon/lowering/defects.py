@@ -101,7 +101,7 @@ def keep_signed_bytes(
         spoilt |= added
         kept |= inner & added
     if part.generation is Generation.STREAM:
-        past = _read_past(tensors, operators) | _gated_past(tensors, operators)
+        past = _read_past(tensors, operators) | _gated_past(tensors, operators) | _clamped_groups(tensors, operators)
         spoilt |= _reshaped_to_layers(tensors, operators) | past
         kept |= inner & past
         kept |= inner & _looked_up_sums(tensors, operators)
@@ -248,6 +248,14 @@ def _read_past(tensors: tuple[ProgramTensor, ...], operators: tuple[ProgramOpera
         if past:
             found.add(item.inputs[0])
     return {tensor for tensor in found if tensors[tensor].role is TensorRole.INNER}
+
+
+def _clamped_groups(tensors: tuple[ProgramTensor, ...], operators: tuple[ProgramOperator, ...]) -> set[int]:
+    """Return the clamped grouped convolutions that a difference reads: on A733 what is taken is not rounded else."""
+    grouped = {item.outputs[0] for item in operators if item.kind == "grouped_conv2d"}
+    clamped = {item.outputs[0] for item in operators if item.kind in _CLAMPS and item.inputs[0] in grouped}
+    read = {tensor for item in operators if item.kind == "sub" for tensor in item.inputs}
+    return {tensor for tensor in clamped & read if tensors[tensor].role is TensorRole.INNER}
 
 
 def _gated_past(tensors: tuple[ProgramTensor, ...], operators: tuple[ProgramOperator, ...]) -> set[int]:

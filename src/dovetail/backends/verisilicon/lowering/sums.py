@@ -198,12 +198,13 @@ def _is_row(product: OperatorView) -> bool:
 def wide_pair(whole: ProgramView, item: OperatorView) -> tuple[int, ...]:
     """Return the convolution that an operator of two operands reads as the array has it, or none.
 
-    Beside a stream processor only, of 16 bits, and products of bytes but for affine signed ones; the other operand is
-    computed before, and what is subtracted always is.
+    Beside a stream processor only, of 16 bits, and products of bytes but for affine signed ones that are kept; the
+    other operand is computed before, and what is subtracted always is.
     """
     first, second = item.operator.inputs
     alike = item.is_stored and _has_two_alike(item) and not (item.is_constant(0) or item.is_constant(1))
-    multiplied = item.operator.kind == "mul" and (item.in_fixed_point or item.made().dtype is DType.U8)
+    bytes_alike = item.in_fixed_point or item.made().dtype is DType.U8 or not item.kept
+    multiplied = item.operator.kind == "mul" and bytes_alike
     wide = multiplied or item.made().dtype is DType.I16
     if item.generation is not Generation.STREAM or not wide or not alike:
         return ()
@@ -211,17 +212,22 @@ def wide_pair(whole: ProgramView, item: OperatorView) -> tuple[int, ...]:
         _summed_before(whole, tensor, ("relu",) if item.operator.kind == "mul" else ())
         for tensor in ((first,) if item.operator.kind == "sub" else (first, second))
     ]
-    return _joined_chain(whole, [chain for chain in chains if chain])
+    joined = [chain for chain in chains if chain]
+    return _first_visited(whole, joined) if item.operator.kind == "mul" else _joined_chain(whole, joined)
 
 
 def _joined_chain(whole: ProgramView, chains: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
     """Return which of the products before a sum is joined: the one that the compiler comes to first.
 
-    Of convolutions with windows of 3 x 3 and of 1 x 1 it is the former.
+    Of convolutions with windows of 3 x 3 and of 1 x 1 that are added it is the former.
     """
     windows = [whole.operators[chain[0]].shape(1)[2:] or _POINT for chain in chains if len(chain) == 1]
     if sorted(windows) == [_POINT, _SQUARE]:
         return chains[windows.index(_SQUARE)]
+    return _first_visited(whole, chains)
+
+
+def _first_visited(whole: ProgramView, chains: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
     return min(chains, key=lambda chain: whole.visits[chain[0]], default=())
 
 

@@ -18,6 +18,7 @@ from dovetail.backends.verisilicon.lowering.copies import (
     with_coarse_results,
     with_copies_of_added,
     with_copies_of_gates,
+    with_copies_of_grouped,
     with_copies_of_moved,
     with_copies_of_pooled,
     with_own_copies,
@@ -104,6 +105,7 @@ def lower_graph(graph: Graph, part: Part) -> Program:
     with_copies_of_pooled(draft)
     with_copies_of_added(draft)
     with_copies_of_gates(draft)
+    with_copies_of_grouped(draft)
     outputs = with_own_copies(draft, outputs)
     program = Program(
         target=part.target,
