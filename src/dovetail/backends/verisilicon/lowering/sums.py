@@ -35,8 +35,7 @@ _POINT, _SQUARE = (1, 1), (3, 3)
 def sum_route(item: OperatorView) -> Route:
     """Return what computes a sum by itself; a convolution with two byte weights is the array's."""
     exact = _exact_route(item)
-    # Signed bytes are converted first.
-    grouped = item.made().dtype is DType.U8 and any(_is_grouped(item.whole, one) for one in item.operator.inputs)
+    grouped = _adds_groups(item)
     if not _adds_bytes(item) or _reads_parts(item) or (grouped and item.generation in CONVERTING):
         return exact
     taken = item.whole.makers.keys().isdisjoint(_sources(item))
@@ -70,9 +69,14 @@ def in_one_sum_each(whole: ProgramView, operators: Sequence[ProgramOperator]) ->
     return found
 
 
-def _is_grouped(whole: ProgramView, tensor: int) -> bool:
-    """Tell whether a tensor is a grouped convolution, seen with another shape or not; a ReLU makes one piece of it."""
-    return bool(product_before(whole, tensor, ("reshape",), (_GROUPED,)))
+def _adds_groups(item: OperatorView) -> bool:
+    """Tell whether it adds a grouped convolution of unsigned bytes: signed ones are converted, a ReLU makes one piece.
+
+    The operand may be seen with another shape.
+    """
+    whole, sources = item.whole, _sources(item)
+    makers = [whole.program.operators[whole.makers[tensor]].kind for tensor in sources if tensor in whole.makers]
+    return item.made().dtype is DType.U8 and _GROUPED in makers
 
 
 def _exact_route(item: OperatorView) -> Route:
