@@ -40,6 +40,7 @@ from dovetail.search.space import FLOAT, Space, make_space
 from zoo.catalogue import models_root
 from zoo.labelled import CASES, Labelled, LabelledData
 from zoo.table import markdown, text
+from zoo.views import SHARES
 
 Scores = NDArray[np.float64]
 
@@ -291,6 +292,10 @@ def write_page(path: Path, rows: Sequence[Row], plans: int) -> None:
         f"Of every model {DRAWN * plans} plans, half of them for each of {' and '.join(TARGETS)}: a random share of "
         "its units in 8 bits, from one to all, the rest in float, with ranges that are right or up to 64 times too "
         f"wide. Judged are the {plans} whose labelled scores are spread evenly from the lowest to the highest.",
+        "",
+        f"Labelled pictures of detectors are shown in {2 * len(SHARES)} ways, as they are and mirrored, at "
+        f"{', '.join(f'{share:.0%}' for share in SHARES)} of the input's size, somewhere in it, with their labels: 20 "
+        "pictures alone hold too few objects for labels to agree with themselves. Halves are of different pictures.",
         "",
         "`labelled` is the metric that knows the labels; the other one asks what the float model holds of what a "
         "candidate decides on the same samples, and knows none. `float` is what each gives the float model, `lowest` "

@@ -13,6 +13,7 @@ FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 sys.path.insert(0, str(FOLDER))
 
 from dovetail.compare.task import Reference  # noqa: E402
+from dovetail.data import Sample  # noqa: E402
 from dovetail.outputs.decode.detections import Detections  # noqa: E402
 from run_all import COMMANDS  # noqa: E402
 from zoo.detection import Ap50, DetectionF1, YoloRows, f1, objects_of, suppress  # noqa: E402
@@ -21,6 +22,7 @@ from zoo.expected import EXPECTED  # noqa: E402
 from zoo.inputs import ENTRIES  # noqa: E402
 from zoo.shares import clopper_pearson  # noqa: E402
 from zoo.table import markdown, number, text  # noqa: E402
+from zoo.views import SHARES, views  # noqa: E402
 
 
 def detections(*rows: tuple[float, float, float, float, float, int]) -> Detections:
@@ -98,3 +100,18 @@ def test_every_model_whose_outputs_are_known_has_inputs():
     files = [item.file for item in EXPECTED]
     assert len(set(files)) == len(files)
     assert {Path(file).name for file in files} <= set(ENTRIES)
+
+
+def test_labels_stay_on_what_they_label_in_every_view():
+    left, top, right, bottom = 8, 16, 28, 48
+    pixels = np.full((1, 3, 64, 80), 114.0, np.float32)
+    pixels[..., top:bottom, left:right] = 255.0
+    boxes = np.array([[2, left, top, right, bottom], [-1, -1, -1, -1, -1]], np.float64)
+    found = views([Sample("a", {"x": pixels}, {"boxes": boxes})], 114.0, seed=3)
+    assert len(found) == 2 * len(SHARES)
+    assert len({sample.id for sample in found}) == len(found)
+    for sample in found:
+        (_, x, y, z, w), padding = sample.labels["boxes"]
+        rows, columns = np.nonzero(sample.inputs["x"][0, 0] > 184.0)
+        assert np.allclose([columns.min(), rows.min(), columns.max() + 1, rows.max() + 1], [x, y, z, w], atol=1.0)
+        assert padding.tolist() == [-1] * 5

@@ -396,6 +396,17 @@ def test_a_file_over_the_bound_is_not_read(tmp_path: Path) -> None:
         load_model(path, LoadOptions(max_file_bytes=10))
 
 
+def test_a_size_that_the_file_states_of_an_output_refuses_nothing() -> None:
+    """It is of another size of the input, as exporters leave it, and nothing else tells the size."""
+    model = _text(
+        """g (float[1,H] x, int64[M] n) => (float[1,4] y, float[1,H] z) {
+             y = Reshape(x, n)
+             z = Add(x, y)
+           }"""
+    )
+    assert load_onnx(model, LoadOptions(shapes={"x": (1, 8)})).outputs == ("y", "z")
+
+
 def test_a_model_of_trees_is_called_by_its_name() -> None:
     model = ModelProto()
     model.CopyFrom(_plain())

@@ -48,9 +48,13 @@ def check_types(source: OnnxSource, types: Mapping[str, TensorType]) -> None:
 
 
 def check_sizes(source: OnnxSource, types: Mapping[str, TensorType]) -> None:
-    """Raise LoadError where operands that have to be alike have different sizes, as odd sizes of inputs make them."""
+    """Raise LoadError where operands that have to be alike have different sizes, as odd sizes of inputs make them.
+
+    Of outputs that are read inside, too, it may be the file alone that says a size: they are left out.
+    """
+    stated = {value.name for value in source.graph.output}
     for node in source.graph.node:
-        shapes = [types[name].shape for name in node.input if name in types]
+        shapes = [types[name].shape for name in node.input if name in types and name not in stated]
         known = [shape for shape in shapes if shape is not None]
         if node.domain or len(known) < 2 or not _clash(node, known):
             continue
