@@ -41,8 +41,8 @@ def _view(sample: Sample, share: float, mirrored: bool, pad: float, rng: np.rand
     top, left = (int(rng.integers(room + 1)) for room in (height - small.shape[1], width - small.shape[2]))
     shown = np.full_like(pixels, pad)
     shown[0, :, top : top + small.shape[1], left : left + small.shape[2]] = small
-    boxes[np.ix_(real, (1, 3))] = boxes[np.ix_(real, (1, 3))] * small.shape[2] / width + left
-    boxes[np.ix_(real, (2, 4))] = boxes[np.ix_(real, (2, 4))] * small.shape[1] / height + top
+    scale = np.array([small.shape[2] / width, small.shape[1] / height] * 2)
+    boxes[real, 1:] = boxes[real, 1:] * scale + np.array([left, top] * 2)
     return Sample(f"{sample.id}, {share:g}{' mirrored' * mirrored}", {name: shown}, {"boxes": boxes})
 
 
