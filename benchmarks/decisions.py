@@ -325,7 +325,8 @@ def _among_labels(rows: Sequence[Row]) -> list[str]:
     by_other = f", two labelled metrics on the same samples in {np.mean(others):.0%}" if others else ""
     return [
         "",
-        f"In the other {len(rows)} {'row' if len(rows) == 1 else 'rows'}, of at most {max(row.samples for row in rows)} samples, it is the same in "
+        f"In the other {len(rows)} {'row' if len(rows) == 1 else 'rows'}, "
+        f"of at most {max(row.samples for row in rows)} samples, it is the same in "
         f"{np.mean([row.same for row in rows]):.0%} of the cases. There the labels of even and of odd samples give the "
         f"same verdict in {np.mean([row.same_among_labels for row in rows]):.0%}{by_other}.",
     ]
