@@ -53,7 +53,7 @@ def test_a_target_with_a_precision_is_told_where_precisions_go() -> None:
     with pytest.raises(DeviceNotFound, match="a target and a precision") as raised:
         find_target("vsi:a733@i8dfp")
     assert "'vsi:a733'" in (raised.value.hint or "")
-    assert "--low" in (raised.value.hint or "")
+    assert "'i8dfp' is said apart" in (raised.value.hint or "")
 
 
 def test_an_unknown_target_that_is_like_nothing_lists_what_is_known() -> None:

@@ -92,7 +92,7 @@ def find_target(name: str) -> Target:
     if marked and bare in known:
         raise DeviceNotFound(
             f"'{name}' is a target and a precision, where a target alone is expected.",
-            hint=f"Say '{bare}'; '{precision}' has an option of its own: --low in a search, else --place.",
+            hint=f"Say '{bare}'; '{precision}' is said apart, as a placement or where a search begins.",
         )
     raise DeviceNotFound(f"target '{name}' is unknown.", hint=suggestion(name, sorted(set(known))))
 
