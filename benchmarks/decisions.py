@@ -40,7 +40,7 @@ from dovetail.search.space import FLOAT, Space, make_space
 from zoo.catalogue import models_root
 from zoo.labelled import CASES, Labelled, LabelledData
 from zoo.table import markdown, text
-from zoo.views import SHARES
+from zoo.views import SHARES, views
 
 Scores = NDArray[np.float64]
 
@@ -125,6 +125,8 @@ def run_case(
     """
     graph = case.graph(root)
     data = case.open(graph, root)
+    if case.pad is not None:
+        data = replace(data, samples=views(data.samples, case.pad))
     view, golden = _seen(graph, data.samples)
     metric = metric_for(view, golden)
     labels = _stacked(data.samples)

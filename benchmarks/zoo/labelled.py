@@ -18,7 +18,6 @@ from zoo.case import pad_boxes, read_images
 from zoo.catalogue import CASES as ZOO
 from zoo.detection import Ap50, BestRows, DetectionF1, Outputs, Rows, darknet_rows, raw_yolox_rows, yolox_rows
 from zoo.pictures import CASES as PICTURED
-from zoo.views import views
 
 _MOST = 240
 """Samples of a model that are scored."""
@@ -41,6 +40,8 @@ class Labelled:
     file: str
     open: Callable[[Graph, Path], LabelledData]
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    pad: float | None = None
+    """What lies around a picture whose labels are boxes, in the network's input."""
 
     def graph(self, root: Path) -> Graph:
         """Return the float model in normal form."""
@@ -60,11 +61,11 @@ def _detector(file: str, read: Callable[[Outputs], Rows], pad: float) -> Labelle
         labelled = read_images(graph, coco, how, coco / "gt.json")
         known = {sample.id for sample in labelled}
         unlabelled = [sample for sample in read_images(graph, coco, how) if sample.id not in known]
-        samples = views(pad_boxes([*labelled, *read_images(graph, ccby, how, ccby / "gt.json")], 100), pad)
+        samples = pad_boxes([*labelled, *read_images(graph, ccby, how, ccby / "gt.json")], 100)
         strict = DetectionF1(BestRows(read, min_score=0.3), Reference.LABELS)
         return LabelledData(unlabelled, samples, (Ap50(BestRows(read)), strict))
 
-    return Labelled(Path(file).stem, file, opened)
+    return Labelled(Path(file).stem, file, opened, pad=pad)
 
 
 def _imagenet(file: str) -> Labelled:

@@ -28,6 +28,10 @@ class DovetailError(Exception):
         return _restore, (type(self), self.args, dict(self.__dict__))
 
 
+_FEW_LETTERS = 2
+"""A beginning of so few letters says nothing of what was meant."""
+
+
 def suggestion(given: str, known: Sequence[str]) -> str:
     """Return a hint that names what was probably meant, and everything that is known.
 
@@ -42,10 +46,6 @@ def suggestion(given: str, known: Sequence[str]) -> str:
     near = begun or difflib.get_close_matches(given, known, n=1)
     near = near or [heads[head] for head in difflib.get_close_matches(given, list(heads), n=1)]
     return (f"Did you mean '{near[0]}'? " if near else "") + f"Known: {', '.join(known)}."
-
-
-_FEW_LETTERS = 2
-"""A beginning of so few letters says nothing of what was meant."""
 
 
 NO_MEMORY = (

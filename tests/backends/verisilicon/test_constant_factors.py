@@ -36,9 +36,9 @@ def constant_factor(seed: int) -> WildCase:
 
 
 def _is_outer(case: WildCase) -> bool:
-    """Tell whether a column is multiplied with a constant row."""
+    """Tell whether a column is multiplied with a constant row of several values."""
     _, factor = case.graph.nodes[0].inputs
-    return factor in case.graph.constants and case.graph.constants[factor].shape[-2] == 1
+    return factor in case.graph.constants and case.graph.constants[factor].shape[-2] == 1 < case.graph.shape(factor)[-1]
 
 
 @pytest.mark.parametrize("target", ["vsi:imx8mp", "vsi:s905d3", "vsi:v853"])
@@ -54,8 +54,9 @@ def test_every_matrix_of_a_constant_is_read(target: str, precision: Precision, v
             case = constant_factor(int(index))
             found = judge.judge(case, precision)
             said = f"seed {index}: {found.outcome.value} {found.steps} {found.reason}"
-            if found.outcome is WildOutcome.REFUSED:
-                assert _is_outer(case) or (target, precision) == ("vsi:s905d3", Precision.I16), said
+            wide = (target, precision) == ("vsi:s905d3", Precision.I16)
+            if wide or (target != "vsi:v853" and _is_outer(case)):
+                assert found.outcome is WildOutcome.REFUSED, said
                 continue
             assert found.outcome in (WildOutcome.EQUAL, WildOutcome.DIFFERS), said
             assert found.steps.largest <= 1, said

@@ -30,6 +30,8 @@ from dovetail.importers.onnx.tensors import read_tensor
 from dovetail.ir import OPSET
 
 OLDEST = 7
+_CLASSICAL = "ai.onnx.ml"
+"""The domain of trees, linear models and the like."""
 
 _CHANGED_MEANING = {"GroupNormalization": 21, "DFT": 20}
 """Operators that changed meaning under an unchanged signature, and the opset of the change."""
@@ -40,10 +42,10 @@ def opset_of(model: ModelProto, where: str) -> int:
     versions = {item.version for item in model.opset_import if item.domain in ("", "ai.onnx")}
     newest = int(defs.onnx_opset_version())
     if not versions:
-        others = ", ".join(f"'{item.domain[:80]}'" for item in model.opset_import)
+        others = [item.domain[:80] for item in model.opset_import]
         raise LoadError(
-            f"{where}: has none of ONNX's own operators, only those of {others}.",
-            hint="Trees, linear models and the like ('ai.onnx.ml') are no neural networks: they need no NPU.",
+            f"{where}: has none of ONNX's own operators, only those of {', '.join(map(repr, others))}.",
+            hint="Trees and linear models are no neural networks: they need no NPU." if _CLASSICAL in others else None,
         )
     if len(versions) != 1:
         raise LoadError(f"{where}: imports {len(versions)} versions of ONNX's operator set; exactly one is expected.")

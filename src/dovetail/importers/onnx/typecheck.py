@@ -58,7 +58,8 @@ def check_sizes(source: OnnxSource, types: Mapping[str, TensorType]) -> None:
         known = [shape for shape in shapes if shape is not None]
         if node.domain or len(known) < 2 or not _clash(node, known):
             continue
-        inputs = ", ".join(f"'{value.name}' {_sizes(types[value.name].shape)}" for value in source.graph.input)
+        given = [value.name for value in source.graph.input if value.name in types]
+        inputs = ", ".join(f"'{name}' {_sizes(types[name].shape)}" for name in given)
         raise LoadError(
             f"{source.where}: with {inputs} {node_label(node)} is given {' and '.join(map(_sizes, known))}, which do "
             "not fit.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import replace
 
 from dovetail.backends.verisilicon.generation import CONVERTING, NEWEST, Generation
@@ -139,13 +139,7 @@ def with_copies_of_gates(draft: ProgramDraft) -> None:
         gate = makers.get(tensor)
         return gate is not None and gate.kind == "sigmoid" and {*gate.inputs, *gate.outputs} in products
 
-    operators: list[ProgramOperator] = []
-    for item in draft.operators:
-        if item.kind in _VIEWING:
-            inputs = [_copy(draft, operators, item, tensor) if lost(tensor) else tensor for tensor in item.inputs]
-            item = replace(item, inputs=tuple(inputs))
-        operators.append(item)
-    draft.operators[:] = operators
+    _copy_read(draft, _VIEWING, lost)
 
 
 def with_copies_of_grouped(draft: ProgramDraft) -> None:
@@ -159,10 +153,15 @@ def with_copies_of_grouped(draft: ProgramDraft) -> None:
         source = makers.get(clamp.inputs[0]) if clamp is not None and clamp.kind in _CLAMPS else None
         return source is not None and source.kind == "grouped_conv2d"
 
+    _copy_read(draft, ("mul",), clamped)
+
+
+def _copy_read(draft: ProgramDraft, readers: Container[str], spoilt: Callable[[int], bool]) -> None:
+    """Copy what operators of some kinds read, where it is spoilt."""
     operators: list[ProgramOperator] = []
     for item in draft.operators:
-        if item.kind == "mul":
-            inputs = [_copy(draft, operators, item, tensor) if clamped(tensor) else tensor for tensor in item.inputs]
+        if item.kind in readers:
+            inputs = [_copy(draft, operators, item, tensor) if spoilt(tensor) else tensor for tensor in item.inputs]
             item = replace(item, inputs=tuple(inputs))
         operators.append(item)
     draft.operators[:] = operators
