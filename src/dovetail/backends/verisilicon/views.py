@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -129,6 +130,12 @@ class OperatorView:
     def is_constant(self, index: int) -> bool:
         """Tell whether an input is a constant."""
         return self.has(index) and self.whole.program.tensors[self.operator.inputs[index]].data is not None
+
+    def is_of_channels(self, index: int) -> bool:
+        """Tell whether an input is a constant with a number for each of several channels."""
+        shape, made = self.shape(index), self.made_shape()
+        several = len(shape) == len(made) and len(made) > 1 and shape[1] == made[1] > 1
+        return self.is_constant(index) and several and math.prod(shape) == shape[1]
 
     def constant(self, index: int) -> AnyArray | None:
         """Return the value of a constant input, or None where it is computed or left out."""

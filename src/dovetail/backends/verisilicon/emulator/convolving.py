@@ -130,15 +130,19 @@ def working_type(item: OperatorView, rows: AnyArray, bias: AnyArray | None) -> n
     return exact_type(largest)
 
 
-def convolution(item: OperatorView, threads: int) -> WeightedSum:
-    """Return a convolution `[N, C, H, W] -> [N, O, H, W]`; a depthwise weight lies as `[1, O, H, W]`."""
+def convolution(item: OperatorView, threads: int, bias: AnyArray | None = None) -> WeightedSum:
+    """Return a convolution `[N, C, H, W] -> [N, O, H, W]`; a depthwise weight lies as `[1, O, H, W]`.
+
+    `bias` stands for one that the operator has not.
+    """
+    bias = item.constant(2) if bias is None else bias
     groups, made = item.ints[10], item.ints[12]
     weight = centred_weight(item)
     inner = item.shape()[1] // groups
     weight = weight.reshape(groups, made // groups, inner, *weight.shape[2:])
-    working = working_type(item, weight.reshape(made, -1), item.constant(2))
+    working = working_type(item, weight.reshape(made, -1), bias)
     window = window_of(item.ints[:8], item.ints[8:10])
-    return WeightedSum(item, working, _Convolution(weight.astype(working), window, threads), item.constant(2))
+    return WeightedSum(item, working, _Convolution(weight.astype(working), window, threads), bias)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,15 +200,19 @@ class _Convolution:
         return sums
 
 
-def transposed_convolution(item: OperatorView, threads: int) -> WeightedSum:
-    """Return a transposed convolution `[N, C, H, W] -> [N, O, H, W]`; its weight lies as `[O, C, H, W]`."""
+def transposed_convolution(item: OperatorView, threads: int, bias: AnyArray | None = None) -> WeightedSum:
+    """Return a transposed convolution `[N, C, H, W] -> [N, O, H, W]`; its weight lies as `[O, C, H, W]`.
+
+    `bias` stands for one that the operator has not.
+    """
+    bias = item.constant(2) if bias is None else bias
     weight = centred_weight(item)
     made, inner = weight.shape[:2]
     window = window_of(item.ints[:8])
-    working = working_type(item, weight.reshape(made, -1), item.constant(2))
+    working = working_type(item, weight.reshape(made, -1), bias)
     matrix = np.ascontiguousarray(weight.reshape(made, inner, -1).transpose(0, 2, 1)).reshape(-1, inner)
     spread = _Spread(matrix.astype(working), window, item.made_shape()[2:], threads)
-    return WeightedSum(item, working, spread, item.constant(2))
+    return WeightedSum(item, working, spread, bias)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from dovetail.backends.verisilicon.generation import NEWEST
-from dovetail.backends.verisilicon.lowering.routes import with_routes
+from dovetail.backends.verisilicon.lowering.joins import with_routes
 from dovetail.backends.verisilicon.lowering.sums import is_part
 from dovetail.backends.verisilicon.program import Code, Program, ProgramOperator, ProgramTensor, Route, TensorRole
 from dovetail.backends.verisilicon.views import ProgramView

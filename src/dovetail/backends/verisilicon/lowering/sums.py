@@ -27,6 +27,7 @@ CONVOLUTIONS = frozenset({"conv2d", "grouped_conv2d"})
 _GROUPED = "grouped_conv2d"
 """A convolution that the compiler cuts into one for each group: its result is made of parts, and no sum joins it."""
 LAYERS = frozenset({"fully_connected"})
+_TRANSPOSED = frozenset({"deconv2d"})
 _LONGEST_CHAIN = 3
 _POINT, _SQUARE = (1, 1), (3, 3)
 """Windows of the two convolutions that some networks are trained with side by side."""
@@ -161,7 +162,7 @@ def joined_operators(whole: ProgramView, index: int) -> tuple[int, ...]:
     layer = biased_layer(whole, item) or wide_pair(whole, item)
     if layer:
         return layer
-    in_fixed_point = item.in_fixed_point and item.made().dtype is DType.I8 and _has_two_alike(item)
+    in_fixed_point = item.in_fixed_point and item.made().dtype is DType.I8 and has_two_alike(item)
     if item.generation in CONVERTING or not (in_fixed_point or _adds_bytes(item)):
         return ()
     first, second = item.operator.inputs
@@ -169,7 +170,7 @@ def joined_operators(whole: ProgramView, index: int) -> tuple[int, ...]:
     if first == second:
         # Both operands are read as they are stored.
         return ()
-    chains = [chain for tensor in added if (chain := _summed_before(whole, tensor, ("relu",)))]
+    chains = [chain for tensor in added if (chain := summed_before(whole, tensor, ("relu",)))]
     row = any(_is_row(whole.operators[chain[0]]) for chain in chains)
     if item.generation is not Generation.STREAM and _adding_route(item, flat=not row) is not Route.ADDER:
         return ()
@@ -178,7 +179,7 @@ def joined_operators(whole: ProgramView, index: int) -> tuple[int, ...]:
     return _joined_chain(whole, chains)
 
 
-def _summed_before(whole: ProgramView, tensor: int, through: tuple[str, ...] = ()) -> tuple[int, ...]:
+def summed_before(whole: ProgramView, tensor: int, through: tuple[str, ...] = ()) -> tuple[int, ...]:
     """Return the convolution, or the layer of one row, that a sum may be computed with, and what lies between them.
 
     A kernel of two points is stored before.
@@ -206,18 +207,18 @@ def wide_pair(whole: ProgramView, item: OperatorView) -> tuple[int, ...]:
     other operand is computed before, and what is subtracted always is.
     """
     first, second = item.operator.inputs
-    alike = item.is_stored and _has_two_alike(item) and not (item.is_constant(0) or item.is_constant(1))
+    alike = item.is_stored and has_two_alike(item) and not (item.is_constant(0) or item.is_constant(1))
     bytes_alike = item.in_fixed_point or item.made().dtype is DType.U8 or not item.kept
     multiplied = item.operator.kind == "mul" and bytes_alike
     wide = multiplied or item.made().dtype is DType.I16
     if item.generation is not Generation.STREAM or not wide or not alike:
         return ()
     chains = [
-        _summed_before(whole, tensor, ("relu",) if item.operator.kind == "mul" else ())
+        summed_before(whole, tensor, ("relu",))
         for tensor in ((first,) if item.operator.kind == "sub" else (first, second))
     ]
     joined = [chain for chain in chains if chain]
-    return _first_visited(whole, joined) if item.operator.kind == "mul" else _joined_chain(whole, joined)
+    return first_visited(whole, joined) if item.operator.kind == "mul" else _joined_chain(whole, joined)
 
 
 def _joined_chain(whole: ProgramView, chains: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
@@ -228,18 +229,27 @@ def _joined_chain(whole: ProgramView, chains: Sequence[tuple[int, ...]]) -> tupl
     windows = [whole.operators[chain[0]].shape(1)[2:] or _POINT for chain in chains if len(chain) == 1]
     if sorted(windows) == [_POINT, _SQUARE]:
         return chains[windows.index(_SQUARE)]
-    return _first_visited(whole, chains)
+    return first_visited(whole, chains)
 
 
-def _first_visited(whole: ProgramView, chains: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+def first_visited(whole: ProgramView, chains: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """Return the chain to which the compiler comes first, or none."""
     return min(chains, key=lambda chain: whole.visits[chain[0]], default=())
 
 
 def biased_layer(whole: ProgramView, item: OperatorView) -> tuple[int, ...]:
-    """Return the layer, and the reshaping of its one row, to whose bias a constant is added."""
+    """Return the layer, and the reshaping of its one row, or the convolution to whose bias a constant is added.
+
+    Numbers of channels go into the bias of a convolution, without a stream processor of a transposed one, too.
+    """
     fits = item.operator.kind == "add" and item.is_stored and (item.in_fixed_point or item.made().dtype is DType.U8)
     positions = [index for index in (0, 1) if item.is_constant(index)]
-    if not fits or len(positions) != 1 or item.shape(0) != item.shape(1):
+    if not fits or len(positions) != 1:
+        return ()
+    if item.is_of_channels(positions[0]):
+        data, stream = item.operator.inputs[1 - positions[0]], item.generation is Generation.STREAM
+        return summed_before(whole, data) or (() if stream else product_before(whole, data, (), _TRANSPOSED))
+    if item.shape(0) != item.shape(1):
         return ()
     layer = row_before(whole, item.operator.inputs[1 - positions[0]])
     wide = item.generation is Generation.V7_BYTES and item.made().dtype is DType.I16
@@ -261,10 +271,10 @@ def _adds_bytes(item: OperatorView) -> bool:
     """Tell whether it adds two tensors of one shape and of affine bytes that no shader has to take."""
     dtype = item.made().dtype
     unsigned = dtype is DType.U8 and (item.generation not in CONVERTING or _inside(item))
-    return (unsigned or dtype is DType.I8) and not item.in_fixed_point and _has_two_alike(item)
+    return (unsigned or dtype is DType.I8) and not item.in_fixed_point and has_two_alike(item)
 
 
-def _has_two_alike(item: OperatorView) -> bool:
+def has_two_alike(item: OperatorView) -> bool:
     """Tell whether it has two operands of one shape, stored in the type of the result, and is no multiple of one."""
     kinds, inputs = (item.kind(0), item.kind(1)), item.operator.inputs
     alike = all(is_stored(kind) and kind.dtype is item.made().dtype for kind in kinds)

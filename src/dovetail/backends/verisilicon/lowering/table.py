@@ -18,7 +18,7 @@ from dovetail.backends.verisilicon.lowering.copies import (
     with_coarse_results,
     with_copies_of_added,
     with_copies_of_gates,
-    with_copies_of_grouped,
+    with_copies_of_joined,
     with_copies_of_moved,
     with_copies_of_pooled,
     with_own_copies,
@@ -39,12 +39,12 @@ from dovetail.backends.verisilicon.lowering.elementwise import (
     lower_where,
 )
 from dovetail.backends.verisilicon.lowering.ending import ENDING
+from dovetail.backends.verisilicon.lowering.joins import with_routes
 from dovetail.backends.verisilicon.lowering.moving import MOVING
 from dovetail.backends.verisilicon.lowering.picking import PICKING
 from dovetail.backends.verisilicon.lowering.pooling import POOLING
 from dovetail.backends.verisilicon.lowering.reducing import REDUCING
 from dovetail.backends.verisilicon.lowering.refusals import LoweringRefusal
-from dovetail.backends.verisilicon.lowering.routes import with_routes
 from dovetail.backends.verisilicon.lowering.signs import with_signs_apart
 from dovetail.backends.verisilicon.lowering.slicing import SLICING
 from dovetail.backends.verisilicon.lowering.slopes import lower_prelu
@@ -105,7 +105,7 @@ def lower_graph(graph: Graph, part: Part) -> Program:
     with_copies_of_pooled(draft)
     with_copies_of_added(draft)
     with_copies_of_gates(draft)
-    with_copies_of_grouped(draft)
+    with_copies_of_joined(draft)
     outputs = with_own_copies(draft, outputs)
     program = Program(
         target=part.target,
