@@ -183,7 +183,7 @@ def _is_joined_by(draft: ProgramDraft, reader: ProgramOperator, tensor: int) -> 
     form, stream = draft.tensors[tensor].form, draft.part.generation is Generation.STREAM
     if form.code is Code.I8:
         return form.quant is Quant.FIXED_POINT and (stream or reader.kind in _SUMS)
-    return stream
+    return stream or (form.code is Code.U8 and reader.kind in _SUMS)
 
 
 def _is_joined_past(
@@ -191,21 +191,32 @@ def _is_joined_past(
 ) -> bool:
     """Tell whether an operator of two tensors would be joined past one, which is a function of a convolution.
 
-    Or it is an average from which another is taken.
+    Or it is an average from which another is taken, or a slope of one.
     """
-    maker = makers.get(tensor)
+    maker, code = makers.get(tensor), draft.tensors[tensor].form.code
     source = _source_of(makers, maker)
-    if reader.kind == "sub" and all(_is_average(makers.get(operand)) for operand in reader.inputs):
-        return tensor == reader.inputs[0] and draft.tensors[tensor].form.code is not Code.U8
-    if maker is None or source is None or source.kind not in _CONVOLUTIONS or reader.kind not in _OF_TWO:
+    if code is not Code.U8 and _takes_an_average(makers, reader) and tensor == reader.inputs[0]:
+        return True
+    if maker is None or source is None or reader.kind not in _OF_TWO:
         return False
-    code = draft.tensors[tensor].form.code
+    if _is_average(source):
+        return maker.kind in _SLOPES and code is Code.U8 and reader.kind not in _EXTREMES
+    if source.kind not in _CONVOLUTIONS:
+        return False
     if maker.kind == "pool2d":
         joins = draft.part.generation is not Generation.VIP9000
         return joins and maker.ints[0] > _MOST_AVERAGE and not (reader.kind in _SUMS and code is Code.U8)
     if maker.kind == "abs":
         return code is Code.U8 and reader.kind not in _EXTREMES
     return reader.kind == "mul" and maker.kind in _CLAMPS and source.kind == "grouped_conv2d"
+
+
+def _takes_an_average(makers: Mapping[int, ProgramOperator], item: ProgramOperator) -> bool:
+    """Tell whether an average, or a function of one, is taken from another."""
+    if item.kind != "sub" or item.inputs[0] == item.inputs[1]:
+        return False
+    operands = [makers.get(tensor) for tensor in item.inputs]
+    return all(_is_average(maker) or _is_average(_source_of(makers, maker)) for maker in operands)
 
 
 def _is_lost(draft: ProgramDraft, makers: Mapping[int, ProgramOperator], reader: ProgramOperator, tensor: int) -> bool:

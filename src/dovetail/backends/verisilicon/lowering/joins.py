@@ -6,6 +6,7 @@ Derived on the vendor's simulator, from what its results give.
 from __future__ import annotations
 
 import math
+from collections.abc import Container
 from dataclasses import replace
 
 from dovetail.backends.verisilicon.generation import CONVERTING, NEWEST, Generation
@@ -31,6 +32,7 @@ from dovetail.ir import DType
 
 _SUMS = frozenset({"add", "sub"})
 _CONVOLUTIONS = CONVOLUTIONS | {"deconv2d"}
+_EXTREMES = frozenset({"maximum", "minimum"})
 _UNGROUPED = frozenset({"conv2d"})
 _GATE_AND_PRODUCT = 2
 _PLANE = 3
@@ -221,7 +223,17 @@ def _paired_average(whole: ProgramView, item: OperatorView) -> tuple[int, ...]:
     if not reads or not has_two_alike(item):
         return ()
     inputs = operator.inputs[:1] if operator.kind == "sub" else operator.inputs
-    return first_visited(whole, [chain for tensor in inputs if (chain := _average_before(whole, tensor))])
+    through = () if operator.kind in _EXTREMES else ("relu",)
+    return first_visited(whole, [chain for tensor in inputs if (chain := _average_behind(whole, tensor, through))])
+
+
+def _average_behind(whole: ProgramView, tensor: int, through: Container[str]) -> tuple[int, ...]:
+    """Return the average that makes a tensor for one reader, and what it may go `through`."""
+    maker = _only_maker(whole, tensor)
+    if maker is None or whole.operators[maker].operator.kind not in through:
+        return _average_before(whole, tensor)
+    average = _average_before(whole, whole.operators[maker].operator.inputs[0])
+    return (*average, maker) if average else ()
 
 
 def _subtracted(whole: ProgramView, index: int) -> tuple[int, ...]:

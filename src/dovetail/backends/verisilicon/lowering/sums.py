@@ -176,7 +176,7 @@ def joined_operators(whole: ProgramView, index: int) -> tuple[int, ...]:
         return ()
     if item.made().dtype is DType.I8 and not in_fixed_point and (item.kept or _is_clamped_on_leaving(item)):
         return ()
-    return _joined_chain(whole, chains)
+    return () if _takes_square_from_point(whole, item) else _joined_chain(whole, chains)
 
 
 def summed_before(whole: ProgramView, tensor: int, through: tuple[str, ...] = ()) -> tuple[int, ...]:
@@ -218,18 +218,35 @@ def wide_pair(whole: ProgramView, item: OperatorView) -> tuple[int, ...]:
         for tensor in ((first,) if item.operator.kind == "sub" else (first, second))
     ]
     joined = [chain for chain in chains if chain]
+    if _takes_square_from_point(whole, item):
+        return ()
     return first_visited(whole, joined) if item.operator.kind == "mul" else _joined_chain(whole, joined)
 
 
 def _joined_chain(whole: ProgramView, chains: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
     """Return which of the products before a sum is joined: the one that the compiler comes to first.
 
-    Of convolutions with windows of 3 x 3 and of 1 x 1 that are added it is the former.
+    Of convolutions with windows of 3 x 3 and of 1 x 1 that are added it is the former, but for depthwise ones.
     """
-    windows = [whole.operators[chain[0]].shape(1)[2:] or _POINT for chain in chains if len(chain) == 1]
-    if sorted(windows) == [_POINT, _SQUARE]:
-        return chains[windows.index(_SQUARE)]
-    return first_visited(whole, chains)
+    windows = [_window(whole, chain) for chain in chains]
+    return chains[windows.index(_SQUARE)] if sorted(windows) == [_POINT, _SQUARE] else first_visited(whole, chains)
+
+
+def _takes_square_from_point(whole: ProgramView, item: OperatorView) -> bool:
+    """Tell whether a convolution of 3 x 3 is taken from one of 1 x 1: both are stored."""
+    if item.operator.kind != "sub":
+        return False
+    return [_window(whole, summed_before(whole, tensor)) for tensor in item.operator.inputs] == [_POINT, _SQUARE]
+
+
+def _window(whole: ProgramView, chain: Sequence[int]) -> tuple[int, ...]:
+    """Return the window of a product that nothing lies behind; none of a depthwise convolution."""
+    product = whole.operators[chain[0]] if len(chain) == 1 else None
+    return () if product is None or _is_depthwise(product) else product.shape(1)[2:] or _POINT
+
+
+def _is_depthwise(product: OperatorView) -> bool:
+    return product.operator.kind == "conv2d" and product.ints[10] > 1
 
 
 def first_visited(whole: ProgramView, chains: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
