@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +16,8 @@ from pathlib import Path
 
 PATIENCE_S = 240.0
 """What starts in seconds may take so long on a busy machine."""
+_PORT = re.compile(rb"serving .*grpc://[^ \n]*:(\d+)")
+"""Where a server says that it serves."""
 
 
 @dataclass
@@ -38,15 +40,17 @@ class FarmSite:
         self.until(lambda: Path(self.scheduler).is_file(), "scheduler")
 
     def start_server(self, board: str) -> None:
-        """Start a board's server, at the port that it had before."""
-        port = self.ports.setdefault(board, _free_port())
+        """Start a board's server, at the port that it had before, or at one that the system gives it."""
         (self.folder / board).mkdir(exist_ok=True)
-        options = ("--port", "0", "--grpc-port", str(port))
+        options = ("--port", "0", "--grpc-port", str(self.ports.get(board, 0)))
         self._start(board, "-m", "dovetail.cli", "serve", str(self.folder / board), *options)
 
     def start_worker(self, board: str, process: str = "") -> None:
         """Start the worker of a board, whose server was started; `process` is the name of a second one."""
-        self.until(lambda: b"serving" in self.said(board), board)
+        self.until(lambda: _PORT.search(self.said(board)) is not None, board)
+        found = _PORT.search(self.said(board))
+        assert found is not None
+        self.ports[board] = int(found[1])
         words = ("farm", "worker", self.scheduler, "--on", f"grpc://127.0.0.1:{self.ports[board]}", "--name", board)
         self._start(process or f"{board}.worker", "-m", "dovetail.cli", *words)
 
@@ -121,8 +125,3 @@ def farm_site(folder: Path) -> Iterator[FarmSite]:
     finally:
         site.close()
 
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

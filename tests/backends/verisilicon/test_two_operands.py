@@ -88,7 +88,7 @@ def operator_of_two(seed: int) -> WildCase:
     sides = [draw.pick(*_MAKERS)(growth, shape), other(growth, shape)]
     kind = "Add" if other is _constant else draw.pick(*_OPERATORS)
     made = growth.op(kind, *(sides if draw.chance(0.5) else sides[::-1]))
-    if draw.chance(0.3):
+    if kind != "Sub" and draw.chance(0.3):
         growth.op("Relu", made)
     return growth.case(seed)
 

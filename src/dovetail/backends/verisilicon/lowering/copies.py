@@ -196,11 +196,11 @@ def _is_joined_past(
     maker, code = makers.get(tensor), draft.tensors[tensor].form.code
     source = _source_of(makers, maker)
     if code is not Code.U8 and _takes_an_average(makers, reader) and tensor == reader.inputs[0]:
-        return True
+        return _is_average(maker) or draft.part.generation is not Generation.STREAM
     if maker is None or source is None or reader.kind not in _OF_TWO:
         return False
     if _is_average(source):
-        return maker.kind in _SLOPES and code is Code.U8 and reader.kind not in _EXTREMES
+        return (maker.kind in _SLOPES or maker.kind == "abs") and code is Code.U8 and reader.kind not in _EXTREMES
     if source.kind not in _CONVOLUTIONS:
         return False
     if maker.kind == "pool2d":
@@ -228,6 +228,8 @@ def _is_lost(draft: ProgramDraft, makers: Mapping[int, ProgramOperator], reader:
     code = draft.tensors[tensor].form.code
     if draft.part.generation is not Generation.STREAM:
         return False
+    if code is not Code.U8 and _takes_an_average(makers, reader) and tensor == reader.inputs[0]:
+        return True
     if not _is_average(source) and source.kind not in _CONVOLUTIONS:
         return False
     if reader.kind in _LOST_BEFORE.get(maker.kind, ()):
