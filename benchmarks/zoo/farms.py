@@ -124,4 +124,3 @@ def farm_site(folder: Path) -> Iterator[FarmSite]:
         yield site
     finally:
         site.close()
-
