@@ -320,9 +320,9 @@ def _look(rows: Sequence[Row], smallest: Mapping[str, Sequence[str]]) -> Iterato
     yield ""
     yield "| | equal | beyond one step | refused late | vendor refuses or dies | broken |"
     yield "|---|---|---|---|---|---|"
-    for kind in ("operator", "graph", "mixture", "trio"):
+    for kind in ("operator", "graph", "mixture", "trio", "merge"):
         mine = [item for item in rows if item.kind == kind]
-        if kind in ("mixture", "trio") and not mine:
+        if kind not in ("operator", "graph") and not mine:
             continue
         counts = (sum(item.outcome == name for item in mine) for name in ("refused late", "vendor refuses", "broken"))
         far = sum(item.largest > 1 for item in mine)
@@ -343,7 +343,11 @@ def _look(rows: Sequence[Row], smallest: Mapping[str, Sequence[str]]) -> Iterato
 
 
 def _shares(rows: Sequence[Row], title: str, key: Callable[[Row], str]) -> Iterator[str]:
-    kinds = ["operator", "graph", *(["trio"] if any(item.kind == "trio" for item in rows) else [])]
+    kinds = [
+        "operator",
+        "graph",
+        *(kind for kind in ("trio", "merge") if any(item.kind == kind for item in rows)),
+    ]
     yield f"| {title} | {' | '.join(f'{kind}s' for kind in kinds)} |"
     yield f"|---|{'---|' * len(kinds)}"
     for value in sorted({key(item) for item in rows}):

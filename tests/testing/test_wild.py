@@ -19,6 +19,7 @@ from dovetail.testing.wild.campaign import WildCell, WildKind
 from dovetail.testing.wild.case import WildCase, read_case
 from dovetail.testing.wild.deploying import deploy
 from dovetail.testing.wild.graphs import wild_graph
+from dovetail.testing.wild.merges import wild_merge
 from dovetail.testing.wild.shrinking import shrunk
 from dovetail.testing.wild.trios import wild_trio
 
@@ -53,9 +54,9 @@ def test_graphs_compute_what_onnx_runtime_computes(seed: int) -> None:
 def test_whatever_a_part_accepts_is_emulated() -> None:
     seed = draws.seed_here()
     print(f"seed {seed}")  # noqa: T201
-    for index in range(24):
-        profile = VSI_PROFILES[index % len(VSI_PROFILES)]
-        kind = (WildKind.GRAPH, WildKind.MIXTURE, WildKind.TRIO, WildKind.TRIO)[index // 6]
+    kinds = (WildKind.GRAPH, WildKind.MIXTURE, WildKind.TRIO, WildKind.TRIO, WildKind.MERGE, WildKind.MERGE)
+    for index in range(6 * len(kinds)):
+        profile, kind = VSI_PROFILES[index % len(VSI_PROFILES)], kinds[index // 6]
         precision, case = WildCell(kind, profile.name, seed, index).draw()
         for part in deploy(case, profile, precision)[1]:
             emulation = Emulation(part.program, Signature.of(part.graph))
@@ -64,6 +65,17 @@ def test_whatever_a_part_accepts_is_emulated() -> None:
                 assert {name: tuple(value.shape) for name, value in found.items()} == {
                     name: part.graph.types[name].static_shape for name in part.graph.outputs
                 }
+
+
+def test_merges_are_of_two_tensors_that_many_operators_make() -> None:
+    graphs = [wild_merge(seed).graph for seed in range(80)]
+    merging = {"Add", "Sub", "Mul", "Max", "Min", "Div", "Concat"}
+    assert all(any(node.op in merging and len(node.inputs) == 2 for node in graph.nodes) for graph in graphs)
+    made = [{output: node.op for node in graph.nodes for output in node.outputs} for graph in graphs]
+    makers = {maker for one in made for maker in one.values()}
+    assert {"Conv", "ConvTranspose", "AveragePool", "MaxPool", "Resize", "BatchNormalization", "PRelu"} <= makers
+    merged = [(graph, node) for graph in graphs for node in graph.nodes if node.op in merging]
+    assert any(graph.constants.keys() & set(node.inputs) for graph, node in merged)
 
 
 def test_a_case_is_read_as_it_was_written(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from dovetail.ir.precision import Precision
 from dovetail.testing.probing import QUICK
 from dovetail.testing.wild.case import WildCase, case_of
 from dovetail.testing.wild.graphs import wild_graph
+from dovetail.testing.wild.merges import wild_merge
 from dovetail.testing.wild.table import WILD_OPERATORS, wild_operator
 from dovetail.testing.wild.trios import wild_trio
 
@@ -31,6 +32,8 @@ class WildKind(Enum):
     """A graph of which about half of the nodes are at 16 bits and the others at 8, as a search places them."""
     TRIO = "trio"
     """An operator between others: what makes its inputs, and what reads its result."""
+    MERGE = "merge"
+    """An operator of two tensors: what makes either of them, and what reads the result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,8 @@ class WildCell:
             seed = int(rng.integers(_LARGEST_SEED))
             if self.kind is WildKind.GRAPH:
                 return precision, wild_graph(seed)
+            if self.kind is WildKind.MERGE:
+                return precision, wild_merge(seed)
             if self.kind is WildKind.MIXTURE:
                 case = wild_graph(seed)
                 names = [node.name for node in case.graph.nodes]

@@ -45,7 +45,7 @@ def _grow(growth: Growth, op: str, seed: int, *, dressed: bool) -> None:
     inputs = tuple(_operand(growth, operand, dressed=dressed) for operand in case.operands)
     made = growth.op("Identity" if case.is_boundary else op, *inputs, **case.attributes)
     for _ in range(growth.draw.pick(0, 1, 1, 2) if dressed else 0):
-        made = growth.draw.pick(*_READERS)(growth, made)
+        made = growth.draw.pick(*READERS)(growth, made)
 
 
 def _operand(growth: Growth, operand: Operand, *, dressed: bool) -> str:
@@ -53,8 +53,8 @@ def _operand(growth: Growth, operand: Operand, *, dressed: bool) -> str:
     match operand:
         case Data(shape, low, high):
             if dressed and growth.draw.chance(0.7):
-                return growth.draw.pick(*_PRODUCERS)(growth, shape)
-            return _given(growth, shape, low, high)
+                return growth.draw.pick(*PRODUCERS)(growth, shape)
+            return given(growth, shape, low, high)
         case Fixed(shape, low, high):
             return growth.constant(growth.rng.uniform(low, high, shape))
         case Exactly(values, dtype, shape):
@@ -65,7 +65,7 @@ def _operand(growth: Growth, operand: Operand, *, dressed: bool) -> str:
     return ""
 
 
-def _given(growth: Growth, shape: tuple[int, ...], low: float = 0.0, high: float = 0.0) -> str:
+def given(growth: Growth, shape: tuple[int, ...], low: float = 0.0, high: float = 0.0) -> str:
     """Add an input of a range, or of a drawn one."""
     name = growth.input(*shape)
     if low == high:
@@ -83,11 +83,11 @@ def _turned(growth: Growth, shape: tuple[int, ...]) -> str:
     before = [0] * len(shape)
     for place, axis in enumerate(perm):
         before[axis] = shape[place]
-    return growth.op("Transpose", _given(growth, tuple(before)), perm=perm)
+    return growth.op("Transpose", given(growth, tuple(before)), perm=perm)
 
 
 def _activated(growth: Growth, shape: tuple[int, ...]) -> str:
-    return _activation(growth, _given(growth, shape))
+    return _activation(growth, given(growth, shape))
 
 
 def _activation(growth: Growth, tensor: str) -> str:
@@ -100,12 +100,12 @@ def _product(growth: Growth, shape: tuple[int, ...]) -> str:
     """Return a convolution or rows times a matrix."""
     inner = growth.draw.pick(3, 8, 16)
     if len(shape) == _IMAGE:
-        return _convolution(growth, _given(growth, (shape[0], inner, *shape[2:])), shape[1])
+        return _convolution(growth, given(growth, (shape[0], inner, *shape[2:])), shape[1])
     if len(shape) < 2:
         raise UnfitError
     growth.spend(math.prod(shape) * inner)
     weight = growth.constant(growth.rng.normal(0.0, 0.4, (inner, shape[-1])))
-    return growth.op("MatMul", _given(growth, (*shape[:-1], inner)), weight)
+    return growth.op("MatMul", given(growth, (*shape[:-1], inner)), weight)
 
 
 def _convolution(growth: Growth, tensor: str, outer: int) -> str:
@@ -121,7 +121,7 @@ def _reshaped(growth: Growth, shape: tuple[int, ...]) -> str:
     count = math.prod(shape)
     wide = growth.draw.pick(*(size for size in range(1, count + 1) if count % size == 0))
     before = growth.draw.pick((wide, count // wide), (1, wide, count // wide), (1, wide, count // wide, 1))
-    return growth.op("Reshape", _given(growth, before), growth.constant(list(shape)))
+    return growth.op("Reshape", given(growth, before), growth.constant(list(shape)))
 
 
 def _sliced(growth: Growth, shape: tuple[int, ...]) -> str:
@@ -131,7 +131,7 @@ def _sliced(growth: Growth, shape: tuple[int, ...]) -> str:
     start = growth.draw.whole(0, more)
     before = tuple(size + more * (place == axis) for place, size in enumerate(shape))
     places = ([start], [start + shape[axis]], [axis])
-    return growth.op("Slice", _given(growth, before), *(growth.constant(place) for place in places))
+    return growth.op("Slice", given(growth, before), *(growth.constant(place) for place in places))
 
 
 def _joined(growth: Growth, shape: tuple[int, ...]) -> str:
@@ -144,21 +144,21 @@ def _joined(growth: Growth, shape: tuple[int, ...]) -> str:
         tuple(size if place == axis else whole for place, whole in enumerate(shape))
         for size in (first, shape[axis] - first)
     )
-    return growth.op("Concat", *(_given(growth, part) for part in parts), axis=axis)
+    return growth.op("Concat", *(given(growth, part) for part in parts), axis=axis)
 
 
 def _added(growth: Growth, shape: tuple[int, ...]) -> str:
-    return growth.op(growth.draw.pick("Add", "Sub", "Mul"), _given(growth, shape), _given(growth, shape))
+    return growth.op(growth.draw.pick("Add", "Sub", "Mul"), given(growth, shape), given(growth, shape))
 
 
 def _scaled(growth: Growth, shape: tuple[int, ...]) -> str:
     wide = (shape[1], *(1,) * (len(shape) - 2)) if len(shape) > 1 else (1,)
     value = growth.constant(growth.rng.normal(0.5, 0.4, growth.draw.pick(wide, ())))
-    return growth.op(growth.draw.pick("Add", "Mul", "Sub"), _given(growth, shape), value)
+    return growth.op(growth.draw.pick("Add", "Mul", "Sub"), given(growth, shape), value)
 
 
 def _pooled(growth: Growth, shape: tuple[int, ...]) -> str:
-    return _pool(growth, _given(growth, shape))
+    return _pool(growth, given(growth, shape))
 
 
 def _pool(growth: Growth, tensor: str) -> str:
@@ -169,7 +169,7 @@ def _pool(growth: Growth, tensor: str) -> str:
 
 
 def _shared(growth: Growth, shape: tuple[int, ...]) -> str:
-    return growth.op("Softmax", _given(growth, shape), axis=len(shape) - 1)
+    return growth.op("Softmax", given(growth, shape), axis=len(shape) - 1)
 
 
 def _read_turned(growth: Growth, tensor: str) -> str:
@@ -197,14 +197,14 @@ def _read_joined(growth: Growth, tensor: str) -> str:
     shape = growth.shape(tensor)
     if not shape:
         raise UnfitError
-    other = growth.draw.pick(tensor, _given(growth, shape))
+    other = growth.draw.pick(tensor, given(growth, shape))
     return growth.op(
         "Concat", *growth.draw.pick((tensor, other), (other, tensor)), axis=growth.draw.whole(0, len(shape) - 1)
     )
 
 
 def _read_added(growth: Growth, tensor: str) -> str:
-    other = growth.draw.pick(_given, _activated, _turned, _product)(growth, growth.shape(tensor))
+    other = growth.draw.pick(given, _activated, _turned, _product)(growth, growth.shape(tensor))
     return growth.op(growth.draw.pick("Add", "Mul", "Sub", "Max"), *growth.draw.pick((tensor, other), (other, tensor)))
 
 
@@ -235,10 +235,12 @@ def _read_mean(growth: Growth, tensor: str) -> str:
     return growth.op(growth.draw.pick("ReduceMean", "ReduceMax"), tensor, axes, keepdims=growth.draw.pick(0, 1))
 
 
-_PRODUCERS: tuple[Producer, ...] = (
+PRODUCERS: tuple[Producer, ...] = (
     *(_turned, _activated, _product, _product, _reshaped, _sliced, _joined, _added, _scaled, _pooled, _shared),
 )
-_READERS: tuple[Reader, ...] = (
+"""What makes a tensor of a shape, of others."""
+READERS: tuple[Reader, ...] = (
     *(_activation, _activation, _read_turned, _read_flat, _read_part, _read_joined, _read_added, _read_added),
     *(_read_gated, _read_product, _read_product, _read_shared, _read_mean, _pool),
 )
+"""What reads a tensor, and what it makes of it."""
