@@ -78,7 +78,7 @@ def build_joined(whole: ProgramView, item: OperatorView, threads: int) -> tuple[
     operand = item.operator.inputs.index(last.operator.outputs[0])
     clamped = any(whole.operators[index].operator.kind == "relu" for index in item.operator.joins)
     total = build_joined_sum(item, operand, clamped=clamped)
-    weighted, made, shape = _product(source, source, threads), item.made(), item.made_shape()
+    weighted, made, shape = _product(source, _with_constant(whole, item), threads), item.made(), item.made_shape()
 
     def run(values: Values) -> AnyArray:
         steps = weighted.steps(samples_first(given(values)), made).reshape(len(given(values)), *shape)
@@ -103,14 +103,16 @@ def _channels(item: OperatorView, index: int) -> AnyArray:
 
 
 def _with_operand(whole: ProgramView, item: OperatorView, threads: int) -> tuple[Kernel, tuple[int, ...]]:
-    """Return a sum or difference of 16 bits, or a product or an extreme of any, with a convolution that is not stored.
+    """Return a sum or difference of 16 bits, or a product or an extreme of any, with what the array does not store.
 
     The adder takes both in short floats. Measured on 1536 products and on 31,000 sums and differences, all equal: what
-    the tensor between cannot hold leaves a trace, which breaks ties. A product's convolution may be clamped.
+    the tensor between cannot hold leaves a trace, which breaks ties. That is a convolution or an
+    average, and may be clamped.
     """
     source, last = (whole.operators[index] for index in (item.operator.joins[0], item.operator.joins[-1]))
     operand = item.operator.inputs.index(last.operator.outputs[0])
-    weighted, kind, made, shape = _product(source, source, threads), last.made(), item.made(), item.made_shape()
+    weighted = _product(source, _with_constant(whole, item), threads)
+    kind, made, shape = last.made(), item.made(), item.made_shape()
     other, operator = item.kind(1 - operand), BINARY[item.operator.kind]
     factor, sign = scale_of(kind) / scale_of(made), -1.0 if item.operator.kind == "sub" else 1.0
     low, high = (end - zero_of(kind) for end in kind.dtype.integer_range)
@@ -129,6 +131,12 @@ def _with_operand(whole: ProgramView, item: OperatorView, threads: int) -> tuple
     return run, (source.operator.inputs[0], item.operator.inputs[1 - operand])
 
 
+def _with_constant(whole: ProgramView, item: OperatorView) -> OperatorView:
+    """Return the sum with a constant among what an operator joins, or else the first of that."""
+    joined = [whole.operators[index] for index in item.operator.joins]
+    return next((one for one in joined if one.operator.kind == "add"), joined[0])
+
+
 def _as_output(source: OperatorView, item: OperatorView, kind: str) -> OperatorView:
     """Return an operator that gives what a later one gives."""
     operator: ProgramOperator = replace(source.operator, kind=kind, outputs=item.operator.outputs)
@@ -143,12 +151,13 @@ def _with_bias(source: OperatorView, item: OperatorView, threads: int) -> Kernel
 
 
 def _biased(source: OperatorView, seen: OperatorView, item: OperatorView, threads: int) -> WeightedSum:
-    """Return the layer with the constant of a sum in its bias, in steps of the accumulators."""
+    """Return the layer or convolution with the constant of a sum in its bias, in steps of the accumulators."""
     position = 0 if item.is_constant(0) else 1
     constant, weight = item.constant(position), source.kind(1).quant
     assert constant is not None
     assert weight is not None
-    steps = np.rint(reals_of(constant.reshape(-1), item.kind(position)) / (scale_of(source.kind()) * weight.scale[0]))
+    scales = scale_of(source.kind()) * np.asarray(weight.scale)
+    steps = np.rint(reals_of(constant.reshape(-1), item.kind(position)) / scales)
     own = source.constant(2)
     if own is None or source.kind(2).dtype is not DType.I64:
         # The vendor's compiler makes what does not fit the least integer, of either sign.
@@ -244,7 +253,7 @@ def _averaged(source: OperatorView, last: OperatorView) -> Average:
 
 
 def _product(source: OperatorView, last: OperatorView, threads: int) -> WeightedSum | Average:
-    """Return a convolution, or a layer or an average with the constant of a sum where the last of the chain is one."""
+    """Return a product or an average, with the constant of a sum where the last of the chain is one."""
     if source.operator.kind in _AVERAGES:
         return _averaged(source, last)
     if last.operator.kind == "add":

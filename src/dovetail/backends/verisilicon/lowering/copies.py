@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Container, Mapping
 from dataclasses import replace
 
@@ -157,18 +158,19 @@ def with_copies_of_joined(draft: ProgramDraft) -> None:
 
     Behind a convolution that is its maximum or absolute, or a clamp of one with groups. Where it loses a function of a
     convolution, a slope or an average, past any copy, a product with one is between. Without a stream processor it is
-    in sums of bytes in fixed point alone. Measured on A733 of 27 functions behind five kinds of products, in sums,
+    in sums of bytes alone. Measured on A733 of 27 functions behind five kinds of products, in sums,
     differences, products and extremes at four precisions, and of two functions before eight other readers; of sums on
     V853 and T527, too.
     """
     if draft.part.generation in CONVERTING:
         return
     makers = {tensor: operator for operator in draft.operators for tensor in operator.outputs}
+    readers = Counter(tensor for operator in draft.operators for tensor in operator.inputs)
     operators: list[ProgramOperator] = []
     for item in draft.operators:
         inputs = list(item.inputs)
         for place, tensor in enumerate(item.inputs):
-            if not _is_joined_by(draft, item, tensor):
+            if readers[tensor] > 1 or not _is_joined_by(draft, item, tensor):
                 continue
             if _is_joined_past(draft, makers, item, tensor):
                 inputs[place] = _copy(draft, operators, item, tensor)
@@ -179,11 +181,19 @@ def with_copies_of_joined(draft: ProgramDraft) -> None:
 
 
 def _is_joined_by(draft: ProgramDraft, reader: ProgramOperator, tensor: int) -> bool:
-    """Tell whether a newer part joins a reader with functions of products in a tensor's type."""
+    """Tell whether a newer part joins a reader with functions of products in a tensor's type.
+
+    An operator of two tensors it joins where both are of one shape, and neither is a constant.
+    """
+    operands = [draft.tensors[operand] for operand in reader.inputs]
+    if reader.kind in _OF_TWO and (operands[0].shape != operands[1].shape or any(one.data for one in operands)):
+        return False
     form, stream = draft.tensors[tensor].form, draft.part.generation is Generation.STREAM
     if form.code is Code.I8:
         return form.quant is Quant.FIXED_POINT and (stream or reader.kind in _SUMS)
-    return stream or (form.code is Code.U8 and reader.kind in _SUMS)
+    if form.code is Code.U8:
+        return stream or reader.kind in _SUMS
+    return stream and form.code is Code.I16
 
 
 def _is_joined_past(
@@ -309,6 +319,7 @@ def _multiplied_by_one(
 ) -> int:
     """Add an operator that a shader computes, and that changes nothing, for a reader; return what it makes."""
     held = draft.tensors[tensor]
+    assert held.form.code in (Code.U8, Code.I8, Code.I16), "a one of floats has other bits"
     form = replace(held.form, scale=1.0, zero_point=0, fl=0)
     data = (1).to_bytes(form.code.size_bytes, "little")
     one = ProgramTensor(form, (1,) * len(held.shape), TensorRole.CONSTANT, data)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dovetail.backends.verisilicon.generation import Generation
+from dovetail.backends.verisilicon.generation import CONVERTING, Generation
 from dovetail.backends.verisilicon.lowering import fine
 from dovetail.backends.verisilicon.lowering.clamping import is_clamped_apart
 from dovetail.backends.verisilicon.lowering.moving import copy
@@ -73,6 +73,7 @@ class Unary:
 
 
 _LOST_RATIO = 2.0**15
+_LOST_RATIO_OF_BYTES = 2.0**7
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +145,12 @@ def lower_sub(view: NodeView) -> None:
     added = any(
         node.op in ("Add", "Sum") and view.graph.types[node.outputs[0]].dtype is DType.I8 for node in view.graph.nodes
     )
-    if not added or view.draft.fixed_point or view.made().dtype is not DType.I8:
+    if view.draft.fixed_point and view.made().dtype is DType.I8:
+        Binary("sub").check(view)
+        operands = aligned(view, (0, 1), lambda index: _coarser_by_a_bit(view, index) if index else view.input(0))
+        view.emit("sub", operands, (view.output(),))
+        return
+    if not added or view.made().dtype is not DType.I8:
         Binary("sub")(view)
         return
     check_same_kind(view)
@@ -322,15 +328,18 @@ def lower_add(view: NodeView) -> None:
 
 
 def _coarser_by_a_bit(view: NodeView, index: int) -> int:
-    """Return an operand of a sum of 16 bits, with steps twice as large where the other's are 2^15 times as large.
+    """Return an operand of a sum, with steps twice as large where the other's are 2^15 times as large, or 2^7 of bytes.
 
-    The array's weight of the other would be 1.0 with 15 bits behind the point: it is taken for -1. Measured on V853,
-    A311D, i.MX 8M Plus and STM32MP2; with 2^14 and 2^16 the sums are right.
+    The array's weight of the other would be 1.0 with as many bits behind the point: it is taken for -1. Measured of 16
+    bits on V853, A311D, i.MX 8M Plus and STM32MP2; with 2^14 and 2^16 the sums are right. Of bytes in fixed point it is
+    the six older parts.
     """
     kind, other = view.kind(index), view.kind(1 - index)
-    if kind.dtype is not DType.I16 or kind.quant is None or other.quant is None:
+    if kind.quant is None or other.quant is None:
         return view.input(index)
-    if other.quant.scale[0] / kind.quant.scale[0] != _LOST_RATIO:
+    fixed_bytes = kind.dtype is DType.I8 and view.draft.fixed_point and view.draft.part.generation in CONVERTING
+    lost = _LOST_RATIO if kind.dtype is DType.I16 else _LOST_RATIO_OF_BYTES if fixed_bytes else 0.0
+    if other.quant.scale[0] / kind.quant.scale[0] != lost:
         return view.input(index)
     return view.stored_as(index, replace(kind, quant=Quantization((2 * kind.quant.scale[0],), (0,))))
 

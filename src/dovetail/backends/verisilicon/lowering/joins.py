@@ -13,6 +13,7 @@ from dovetail.backends.verisilicon.generation import CONVERTING, NEWEST, Generat
 from dovetail.backends.verisilicon.lowering.routes import PRODUCTS, is_average, route_of
 from dovetail.backends.verisilicon.lowering.sums import (
     CONVOLUTIONS,
+    LAYERS,
     added_order,
     biased_layer,
     first_visited,
@@ -88,14 +89,14 @@ def _tabled(whole: ProgramView, item: OperatorView, tensor: int, readers: int = 
     if chain:
         return chain if reads_array(item, whole.operators[chain[0]]) else ()
     if item.made().dtype is DType.I16:
-        row = row_before(whole, tensor, readers) or _biased_row(whole, tensor, readers)
+        row = row_before(whole, tensor, readers) or _biased_before(whole, tensor, readers)
         return row or _average_before(whole, tensor, readers)
     if not reads_bytes(item) or (item.made().dtype is DType.I8 and not item.in_fixed_point):
         return ()
     row = row_before(whole, tensor, readers)
     if row and whole.operators[row[0]].shape()[-1] == _PAIR:
         return row
-    return _biased_row(whole, tensor, readers) or _average_before(whole, tensor, readers)
+    return _biased_before(whole, tensor, readers) or _average_before(whole, tensor, readers)
 
 
 def _slope(whole: ProgramView, index: int) -> tuple[int, ...]:
@@ -108,7 +109,8 @@ def _slope(whole: ProgramView, index: int) -> tuple[int, ...]:
     if item.generation in CONVERTING or not item.is_stored or item.in_fixed_point or item.made().dtype is DType.I16:
         return ()
     data = item.operator.inputs[0]
-    found = product_before(whole, data, ("reshape",), _UNGROUPED) or row_before(whole, data) or _biased_row(whole, data)
+    biased = _biased_one_of(whole, data, _UNGROUPED | LAYERS)
+    found = product_before(whole, data, ("reshape",), _UNGROUPED) or row_before(whole, data) or biased
     average = _average_before(whole, data)
     return found or (average if len(average) > 1 else ())
 
@@ -119,7 +121,17 @@ def _slopes(whole: ProgramView, index: int) -> tuple[int, ...]:
     if item.generation in CONVERTING or not item.is_stored or item.made().dtype is not DType.U8:
         return ()
     data = item.operator.inputs[0]
-    return product_before(whole, data, (), _UNGROUPED) or row_before(whole, data)
+    return (
+        product_before(whole, data, (), _UNGROUPED)
+        or row_before(whole, data)
+        or _biased_one_of(whole, data, _UNGROUPED)
+    )
+
+
+def _biased_one_of(whole: ProgramView, tensor: int, kinds: Container[str]) -> tuple[int, ...]:
+    """Return the product of some kinds and the sum with a constant that make a tensor."""
+    chain = _biased_before(whole, tensor)
+    return chain if chain and whole.operators[chain[0]].operator.kind in kinds else ()
 
 
 def _conversion(whole: ProgramView, index: int) -> tuple[int, ...]:
@@ -161,8 +173,8 @@ def _function(whole: ProgramView, index: int) -> tuple[int, ...]:
     return _tabled(whole, item, item.operator.inputs[0]) if alike and item.generation is Generation.STREAM else ()
 
 
-def _biased_row(whole: ProgramView, tensor: int, readers: int = 1) -> tuple[int, ...]:
-    """Return the layer of one row, its reshaping, and the sum with a constant that make a tensor for its readers."""
+def _biased_before(whole: ProgramView, tensor: int, readers: int = 1) -> tuple[int, ...]:
+    """Return the product, its reshaping, and the sum with a constant that make a tensor for its readers."""
     maker = whole.makers.get(tensor)
     if maker is None or whole.operators[maker].operator.kind != "add":
         return ()
@@ -220,7 +232,9 @@ def _paired_average(whole: ProgramView, item: OperatorView) -> tuple[int, ...]:
         reads = fixed_bytes or made.dtype is DType.I16 or (made.dtype is DType.U8 and not added)
     else:
         reads = item.generation in NEWEST and fixed_bytes and added
-    if not reads or not has_two_alike(item):
+    if not reads or not has_two_alike(item) or operator.inputs[0] == operator.inputs[1]:
+        return ()
+    if item.is_constant(0) or item.is_constant(1):
         return ()
     inputs = operator.inputs[:1] if operator.kind == "sub" else operator.inputs
     through = () if operator.kind in _EXTREMES else ("relu",)

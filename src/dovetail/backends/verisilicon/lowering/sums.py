@@ -26,8 +26,9 @@ _NEAR, _FAR = 2.0, 20.0
 CONVOLUTIONS = frozenset({"conv2d", "grouped_conv2d"})
 _GROUPED = "grouped_conv2d"
 """A convolution that the compiler cuts into one for each group: its result is made of parts, and no sum joins it."""
-LAYERS = frozenset({"fully_connected"})
 _TRANSPOSED = frozenset({"deconv2d"})
+_UNCUT = CONVOLUTIONS - {_GROUPED}
+LAYERS = frozenset({"fully_connected"})
 _LONGEST_CHAIN = 3
 _POINT, _SQUARE = (1, 1), (3, 3)
 """Windows of the two convolutions that some networks are trained with side by side."""
@@ -182,8 +183,26 @@ def joined_operators(whole: ProgramView, index: int) -> tuple[int, ...]:
 def summed_before(whole: ProgramView, tensor: int, through: tuple[str, ...] = ()) -> tuple[int, ...]:
     """Return the convolution, or the layer of one row, that a sum may be computed with, and what lies between them.
 
-    A kernel of two points is stored before.
+    A kernel of two points is stored before. A constant in the bias of a convolution lies between.
     """
+    return _product_alone(whole, tensor, through) or _biased_before(whole, tensor, through)
+
+
+def _biased_before(whole: ProgramView, tensor: int, through: tuple[str, ...]) -> tuple[int, ...]:
+    maker = whole.makers.get(tensor)
+    if maker is None or whole.reader_count(tensor) != 1 or tensor in whole.edges:
+        return ()
+    item = whole.operators[maker]
+    if item.operator.kind in through:
+        chain = _biased_before(whole, item.operator.inputs[0], ())
+    else:
+        chain = biased_layer(whole, item)
+        product = whole.operators[chain[0]] if chain else None
+        chain = () if product is None or product.operator.kind not in CONVOLUTIONS or is_narrow(product) else chain
+    return (*chain, maker) if chain else ()
+
+
+def _product_alone(whole: ProgramView, tensor: int, through: tuple[str, ...] = ()) -> tuple[int, ...]:
     found = product_before(whole, tensor, through)
     if found:
         product = whole.operators[found[0]]
@@ -265,7 +284,10 @@ def biased_layer(whole: ProgramView, item: OperatorView) -> tuple[int, ...]:
         return ()
     if item.is_of_channels(positions[0]):
         data, stream = item.operator.inputs[1 - positions[0]], item.generation is Generation.STREAM
-        return summed_before(whole, data) or (() if stream else product_before(whole, data, (), _TRANSPOSED))
+        chain = product_before(whole, data, (), _UNCUT if stream else _UNCUT | _TRANSPOSED)
+        chain = chain or _product_alone(whole, data)
+        # Seen with another shape, its channels are others.
+        return chain if chain and whole.operators[chain[0]].made_shape()[1] == item.made_shape()[1] else ()
     if item.shape(0) != item.shape(1):
         return ()
     layer = row_before(whole, item.operator.inputs[1 - positions[0]])
