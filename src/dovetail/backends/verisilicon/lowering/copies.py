@@ -230,17 +230,17 @@ def _takes_an_average(makers: Mapping[int, ProgramOperator], item: ProgramOperat
 
 
 def _is_lost(draft: ProgramDraft, makers: Mapping[int, ProgramOperator], reader: ProgramOperator, tensor: int) -> bool:
-    """Tell whether a function of a product is lost before its reader."""
-    maker = makers.get(tensor)
+    """Tell whether a function of a product, or an extreme with one that is added, is lost before its reader."""
+    maker, code = makers.get(tensor), draft.tensors[tensor].form.code
+    if maker is None or draft.part.generation is not Generation.STREAM:
+        return False
+    if maker.kind in _EXTREMES and reader.kind in _SUMS and code is Code.I16:
+        sources = [makers.get(operand) for operand in maker.inputs]
+        return any(source is not None and source.kind in _CONVOLUTIONS for source in sources)
     source = _source_of(makers, maker)
-    if maker is None or source is None:
-        return False
-    code = draft.tensors[tensor].form.code
-    if draft.part.generation is not Generation.STREAM:
-        return False
     if code is not Code.U8 and _takes_an_average(makers, reader) and tensor == reader.inputs[0]:
         return True
-    if not _is_average(source) and source.kind not in _CONVOLUTIONS:
+    if source is None or (not _is_average(source) and source.kind not in _CONVOLUTIONS):
         return False
     if reader.kind in _LOST_BEFORE.get(maker.kind, ()):
         return True
