@@ -295,10 +295,11 @@ Made by `python benchmarks/vendor_wild.py --write docs/reference/vendor_wild.md 
 `vendor_wild.py --operators N --graphs N --seed S` with VeriSilicon's SDK 6.57.1.
 
 `dovetail.testing.wild` draws single operators and graphs of 4 to 30 nodes with shapes, attributes, weights and ranges
-that nobody picked. A case is quantised for a part at one of five integer precisions; what the part's verdict accepts is
-lowered, compiled and run by the vendor's simulator and by `npusim --fidelity exact`, on three samples. What differs is
-run again in a process of its own. A case is equal where every element of every output is; a difference is counted in
-steps of the stored type. Shares are of what the verdict accepts, with their exact 95 % interval (Clopper and Pearson).
+that nobody picked; a merge is an operator of two tensors with what makes either of them and reads the result. A case is
+quantised for a part at one of five integer precisions; what the part's verdict accepts is lowered, compiled and run by
+the vendor's simulator and by `npusim --fidelity exact`, on three samples. What differs is run again in a process of its
+own. A case is equal where every element of every output is; a difference is counted in steps of the stored type. Shares
+are of what the verdict accepts, with their exact 95 % interval (Clopper and Pearson).
 
 A look at a seed that nothing had been mended for is evidence; the same cells after mending are not, and are not shown.
 """
@@ -322,7 +323,7 @@ def _look(rows: Sequence[Row], smallest: Mapping[str, Sequence[str]]) -> Iterato
     yield "|---|---|---|---|---|---|"
     for kind in ("operator", "graph", "mixture", "trio", "merge"):
         mine = [item for item in rows if item.kind == kind]
-        if kind not in ("operator", "graph") and not mine:
+        if not mine:
             continue
         counts = (sum(item.outcome == name for item in mine) for name in ("refused late", "vendor refuses", "broken"))
         far = sum(item.largest > 1 for item in mine)
@@ -343,11 +344,7 @@ def _look(rows: Sequence[Row], smallest: Mapping[str, Sequence[str]]) -> Iterato
 
 
 def _shares(rows: Sequence[Row], title: str, key: Callable[[Row], str]) -> Iterator[str]:
-    kinds = [
-        "operator",
-        "graph",
-        *(kind for kind in ("trio", "merge") if any(item.kind == kind for item in rows)),
-    ]
+    kinds = [kind for kind in ("operator", "graph", "trio", "merge") if any(item.kind == kind for item in rows)]
     yield f"| {title} | {' | '.join(f'{kind}s' for kind in kinds)} |"
     yield f"|---|{'---|' * len(kinds)}"
     for value in sorted({key(item) for item in rows}):
@@ -360,6 +357,8 @@ def _shares(rows: Sequence[Row], title: str, key: Callable[[Row], str]) -> Itera
 def _operators(rows: Sequence[Row]) -> Iterator[str]:
     """Yield the operators with something wrong, and the names of the others."""
     single = [item for item in rows if item.kind == "operator" and item.is_accepted]
+    if not single:
+        return
     wrong = {item.operators[0] for item in single if item.is_wrong}
     if wrong:
         yield "| operator | equal |"
