@@ -158,9 +158,8 @@ def with_copies_of_joined(draft: ProgramDraft) -> None:
 
     Behind a convolution that is its maximum or absolute, or a clamp of one with groups. Where it loses a function of a
     convolution, a slope or an average, past any copy, a product with one is between. Without a stream processor it is
-    in sums of bytes alone. Measured on A733 of 27 functions behind five kinds of products, in sums,
-    differences, products and extremes at four precisions, and of two functions before eight other readers; of sums on
-    V853 and T527, too.
+    in sums of bytes alone. Measured on A733 of 27 functions behind five kinds of products, in sums, differences,
+    products and extremes at four precisions, and of two functions before eight other readers; of sums on V853 and T527.
     """
     if draft.part.generation in CONVERTING:
         return
