@@ -7,7 +7,7 @@ import os
 import random
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,7 +15,7 @@ import needs
 import numpy as np
 import pytest
 import work
-from draws import seed_of
+from draws import seed_here, seed_of
 
 from dovetail.backend.target import TargetProfile
 from dovetail.backends.verisilicon.driver.process import DriverLimits
@@ -105,6 +105,22 @@ def expect_equal(target: str, precision: Precision, vendor: VsiBackend, cases: M
         for name, case in cases.items():
             found = judge.judge(case, precision)
             assert found.outcome is WildOutcome.EQUAL, f"{name}: {found.steps} {found.reason}"
+
+
+def expect_ties_only(
+    target: str, precision: Precision, vendor: VsiBackend, drawn: Callable[[int], WildCase], count: int, share: float
+) -> None:
+    """Assert that of drawn cases no more than a share of all elements, and a fiftieth of one case's, is a step off."""
+    seed, differing, elements = seed_here(), 0, 0
+    with kept_judge(target, vendor) as judge:
+        for index in np.random.SeedSequence(seed).generate_state(count):
+            found = judge.judge(drawn(int(index)), precision)
+            said = f"seed {index}: {found.outcome.value} {found.steps} {found.reason}"
+            assert found.outcome in (WildOutcome.EQUAL, WildOutcome.DIFFERS), said
+            assert found.steps.largest <= 1, said
+            assert found.steps.differing <= max(2, 0.02 * found.steps.elements), said
+            differing, elements = differing + found.steps.differing, elements + found.steps.elements
+    assert differing <= max(2, share * elements), f"seed {seed}: {differing} of {elements}"
 
 
 @pytest.fixture(scope="session")

@@ -169,7 +169,7 @@ def with_copies_of_joined(draft: ProgramDraft) -> None:
     for item in draft.operators:
         inputs = list(item.inputs)
         for place, tensor in enumerate(item.inputs):
-            if readers[tensor] > 1 or not _is_joined_by(draft, item, tensor):
+            if readers[tensor] > 1 or not _is_joined_by(draft, makers, item, tensor):
                 continue
             if _is_joined_past(draft, makers, item, tensor):
                 inputs[place] = _copy(draft, operators, item, tensor)
@@ -179,13 +179,18 @@ def with_copies_of_joined(draft: ProgramDraft) -> None:
     draft.operators[:] = operators
 
 
-def _is_joined_by(draft: ProgramDraft, reader: ProgramOperator, tensor: int) -> bool:
+def _is_joined_by(
+    draft: ProgramDraft, makers: Mapping[int, ProgramOperator], reader: ProgramOperator, tensor: int
+) -> bool:
     """Tell whether a newer part joins a reader with functions of products in a tensor's type.
 
-    An operator of two tensors it joins where both are of one shape, and neither is a constant.
+    An operator of two tensors it joins where both are of one shape, and neither is a constant; sums with absolutes even
+    where they are not.
     """
-    operands = [draft.tensors[operand] for operand in reader.inputs]
-    if reader.kind in _OF_TWO and (operands[0].shape != operands[1].shape or any(one.data for one in operands)):
+    operands = [draft.tensors[operand] for operand in reader.inputs if operand >= 0]
+    absolute = reader.kind in _SUMS and tensor in makers and makers[tensor].kind == "abs"
+    alike = len({operand.shape for operand in operands}) == 1 and not any(operand.data for operand in operands)
+    if reader.kind in _OF_TWO and not (alike or absolute):
         return False
     form, stream = draft.tensors[tensor].form, draft.part.generation is Generation.STREAM
     if form.code is Code.I8:

@@ -15,6 +15,7 @@ from dovetail.backends.verisilicon.lowering.sums import (
     CONVOLUTIONS,
     LAYERS,
     added_order,
+    biased_before,
     biased_layer,
     first_visited,
     has_two_alike,
@@ -89,14 +90,14 @@ def _tabled(whole: ProgramView, item: OperatorView, tensor: int, readers: int = 
     if chain:
         return chain if reads_array(item, whole.operators[chain[0]]) else ()
     if item.made().dtype is DType.I16:
-        row = row_before(whole, tensor, readers) or _biased_before(whole, tensor, readers)
+        row = row_before(whole, tensor, readers) or biased_before(whole, tensor, readers)
         return row or _average_before(whole, tensor, readers)
     if not reads_bytes(item) or (item.made().dtype is DType.I8 and not item.in_fixed_point):
         return ()
     row = row_before(whole, tensor, readers)
     if row and whole.operators[row[0]].shape()[-1] == _PAIR:
         return row
-    return _biased_before(whole, tensor, readers) or _average_before(whole, tensor, readers)
+    return biased_before(whole, tensor, readers) or _average_before(whole, tensor, readers)
 
 
 def _slope(whole: ProgramView, index: int) -> tuple[int, ...]:
@@ -130,7 +131,7 @@ def _slopes(whole: ProgramView, index: int) -> tuple[int, ...]:
 
 def _biased_one_of(whole: ProgramView, tensor: int, kinds: Container[str]) -> tuple[int, ...]:
     """Return the product of some kinds and the sum with a constant that make a tensor."""
-    chain = _biased_before(whole, tensor)
+    chain = biased_before(whole, tensor)
     return chain if chain and whole.operators[chain[0]].operator.kind in kinds else ()
 
 
@@ -171,16 +172,6 @@ def _function(whole: ProgramView, index: int) -> tuple[int, ...]:
     item = whole.operators[index]
     alike = item.is_stored and item.kind().dtype is item.made().dtype
     return _tabled(whole, item, item.operator.inputs[0]) if alike and item.generation is Generation.STREAM else ()
-
-
-def _biased_before(whole: ProgramView, tensor: int, readers: int = 1) -> tuple[int, ...]:
-    """Return the product, its reshaping, and the sum with a constant that make a tensor for its readers."""
-    maker = whole.makers.get(tensor)
-    if maker is None or whole.operators[maker].operator.kind != "add":
-        return ()
-    layer = biased_layer(whole, whole.operators[maker])
-    alone = whole.reader_count(tensor) == readers and tensor not in whole.edges
-    return (*layer, maker) if alone and layer else ()
 
 
 def _added(whole: ProgramView, index: int) -> tuple[int, ...]:
@@ -269,7 +260,7 @@ def _is_added_behind(average: OperatorView, item: OperatorView) -> bool:
 def _fits_bias(average: OperatorView, item: OperatorView, index: int) -> bool:
     """Tell whether a constant goes into the bias of an average: one number, or one a channel.
 
-    Of several windows a plane the latter is added by a shader in older parts, and in 16 bits.
+    Of several windows a plane the latter is added by a shader in older parts, in 16 bits and in fixed point.
     """
     if math.prod(item.shape(index)) == 1:
         return True

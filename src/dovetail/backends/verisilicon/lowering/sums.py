@@ -185,21 +185,26 @@ def summed_before(whole: ProgramView, tensor: int, through: tuple[str, ...] = ()
 
     A kernel of two points is stored before. A constant in the bias of a convolution lies between.
     """
-    return _product_alone(whole, tensor, through) or _biased_before(whole, tensor, through)
+    return _product_alone(whole, tensor, through) or _biased_convolution(whole, tensor, through)
 
 
-def _biased_before(whole: ProgramView, tensor: int, through: tuple[str, ...]) -> tuple[int, ...]:
+def biased_before(whole: ProgramView, tensor: int, readers: int = 1) -> tuple[int, ...]:
+    """Return the product, its reshaping, and the sum with a constant that make a tensor for so many readers."""
     maker = whole.makers.get(tensor)
-    if maker is None or whole.reader_count(tensor) != 1 or tensor in whole.edges:
+    if maker is None or whole.operators[maker].operator.kind != "add":
         return ()
-    item = whole.operators[maker]
-    if item.operator.kind in through:
-        chain = _biased_before(whole, item.operator.inputs[0], ())
-    else:
-        chain = biased_layer(whole, item)
-        product = whole.operators[chain[0]] if chain else None
-        chain = () if product is None or product.operator.kind not in CONVOLUTIONS or is_narrow(product) else chain
-    return (*chain, maker) if chain else ()
+    layer = biased_layer(whole, whole.operators[maker])
+    alone = whole.reader_count(tensor) == readers and tensor not in whole.edges
+    return (*layer, maker) if alone and layer else ()
+
+
+def _biased_convolution(whole: ProgramView, tensor: int, through: tuple[str, ...]) -> tuple[int, ...]:
+    chain, maker = biased_before(whole, tensor), whole.makers.get(tensor)
+    if maker is not None and whole.operators[maker].operator.kind in through and whole.reader_count(tensor) == 1:
+        before = biased_before(whole, whole.operators[maker].operator.inputs[0])
+        chain = (*before, maker) if before and tensor not in whole.edges else ()
+    product = whole.operators[chain[0]] if chain else None
+    return () if product is None or product.operator.kind not in CONVOLUTIONS or is_narrow(product) else chain
 
 
 def _product_alone(whole: ProgramView, tensor: int, through: tuple[str, ...] = ()) -> tuple[int, ...]:
@@ -252,10 +257,12 @@ def _joined_chain(whole: ProgramView, chains: Sequence[tuple[int, ...]]) -> tupl
 
 
 def _takes_square_from_point(whole: ProgramView, item: OperatorView) -> bool:
-    """Tell whether a convolution of 3 x 3 is taken from one of 1 x 1: both are stored."""
+    """Tell whether a convolution of 3 x 3 is taken from one of 1 x 1 that is come to before it: both are stored."""
     if item.operator.kind != "sub":
         return False
-    return [_window(whole, summed_before(whole, tensor)) for tensor in item.operator.inputs] == [_POINT, _SQUARE]
+    point, square = (summed_before(whole, tensor) for tensor in item.operator.inputs)
+    windows = (_window(whole, point), _window(whole, square))
+    return windows == (_POINT, _SQUARE) and whole.visits[point[0]] < whole.visits[square[0]]
 
 
 def _window(whole: ProgramView, chain: Sequence[int]) -> tuple[int, ...]:
