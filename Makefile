@@ -8,7 +8,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-qnn check docs bench fuzz fuzz-coverage mutants torture soak dist smoke runner env env-qnn clean
+.PHONY: demo test test-qnn test-aimet test-rknn check docs bench fuzz fuzz-coverage mutants torture soak dist smoke
+.PHONY: runner env env-qnn env-aimet env-rknn clean
 
 env: $(VENV)/.installed-run
 
@@ -26,12 +27,40 @@ test-qnn: .venv-qnn/.installed
 	.venv-qnn/bin/python -m pytest tests/backends/qnn tests/contract/test_qnn.py
 
 .venv-qnn/.installed: $(VENV)/.installed-dev
-	@rm -rf .venv-qnn
-	$(BIN)/python -m venv .venv-qnn
-	@$(BIN)/python -c 'import site; print("import site; site.addsitedir(%r)" % site.getsitepackages()[0])' > \
-		"$$(.venv-qnn/bin/python -c 'import site; print(site.getsitepackages()[0])')/dovetail.pth"
+	$(call beside,.venv-qnn)
 	.venv-qnn/bin/python -m pip install -q --no-deps -c constraints.txt onnxruntime-qnn
 	@touch $@
+
+# AIMET and RKNN Toolkit 2 read what is exported for them, each in an environment of its own (1.5 and 1.2 GB, with PyTorch):
+# AIMET's looks into the first one, the toolkit wants an old numpy.
+env-aimet: .venv-aimet/.installed
+
+env-rknn: .venv-rknn/.installed
+
+test-aimet: env-aimet
+	DOVETAIL_REQUIRE=aimet-onnx .venv-aimet/bin/python -m pytest tests/formats/others/test_aimet.py
+
+test-rknn: env-rknn $(VENV)/.installed-dev
+	DOVETAIL_REQUIRE=rknn DOVETAIL_RKNN_PYTHON="$(CURDIR)/.venv-rknn/bin/python" $(BIN)/python -m pytest tests/formats/others/test_rknn.py
+
+.venv-aimet/.installed: $(VENV)/.installed-dev .ci/aimet.txt
+	$(call beside,.venv-aimet)
+	.venv-aimet/bin/python -m pip install -q -r .ci/aimet.txt
+	@touch $@
+
+.venv-rknn/.installed: .ci/rknn.txt
+	@rm -rf .venv-rknn
+	$(PYTHON) -m venv .venv-rknn
+	.venv-rknn/bin/python -m pip install -q --no-deps -r .ci/rknn.txt
+	@touch $@
+
+# An environment that looks into the first one.
+define beside
+@rm -rf $(1)
+$(BIN)/python -m venv $(1)
+@$(BIN)/python -c 'import site; print("import site; site.addsitedir(%r)" % site.getsitepackages()[0])' > \
+	"$$($(1)/bin/python -c 'import site; print(site.getsitepackages()[0])')/dovetail.pth"
+endef
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff check src tests benchmarks examples docs
@@ -117,4 +146,4 @@ soak: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/soak.py --seconds $(SECONDS) $(ARGS)
 
 clean:
-	rm -rf $(VENV) .venv-qnn dovetail-out build/mutants
+	rm -rf $(VENV) .venv-qnn .venv-aimet .venv-rknn dovetail-out build/mutants
