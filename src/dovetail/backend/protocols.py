@@ -57,6 +57,8 @@ class CompileOptions:
     other strides."""
     taps: bool = False
     """Keep inner tensors readable, where a backend would compile to a form that hides them."""
+    as_written: bool = False
+    """Run the operators one by one, as they are: none is fused with another."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,8 @@ from dovetail.errors import DeviceError
 from dovetail.ir import AnyArray, DType, Quantization, quantize_array
 
 THREADS_KEY = "dovetail.threads"
+AS_WRITTEN_KEY = "dovetail.as_written"
+"""Is there where nothing is to be optimised."""
 TAPS_KEY = "dovetail.taps"
 """JSON: tensor -> [name in the file, element type, scale, zero point] where the tensor itself is not in the file."""
 
@@ -159,7 +161,8 @@ class SessionExecutable:
             facts = read_metadata(model)
             threads = int(facts.get(THREADS_KEY, settings.threads))
             self._taps: dict[str, list[object]] = json.loads(facts.get(TAPS_KEY, "{}"))
-            self._settings = replace(settings, threads=threads)
+            optimise = settings.optimise and AS_WRITTEN_KEY not in facts
+            self._settings = replace(settings, threads=threads, optimise=optimise)
             self._session: onnxruntime.InferenceSession | None = open_session(model, self._settings)
         except Exception as error:
             raise DeviceError(

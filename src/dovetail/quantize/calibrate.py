@@ -37,6 +37,8 @@ class CalibrationOptions:
     method: CalibrationMethod = CalibrationMethod.MINMAX
     observer: ObserverOptions = field(default_factory=ObserverOptions)
     threads: int = 0
+    as_written: bool = False
+    """Run the operators one by one, on one sample at a time: in the last bits ranges differ from those of fused ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +88,9 @@ class _Watch:
         watched = [name for name in (*graph.inputs, *inside) if graph.types[name].holds_reals]
         self._observers = {name: make_observer(options.method, options.observer) for name in watched}
         self._taps = [name for name in watched if name not in graph.inputs]
-        self._executable = load_float(graph, options.threads)
-        self._together = options.method is CalibrationMethod.MINMAX and wholly_batchable(graph)
+        self._executable = load_float(graph, options.threads, as_written=options.as_written)
+        together = options.method is CalibrationMethod.MINMAX and not options.as_written
+        self._together = together and wholly_batchable(graph)
         self.meter = PowerMeter()
         self.most_together = 1
 
@@ -131,10 +134,10 @@ def _run(
         raise DataError(f"sample '{sample}': the model does not run on it: {error.message}", hint=error.hint) from error
 
 
-def load_float(graph: Graph, threads: int = 0) -> Executable:
-    """Return the float model on the CPU, ready to run."""
+def load_float(graph: Graph, threads: int = 0, *, as_written: bool = False) -> Executable:
+    """Return the float model on the CPU, ready to run; `as_written` fuses nothing."""
     target = find_target(FLOAT_BACKEND)
-    blob = backend(FLOAT_BACKEND).compile(graph, target, CompileOptions(threads=threads))
+    blob = backend(FLOAT_BACKEND).compile(graph, target, CompileOptions(threads=threads, as_written=as_written))
     return find_device(FLOAT_BACKEND, target.name).load(blob, Signature.of(graph))
 
 

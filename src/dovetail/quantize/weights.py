@@ -63,7 +63,8 @@ class WeightStore:
         if form.dtype.is_float:
             return self._keep(key, self._cast(tensor, value, form.dtype))
         quant = choose_quantization(Range(float(value.min(initial=0)), float(value.max(initial=0))), form)
-        return self._keep(key, _stored(tensor, self._suffix(tensor, form, quant), value, form.dtype, quant))
+        stored = quantize_array(value.astype(np.float64), form.dtype, quant)
+        return self._keep(key, _stored(tensor, self._suffix(tensor, form, quant), stored, form.dtype, quant))
 
     def weight(self, node: Node, layout: WeightLayout, precision: Precision, input_scale: float) -> StoredConstant:
         """Return the weight of an accumulating node; its scales leave room for the bias."""
@@ -78,7 +79,9 @@ class WeightStore:
         floor = bias_scale_floor(self._real(bias), input_scale, precision.bias) if bias and has_floor else None
         quant = choose_weight_quantization(value, precision.weight, layout.channel_axis, floor)
         form = precision.weight
-        return self._keep(key, _stored(tensor, self._suffix(tensor, form, quant), value, form.dtype, quant))
+        # In its own precision, as ONNX's QuantizeLinear divides it: whoever derives the integers gets these.
+        stored = quantize_array(value, form.dtype, quant)
+        return self._keep(key, _stored(tensor, self._suffix(tensor, form, quant), stored, form.dtype, quant))
 
     def bias(
         self, node: Node, layout: WeightLayout, precision: Precision, input_scale: float, weight: Quantization
@@ -140,7 +143,6 @@ class WeightStore:
         return StoredConstant(f"{tensor}@{dtype.value}", TensorType(dtype, tuple(value.shape)), cast)
 
 
-def _stored(tensor: str, suffix: str, value: AnyArray, dtype: DType, quant: Quantization) -> StoredConstant:
-    array = quantize_array(value.astype(np.float64), dtype, quant)
+def _stored(tensor: str, suffix: str, array: AnyArray, dtype: DType, quant: Quantization) -> StoredConstant:
     array.setflags(write=False)
-    return StoredConstant(f"{tensor}@{suffix}", TensorType(dtype, tuple(value.shape), quant), array)
+    return StoredConstant(f"{tensor}@{suffix}", TensorType(dtype, tuple(array.shape), quant), array)

@@ -17,7 +17,7 @@ from dovetail.backend.protocols import (
 )
 from dovetail.backend.target import Target
 from dovetail.backends.cpu.target import CPU
-from dovetail.backends.sessions import THREADS_KEY, SessionExecutable, SessionSettings, open_session
+from dovetail.backends.sessions import AS_WRITTEN_KEY, THREADS_KEY, SessionExecutable, SessionSettings, open_session
 from dovetail.backends.wording import first_line
 from dovetail.errors import CompileError, DeviceError, GraphError
 from dovetail.ir import Graph
@@ -51,7 +51,8 @@ class OnnxRuntimeBackend:
             model = to_onnx(graph)
         except GraphError as error:
             raise CompileError(f"{target.name}: {error.message}", hint=error.hint) from error
-        add_metadata(model, {THREADS_KEY: str(options.threads)})
+        facts = {THREADS_KEY: str(options.threads)}
+        add_metadata(model, facts | {AS_WRITTEN_KEY: ""} if options.as_written else facts)
         payload: bytes = model.SerializeToString()
         try:
             if graph.outputs:
@@ -63,7 +64,7 @@ class OnnxRuntimeBackend:
     def abilities(self) -> BackendAbilities:
         """Return what it can do besides."""
         return BackendAbilities(
-            options=frozenset({"threads", "taps"}),
+            options=frozenset({"threads", "taps", "as_written"}),
             compiles_in_process=lambda target: True,
             onnx_of=lambda blob: blob.payload if blob.format == FORMAT else None,
         )

@@ -21,6 +21,7 @@ from dovetail.formats.onnxruntime.arguments import quantizer_arguments
 from dovetail.formats.onnxruntime.stored import StoredModel, compare_stored
 from dovetail.formats.own_model import MODEL
 from dovetail.ir.dtypes import AnyArray
+from dovetail.quantize import CalibrationOptions
 
 if TYPE_CHECKING:
     from onnxruntime import GraphOptimizationLevel, InferenceSession, SessionOptions
@@ -35,6 +36,8 @@ _INTEGERS = (onnx.TensorProto.INT8, onnx.TensorProto.UINT8, onnx.TensorProto.INT
 _ROUNDING = "WeightBiasQuantization"
 """What ONNX Runtime calls the step in which it rounds float weights that stand between pairs."""
 _NUMERICS = ToolNumerics(target="cpu")
+_FOUND = ToolNumerics(target="cpu", options=CalibrationOptions(as_written=True))
+"""Of the quantiser, which finds ranges with a model that is not optimised."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,4 +180,4 @@ def _quiet() -> Iterator[None]:
 
 QDQ = RuntimeConsumer(_as_written)
 GRID = RuntimeConsumer(_on_grid)
-QUANTISER = RuntimeConsumer(_by_arguments)
+QUANTISER = RuntimeConsumer(_by_arguments, numerics=_FOUND)
