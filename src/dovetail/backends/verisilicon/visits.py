@@ -2,8 +2,9 @@
 
 Its library sorts them by passes over a list in which the last takes the place of what was sorted; its compiler then
 goes breadth first from each operator that reads only what goes in, or what a kernel of the library's own makes, and
-from a conversion where that is signed bytes. Derived on the vendor's simulator: of two convolutions before a sum it
-joins the one that it comes to first, in each of 185 random residual blocks.
+from a conversion where that is signed bytes. What reads signed bytes is come to as it is written. Derived on the
+vendor's simulator: of two convolutions before a sum it joins the one that it comes to first, in each of 185 random
+residual blocks, and of up to five that read one tensor, in 150 more.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ def visit_order(program: Program) -> Sequence[int]:
         sources[index] = {maker for maker in made if program.operators[maker].kind not in _OWN_KERNELS}
         for tensor in inputs:
             readers.setdefault(tensor, []).append(index)
+    for tensor, reading in readers.items():
+        if _is_signed(program, tensor):
+            reading.sort()
     visited: dict[int, None] = {}
     for head in (index for index in listed if not sources[index]):
         converted = [tensor for tensor in program.operators[head].inputs if is_converted(program, tensor)]
@@ -47,9 +51,12 @@ def visit_order(program: Program) -> Sequence[int]:
 
 def is_converted(program: Program, tensor: int) -> bool:
     """Tell whether a tensor goes in as affine signed bytes."""
+    return _is_signed(program, tensor) and tensor in dict(program.inputs).values()
+
+
+def _is_signed(program: Program, tensor: int) -> bool:
     form = program.tensors[tensor].form if tensor >= 0 else None
-    signed = form is not None and form.code is Code.I8 and form.quant is Quant.AFFINE
-    return signed and tensor in dict(program.inputs).values()
+    return form is not None and form.code is Code.I8 and form.quant is Quant.AFFINE
 
 
 def listed_order(program: Program) -> Sequence[int]:
