@@ -100,7 +100,7 @@ def _consumed(consumer: Consumer, asked: ConsumerRequest, request: HandedRequest
     if isinstance(consumer, ForetoldModel):
         return consumer.expected(graph, asked.plan, samples)
     plan = asked.plan if numerics is None else numerics.placed(asked.plan)
-    if numerics is not None and numerics.finds_ranges:
+    if numerics is not None and numerics.adjust is not None:
         return quantize(graph, plan, numerics.calibrate(graph, samples).ranges)
     return quantize(graph, plan, request.ranges or calibrate(graph, samples).ranges)
 

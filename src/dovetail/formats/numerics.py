@@ -24,11 +24,6 @@ class ToolNumerics:
     """What its kernels make of ranges; None where it takes those of the plan, or finds them as Dovetail does."""
     options: CalibrationOptions = field(default_factory=CalibrationOptions)
 
-    @property
-    def finds_ranges(self) -> bool:
-        """Tell whether it finds ranges otherwise than Dovetail does."""
-        return self.adjust is not None or self.options != CalibrationOptions()
-
     def calibrate(
         self, graph: Graph, samples: SampleSource, progress: Callable[[int], None] = lambda done: None
     ) -> Calibration:

@@ -17,6 +17,7 @@ from dovetail.formats.binding import Binding, bind_sources
 from dovetail.formats.entries import Entry
 from dovetail.formats.format import WriteRequest
 from dovetail.formats.onnxruntime.quantiser import BASE, EXCLUDED, WIDE, QuantiserFormat, bind_quantiser
+from dovetail.formats.onnxruntime.ranges import QUANTISER_NUMERICS
 from dovetail.formats.spelling import Side, Spelling, Vocabulary, Word
 from dovetail.formats.text import json_bytes, mapping_in, read_json, texts_in, wrong_shape
 from dovetail.formats.words import BYTES, FLOATS
@@ -193,4 +194,5 @@ FORMAT = QuantiserFormat(
     bind_file=_bind_names,
     encode=_encode,
     decode=_decode,
+    numerics=QUANTISER_NUMERICS,
 )

@@ -18,10 +18,10 @@ from dovetail.exporters.onnx_biases import WEIGHED
 from dovetail.formats.consumer import ConsumerReading, ConsumerRequest, noise_inputs
 from dovetail.formats.numerics import ToolNumerics
 from dovetail.formats.onnxruntime.arguments import quantizer_arguments
+from dovetail.formats.onnxruntime.ranges import QUANTISER_NUMERICS
 from dovetail.formats.onnxruntime.stored import StoredModel, compare_stored
 from dovetail.formats.own_model import MODEL
 from dovetail.ir.dtypes import AnyArray
-from dovetail.quantize import CalibrationOptions
 
 if TYPE_CHECKING:
     from onnxruntime import GraphOptimizationLevel, InferenceSession, SessionOptions
@@ -36,8 +36,6 @@ _INTEGERS = (onnx.TensorProto.INT8, onnx.TensorProto.UINT8, onnx.TensorProto.INT
 _ROUNDING = "WeightBiasQuantization"
 """What ONNX Runtime calls the step in which it rounds float weights that stand between pairs."""
 _NUMERICS = ToolNumerics(target="cpu")
-_FOUND = ToolNumerics(target="cpu", options=CalibrationOptions(as_written=True))
-"""Of the quantiser, which finds ranges with a model that is not optimised."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,4 +178,4 @@ def _quiet() -> Iterator[None]:
 
 QDQ = RuntimeConsumer(_as_written)
 GRID = RuntimeConsumer(_on_grid)
-QUANTISER = RuntimeConsumer(_by_arguments, numerics=_FOUND)
+QUANTISER = RuntimeConsumer(_by_arguments, numerics=QUANTISER_NUMERICS)
