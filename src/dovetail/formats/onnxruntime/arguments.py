@@ -1,13 +1,15 @@
 """The arguments of `onnxruntime.quantization.quantize_static` that make it quantise as a plan says, as JSON.
 
 Nodes that stay float are in `nodes_to_exclude`; a node at 16 bits has its output, its weight, and its own copy of its
-inputs, at 16 bits by `TensorQuantOverrides`. Types are spelled as `QuantType` names; `quantizer_arguments` turns them
+inputs, at 16 bits by `TensorQuantOverrides`, with the plan's scales where ranges are known. Clips stay: 16 bits are
+symmetric and would cut nothing off. Types are spelled as `QuantType` names; `quantizer_arguments` turns them
 into values.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,13 +20,17 @@ from dovetail.formats.entries import Entry
 from dovetail.formats.format import WriteRequest
 from dovetail.formats.onnxruntime.quantiser import BASE, EXCLUDED, WIDE, QuantiserFormat, bind_quantiser
 from dovetail.formats.onnxruntime.ranges import QUANTISER_NUMERICS
+from dovetail.formats.onnxruntime.scales import read_type, stored_as
 from dovetail.formats.spelling import Side, Spelling, Vocabulary, Word
 from dovetail.formats.text import json_bytes, mapping_in, read_json, texts_in, wrong_shape
 from dovetail.formats.words import BYTES, FLOATS
+from dovetail.ir.dtypes import DType
 from dovetail.ir.graph import Graph
 from dovetail.ir.node import Node
 from dovetail.ir.precision import Precision
 from dovetail.ir.roles import Role, input_roles
+from dovetail.ir.types import TensorType
+from dovetail.plan.quantized import QuantizedGraph
 
 if TYPE_CHECKING:
     from typing import Any
@@ -46,9 +52,10 @@ def _encode(spelling: Spelling, request: WriteRequest) -> bytes:
     excluded = [item for item, word in words.items() if word is _FLOAT]
     wide = [item for item, word in words.items() if word is _WIDE]
     activations = _ACTIVATIONS[precision]
-    overrides = _overrides(request.graph, set(wide), set(excluded), activations)
+    entries = _Overrides(request.graph, request.quantized, set(wide), set(excluded), activations)
+    overrides = entries.activations()
     wholly = {item for item in wide if spelling.placements[item].precision is Precision.I16}
-    overrides.update(_constants(request.graph, set(wide), wholly))
+    overrides.update(entries.constants(wholly))
     arguments = {
         "activation_type": activations,
         "weight_type": "QUInt8" if precision is Precision.U8 else "QInt8",
@@ -58,6 +65,7 @@ def _encode(spelling: Spelling, request: WriteRequest) -> bytes:
         "extra_options": {
             # Without it nothing that only moves values at the start of the network is stored.
             "ForceQuantizeNoInputCheck": True,
+            "QDQKeepRemovableActivations": True,
             "ActivationSymmetric": False,
             "WeightSymmetric": precision is not Precision.U8,
             "TensorQuantOverrides": overrides,
@@ -72,44 +80,67 @@ def _types(graph: Graph, excluded: set[str]) -> list[str]:
     return sorted({node.op for node in reals if not _in(node, excluded)})
 
 
-def _overrides(graph: Graph, wide: set[str], excluded: set[str], narrow: str) -> dict[str, list[dict[str, object]]]:
-    """Return the tensors around 16-bit nodes: their outputs are 16 bits wide, their inputs are converted for them."""
-    overrides: dict[str, list[dict[str, object]]] = {}
-    for node in graph.nodes:
-        is_wide = any(origin in wide for origin in node.origin)
-        for tensor in node.outputs if is_wide else ():
-            if tensor and graph.types[tensor].holds_reals:
-                overrides[graph.origin_of(tensor)] = [_wide(graph, tensor, wide | excluded, narrow)]
-        for tensor in node.inputs if is_wide else ():
-            source = graph.producers.get(tensor)
-            if tensor in graph.constants or not graph.types[tensor].holds_reals or _in(source, wide):
-                continue
-            if source is None or _in(source, excluded):
-                # Nothing stored it before: to 8 bits first would lose what 16 bits keep.
-                overrides[graph.origin_of(tensor)] = [_wide(graph, tensor, wide | excluded, narrow)]
-            else:
-                users = [one for one in graph.consumers[tensor] if _in(one, wide)]
-                convert = {"quant_type": _WIDE_TYPE, "symmetric": False, "recv_nodes": _names(users)}
-                overrides[graph.origin_of(tensor)] = [{"quant_type": narrow, "convert": convert}]
-    return overrides
+@dataclass(frozen=True, slots=True)
+class _Overrides:
+    """What is said of tensors: those of 16 bits have the plan's scale where that is known, else are symmetric."""
+
+    graph: Graph
+    quantized: QuantizedGraph | None
+    wide: set[str]
+    excluded: set[str]
+    narrow: str
+
+    def activations(self) -> dict[str, list[dict[str, object]]]:
+        """Return the tensors around 16-bit nodes: their outputs are 16 bits wide, their inputs are converted for them."""
+        graph, wide = self.graph, self.wide
+        overrides: dict[str, list[dict[str, object]]] = {}
+        for node in graph.nodes:
+            is_wide = any(origin in wide for origin in node.origin)
+            for tensor in node.outputs if is_wide else ():
+                if tensor and graph.types[tensor].holds_reals:
+                    overrides[graph.origin_of(tensor)] = [self._wide(tensor)]
+            for tensor in node.inputs if is_wide else ():
+                source = graph.producers.get(tensor)
+                if tensor in graph.constants or not graph.types[tensor].holds_reals or _in(source, wide):
+                    continue
+                if source is None or _in(source, self.excluded):
+                    # Nothing stored it before: to 8 bits first would lose what 16 bits keep.
+                    overrides[graph.origin_of(tensor)] = [self._wide(tensor)]
+                else:
+                    users = [one for one in graph.consumers[tensor] if _in(one, wide)]
+                    convert = {**self._form(tensor), "recv_nodes": _names(users)}
+                    overrides[graph.origin_of(tensor)] = [{"quant_type": self.narrow, "convert": convert}]
+        return overrides
+
+    def constants(self, wholly: set[str]) -> Iterator[tuple[str, list[dict[str, object]]]]:
+        """Yield the constants of 16 bits: operands of wide nodes, and weights where these have 16 bits too."""
+        graph = self.graph
+        for node in graph.nodes:
+            for position, (tensor, role) in enumerate(zip(node.inputs, input_roles(graph, node), strict=True)):
+                is_wide = _in(node, wholly) if role is Role.WEIGHT else role is Role.DATA and _in(node, self.wide)
+                if is_wide and tensor in graph.constants:
+                    kind = None if self.quantized is None else read_type(self.quantized, node, position)
+                    yield graph.origin_of(tensor), [_sixteen(kind)]
+
+    def _wide(self, tensor: str) -> dict[str, object]:
+        narrow = [reader for reader in self.graph.consumers.get(tensor, ()) if not self._is_elsewhere(reader)]
+        entry = self._form(tensor)
+        if narrow:
+            entry["convert"] = {"quant_type": self.narrow, "recv_nodes": _names(narrow)}
+        return entry
+
+    def _is_elsewhere(self, node: Node) -> bool:
+        return _in(node, self.wide | self.excluded)
+
+    def _form(self, tensor: str) -> dict[str, object]:
+        return _sixteen(None if self.quantized is None else stored_as(self.graph, self.quantized, tensor, DType.I16))
 
 
-def _constants(graph: Graph, wide: set[str], wholly: set[str]) -> Iterator[tuple[str, list[dict[str, object]]]]:
-    """Yield the constants of 16 bits: operands of wide nodes, and weights where these have 16 bits too."""
-    for node in graph.nodes:
-        for tensor, role in zip(node.inputs, input_roles(graph, node), strict=True):
-            is_wide = _in(node, wholly) if role is Role.WEIGHT else role is Role.DATA and _in(node, wide)
-            if is_wide and tensor in graph.constants:
-                symmetric = role is Role.WEIGHT
-                yield graph.origin_of(tensor), [{"quant_type": _WIDE_TYPE, "symmetric": symmetric}]
-
-
-def _wide(graph: Graph, tensor: str, not_narrow: set[str], narrow: str) -> dict[str, object]:
-    users = [reader for reader in graph.consumers.get(tensor, ()) if not _in(reader, not_narrow)]
-    entry: dict[str, object] = {"quant_type": _WIDE_TYPE, "symmetric": False}
-    if users:
-        entry["convert"] = {"quant_type": narrow, "recv_nodes": _names(users)}
-    return entry
+def _sixteen(kind: TensorType | None) -> dict[str, object]:
+    """Return 16 bits with the scale of a type that has one, else with one that is symmetric."""
+    if kind is None or kind.dtype is not DType.I16 or kind.quant is None or kind.quant.per_channel:
+        return {"quant_type": _WIDE_TYPE, "symmetric": True}
+    return {"quant_type": _WIDE_TYPE, "scale": kind.quant.scale[0], "zero_point": kind.quant.zero_point[0]}
 
 
 def _in(node: Node | None, names: set[str]) -> bool:

@@ -97,6 +97,17 @@ def _readings(graph: Graph, quantized: QuantizedGraph, tensor: str) -> Mapping[s
     return kinds
 
 
+def stored_as(graph: Graph, quantized: QuantizedGraph, tensor: str, dtype: DType) -> TensorType | None:
+    """Return the type of a tensor where it is stored, or read, in a number format; None where it never is."""
+    kinds = (_made(graph, quantized, tensor), *_readings(graph, quantized, tensor).values())
+    return next((kind for kind in kinds if kind is not None and kind.dtype is dtype), None)
+
+
+def read_type(quantized: QuantizedGraph, node: Node, position: int) -> TensorType:
+    """Return the type in which a node reads an operand."""
+    return quantized.graph.types[quantized.graph.node(node.name).inputs[position]]
+
+
 def _constants(grid: GridGraph, quantized: QuantizedGraph, base: Precision) -> Iterator[tuple[str, list[Override]]]:
     """Yield the constants that the quantiser would store otherwise: other types, other scales, other axes."""
     for node in grid.graph.nodes:
