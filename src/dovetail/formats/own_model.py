@@ -20,12 +20,15 @@ def own_names(graph: Graph) -> Graph:
     return graph.evolve(nodes=tuple(replace(node, origin=(node.name,)) for node in graph.nodes), origins={})
 
 
-def write_own(write: Callable[[WriteRequest], Written], request: WriteRequest, note: str) -> Written:
+def write_own(
+    write: Callable[[WriteRequest], Written], request: WriteRequest, note: str, graph: Graph | None = None
+) -> Written:
     """Return a file for the planned graph itself, with its model beside it, and a note that says why.
 
-    Raises InexpressiblePlan, for the graph that was given, where the file cannot say what the plan says.
+    `graph` is another form of it with the same nodes. Raises InexpressiblePlan, for the graph that was given, where the
+    file cannot say what the plan says.
     """
-    own = own_names(request.graph)
+    own = own_names(graph or request.graph)
     try:
         written = write(replace(request, graph=own, plan=replace(request.plan, graph_digest=own.digest)))
     except InexpressiblePlan as error:

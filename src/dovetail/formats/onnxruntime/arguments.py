@@ -18,7 +18,7 @@ from dovetail.errors import FormatError
 from dovetail.formats.binding import Binding, bind_sources
 from dovetail.formats.entries import Entry
 from dovetail.formats.format import WriteRequest
-from dovetail.formats.onnxruntime.quantiser import BASE, EXCLUDED, WIDE, QuantiserFormat, bind_quantiser
+from dovetail.formats.onnxruntime.quantiser import BASE, EXCLUDED, WIDE, WIDE_PRECISIONS, QuantiserFormat, bind_quantiser
 from dovetail.formats.onnxruntime.ranges import QUANTISER_NUMERICS
 from dovetail.formats.onnxruntime.scales import read_type, stored_as
 from dovetail.formats.spelling import Side, Spelling, Vocabulary, Word
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _FLOAT = Word(EXCLUDED, Side.EITHER, FLOATS)
-_WIDE = Word(WIDE, Side.EITHER, (Precision.W8A16, Precision.I16))
+_WIDE = Word(WIDE, Side.EITHER, WIDE_PRECISIONS)
 _BASE = Word(BASE, Side.EITHER, BYTES)
 _ACTIVATIONS = {Precision.U8: "QUInt8", Precision.I8: "QInt8", Precision.I8PC: "QInt8"}
 _WIDE_TYPE = "QInt16"

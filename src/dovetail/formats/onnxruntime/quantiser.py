@@ -18,11 +18,13 @@ from dovetail.formats.format import WriteRequest, Written
 from dovetail.formats.own_model import write_own
 from dovetail.ir.graph import Graph
 from dovetail.ir.node import Node
-from dovetail.ir.roles import CLAMPS
+from dovetail.ir.precision import Precision
+from dovetail.ir.roles import CLAMPS, Role, input_roles
 from dovetail.plan.plan import Plan
 
 BASE, WIDE, EXCLUDED = "8-bit", "16-bit", "excluded"
 """Texts of the words."""
+WIDE_PRECISIONS = (Precision.W8A16, Precision.I16)
 _OPSET = 13
 """The first in which weights have a scale for each channel; the quantiser leaves older operators alone."""
 
@@ -34,10 +36,46 @@ class QuantiserFormat(EntryFormat):
     def write(self, request: WriteRequest) -> Written:
         """Return the arguments; raise InexpressiblePlan where they cannot say what the plan says."""
         why = "" if request.model is None else unlike(request.model, request.graph, request.plan)
+        graph, shared = with_own_constants(request.graph, request.plan)
+        why = why or shared
         if not why:
             return EntryFormat.write(self, request)
         note = f"the arguments are for the model beside them, not for the one given: {why}"
-        return write_own(partial(EntryFormat.write, self), request, note)
+        return write_own(partial(EntryFormat.write, self), request, note, graph)
+
+
+def with_own_constants(graph: Graph, plan: Plan) -> tuple[Graph, str]:
+    """Return a graph in which no constant is read at 8 and at 16 bits, and why it is another one.
+
+    The quantiser stores a constant in one type for all that read it.
+    """
+    constants, types, nodes, shared = dict(graph.constants), dict(graph.types), list(graph.nodes), ""
+    for name, value in graph.constants.items():
+        widths = {
+            reader.name: _is_wide(graph, plan, reader, name)
+            for reader in graph.consumers.get(name, ())
+            if plan.placement(reader.name).precision.is_quantized
+        }
+        if not graph.types[name].holds_reals or len(set(widths.values())) < 2:
+            continue
+        shared = shared or f"constant '{name}' is read at 8 and at 16 bits"
+        copy = f"{name}@16"
+        while copy in types:
+            copy += "@"
+        constants[copy], types[copy] = value, graph.types[name]
+        for index, node in enumerate(nodes):
+            if widths.get(node.name):
+                nodes[index] = replace(node, inputs=tuple(copy if item == name else item for item in node.inputs))
+    return (graph.evolve(constants=constants, types=types, nodes=tuple(nodes)) if shared else graph), shared
+
+
+def _is_wide(graph: Graph, plan: Plan, node: Node, constant: str) -> bool:
+    """Tell whether a node reads a constant at 16 bits."""
+    precision = plan.placement(node.name).precision
+    role = input_roles(graph, node)[node.inputs.index(constant)]
+    if role is Role.WEIGHT:
+        return precision is Precision.I16
+    return role is Role.DATA and precision in WIDE_PRECISIONS
 
 
 def unlike(content: bytes, graph: Graph, plan: Plan) -> str:
