@@ -38,7 +38,7 @@ class CalibrationOptions:
     observer: ObserverOptions = field(default_factory=ObserverOptions)
     threads: int = 0
     as_written: bool = False
-    """Run the operators one by one, on one sample at a time: in the last bits ranges differ from those of fused ones."""
+    """Run operators one by one, on one sample at a time: in the last bits ranges differ from those of fused ones."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,16 @@ from dovetail.errors import FormatError
 from dovetail.formats.binding import Binding, bind_sources
 from dovetail.formats.entries import Entry
 from dovetail.formats.format import WriteRequest
-from dovetail.formats.onnxruntime.quantiser import BASE, EXCLUDED, WIDE, WIDE_PRECISIONS, QuantiserFormat, bind_quantiser
+from dovetail.formats.onnxruntime.quantiser import (
+    BASE,
+    EXCLUDED,
+    WIDE,
+    WIDE_PRECISIONS,
+    QuantiserFormat,
+    bind_quantiser,
+)
 from dovetail.formats.onnxruntime.ranges import QUANTISER_NUMERICS
-from dovetail.formats.onnxruntime.scales import read_type, stored_as
+from dovetail.formats.onnxruntime.scales import made_as, read_type, stored_as, stored_entries
 from dovetail.formats.spelling import Side, Spelling, Vocabulary, Word
 from dovetail.formats.text import json_bytes, mapping_in, read_json, texts_in, wrong_shape
 from dovetail.formats.words import BYTES, FLOATS
@@ -28,7 +35,7 @@ from dovetail.ir.dtypes import DType
 from dovetail.ir.graph import Graph
 from dovetail.ir.node import Node
 from dovetail.ir.precision import Precision
-from dovetail.ir.roles import Role, input_roles
+from dovetail.ir.roles import CLAMPS, Role, input_roles
 from dovetail.ir.types import TensorType
 from dovetail.plan.quantized import QuantizedGraph
 
@@ -54,8 +61,8 @@ def _encode(spelling: Spelling, request: WriteRequest) -> bytes:
     activations = _ACTIVATIONS[precision]
     entries = _Overrides(request.graph, request.quantized, set(wide), set(excluded), activations)
     overrides = entries.activations()
-    wholly = {item for item in wide if spelling.placements[item].precision is Precision.I16}
-    overrides.update(entries.constants(wholly))
+    other = {item for item in wide if spelling.placements[item].precision.weight != precision.weight}
+    overrides.update(entries.constants({item: spelling.placements[item].precision for item in other}))
     arguments = {
         "activation_type": activations,
         "weight_type": "QUInt8" if precision is Precision.U8 else "QInt8",
@@ -91,7 +98,7 @@ class _Overrides:
     narrow: str
 
     def activations(self) -> dict[str, list[dict[str, object]]]:
-        """Return the tensors around 16-bit nodes: their outputs are 16 bits wide, their inputs are converted for them."""
+        """Return the tensors around 16-bit nodes: what these make has 16 bits, what they read is converted."""
         graph, wide = self.graph, self.wide
         overrides: dict[str, list[dict[str, object]]] = {}
         for node in graph.nodes:
@@ -110,24 +117,45 @@ class _Overrides:
                     users = [one for one in graph.consumers[tensor] if _in(one, wide)]
                     convert = {**self._form(tensor), "recv_nodes": _names(users)}
                     overrides[graph.origin_of(tensor)] = [{"quant_type": self.narrow, "convert": convert}]
-        return overrides
+        return {**dict(self._clamped()), **overrides}
 
-    def constants(self, wholly: set[str]) -> Iterator[tuple[str, list[dict[str, object]]]]:
-        """Yield the constants of 16 bits: operands of wide nodes, and weights where these have 16 bits too."""
+    def _clamped(self) -> Iterator[tuple[str, list[dict[str, object]]]]:
+        """Yield outputs of the network that a clamp alone reads: the quantiser gives them the range of its result."""
+        for tensor in self.graph.outputs:
+            readers = self.graph.consumers.get(tensor, ())
+            kind = None if self.quantized is None else made_as(self.graph, self.quantized, tensor)
+            if kind is not None and len(readers) == 1 and readers[0].op in CLAMPS:
+                yield self.graph.origin_of(tensor), stored_entries(kind)
+
+    def constants(self, precisions: Mapping[str, Precision]) -> Iterator[tuple[str, list[dict[str, object]]]]:
+        """Yield the constants of 16 bits, operands of wide nodes, and the weights of nodes that have others.
+
+        `precisions` are those of the nodes with other weights than most have, by the name in the file.
+        """
         graph = self.graph
         for node in graph.nodes:
+            other = next((precisions[origin] for origin in node.origin if origin in precisions), None)
             for position, (tensor, role) in enumerate(zip(node.inputs, input_roles(graph, node), strict=True)):
-                is_wide = _in(node, wholly) if role is Role.WEIGHT else role is Role.DATA and _in(node, self.wide)
-                if is_wide and tensor in graph.constants:
-                    kind = None if self.quantized is None else read_type(self.quantized, node, position)
+                if tensor not in graph.constants:
+                    continue
+                kind = None if self.quantized is None else read_type(self.quantized, node, position)
+                if role is Role.WEIGHT and other is not None:
+                    yield graph.origin_of(tensor), _weights(kind, other)
+                elif role is Role.DATA and _in(node, self.wide):
                     yield graph.origin_of(tensor), [_sixteen(kind)]
 
     def _wide(self, tensor: str) -> dict[str, object]:
         narrow = [reader for reader in self.graph.consumers.get(tensor, ()) if not self._is_elsewhere(reader)]
         entry = self._form(tensor)
         if narrow:
-            entry["convert"] = {"quant_type": self.narrow, "recv_nodes": _names(narrow)}
+            entry["convert"] = {**self._converted(tensor), "recv_nodes": _names(narrow)}
         return entry
+
+    def _converted(self, tensor: str) -> dict[str, object]:
+        """Return the 8 bits that a wide tensor is converted to: from extremes alone those of a clamp behind it."""
+        dtype = DType.U8 if self.narrow == _ACTIVATIONS[Precision.U8] else DType.I8
+        kind = None if self.quantized is None else stored_as(self.graph, self.quantized, tensor, dtype)
+        return {"quant_type": self.narrow} if kind is None else stored_entries(kind)[0]
 
     def _is_elsewhere(self, node: Node) -> bool:
         return _in(node, self.wide | self.excluded)
@@ -141,6 +169,13 @@ def _sixteen(kind: TensorType | None) -> dict[str, object]:
     if kind is None or kind.dtype is not DType.I16 or kind.quant is None or kind.quant.per_channel:
         return {"quant_type": _WIDE_TYPE, "symmetric": True}
     return {"quant_type": _WIDE_TYPE, "scale": kind.quant.scale[0], "zero_point": kind.quant.zero_point[0]}
+
+
+def _weights(kind: TensorType | None, precision: Precision) -> list[dict[str, object]]:
+    """Return what is said of a weight with the numbers of a type that has them, else of the precision's own."""
+    if kind is not None and kind.quant is not None:
+        return stored_entries(kind)
+    return [{"quant_type": _WIDE_TYPE if precision is Precision.I16 else "QInt8", "symmetric": True}]
 
 
 def _in(node: Node | None, names: set[str]) -> bool:

@@ -45,36 +45,36 @@ class QuantiserFormat(EntryFormat):
 
 
 def with_own_constants(graph: Graph, plan: Plan) -> tuple[Graph, str]:
-    """Return a graph in which no constant is read at 8 and at 16 bits, and why it is another one.
+    """Return a graph in which no constant is read in two number formats, and why it is another one.
 
     The quantiser stores a constant in one type for all that read it.
     """
     constants, types, nodes, shared = dict(graph.constants), dict(graph.types), list(graph.nodes), ""
     for name, value in graph.constants.items():
-        widths = {
-            reader.name: _is_wide(graph, plan, reader, name)
+        others = {
+            reader.name: _is_other(graph, plan, reader, name)
             for reader in graph.consumers.get(name, ())
             if plan.placement(reader.name).precision.is_quantized
         }
-        if not graph.types[name].holds_reals or len(set(widths.values())) < 2:
+        if not graph.types[name].holds_reals or len(set(others.values())) < 2:
             continue
-        shared = shared or f"constant '{name}' is read at 8 and at 16 bits"
-        copy = f"{name}@16"
+        shared = shared or f"constant '{name}' is read in two number formats"
+        copy = f"{name}@2"
         while copy in types:
             copy += "@"
         constants[copy], types[copy] = value, graph.types[name]
         for index, node in enumerate(nodes):
-            if widths.get(node.name):
+            if others.get(node.name):
                 nodes[index] = replace(node, inputs=tuple(copy if item == name else item for item in node.inputs))
     return (graph.evolve(constants=constants, types=types, nodes=tuple(nodes)) if shared else graph), shared
 
 
-def _is_wide(graph: Graph, plan: Plan, node: Node, constant: str) -> bool:
-    """Tell whether a node reads a constant at 16 bits."""
+def _is_other(graph: Graph, plan: Plan, node: Node, constant: str) -> bool:
+    """Tell whether a node reads a constant at 16 bits, or a weight in other numbers than most nodes do."""
     precision = plan.placement(node.name).precision
     role = input_roles(graph, node)[node.inputs.index(constant)]
     if role is Role.WEIGHT:
-        return precision is Precision.I16
+        return precision.weight != plan.default.precision.weight
     return role is Role.DATA and precision in WIDE_PRECISIONS
 
 

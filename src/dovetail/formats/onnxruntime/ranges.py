@@ -2,7 +2,7 @@
 
 Rules of `onnxruntime/quantization` 1.31: extremes of a model that is not optimised, run sample by sample; a softmax
 spans 0 to 1 (`base_quantizer.py`, `adjust_tensor_ranges`), and what averages or resizes keeps the scale of what it
-reads (`registry.py`, `operators/direct_q8.py`).
+reads, as what moves it does (`registry.py`, `operators/direct_q8.py`).
 """
 
 from __future__ import annotations
@@ -14,19 +14,22 @@ from dovetail.ir.graph import Graph
 from dovetail.quantize import CalibrationOptions, Range, Ranges
 
 _SOFTMAX = Range(0.0, 1.0)
-_AS_READ = frozenset({"AveragePool", "Resize"})
-"""Beside what moves values, which keeps their scale anyway."""
+_AS_READ = frozenset(
+    {
+        *("AveragePool", "Flatten", "Gather", "GatherElements", "MaxPool", "Reshape"),
+        *("Resize", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"),
+    }
+)
 
 
 def quantiser_ranges(graph: Graph, ranges: Ranges) -> Ranges:
     """Return ranges as the quantiser adjusts them."""
     tensors = dict(ranges.tensors)
     for node in graph.nodes:
-        source, result = node.inputs[:1], node.outputs[0]
         if node.op == "Softmax":
-            tensors[result] = _SOFTMAX
-        elif node.op in _AS_READ and source[0] in tensors:
-            tensors[result] = tensors[source[0]]
+            tensors[node.outputs[0]] = _SOFTMAX
+        elif node.op in _AS_READ and node.inputs[0] in tensors:
+            tensors |= dict.fromkeys((name for name in node.outputs if name in tensors), tensors[node.inputs[0]])
     return replace(ranges, method=f"{ranges.method}, ONNX Runtime's quantiser", tensors=tensors)
 
 

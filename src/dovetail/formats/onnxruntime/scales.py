@@ -64,7 +64,7 @@ def _activations(graph: Graph, quantized: QuantizedGraph) -> Iterator[tuple[str,
     """Yield what a tensor is stored in, and what some readers have it converted to."""
     for tensor in (*graph.inputs, *graph.producers):
         kinds = _readings(graph, quantized, tensor)
-        made = _made(graph, quantized, tensor)
+        made = made_as(graph, quantized, tensor)
         stored = made if made is not None else next(iter(kinds.values()), None)
         if stored is None:
             continue
@@ -76,7 +76,7 @@ def _activations(graph: Graph, quantized: QuantizedGraph) -> Iterator[tuple[str,
         yield tensor, entry
 
 
-def _made(graph: Graph, quantized: QuantizedGraph, tensor: str) -> TensorType | None:
+def made_as(graph: Graph, quantized: QuantizedGraph, tensor: str) -> TensorType | None:
     """Return the stored type of a tensor where the node that makes it quantises it."""
     producer = graph.producers.get(tensor)
     if producer is None:
@@ -99,7 +99,7 @@ def _readings(graph: Graph, quantized: QuantizedGraph, tensor: str) -> Mapping[s
 
 def stored_as(graph: Graph, quantized: QuantizedGraph, tensor: str, dtype: DType) -> TensorType | None:
     """Return the type of a tensor where it is stored, or read, in a number format; None where it never is."""
-    kinds = (_made(graph, quantized, tensor), *_readings(graph, quantized, tensor).values())
+    kinds = (made_as(graph, quantized, tensor), *_readings(graph, quantized, tensor).values())
     return next((kind for kind in kinds if kind is not None and kind.dtype is dtype), None)
 
 
@@ -123,7 +123,7 @@ def _constants(grid: GridGraph, quantized: QuantizedGraph, base: Precision) -> I
             form = precision.weight if name == weight else precision.activation
             as_usual = constant.kind.dtype is usual.dtype and quant.axis == axis and not form.power_of_two
             if not (as_usual and constant.derivable):
-                yield name, _entries(constant.kind)
+                yield name, stored_entries(constant.kind)
 
 
 def _weight(grid: GridGraph, node: Node) -> str:
@@ -138,7 +138,8 @@ def _usual_axis(node: Node, constant: GridConstant) -> int | None:
     return axis if axis < constant.stored.ndim else None
 
 
-def _entries(kind: TensorType) -> list[Override]:
+def stored_entries(kind: TensorType) -> list[Override]:
+    """Return what is said of a constant: its scale, or one for each channel."""
     quant = _quant(kind)
     if quant.axis is None:
         return [_scale(kind.dtype, quant)]
