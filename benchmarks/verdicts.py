@@ -43,7 +43,7 @@ _CERTAIN = 20
 """Samples that tell the true loss where each loses just that."""
 _COUNTS = (60, 120, 204, 400)
 _RATIOS = (0.5, 0.8, 1.0, 1.3, 2.0)
-_FIRST_SEED = 100
+_FIRST_SEED = 300
 """Tasks with earlier seeds were looked at while the policy was chosen, and are no evidence."""
 _UNITS = 24
 _HELD = 0.4
@@ -302,8 +302,9 @@ def _write_page(page: Path, outcomes: Sequence[Outcome], fresh: int) -> None:
         "only where "
         f"bets that it loses less on the same samples bring enough: {1 / policy.doubled:g} times the stake "
         "for twice the "
-        "latency, and less for less. Where samples can show neither, it is where the "
-        "cheaper one misses by more than its standard error.",
+        "latency, and less for less; where samples cannot show that, the cheaper one has to miss by more than its "
+        f"standard error. In either case it has to miss by {policy.errors_doubled:g} standard errors for twice the "
+        "latency, and less for less.",
         promised,
         "## By samples and true loss",
         "*right*: the goal is truly met where the verdict is met or likely met, and truly missed where it is missed. "

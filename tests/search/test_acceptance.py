@@ -199,6 +199,14 @@ def test_where_nothing_limits_a_loss_the_samples_that_do_better_count() -> None:
     assert not is_worth_it(*_pair(-lost(5, 80) * 1e3, (0, 1), best=-1.0))
 
 
+def test_small_losses_count_by_how_often_a_plan_does_better() -> None:
+    """A picture can lose all its objects, and loses next to nothing: bets on the size alone would win nothing."""
+    gains = np.full(8, 1e-3)
+    assert is_worth_it(*_pair(gains, (0, 1)))
+    gains[::2] *= -1
+    assert not is_worth_it(*_pair(gains, (0, 1)))
+
+
 def test_without_scores_of_samples_nothing_can_be_shown_and_the_verdicts_count() -> None:
     assert is_worth_it(*_pair(np.zeros(80), (0, 8), set_level=True))
 

@@ -308,6 +308,20 @@ def test_twenty_samples_are_enough_to_leave_a_plan_that_is_far_off() -> None:
     assert answer.verdict is Verdict.LIKELY
 
 
+@pytest.mark.parametrize(("lost_of_all", "raises"), [(4, False), (12, True)])
+def test_everything_raised_is_the_answer_only_where_the_cheaper_plan_is_seen_to_miss(
+    lost_of_all: int, raises: bool
+) -> None:
+    """Everything raised loses nothing, which is soon shown; whether 3.3 % are lost where 3 % are allowed is not."""
+    harm = np.tile(lost(lost_of_all, 120), 2)
+
+    def loss(plan: Plan, indices: Sequence[int]) -> AnyArray:
+        return harm[list(indices)] * any(plan.placement(f"n{index}") == LOW for index in range(6))
+
+    context, ledger = open_stages(Setting(convolutions(6), loss, goal=Goal(0.03), searched=120, held=120))
+    assert (len(select(context, ledger).answer.raised) == 6) is raises
+
+
 def _suspecting(first: str) -> list[UnitPrior]:
     """Return a prior of six units that suspects one of them most."""
     names = sorted((f"n{index}" for index in range(6)), key=lambda name: name != first)

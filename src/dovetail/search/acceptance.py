@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from dovetail.ir.dtypes import AnyArray
 from dovetail.ir.precision import Precision
 from dovetail.plan.plan import Plan
 from dovetail.search.bounds import Interval, LossRange, log_wealth_above
@@ -88,22 +89,34 @@ def is_worth_it(context: SearchContext, cheaper: Candidate, dearer: Candidate) -
     assert second is not None
     if first.losses is None or second.losses is None:
         return True
-    gains = first.losses - second.losses
-    if limits is None:
-        # Nothing says how much a sample can gain: only which plan does better on it counts.
-        gains, limits = np.sign(gains), LossRange(-1.0, 1.0)
-    wealth = log_wealth_above(gains, 0.0, -limits.largest)
+    wealth = _log_wealth(first.losses - second.losses, limits)
     return wealth + 1e-12 >= needed_log_wealth(context, cheaper, dearer)
+
+
+def _log_wealth(gains: AnyArray, limits: LossRange | None) -> float:
+    """Return the logarithm of the wealth of bets that a plan is better by such gains; half the stake is on how often.
+
+    Losses that are small beside what a sample could lose bring bets on their size next to nothing. Where nothing says
+    how much a sample can gain, only which plan does better on it counts.
+    """
+    often = log_wealth_above(np.sign(gains), 0.0, -1.0)
+    if limits is None:
+        return often
+    size = log_wealth_above(gains, 0.0, -limits.largest)
+    return float(np.logaddexp(size, often)) - math.log(2)
 
 
 def needed_log_wealth(context: SearchContext, cheaper: Candidate, dearer: Candidate) -> float:
     """Return the logarithm of the wealth that pays for a plan; 0 where it is not dearer, or nothing is priced."""
+    return doublings(context, cheaper, dearer) * math.log(1 / context.policy.acceptance.doubled)
+
+
+def doublings(context: SearchContext, cheaper: Candidate, dearer: Candidate) -> float:
+    """Return how often the latency doubles from one plan to another; 0 where it is no longer, or nothing is priced."""
     if context.prover is None:
         return 0.0
     before, after = (context.prover.latency_ns(item.placements) for item in (cheaper, dearer))
-    if not 0 < before < after:
-        return 0.0
-    return math.log2(after / before) * math.log(1 / context.policy.acceptance.doubled)
+    return math.log2(after / before) if 0 < before < after else 0.0
 
 
 def _by_holdout(context: SearchContext, candidate: Candidate, doubt: float, *, screens: bool = True) -> Acceptance:

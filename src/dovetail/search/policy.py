@@ -184,6 +184,9 @@ class AcceptancePolicy:
     doubled: float = 0.05
     """Probability at most of paying for a plan that takes twice as long and is no better; half an octave more latency
     takes the root of that, so that what costs nothing needs no evidence. Convention, ADR 19."""
+    errors_doubled: float = 1.5
+    """Standard errors by which a plan has to miss the goal for one that takes twice as long to be its answer; half an
+    octave takes half of that. benchmarks/verdicts.py, with other seeds than its page has, ADR 31."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,10 @@ import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from dovetail.search.acceptance import is_worth_it, judge_selected, judge_unselected, look_doubt
+import numpy as np
+
+from dovetail.ir.dtypes import AnyArray
+from dovetail.search.acceptance import doublings, is_worth_it, judge_selected, judge_unselected, look_doubt
 from dovetail.search.between import quieter
 from dovetail.search.bounds import largest_sure_loss
 from dovetail.search.candidate import Candidate
@@ -225,19 +228,46 @@ def _best(context: SearchContext, candidates: Iterable[Candidate]) -> Candidate:
 def _replaces(context: SearchContext, dearer: Candidate, best: Candidate) -> bool:
     """Tell whether a dearer plan that is nearer the goal replaces one that misses it.
 
-    That it is better has to be beyond doubt, or shown by bets; few samples can show neither, and then the other has to
-    miss the goal by more than its standard error. Where both miss it, the dearer one leaves as many times less of what
-    is lost beyond the goal as it takes longer.
+    That it misses has to be beyond doubt; or, the dearer the other one is, the more standard errors it has to be, and
+    that the other one is better has to be shown by bets, or one standard error where few samples cannot show it. Where
+    both miss it, the dearer one leaves as many times less of what is lost beyond the goal as it takes longer.
     """
     beyond = best.assessment.loss - best.assessment.allowance
-    if not (best.assessment.surely_missed or is_worth_it(context, best, dearer)):
-        losses = None if best.acceptance is None else best.acceptance.losses
-        if losses is None or not beyond > float(losses.std()) / math.sqrt(len(losses)):
+    if not best.assessment.surely_missed:
+        shown, errors = is_worth_it(context, best, dearer), _errors_beyond(context, best)
+        if errors is None:
+            if not shown:
+                return False
+        elif errors <= context.policy.acceptance.errors_doubled * doublings(context, best, dearer) or not (
+            shown or errors > 1
+        ):
             return False
     if dearer.verdict.is_within:
         return True
     left = dearer.assessment.loss - dearer.assessment.allowance
     return left * _times_as_long(context, dearer, best) <= beyond
+
+
+def _errors_beyond(context: SearchContext, plan: Candidate) -> float | None:
+    """Return by how many standard errors a plan misses the goal; None where samples have no scores.
+
+    What selected a plan flatters it: it counts only where it speaks against the plan.
+    """
+    held = None if plan.acceptance is None else plan.acceptance.losses
+    if held is None:
+        return None
+    goal, search, holdout = context.request.goal, context.search, context.holdout
+    found = [_errors(held, goal.allowance(holdout.float_score))]
+    searched = search.losses(plan.plan)
+    if searched is not None:
+        score = float(np.average((search.float_score, holdout.float_score), weights=(len(searched), len(held))))
+        found = [*(found if plan.raised else ()), _errors(np.concatenate([searched, held]), goal.allowance(score))]
+    return max(found)
+
+
+def _errors(losses: AnyArray, allowance: float) -> float:
+    beyond, error = float(losses.mean()) - allowance, float(losses.std()) / math.sqrt(len(losses))
+    return beyond / error if error else math.copysign(math.inf, beyond)
 
 
 def _cheaper(
