@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import draws
@@ -71,6 +71,21 @@ def residual_block(seed: int) -> WildCase:
     return replace(case, ranges={**case.ranges, **cut})
 
 
+def crowded_block(seed: int) -> WildCase:
+    """Return sums of two of up to five convolutions that read one or two tensors, the same for the same seed."""
+    growth = Growth(seed)
+    draw = growth.draw
+    roots = [growth.op("Relu", _convolution(growth, growth.input(1, 4, 8, 8), 4, 3))]
+    if draw.chance(0.4):
+        roots.append(_convolution(growth, roots[0], 4, 1))
+    found = [_convolution(growth, draw.pick(*roots), 4, draw.pick(1, 3, 5)) for _ in range(draw.pick(3, 4, 5))]
+    order = growth.rng.permutation(len(found))
+    total = growth.op("Add", found[order[0]], found[order[1]])
+    if draw.chance(0.5):
+        _convolution(growth, total, 6, 1)
+    return growth.case(seed)
+
+
 @pytest.fixture(scope="module", params=_TARGETS)
 def judge(request: pytest.FixtureRequest, vendor: VsiBackend) -> Iterator[tuple[Generation, SimulatorJudge]]:
     profile = profile_of(target_named(request.param))
@@ -78,12 +93,15 @@ def judge(request: pytest.FixtureRequest, vendor: VsiBackend) -> Iterator[tuple[
         yield profile.part.generation, simulator
 
 
+@pytest.mark.parametrize("block", [residual_block, crowded_block], ids=["residual", "crowded"])
 @pytest.mark.parametrize("precision", _PRECISIONS, ids=lambda precision: precision.value)
-def test_residual_blocks_are_equal(precision: Precision, judge: tuple[Generation, SimulatorJudge]) -> None:
+def test_residual_blocks_are_equal(
+    precision: Precision, block: Callable[[int], WildCase], judge: tuple[Generation, SimulatorJudge]
+) -> None:
     """New seeds each time."""
     generation, simulator = judge
     for seed in np.random.SeedSequence(draws.seed_here()).generate_state(_BLOCKS):
-        found = simulator.judge(residual_block(int(seed)), precision)
+        found = simulator.judge(block(int(seed)), precision)
         said = f"seed {seed}: {found.outcome.value} {found.steps} {found.reason}"
         if generation in CONVERTING and precision is Precision.I8PC:
             # A shader's convolution: the order in which its float32 is rounded is not known, and decides ties.
