@@ -10,6 +10,7 @@ import pytest
 
 from dovetail.ir import AnyArray
 from dovetail.plan import Limits, Plan, Recipe
+from dovetail.plan.repairs import RepairRecord
 from dovetail.search import Goal, Verdict
 from dovetail.search.context import SearchContext
 from dovetail.search.ledger import Ledger
@@ -320,6 +321,18 @@ def test_everything_raised_is_the_answer_only_where_the_cheaper_plan_is_seen_to_
 
     context, ledger = open_stages(Setting(convolutions(6), loss, goal=Goal(0.03), searched=120, held=120))
     assert (len(select(context, ledger).answer.raised) == 6) is raises
+
+
+def test_a_low_plan_whose_repairs_were_selected_is_seen_to_miss_by_the_hold_out() -> None:
+    """Repairs that the search split chose lose nothing there, and say nothing for the plan."""
+    harm = np.concatenate([np.zeros(120), lost(10, 120)])
+
+    def loss(plan: Plan, indices: Sequence[int]) -> AnyArray:
+        return harm[list(indices)] * any(plan.placement(f"n{index}") == LOW for index in range(6))
+
+    context, ledger = open_stages(Setting(convolutions(6), loss, goal=Goal(0.05), searched=120, held=120, priced=False))
+    healed = replace(context, request=replace(context.request, repairs=(RepairRecord("equalise", {}),)))
+    assert len(select(healed, ledger).answer.raised) == 6
 
 
 def _suspecting(first: str) -> list[UnitPrior]:

@@ -101,7 +101,7 @@ def _consumed(consumer: Consumer, asked: ConsumerRequest, request: HandedRequest
         return consumer.expected(graph, asked.plan, samples)
     plan = asked.plan if numerics is None else numerics.placed(asked.plan)
     if numerics is not None and numerics.adjust is not None:
-        return quantize(graph, plan, numerics.calibrate(graph, samples).ranges)
+        return quantize(graph, plan, numerics.calibrate(graph, samples, plan=plan).ranges)
     return quantize(graph, plan, request.ranges or calibrate(graph, samples).ranges)
 
 

@@ -20,16 +20,23 @@ class ToolNumerics:
 
     target: str
     """The target that computes as the toolchain does."""
-    adjust: Callable[[Graph, Ranges], Ranges] | None = None
+    adjust: Callable[[Graph, Ranges, Plan | None], Ranges] | None = None
     """What its kernels make of ranges; None where it takes those of the plan, or finds them as Dovetail does."""
     options: CalibrationOptions = field(default_factory=CalibrationOptions)
 
     def calibrate(
-        self, graph: Graph, samples: SampleSource, progress: Callable[[int], None] = lambda done: None
+        self,
+        graph: Graph,
+        samples: SampleSource,
+        progress: Callable[[int], None] = lambda done: None,
+        plan: Plan | None = None,
     ) -> Calibration:
-        """Return the ranges that the toolchain will find; raise DataError as calibration does."""
+        """Return the ranges that the toolchain will find, for a plan where one is known.
+
+        Raises DataError as calibration does.
+        """
         found = calibrate(graph, samples, self.options, progress)
-        return found if self.adjust is None else replace(found, ranges=self.adjust(graph, found.ranges))
+        return found if self.adjust is None else replace(found, ranges=self.adjust(graph, found.ranges, plan))
 
     def placed(self, plan: Plan) -> Plan:
         """Return a plan with what is quantised where the toolchain computes it."""

@@ -100,7 +100,7 @@ def _log_wealth(gains: AnyArray, limits: LossRange | None) -> float:
     how much a sample can gain, only which plan does better on it counts.
     """
     often = log_wealth_above(np.sign(gains), 0.0, -1.0)
-    if limits is None:
+    if limits is None or limits.largest <= 0:
         return often
     size = log_wealth_above(gains, 0.0, -limits.largest)
     return float(np.logaddexp(size, often)) - math.log(2)

@@ -27,6 +27,8 @@ from dovetail.search.ledger import Ledger
 from dovetail.search.tolerance import Tolerance
 from dovetail.search.verdict import Verdict
 
+_ROUNDING = 1e-12
+
 
 @dataclass(frozen=True, slots=True)
 class Selection:
@@ -261,13 +263,17 @@ def _errors_beyond(context: SearchContext, plan: Candidate) -> float | None:
     searched = search.losses(plan.plan)
     if searched is not None:
         score = float(np.average((search.float_score, holdout.float_score), weights=(len(searched), len(held))))
-        found = [*(found if plan.raised else ()), _errors(np.concatenate([searched, held]), goal.allowance(score))]
+        pooled = _errors(np.concatenate([searched, held]), goal.allowance(score))
+        was_selected = plan.raised or context.request.repairs
+        found = [*found, pooled] if was_selected else [pooled]
     return max(found)
 
 
 def _errors(losses: AnyArray, allowance: float) -> float:
     beyond, error = float(losses.mean()) - allowance, float(losses.std()) / math.sqrt(len(losses))
-    return beyond / error if error else math.copysign(math.inf, beyond)
+    if abs(beyond) <= _ROUNDING:
+        return 0.0
+    return beyond / error if error > _ROUNDING else math.copysign(math.inf, beyond)
 
 
 def _cheaper(

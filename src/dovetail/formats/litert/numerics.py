@@ -12,6 +12,7 @@ from dataclasses import replace
 from dovetail.formats.numerics import ToolNumerics
 from dovetail.ir.graph import Graph
 from dovetail.ir.roles import PASS_THROUGH
+from dovetail.plan.plan import Plan
 from dovetail.quantize import CalibrationOptions, Range, Ranges
 from dovetail.quantize.observers import CalibrationMethod, ObserverOptions
 
@@ -21,7 +22,7 @@ _AS_READ = PASS_THROUGH - {"ReduceMax"} | {"AveragePool", "Pad", "Resize"}
 _WEIGHT_OF_NEWEST = 0.05
 
 
-def kernel_ranges(graph: Graph, ranges: Ranges) -> Ranges:
+def kernel_ranges(graph: Graph, ranges: Ranges, _plan: Plan | None = None) -> Ranges:
     """Return ranges as kernels ask for them."""
     tensors = dict(ranges.tensors)
     for node in graph.nodes:

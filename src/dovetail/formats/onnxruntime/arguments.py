@@ -18,11 +18,11 @@ from dovetail.errors import FormatError
 from dovetail.formats.binding import Binding, bind_sources
 from dovetail.formats.entries import Entry
 from dovetail.formats.format import WriteRequest
+from dovetail.formats.onnxruntime.constants import WIDE_PRECISIONS
 from dovetail.formats.onnxruntime.quantiser import (
     BASE,
     EXCLUDED,
     WIDE,
-    WIDE_PRECISIONS,
     QuantiserFormat,
     bind_quantiser,
 )
@@ -116,15 +116,14 @@ class _Overrides:
                 else:
                     users = [one for one in graph.consumers[tensor] if _in(one, wide)]
                     convert = {**self._form(tensor), "recv_nodes": _names(users)}
-                    overrides[graph.origin_of(tensor)] = [{"quant_type": self.narrow, "convert": convert}]
+                    overrides[graph.origin_of(tensor)] = [{**self._bytes(tensor), "convert": convert}]
         return {**dict(self._clamped()), **overrides}
 
     def _clamped(self) -> Iterator[tuple[str, list[dict[str, object]]]]:
         """Yield outputs of the network that a clamp alone reads: the quantiser gives them the range of its result."""
         for tensor in self.graph.outputs:
-            readers = self.graph.consumers.get(tensor, ())
             kind = None if self.quantized is None else made_as(self.graph, self.quantized, tensor)
-            if kind is not None and len(readers) == 1 and readers[0].op in CLAMPS:
+            if kind is not None and self._is_clamped(tensor):
                 yield self.graph.origin_of(tensor), stored_entries(kind)
 
     def constants(self, precisions: Mapping[str, Precision]) -> Iterator[tuple[str, list[dict[str, object]]]]:
@@ -148,14 +147,23 @@ class _Overrides:
         narrow = [reader for reader in self.graph.consumers.get(tensor, ()) if not self._is_elsewhere(reader)]
         entry = self._form(tensor)
         if narrow:
-            entry["convert"] = {**self._converted(tensor), "recv_nodes": _names(narrow)}
+            entry["convert"] = {**self._bytes(tensor), "recv_nodes": _names(narrow)}
         return entry
 
-    def _converted(self, tensor: str) -> dict[str, object]:
-        """Return the 8 bits that a wide tensor is converted to: from extremes alone those of a clamp behind it."""
+    def _bytes(self, tensor: str) -> dict[str, object]:
+        """Return the 8 bits of a tensor that is stored in 16, too, with their scale where a clamp alone reads it.
+
+        The quantiser gives such a tensor the range of the clamp's result.
+        """
         dtype = DType.U8 if self.narrow == _ACTIVATIONS[Precision.U8] else DType.I8
-        kind = None if self.quantized is None else stored_as(self.graph, self.quantized, tensor, dtype)
+        if self.quantized is None or not self._is_clamped(tensor):
+            return {"quant_type": self.narrow}
+        kind = stored_as(self.graph, self.quantized, tensor, dtype)
         return {"quant_type": self.narrow} if kind is None else stored_entries(kind)[0]
+
+    def _is_clamped(self, tensor: str) -> bool:
+        readers = self.graph.consumers.get(tensor, ())
+        return len(readers) == 1 and readers[0].op in CLAMPS
 
     def _is_elsewhere(self, node: Node) -> bool:
         return _in(node, self.wide | self.excluded)

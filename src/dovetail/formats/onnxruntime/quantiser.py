@@ -15,16 +15,15 @@ from onnx import ModelProto
 from dovetail.formats.binding import Binding, Together, bind_sources
 from dovetail.formats.entries import EntryFormat
 from dovetail.formats.format import WriteRequest, Written
+from dovetail.formats.onnxruntime.constants import computed_constant, with_own_constants
 from dovetail.formats.own_model import write_own
 from dovetail.ir.graph import Graph
 from dovetail.ir.node import Node
-from dovetail.ir.precision import Precision
-from dovetail.ir.roles import CLAMPS, Role, input_roles
+from dovetail.ir.roles import CLAMPS
 from dovetail.plan.plan import Plan
 
 BASE, WIDE, EXCLUDED = "8-bit", "16-bit", "excluded"
 """Texts of the words."""
-WIDE_PRECISIONS = (Precision.W8A16, Precision.I16)
 _OPSET = 13
 """The first in which weights have a scale for each channel; the quantiser leaves older operators alone."""
 
@@ -36,46 +35,12 @@ class QuantiserFormat(EntryFormat):
     def write(self, request: WriteRequest) -> Written:
         """Return the arguments; raise InexpressiblePlan where they cannot say what the plan says."""
         why = "" if request.model is None else unlike(request.model, request.graph, request.plan)
-        graph, shared = with_own_constants(request.graph, request.plan)
+        graph, shared = with_own_constants(request)
         why = why or shared
         if not why:
             return EntryFormat.write(self, request)
         note = f"the arguments are for the model beside them, not for the one given: {why}"
         return write_own(partial(EntryFormat.write, self), request, note, graph)
-
-
-def with_own_constants(graph: Graph, plan: Plan) -> tuple[Graph, str]:
-    """Return a graph in which no constant is read in two number formats, and why it is another one.
-
-    The quantiser stores a constant in one type for all that read it.
-    """
-    constants, types, nodes, shared = dict(graph.constants), dict(graph.types), list(graph.nodes), ""
-    for name, value in graph.constants.items():
-        others = {
-            reader.name: _is_other(graph, plan, reader, name)
-            for reader in graph.consumers.get(name, ())
-            if plan.placement(reader.name).precision.is_quantized
-        }
-        if not graph.types[name].holds_reals or len(set(others.values())) < 2:
-            continue
-        shared = shared or f"constant '{name}' is read in two number formats"
-        copy = f"{name}@2"
-        while copy in types:
-            copy += "@"
-        constants[copy], types[copy] = value, graph.types[name]
-        for index, node in enumerate(nodes):
-            if others.get(node.name):
-                nodes[index] = replace(node, inputs=tuple(copy if item == name else item for item in node.inputs))
-    return (graph.evolve(constants=constants, types=types, nodes=tuple(nodes)) if shared else graph), shared
-
-
-def _is_other(graph: Graph, plan: Plan, node: Node, constant: str) -> bool:
-    """Tell whether a node reads a constant at 16 bits, or a weight in other numbers than most nodes do."""
-    precision = plan.placement(node.name).precision
-    role = input_roles(graph, node)[node.inputs.index(constant)]
-    if role is Role.WEIGHT:
-        return precision.weight != plan.default.precision.weight
-    return role is Role.DATA and precision in WIDE_PRECISIONS
 
 
 def unlike(content: bytes, graph: Graph, plan: Plan) -> str:
@@ -94,7 +59,10 @@ def unlike(content: bytes, graph: Graph, plan: Plan) -> str:
     if lost is not None:
         return f"{lost.label} has no name there"
     folded = next((node for node in graph.nodes if len(node.origin) > 1), None)
-    return "" if folded is None else f"{folded.label} is {len(folded.origin)} nodes there"
+    if folded is not None:
+        return f"{folded.label} is {len(folded.origin)} nodes there"
+    computed = computed_constant(model, graph, plan)
+    return f"constant '{computed}' is computed there" if computed else ""
 
 
 def bind_quantiser(graph: Graph) -> Binding:

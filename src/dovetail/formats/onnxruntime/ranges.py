@@ -10,7 +10,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dovetail.formats.numerics import ToolNumerics
+from dovetail.formats.words import BYTES
 from dovetail.ir.graph import Graph
+from dovetail.plan.plan import Plan
 from dovetail.quantize import CalibrationOptions, Range, Ranges
 
 _SOFTMAX = Range(0.0, 1.0)
@@ -22,10 +24,13 @@ _AS_READ = frozenset(
 )
 
 
-def quantiser_ranges(graph: Graph, ranges: Ranges) -> Ranges:
-    """Return ranges as the quantiser adjusts them."""
+def quantiser_ranges(graph: Graph, ranges: Ranges, plan: Plan | None = None) -> Ranges:
+    """Return ranges as the quantiser adjusts them: of nodes at 8 bits, or of all where no plan is known."""
     tensors = dict(ranges.tensors)
     for node in graph.nodes:
+        precision = None if plan is None else plan.placement(node.name).precision
+        if precision is not None and precision not in BYTES:
+            continue
         if node.op == "Softmax":
             tensors[node.outputs[0]] = _SOFTMAX
         elif node.op in _AS_READ and node.inputs[0] in tensors:
