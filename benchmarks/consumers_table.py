@@ -380,7 +380,7 @@ def page(rows: Sequence[Row], seed: int) -> str:
         f" honoured. `predicted` and `given`: the metric `noise` on random inputs ({_counts(rows)}), of the plan in"
         " simulation and of what the program computes. For ONNX Runtime it is simulated with the kernels of ONNX"
         " Runtime itself, run by Dovetail on what it quantised: what is compared is the file. All but `onnx-qdq` and"
-        " `onnx-grid` find ranges of their own, AI Edge Quantizer and NNCF by rules that the prediction follows, as it"
+        " `onnx-grid` find ranges of their own, by rules that the prediction follows (but Acuity's), as it"
         " does NNCF's rules of where to round; and OpenVINO computes in float.",
         "",
         f"{_share(read)} nodes as planned in {len(read)} exports; {len(rows) - len(read)} were refused."

@@ -27,8 +27,6 @@ from dovetail.search.ledger import Ledger
 from dovetail.search.tolerance import Tolerance
 from dovetail.search.verdict import Verdict
 
-_ROUNDING = 1e-12
-
 
 @dataclass(frozen=True, slots=True)
 class Selection:
@@ -271,9 +269,9 @@ def _errors_beyond(context: SearchContext, plan: Candidate) -> float | None:
 
 def _errors(losses: AnyArray, allowance: float) -> float:
     beyond, error = float(losses.mean()) - allowance, float(losses.std()) / math.sqrt(len(losses))
-    if abs(beyond) <= _ROUNDING:
+    if abs(beyond) <= 1e-12:
         return 0.0
-    return beyond / error if error > _ROUNDING else math.copysign(math.inf, beyond)
+    return beyond / error if error > 1e-12 else math.copysign(math.inf, beyond)
 
 
 def _cheaper(
