@@ -48,7 +48,7 @@ def judge_unselected(context: SearchContext, ledger: Ledger, candidate: Candidat
     """
     search, holdout, plan = context.search, context.holdout, candidate.plan
     doubt = look_doubt(context.policy.acceptance, ledger.looks_before + 1)
-    allowance = context.request.goal.allowance(_mean(context, search.float_score, holdout.float_score))
+    allowance = context.request.goal.allowance(mean_of_both(context, search.float_score, holdout.float_score))
     searched = search.losses(plan)
     trial = search.judge(plan, tuple(candidate.raised), Tolerance(allowance), race=False)
     if searched is not None:
@@ -65,7 +65,7 @@ def judge_unselected(context: SearchContext, ledger: Ledger, candidate: Candidat
         assessment = assess(pooled, _wider(search.loss_range, holdout.loss_range), doubt, allowance)
         acceptance = replace(acceptance, assessment=assessment)
     elif acceptance.exact:
-        loss = _mean(context, trial.float_score - trial.score, acceptance.assessment.loss)
+        loss = mean_of_both(context, trial.float_score - trial.score, acceptance.assessment.loss)
         count = search.sample_count + holdout.sample_count
         acceptance = replace(acceptance, assessment=assess_mean(loss, count, allowance))
     if acceptance.assessment.verdict.is_within:
@@ -173,7 +173,7 @@ def _failed(reason: str, allowance: float, loss: float = math.inf) -> Assessment
     return Assessment(Verdict.MISSED, loss if math.isfinite(loss) else math.inf, allowance, 0, reason=reason)
 
 
-def _mean(context: SearchContext, searched: float, held: float) -> float:
+def mean_of_both(context: SearchContext, searched: float, held: float) -> float:
     """Return the mean over the samples of both splits."""
     counts = context.search.sample_count, context.holdout.sample_count
     return float(np.average((searched, held), weights=counts))

@@ -15,7 +15,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dovetail.ir.dtypes import AnyArray
-from dovetail.search.acceptance import doublings, is_worth_it, judge_selected, judge_unselected, look_doubt
+from dovetail.search.acceptance import (
+    doublings,
+    is_worth_it,
+    judge_selected,
+    judge_unselected,
+    look_doubt,
+    mean_of_both,
+)
 from dovetail.search.between import quieter
 from dovetail.search.bounds import largest_sure_loss
 from dovetail.search.candidate import Candidate
@@ -228,24 +235,29 @@ def _best(context: SearchContext, candidates: Iterable[Candidate]) -> Candidate:
 def _replaces(context: SearchContext, dearer: Candidate, best: Candidate) -> bool:
     """Tell whether a dearer plan that is nearer the goal replaces one that misses it.
 
-    That it misses has to be beyond doubt; or, the dearer the other one is, the more standard errors it has to be, and
-    that the other one is better has to be shown by bets, or one standard error where few samples cannot show it. Where
-    both miss it, the dearer one leaves as many times less of what is lost beyond the goal as it takes longer.
+    Where both miss it, the dearer one leaves as many times less of what is lost beyond the goal as it takes longer.
     """
-    beyond = best.assessment.loss - best.assessment.allowance
-    if not best.assessment.surely_missed:
-        shown, errors = is_worth_it(context, best, dearer), _errors_beyond(context, best)
-        if errors is None:
-            if not shown:
-                return False
-        elif errors <= context.policy.acceptance.errors_doubled * doublings(context, best, dearer) or not (
-            shown or errors > 1
-        ):
-            return False
+    if not _is_seen_to_miss(context, best, dearer):
+        return False
     if dearer.verdict.is_within:
         return True
-    left = dearer.assessment.loss - dearer.assessment.allowance
+    left, beyond = (item.assessment.loss - item.assessment.allowance for item in (dearer, best))
     return left * _times_as_long(context, dearer, best) <= beyond
+
+
+def _is_seen_to_miss(context: SearchContext, plan: Candidate, dearer: Candidate) -> bool:
+    """Tell whether a plan misses the goal beyond doubt, or by enough for what a dearer one takes (ADR 31).
+
+    The dearer that is, the more standard errors it has to be; and that it is better has to be shown by bets, or this
+    one misses by a standard error, where few samples cannot show it.
+    """
+    if plan.assessment.surely_missed:
+        return True
+    shown, errors = is_worth_it(context, plan, dearer), _errors_beyond(context, plan)
+    if errors is None:
+        return shown
+    needed = context.policy.acceptance.errors_doubled * doublings(context, plan, dearer)
+    return errors > needed and (shown or errors > 1)
 
 
 def _errors_beyond(context: SearchContext, plan: Candidate) -> float | None:
@@ -260,8 +272,8 @@ def _errors_beyond(context: SearchContext, plan: Candidate) -> float | None:
     found = [_errors(held, goal.allowance(holdout.float_score))]
     searched = search.losses(plan.plan)
     if searched is not None:
-        score = float(np.average((search.float_score, holdout.float_score), weights=(len(searched), len(held))))
-        pooled = _errors(np.concatenate([searched, held]), goal.allowance(score))
+        allowed = goal.allowance(mean_of_both(context, search.float_score, holdout.float_score))
+        pooled = _errors(np.concatenate([searched, held]), allowed)
         was_selected = plan.raised or context.request.repairs
         found = [*found, pooled] if was_selected else [pooled]
     return max(found)
