@@ -102,7 +102,7 @@ class _Overrides:
         graph, wide = self.graph, self.wide
         overrides: dict[str, list[dict[str, object]]] = {}
         for node in graph.nodes:
-            is_wide = any(origin in wide for origin in node.origin)
+            is_wide = _in(node, wide)
             for tensor in node.outputs if is_wide else ():
                 if tensor and graph.types[tensor].holds_reals:
                     overrides[graph.origin_of(tensor)] = [self._wide(tensor)]
