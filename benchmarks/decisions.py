@@ -80,6 +80,10 @@ class Row:
     """The same for the labelled metric on the even samples and on the odd ones, each against float's on these."""
     same_by_other: float
     """The same for another labelled metric of the model; NaN where it has none."""
+    better: int
+    """Plans that labels put above the float model."""
+    same_of_others: float
+    """Share of the other plans, and goals, with the same verdict."""
 
     @property
     def harmed(self) -> bool:
@@ -144,7 +148,7 @@ def run_case(
         rows = [dict(scored(outputs)) for outputs in _outputs(graph, data, DRAWN * plans, case.name)]
         kept = {name: np.array([row[name] for row in rows]) for name in floats}
     names = [labelled.name for labelled in data.metrics]
-    about = Row(case.name, view.kind.value, "", len(data.samples), 0, floats["decisions"], 0, 0, 0, 0, 0, 0, 0)
+    about = Row(case.name, view.kind.value, "", len(data.samples), 0, floats["decisions"], *(0,) * 9)
     return [_row(replace(about, labelled=name), kept, floats, names, plans) for name in names], kept
 
 
@@ -158,6 +162,7 @@ def _row(
         key: np.array([values[chosen] >= floats[key] * (1 - goal) for goal in GOALS]) for key, values in scores.items()
     }
     halves = [f"{name}, half {number}" for number in (0, 1)]
+    better = scores[name][chosen] > floats[name]
     others = [float(np.mean(verdicts[name] == verdicts[other])) for other in labelled if other != name]
     return replace(
         about,
@@ -169,6 +174,8 @@ def _row(
         same=float(np.mean(verdicts[name] == verdicts["decisions"])),
         same_among_labels=float(np.mean(verdicts[halves[0]] == verdicts[halves[1]])),
         same_by_other=min(others, default=float("nan")),
+        better=int(np.count_nonzero(better)),
+        same_of_others=float(np.mean((verdicts[name] == verdicts["decisions"])[:, ~better])),
     )
 
 
@@ -254,6 +261,8 @@ _HEADS = (
     "same verdict",
     "labels, half and half: verdict",
     "other labelled metric: verdict",
+    "better than float",
+    "same verdict of the others",
 )
 
 
@@ -273,6 +282,8 @@ def _table(rows: Sequence[Row]) -> tuple[Sequence[str], list[list[str]]]:
             f"{row.same:.0%}",
             f"{row.same_among_labels:.0%}",
             "" if np.isnan(row.same_by_other) else f"{row.same_by_other:.0%}",
+            str(row.better),
+            f"{row.same_of_others:.0%}",
         ]
         for row in rows
     ]
@@ -283,6 +294,7 @@ def write_page(path: Path, rows: Sequence[Row], plans: int) -> None:
     goals = ", ".join(f"{goal:.0%}" for goal in GOALS)
     spearman = [row.spearman for row in rows if row.harmed]
     same = [row.same for row in rows]
+    others = [row.same_of_others for row in rows]
     lines = [
         "# Decisions instead of labels",
         "",
@@ -306,14 +318,17 @@ def write_page(path: Path, rows: Sequence[Row], plans: int) -> None:
         f"(drops of {goals} of the float score) that both accept or both reject. The two columns behind it say the "
         "same of labels with labels, as a measure of what can be expected: of the labelled metric on even and odd "
         "samples, and of the two labelled metrics of a detector (average precision asks in which order boxes come, F1 "
-        "how many pass a threshold).",
+        "how many pass a threshold). `better than float` are plans that labels put above the float model: what float "
+        "decides cannot tell that from a loss, as nothing can without labels. The last column leaves them out.",
         "",
         *markdown(*_table(rows)).splitlines(),
         "",
         "Where plans do harm, Spearman's rank correlation is at least 0.9 in "
         f"{sum(value >= 0.9 for value in spearman)} of {len(spearman)} rows (lowest {min(spearman):.3f}). "
         f"The verdict is the same in {np.mean(same):.0%} of all cases, "
-        f"at least 90 % in {sum(value >= 0.9 for value in same)} of {len(rows)} rows (lowest {min(same):.0%}).",
+        f"at least 90 % in {sum(value >= 0.9 for value in same)} of {len(rows)} rows (lowest {min(same):.0%}); "
+        "without the plans that labels put above the float model in "
+        f"{sum(value >= 0.9 for value in others)} (lowest {min(others):.0%}).",
         *_among_labels([row for row in rows if row.same < 0.9]),
     ]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -24,7 +24,7 @@ def tuned(tiny: Tiny, tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("name", ["onnx-qdq", "onnx-grid"])
+@pytest.mark.parametrize("name", ["onnx-qdq", "onnx-grid", "onnxruntime"])
 def test_export_takes_them_and_says_so(name: str, tiny: Tiny, tuned: Path, run: Run) -> None:
     export = ("export", tuned / "plan.json", "--model", tiny.model, "--format", name)
     told = run(*export, "--ranges", tiny.ranges, "-o", tuned / "told")
@@ -32,6 +32,20 @@ def test_export_takes_them_and_says_so(name: str, tiny: Tiny, tuned: Path, run: 
     assert (told.code, told.err) == (0, "")
     assert (found.code, found.err) == (0, f"{LINE}{tuned / 'ranges.json'}.\n")
     assert (tuned / "found").read_bytes() == (tuned / "told").read_bytes()
+
+
+def test_sixteen_bits_of_the_quantiser_have_the_scales_beside_the_plan(tiny: Tiny, tuned: Path, run: Run) -> None:
+    """Without them ONNX Runtime's quantiser takes extremes, which the plan did not mean."""
+    (tuned / "recipe.toml").write_text('default = "vsi:v853@i8pc"\n[[rule]]\nnode = "trunk"\nplace = "vsi:v853@i16"\n')
+    plan = tuned / "plan.json"
+    assert run("plan", tiny.model, "--recipe", tuned / "recipe.toml", "-o", plan).code == 0
+    export = ("export", plan, "--model", tiny.model, "--format", "onnxruntime")
+    for name in ("with", "without"):
+        assert run(*export, "-o", tuned / name).code == 0
+        (tuned / "ranges.json").unlink(missing_ok=True)
+    held, bare = ((tuned / name).read_text() for name in ("with", "without"))
+    assert '"scale"' in held
+    assert '"scale"' not in bare
 
 
 def test_a_file_that_does_without_scales_stays_without(tiny: Tiny, tuned: Path, run: Run) -> None:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 _SAMPLES = 200
 _ACUITY = "acuity-quantize"
+_SCALED = ("onnxruntime",)
+"""Formats that need no scales, but whose reader does without them something else than the plan: 16 bits by extremes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +59,7 @@ class Export(SamplesVerb, FormatVerb):
         typer.Option(
             "--ranges",
             metavar="FILE",
-            help="Ranges, for formats that hold scales; where there is no doing without, ranges.json beside the plan.",
+            help="Ranges, for formats that hold scales; where they decide what runs, ranges.json beside the plan.",
             show_default=False,
         ),
     ] = None
@@ -111,8 +113,9 @@ class Export(SamplesVerb, FormatVerb):
             return write_explorer(*self.planned(self.plan), self.plan, self.output, replace=self.replace)
         form = find_format(self.format)
         graph, planned = self.planned(self.plan)
+        ranges = self._ranges(graph, screen) if self.format in _SCALED else self.ranges
         try:
-            return self._export(form, graph, planned, screen)
+            return replace(self, ranges=ranges)._export(form, graph, planned, screen)
         except FormatError as error:
             # A file that may do without scales goes without, unless they are asked for.
             ranges = self._ranges(graph, screen) if error.code == "RANGES" else None
