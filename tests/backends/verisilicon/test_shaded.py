@@ -70,6 +70,22 @@ def test_planes_are_normalised(plane: tuple[int, int], precision: Precision, jud
 
 
 @pytest.mark.parametrize("precision", _INTEGERS)
+@pytest.mark.parametrize("operator", ["InstanceNormalization", "GroupNormalization"])
+def test_planes_of_one_value_are_normalised(operator: str, precision: Precision, judge: SimulatorJudge) -> None:
+    """What is left of a variance of 0 is the rounding of sums: its root is no number where that is below 0."""
+    rng = _generator()
+    plane = tuple(rng.integers(3, 12, 2).tolist())
+    shape, groups = [1, 32, *plane], ' {"num_groups": 32}' * (operator == "GroupNormalization")
+    weights = _constant("s", rng.uniform(0.5, 1.5, size=32)) + _constant("b", rng.normal(size=32))
+    body = (
+        f'input "x": f32[1, 32, 1, 1]\n{weights}constant "e": i64[4] = [{", ".join(map(str, shape))}]\n'
+        f'"e0" = Expand("x", "e") -> ("t": f32{shape})\n'
+        f'"n" = {operator}("t", "s", "b") -> ("y": f32{shape}){groups}'
+    )
+    _check(_case(body, rng), precision, judge, 0.03)
+
+
+@pytest.mark.parametrize("precision", _INTEGERS)
 def test_planes_end_or_wrap_around_beyond_their_range(precision: Precision, judge: SimulatorJudge) -> None:
     """The shader that cuts to 16 bits keeps the lower ones of what is larger; bytes end at their ends."""
     rng, shape = _generator(), [1, 8, 7, 17]
