@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dovetail.bisection import unsettled
-from dovetail.search.optimum.clauses import Clause, clause_of
+from dovetail.search.optimum.clauses import Clause, Literal, clause_of
 from dovetail.search.optimum.problem import Assignment, Problem
 from dovetail.search.optimum.programme import Solution, solve
 from dovetail.search.policy import ProofPolicy, SolverPolicy
@@ -103,6 +103,7 @@ class _Search:
         self.monotone = not any(map(self._above_a_pass, failing))
         complete = True
         try:
+            self._stay_above()
             self._need_each()
             while (proposal := self._propose()) is not None:
                 self._test_proposal(proposal.assignment)
@@ -117,15 +118,31 @@ class _Search:
     def _propose(self) -> Solution | None:
         """Return the cheapest assignment that nothing speaks against, or None when it cannot beat the best."""
         self._let_all_move()
-        solution = solve(self.problem, self.clauses, self.refused, self.options.time_limit_s, self.options.solver)
-        if solution is None:
-            self.bound_ns = float("inf")
-            return None
-        self.bound_ns = solution.bound_ns
+        solution = self._solved(self.clauses)
+        self.bound_ns = float("inf") if solution is None else solution.bound_ns
+        return solution if solution is not None and self._is_cheaper(solution) else None
+
+    def _solved(self, clauses: Sequence[Clause]) -> Solution | None:
+        return solve(self.problem, clauses, self.refused, self.options.time_limit_s, self.options.solver)
+
+    def _is_cheaper(self, solution: Solution) -> bool:
+        """Tell whether a solution saves enough to be tested."""
         best = self.best
-        if best is not None and solution.cost_ns >= self.problem.cost(best) * (1 - max(self.options.gap, 1e-9)):
-            return None
-        return solution
+        return best is None or solution.cost_ns < self.problem.cost(best) * (1 - max(self.options.gap, 1e-9))
+
+    def _stay_above(self) -> None:
+        """Test the cheapest assignment that raises all that the best one raises: if accuracy is monotone it passes.
+
+        Where the best passes barely, what is proposed from below fails and fails; this leaves what is slow at once.
+        """
+        self._let_all_move()
+        best = self.best
+        if best is None or not self.problem.migrates:
+            return
+        kept = [Clause(frozenset({Literal(unit, level)}), best) for unit, level in enumerate(best) if level]
+        solution = self._solved([*self.clauses, *kept])
+        if solution is not None and self._is_cheaper(solution):
+            self._test_proposal(solution.assignment)
 
     def _test_proposal(self, assignment: Assignment) -> None:
         if self._test(assignment) is Status.FAIL:
