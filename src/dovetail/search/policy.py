@@ -146,6 +146,8 @@ class ProofPolicy:
     tests_of_a_unit: int = 2
     """Tests that it takes at least to say why a unit has to be raised; a proof that cannot be completed is not begun.
     ADR 14, with PP-OCR in view."""
+    tests_of_many: int = 2
+    """Plans that are tested where a proof is not begun: the cheapest that raises all that passes. Judgement."""
     removals: int = 60
     """Tests of a plan without one of its units that makes it slower. ADR 14, with PP-OCR in view."""
     row: int = 4

@@ -115,7 +115,7 @@ class Prover:
             return self.options.most_tests
         if self._is_small:
             return policy.tests_of_small
-        return policy.tests if policy.tests_of_a_unit * len(start) <= policy.tests else 0
+        return policy.tests if policy.tests_of_a_unit * len(start) <= policy.tests else policy.tests_of_many
 
     @property
     def _is_small(self) -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from dovetail.search.optimum import Assignment, Optimum, PricedWire, Problem, ProofOptions, prove
@@ -67,6 +68,27 @@ def test_equals_trying_everything_when_the_oracle_is_monotone(problem: Problem, 
         assert all(clause.holds(item) for item in assignments(problem) if passes(item))
 
 
+@settings(max_examples=60, deadline=None)
+@given(problems(most=5), st.data())
+def test_one_test_gives_the_cheapest_above_what_passes(problem: Problem, data: st.DataObject) -> None:
+    """Where the start passes barely, proposals from below fail for long: it is not left in a slow place for that."""
+    free = replace(problem, migrates=True)
+    passes = data.draw(monotone_oracles(free))
+    passing = [item for item in assignments(free) if passes(item)]
+    assume(passing)
+    start = data.draw(st.sampled_from(passing))
+    asked: list[Assignment] = []
+
+    def judge(assignment: Assignment) -> Status:
+        asked.append(assignment)
+        return Status.PASS if passes(assignment) else Status.FAIL
+
+    found = prove(free, judge, {start: Status.PASS}, ProofOptions(most_tests=1, start=start))
+    above = (item for item in assignments(free) if all(map(operator.le, start, item)) and free.meets_demands(item))
+    assert found.cost_ns <= min(map(free.cost, above), default=free.cost(start)) + 1e-6
+    assert len(asked) <= 1
+
+
 @pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(problems(most=5), st.randoms(use_true_random=False), st.floats(0, 1))
@@ -101,6 +123,22 @@ def _flat(size: int) -> Problem:
     """Return units of equal cost in a chain, each on the NPU at two precisions or on the CPU."""
     wires = tuple(PricedWire(unit, (unit + 1,), {}) for unit in range(size - 1))
     return Problem(((0, 1),) * size, ((1.0, 2.0),) * size, wires, (0, 0, 1), home=0)
+
+
+def test_what_passes_barely_is_left_in_no_slow_place() -> None:
+    """The start has every unit at a slow level; from below a unit would be learnt of at a time."""
+    size = 30
+    wires = tuple(PricedWire(unit, (unit + 1,), {}) for unit in range(size - 1))
+    ladders = ((0, 1, 2),) * size
+    problem = Problem(ladders, ((1.0, 5.0, 2.0),) * size, wires, (0, 0, 1), home=2, switch_ns=0.0, migrates=True)
+    start = (1,) * size
+
+    def judge(assignment: Assignment) -> Status:
+        return Status.PASS if all(assignment) else Status.FAIL
+
+    found = prove(problem, judge, {start: Status.PASS}, ProofOptions(most_tests=1, start=start))
+    assert found.assignment == (2,) * size
+    assert (found.tests, found.monotone) == (1, True)
 
 
 def test_independent_culprits_cost_one_more_test_each_and_are_proven() -> None:
