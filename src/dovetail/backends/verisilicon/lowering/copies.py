@@ -153,6 +153,20 @@ def with_copies_of_gates(draft: ProgramDraft) -> None:
     _copy_read(draft, _VIEWING, lost)
 
 
+def with_copies_of_slices(draft: ProgramDraft) -> None:
+    """Copy a slice for a convolution with groups where somebody else sees it with another shape.
+
+    Parts with a stream processor lay the slice out for the convolution, and what is seen is garbage; of signed bytes
+    the compiler dies before a product. Measured on A733, of seven convolutions and three precisions: those of each
+    channel alone, transposed ones and what else makes the tensor are right.
+    """
+    if draft.part.generation is not Generation.STREAM:
+        return
+    sliced = {operator.outputs[0] for operator in draft.operators if operator.kind == "strided_slice"}
+    seen = sliced & {operator.inputs[0] for operator in draft.operators if operator.kind == "reshape"}
+    _copy_read(draft, ("grouped_conv2d",), seen.__contains__)
+
+
 def with_copies_of_joined(draft: ProgramDraft) -> None:
     """Copy what newer parts would join an operator of two tensors with, past what lies between them.
 

@@ -21,6 +21,7 @@ from dovetail.backends.verisilicon.lowering.copies import (
     with_copies_of_joined,
     with_copies_of_moved,
     with_copies_of_pooled,
+    with_copies_of_slices,
     with_own_copies,
 )
 from dovetail.backends.verisilicon.lowering.defects import keep_signed_bytes
@@ -105,6 +106,7 @@ def lower_graph(graph: Graph, part: Part) -> Program:
     with_copies_of_pooled(draft)
     with_copies_of_added(draft)
     with_copies_of_gates(draft)
+    with_copies_of_slices(draft)
     with_copies_of_joined(draft)
     outputs = with_own_copies(draft, outputs)
     program = Program(
