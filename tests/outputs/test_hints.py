@@ -88,5 +88,5 @@ def test_a_pattern_that_fits_nothing_is_named() -> None:
 def test_what_is_seen_is_said_of_points_before_bare_values() -> None:
     points = HeadView(Kind.KEYPOINTS, "", {"marks": OutputRole.POINTS}, None, 0.55, ())
     values = HeadView(Kind.REGRESSION, "", {"flag": OutputRole.VALUES}, None, 0.85, ())
-    assert hints_line(OutputsView((values, points), {})) == "points=marks,kind=keypoints"
+    assert hints_line(OutputsView((values, points), {})) == "points=marks,values=flag"
     assert hints_line(OutputsView((values,), {})) == "values=flag,kind=regression"

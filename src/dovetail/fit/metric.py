@@ -115,8 +115,7 @@ def choose_metric(name: str | None, decisions: str | None, graph: Graph, samples
 def _by_decisions(said: str | None, graph: Graph, samples: SampleSource) -> ChosenMetric:
     hints = None if said is None else read_hints(said)
     seen = _seen(hints, graph, samples)
-    named = hints is not None and hints.name_outputs
-    view = seen.view if named or seen.view.sure else with_minor_as_numbers(seen.view, seen.golden)
+    view = seen.view if seen.view.sure else with_minor_as_numbers(seen.view, seen.golden)
     if view is None:
         line = hints_line(seen.view)
         guess = f"Say what they are, for example '{line}'" if line else "Name a metric"

@@ -35,8 +35,12 @@ class Hints:
         return self.kind is not None or bool(self.roles)
 
     def allow(self, hypothesis: Hypothesis) -> bool:
-        """Tell whether a hypothesis is what the person says, as far as it is said."""
-        if self.kind is not None and hypothesis.kind is not self.kind:
+        """Tell whether a hypothesis is what the person says, as far as it is said.
+
+        A kind beside roles is said of the outputs that are named.
+        """
+        about = not self.roles or any(self.role_of(name) is not None for name in hypothesis.roles)
+        if about and self.kind is not None and hypothesis.kind is not self.kind:
             return False
         return all(self.role_of(name) in (None, role) for name, role in hypothesis.roles.items())
 
@@ -46,6 +50,10 @@ class Hints:
             if any(_fits(output, pattern) for pattern in patterns):
                 return role
         return None
+
+    def speak_of(self, head: HeadView) -> bool:
+        """Tell whether they say what a head is: by an output of it, or by the kind alone."""
+        return not self.roles or any(self.role_of(name) is not None for name in head.roles)
 
     def check(self, outputs: Sequence[str]) -> None:
         """Raise DataError for a pattern that fits no output."""
@@ -144,17 +152,19 @@ def _threshold(texts: Sequence[str], where: str) -> float:
 
 
 def hints_line(view: OutputsView) -> str:
-    """Return the line that says what is seen, ready to be corrected: of the surest head that decides something.
+    """Return the line that says what is seen, ready to be corrected: the surest head, the other unsure ones as values.
 
-    Bare values come last: beside points or boxes they say how sure the model is. It is empty where nothing is
-    recognised at all, and where a name cannot stand in a line.
+    Bare values come last: beside points or boxes they say how sure the model is. A kind is said where there is nothing
+    else. The line is empty where nothing is recognised at all, and where a name cannot stand in a line.
     """
     known = (head for head in view.decisions if head.kind is not Kind.UNKNOWN)
     heads = sorted(known, key=lambda head: (head.kind is Kind.REGRESSION, -head.confidence))
-    sayable = bool(heads) and not any(sign in name for name in heads[0].roles for sign in ",=")
-    return _line(heads[0]) if sayable else ""
+    others = [name for head in view.decisions if not head.sure and head not in heads[:1] for name in head.roles]
+    sayable = bool(heads) and not any(sign in name for name in (*heads[0].roles, *others) for sign in ",=")
+    return _line(heads[0], others) if sayable else ""
 
 
-def _line(head: HeadView) -> str:
+def _line(head: HeadView, others: Sequence[str]) -> str:
     items = [f"{role.value}={name}" for name, role in head.roles.items()]
-    return ",".join([*items, f"{_KIND}={head.kind.value}"])
+    rest = [f"{OutputRole.VALUES.value}={name}" for name in others] or [f"{_KIND}={head.kind.value}"]
+    return ",".join([*items, *rest])

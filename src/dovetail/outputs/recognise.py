@@ -8,7 +8,7 @@ from dataclasses import replace
 from dovetail.errors import DataError
 from dovetail.ir.dtypes import AnyArray
 from dovetail.ir.graph import Graph
-from dovetail.outputs.ends import Ends, Run, Shape, bare_ends, observe
+from dovetail.outputs.ends import End, Ends, Run, Shape, bare_ends, observe
 from dovetail.outputs.evidence import DECISIVE, FAIR, STRONG, UNKNOWN_ODDS, Hypothesis, choose
 from dovetail.outputs.families import (
     above,
@@ -28,7 +28,7 @@ from dovetail.outputs.families import (
     vectors,
 )
 from dovetail.outputs.hints import Hints
-from dovetail.outputs.layouts import DenseLayout, MaskLayout, RowsLayout
+from dovetail.outputs.layouts import DenseLayout, MaskLayout, RowsLayout, VectorLayout
 from dovetail.outputs.view import HeadView, Kind, OutputRole, OutputsView
 
 _FAMILIES = (
@@ -47,6 +47,9 @@ _FAMILIES = (
     vectors,
     signals,
 )
+
+_SAID = 10 * DECISIVE
+"""The weight of what a person says: no evidence outweighs it."""
 
 
 def recognise(
@@ -75,7 +78,9 @@ def _recognised(ends: Ends, hints: Hints | None) -> OutputsView:
     deciding = tuple(end for end in ends.outputs if end.name not in feeds_back)
     names = [end.name for end in deciding]
     found = _hypotheses(Ends(ends.graph, deciding, ends.inputs))
-    heads = _as_said(found, names, hints) if hints is not None and hints.name_outputs else tuple(choose(found, names))
+    heads = (
+        _as_said(found, deciding, hints) if hints is not None and hints.name_outputs else tuple(choose(found, names))
+    )
     if hints is not None and hints.threshold is not None:
         heads = _counted_from(heads, hints.threshold)
     state_heads = (_state(name, source) for name, source in feeds_back.items())
@@ -84,11 +89,17 @@ def _recognised(ends: Ends, hints: Hints | None) -> OutputsView:
     return OutputsView(tuple(every), feeds_back)
 
 
-def _as_said(hypotheses: Sequence[Hypothesis], outputs: Sequence[str], hints: Hints) -> tuple[HeadView, ...]:
-    """Return the heads that are what a person says, as sure as what is said."""
+def _as_said(hypotheses: Sequence[Hypothesis], ends: Sequence[End], hints: Hints) -> tuple[HeadView, ...]:
+    """Return the heads, those of which a person speaks as what is said and sure, the others as they are seen."""
+    outputs = [end.name for end in ends]
     hints.check(outputs)
-    heads = choose([item for item in hypotheses if hints.allow(item)], outputs)
-    said = [head for head in heads if head.kind is not Kind.UNKNOWN]
+    allowed = [item for item in hypotheses if hints.allow(item)]
+    wanted = {name for item in allowed for name, role in item.roles.items() if role is OutputRole.VALUES}
+    allowed += [
+        _numbers(end) for end in ends if hints.role_of(end.name) is OutputRole.VALUES and end.name not in wanted
+    ]
+    heads = choose(allowed, outputs)
+    said = [head for head in heads if head.kind is not Kind.UNKNOWN and hints.speak_of(head)]
     taken = {name for head in said for name in head.roles}
     missed = [f"'{name}' as {role.value}" for name in outputs if (role := hints.role_of(name)) and name not in taken]
     if missed or not said:
@@ -96,6 +107,12 @@ def _as_said(hypotheses: Sequence[Hypothesis], outputs: Sequence[str], hints: Hi
         seen = ", ".join(sorted({item.kind.value for item in hypotheses})) or "nothing"
         raise DataError(f"outputs: nothing that is known has {what} with what is said; possible are {seen}.")
     return tuple(_without_more(replace(head, confidence=1.0), hints) if head in said else head for head in heads)
+
+
+def _numbers(end: End) -> Hypothesis:
+    """Return an output as numbers that are compared, whatever else it might be: a person says so."""
+    layout = VectorLayout(end.name, end.values[:1].size)
+    return Hypothesis(Kind.REGRESSION, "", {end.name: OutputRole.VALUES}, layout, _SAID, ("said to be values",))
 
 
 def _without_more(head: HeadView, hints: Hints) -> HeadView:
