@@ -19,6 +19,8 @@ from dovetail.data import (
     specs_of,
     split_samples,
 )
+from dovetail.data.distinct import distinct_samples
+from dovetail.errors import DataError
 from dovetail.fit.board import BoardJudge, check_board, judged_report
 from dovetail.fit.decided import PlanDecisions, plan_decisions
 from dovetail.fit.evidence import holdout_note, refuse_any, refuse_few
@@ -212,14 +214,17 @@ class _Opened:
         preprocess, specs = choose_preprocess(request, source, graph), specs_of(graph)
         steps = preprocess.preprocess
         labels = None if request.labels is None else Path(request.labels)
-        samples = keep_samples(open_samples(request.data, specs, steps, labels))
+        samples, copies = distinct_samples(keep_samples(open_samples(request.data, specs, steps, labels)))
+        again = (f"{copies} samples are copies of others: each counts once",) if copies else ()
+        if copies and samples.count == 1:
+            raise DataError(f"{request.data}: all samples are copies of one.", hint="Give different ones.")
         splits = split_samples(samples, request.split)
         if not request.anyway:
             refuse_few(len(splits.search) + len(splits.holdout), goal, request.split)
         metric = choose_metric(request.metric, request.decisions, graph, samples.subset(splits.search))
         evidence = holdout_note(splits, goal, metric.metric, request.split)
         repaired = NOTHING_REPAIRED if demands is not None and choose_repairs(request.repairs) else ""
-        notes = tuple(filter(None, (metric.note, *preprocess.notes, evidence, repaired)))
+        notes = tuple(filter(None, (*again, metric.note, *preprocess.notes, evidence, repaired)))
         for note in notes:
             progress.note(note)
         own = request.calibration.data

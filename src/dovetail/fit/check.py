@@ -9,6 +9,7 @@ from pathlib import Path
 
 from dovetail.backend.registry import find_target
 from dovetail.data import SampleSource, SplitOptions, keep_samples, open_samples, specs_of, split_samples
+from dovetail.data.distinct import distinct_samples
 from dovetail.errors import CompileError, DeviceError, DovetailError, PlanError, QuantizeError
 from dovetail.fit.listener import FitListener, SilentFit
 from dovetail.fit.metric import choose_metric
@@ -213,7 +214,9 @@ class _Opened:
             request = replace(request, preprocess=found)
         steps = choose_preprocess(request, self.model.shipped, self.model.shipped).preprocess
         labels = None if request.labels is None else Path(request.labels)
-        return keep_samples(open_samples(request.data, specs_of(self.model.shipped), steps, labels))
+        return distinct_samples(keep_samples(open_samples(request.data, specs_of(self.model.shipped), steps, labels)))[
+            0
+        ]
 
     def _scored(
         self, source: SampleSource, samples: SampleSet, indices: Sequence[int], searched: Sequence[int] | None

@@ -47,6 +47,7 @@ class _Steps:
         square = float32(self.scale * self.scale)
         # What lies beyond a row is read as the zero point.
         chunks = grouped(rows - self.zero_in, self.lanes)
+        columns: list[AnyArray]
         if self.wide:
             parts = [(cut_single(chunks.sum(-1)), self.scale), (cut_single((chunks * chunks).sum(-1)), square)]
             columns = [in_turn(np.moveaxis(part, -2, -1)) * factor for part, factor in parts]
