@@ -224,7 +224,7 @@ class _Opened:
         metric = choose_metric(request.metric, request.decisions, graph, samples.subset(splits.search))
         evidence = holdout_note(splits, goal, metric.metric, request.split)
         repaired = NOTHING_REPAIRED if demands is not None and choose_repairs(request.repairs) else ""
-        notes = tuple(filter(None, (*again, metric.note, *preprocess.notes, evidence, repaired)))
+        notes = tuple(filter(None, (metric.note, *preprocess.notes, *again, evidence, repaired)))
         for note in notes:
             progress.note(note)
         own = request.calibration.data
