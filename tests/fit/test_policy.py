@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from dovetail.errors import SearchError
+from dovetail.fit.chain import _repairs
 from dovetail.fit.policy import choose_repairs
+from dovetail.fit.request import FitRequest
+from dovetail.plan import Recipe, parse_placement
 from dovetail.repair import CHOICES, REPAIRS
 
 
@@ -39,3 +42,20 @@ def test_a_misspelt_kind_is_named() -> None:
     with pytest.raises(SearchError) as failure:
         choose_repairs("all,-bias-corection")
     assert "bias-correction" in str(failure.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said", "kinds"),
+    [
+        ("all", "none", ()),
+        ("all", "equalise", ("equalise",)),
+        ("all", "", CHOICES["all"]),
+        ("exact", "none", CHOICES["exact"]),
+        ("none", "equalise", ()),
+    ],
+)
+def test_a_recipe_says_what_may_be_healed_where_the_request_does_not(
+    asked: str, said: str, kinds: tuple[str, ...]
+) -> None:
+    recipe = Recipe(parse_placement("vsi:v853@i8pc"), repair=said)
+    assert _repairs(FitRequest("net.onnx", "photos", repairs=asked), recipe) == kinds

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -24,6 +25,7 @@ from dovetail.plan import (
     recipe_to_toml,
 )
 from dovetail.plan.recipe import read_recipe
+from dovetail.plan.repairs import RepairRecord
 
 TEXT = """graph "g" opset 21
 input "x": f32[1, 4, 4, 4]
@@ -71,6 +73,17 @@ def test_round_trip_through_toml(choice: list[int], reason: str) -> None:
     assert again.digest == plan.digest
     for node, override in overrides.items():
         assert again.reason(node) == override.reason
+
+
+def test_repairs_are_kinds_that_a_search_makes_anew() -> None:
+    """Their digest is no part of what a recipe gives: plans with repairs had none."""
+    net = graph()
+    records = tuple(RepairRecord(kind, {}) for kind in ("dead-channels", "equalise", "equalise"))
+    plan = Plan(net.digest, PLACES[0], {}, records)
+    recipe = plan_to_recipe(net, plan, targets())
+    assert recipe.repair == "dead-channels,equalise"
+    assert read_recipe(tomllib.loads(recipe_to_toml(recipe))) == recipe
+    assert make_plan(net, recipe, targets()).digest == replace(plan, repairs=()).digest
 
 
 def test_a_unit_torn_apart_is_refused() -> None:

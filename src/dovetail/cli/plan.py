@@ -71,6 +71,8 @@ class PlanVerb(ModelVerb):
 
         check_ours(self.output)
         recipe = self._recipe()
+        if recipe.repair not in ("", "none"):
+            screen.note("repairs of the recipe are made by 'tune --recipe', not here.")
         graph = self.graph()
         if self.query:
             from dovetail.formats.openvino.query import with_live_refusals

@@ -26,7 +26,7 @@ RepairOption = Annotated[
         "--repair",
         metavar="all|data|exact|none|KIND,...",
         help="What may be healed before bits are added: whatever helps, or only what keeps float; kinds by name, or "
-        "all,-KIND.",
+        "all,-KIND. A recipe may say it, too.",
     ),
 ]
 

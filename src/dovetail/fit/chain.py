@@ -56,6 +56,8 @@ from dovetail.search.tune import run_search
 _WORKERS_AFTER_S = 20.0
 """Time of evaluations in this process before workers are started, each of which imports and builds all anew for
 several seconds."""
+_OPEN = "all"
+"""The choice of repairs that leaves it to a recipe."""
 
 
 def fit(request: FitRequest, listener: FitListener | None = None) -> Fit:
@@ -77,7 +79,7 @@ def fit(request: FitRequest, listener: FitListener | None = None) -> Fit:
         log=None if request.log is None else Path(request.log),
         log_header=record_of(request.for_log()),
         vendor=request.vendor,
-        repairs=_repairs(request),
+        repairs=_repairs(request, opened.wishes),
     )
     asked = opened.tune_request(options, progress)
     memory = SearchMemory.of(asked)
@@ -121,13 +123,14 @@ def replay_fit(log: str | Path, listener: FitListener | None = None) -> ReplayRe
     """
     path, progress = Path(log), listener or SilentFit()
     request = logged_request(path)
+    opened = _Opened.of(request, progress)
     options = TuneOptions(
         time_limit_s=request.search_s,
         confirm=request.confirm,
         vendor=request.vendor,
-        repairs=_repairs(request),
+        repairs=_repairs(request, opened.wishes),
     )
-    asked = _Opened.of(request, progress).tune_request(options, progress)
+    asked = opened.tune_request(options, progress)
     progress.stage("replaying")
     return replay(asked, path)
 
@@ -143,8 +146,8 @@ def heal(request: FitRequest, listener: FitListener | None = None) -> HealingOut
     Raises DovetailError for what cannot be used.
     """
     progress = listener or SilentFit()
-    options = TuneOptions(repairs=_repairs(request))
-    asked = _Opened.of(request, progress).tune_request(options, progress)
+    opened = _Opened.of(request, progress)
+    asked = opened.tune_request(TuneOptions(repairs=_repairs(request, opened.wishes)), progress)
     return heal_request(asked, SearchStages(progress))
 
 
@@ -223,7 +226,7 @@ class _Opened:
             refuse_few(len(splits.search) + len(splits.holdout), goal, request.split)
         metric = choose_metric(request.metric, request.decisions, graph, samples.subset(splits.search))
         evidence = holdout_note(splits, goal, metric.metric, request.split)
-        repaired = NOTHING_REPAIRED if demands is not None and choose_repairs(request.repairs) else ""
+        repaired = NOTHING_REPAIRED if demands is not None and _allowed(request, wishes) else ""
         notes = tuple(filter(None, (metric.note, *preprocess.notes, *again, evidence, repaired)))
         for note in notes:
             progress.note(note)
@@ -282,10 +285,16 @@ def _costs(request: FitRequest) -> CostOptions:
     return CostOptions(tables, host, request.migrates, price.proof_tests, vendor_s=price.vendor_s)
 
 
-def _repairs(request: FitRequest) -> tuple[str, ...]:
+def _repairs(request: FitRequest, wishes: Recipe | None) -> tuple[str, ...]:
     """Return the repairs that may be tried: none where a toolchain reads the model as it is."""
-    allowed = choose_repairs(request.repairs)
+    allowed = _allowed(request, wishes)
     return allowed if request.toolchain is None else ()
+
+
+def _allowed(request: FitRequest, wishes: Recipe | None) -> tuple[str, ...]:
+    """Return the kinds of repairs that the request allows, or a recipe where the request leaves it open."""
+    said = "" if wishes is None else wishes.repair
+    return choose_repairs(said if said and request.repairs == _OPEN else request.repairs)
 
 
 def _backends(request: FitRequest, parts: PartitionedGraph) -> CompileRequest:

@@ -27,7 +27,7 @@ from dovetail.plan.placement import Placement, parse_placement
 from dovetail.seal import parse_toml
 
 _RULE_KEYS = ("node", "op", "place", "reason")
-_KEYS = ("default", "fallback", "rule", "limits", "group")
+_KEYS = ("default", "repair", "fallback", "rule", "limits", "group")
 _MAX_BYTES = 4 << 20
 
 
@@ -55,6 +55,8 @@ class Recipe:
     fallback: tuple[Placement, ...] = ()
     rules: tuple[Rule, ...] = ()
     limits: Limits = field(default_factory=Limits)
+    repair: str = ""
+    """Which repairs a search may make, in the words of its option; empty where that is not said."""
 
 
 def load_recipe(path: Path) -> Recipe:
@@ -88,6 +90,7 @@ def read_recipe(document: dict[str, object], where: str = "recipe") -> Recipe:
         fallback=tuple(_placement(item, f"{where}: 'fallback'") for item in fallback),
         rules=tuple(_read_rule(item, f"{where}: rule {index}") for index, item in enumerate(rules, 1)),
         limits=read_limits(limits, document.get("group", []), where),
+        repair=_text(document.get("repair", ""), f"{where}: 'repair'"),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 
 from dovetail.backend.target import Target
 from dovetail.errors import PlanError
@@ -21,20 +22,21 @@ _PASSES = 3
 def plan_to_recipe(graph: Graph, plan: Plan, targets: Mapping[str, Target]) -> Recipe:
     """Return the recipe from which `make_plan` gives this plan again: one rule for each unit away from the default.
 
-    A rule also matches source names, which two units may share: later rules then put the others back.
+    A rule also matches source names, which two units may share: later rules then put the others back. Of repairs it
+    says the kinds, which a search then makes anew.
     Raises PlanError for a plan that no recipe gives, as when it tears a unit apart.
     """
     plan.check(graph)
     units = placeable_units(graph, plan.default, targets).items
     rules = [_rule(unit.nodes[0], plan) for unit in units if plan.placement(unit.nodes[0]) != plan.default]
     for _ in range(_PASSES):
-        recipe = Recipe(plan.default, (), tuple(rules))
+        recipe = Recipe(plan.default, (), tuple(rules), repair=",".join(dict.fromkeys(r.kind for r in plan.repairs)))
         again = make_plan(graph, recipe, targets)
         wrong = [unit.nodes[0] for unit in units if again.placement(unit.nodes[0]) != plan.placement(unit.nodes[0])]
         if not wrong:
             break
         rules += [_rule(node, plan) for node in wrong]
-    if again.digest != plan.digest:
+    if again.digest != replace(plan, repairs=()).digest:
         raise PlanError(
             "the plan cannot be written as a recipe: it places nodes of one unit apart, or names are ambiguous.",
             hint="Use plan.json instead.",
@@ -45,6 +47,8 @@ def plan_to_recipe(graph: Graph, plan: Plan, targets: Mapping[str, Target]) -> R
 def recipe_to_toml(recipe: Recipe) -> str:
     """Return a recipe as TOML text."""
     lines = [f"default = {_quoted(str(recipe.default))}"]
+    if recipe.repair:
+        lines.append(f"repair = {_quoted(recipe.repair)}")
     if recipe.fallback:
         lines.append(f"fallback = [{', '.join(_quoted(str(place)) for place in recipe.fallback)}]")
     for rule in recipe.rules:
