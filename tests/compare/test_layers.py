@@ -10,7 +10,7 @@ import pytest
 import dovetail
 from dovetail.compare import CompareOptions, CompareVerdict, LayerRequest, TaskCheck, compare_layers, load_metric
 from dovetail.compare.isolate import bundle_ranges, worst_error
-from dovetail.compare.layers import align_tensors, stack_samples
+from dovetail.compare.layers import align_tensors, judge_layers, run_layers, stack_samples
 from dovetail.data import SampleSource
 from dovetail.errors import DataError, PlanError
 from dovetail.ir import Graph, as_constant, parse_graph
@@ -70,6 +70,18 @@ def test_a_float_bundle_is_golden() -> None:
     assert found.verdict is CompareVerdict.PASS
     assert {row.isolated_error for row in found.rows} == {0.0}
     assert all((row.sqnr_db or 0.0) > 100 for row in found.rows)
+
+
+def test_what_repairs_change_is_seen_in_the_outputs_and_not_inside() -> None:
+    """The golden outputs are those of the model as shipped; inside only the repaired graph has these tensors."""
+    bundle, _, graph = made(net(1.0), "cpu@fp32")
+    shipped = graph.evolve(constants={**graph.constants, "v": as_constant(graph.constants["v"] * 3, np.float32)})
+    request = LayerRequest(graph, bundle, data(graph), isolate=False, shipped=shipped)
+    runs = run_layers(request)
+    assert not np.allclose(runs.golden["y"], runs.repaired["y"], atol=0.01)
+    np.testing.assert_allclose(runs.measured["y"], runs.repaired["y"], rtol=1e-5)
+    rows = {row.name: row.sqnr_db or 0.0 for row in judge_layers(request, runs).rows}
+    assert rows["y"] < 30 < 100 < rows["b"]
 
 
 def test_the_layer_that_loses_a_channel_is_blamed_and_those_behind_it_are_not() -> None:

@@ -96,8 +96,9 @@ class Compare(OnVerb, SamplesVerb, LoadingVerb):
                 f"{self.measured}: no such bundle; --data, --layers, --show and decisions are of a model and a bundle.",
                 hint="Make one with 'dovetail compile'; of a served model name the server with --on.",
             )
+        change: float | None = None
         if bundle:
-            comparison, differing, pictures = self._bundle(screen)
+            comparison, differing, pictures, change = self._bundle(screen)
         else:
             comparison, differing, pictures = self._served(screen) if served else self._saved(), (), ()
         page = comparison_page(comparison, f"{self.measured} against {self.golden}", differing, pictures)
@@ -106,7 +107,8 @@ class Compare(OnVerb, SamplesVerb, LoadingVerb):
         code = ExitCode.DONE if comparison.verdict is CompareVerdict.PASS else ExitCode.NO
         if code and bundle and not self.metric:
             screen.note("numbers are judged here; '--metric decisions' says what the outputs decide, too.")
-        document = {**json.loads(to_json(comparison)), "differing": plain_data(differing)}
+        repaired = {} if change is None else {"float_change": change}
+        document = {**json.loads(to_json(comparison)), "differing": plain_data(differing), **repaired}
         return Answer(document, page, code)
 
     @property
@@ -128,21 +130,28 @@ class Compare(OnVerb, SamplesVerb, LoadingVerb):
         checks = tuple(TaskCheck(metric, self.max_drop) for metric in metrics)
         return CompareOptions(min_sqnr_db=self.min_sqnr, tasks=checks)
 
-    def _bundle(self, screen: Screen) -> tuple[Comparison, Sequence[DifferingSample], Sequence[Picture]]:
-        """Run model and bundle, and return how they compare with the samples on which decisions differ most."""
+    def _bundle(self, screen: Screen) -> tuple[Comparison, Sequence[DifferingSample], Sequence[Picture], float | None]:
+        """Run model and bundle, and return how they compare with the samples on which decisions differ most.
+
+        The last one is what the plan's repairs change in float, as a share of the largest output; None without any.
+        """
         import dovetail
         from dovetail.compare import LayerRequest, judge_layers, run_layers
         from dovetail.compare.decisions import DECISIONS
         from dovetail.fit.metric import choose_metric
-        from dovetail.repair import repaired_for
+        from dovetail.repair import relative_error, repaired_for
 
         bundle = dovetail.load_bundle(self.measured)
-        graph = repaired_for(bundle.plan, self._float_model(self.load(self.golden), bundle))
+        shipped = self._float_model(self.load(self.golden), bundle)
+        graph = repaired_for(bundle.plan, shipped)
+        repaired = graph is not shipped
         samples = self.open(self.data or "", dovetail.specs_of(graph), self.labels, limit=self.limit)
-        chosen = choose_metric(DECISIONS, self.decisions, graph, samples) if self._decides else None
+        chosen = choose_metric(DECISIONS, self.decisions, shipped, samples) if self._decides else None
         options = self._options(None if chosen is None else chosen.metric)
         with self.place() as place, screen.progress("comparing") as bar:
-            request = LayerRequest(graph, bundle, samples, options, self.layers, self.layers, place)
+            request = LayerRequest(
+                graph, bundle, samples, options, self.layers, self.layers, place, shipped if repaired else None
+            )
 
             def listen(title: str, done: int) -> None:
                 bar.rename(title)
@@ -150,9 +159,11 @@ class Compare(OnVerb, SamplesVerb, LoadingVerb):
 
             runs = run_layers(request, listen)
             comparison = judge_layers(request, runs, listen)
-        if chosen is None:
-            return comparison, (), ()
-        return comparison, *self._differing(chosen, runs)
+        change: float | None = None
+        if repaired:
+            change = max(relative_error(runs.golden[name], runs.repaired[name]) for name in graph.outputs)
+            screen.note(f"repairs change float by at most {change:.2g} of the largest output on these samples.")
+        return comparison, *(((), ()) if chosen is None else self._differing(chosen, runs)), change
 
     def _check_served(self) -> None:
         """Raise DataError where what is asked of a served model cannot be had."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -28,7 +29,8 @@ class LayerRequest:
     """What to compare: the float graph that the bundle was made from, on some samples.
 
     `layers` adds a row for every layer; `isolate` the error that each layer adds by itself, which is simulated here.
-    `place` is where the bundle runs.
+    `place` is where the bundle runs. Where a plan has repairs, `graph` is the one that they make, and outputs are
+    compared with those of the model as `shipped`.
     """
 
     graph: Graph
@@ -38,6 +40,7 @@ class LayerRequest:
     layers: bool = True
     isolate: bool = True
     place: Runtime = field(default_factory=LocalRuntime)
+    shipped: Graph | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,8 @@ class LayerRuns:
     golden: Mapping[str, AnyArray]
     measured: Mapping[str, AnyArray]
     samples: tuple[Sample, ...]
+    repaired: Mapping[str, AnyArray] = field(default_factory=dict)
+    """Float outputs with the repairs, where the golden ones are of the model as shipped."""
 
 
 def compare_layers(request: LayerRequest, progress: Progress = lambda title, done: None) -> Comparison:
@@ -116,23 +121,27 @@ def _run_both(request: LayerRequest, pairs: Mapping[str, str], progress: Progres
     aligned = {**pairs, **{name: name for name in graph.outputs}}
     golden: dict[str, list[AnyArray]] = {name: [] for name in aligned}
     measured: dict[str, list[AnyArray]] = {name: [] for name in aligned}
+    repaired: dict[str, list[AnyArray]] = {name: [] for name in graph.outputs} if request.shipped is not None else {}
     samples: list[Sample] = []
-    executable = load_float(graph)
-    try:
+    with ExitStack() as stack:
+        executable = stack.enter_context(closing(load_float(graph)))
+        shipped = None if request.shipped is None else stack.enter_context(closing(load_float(request.shipped)))
         with request.place.load(request.bundle) as model:
             for sample in request.samples:
-                reals = executable.run(sample.inputs, [name for name in aligned if name not in graph.outputs])
+                reals = dict(executable.run(sample.inputs, [name for name in aligned if name not in graph.outputs]))
+                for name, arrays in repaired.items():
+                    arrays.append(reals[name])
+                if shipped is not None:
+                    reals.update(shipped.run(sample.inputs))
                 run = model.run(sample.inputs, [name for name in pairs.values() if name not in graph.outputs])
                 for name, stored in aligned.items():
                     golden[name].append(reals[name])
                     measured[name].append(run.real(stored))
                 samples.append(sample)
                 progress("comparing", len(samples))
-    finally:
-        executable.close()
     if not samples:
         raise DataError("the data set is empty: there is nothing to compare on.", hint="Give at least one sample.")
-    return LayerRuns(_stacked(golden), _stacked(measured), tuple(samples))
+    return LayerRuns(_stacked(golden), _stacked(measured), tuple(samples), _stacked(repaired))
 
 
 def _stacked(parts: Mapping[str, Sequence[AnyArray]]) -> dict[str, AnyArray]:
