@@ -217,7 +217,10 @@ class _Opened:
         preprocess, specs = choose_preprocess(request, source, graph), specs_of(graph)
         steps = preprocess.preprocess
         labels = None if request.labels is None else Path(request.labels)
-        samples, copies = distinct_samples(keep_samples(open_samples(request.data, specs, steps, labels)))
+        opened = keep_samples(open_samples(request.data, specs, steps, labels))
+        if not request.anyway:
+            refuse_few(opened.count, goal, request.split)
+        samples, copies = distinct_samples(opened)
         again = (f"{copies} samples are copies of others: each counts once",) if copies else ()
         if copies and samples.count == 1:
             raise DataError(f"{request.data}: all samples are copies of one.", hint="Give different ones.")

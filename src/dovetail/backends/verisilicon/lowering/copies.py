@@ -20,6 +20,8 @@ _OF_TWO = _SUMS | _EXTREMES | {"mul"}
 _CLAMPS = frozenset({"clip", "relu", "relu6"})
 _SLOPES = frozenset({"leaky_relu", "prelu"})
 _PASSED = frozenset({"clip", "relu", "reshape"})
+_PLACED = frozenset({"concat", "strided_slice"})
+_MOVING = frozenset({"reshape", "transpose"})
 _VIEWING = _EXTREMES | {"reduce"}
 """What reads its operands through views of them."""
 _LOST_BEFORE = {
@@ -42,13 +44,14 @@ def with_own_copies(draft: ProgramDraft, outputs: tuple[tuple[str, int], ...]) -
 
     The vendor's compiler joins what makes such a tensor with what reads it, or makes it only a view, and then nothing
     fills the output: a sigmoid and the product that it gates on T527, a slice before a convolution or a concatenation
-    on RK1808 and A311D. A copy is a reader more, and what has two is neither joined nor a view.
+    on RK1808 and A311D. A copy is a reader more, and what has two is neither joined nor a view. A slice of what is
+    transposed is copied as an output, too: older parts' compilers end of it, or fill it with something else.
     """
     made = {tensor: index for index, operator in enumerate(draft.operators) for tensor in operator.outputs}
     read = {tensor for operator in draft.operators for tensor in operator.inputs}
     found: list[tuple[str, int]] = []
     for name, tensor in outputs:
-        if tensor not in read or tensor not in made:
+        if (tensor not in read and not _is_slice_of_turned(draft, made, tensor)) or tensor not in made:
             found.append((name, tensor))
             continue
         held, node = draft.tensors[tensor], draft.operators[made[tensor]].node
@@ -57,6 +60,13 @@ def with_own_copies(draft: ProgramDraft, outputs: tuple[tuple[str, int], ...]) -
         draft.operators.append(ProgramOperator("data_convert", (tensor,), (len(draft.tensors) - 1,), node=node))
         found.append((name, len(draft.tensors) - 1))
     return tuple(found)
+
+
+def _is_slice_of_turned(draft: ProgramDraft, made: Mapping[int, int], tensor: int) -> bool:
+    """Tell whether a tensor is a slice of one that a transposition makes."""
+    maker = draft.operators[made[tensor]] if tensor in made else None
+    source = None if maker is None or maker.kind != "strided_slice" else made.get(maker.inputs[0])
+    return source is not None and draft.operators[source].kind == "transpose"
 
 
 def with_copies_of_moved(draft: ProgramDraft) -> None:
@@ -115,10 +125,14 @@ def with_copies_of_added(draft: ProgramDraft) -> None:
 
     What is added to a convolution, and read by another one with strides and pads, is copied, too.
 
+    A concatenation or a slice that is moved besides is copied: the sum takes its place, and what is moved of it is
+    filled by nothing. Measured on i.MX 8M Plus, RV1126 and, of 16 bits, V853; four older parts are right.
+
     Of long rows newer parts join a convolution with the sum, past any copy, and what comes out is garbage; of 16 bits
     it is A733.
     """
     newer = draft.part.generation not in CONVERTING
+    turned = {tensor for operator in draft.operators if operator.kind in _MOVING for tensor in operator.inputs}
     joined = (Code.U8, Code.I8, *([Code.I16] if draft.part.generation is Generation.STREAM else ()))
     makers = {tensor: operator for operator in draft.operators for tensor in operator.outputs}
     operators: list[ProgramOperator] = []
@@ -128,10 +142,11 @@ def with_copies_of_added(draft: ProgramDraft) -> None:
             held, other = draft.tensors[tensor], item.inputs[1 - place]
             spoilt = _is_added_past(makers, tensor) if newer else _is_added_to_a_part(makers, tensor, other)
             padded = not newer and place == 1 and _is_padded_for_strides(draft, makers, tensor, other)
+            moved = tensor in turned and tensor in makers and makers[tensor].kind in _PLACED
             spoilt |= _is_misread_slice(draft, makers, tensor, first=item.kind == "sub" and place == 0)
             if newer and held.form.code in joined and _is_of_long_rows(draft, makers, tensor):
                 inputs[place] = _multiplied_by_one(draft, operators, item, tensor)
-            elif (held.form.code is Code.U8 and spoilt) or (held.form.code in (Code.U8, Code.I8) and padded):
+            elif moved or (held.form.code is Code.U8 and spoilt) or (held.form.code in (Code.U8, Code.I8) and padded):
                 inputs[place] = _copy(draft, operators, item, tensor)
         operators.append(replace(item, inputs=tuple(inputs)))
     draft.operators[:] = operators
