@@ -22,7 +22,7 @@ _DRAWN = 6
 _PRECISIONS = [Precision.U8, Precision.I16]
 
 
-@pytest.fixture(scope="module", params=["vsi:imx8mp", "vsi:v853", "vsi:rv1126", "vsi:a733"])
+@pytest.fixture(scope="module", params=["vsi:imx8mp", "vsi:v853", "vsi:rv1126"])
 def judge(request: pytest.FixtureRequest, vendor: VsiBackend) -> Iterator[SimulatorJudge]:
     with kept_judge(request.param, vendor) as simulator:
         yield simulator
