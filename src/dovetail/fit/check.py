@@ -214,9 +214,8 @@ class _Opened:
             request = replace(request, preprocess=found)
         steps = choose_preprocess(request, self.model.shipped, self.model.shipped).preprocess
         labels = None if request.labels is None else Path(request.labels)
-        return distinct_samples(keep_samples(open_samples(request.data, specs_of(self.model.shipped), steps, labels)))[
-            0
-        ]
+        samples = keep_samples(open_samples(request.data, specs_of(self.model.shipped), steps, labels))
+        return distinct_samples(samples)[0]
 
     def _scored(
         self, source: SampleSource, samples: SampleSet, indices: Sequence[int], searched: Sequence[int] | None

@@ -45,7 +45,7 @@ def with_own_copies(draft: ProgramDraft, outputs: tuple[tuple[str, int], ...]) -
     The vendor's compiler joins what makes such a tensor with what reads it, or makes it only a view, and then nothing
     fills the output: a sigmoid and the product that it gates on T527, a slice before a convolution or a concatenation
     on RK1808 and A311D. A copy is a reader more, and what has two is neither joined nor a view. A slice of what is
-    transposed is copied as an output, too: older parts' compilers end of it, or fill it with something else.
+    transposed is copied as an output, too: compilers end of it, or fill it with something else.
     """
     made = {tensor: index for index, operator in enumerate(draft.operators) for tensor in operator.outputs}
     read = {tensor for operator in draft.operators for tensor in operator.inputs}
