@@ -1,12 +1,13 @@
 """Random operators and graphs on VeriSilicon's simulator against our exact simulation.
 
-Run `python benchmarks/vendor_wild.py --operators N --graphs N --mixtures N --trios N --merges N --seed S [--minutes M]
-[--target vsi:v853 ...] [--log FILE]`, then `--shrink LOG` for what differs, and `--write docs/reference/vendor_wild.md
---logs LABEL=LOG ...`: runs of other labels that the page shows stay. A mixture is a graph with nodes at 8 and at 16
-bits, as a search places them; a trio an operator with what makes its inputs and what reads its result; a merge an
-operator of two tensors with what makes either. Cells are drawn by part, seed and number; each result is a line of the
-log, and a run goes on behind what the log holds: an interrupted run is resumed, and two runs over different parts may
-share a log. The numbers count what the verdict accepts, over all parts of the run. Needs the SDK.
+Run `python benchmarks/vendor_wild.py --operators N --graphs N --mixtures N --trios N --merges N --chains N --seed S
+[--minutes M] [--target vsi:v853 ...] [--log FILE]`, then `--shrink LOG` for what differs, and `--write
+docs/reference/vendor_wild.md --logs LABEL=LOG ...`: runs of other labels that the page shows stay. A mixture is a graph
+with nodes at 8 and at 16 bits, as a search places them; a trio an operator with what makes its inputs and what reads
+its result; a merge an operator of two tensors with what makes either; a chain operators that only move values, up to an
+output. Cells are drawn by part, seed and number; each result is a line of the log, and a run goes on behind what the
+log holds: an interrupted run is resumed, and two runs over different parts may share a log. The numbers count what the
+verdict accepts, over all parts of the run. Needs the SDK.
 """
 
 from __future__ import annotations
@@ -83,6 +84,7 @@ def cells(given: argparse.Namespace, held: list[Row]) -> Iterator[WildCell]:
         WildKind.MIXTURE: given.mixtures,
         WildKind.TRIO: given.trios,
         WildKind.MERGE: given.merges,
+        WildKind.CHAIN: given.chains,
     }
     shares = {kind: -(-count // parts) for kind, count in asked.items()}
     precisions = {name: started_from(_part(name)) if given.default_precisions else () for name in given.target}
@@ -172,6 +174,7 @@ def main() -> None:
     parser.add_argument("--mixtures", type=int, default=0, help="graphs with nodes at 8 and at 16 bits")
     parser.add_argument("--trios", type=int, default=0, help="operators between others")
     parser.add_argument("--merges", type=int, default=0, help="operators of two tensors that others make")
+    parser.add_argument("--chains", type=int, default=0, help="operators that only move values, up to an output")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--default-precisions", action="store_true", help="those that a search starts from, and i16")
     parser.add_argument("--minutes", type=float, default=1e9)

@@ -295,11 +295,12 @@ Made by `python benchmarks/vendor_wild.py --write docs/reference/vendor_wild.md 
 `vendor_wild.py --operators N --graphs N --seed S` with VeriSilicon's SDK 6.57.1.
 
 `dovetail.testing.wild` draws single operators and graphs of 4 to 30 nodes with shapes, attributes, weights and ranges
-that nobody picked; a merge is an operator of two tensors with what makes either of them and reads the result. A case is
-quantised for a part at one of five integer precisions; what the part's verdict accepts is lowered, compiled and run by
-the vendor's simulator and by `npusim --fidelity exact`, on three samples. What differs is run again in a process of its
-own. A case is equal where every element of every output is; a difference is counted in steps of the stored type. Shares
-are of what the verdict accepts, with their exact 95 % interval (Clopper and Pearson).
+that nobody picked; a merge is an operator of two tensors with what makes either of them and reads the result, a chain
+operators that only move values up to an output. A case is quantised for a part at one of five integer precisions; what
+the part's verdict accepts is lowered, compiled and run by the vendor's simulator and by `npusim --fidelity exact`, on
+three samples. What differs is run again in a process of its own. A case is equal where every element of every output
+is; a difference is counted in steps of the stored type. Shares are of what the verdict accepts, with their exact 95 %
+interval (Clopper and Pearson).
 
 A look at a seed that nothing had been mended for is evidence; the same cells after mending are not, and are not shown.
 """
@@ -321,7 +322,7 @@ def _look(rows: Sequence[Row], smallest: Mapping[str, Sequence[str]]) -> Iterato
     yield ""
     yield "| | equal | beyond one step | refused late | vendor refuses or dies | broken |"
     yield "|---|---|---|---|---|---|"
-    for kind in ("operator", "graph", "mixture", "trio", "merge"):
+    for kind in ("operator", "graph", "mixture", "trio", "merge", "chain"):
         mine = [item for item in rows if item.kind == kind]
         if not mine:
             continue
@@ -344,7 +345,9 @@ def _look(rows: Sequence[Row], smallest: Mapping[str, Sequence[str]]) -> Iterato
 
 
 def _shares(rows: Sequence[Row], title: str, key: Callable[[Row], str]) -> Iterator[str]:
-    kinds = [kind for kind in ("operator", "graph", "trio", "merge") if any(item.kind == kind for item in rows)]
+    kinds = [
+        kind for kind in ("operator", "graph", "trio", "merge", "chain") if any(item.kind == kind for item in rows)
+    ]
     yield f"| {title} | {' | '.join(f'{kind}s' for kind in kinds)} |"
     yield f"|---|{'---|' * len(kinds)}"
     for value in sorted({key(item) for item in rows}):

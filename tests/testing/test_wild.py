@@ -17,6 +17,7 @@ from dovetail.ir import DType
 from dovetail.testing.running import run_graph as run_onnx
 from dovetail.testing.wild.campaign import WildCell, WildKind
 from dovetail.testing.wild.case import WildCase, read_case
+from dovetail.testing.wild.chains import wild_chain
 from dovetail.testing.wild.deploying import deploy
 from dovetail.testing.wild.graphs import wild_graph
 from dovetail.testing.wild.merges import wild_merge
@@ -54,7 +55,15 @@ def test_graphs_compute_what_onnx_runtime_computes(seed: int) -> None:
 def test_whatever_a_part_accepts_is_emulated() -> None:
     seed = draws.seed_here()
     print(f"seed {seed}")  # noqa: T201
-    kinds = (WildKind.GRAPH, WildKind.MIXTURE, WildKind.TRIO, WildKind.TRIO, WildKind.MERGE, WildKind.MERGE)
+    kinds = (
+        WildKind.GRAPH,
+        WildKind.MIXTURE,
+        WildKind.TRIO,
+        WildKind.TRIO,
+        WildKind.MERGE,
+        WildKind.MERGE,
+        WildKind.CHAIN,
+    )
     for index in range(6 * len(kinds)):
         profile, kind = VSI_PROFILES[index % len(VSI_PROFILES)], kinds[index // 6]
         precision, case = WildCell(kind, profile.name, seed, index).draw()
@@ -76,6 +85,25 @@ def test_merges_are_of_two_tensors_that_many_operators_make() -> None:
     assert {"Conv", "ConvTranspose", "AveragePool", "MaxPool", "Resize", "BatchNormalization", "PRelu"} <= makers
     merged = [(graph, node) for graph in graphs for node in graph.nodes if node.op in merging]
     assert any(graph.constants.keys() & set(node.inputs) for graph, node in merged)
+
+
+def test_chains_end_in_what_only_moves_values() -> None:
+    graphs = [wild_chain(seed).graph for seed in range(120)]
+    moves = {
+        "Transpose",
+        "Reshape",
+        "Slice",
+        "Split",
+        "Concat",
+        "Pad",
+        "DepthToSpace",
+        "SpaceToDepth",
+        "Tile",
+        "Gather",
+    }
+    last = [{node.op for node in graph.nodes if set(node.outputs) & set(graph.outputs)} for graph in graphs]
+    assert all(ops & moves for ops in last)
+    assert moves <= set[str]().union(*last)
 
 
 def test_a_case_is_read_as_it_was_written(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from dovetail.ir.precision import Precision
 from dovetail.testing.probing import QUICK
 from dovetail.testing.wild.case import WildCase, case_of
+from dovetail.testing.wild.chains import wild_chain
 from dovetail.testing.wild.graphs import wild_graph
 from dovetail.testing.wild.merges import wild_merge
 from dovetail.testing.wild.table import WILD_OPERATORS, wild_operator
@@ -34,6 +35,8 @@ class WildKind(Enum):
     """An operator between others: what makes its inputs, and what reads its result."""
     MERGE = "merge"
     """An operator of two tensors: what makes either of them, and what reads the result."""
+    CHAIN = "chain"
+    """Operators that only move values, one behind another, up to an output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,8 @@ class WildCell:
                 return precision, wild_graph(seed)
             if self.kind is WildKind.MERGE:
                 return precision, wild_merge(seed)
+            if self.kind is WildKind.CHAIN:
+                return precision, wild_chain(seed)
             if self.kind is WildKind.MIXTURE:
                 case = wild_graph(seed)
                 names = [node.name for node in case.graph.nodes]
