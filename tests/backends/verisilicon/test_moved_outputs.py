@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import draws
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 from dovetail.backends.verisilicon.plugin import VsiBackend
 from dovetail.ir.precision import Precision
+from dovetail.quantize import Range
 from dovetail.testing.wild.case import WildCase
 from dovetail.testing.wild.deploying import SimulatorJudge, WildOutcome
 from dovetail.testing.wild.growth import Growth
@@ -46,10 +48,8 @@ def _turned_and_sliced(seed: int) -> WildCase:
     made = _convolved(growth, made, channels, channels) if draw.chance(0.5) else made
     shape = [1, channels, *sides]
     if draw.chance(0.5):
-        made, shape = (
-            growth.op("Reshape", made, _integers(growth, 1, channels, sides[0] * sides[1])),
-            [1, channels, sides[0] * sides[1]],
-        )
+        rows = sides[0] * sides[1]
+        made, shape = growth.op("Reshape", made, _integers(growth, 1, channels, rows)), [1, channels, rows]
     order = [0, *growth.rng.permutation(np.arange(1, len(shape))).tolist()]
     turned = growth.op("Transpose", made, perm=tuple(order))
     axis = draw.whole(1, len(shape) - 1)
@@ -63,28 +63,36 @@ def _turned_and_sliced(seed: int) -> WildCase:
 
 
 def _added_and_turned(seed: int) -> WildCase:
-    """A concatenation that is added to a convolution, and transposed for an output."""
+    """A concatenation that is added to a convolution, and transposed for an output.
+
+    Its parts are converted, or it would be a view. All else is of one range: no sum lies at a tie.
+    """
     growth = Growth(seed)
     draw, sides = growth.draw, (growth.draw.whole(3, 8), growth.draw.whole(3, 8))
     parts = [growth.input(1, draw.whole(1, 8), *sides) for _ in range(draw.whole(2, 3))]
     joined = growth.op("Concat", *parts, axis=1)
     channels = growth.values[joined][0].shape[1]
-    operands = [_convolved(growth, growth.input(1, 4, *sides), 4, channels), joined]
+    convolved = _convolved(growth, growth.input(1, 4, *sides), 4, channels)
+    operands = [growth.op("Relu", convolved) if draw.chance(0.5) else convolved, joined]
     growth.op(draw.pick("Add", "Sub"), *operands)
     if draw.chance(0.5):
         rows = growth.op("Reshape", joined, _integers(growth, 1, channels, sides[0] * sides[1]))
         growth.op("Transpose", rows, perm=(0, 2, 1))
     else:
         growth.op("Transpose", joined, perm=(0, 2, 3, 1))
-    return growth.case(seed)
+    case = growth.case(seed)
+    ranges = dict.fromkeys(case.ranges, Range(-4.0, 4.0)) | dict.fromkeys(parts, Range(-8.0, 8.0))
+    return replace(case, ranges=ranges)
 
 
 @pytest.mark.parametrize("precision", _PRECISIONS)
 @pytest.mark.parametrize("draw", [_turned_and_sliced, _added_and_turned])
-def test_what_is_moved_last_is_filled(draw: object, precision: Precision, judge: SimulatorJudge) -> None:
+def test_what_is_moved_last_is_filled(
+    draw: Callable[[int], WildCase], precision: Precision, judge: SimulatorJudge
+) -> None:
     seed = draws.seed_here()
     for number in range(_DRAWN):
-        found = judge.judge(draw(seed + number), precision)  # type: ignore[operator]
+        found = judge.judge(draw(seed + number), precision)
         assert found.outcome is WildOutcome.EQUAL, (
             f"{seed + number}: {found.outcome.value} {found.steps} {found.reason}"
         )

@@ -9,9 +9,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dovetail.errors import DovetailError
 from dovetail.testing.wild.case import WildCase
-from dovetail.testing.wild.growth import Growth, UnfitError
+from dovetail.testing.wild.growth import Growth, UnfitError, grown
 from dovetail.testing.wild.trios import PRODUCERS, given
 
 _ATTEMPTS = 20
@@ -24,20 +23,15 @@ _IMAGE, _ROWS = 4, 3
 
 def wild_chain(seed: int) -> WildCase:
     """Return a chain, in some cases beside another operator, the same for the same seed."""
-    for attempt in range(_ATTEMPTS):
-        growth = Growth(seed + attempt)
-        try:
-            _grow(growth)
-        except (UnfitError, DovetailError):
-            continue
-        if growth.nodes:
-            return growth.case(seed)
+    found = grown(seed, _ATTEMPTS, _grow)
+    if found is not None:
+        return found
     growth = Growth(seed)
     growth.op("Transpose", given(growth, (1, 3, 4, 4)), perm=(0, 2, 3, 1))
     return growth.case(seed)
 
 
-def _grow(growth: Growth) -> None:
+def _grow(growth: Growth, _attempt: int) -> None:
     draw = growth.draw
     shape = (draw.pick(1, 1, 1, 2), draw.pick(3, 4, 8, 12), 2 * draw.whole(1, 5), 2 * draw.whole(1, 5))
     made = given(growth, shape) if draw.chance(0.3) else draw.pick(*PRODUCERS)(growth, shape)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from dovetail.backends.reference import run_graph
+from dovetail.errors import DovetailError
 from dovetail.ir import AnyArray, DType, Graph, Node, TensorType
 from dovetail.quantize import Range
 from dovetail.testing.wild.case import WildCase
@@ -130,3 +132,18 @@ class Growth:
                 if not fits or float(np.abs(value).max()) > _LARGEST_VALUE:
                     raise UnfitError
         return found
+
+
+def grown(seed: int, attempts: int, grow: Callable[[Growth, int], None]) -> WildCase | None:
+    """Return what grows at the first attempt that fits, the same for the same seed; None where none does.
+
+    `grow` is given the number of the attempt.
+    """
+    for attempt in range(attempts):
+        growth = Growth(seed + attempt)
+        try:
+            grow(growth, attempt)
+        except (UnfitError, DovetailError):
+            continue
+        return growth.case(seed)
+    return None

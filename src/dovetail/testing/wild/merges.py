@@ -8,9 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from dovetail.errors import DovetailError
 from dovetail.testing.wild.case import WildCase
-from dovetail.testing.wild.growth import Growth, UnfitError
+from dovetail.testing.wild.growth import Growth, grown
 from dovetail.testing.wild.trios import PRODUCERS, READERS, Producer, given
 
 _OPERATORS = ("Add", "Add", "Add", "Sub", "Mul", "Mul", "Max", "Min", "Div", "Concat")
@@ -24,19 +23,15 @@ _ATTEMPTS = 20
 
 def wild_merge(seed: int) -> WildCase:
     """Return an operator of two tensors between drawn neighbours, the same for the same seed."""
-    for attempt in range(_ATTEMPTS):
-        growth = Growth(seed + attempt)
-        try:
-            _grow(growth)
-        except (UnfitError, DovetailError):
-            continue
-        return growth.case(seed)
+    found = grown(seed, _ATTEMPTS, _grow)
+    if found is not None:
+        return found
     growth = Growth(seed)
     growth.op("Add", given(growth, (1, 3, 4, 4)), given(growth, (1, 3, 4, 4)))
     return growth.case(seed)
 
 
-def _grow(growth: Growth) -> None:
+def _grow(growth: Growth, _attempt: int) -> None:
     draw = growth.draw
     shape = (draw.pick(1, 1, 1, 2), draw.pick(*_CHANNELS), 2 * draw.whole(1, 6), 2 * draw.whole(1, 6))
     made, op = _side(growth, shape), draw.pick(*_OPERATORS)

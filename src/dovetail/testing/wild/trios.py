@@ -10,10 +10,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dovetail.errors import DovetailError
 from dovetail.testing.operator_case import Data, Exactly, Fixed, Operand
 from dovetail.testing.wild.case import WildCase
-from dovetail.testing.wild.growth import Growth, UnfitError
+from dovetail.testing.wild.growth import Growth, UnfitError, grown
 from dovetail.testing.wild.table import wild_operator
 
 Producer = Callable[[Growth, tuple[int, ...]], str]
@@ -28,14 +27,11 @@ _ATTEMPTS = 6
 
 def wild_trio(op: str, seed: int) -> WildCase | None:
     """Return an operator between drawn neighbours, the same for the same seed; None where none of them fit."""
-    for attempt in range(_ATTEMPTS):
-        growth = Growth(seed + attempt)
-        try:
-            _grow(growth, op, seed, dressed=attempt < _ATTEMPTS - 1)
-        except (UnfitError, DovetailError):
-            continue
-        return growth.case(seed)
-    return None
+
+    def grow(growth: Growth, attempt: int) -> None:
+        _grow(growth, op, seed, dressed=attempt < _ATTEMPTS - 1)
+
+    return grown(seed, _ATTEMPTS, grow)
 
 
 def _grow(growth: Growth, op: str, seed: int, *, dressed: bool) -> None:

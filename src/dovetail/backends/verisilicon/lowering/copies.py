@@ -20,8 +20,6 @@ _OF_TWO = _SUMS | _EXTREMES | {"mul"}
 _CLAMPS = frozenset({"clip", "relu", "relu6"})
 _SLOPES = frozenset({"leaky_relu", "prelu"})
 _PASSED = frozenset({"clip", "relu", "reshape"})
-_PLACED = frozenset({"concat", "strided_slice"})
-_MOVING = frozenset({"reshape", "transpose"})
 _VIEWING = _EXTREMES | {"reduce"}
 """What reads its operands through views of them."""
 _LOST_BEFORE = {
@@ -125,14 +123,10 @@ def with_copies_of_added(draft: ProgramDraft) -> None:
 
     What is added to a convolution, and read by another one with strides and pads, is copied, too.
 
-    A concatenation or a slice that is moved besides is copied: the sum takes its place, and what is moved of it is
-    filled by nothing. Measured on i.MX 8M Plus, RV1126 and, of 16 bits, V853; four older parts are right.
-
     Of long rows newer parts join a convolution with the sum, past any copy, and what comes out is garbage; of 16 bits
     it is A733.
     """
     newer = draft.part.generation not in CONVERTING
-    turned = {tensor for operator in draft.operators if operator.kind in _MOVING for tensor in operator.inputs}
     joined = (Code.U8, Code.I8, *([Code.I16] if draft.part.generation is Generation.STREAM else ()))
     makers = {tensor: operator for operator in draft.operators for tensor in operator.outputs}
     operators: list[ProgramOperator] = []
@@ -142,14 +136,25 @@ def with_copies_of_added(draft: ProgramDraft) -> None:
             held, other = draft.tensors[tensor], item.inputs[1 - place]
             spoilt = _is_added_past(makers, tensor) if newer else _is_added_to_a_part(makers, tensor, other)
             padded = not newer and place == 1 and _is_padded_for_strides(draft, makers, tensor, other)
-            moved = tensor in turned and tensor in makers and makers[tensor].kind in _PLACED
             spoilt |= _is_misread_slice(draft, makers, tensor, first=item.kind == "sub" and place == 0)
             if newer and held.form.code in joined and _is_of_long_rows(draft, makers, tensor):
                 inputs[place] = _multiplied_by_one(draft, operators, item, tensor)
-            elif moved or (held.form.code is Code.U8 and spoilt) or (held.form.code in (Code.U8, Code.I8) and padded):
+            elif (held.form.code is Code.U8 and spoilt) or (held.form.code in (Code.U8, Code.I8) and padded):
                 inputs[place] = _copy(draft, operators, item, tensor)
         operators.append(replace(item, inputs=tuple(inputs)))
     draft.operators[:] = operators
+
+
+def with_copies_of_concatenations(draft: ProgramDraft) -> None:
+    """Copy a concatenation that is transposed for its sums: the compiler joins them, and nothing fills the other one.
+
+    Measured on i.MX 8M Plus, RV1126 and, of 16 bits, V853, with five kinds of convolutions, a ReLU or a pooling behind
+    them; where the other operand is no function of a product nothing is lost.
+    """
+    makers = {tensor: operator for operator in draft.operators for tensor in operator.outputs}
+    sources = (_seen_past_shapes(makers, item.inputs[0]) for item in draft.operators if item.kind == "transpose")
+    turned = {source.outputs[0] for source in sources if source is not None and source.kind == "concat"}
+    _copy_read(draft, _SUMS, turned.__contains__)
 
 
 def with_copies_of_gates(draft: ProgramDraft) -> None:

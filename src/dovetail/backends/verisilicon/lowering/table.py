@@ -17,6 +17,7 @@ from dovetail.backends.verisilicon.lowering.choosing import CHOOSING
 from dovetail.backends.verisilicon.lowering.copies import (
     with_coarse_results,
     with_copies_of_added,
+    with_copies_of_concatenations,
     with_copies_of_gates,
     with_copies_of_joined,
     with_copies_of_moved,
@@ -107,6 +108,7 @@ def lower_graph(graph: Graph, part: Part) -> Program:
     with_copies_of_added(draft)
     with_copies_of_gates(draft)
     with_copies_of_slices(draft)
+    with_copies_of_concatenations(draft)
     with_copies_of_joined(draft)
     outputs = with_own_copies(draft, outputs)
     program = Program(
