@@ -59,3 +59,10 @@ def test_a_recipe_says_what_may_be_healed_where_the_request_does_not(
 ) -> None:
     recipe = Recipe(parse_placement("vsi:v853@i8pc"), repair=said)
     assert _repairs(FitRequest("net.onnx", "photos", repairs=asked), recipe) == kinds
+
+
+def test_a_word_that_a_recipe_has_wrong_is_said_of_the_recipe() -> None:
+    recipe = Recipe(parse_placement("vsi:v853@i8pc"), repair="equalize")
+    with pytest.raises(SearchError, match=r"mine\.toml: 'repair': 'equalize' is no choice") as caught:
+        _repairs(FitRequest("net.onnx", "photos", recipe="mine.toml"), recipe)
+    assert caught.value.option == "recipe"

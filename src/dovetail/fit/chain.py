@@ -20,7 +20,7 @@ from dovetail.data import (
     split_samples,
 )
 from dovetail.data.distinct import distinct_samples
-from dovetail.errors import DataError
+from dovetail.errors import DataError, SearchError
 from dovetail.fit.board import BoardJudge, check_board, judged_report
 from dovetail.fit.decided import PlanDecisions, plan_decisions
 from dovetail.fit.evidence import holdout_note, refuse_any, refuse_few
@@ -202,6 +202,7 @@ class _Opened:
         goal = parse_goal(request.max_drop, request.min_score, sure=request.policy == SURE)
         low, ladder = choose_low(request.target, request.low), choose_ladder(request.target, request.ladder)
         wishes = None if request.recipe is None else load_recipe(Path(request.recipe))
+        allowed = _allowed(request, wishes)
         costs, form = _costs(request), choose_format(request)
         if request.vendor is not None:
             backend(request.vendor.backend)
@@ -229,7 +230,7 @@ class _Opened:
             refuse_few(len(splits.search) + len(splits.holdout), goal, request.split)
         metric = choose_metric(request.metric, request.decisions, graph, samples.subset(splits.search))
         evidence = holdout_note(splits, goal, metric.metric, request.split)
-        repaired = NOTHING_REPAIRED if demands is not None and _allowed(request, wishes) else ""
+        repaired = NOTHING_REPAIRED if demands is not None and allowed else ""
         notes = tuple(filter(None, (metric.note, *preprocess.notes, *again, evidence, repaired)))
         for note in notes:
             progress.note(note)
@@ -296,8 +297,12 @@ def _repairs(request: FitRequest, wishes: Recipe | None) -> tuple[str, ...]:
 
 def _allowed(request: FitRequest, wishes: Recipe | None) -> tuple[str, ...]:
     """Return the kinds of repairs that the request allows, or a recipe where the request leaves it open."""
-    said = "" if wishes is None else wishes.repair
-    return choose_repairs(said if said and request.repairs == _OPEN else request.repairs)
+    if wishes is None or not wishes.repair or request.repairs != _OPEN:
+        return choose_repairs(request.repairs)
+    try:
+        return choose_repairs(wishes.repair)
+    except SearchError as error:
+        raise SearchError(f"{request.recipe}: 'repair': {error.message}", hint=error.hint, option="recipe") from error
 
 
 def _backends(request: FitRequest, parts: PartitionedGraph) -> CompileRequest:

@@ -70,8 +70,10 @@ def test_every_sample_has_the_mean_of_its_row(precision: Precision, judge: Simul
     for width in (17, 34, rng.choice((19, 23, 29, 31, 37, 62, 97)), rng.randint(16, 130)):
         case = _reduced("ReduceMean", (rng.randint(2, 4), 1, width), (2,), rng.randrange(1 << 30))
         found = judge.judge(case, precision)
-        assert found.outcome in (WildOutcome.EQUAL, WildOutcome.DIFFERS), f"{width}: {found.reason}"
-        assert found.steps.largest <= 1, f"{width}: {found.steps}"
+        said = f"{case.seed}, {width}: {found.steps} {found.reason}"
+        assert found.outcome in (WildOutcome.EQUAL, WildOutcome.DIFFERS), said
+        # One mean may lie at a tie.
+        assert found.steps.differing <= 1 >= found.steps.largest, said
 
 
 @pytest.mark.parametrize("precision", [Precision.I16, Precision.I8DFP], ids=lambda found: found.value)

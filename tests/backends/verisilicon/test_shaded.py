@@ -82,7 +82,7 @@ def test_planes_of_one_value_are_normalised(operator: str, precision: Precision,
         f'"e0" = Expand("x", "e") -> ("t": f32{shape})\n'
         f'"n" = {operator}("t", "s", "b") -> ("y": f32{shape}){groups}'
     )
-    _check(_case(body, rng), precision, judge, 0.03)
+    _check(_case(body, rng), precision, judge)
 
 
 @pytest.mark.parametrize("precision", _INTEGERS)
